@@ -1,0 +1,88 @@
+"""A formula: one expression that is both what is shown and what is computed.
+
+``Formula("2 * hidden * tokens", ...)`` is called with its inputs and gives a
+:class:`~planner.footprint.Term`. The text on the Formulas page and the number in
+an estimate come from the same string, so they cannot drift apart. The strings are
+constants of this package; nothing from outside ever reaches :func:`eval`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import CodeType
+from typing import Any
+
+from planner.footprint import Category, Term
+from planner.numeric import Num, ceil_div, maximum, minimum, round_up
+
+FUNCTIONS: Mapping[str, Any] = {
+    "ceil_div": ceil_div,
+    "round_up": round_up,
+    "maximum": maximum,
+    "minimum": minimum,
+}
+
+REGISTRY: dict[str, Formula] = {}
+
+
+class Formula:
+    """One physical quantity in bytes, as an expression over named inputs.
+
+    Args:
+        name: what a person reads, unique in the package.
+        expression: Python arithmetic over the inputs; ``ceil_div``, ``round_up``,
+            ``maximum`` and ``minimum`` are available. The result is bytes.
+        category: colour and group of the term.
+        source: where the expression comes from (paper, source file, measurement).
+        why: one sentence that explains the expression.
+        ignores: what it leaves out, in words; empty when nothing known is left out.
+    """
+
+    __slots__ = ("category", "code", "expression", "ignores", "name", "source", "why")
+
+    def __init__(
+        self,
+        name: str,
+        expression: str,
+        *,
+        category: Category,
+        source: str,
+        why: str,
+        ignores: str = "",
+    ) -> None:
+        if name in REGISTRY:
+            raise ValueError(f"formula {name!r} is defined twice")
+        self.name = name
+        self.expression = expression
+        self.category: Category = category
+        self.source = source
+        self.why = why
+        self.ignores = ignores
+        self.code: CodeType = compile(expression, f"<formula {name}>", "eval")
+        REGISTRY[name] = self
+
+    @property
+    def inputs(self) -> tuple[str, ...]:
+        """Names the expression reads, in order of first use."""
+        return tuple(name for name in self.code.co_names if name not in FUNCTIONS)
+
+    def value(self, **inputs: Num) -> Num:
+        """Bytes for these inputs; ``NameError`` when one is missing."""
+        return eval(self.code, {"__builtins__": {}, **FUNCTIONS}, inputs)
+
+    def __call__(
+        self, role: str, *, label: str = "", tensors: Num = 1, host: bool = False, **inputs: Num
+    ) -> Term:
+        """The term of ``role``; ``tensors`` is how many storages the bytes are spread over."""
+        return Term(
+            name=label or self.name,
+            role=role,
+            category=self.category,
+            bytes=self.value(**inputs),
+            formula=self.expression,
+            inputs=inputs,
+            source=self.source,
+            ignores=self.ignores,
+            tensors=tensors,
+            host=host,
+        )

@@ -1,0 +1,60 @@
+"""Arithmetic that works on one plan (``int``) and on a whole sweep (``int64`` array) alike.
+
+Everything in ``planner.formulas`` is written with these few operations and the
+ordinary operators, so that a sweep runs through the very formulas that a single
+plan runs through. May import numpy and nothing else of ours.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any, TypeAlias
+
+import numpy as np
+
+Num: TypeAlias = Any
+"""An ``int`` (or ``float``) for one plan; an integer (or float) array for a sweep."""
+
+
+def ceil_div(numerator: Num, denominator: Num) -> Num:
+    """Smallest integer not below ``numerator / denominator``."""
+    return -(-numerator // denominator)
+
+
+def round_up(value: Num, multiple: Num) -> Num:
+    """Smallest multiple of ``multiple`` not below ``value``."""
+    return ceil_div(value, multiple) * multiple
+
+
+def maximum(first: Num, *others: Num) -> Num:
+    """Largest of the arguments, element by element for arrays."""
+    if all(isinstance(value, (int, float)) for value in (first, *others)):
+        return max(first, *others) if others else first
+    return reduce(np.maximum, others, first)
+
+
+def minimum(first: Num, *others: Num) -> Num:
+    """Smallest of the arguments, element by element for arrays."""
+    if all(isinstance(value, (int, float)) for value in (first, *others)):
+        return min(first, *others) if others else first
+    return reduce(np.minimum, others, first)
+
+
+def where(condition: Num, then: Num, otherwise: Num) -> Num:
+    """``then`` where the condition holds, else ``otherwise``."""
+    if isinstance(condition, (bool, np.bool_)):
+        return then if condition else otherwise
+    return np.where(condition, then, otherwise)
+
+
+def total(values: list[Num]) -> Num:
+    """Sum, adding arrays of equal shape first so that a mesh is only widened at the end."""
+    scalars: Num = 0
+    by_shape: dict[tuple[int, ...], Num] = {}
+    for value in values:
+        if isinstance(value, np.ndarray):
+            known = by_shape.get(value.shape)
+            by_shape[value.shape] = value if known is None else known + value
+        else:
+            scalars = scalars + value
+    return sum(sorted(by_shape.values(), key=lambda array: array.size), scalars)
