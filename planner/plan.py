@@ -1,0 +1,269 @@
+"""A plan: everything a person chooses, frozen, validated, comparable, hashable.
+
+A plan *is* what a link carries, so its field names are the keys of a link and are
+never renamed. Fields that are left out are filled by :mod:`planner.defaults` (what
+the method, the framework and the number of GPUs make usual) and then stand in the
+plan like any other. What cannot be is refused by :mod:`planner.rules`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from planner.defaults import ALIASES, fill
+from planner.problem import PlanError, Problem
+
+Method = Literal["sft", "dpo", "grpo", "ppo", "intuitor", "grade"]
+Framework = Literal["plain", "trl", "verl", "openrlhf"]
+Sharding = Literal["none", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2"]
+Dtype = Literal["bf16", "fp16", "fp32"]
+Offload = Literal[
+    "none",
+    "optimizer",
+    "parameters",
+    "all",
+    "optimizer-between-phases",
+    "parameters-between-phases",
+    "all-between-phases",
+]
+
+Tokens = Annotated[int, Field(ge=1, le=4_194_304)]
+Count = Annotated[int, Field(ge=1, le=1_048_576)]
+CountOrNone = Annotated[int, Field(ge=0, le=1_048_576)]
+Bytes = Annotated[int, Field(ge=0, le=2**53)]
+Name = Annotated[str, Field(max_length=160, pattern=r"^[\w.\-/]*$")]
+Version = Annotated[str, Field(max_length=32, pattern=r"^[\w.+]+$")]
+
+
+class Plan(BaseModel):
+    """Everything a person chooses about one post-training run.
+
+    ``Plan(model="Qwen/Qwen2.5-7B", method="grpo", gpu="h100-80gb", gpus=8,
+    prompt_tokens=512, response_tokens=2048)`` is enough; every other field has a
+    default that depends only on the fields given.
+
+    Raises:
+        pydantic.ValidationError: with one sentence per bad field, naming the field
+            and the fix. :func:`try_plan` gives the same as plain values.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    model: Name = Field("Qwen/Qwen2.5-7B", description="Hub id of the policy's model.")
+    config: Annotated[str, Field(max_length=8192, pattern=r"^[\w\-=]*$")] = Field(
+        "", description="A pasted config.json, compressed; replaces the catalog's entry."
+    )
+    critic_model: Name = Field("", description="Critic's model; empty is the policy's.")
+    reward_model: Name = Field("", description="Reward model; empty is the policy's.")
+    method: Method = Field("grpo", description="Training method.")
+    framework: Framework = Field("plain", description="Software that runs the step.")
+    framework_version: Version = Field("1", description="Version of that software.")
+    torch_version: Version = Field("2.13.0", description="Version of PyTorch.")
+
+    gpu: Annotated[str, Field(max_length=64, pattern=r"^[a-z0-9\-]+$")] = Field(
+        "h100-80gb", description="Card, a key of the catalog, or custom."
+    )
+    gpu_bytes: Bytes = Field(0, description="Usable bytes of a custom card; 0 is the catalog's.")
+    gpus: Annotated[int, Field(ge=1, le=65_536)] = Field(8, description="GPUs in all.")
+    gpus_per_node: Annotated[int, Field(ge=1, le=128)] = Field(8, description="GPUs of one node.")
+    host_ram_per_node: Bytes = Field(0, description="Host RAM of a node in bytes; 0 is unknown.")
+
+    sharding: Sharding = Field("fsdp2", description="How training state is spread over GPUs.")
+    shard_size: CountOrNone = Field(0, description="GPUs that share one copy; 0 is all.")
+    reshard_after_forward: bool = Field(
+        True, description="Free gathered weights after each layer's forward (ZeRO-3)."
+    )
+    tensor_parallel: Count = Field(1, description="GPUs one layer is split over in training.")
+    pipeline_parallel: Count = Field(1, description="Stages the layers are split into.")
+    context_parallel: Count = Field(1, description="GPUs one sequence is split over.")
+    expert_parallel: Count = Field(1, description="GPUs the experts are split over.")
+
+    prompts_per_step: Count = Field(64, description="Prompts of one step, over all GPUs.")
+    responses_per_prompt: Count = Field(8, description="Responses sampled for each prompt.")
+    prompts_per_update: Count = Field(64, description="Prompts of one optimizer step.")
+    micro_batch_size: Count = Field(1, description="Sequences per GPU per training forward.")
+    logprob_micro_batch_size: Count = Field(
+        1, description="Sequences per GPU per forward without gradient."
+    )
+    max_tokens_per_micro_batch: CountOrNone = Field(
+        0, description="Token budget of a micro-batch (dynamic batching); 0 is off."
+    )
+
+    prompt_tokens: Tokens = Field(512, description="Longest prompt.")
+    response_tokens: Tokens = Field(2048, description="Longest response.")
+    validation_response_tokens: Tokens = Field(2048, description="Longest validation response.")
+    turns: Count = Field(1, description="Turns of a conversation.")
+    batch_shape: Literal["full", "padded", "packed"] = Field(
+        "padded", description="Rows without padding, padded rows, or one packed row."
+    )
+    length_distribution: Annotated[str, Field(max_length=4096)] = Field(
+        "", description="Histogram of response lengths; empty plans for the longest."
+    )
+
+    finetuning: Literal["full", "lora", "qlora"] = Field("full", description="What is trained.")
+    lora_rank: Annotated[int, Field(ge=1, le=4096)] = Field(16, description="Rank of the adapters.")
+    lora_targets: Annotated[str, Field(max_length=160, pattern=r"^[a-z_,\-]+$")] = Field(
+        "all-linear", description="Projections with adapters, separated by commas."
+    )
+    dtype: Dtype = Field("bf16", description="Compute dtype.")
+    master_dtype: Literal["none", "fp32"] = Field(
+        "fp32", description="Dtype of the weights the optimizer updates; none is the compute dtype."
+    )
+    gradient_dtype: Dtype = Field("fp32", description="Dtype gradients are kept in.")
+    reduce_dtype: Dtype = Field("fp32", description="Dtype gradients are reduced in.")
+    logits_dtype: Literal["bf16", "fp32"] = Field(
+        "fp32", description="Dtype the softmax over the vocabulary runs in."
+    )
+    optimizer: Literal["adamw-fused", "adamw-foreach", "adamw-8bit", "sgd"] = Field(
+        "adamw-fused", description="Optimizer and its implementation."
+    )
+    offload: Offload = Field("none", description="Training state kept in host RAM, and when.")
+    activation_offload: bool = Field(
+        False, description="Keep checkpointed activations in host RAM until the backward."
+    )
+    gradient_checkpointing: Literal["none", "full", "selective"] = Field(
+        "full", description="Recompute layers in the backward instead of keeping them."
+    )
+    attention: Literal["eager", "sdpa", "flash"] = Field("sdpa", description="Attention kernel.")
+    logits: Literal["full", "response", "chunked", "fused"] = Field(
+        "response", description="How the loss meets the vocabulary."
+    )
+    kl: Literal["none", "loss", "reward"] = Field("loss", description="Where the KL term enters.")
+    entropy: bool = Field(False, description="Entropy bonus in the loss.")
+    compile: bool = Field(False, description="torch.compile of each layer.")
+    liger: bool = Field(False, description="Liger kernels in the layers.")
+
+    reference: Literal[
+        "none",
+        "copy",
+        "adapter-disabled",
+        "offloaded",
+        "cached-logprobs",
+        "cached-activations",
+        "dual-output",
+    ] = Field("copy", description="Where reference log-probs come from.")
+    critic: Literal["none", "shared", "separate"] = Field("none", description="Value model.")
+    reward: Literal["rule", "model", "remote"] = Field("rule", description="Where rewards come from.")
+
+    rollout: Literal["none", "in-graph", "hf", "vllm-colocated", "vllm-separate"] = Field(
+        "vllm-colocated", description="What generates the responses."
+    )
+    rollout_gpus: CountOrNone = Field(0, description="GPUs set apart for a separate engine.")
+    rollout_tensor_parallel: Count = Field(1, description="GPUs one engine is split over.")
+    gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = Field(
+        0.5, description="Share of the card the engine takes."
+    )
+    vllm_sleep_level: Annotated[int, Field(ge=0, le=2)] = Field(
+        2, description="What the engine drops while training: 0 nothing, 1 and 2 weights and cache."
+    )
+    max_num_seqs: Count = Field(256, description="Sequences the engine decodes at once.")
+    max_num_batched_tokens: Count = Field(8192, description="Tokens of one engine forward.")
+    enforce_eager: bool = Field(False, description="Engine without CUDA graphs.")
+    kv_cache_dtype: Literal["auto", "fp8"] = Field("auto", description="Dtype of the KV cache.")
+
+    self_certainty: Literal["full", "chunked-vocabulary", "chunked-tokens"] = Field(
+        "full", description="How Intuitor's self-certainty meets the vocabulary."
+    )
+    self_certainty_gradient: bool = Field(
+        False, description="Let gradients flow through self-certainty (the document's premise)."
+    )
+    grade_estimator: Literal["soft", "straight-through"] = Field(
+        "soft", description="GRADE's gradient estimator."
+    )
+    grade_top_k: CountOrNone = Field(0, description="Tokens kept per step; 0 is all.")
+    grade_dense_scatter: bool = Field(False, description="Scatter the top k back to all tokens.")
+    grade_kl: Literal["none", "batch", "online"] = Field("none", description="GRADE's KL term.")
+    grade_reference_cache: bool = Field(False, description="Reference decodes with a KV cache.")
+    grade_reward_input: Literal["dense", "sparse"] = Field(
+        "dense", description="Soft tokens as a dense or sparse mixture."
+    )
+    grade_step_checkpointing: bool = Field(False, description="Checkpoint each generated token.")
+
+    empty_cache: Literal["never", "between-phases", "every-step"] = Field(
+        "never", description="When cached memory is returned to the driver."
+    )
+    expandable_segments: bool = Field(False, description="Allocator grows segments in place.")
+    steps: Count = Field(500, description="Steps of the run, for time and money.")
+    price_per_gpu_hour: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = Field(
+        0.0, description="USD per GPU and hour; 0 is the catalog's figure."
+    )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _fill(cls, given: Any) -> Any:
+        if not isinstance(given, Mapping):
+            return given
+        values = {
+            key: value.strip() if isinstance(value, str) else value for key, value in given.items()
+        }
+        method = values.get("method")
+        if isinstance(method, str):
+            values["method"] = ALIASES.get(method.lower(), method)
+        return fill(values)
+
+    @model_validator(mode="after")
+    def _check(self) -> Plan:
+        from planner.rules import problems_of
+
+        problems = problems_of(self)
+        if problems:
+            raise PydanticCustomError(
+                "plan",
+                "{sentences}",
+                {
+                    "sentences": " ".join(problem.sentence for problem in problems),
+                    "problems": problems,
+                },
+            )
+        return self
+
+    def changed(self, **changes: Any) -> Plan:
+        """This plan with some fields set otherwise; validated again."""
+        return Plan(**{**self.model_dump(), **changes})
+
+
+FIELDS: tuple[str, ...] = tuple(Plan.model_fields)
+"""Every field's name, in the order links and pages use."""
+
+_NUMBER = re.compile(r"^-?\d{1,17}$")
+
+
+def problems_of_error(error: ValidationError) -> tuple[Problem, ...]:
+    """Plain problems (field, message, fix) of a pydantic error."""
+    found: list[Problem] = []
+    for detail in error.errors(include_url=False):
+        context = detail.get("ctx") or {}
+        if detail["type"] == "plan":
+            found.extend(context["problems"])
+            continue
+        field = str(detail["loc"][0]) if detail["loc"] else "plan"
+        found.append(Problem(field, f"{field} {_complaint(detail)}.", _remedy(field)))
+    return tuple(found)
+
+
+def _complaint(detail: Mapping[str, Any]) -> str:
+    if detail["type"] == "extra_forbidden":
+        return "is not a field of a plan"
+    message = str(detail["msg"])
+    given = str(detail.get("input"))[:60]
+    return f"is {given!r}: {message[0].lower()}{message[1:]}"
+
+
+def _remedy(field: str) -> str:
+    info = Plan.model_fields.get(field)
+    return f"{field}: {info.description}" if info and info.description else "Leave it out."
+
+
+def try_plan(values: Mapping[str, Any]) -> tuple[Plan | None, tuple[Problem, ...]]:
+    """The plan, or None and what is wrong with the values. Never raises for bad values."""
+    try:
+        return Plan(**values), ()
+    except ValidationError as error:
+        return None, problems_of_error(error)
+    except PlanError as error:
+        return None, error.problems
