@@ -1,0 +1,91 @@
+"""What a forward or backward pass is run on: sizes, masks, attention, number formats.
+
+Pure data; imports :mod:`planner.numeric` only.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from planner.numeric import Num
+
+BATCH_SHAPES = ("full", "padded", "packed")
+ATTENTIONS = ("eager", "sdpa", "flash")
+PRECISIONS = ("bf16", "fp16", "fp32", "autocast-bf16")
+TRAINS = ("all", "lora", "none")
+LORA_TARGETS = (
+    "q_proj",
+    "k_proj",
+    "v_proj",
+    "o_proj",
+    "gate_proj",
+    "up_proj",
+    "down_proj",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Workload:
+    """One micro-batch and the way a model runs on it.
+
+    Raises:
+        ValueError: for a word outside the lists above, or a combination that cannot run;
+            the message names the field and the fix.
+    """
+
+    sequences: Num
+    """Rows of the micro-batch on one GPU; 1 when packed."""
+    tokens: Num
+    """Tokens per row, padded or capped length."""
+    batch_shape: str
+    """``full`` (no pad token, no mask), ``padded`` (at least one pad token, so that
+    Transformers builds a mask) or ``packed`` (rows joined, kept apart by position)."""
+    attention: str
+    """``eager``, ``sdpa`` or ``flash`` (the flash-attn package)."""
+    precision: str
+    """``bf16``, ``fp16``, ``fp32``, or ``autocast-bf16`` (fp32 weights, bf16 autocast)."""
+    trains: str
+    """``all`` weights, ``lora`` adapters only, or ``none`` (a forward without gradients)."""
+    lora_targets: tuple[str, ...] = ()
+    """Layers with an adapter, by the names of :data:`LORA_TARGETS`."""
+    lora_rank: int = 0
+    """Rank of every adapter."""
+    compiled: bool = False
+    """Each decoder layer goes through ``torch.compile``."""
+
+    def __post_init__(self) -> None:
+        """Refuse unknown words and impossible combinations."""
+        for name, allowed in (
+            ("batch_shape", BATCH_SHAPES),
+            ("attention", ATTENTIONS),
+            ("precision", PRECISIONS),
+            ("trains", TRAINS),
+        ):
+            if getattr(self, name) not in allowed:
+                raise ValueError(
+                    f"{name} is {getattr(self, name)!r}; choose one of {', '.join(allowed)}"
+                )
+        if self.attention == "flash" and self.precision == "fp32":
+            raise ValueError(
+                "attention is 'flash' but precision is 'fp32': flash-attn has half-precision "
+                "kernels only; set attention to 'sdpa' or precision to 'bf16'"
+            )
+        if self.trains == "lora":
+            unknown = [name for name in self.lora_targets if name not in LORA_TARGETS]
+            if unknown or not self.lora_targets:
+                raise ValueError(
+                    f"lora_targets is {self.lora_targets!r}; name at least one of "
+                    f"{', '.join(LORA_TARGETS)}"
+                )
+            if self.lora_rank < 1:
+                raise ValueError(f"lora_rank is {self.lora_rank}; set it to 1 or more")
+        elif self.lora_targets or self.lora_rank:
+            raise ValueError(
+                f"lora_targets and lora_rank are set but trains is {self.trains!r}; "
+                "set trains to 'lora' or leave them out"
+            )
+
+    @property
+    def value_bytes(self) -> int:
+        """Bytes of one activation value (autocast computes in bf16)."""
+        return 4 if self.precision == "fp32" else 2
