@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal, get_args
 
-from planner.numeric import Num, total
+from planner.numeric import Num
 
 Category = Literal[
     "parameters",
@@ -19,22 +19,19 @@ Category = Literal[
     "activations",
     "logits",
     "kv-cache",
-    "engine",
     "buffers",
+    "allocator",
+    "engine",
     "device",
 ]
 
-CATEGORIES: tuple[Category, ...] = (
-    "parameters",
-    "gradients",
-    "optimizer",
-    "activations",
-    "logits",
-    "kv-cache",
-    "engine",
-    "buffers",
-    "device",
-)
+CATEGORIES: tuple[Category, ...] = get_args(Category)
+"""Every category, in the order charts stack them."""
+
+OUTSIDE: frozenset[Category] = frozenset(("engine", "device"))
+"""Categories that the trainer's allocator does not hold: only the driver sees them."""
+
+Source = Literal["estimate", "dry run", "trial"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +61,148 @@ class Instant:
     name: str
     terms: tuple[Term, ...]
 
-    @property
-    def requested_bytes(self) -> Num:
-        """GPU bytes asked for by all live tensors."""
-        return total([term.bytes for term in self.terms if not term.host])
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhasePlan:
+    """A phase before anything is added up: its instants, and how long it takes.
+
+    ``rank`` says whose GPU it happens on: ``trainer``, or ``rollout`` for GPUs that
+    only hold a separate engine. ``seconds`` is None when the time is unknown.
+    """
+
+    name: str
+    role: str
+    instants: tuple[Instant, ...]
+    seconds: Num | None = None
+    rank: str = "trainer"
+    per_step: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Phase:
+    """A phase's peak: the instant that owns it, its terms, and the four totals.
+
+    ``terms`` sum to ``requested_bytes`` plus what is outside the allocator; the
+    ``allocator`` terms lead from requested to reserved.
+    """
+
+    name: str
+    role: str
+    rank: str
+    instant: str
+    terms: tuple[Term, ...]
+    requested_bytes: int
+    allocated_bytes: int
+    reserved_bytes: int
+    device_bytes: int
+    host_bytes: int | None
+    seconds: float | None
+    per_step: bool = True
+
+    def by_category(self) -> dict[Category, int]:
+        """GPU bytes of the peak by category; sums to ``device_bytes``."""
+        sums: dict[Category, int] = {}
+        for term in self.terms:
+            if not term.host:
+                sums[term.category] = sums.get(term.category, 0) + int(term.bytes)
+        return {category: sums[category] for category in CATEGORIES if sums.get(category)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StatedError:
+    """Relative error of ``device_bytes`` to expect, signed; None when nobody measured it."""
+
+    low: float | None
+    high: float | None
+    source: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Verdict:
+    """``fits``, ``tight`` or ``out of memory``, and the sentence that says so."""
+
+    word: Literal["fits", "tight", "out of memory"]
+    sentence: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Footprint:
+    """The answer of any rung of evidence."""
+
+    source: Source
+    plan: Any
+    verdict: Verdict
+    budget_bytes: int
+    phases: tuple[Phase, ...]
+    worst: Phase
+    step_seconds: float | None
+    error: StatedError
+    warnings: tuple[str, ...] = ()
+    blockers: tuple[str, ...] = ()
+    notes: tuple[str, ...] = field(default=())
 
     @property
-    def host_bytes(self) -> Num:
-        """Host RAM of all our processes on one node."""
-        return total([term.bytes for term in self.terms if term.host])
+    def device_bytes(self) -> int:
+        """What the driver sees at the worst instant of the worst phase."""
+        return self.worst.device_bytes
+
+    @property
+    def host_bytes(self) -> int | None:
+        """Most host RAM of one node in any phase."""
+        known = [phase.host_bytes for phase in self.phases if phase.host_bytes is not None]
+        return max(known) if known else None
+
+
+def to_json(footprint: Footprint) -> dict[str, Any]:
+    """The one JSON shape of every answer; what is not known is None."""
+    worst = footprint.worst
+    return {
+        "v": 1,
+        "source": footprint.source,
+        "plan": footprint.plan.model_dump(),
+        "verdict": {"word": footprint.verdict.word, "sentence": footprint.verdict.sentence},
+        "budget_bytes": footprint.budget_bytes,
+        "requested_bytes": worst.requested_bytes,
+        "allocated_bytes": worst.allocated_bytes,
+        "reserved_bytes": worst.reserved_bytes,
+        "device_bytes": worst.device_bytes,
+        "host_bytes": footprint.host_bytes,
+        "seconds": footprint.step_seconds,
+        "worst_phase": worst.name,
+        "worst_rank": worst.rank,
+        "error": {
+            "low": footprint.error.low,
+            "high": footprint.error.high,
+            "from": footprint.error.source,
+        },
+        "phases": [_phase_json(phase) for phase in footprint.phases],
+        "warnings": [*footprint.blockers, *footprint.warnings],
+    }
+
+
+def _phase_json(phase: Phase) -> dict[str, Any]:
+    return {
+        "name": phase.name,
+        "instant": phase.instant,
+        "rank": phase.rank,
+        "requested_bytes": phase.requested_bytes,
+        "allocated_bytes": phase.allocated_bytes,
+        "reserved_bytes": phase.reserved_bytes,
+        "device_bytes": phase.device_bytes,
+        "host_bytes": phase.host_bytes,
+        "seconds": phase.seconds,
+        "terms": [
+            {
+                "name": term.name,
+                "role": term.role,
+                "category": term.category,
+                "bytes": int(term.bytes),
+                "formula": term.formula,
+                "inputs": dict(term.inputs),
+                "source": term.source,
+                "ignores": term.ignores,
+                "host": term.host,
+            }
+            for term in phase.terms
+        ],
+    }

@@ -1,0 +1,128 @@
+"""What is usual for a method, a framework and a number of GPUs.
+
+:func:`fill` completes the fields a person gave. Links never depend on it (they carry
+every field, or a frozen preset and the differences), so these may improve.
+Framework defaults are read from TRL 1.16.0, verl 0.9.1 and OpenRLHF 0.11.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+ALIASES: Mapping[str, str] = {
+    "rloo": "grpo",
+    "reinforce++": "grpo",
+    "reinforce-plus-plus": "grpo",
+    "dapo": "grpo",
+    "gspo": "grpo",
+    "dr-grpo": "grpo",
+}
+"""Methods whose memory is GRPO's; accepted as names and kept as ``grpo``."""
+
+VERSIONS: Mapping[str, str] = {
+    "plain": "1",
+    "trl": "1.16.0",
+    "verl": "0.9.1",
+    "openrlhf": "0.11.2",
+}
+"""The version of each framework that a new plan gets."""
+
+METHODS: Mapping[str, Mapping[str, Any]] = {
+    "sft": {
+        "kl": "none",
+        "reference": "none",
+        "critic": "none",
+        "rollout": "none",
+        "responses_per_prompt": 1,
+        "reward": "rule",
+        "logits": "full",
+    },
+    "dpo": {
+        "kl": "none",
+        "reference": "copy",
+        "critic": "none",
+        "rollout": "none",
+        "responses_per_prompt": 1,
+    },
+    "grpo": {"kl": "loss", "critic": "none", "responses_per_prompt": 8},
+    "intuitor": {"kl": "loss", "critic": "none", "responses_per_prompt": 8},
+    "ppo": {"kl": "reward", "critic": "separate", "responses_per_prompt": 1},
+    "grade": {"kl": "none", "critic": "none", "rollout": "in-graph", "reward": "model"},
+}
+
+FRAMEWORKS: Mapping[str, Mapping[str, Any]] = {
+    "plain": {},
+    "trl": {
+        "logits": "fused",
+        "gpu_memory_utilization": 0.3,
+        "master_dtype": "fp32",
+    },
+    "verl": {
+        "batch_shape": "packed",
+        "master_dtype": "fp32",
+        "gpu_memory_utilization": 0.5,
+        "max_num_seqs": 256,
+        "max_num_batched_tokens": 8192,
+        "logits": "full",
+    },
+    "openrlhf": {"gpu_memory_utilization": 0.95, "gradient_checkpointing": "none"},
+}
+
+
+def framework_defaults(framework: str, method: str) -> dict[str, Any]:
+    """Fields that choosing this framework sets, unless a person has set them.
+
+    ``{}`` for a framework or method that is not known: the plan refuses those itself.
+    """
+    chosen = dict(FRAMEWORKS.get(framework, {}))
+    if method == "sft":
+        for engine_field in ("gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens"):
+            chosen.pop(engine_field, None)
+    return {"framework_version": VERSIONS.get(framework, ""), **chosen}
+
+
+def fill(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The given fields, completed by what they make usual. Never overrides a given field."""
+    values: dict[str, Any] = dict(given)
+    method = str(values.get("method", "grpo"))
+    framework = str(values.get("framework", "plain"))
+    for source in (framework_defaults(framework, method), METHODS.get(method, {})):
+        for field, value in source.items():
+            values.setdefault(field, value)
+    _fill_by_parallelism(values)
+    _fill_by_finetuning(values)
+    _fill_by_batch(values)
+    if values.get("rollout", "vllm-colocated") == "vllm-colocated":
+        values.setdefault("empty_cache", "between-phases")
+    return values
+
+
+def _fill_by_parallelism(values: dict[str, Any]) -> None:
+    gpus = values.get("gpus", 8)
+    separate = values.get("rollout") == "vllm-separate"
+    if isinstance(gpus, int) and separate:
+        values.setdefault("rollout_gpus", max(1, gpus // 2))
+    taken = values.get("rollout_gpus", 0) if separate else 0
+    if isinstance(gpus, int) and isinstance(taken, int):
+        values.setdefault("sharding", "none" if gpus - taken <= 1 else "fsdp2")
+
+
+def _fill_by_finetuning(values: dict[str, Any]) -> None:
+    if values.get("dtype", "bf16") == "fp32":
+        values.setdefault("master_dtype", "none")
+    adapters = values.get("finetuning", "full") in ("lora", "qlora")
+    if adapters and values.get("dtype", "bf16") != "fp32":
+        # peft keeps adapters of a half-precision model in fp32 (autocast_adapter_dtype).
+        values.setdefault("master_dtype", "fp32")
+    master = values.get("master_dtype", "fp32")
+    values.setdefault("gradient_dtype", "fp32" if master == "fp32" else values.get("dtype", "bf16"))
+    if values.get("kl", "loss") == "none":
+        values.setdefault("reference", "none")
+    values.setdefault("reference", "adapter-disabled" if adapters else "copy")
+
+
+def _fill_by_batch(values: dict[str, Any]) -> None:
+    values.setdefault("prompts_per_update", values.get("prompts_per_step", 64))
+    values.setdefault("logprob_micro_batch_size", values.get("micro_batch_size", 1))
+    values.setdefault("validation_response_tokens", values.get("response_tokens", 2048))

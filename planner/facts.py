@@ -1,0 +1,151 @@
+"""What the catalog knows about the names in a plan: its models, its card, its budget.
+
+:func:`facts_of` is cached, since a sweep and a page ask again and again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+from planner import catalog
+from planner.catalog.architecture import Architecture
+from planner.catalog.schema import Gpu, Model
+from planner.problem import Problem
+
+KNOWN_VERSIONS: dict[str, tuple[str, ...]] = {
+    "plain": ("1",),
+    "trl": ("1.16.0", "1.14.0"),
+    "verl": ("0.9.1",),
+    "openrlhf": ("0.11.2",),
+}
+"""Framework versions whose memory behaviour has been read in their source."""
+
+KNOWN_TORCH = ("2.13.0",)
+"""PyTorch versions whose allocator and workspaces are known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Facts:
+    """The catalog's rows behind a plan. ``budget_bytes`` is what one GPU can hold."""
+
+    policy: Architecture
+    critic: Architecture
+    reward: Architecture
+    policy_model: Model
+    gpu: Gpu
+    budget_bytes: int
+
+
+def facts_of(plan: Any) -> Facts:
+    """Facts of a plan; ``ValueError`` with the field and the fix when a name is unknown."""
+    return _facts(
+        plan.model, plan.config, plan.critic_model, plan.reward_model, plan.gpu, plan.gpu_bytes
+    )
+
+
+@lru_cache(maxsize=1024)
+def _facts(
+    model: str, config: str, critic_model: str, reward_model: str, gpu: str, gpu_bytes: int
+) -> Facts:
+    policy_model = _model("model", model, config)
+    policy = _architecture("model", policy_model)
+    card = _card(gpu, gpu_bytes)
+    return Facts(
+        policy=policy,
+        critic=_architecture("critic_model", _model("critic_model", critic_model, "")) if critic_model else policy,
+        reward=_architecture("reward_model", _model("reward_model", reward_model, "")) if reward_model else policy,
+        policy_model=policy_model,
+        gpu=card,
+        budget_bytes=_budget(card, gpu_bytes),
+    )
+
+
+def _model(field: str, name: str, config: str) -> Model:
+    try:
+        return catalog.parse_config(catalog.decode_config(config)) if config else catalog.model(name)
+    except ValueError as error:
+        raise ValueError(f"{'config' if config else field}: {error}") from None
+
+
+def _architecture(field: str, model: Model) -> Architecture:
+    if model.architecture is None:
+        raise ValueError(f"{field}: {model.id} cannot be planned: {model.unsupported_reason}.")
+    return model.architecture
+
+
+def _card(gpu: str, gpu_bytes: int) -> Gpu:
+    if gpu == "custom":
+        if not gpu_bytes:
+            raise ValueError("gpu_bytes: a custom card needs its usable bytes; set gpu_bytes.")
+        return catalog.custom_gpu(gpu_bytes)
+    return catalog.gpu(gpu)
+
+
+def _budget(card: Gpu, gpu_bytes: int) -> int:
+    if gpu_bytes:
+        return gpu_bytes
+    if card.budget_bytes is None:
+        raise ValueError(
+            f"gpu: {card.key} is unsupported: nobody has reported its usable bytes. "
+            "Set gpu_bytes to what torch.cuda.mem_get_info() reports as total."
+        )
+    return card.budget_bytes
+
+
+def fact_problems(plan: Any) -> list[Problem]:
+    """Names and versions of a plan that nobody knows."""
+    found: list[Problem] = []
+    try:
+        facts = facts_of(plan)
+    except ValueError as error:
+        field, _, text = str(error).partition(": ")
+        known = field in type(plan).model_fields
+        found.append(Problem(field if known else "model", text if known else str(error), ""))
+    else:
+        found.extend(_shape_problems(plan, facts))
+    if plan.torch_version not in KNOWN_TORCH:
+        found.append(
+            Problem(
+                "torch_version",
+                f"torch_version {plan.torch_version} is not known.",
+                f"Choose one of {', '.join(KNOWN_TORCH)}.",
+            )
+        )
+    versions = KNOWN_VERSIONS[plan.framework]
+    if plan.framework_version not in versions:
+        found.append(
+            Problem(
+                "framework_version",
+                f"framework_version {plan.framework_version} of {plan.framework} is not known.",
+                f"Choose one of {', '.join(versions)}.",
+            )
+        )
+    return found
+
+
+def _shape_problems(plan: Any, facts: Facts) -> list[Problem]:
+    found: list[Problem] = []
+    rows = plan.prompt_tokens + plan.response_tokens
+    for field, model in (("model", facts.policy), ("critic_model", facts.critic)):
+        if model.learned_positions and rows > model.learned_positions:
+            found.append(
+                Problem(
+                    "response_tokens",
+                    f"The {field} has {model.learned_positions} learned positions, "
+                    f"fewer than prompt_tokens + response_tokens = {rows}.",
+                    "Lower prompt_tokens or response_tokens.",
+                )
+            )
+            break
+    if plan.rollout.startswith("vllm") and facts.policy.heads % plan.rollout_tensor_parallel:
+        found.append(
+            Problem(
+                "rollout_tensor_parallel",
+                f"The engine cannot split {facts.policy.heads} attention heads "
+                f"over {plan.rollout_tensor_parallel} GPUs.",
+                "Choose a divisor of the heads.",
+            )
+        )
+    return found

@@ -1,0 +1,80 @@
+"""From requested bytes to what the driver sees: rounding, segments, workspaces, context.
+
+The rules of PyTorch's CUDA caching allocator 2.13.0 (c10/cuda/CUDACachingAllocator.cpp,
+c10/core/AllocatorConfig.h), applied to each term as if its tensors had equal sizes.
+Fragmentation depends on the order of events and comes with the dry run.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from planner.footprint import Term
+from planner.formulas.formula import Formula
+from planner.numeric import Num, maximum, round_up
+from planner.units import KIB, MIB
+
+BLOCK = 512
+SMALL = 1 * MIB
+SMALL_SEGMENT = 2 * MIB
+LARGE_FROM = 10 * MIB
+LARGE_SEGMENT = 20 * MIB
+LARGE_ROUNDING = 2 * MIB
+
+CUBLAS = Formula(
+    "cuBLAS workspaces",
+    "handles * workspace_bytes",
+    category="buffers",
+    source="torch 2.13.0 aten/src/ATen/cuda/CublasHandlePool.cpp: 32 MiB on compute capability "
+    "9, 10 and 12, else 8.125 MiB; one per thread that multiplies",
+    why="Forward and autograd threads each keep a matrix-multiply workspace.",
+)
+
+CUDA_CONTEXT = Formula(
+    "CUDA context",
+    "context_bytes",
+    category="device",
+    source="catalog/device_constants.py: interval of published observations; upper end",
+    why="The driver keeps code and state for each process, outside PyTorch's view.",
+)
+
+NCCL = Formula(
+    "NCCL communicators",
+    "communicator_bytes",
+    category="device",
+    source="catalog/device_constants.py: interval of published observations; upper end",
+    why="Collectives keep buffers per communicator, outside PyTorch's view.",
+)
+
+
+def cublas_workspace_bytes(compute_capability: str) -> int:
+    """Workspace of one cuBLAS handle on one stream, torch 2.13.0."""
+    major = compute_capability.split(".")[0]
+    return 32 * MIB if major in ("9", "10", "12") else 8 * MIB + 128 * KIB
+
+
+def allocated_bytes(term: Term) -> Num:
+    """A term's bytes with each of its tensors rounded up to 512."""
+    tensors = maximum(term.tensors, 1)
+    rounded = round_up(term.bytes, BLOCK * tensors)
+    return rounded * (term.bytes > 0)
+
+
+def segment_slack_bytes(term: Term, expandable: bool) -> Num:
+    """Bytes of segments that a term's tensors cannot fill.
+
+    Tensors up to 1 MiB share 2 MiB segments, up to 10 MiB 20 MiB segments, and each
+    larger one gets a segment of its own, rounded to 2 MiB; expandable segments grow
+    in 20 MiB pages and waste at most one page per pool, counted by the caller.
+    """
+    if expandable:
+        return 0
+    tensors = maximum(term.tensors, 1)
+    each = -(-term.bytes // tensors)
+    in_pool = tensors * (LARGE_SEGMENT % maximum(each, 1)) * each // LARGE_SEGMENT
+    alone = tensors * (round_up(each, LARGE_ROUNDING) - each)
+    middle = (each > SMALL) & (each < LARGE_FROM)
+    large = each >= LARGE_FROM
+    if isinstance(middle, (bool, np.bool_)):
+        return alone if large else (in_pool if middle else 0)
+    return np.where(large, alone, np.where(middle, in_pool, 0))

@@ -1,0 +1,85 @@
+"""Rollouts: the KV cache, decoding in transformers, and vLLM's share of the card."""
+
+from __future__ import annotations
+
+from planner.formulas.formula import Formula
+
+VLLM = "vLLM 0.33.0 worker/gpu_worker.py determine_available_memory (read)"
+
+KV_CACHE = Formula(
+    "KV cache",
+    "2 * kv_heads * head_dim * value_bytes * sequences * "
+    "((layers - sliding_layers) * tokens + sliding_layers * minimum(tokens, window))",
+    category="kv-cache",
+    source="transformers 5.23 cache_utils.py DynamicCache: keys and values of every layer",
+    why="Each token keeps a key and a value per layer; sliding layers keep a window.",
+)
+
+KV_GROWTH = Formula(
+    "KV cache being extended",
+    "kv_heads * head_dim * value_bytes * sequences * tokens",
+    category="kv-cache",
+    source="transformers 5.23 DynamicLayer.update: torch.cat builds the longer tensor beside the old",
+    why="Adding a token copies one layer's keys (then values) into a longer tensor.",
+)
+
+SAMPLING = Formula(
+    "next-token logits and probabilities",
+    "sequences * vocab * (value_bytes + 4 + 4 + 4)",
+    category="logits",
+    source="transformers 5.23 generation/utils.py _sample: half-precision logits, their fp32 copy, "
+    "processed scores, softmax",
+    why="Each decoding step holds the next-token row of every sequence in fp32 several times.",
+    ignores="top-k and top-p processors, which sort the row",
+)
+
+ENGINE_WEIGHTS = Formula(
+    "engine weights",
+    "ceil_div(parameters, tensor_parallel) * value_bytes",
+    category="engine",
+    source=VLLM,
+    why="The engine holds its own copy of the policy, split over its GPUs.",
+)
+
+ENGINE_WORKING_SET = Formula(
+    "engine working set",
+    "max_num_batched_tokens * (2 * hidden + ceil_div(3 * intermediate, tensor_parallel)) * value_bytes"
+    " + 3 * max_num_seqs * vocab * 4",
+    category="engine",
+    source=VLLM + ": profile run at max_num_batched_tokens and a sampler run at max_num_seqs",
+    why="The largest engine forward: one layer's activations, then fp32 logits of every sequence.",
+    ignores="attention metadata and kernel workspaces",
+)
+
+ENGINE_GRAPHS = Formula(
+    "engine CUDA graphs",
+    "graph_bytes",
+    category="engine",
+    source="vLLM start-up logs: 0.39 GiB (GPT-OSS-20B) to 1.5 GB (Kimi-K2.6, TP 8); upper end",
+    why="Captured decode graphs keep their buffers, also while the engine sleeps.",
+)
+
+ENGINE_KV_POOL = Formula(
+    "engine KV cache pool",
+    "maximum(engine_bytes - weights_bytes - working_bytes - graph_bytes, one_sequence_bytes)",
+    category="engine",
+    source=VLLM + ": what gpu_memory_utilization leaves after weights, profile peak and graphs",
+    why="The engine turns the rest of its share into KV cache; it needs one sequence at least.",
+)
+
+ENGINE_ASLEEP = Formula(
+    "engine residue while asleep",
+    "residue_bytes",
+    category="engine",
+    source="CUDA graphs, NCCL and context survive sleep (vLLM PR 45623); 4.11 GiB observed after "
+    "the first sleep (NeMo-RL issue 2619); upper end",
+    why="A sleeping engine gives back weights and KV cache, not its graphs and context.",
+)
+
+SYNC_BUCKET = Formula(
+    "weight sync bucket",
+    "bucket_bytes",
+    category="buffers",
+    source="verl 0.9.1 rollout.checkpoint_engine.update_weights_bucket_megabytes = 2048",
+    why="Updated weights travel to the engine in buckets.",
+)

@@ -1,0 +1,110 @@
+"""Buffers that sharded training needs beside its shards: gathered weights, reductions.
+
+FSDP2 per facts read in torch 2.13.0 (``torch/distributed/fsdp/_fully_shard``): the root
+group (embedding, final norm, head) is not resharded between forward and backward;
+one layer computes while the next is gathered. DeepSpeed with its documented defaults.
+"""
+
+from __future__ import annotations
+
+from planner.formulas.formula import Formula
+
+FSDP = "torch 2.13.0 torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, _fsdp_collectives.py (read)"
+ZERO_CONFIG = "DeepSpeed 0.19 runtime/zero/config.py defaults (read)"
+
+GATHERED_ROOT = Formula(
+    "gathered root weights",
+    "root_parameters * value_bytes",
+    category="parameters",
+    source=FSDP,
+    why="Embedding, final norm and head stay gathered from the forward to the end of the backward.",
+)
+
+GATHERED_LAYERS = Formula(
+    "gathered layer weights",
+    "gathered_layers * layer_parameters * value_bytes",
+    category="parameters",
+    source=FSDP,
+    why="The layer that computes and the layer that is prefetched are whole.",
+)
+
+GATHER_BUFFER = Formula(
+    "all-gather buffer",
+    "layer_parameters * value_bytes",
+    category="buffers",
+    source=FSDP + ": the flat output of one group lives until the next group's copy-out",
+    why="Weights arrive in one flat buffer and are copied out of it.",
+)
+
+REDUCE_INPUT = Formula(
+    "reduce-scatter input",
+    "layer_parameters_trained * value_bytes",
+    category="buffers",
+    source=FSDP + ": flat gradients in reduce_dtype, held until the next group",
+    why="A layer's gradients are flattened into the reduction's dtype before they are spread.",
+)
+
+UNSHARDED_GRADIENTS = Formula(
+    "gradients of one layer, unsharded",
+    "layer_parameters_trained * value_bytes",
+    category="gradients",
+    source=FSDP,
+    why="A layer's whole gradients exist until they are reduced.",
+)
+
+ROOT_GRADIENTS = Formula(
+    "gradients of the root, unsharded",
+    "root_parameters_trained * value_bytes",
+    category="gradients",
+    source=FSDP + ": the root group reduces when the whole backward has ended",
+    why="Head and embedding gradients wait, whole, for the end of the backward.",
+)
+
+ROOT_REDUCE_INPUT = Formula(
+    "reduce-scatter input of the root",
+    "root_parameters_trained * value_bytes",
+    category="buffers",
+    source=FSDP,
+    why="At the end of the backward the root's gradients are flattened in reduce_dtype.",
+)
+
+ZERO_BUCKETS = Formula(
+    "ZeRO reduce buckets",
+    "2 * minimum(500000000, trainable) * value_bytes",
+    category="buffers",
+    source=ZERO_CONFIG + ": reduce_bucket_size 5e8 elements, twice with overlap_comm",
+    why="Gradients are collected in two alternating flat buckets before they are reduced.",
+)
+
+ZERO3_LIVE = Formula(
+    "ZeRO-3 gathered weights",
+    "minimum(1000000000, parameters) * value_bytes",
+    category="parameters",
+    source=ZERO_CONFIG + ": stage3_max_live_parameters 1e9, prefetch_bucket_size 5e7",
+    why="ZeRO-3 keeps gathered weights until a billion are alive.",
+)
+
+ZERO_GATHER = Formula(
+    "ZeRO all-gather bucket",
+    "minimum(500000000, trainable) * value_bytes",
+    category="buffers",
+    source=ZERO_CONFIG + ": allgather_bucket_size 5e8",
+    why="After the step, updated weights are gathered bucket by bucket.",
+)
+
+WHOLE_COPY = Formula(
+    "weights gathered whole",
+    "parameters * value_bytes",
+    category="parameters",
+    source="transformers/TRL gather all weights around generate under FSDP1 and ZeRO-3 "
+    "(summon_full_params, GatheredParameters)",
+    why="Generation without an engine needs every weight on every GPU.",
+)
+
+LARGEST_TENSOR = Formula(
+    "largest tensor in transit",
+    "largest_weight * value_bytes",
+    category="buffers",
+    source="weights are sent, saved and loaded tensor by tensor",
+    why="One whole tensor is gathered or staged at a time.",
+)

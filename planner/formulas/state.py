@@ -1,0 +1,112 @@
+"""Weights, gradients and optimizer state: what stays resident between phases.
+
+Sizes follow the number of elements; ``shards`` is 1 where a thing is replicated.
+"""
+
+from __future__ import annotations
+
+from planner.formulas.formula import Formula
+
+TORCH_ADAMW = "torch/optim/adamw.py, torch/optim/adam.py at 2.13.0 (read)"
+ZERO = "DeepSpeed 0.19 runtime/zero (read); arXiv:1910.02054"
+
+WEIGHTS = Formula(
+    "weights",
+    "ceil_div(parameters, shards) * value_bytes",
+    category="parameters",
+    source="parameter count of the built model; torch FSDP2 shards dimension 0 of each parameter",
+    why="Every weight is stored once per shard group, in the dtype the optimizer updates.",
+    ignores="padding of each parameter's first dimension to a multiple of the shards",
+)
+
+ADAPTERS = Formula(
+    "adapter weights",
+    "ceil_div(adapter_parameters, shards) * value_bytes",
+    category="parameters",
+    source="peft: lora_A (rank × in) and lora_B (out × rank) per target, fp32 by default "
+    "(autocast_adapter_dtype)",
+    why="LoRA adds two thin matrices to each target projection.",
+)
+
+GRADIENTS = Formula(
+    "gradients",
+    "ceil_div(trainable, shards) * value_bytes",
+    category="gradients",
+    source="torch autograd: .grad has the dtype and shape of its weight",
+    why="Each trained weight has a gradient until the optimizer has used it.",
+)
+
+ACCUMULATED_GRADIENTS = Formula(
+    "gradients of earlier micro-batches",
+    "ceil_div(trainable, shards) * value_bytes * minimum(micro_batches - 1, 1)",
+    category="gradients",
+    source="torch autograd accumulates into .grad; a step with one micro-batch starts without",
+    why="From the second micro-batch on, all gradients are alive during the forward.",
+)
+
+DDP_BUCKETS = Formula(
+    "DDP gradient buckets",
+    "trainable * value_bytes",
+    category="gradients",
+    source="torch/csrc/distributed/c10d/reducer.cpp: flat buckets beside .grad unless "
+    "gradient_as_bucket_view",
+    why="DistributedDataParallel keeps a flat copy of all gradients to reduce.",
+)
+
+ADAM_MOMENTS = Formula(
+    "Adam moments",
+    "2 * ceil_div(trainable, shards) * value_bytes",
+    category="optimizer",
+    source=TORCH_ADAMW,
+    why="First and second moment of every trained weight, in the weight's dtype.",
+)
+
+ADAM_8BIT_MOMENTS = Formula(
+    "8-bit Adam moments",
+    "2 * (ceil_div(trainable, shards) + 4 * ceil_div(ceil_div(trainable, shards), 256))",
+    category="optimizer",
+    source="bitsandbytes optim/optimizer.py: one byte a value, one fp32 scale per block of 256",
+    why="Both moments are quantized block by block.",
+    ignores="tensors below 4,096 values, which keep fp32 moments (norms and biases)",
+)
+
+ZERO_MASTER = Formula(
+    "fp32 master weights",
+    "ceil_div(trainable, shards) * 4",
+    category="optimizer",
+    source=ZERO,
+    why="ZeRO's optimizer updates a partitioned fp32 copy of the half-precision weights.",
+)
+
+FOREACH_TEMPORARY = Formula(
+    "AdamW foreach temporary",
+    "ceil_div(trainable, shards) * value_bytes",
+    category="optimizer",
+    source=TORCH_ADAMW + ": exp_avg_sq_sqrt = _foreach_sqrt(exp_avg_sqs)",
+    why="The multi-tensor step holds a square root of every second moment at once.",
+)
+
+ZERO_STEP_TEMPORARY = Formula(
+    "fp32 gradients of the step",
+    "ceil_div(trainable, shards) * 4",
+    category="optimizer",
+    source=ZERO + ": the gradient partition is cast to the master's dtype before the step",
+    why="The half-precision gradient partition is upcast once for the update.",
+)
+
+LARGEST_GRADIENT = Formula(
+    "gradient being added",
+    "largest_weight * value_bytes",
+    category="gradients",
+    source="torch autograd AccumulateGrad: the new gradient exists beside the old until added",
+    why="While gradients accumulate, one weight's new gradient is alive beside its sum.",
+)
+
+LOCAL_RANKS_OFFLOAD = Formula(
+    "offloaded to host RAM",
+    "ranks_per_node * rank_bytes",
+    category="buffers",
+    source="each local process keeps its own shard in host RAM",
+    why="What leaves the GPU stands in the node's RAM, once per local process.",
+    ignores="pinned-memory rounding to powers of two by torch's host allocator",
+)

@@ -1,0 +1,109 @@
+"""Numbers that follow from a plan: GPUs that train, sequences, micro-batches, tokens.
+
+Works on a plan and on a sweep's grid alike (see :mod:`planner.numeric`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from planner.numeric import Num, ceil_div, maximum, minimum, where
+
+BYTES_OF_DTYPE = {"bf16": 2, "fp16": 2, "fp32": 4}
+"""Bytes of one value; every dtype a plan can name."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Quantities:
+    """What one optimizer update means for one GPU.
+
+    ``row_tokens`` is the capped length of a row; ``micro_rows`` and
+    ``micro_row_tokens`` describe one training forward (a packed micro-batch is one
+    long row); ``micro_batches`` is the number of forwards per update (gradient
+    accumulation); the ``logprob_`` fields say the same of a forward without gradient.
+    """
+
+    training_gpus: Num
+    data_parallel: Num
+    shards: Num
+    row_tokens: Num
+    sequences_per_step: Num
+    sequences_per_gpu_step: Num
+    sequences_per_gpu_update: Num
+    updates_per_step: Num
+    micro_rows: Num
+    micro_row_tokens: Num
+    micro_sequences: Num
+    micro_batches: Num
+    logprob_rows: Num
+    logprob_row_tokens: Num
+    logprob_sequences: Num
+    compute_bytes: int
+    master_bytes: int
+    gradient_bytes: int
+    reduce_bytes: int
+
+    @property
+    def micro_tokens(self) -> Num:
+        """Token positions of one training forward on one GPU."""
+        return self.micro_rows * self.micro_row_tokens
+
+    @property
+    def logprob_tokens(self) -> Num:
+        """Token positions of one forward without gradient on one GPU."""
+        return self.logprob_rows * self.logprob_row_tokens
+
+
+def quantities(plan: Any) -> Quantities:
+    """Quantities of a plan (or of anything with its fields)."""
+    training_gpus = plan.gpus - plan.rollout_gpus
+    shards = (
+        1
+        if plan.sharding in ("none", "ddp")
+        else where(plan.shard_size == 0, training_gpus, plan.shard_size)
+    )
+    row_tokens = plan.prompt_tokens + plan.response_tokens
+    sequences = plan.prompts_per_step * plan.responses_per_prompt
+    per_update = ceil_div(plan.prompts_per_update * plan.responses_per_prompt, training_gpus)
+    micro = _micro_batch(plan, plan.micro_batch_size, row_tokens, per_update)
+    per_step = ceil_div(sequences, training_gpus)
+    logprob = _micro_batch(plan, plan.logprob_micro_batch_size, row_tokens, per_step)
+    compute_bytes = BYTES_OF_DTYPE[plan.dtype]
+    return Quantities(
+        training_gpus=training_gpus,
+        data_parallel=training_gpus,
+        shards=shards,
+        row_tokens=row_tokens,
+        sequences_per_step=sequences,
+        sequences_per_gpu_step=per_step,
+        sequences_per_gpu_update=per_update,
+        updates_per_step=ceil_div(plan.prompts_per_step, plan.prompts_per_update),
+        micro_rows=micro[0],
+        micro_row_tokens=micro[1],
+        micro_sequences=micro[2],
+        micro_batches=ceil_div(per_update, micro[2]),
+        logprob_rows=logprob[0],
+        logprob_row_tokens=logprob[1],
+        logprob_sequences=logprob[2],
+        compute_bytes=compute_bytes,
+        master_bytes=compute_bytes if plan.master_dtype == "none" else 4,
+        gradient_bytes=BYTES_OF_DTYPE[plan.gradient_dtype],
+        reduce_bytes=BYTES_OF_DTYPE[plan.reduce_dtype],
+    )
+
+
+def _micro_batch(plan: Any, size: Num, row_tokens: Num, available: Num) -> tuple[Num, Num, Num]:
+    """Rows, tokens per row and sequences of one forward.
+
+    A token budget packs as many capped rows as it holds, but at least one; the
+    memory is that of the whole budget, since real rows are shorter and fill it.
+    """
+    budget = plan.max_tokens_per_micro_batch
+    by_count = minimum(size, available)
+    by_budget = maximum(minimum(budget // row_tokens, available), 1)
+    sequences = where(budget > 0, by_budget, by_count)
+    if plan.batch_shape != "packed":
+        return sequences, row_tokens, sequences
+    filled = minimum(maximum(budget, row_tokens), row_tokens * available)
+    return 1, where(budget > 0, filled, sequences * row_tokens), sequences
