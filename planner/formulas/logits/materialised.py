@@ -1,0 +1,148 @@
+"""Losses on materialised logits: the plain step, and Hugging Face's own SFT loss.
+
+The plain step frees each tensor as soon as it can: it rebinds the logits when it upcasts or
+divides them, drops them before picking the taken tokens, and computes the entropy last.
+"""
+
+from __future__ import annotations
+
+from planner.footprint import Instant, Term
+from planner.formulas.logits.head import Head
+from planner.formulas.logits.pieces import (
+    ENTROPY_GRADIENT,
+    LOG_PROBS,
+    LOGITS,
+    LOGITS_GRADIENT,
+    LOSS_GRADIENT,
+    PICK_GRADIENT,
+    PICK_ZEROS,
+    PROBS,
+    PROBS_BY_LOGS,
+    SQUASHED,
+    WIDE_LOGITS,
+    head_gradient,
+    hidden_gradient,
+    vectors,
+    wide,
+)
+
+LABEL_BYTES = 8
+"""torch indexes and labels with int64."""
+FP32_BYTES = 4
+RATIO_VECTORS = 8
+"""fp32 vectors of the clipped ratio with a k3 KL alive at its widest point."""
+LOSS_SCALARS = 2 * FP32_BYTES
+"""The loss and the one that starts the backward pass."""
+
+
+def kept_from_head(head: Head, role: str, *, apart: bool) -> tuple[Term, ...]:
+    """What the head leaves alive: its output if still named, and tanh's output.
+
+    ``apart`` says that the log-softmax reads another tensor than the head's output.
+    """
+    kept: tuple[Term, ...] = ()
+    if head.logits_held and apart:
+        kept += (wide(LOGITS, head, role, item_bytes=head.item_bytes, label="Logits still named"),)
+    if head.softcap:
+        kept += (wide(SQUASHED, head, role, item_bytes=head.item_bytes),)
+    return kept
+
+
+def policy_forward(head: Head, role: str) -> tuple[Instant, ...]:
+    """Log-probability of the taken tokens, the clipped ratio and, if asked, an entropy."""
+    apart = head.upcasts or head.temperature_scaled
+    entering = wide(WIDE_LOGITS if apart else LOGITS, head, role)
+    log_probs = wide(LOG_PROBS, head, role)
+    kept = kept_from_head(head, role, apart=apart)
+    still_named = kept_from_head(head, role, apart=True)
+    softmax = Instant(name="log-softmax", terms=(entering, log_probs, *kept))
+    taken = head.loss_item_bytes
+    if not head.entropy:
+        loss = vectors(
+            head, role, taken + (RATIO_VECTORS - 1) * FP32_BYTES, scalars=0, tensors=RATIO_VECTORS
+        )
+        return softmax, Instant(name="loss", terms=(log_probs, *still_named, loss))
+    sums = 1 if head.entropy_first else 2
+    entropy = Instant(
+        name="entropy",
+        terms=(
+            log_probs,
+            wide(PROBS, head, role),
+            wide(PROBS_BY_LOGS, head, role),
+            *still_named,
+            vectors(head, role, sums * taken, tensors=sums),
+        ),
+    )
+    return softmax, entropy
+
+
+def policy_backward(head: Head, role: str) -> tuple[Instant, ...]:
+    """The way back through the log-softmax, then through the head."""
+    log_probs = wide(LOG_PROBS, head, role)
+    named = kept_from_head(head, role, apart=True)
+    scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
+    one = vectors(head, role, head.loss_item_bytes, scalars=LOSS_SCALARS, tensors=3)
+    grads: tuple[Term, ...] = (wide(PICK_GRADIENT, head, role), wide(PICK_ZEROS, head, role))
+    small = one
+    if head.entropy:
+        parts = ("towards the logs", "towards the probabilities", "through exp")
+        grads = (wide(PROBS, head, role),) + tuple(
+            wide(ENTROPY_GRADIENT, head, role, label=f"Entropy gradient {part}") for part in parts
+        )
+        if head.entropy_first:
+            grads += (wide(PICK_GRADIENT, head, role),)
+            small = scalars
+    softmax = Instant(name="log-softmax backward", terms=(log_probs, *grads, *named, small))
+    return softmax, head_backward(head, role, scalars)
+
+
+def head_backward(head: Head, role: str, small: Term) -> Instant:
+    """The head's own backward: all three gradients exist before any is handed on."""
+    named = tuple(
+        term for term in kept_from_head(head, role, apart=True) if term.name != SQUASHED.name
+    )
+    return Instant(
+        name="head backward",
+        terms=(
+            wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes),
+            hidden_gradient(head, role),
+            *head_gradient(head, role),
+            *named,
+            small,
+        ),
+    )
+
+
+def sft_forward(head: Head, role: str) -> tuple[Instant, ...]:
+    """``ForCausalLMLoss``: upcast, labels padded by one per row, cross entropy."""
+    log_probs = wide(LOG_PROBS, head, role, item_bytes=FP32_BYTES)
+    apart = head.item_bytes < FP32_BYTES
+    entering = wide(WIDE_LOGITS if apart else LOGITS, head, role, item_bytes=FP32_BYTES)
+    # Several rows make the shifted labels a copy; one row leaves them a view of the padded ones.
+    copied = LABEL_BYTES * (head.rows > 1)
+    labels = vectors(
+        head,
+        role,
+        LABEL_BYTES + copied,
+        per_row=LABEL_BYTES,
+        scalars=LOSS_SCALARS,
+        tensors=4,
+    )
+    kept = kept_from_head(head, role, apart=apart)
+    return (Instant(name="cross entropy", terms=(entering, log_probs, *kept, labels)),)
+
+
+def sft_backward(head: Head, role: str) -> tuple[Instant, ...]:
+    """Cross entropy's two gradients over the vocabulary, then the head."""
+    scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
+    softmax = Instant(
+        name="log-softmax backward",
+        terms=(
+            wide(LOG_PROBS, head, role, item_bytes=FP32_BYTES),
+            wide(LOSS_GRADIENT, head, role, item_bytes=FP32_BYTES),
+            wide(LOGITS_GRADIENT, head, role, item_bytes=FP32_BYTES),
+            *kept_from_head(head, role, apart=True),
+            scalars,
+        ),
+    )
+    return softmax, head_backward(head, role, scalars)

@@ -1,0 +1,137 @@
+"""The tensors that live where the loss meets the vocabulary, one formula each.
+
+Everything the paths in this package are made of. Which of these are alive together is read off
+the code that runs there and counted in real CPU runs (torch 2.13, transformers 5.23, trl 1.16,
+verl 0.9.1; 2026-10). Imports the formula core only.
+"""
+
+from __future__ import annotations
+
+from planner.footprint import Term
+from planner.formulas.formula import Formula
+from planner.formulas.logits.head import Head
+from planner.numeric import Num
+
+SOURCE = "storages counted in a real run on CPU, torch 2.13, read 2026-10"
+
+
+def over_vocabulary(name: str, why: str) -> Formula:
+    """A formula for one tensor of a row per token and a column per vocabulary entry."""
+    return Formula(
+        name,
+        "item_bytes * tokens * vocab",
+        category="logits",
+        source=SOURCE,
+        why=why,
+    )
+
+
+LOGITS = over_vocabulary("Logits", "The head's product: one score per token and vocabulary entry.")
+WIDE_LOGITS = over_vocabulary(
+    "Logits in the loss's dtype", "Upcast or divided by the temperature before the log-softmax."
+)
+SQUASHED = over_vocabulary(
+    "Squashed logits", "tanh keeps its output for the backward pass (final_logit_softcapping)."
+)
+LOG_PROBS = over_vocabulary(
+    "Log-probabilities of the whole vocabulary",
+    "log_softmax keeps its output for the backward pass.",
+)
+PROBS = over_vocabulary(
+    "Probabilities of the whole vocabulary", "The entropy keeps exp of the log-probabilities."
+)
+PROBS_BY_LOGS = over_vocabulary(
+    "Probabilities times their logs", "The summands of the entropy, before they are summed."
+)
+PICK_GRADIENT = over_vocabulary(
+    "Gradient of picking the taken tokens",
+    "gather's backward writes a dense tensor that is zero except at the taken tokens.",
+)
+PICK_ZEROS = over_vocabulary(
+    "Zeros under the picked gradient",
+    "gather's backward scatters out of place, so the zeros and the result exist together.",
+)
+ENTROPY_GRADIENT = over_vocabulary(
+    "Gradients inside the entropy", "Products going back through probability times log."
+)
+LOSS_GRADIENT = over_vocabulary(
+    "Gradient of the log-probabilities", "What reaches the log-softmax from the loss."
+)
+LOGITS_GRADIENT = over_vocabulary(
+    "Gradient of the logits", "What the log-softmax hands back towards the head."
+)
+HIDDEN_GRADIENT = Formula(
+    "Gradient of the hidden states",
+    "item_bytes * tokens * hidden",
+    category="logits",
+    source=SOURCE,
+    why="What the head hands back to the last norm.",
+)
+HEAD_GRADIENT = Formula(
+    "New gradient of the head's weight",
+    "item_bytes * vocab * hidden",
+    category="gradients",
+    source=SOURCE,
+    why="The head's weight gradient of this micro-batch, before it is added to an earlier one.",
+)
+PER_TOKEN = Formula(
+    "Per-token numbers of the loss",
+    "bytes_per_token * tokens + bytes_per_row * rows + scalar_bytes",
+    category="logits",
+    source=SOURCE,
+    why="Vectors of one number per token: log-probabilities, ratios, labels, their gradients.",
+)
+
+
+def wide(formula: Formula, head: Head, role: str, *, item_bytes: int = 0, label: str = "") -> Term:
+    """The formula's tensor for all tokens of ``head``; in the loss's dtype unless told."""
+    return formula(
+        role,
+        label=label,
+        item_bytes=item_bytes or head.loss_item_bytes,
+        tokens=head.tokens,
+        vocab=head.vocab,
+    )
+
+
+def vectors(
+    head: Head, role: str, per_token: Num, *, per_row: Num = 0, scalars: int = 0, tensors: int = 1
+) -> Term:
+    """All small tensors of an instant in one term."""
+    return PER_TOKEN(
+        role,
+        tensors=tensors,
+        bytes_per_token=per_token,
+        tokens=head.tokens,
+        bytes_per_row=per_row,
+        rows=head.rows,
+        scalar_bytes=scalars,
+    )
+
+
+def hidden_gradient(head: Head, role: str, *, item_bytes: int = 0, label: str = "") -> Term:
+    """Gradient of the head's input."""
+    return HIDDEN_GRADIENT(
+        role,
+        label=label,
+        item_bytes=item_bytes or head.item_bytes,
+        tokens=head.tokens,
+        hidden=head.hidden,
+    )
+
+
+def head_gradient(
+    head: Head, role: str, *, item_bytes: int = 0, label: str = ""
+) -> tuple[Term, ...]:
+    """Gradient of the head's weight, if it trains."""
+    if not head.weight_trains:
+        return ()
+    return (
+        HEAD_GRADIENT(
+            role,
+            label=label,
+            item_bytes=item_bytes or head.item_bytes,
+            vocab=head.vocab,
+            hidden=head.hidden,
+        ),
+    )

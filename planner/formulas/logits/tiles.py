@@ -1,0 +1,71 @@
+"""The fused head: tiles of 4096 tokens by 32768 vocabulary entries, no logits at all.
+
+TRL 1.15 and later run it in every trainer, and the plain step's ``fused`` path follows it.
+Source: ``trl/kernels/chunked_logprob.py`` of trl 1.16.0, read 2026-10. On a GPU its Triton
+kernels work in place on the tile and the gradient products accumulate in fp32 inside cuBLAS, so
+nothing else over the vocabulary exists; off a GPU torch operations make several more fp32 tiles,
+which these formulas leave out.
+"""
+
+from __future__ import annotations
+
+from planner.footprint import Instant, Term
+from planner.formulas.formula import Formula
+from planner.formulas.logits.head import Head
+from planner.formulas.logits.pieces import head_gradient, hidden_gradient, vectors
+
+TOKEN_TILE = 4096
+VOCABULARY_TILE = 32768
+FP32_BYTES = 4
+RUNNING_VECTORS = 7
+"""Running maximum, sums, target logit: allocated whether asked for or not."""
+
+TILE = Formula(
+    "Tile of logits",
+    "item_bytes * minimum(tokens, token_tile) * vocabulary_tile",
+    category="logits",
+    source="trl 1.16.0 trl/kernels/chunked_logprob.py, mm_buf; read 2026-10",
+    why="One buffer reused for every tile; its width does not shrink for a small vocabulary.",
+    ignores="the fp32 copies made where Triton is missing",
+)
+
+
+def tile(head: Head, role: str) -> Term:
+    """The one buffer over the vocabulary."""
+    return TILE(
+        role,
+        item_bytes=head.item_bytes,
+        tokens=head.tokens,
+        token_tile=TOKEN_TILE,
+        vocabulary_tile=VOCABULARY_TILE,
+    )
+
+
+def scores(head: Head) -> bool:
+    """The kernel also returns an entropy: asked for by the plain loss, always by TRL."""
+    return head.entropy or head.framework == "trl"
+
+
+def forward(head: Head, role: str) -> tuple[Instant, ...]:
+    """All tiles are folded; log-probability (and entropy) are being read off."""
+    count = RUNNING_VECTORS + (4 if scores(head) else 2)
+    small = vectors(head, role, count * FP32_BYTES, tensors=count)
+    return (Instant(name="fold of the tiles", terms=(tile(head, role), small)),)
+
+
+def backward(head: Head, role: str) -> tuple[Instant, ...]:
+    """The fp32 gradients are complete and being cast to the weights' dtype."""
+    saved = 1 + scores(head)
+    incoming = 1 + head.entropy
+    small = vectors(
+        head, role, (saved + incoming) * FP32_BYTES, scalars=8, tensors=saved + incoming + 2
+    )
+    terms: tuple[Term, ...] = (
+        tile(head, role),
+        hidden_gradient(head, role, item_bytes=FP32_BYTES, label="Hidden states' fp32 gradient"),
+        *head_gradient(head, role, item_bytes=FP32_BYTES, label="Head's fp32 gradient"),
+        small,
+    )
+    if head.item_bytes < FP32_BYTES:
+        terms += (hidden_gradient(head, role), *head_gradient(head, role))
+    return (Instant(name="cast of the gradients", terms=terms),)
