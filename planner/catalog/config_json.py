@@ -1,0 +1,95 @@
+"""A model from outside: a pasted or uploaded config.json, and its short form for links."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import Any
+
+from planner.catalog.families import model_type_of, read, text_config
+from planner.catalog.model_catalog import Model, supported
+from planner.catalog.safe_json import MAX_BYTES, read_object
+
+MAX_ENCODED = 8192
+"""Characters of a config in a link; a plan's ``config`` field has the same limit."""
+URL_SAFE = re.compile(r"[A-Za-z0-9_\-]+={0,2}")
+
+
+def parse_config(text: str | bytes) -> Model:
+    """The model that a config.json describes.
+
+    Raises:
+        ValueError: one sentence that names the bad field (``config: hidden_size is …``).
+    """
+    return model_from_config(read_object(text))
+
+
+def model_from_config(config: Mapping[str, Any]) -> Model:
+    """The same for a config that is parsed already, such as :func:`decode_config`'s."""
+    config = text_config(config)
+    architecture, reason = supported(config)
+    family = read(config)
+    canonical = _canonical(config) if family is not None else dict(config)
+    digest = hashlib.sha256(_compact(canonical)).hexdigest()[:12]
+    name = model_type_of(config)
+    return Model(
+        id=f"config-{digest}",
+        name=f"{name} from a config.json",
+        model_type=name,
+        architecture=architecture,
+        unsupported_reason=reason,
+        config=MappingProxyType(canonical),
+        params=None,
+        params_active=None,
+        licence="",
+        licence_source="",
+        sources=("config.json given by the user",),
+        confidence="",
+        note="",
+        date="",
+        on_hub=False,
+    )
+
+
+def encode_config(config: Mapping[str, Any]) -> str:
+    """A config as a link carries it: the schema's fields, compact JSON, zlib, base64.
+
+    Every field of the schema is written out, so that a link keeps its meaning when a
+    default changes.
+
+    Raises:
+        ValueError: for a config that no family reads.
+    """
+    return base64.urlsafe_b64encode(zlib.compress(_compact(_canonical(config)), 9)).decode()
+
+
+def decode_config(text: str) -> dict[str, Any]:
+    """The config that :func:`encode_config` wrote, validated again; ``ValueError`` if bad."""
+    if len(text) > MAX_ENCODED or not URL_SAFE.fullmatch(text):
+        raise ValueError("config: the link's config is damaged or too long; paste the file again.")
+    try:
+        inflate = zlib.decompressobj()
+        data = inflate.decompress(base64.urlsafe_b64decode(text), MAX_BYTES)
+    except (ValueError, zlib.error):
+        raise ValueError("config: the link's config is damaged; paste the file again.") from None
+    if not inflate.eof or inflate.unused_data or inflate.unconsumed_tail:
+        raise ValueError("config: the link's config is cut short or too large; paste it again.")
+    return _canonical(read_object(data))
+
+
+def _canonical(config: Mapping[str, Any]) -> dict[str, Any]:
+    family = read(config)
+    if family is None:
+        raise ValueError(
+            f"config: model_type {model_type_of(config)} is not one that a link can carry yet."
+        )
+    return family.model_dump(mode="json")
+
+
+def _compact(config: Mapping[str, Any]) -> bytes:
+    return json.dumps(config, sort_keys=True, separators=(",", ":")).encode()

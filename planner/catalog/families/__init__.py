@@ -1,0 +1,89 @@
+"""Architecture families whose config.json we read with schemas of our own.
+
+``read`` turns a parsed config.json into its family's schema; ``model_type`` alone
+decides which, so that nothing a stranger wrote is ever imported or run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import ValidationError
+
+from planner.catalog.families.base import FamilyConfig, one_sentence
+from planner.catalog.families.gemma import Gemma2Config, Gemma3TextConfig
+from planner.catalog.families.gpt2 import GPT2Config
+from planner.catalog.families.llama import (
+    LlamaConfig,
+    MistralConfig,
+    Qwen2Config,
+    Qwen3Config,
+)
+from planner.catalog.families.phi3 import Phi3Config
+
+FAMILIES: Mapping[str, type[FamilyConfig]] = {
+    "gemma2": Gemma2Config,
+    "gemma3_text": Gemma3TextConfig,
+    "gpt2": GPT2Config,
+    "llama": LlamaConfig,
+    "mistral": MistralConfig,
+    "phi3": Phi3Config,
+    "qwen2": Qwen2Config,
+    "qwen3": Qwen3Config,
+}
+"""``model_type`` to schema, for the families whose activations are derived by hand."""
+
+TEXT_PARTS = {"gemma3": "gemma3_text"}
+"""Multimodal types whose ``text_config`` is one of our families."""
+
+MODEL_TYPE = re.compile(r"[A-Za-z0-9][\w.\-]{0,63}")
+
+
+def model_type_of(config: Mapping[str, Any]) -> str:
+    """The config's ``model_type``; ``ValueError`` when it is missing or not a name."""
+    value = config.get("model_type")
+    if not isinstance(value, str) or not MODEL_TYPE.fullmatch(value):
+        raise ValueError("config: model_type is missing or not a name, such as llama or qwen2.")
+    return value
+
+
+def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The language model's part of a multimodal config; the config itself otherwise.
+
+    Raises:
+        ValueError: for a quantised checkpoint, whose weights are not the trained ones.
+    """
+    part = TEXT_PARTS.get(model_type_of(config))
+    nested = config.get("text_config") if part else None
+    for level in (config, nested):
+        if isinstance(level, dict) and level.get("quantization_config") is not None:
+            raise ValueError(
+                "config: quantization_config is set; give the config.json of the "
+                "unquantised model and choose qlora as finetuning."
+            )
+    if part is None:
+        return config
+    if not isinstance(nested, dict):
+        raise ValueError("config: text_config is missing; it holds the language model's sizes.")
+    if nested.get("model_type", part) != part:
+        raise ValueError(f"config: text_config has another model_type than {part}.")
+    tying = {key: config[key] for key in ("tie_word_embeddings",) if key in config}
+    return {**tying, **nested, "model_type": part}
+
+
+def read(config: Mapping[str, Any]) -> FamilyConfig | None:
+    """The config in its family's schema; None for a type that no schema covers.
+
+    Raises:
+        ValueError: one sentence that names the first bad field.
+    """
+    config = text_config(config)
+    schema = FAMILIES.get(model_type_of(config))
+    if schema is None:
+        return None
+    try:
+        return schema.model_validate(dict(config))
+    except ValidationError as error:
+        raise ValueError(one_sentence(error)) from None

@@ -1,0 +1,170 @@
+"""A card a plan can name: what torch can use of it, how fast it is, what it costs.
+
+Reads ``gpus.json`` once, on first use. Imports :mod:`planner.catalog.schema` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+
+from planner.catalog.closest import unknown
+from planner.catalog.schema import GpuFile, GpuRow, Price
+
+GB = 10**9
+TERA = 10**12
+CUSTOM = "custom"
+NOBODY = "unsupported: nobody has reported its usable bytes"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Gpu:
+    """One device as software sees it. Rates that nobody has published are None."""
+
+    key: str
+    name: str
+    vendor: str
+    architecture: str
+    compute_capability: str | None
+    """CUDA's ``9.0`` or AMD's ``gfx942``; None elsewhere."""
+    budget_bytes: int | None
+    """Smallest total that torch was seen to report on Linux, never the sticker's GB."""
+    bandwidth_bytes_per_second: float | None
+    bf16_flops_per_second: float | None
+    """Dense peak, fp32 accumulation."""
+    fp16_flops_per_second: float | None
+    fp32_flops_per_second: float | None
+    """Without tensor cores."""
+    fp8_flops_per_second: float | None
+    interconnect: str
+    interconnect_bytes_per_second: float | None
+    """Per GPU, both directions added; None when GPUs meet over PCIe only."""
+    pcie: str | None
+    gpus_per_node_usual: tuple[int, ...]
+    price: Price | None
+    sources: tuple[str, ...]
+    memory_sources: tuple[str, ...]
+    confidence: str
+    note: str
+    date: str
+
+    @property
+    def unsupported_reason(self) -> str:
+        """Why no plan can be judged against this card; empty when one can."""
+        return "" if self.budget_bytes is not None else NOBODY
+
+    def require_budget_bytes(self) -> int:
+        """Usable bytes, or ``ValueError`` naming the field that supplies them."""
+        if self.budget_bytes is None:
+            raise ValueError(f"gpu: {self.key} is {NOBODY}; type them in as gpu_bytes.")
+        return self.budget_bytes
+
+    def with_budget(self, size_bytes: int) -> Gpu:
+        """The same card with usable bytes that the user read off it."""
+        return replace(
+            self,
+            budget_bytes=_positive(size_bytes),
+            memory_sources=("typed in by the user",),
+        )
+
+    def flops_per_second(self, dtype: str) -> float | None:
+        """Dense peak for ``bf16``, ``fp16``, ``fp32`` or ``fp8``; None when unknown."""
+        rates = {
+            "bf16": self.bf16_flops_per_second,
+            "fp16": self.fp16_flops_per_second,
+            "fp32": self.fp32_flops_per_second,
+            "fp8": self.fp8_flops_per_second,
+        }
+        if dtype not in rates:
+            raise ValueError(f"dtype: {dtype!r} has no rate; use one of {', '.join(rates)}.")
+        return rates[dtype]
+
+
+def _positive(size_bytes: int) -> int:
+    if isinstance(size_bytes, bool) or not isinstance(size_bytes, int) or size_bytes <= 0:
+        raise ValueError("gpu_bytes: a custom card needs its usable bytes, a whole number above 0.")
+    return size_bytes
+
+
+def _scaled(value: float | None, unit: int) -> float | None:
+    return None if value is None else value * unit
+
+
+def _gpu(row: GpuRow) -> Gpu:
+    rates = row.dense_tflops
+    return Gpu(
+        key=row.key,
+        name=row.name,
+        vendor=row.vendor,
+        architecture=row.architecture,
+        compute_capability=row.compute_capability,
+        budget_bytes=row.memory_torch_bytes,
+        bandwidth_bytes_per_second=row.bandwidth_gb_per_second * GB,
+        bf16_flops_per_second=_scaled(rates.bf16, TERA),
+        fp16_flops_per_second=_scaled(rates.fp16, TERA),
+        fp32_flops_per_second=_scaled(rates.fp32, TERA),
+        fp8_flops_per_second=_scaled(rates.fp8, TERA),
+        interconnect=row.interconnect.kind,
+        interconnect_bytes_per_second=_scaled(row.interconnect.gb_per_second_bidirectional, GB),
+        pcie=row.pcie,
+        gpus_per_node_usual=row.gpus_per_node_usual,
+        price=row.price,
+        sources=row.sources,
+        memory_sources=tuple(observed.source for observed in row.memory_torch_observed),
+        confidence=row.confidence,
+        note=row.note,
+        date=row.date,
+    )
+
+
+@cache
+def _by_key() -> Mapping[str, Gpu]:
+    text = (files("planner.catalog") / "gpus.json").read_bytes()
+    rows = GpuFile.model_validate_json(text).gpus
+    found = {row.key: _gpu(row) for row in rows}
+    if len(found) != len(rows):
+        raise ValueError("gpus.json: two rows have the same key.")
+    return MappingProxyType(found)
+
+
+def gpus() -> tuple[Gpu, ...]:
+    """Every card of the catalog, those without usable bytes included."""
+    return tuple(_by_key().values())
+
+
+def gpu(key: str) -> Gpu:
+    """The card of this key; ``ValueError`` with the closest keys when there is none."""
+    found = _by_key().get(key)
+    if found is None:
+        raise ValueError(unknown("gpu", key, _by_key()))
+    return found
+
+
+def custom_gpu(size_bytes: int) -> Gpu:
+    """A card of which only the usable bytes are known; ``ValueError`` unless positive."""
+    return Gpu(
+        key=CUSTOM,
+        name="custom card",
+        vendor="",
+        architecture="",
+        compute_capability=None,
+        budget_bytes=_positive(size_bytes),
+        bandwidth_bytes_per_second=None,
+        bf16_flops_per_second=None,
+        fp16_flops_per_second=None,
+        fp32_flops_per_second=None,
+        fp8_flops_per_second=None,
+        interconnect="",
+        interconnect_bytes_per_second=None,
+        pcie=None,
+        gpus_per_node_usual=(1, 2, 4, 8),
+        price=None,
+        sources=("typed in by the user",),
+        memory_sources=("typed in by the user",),
+        confidence="",
+        note="",
+        date="",
+    )

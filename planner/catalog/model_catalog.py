@@ -1,0 +1,124 @@
+"""A model a plan can name: its architecture, its counts, its licence, its sources.
+
+Reads ``models.json`` once, on first use.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Any
+
+from planner.catalog.architecture import Architecture
+from planner.catalog.closest import unknown
+from planner.catalog.families import model_type_of, read
+from planner.catalog.schema import ModelAlias, ModelFile, ModelRow
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """A row of the catalog, or a config.json from outside."""
+
+    id: str
+    """The name that was asked for: a row's id or one of its aliases."""
+    name: str
+    model_type: str
+    architecture: Architecture | None
+    """None when no formula covers the model; ``unsupported_reason`` says why."""
+    unsupported_reason: str
+    config: Mapping[str, Any] = field(hash=False)
+    params: int | None
+    """Exact count, tied embeddings once; None for a config from outside."""
+    params_active: int | None
+    """Parameters that one token uses; differs from ``params`` for mixtures of experts."""
+    licence: str
+    licence_source: str
+    sources: tuple[str, ...]
+    confidence: str
+    note: str
+    date: str
+    """Day on which the row's figures were gathered; empty for a config from outside."""
+    on_hub: bool = True
+    """Whether weights are published under this id."""
+    alias_of: str = ""
+    """Id of the row whose shapes this model shares; context length and RoPE may differ."""
+
+
+def supported(config: Mapping[str, Any]) -> tuple[Architecture | None, str]:
+    """Architecture and the empty string, or None and why no formula covers the config."""
+    family = read(config)
+    if family is None:
+        name = model_type_of(config)
+        return (
+            None,
+            f"no derived activation sum for {name} yet; it comes with the dry run",
+        )
+    reason = family.underived()
+    return (None, reason) if reason else (family.architecture(), "")
+
+
+def _model(row: ModelRow) -> Model:
+    architecture, reason = supported(row.config)
+    return Model(
+        id=row.id,
+        name=row.name,
+        model_type=model_type_of(row.config),
+        architecture=architecture,
+        unsupported_reason=reason,
+        config=MappingProxyType(row.config),
+        params=row.params,
+        params_active=row.params_active,
+        licence=row.licence,
+        licence_source=row.licence_source,
+        sources=row.sources,
+        confidence=row.confidence,
+        note=row.note,
+        date=row.date,
+        on_hub=row.on_hub,
+    )
+
+
+def _alias(alias: ModelAlias, model: Model) -> Model:
+    """The row's model under the name that was asked for."""
+    config = {**model.config, **alias.config}
+    architecture = supported(config)[0] if alias.config else model.architecture
+    sources = (*model.sources, alias.source) if alias.source else model.sources
+    return replace(
+        model,
+        id=alias.id,
+        name=alias.id.split("/")[1],
+        architecture=architecture,
+        config=MappingProxyType(config),
+        sources=sources,
+        alias_of=model.id,
+    )
+
+
+@cache
+def _rows() -> tuple[Mapping[str, Model], Mapping[str, Model]]:
+    """Models by id, and by alias."""
+    text = (files("planner.catalog") / "models.json").read_bytes()
+    rows = ModelFile.model_validate_json(text).models
+    by_id = {row.id: _model(row) for row in rows}
+    aliases = {alias.id: _alias(alias, by_id[row.id]) for row in rows for alias in row.aliases}
+    expected = len(rows) + sum(len(row.aliases) for row in rows)
+    if len(by_id.keys() | aliases.keys()) != expected:
+        raise ValueError("models.json: an id or alias stands twice.")
+    return MappingProxyType(by_id), MappingProxyType(aliases)
+
+
+def models() -> tuple[Model, ...]:
+    """Every row of the catalog, those without an architecture included."""
+    return tuple(_rows()[0].values())
+
+
+def model(id: str) -> Model:
+    """The model of this Hub id; ``ValueError`` with the closest ids when there is none."""
+    by_id, aliases = _rows()
+    found = by_id.get(id) or aliases.get(id)
+    if found is None:
+        raise ValueError(unknown("model", id, (*by_id, *aliases)))
+    return found
