@@ -11,7 +11,7 @@ from typing import Any
 
 from planner import catalog
 from planner.catalog.architecture import Architecture
-from planner.catalog.schema import Gpu, Model
+from planner.catalog import Gpu, Model
 from planner.problem import Problem
 
 KNOWN_VERSIONS: dict[str, tuple[str, ...]] = {
@@ -58,15 +58,17 @@ def _facts(
         reward=_architecture("reward_model", _model("reward_model", reward_model, "")) if reward_model else policy,
         policy_model=policy_model,
         gpu=card,
-        budget_bytes=_budget(card, gpu_bytes),
+        budget_bytes=card.require_budget_bytes(),
     )
 
 
 def _model(field: str, name: str, config: str) -> Model:
     try:
-        return catalog.parse_config(catalog.decode_config(config)) if config else catalog.model(name)
+        return catalog.model_from_config(catalog.decode_config(config)) if config else catalog.model(name)
     except ValueError as error:
-        raise ValueError(f"{'config' if config else field}: {error}") from None
+        text = str(error)
+        prefix = "config" if config else field
+        raise ValueError(text if text.startswith(f"{prefix}: ") else f"{prefix}: {text}") from None
 
 
 def _architecture(field: str, model: Model) -> Architecture:
@@ -80,18 +82,7 @@ def _card(gpu: str, gpu_bytes: int) -> Gpu:
         if not gpu_bytes:
             raise ValueError("gpu_bytes: a custom card needs its usable bytes; set gpu_bytes.")
         return catalog.custom_gpu(gpu_bytes)
-    return catalog.gpu(gpu)
-
-
-def _budget(card: Gpu, gpu_bytes: int) -> int:
-    if gpu_bytes:
-        return gpu_bytes
-    if card.budget_bytes is None:
-        raise ValueError(
-            f"gpu: {card.key} is unsupported: nobody has reported its usable bytes. "
-            "Set gpu_bytes to what torch.cuda.mem_get_info() reports as total."
-        )
-    return card.budget_bytes
+    return catalog.gpu(gpu).with_budget(gpu_bytes) if gpu_bytes else catalog.gpu(gpu)
 
 
 def fact_problems(plan: Any) -> list[Problem]:

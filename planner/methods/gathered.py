@@ -1,0 +1,119 @@
+"""What sharded training gathers and reduces around one layer of a role."""
+
+from __future__ import annotations
+
+from planner.footprint import Term
+from planner.formulas import sharding
+from planner.methods.role import Role
+from planner.methods.scene import Scene
+
+
+def at_layer(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """Gathered weights while a layer of the role computes (forward or backward)."""
+    if scene.fsdp:
+        return (*root(scene, role), *_layers(scene, role), _gather_buffer(scene, role))
+    return _zero3(scene, role)
+
+
+def at_head(scene: Scene, role: Role, *, gradient: bool) -> tuple[Term, ...]:
+    """Gathered weights while head and loss compute."""
+    if scene.fsdp:
+        kept = gradient and not scene.plan.reshard_after_forward
+        layers = _layers(scene, role) if kept else ()
+        return (*root(scene, role), *layers, _gather_buffer(scene, role))
+    return _zero3(scene, role)
+
+
+def root(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """The root group's gathered weights."""
+    return (
+        sharding.GATHERED_ROOT(
+            role.name,
+            root_parameters=role.root_parameters,
+            value_bytes=scene.q.compute_bytes,
+            tensors=3,
+        ),
+    )
+
+
+def reductions_at_layer(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """Unsharded gradients and reduce buffers while a layer's backward runs."""
+    q = scene.q
+    if scene.fsdp:
+        return (
+            sharding.UNSHARDED_GRADIENTS(
+                role.name,
+                layer_parameters_trained=role.layer_trainable,
+                value_bytes=q.compute_bytes,
+            ),
+            sharding.REDUCE_INPUT(
+                role.name,
+                layer_parameters_trained=role.layer_trainable,
+                value_bytes=q.reduce_bytes,
+            ),
+        )
+    if scene.zero_stage >= 2:
+        return (_zero_buckets(scene, role),)
+    return ()
+
+
+def reductions_at_end(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """Unsharded root gradients and their reduction when the backward ends."""
+    q = scene.q
+    if scene.fsdp and role.root_trainable:
+        return (
+            sharding.ROOT_GRADIENTS(
+                role.name,
+                root_parameters_trained=role.root_trainable,
+                value_bytes=q.compute_bytes,
+                tensors=3,
+            ),
+            sharding.ROOT_REDUCE_INPUT(
+                role.name,
+                root_parameters_trained=role.root_trainable,
+                value_bytes=q.reduce_bytes,
+            ),
+        )
+    if scene.zero_stage >= 2:
+        return (_zero_buckets(scene, role),)
+    return ()
+
+
+def _zero_buckets(scene: Scene, role: Role) -> Term:
+    return sharding.ZERO_BUCKETS(
+        role.name, trainable=role.trainable, value_bytes=scene.q.gradient_bytes, tensors=2
+    )
+
+
+def _layers(scene: Scene, role: Role) -> tuple[Term, ...]:
+    count = role.arch.layers if not scene.plan.reshard_after_forward else min(2, role.arch.layers)
+    return (
+        sharding.GATHERED_LAYERS(
+            role.name,
+            gathered_layers=count,
+            layer_parameters=role.layer_parameters + role.layer_adapters,
+            value_bytes=scene.q.compute_bytes,
+            tensors=count * 9,
+        ),
+    )
+
+
+def _gather_buffer(scene: Scene, role: Role) -> Term:
+    return sharding.GATHER_BUFFER(
+        role.name,
+        layer_parameters=role.layer_parameters + role.layer_adapters,
+        value_bytes=scene.q.compute_bytes,
+    )
+
+
+def _zero3(scene: Scene, role: Role) -> tuple[Term, ...]:
+    if scene.zero_stage != 3:
+        return ()
+    return (
+        sharding.ZERO3_LIVE(
+            role.name,
+            parameters=role.parameters,
+            value_bytes=scene.q.compute_bytes,
+            tensors=role.tensors,
+        ),
+    )

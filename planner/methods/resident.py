@@ -1,0 +1,206 @@
+"""What stays on the GPU (and in host RAM) between the peaks of a step.
+
+:func:`resident` lists, for a moment of the step, every role's weights, gradients and
+optimizer state where the plan keeps them, then workspaces, context and engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from planner.catalog import device_constants
+from planner.footprint import Term
+from planner.formulas import allocator, state
+from planner.formulas.formula import Formula
+from planner.methods import engine
+from planner.methods.role import Role
+from planner.methods.scene import Moment, Scene
+from planner.numeric import Num
+
+Place = Literal["gpu", "host"]
+
+USED_BY: dict[str, frozenset[str]] = {
+    "policy": frozenset(("load", "old log-probs", "policy update", "weight sync", "checkpoint")),
+    "critic": frozenset(("load", "values", "critic update", "checkpoint")),
+    "reference": frozenset(("reference log-probs",)),
+    "reward model": frozenset(("load", "reward")),
+}
+"""The moments at which a role's weights are needed on the GPU."""
+
+
+def resident(scene: Scene, moment: Moment, *, gradients: str = "none") -> tuple[Term, ...]:
+    """Terms alive throughout a moment.
+
+    Args:
+        scene: the plan's scene.
+        moment: which part of the step.
+        gradients: of the role being updated: ``none``, ``accumulated`` (those of
+            earlier micro-batches) or ``all``.
+    """
+    terms: list[Term] = []
+    for role in (scene.policy, scene.critic):
+        if role is not None:
+            terms.extend(_trained(scene, role, moment, gradients))
+    for frozen in (scene.reference, scene.reward):
+        if frozen is not None:
+            terms.extend(_frozen(scene, frozen, moment))
+    terms.extend(_process(scene))
+    terms.extend(engine.held(scene, moment))
+    return tuple(terms)
+
+
+def _trained(scene: Scene, role: Role, moment: Moment, gradients: str) -> Iterator[Term]:
+    plan, updating = scene.plan, moment == f"{role.name} update"
+    needed = moment in USED_BY[role.name] or (
+        role.name == "policy" and _policy_needed_too(scene, moment)
+    )
+    weights: Place = "gpu"
+    if plan.offload == "all":
+        weights = "host"
+    elif plan.offload in ("parameters-between-phases", "all-between-phases") and not needed:
+        weights = "host"
+    optimizer: Place = "gpu"
+    if plan.offload in ("optimizer", "all"):
+        optimizer = "host"
+    elif plan.offload in ("optimizer-between-phases", "all-between-phases") and not updating:
+        optimizer = "host"
+    yield _placed(
+        scene,
+        weights,
+        state.WEIGHTS,
+        role,
+        tensors=role.tensors,
+        parameters=role.parameters,
+        shards=scene.shards_of("weights"),
+        value_bytes=role.weight_bytes,
+    )
+    if role.adapters:
+        yield _placed(
+            scene,
+            weights,
+            state.ADAPTERS,
+            role,
+            tensors=2 * role.tensors,
+            adapter_parameters=role.adapters,
+            shards=scene.shards_of("weights"),
+            value_bytes=adapter_bytes(scene),
+        )
+    if moment != "load":
+        yield from _optimizer_state(scene, role, optimizer)
+    if updating and gradients != "none":
+        yield from _gradients(scene, role, gradients)
+
+
+def _policy_needed_too(scene: Scene, moment: Moment) -> bool:
+    """Moments that need the policy's weights only under some plans."""
+    if moment == "rollout":
+        return bool(scene.plan.rollout == "hf")
+    return moment == "reference log-probs" and scene.plan.reference == "adapter-disabled"
+
+
+def adapter_bytes(scene: Scene) -> int:
+    """Bytes of one adapter value: peft's fp32, or the engine's half precision under ZeRO."""
+    return scene.q.compute_bytes if scene.zero_stage else scene.q.master_bytes
+
+
+def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
+    shards, kind = scene.shards_of("optimizer"), scene.plan.optimizer
+    if scene.zero_stage and scene.plan.dtype != "fp32":
+        yield _placed(
+            scene, place, state.ZERO_MASTER, role, trainable=role.trainable, shards=shards
+        )
+    if kind == "adamw-8bit":
+        yield _placed(
+            scene,
+            place,
+            state.ADAM_8BIT_MOMENTS,
+            role,
+            tensors=2 * role.tensors,
+            trainable=role.trainable,
+            shards=shards,
+        )
+    elif kind != "sgd":
+        yield _placed(
+            scene,
+            place,
+            state.ADAM_MOMENTS,
+            role,
+            tensors=2 * role.tensors,
+            trainable=role.trainable,
+            shards=shards,
+            value_bytes=scene.q.master_bytes,
+        )
+
+
+def _gradients(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
+    place: Place = "host" if scene.plan.offload == "all" else "gpu"
+    sizes = {
+        "trainable": role.trainable,
+        "shards": scene.shards_of("gradients"),
+        "value_bytes": scene.q.gradient_bytes,
+    }
+    if gradients == "all":
+        yield _placed(scene, place, state.GRADIENTS, role, tensors=role.tensors, **sizes)
+    else:
+        yield _placed(
+            scene,
+            place,
+            state.ACCUMULATED_GRADIENTS,
+            role,
+            tensors=role.tensors,
+            micro_batches=scene.q.micro_batches,
+            **sizes,
+        )
+    if scene.plan.sharding == "ddp":
+        yield state.DDP_BUCKETS(
+            role.name, trainable=role.trainable, value_bytes=scene.q.gradient_bytes
+        )
+
+
+def _frozen(scene: Scene, role: Role, moment: Moment) -> Iterator[Term]:
+    offloaded = role.name == "reference" and scene.plan.reference == "offloaded"
+    away = offloaded and (moment not in USED_BY[role.name] or scene.fsdp)
+    yield _placed(
+        scene,
+        "host" if away else "gpu",
+        state.WEIGHTS,
+        role,
+        tensors=role.tensors,
+        parameters=role.parameters,
+        shards=scene.q.shards if (scene.fsdp or scene.zero_stage == 3) else 1,
+        value_bytes=role.weight_bytes,
+    )
+
+
+def _placed(
+    scene: Scene, place: Place, formula: Formula, role: Role, *, tensors: Num = 1, **inputs: Num
+) -> Term:
+    """The term on the GPU, or what all local processes keep of it in host RAM."""
+    if place == "gpu":
+        return formula(role.name, tensors=tensors, **inputs)
+    return state.LOCAL_RANKS_OFFLOAD(
+        role.name,
+        label=f"{formula.name}, offloaded",
+        host=True,
+        ranks_per_node=scene.ranks_per_node,
+        rank_bytes=formula.value(**inputs),
+    )
+
+
+def _process(scene: Scene) -> Iterator[Term]:
+    """Workspaces, context and communicators of our own process."""
+    capability = scene.facts.gpu.compute_capability or ""
+    yield allocator.CUBLAS(
+        "process",
+        tensors=2,
+        handles=2,
+        workspace_bytes=allocator.cublas_workspace_bytes(capability),
+    )
+    yield allocator.CUDA_CONTEXT(
+        "process", context_bytes=device_constants.CUDA_CONTEXT.high_bytes
+    )
+    if scene.plan.sharding != "none":
+        yield allocator.NCCL(
+            "process", communicator_bytes=device_constants.NCCL_FIRST.high_bytes
+        )

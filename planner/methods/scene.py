@@ -1,0 +1,152 @@
+"""A scene: a plan (or a sweep's grid), its facts, its quantities and its roles.
+
+Every phase of every method is built from a scene alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from planner.facts import Facts
+from planner.formulas.activations import Workload
+from planner.methods.role import Role, role
+from planner.numeric import Num, minimum
+from planner.quantities import BYTES_OF_DTYPE, Quantities, quantities
+
+Moment = Literal[
+    "load",
+    "rollout",
+    "old log-probs",
+    "reference log-probs",
+    "values",
+    "reward",
+    "critic update",
+    "policy update",
+    "weight sync",
+    "checkpoint",
+]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scene:
+    """What the phases of a method are computed from."""
+
+    plan: Any
+    facts: Facts
+    q: Quantities
+    policy: Role
+    reference: Role | None
+    critic: Role | None
+    reward: Role | None
+
+    @property
+    def ranks_per_node(self) -> Num:
+        """Our training processes on one node."""
+        return minimum(self.q.training_gpus, self.plan.gpus_per_node)
+
+    @property
+    def fsdp(self) -> bool:
+        """Whether weights are gathered unit by unit by PyTorch's FSDP."""
+        return bool(self.plan.sharding in ("fsdp1", "fsdp2"))
+
+    @property
+    def zero_stage(self) -> int:
+        """DeepSpeed's stage, or 0."""
+        sharding: str = self.plan.sharding
+        return int(sharding[-1]) if sharding.startswith("zero") else 0
+
+    @property
+    def precision(self) -> str:
+        """How the forward computes, in the activation formulas' words."""
+        plan = self.plan
+        autocast = (
+            plan.master_dtype == "fp32"
+            and plan.finetuning == "full"
+            and plan.sharding in ("none", "ddp")
+        )
+        if autocast and plan.dtype != "fp32":
+            return "autocast-bf16"
+        return str(plan.dtype)
+
+    def shards_of(self, part: Literal["weights", "gradients", "optimizer"]) -> Num:
+        """Over how many GPUs a part of the training state is spread."""
+        stage = self.zero_stage
+        sharded = self.fsdp or stage >= {"optimizer": 1, "gradients": 2, "weights": 3}[part]
+        return self.q.shards if sharded else 1
+
+    def training_workload(self, of: Role) -> Workload:
+        """One training forward of a role on one GPU."""
+        return self._workload(of, self.q.micro_rows, self.q.micro_row_tokens, "train")
+
+    def inference_workload(self, of: Role) -> Workload:
+        """One forward without gradient of a role on one GPU."""
+        return self._workload(of, self.q.logprob_rows, self.q.logprob_row_tokens, "none")
+
+    def _workload(self, of: Role, rows: Num, tokens: Num, how: str) -> Workload:
+        plan = self.plan
+        adapters = how == "train" and of.adapters > 0
+        return Workload(
+            sequences=rows,
+            tokens=tokens,
+            batch_shape=plan.batch_shape,
+            attention=plan.attention,
+            precision=self.precision,
+            trains="none" if how == "none" else ("lora" if adapters else "all"),
+            lora_targets=targets(plan) if adapters else (),
+            lora_rank=plan.lora_rank if adapters else 0,
+            compiled=plan.compile,
+        )
+
+
+def targets(plan: Any) -> tuple[str, ...]:
+    """The plan's adapter targets as names."""
+    return tuple(name.strip() for name in plan.lora_targets.split(",") if name.strip())
+
+
+def scene_of(plan: Any, facts: Facts) -> Scene:
+    """The scene of a plan or grid."""
+    q = quantities(plan)
+    lora = {
+        "lora_rank": plan.lora_rank if plan.finetuning == "lora" else 0,
+        "lora_targets": targets(plan) if plan.finetuning == "lora" else (),
+    }
+    zero = plan.sharding.startswith("zero")
+    kept = q.compute_bytes if zero or plan.finetuning != "full" else q.master_bytes
+    policy = role("policy", facts.policy, weight_bytes=kept, trained=True, **lora)
+    return Scene(
+        plan=plan,
+        facts=facts,
+        q=q,
+        policy=policy,
+        reference=_reference(plan, facts),
+        critic=role(
+            "critic", facts.critic, weight_bytes=kept, trained=True, value_head=True, **lora
+        )
+        if plan.critic == "separate"
+        else None,
+        reward=role(
+            "reward model",
+            facts.reward,
+            weight_bytes=q.compute_bytes,
+            trained=False,
+            value_head=True,
+        )
+        if plan.reward == "model" and plan.method in ("grpo", "ppo")
+        else None,
+    )
+
+
+def _reference(plan: Any, facts: Facts) -> Role | None:
+    """The frozen reference, when it is a model of its own.
+
+    verl and TRL load it like the policy, so an fp32 master means an fp32 reference;
+    our own step keeps it in the compute dtype.
+    """
+    if plan.kl == "none" or plan.reference not in ("copy", "offloaded"):
+        return None
+    like_policy = plan.framework in ("trl", "verl") and plan.finetuning == "full"
+    dtype = "fp32" if like_policy and plan.master_dtype == "fp32" else plan.dtype
+    return role(
+        "reference", facts.policy, weight_bytes=BYTES_OF_DTYPE[dtype], trained=False
+    )
