@@ -25,7 +25,6 @@ __all__ = [
     "gpu",
     "gpus",
     "model",
-    "model_from_config",
     "models",
     "parse_config",
 ]

@@ -20,21 +20,15 @@ MAX_ENCODED = 8192
 URL_SAFE = re.compile(r"[A-Za-z0-9_\-]+={0,2}")
 
 
-def parse_config(text: str | bytes) -> Model:
-    """The model that a config.json describes.
+def parse_config(source: str | bytes | Mapping[str, Any]) -> Model:
+    """The model that a config.json describes, as text or as :func:`decode_config` gives it.
 
     Raises:
         ValueError: one sentence that names the bad field (``config: hidden_size is …``).
     """
-    return model_from_config(read_object(text))
-
-
-def model_from_config(config: Mapping[str, Any]) -> Model:
-    """The same for a config that is parsed already, such as :func:`decode_config`'s."""
-    config = text_config(config)
+    config = text_config(source if isinstance(source, Mapping) else read_object(source))
     architecture, reason = supported(config)
-    family = read(config)
-    canonical = _canonical(config) if family is not None else dict(config)
+    canonical = _canonical(config) if read(config) is not None else dict(config)
     digest = hashlib.sha256(_compact(canonical)).hexdigest()[:12]
     name = model_type_of(config)
     return Model(

@@ -115,10 +115,14 @@ def models() -> tuple[Model, ...]:
     return tuple(_rows()[0].values())
 
 
-def model(id: str) -> Model:
-    """The model of this Hub id; ``ValueError`` with the closest ids when there is none."""
+def model(id: str, *, field: str = "model") -> Model:
+    """The model of this Hub id.
+
+    Raises:
+        ValueError: naming ``field`` and the closest ids when there is none.
+    """
     by_id, aliases = _rows()
     found = by_id.get(id) or aliases.get(id)
     if found is None:
-        raise ValueError(unknown("model", id, (*by_id, *aliases)))
+        raise ValueError(unknown(field, id, (*by_id, *aliases)))
     return found
