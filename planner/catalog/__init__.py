@@ -9,7 +9,6 @@ from planner.catalog.architecture import Architecture
 from planner.catalog.config_json import (
     decode_config,
     encode_config,
-    model_from_config,
     parse_config,
 )
 from planner.catalog.gpu_catalog import Gpu, custom_gpu, gpu, gpus

@@ -72,7 +72,7 @@ CUDA_CONTEXT = _interval(
     ),
     Observation(
         size_bytes=526_133_494,
-        what="0.490 GiB on an H100: in use less allocated and reserved, of an out-of-memory message",
+        what="0.490 GiB on an H100: in use, less what PyTorch held, in an out-of-memory message",
         source="GRADE experiment 4: 79.23 GiB in use, 77.84 GiB allocated, 921.65 MiB reserved",
     ),
     Observation(

@@ -200,7 +200,7 @@ class RotaryConfig(FamilyConfig):
 
 
 def one_sentence(error: ValidationError) -> str:
-    """The first problem of a config as ``config: field: what is wrong``, with a count of the rest."""
+    """The first problem of a config as one sentence that starts with ``config: field``."""
     first = error.errors(include_url=False)[0]
     rest = error.error_count() - 1
     more = f" ({rest} more)" if rest else ""
