@@ -1,0 +1,1 @@
+"""Supervised fine-tuning: one forward and backward per micro-batch, nothing generated."""

@@ -1,0 +1,12 @@
+"""Phases of supervised fine-tuning."""
+
+from __future__ import annotations
+
+from planner.footprint import PhasePlan
+from planner.methods import update, upkeep
+from planner.methods.scene import Scene
+
+
+def phases(scene: Scene) -> tuple[PhasePlan, ...]:
+    """Load, forward, backward, optimizer step, checkpoint."""
+    return (upkeep.load(scene), *update.policy_phases(scene), upkeep.checkpoint(scene))

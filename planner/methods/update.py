@@ -1,0 +1,62 @@
+"""The update of a trained role as phases, the same for every method."""
+
+from __future__ import annotations
+
+from planner.footprint import PhasePlan, Term
+from planner.formulas import logits
+from planner.methods import training
+from planner.methods.scene import Scene
+from planner.methods.vocabulary import inference_head
+
+
+def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan, ...]:
+    """Policy forward, policy backward and optimizer step."""
+    role = scene.policy
+    return (
+        PhasePlan(
+            name="policy forward",
+            role=role.name,
+            instants=training.forward_instants(scene, role, kept),
+        ),
+        PhasePlan(
+            name="policy backward",
+            role=role.name,
+            instants=training.backward_instants(scene, role, kept),
+        ),
+        PhasePlan(
+            name="optimizer step",
+            role=role.name,
+            instants=training.optimizer_instants(scene, role, kept),
+        ),
+    )
+
+
+def critic_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
+    """The critic's forward, backward and optimizer step as one phase."""
+    role = scene.critic
+    if role is None:
+        raise ValueError("critic: this plan has none; set critic to separate.")
+    return PhasePlan(
+        name="critic update",
+        role=role.name,
+        instants=(
+            *training.forward_instants(scene, role, kept),
+            *training.backward_instants(scene, role, kept),
+            *training.optimizer_instants(scene, role, kept),
+        ),
+    )
+
+
+def kept_for_update(scene: Scene, names: tuple[str, ...]) -> tuple[Term, ...]:
+    """Per-token numbers that earlier phases leave on the GPU until the update."""
+    plan, q = scene.plan, scene.q
+    return tuple(
+        logits.log_prob_kept(
+            inference_head(scene, scene.policy),
+            name=name,
+            sequences=q.sequences_per_gpu_step,
+            tokens=plan.response_tokens,
+            role="policy",
+        )
+        for name in names
+    )

@@ -1,0 +1,94 @@
+"""Model loading, engine start and checkpoint saving: short, and often the peak."""
+
+from __future__ import annotations
+
+from planner.footprint import Category, Instant, PhasePlan, Term
+from planner.formulas import sharding
+from planner.formulas.formula import Formula
+from planner.methods import engine
+from planner.methods.resident import resident
+from planner.methods.role import Role
+from planner.methods.scene import Scene
+from planner.numeric import Num
+
+HOST: Category = "buffers"
+
+LOADED_ON_HOST = Formula(
+    "weights read into host RAM",
+    "copies * parameters * value_bytes",
+    category=HOST,
+    source="transformers 5.23 from_pretrained builds on the CPU; accelerate and verl let only "
+    "rank 0 read when they shard (cpu_ram_efficient_loading, meta-device init)",
+    why="Weights pass through host RAM: one copy for sharded loading, one per process otherwise.",
+    ignores="the page cache of the safetensors files",
+)
+
+SAVED_ON_HOST = Formula(
+    "state gathered to save",
+    "copies * parameters * value_bytes",
+    category=HOST,
+    source="FSDP full state dict with CPU offload on rank 0; other strategies stream tensor by "
+    "tensor from the GPU",
+    why="Before it is written, the whole model stands once in rank 0's host RAM.",
+)
+
+
+def load(scene: Scene) -> PhasePlan:
+    """Every model of the run arrives on the GPU; then a colocated engine starts."""
+    base = resident(scene, "load")
+    largest = max(_roles(scene), key=lambda role: role.parameters)
+    sharded = scene.fsdp or scene.zero_stage == 3
+    instants = [
+        Instant(
+            name="weights arrive",
+            terms=(
+                *(term for term in base if term.role != engine.ROLE),
+                sharding.LARGEST_TENSOR(
+                    largest.name,
+                    largest_weight=largest.largest_weight,
+                    value_bytes=largest.weight_bytes,
+                ),
+                LOADED_ON_HOST(
+                    largest.name,
+                    host=True,
+                    copies=1 if sharded else scene.ranks_per_node,
+                    parameters=largest.parameters,
+                    value_bytes=largest.weight_bytes,
+                ),
+            ),
+        )
+    ]
+    if scene.plan.rollout == "vllm-colocated":
+        trainer = tuple(term for term in base if term.role != engine.ROLE)
+        instants.append(Instant(name="engine starts", terms=(*trainer, *engine.awake(scene))))
+    return PhasePlan(name="load", role="all", instants=tuple(instants), per_step=False)
+
+
+def checkpoint(scene: Scene) -> PhasePlan:
+    """The policy (or its adapters) is written to disk."""
+    policy = scene.policy
+    saved: Num = policy.adapters or policy.parameters
+    terms: tuple[Term, ...] = (
+        *resident(scene, "checkpoint"),
+        sharding.LARGEST_TENSOR(
+            "policy", largest_weight=policy.largest_weight, value_bytes=policy.weight_bytes
+        ),
+        SAVED_ON_HOST(
+            "policy",
+            host=True,
+            copies=1 if scene.fsdp else 0,
+            parameters=saved,
+            value_bytes=policy.weight_bytes,
+        ),
+    )
+    return PhasePlan(
+        name="checkpoint",
+        role="policy",
+        instants=(Instant(name="state gathered", terms=terms),),
+        per_step=False,
+    )
+
+
+def _roles(scene: Scene) -> tuple[Role, ...]:
+    found = (scene.policy, scene.reference, scene.critic, scene.reward)
+    return tuple(role for role in found if role is not None)

@@ -1,0 +1,69 @@
+"""Which tokens of a micro-batch meet the vocabulary, and through which code."""
+
+from __future__ import annotations
+
+from planner.formulas.logits import Head, effective_logits
+from planner.methods.role import Role
+from planner.methods.scene import Scene
+from planner.numeric import Num, ceil_div
+
+
+def training_head(scene: Scene, role: Role) -> Head:
+    """Head and loss of one training forward on one GPU."""
+    q = scene.q
+    return _head(
+        scene,
+        role,
+        rows=q.micro_sequences,
+        tokens=q.micro_tokens,
+        trains=role.root_trainable > 0,
+        entropy=scene.plan.entropy,
+    )
+
+
+def inference_head(scene: Scene, role: Role) -> Head:
+    """Head of one forward without gradient on one GPU."""
+    q = scene.q
+    return _head(
+        scene, role, rows=q.logprob_sequences, tokens=q.logprob_tokens, trains=False, entropy=False
+    )
+
+
+def path(scene: Scene) -> str:
+    """The logits path that really runs: some frameworks ignore what a plan asks for."""
+    plan = scene.plan
+    return effective_logits(plan.method, plan.framework, plan.framework_version, plan.logits)
+
+
+def _head(
+    scene: Scene, role: Role, *, rows: Num, tokens: Num, trains: bool, entropy: bool
+) -> Head:
+    plan = scene.plan
+    return Head(
+        tokens=_tokens_at_head(scene, rows, tokens),
+        rows=rows,
+        vocab=role.arch.vocab,
+        hidden=role.arch.hidden,
+        logits=path(scene),
+        logits_dtype=plan.logits_dtype,
+        weight_trains=trains,
+        framework=plan.framework,
+        framework_version=plan.framework_version,
+        entropy=entropy,
+        softcap=role.arch.logit_softcap > 0,
+        dtype=plan.dtype,
+    )
+
+
+def _tokens_at_head(scene: Scene, rows: Num, tokens: Num) -> Num:
+    """All tokens, or the response's only.
+
+    Padded and full rows keep the last ``response_tokens + 1`` positions
+    (``logits_to_keep``); a packed row is thinned to its share of response tokens.
+    """
+    plan = scene.plan
+    if plan.method == "sft" or path(scene) == "full":
+        return tokens
+    if plan.batch_shape == "packed":
+        return ceil_div(tokens * plan.response_tokens, scene.q.row_tokens)
+    return rows * (plan.response_tokens + 1)
