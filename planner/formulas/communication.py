@@ -1,0 +1,181 @@
+"""Seconds of collectives between GPUs and of copies between GPU and host.
+
+Ring algorithms: every byte crosses the slowest link of the ring once (all-gather,
+reduce-scatter) or twice (all-reduce). Sizes and counts may be arrays. What a card's row
+does not say gives None, never a guess; the network between nodes is no property of a
+card, so its rate is an assumption kept by name in ``efficiencies.json``.
+"""
+
+from __future__ import annotations
+
+import re
+
+from planner.catalog.efficiencies import typical
+from planner.catalog.gpu_catalog import Gpu
+from planner.formulas.duration import Rate
+from planner.numeric import Num, minimum, where
+
+NCCL = "github.com/NVIDIA/nccl-tests doc/PERFORMANCE.md: bus bandwidth of each collective"
+
+LINK_RATE = Rate(
+    "bandwidth inside a node",
+    "bidirectional_bytes_per_second / 2 * share",
+    unit="bytes per second",
+    source="efficiencies.json link-bandwidth",
+    why="A ring sends one way and receives the other, so one direction of the link counts.",
+    ignores="cards of one node that are linked in part only, beyond pairs and fours",
+)
+SLOT_RATE = Rate(
+    "bandwidth between cards over PCIe",
+    "slot_bytes_per_second * share",
+    unit="bytes per second",
+    source="efficiencies.json pcie-collective-bandwidth",
+    why="Without a link between the cards every byte goes through the slots.",
+    ignores="slots that share an uplink, and cards without peer access",
+)
+NODE_RATE = Rate(
+    "bandwidth between nodes",
+    "minimum(node_rate, network_bytes_per_second * share * gpus_per_node)",
+    unit="bytes per second",
+    source="efficiencies.json network-bandwidth and network-bytes-per-second",
+    why="Rings leave a node over all of its network cards at once, and still cross its links.",
+    ignores="oversubscribed switches, and reductions inside switches",
+)
+GATHER = Rate(
+    "all-gather or reduce-scatter",
+    "(ranks - 1) / ranks * size_bytes / bytes_per_second + latency_seconds",
+    unit="seconds",
+    source=NCCL,
+    why="Each rank sends or receives every part but its own; size is that of the whole tensor.",
+    ignores="overlap with computation, and contention with other collectives",
+)
+REDUCE = Rate(
+    "all-reduce",
+    "2 * (ranks - 1) / ranks * size_bytes / bytes_per_second + latency_seconds",
+    unit="seconds",
+    source=NCCL,
+    why="A reduce-scatter followed by an all-gather.",
+    ignores="overlap with computation, and trees, which are faster for small tensors",
+)
+HOST_COPY = Rate(
+    "copy between host and card",
+    "size_bytes / (slot_bytes_per_second * share)",
+    unit="seconds",
+    source="efficiencies.json host-copy-bandwidth",
+    why="Pinned memory moves at the rate of the slot, one direction at a time.",
+    ignores="pageable memory, and cards that share a slot's uplink",
+)
+EXPOSED = Rate(
+    "communication that computation does not hide",
+    "maximum(communication_seconds - compute_seconds, 0)",
+    unit="seconds",
+    source="FSDP2 and DDP prefetch on a stream of their own",
+    why="Collectives run beside the layers; only what outlasts them is waited for.",
+    ignores="the first gather and the last reduction, which nothing hides",
+)
+
+# PCI-SIG: 8, 16, 32 and 64 GT/s on 16 lanes, one direction, after line coding.
+PCIE_X16_BYTES_PER_SECOND = {"3": 15.75e9, "4": 31.5e9, "5": 63.0e9, "6": 121.0e9}
+
+
+def slot_bytes_per_second(gpu: Gpu) -> float | None:
+    """One direction of the card's PCIe slot; None when the row names no x16 generation."""
+    found = re.match(r"([3-6])\.0 x16", gpu.pcie or "")
+    return PCIE_X16_BYTES_PER_SECOND[found.group(1)] if found else None
+
+
+def linked_gpus(gpu: Gpu) -> int | None:
+    """How many cards a bridge joins (2 or 4); None when the whole node is linked."""
+    if "bridge" not in gpu.interconnect:
+        return None
+    return 4 if "4 cards" in gpu.interconnect else 2
+
+
+def bus_bytes_per_second(gpu: Gpu, *, ranks: Num, gpus_per_node: Num) -> Num | None:
+    """Rate of a large collective over ``ranks`` GPUs; None when the card's links are unknown."""
+    card = gpu.compute_capability
+    slot = slot_bytes_per_second(gpu)
+    over_slot = None
+    if slot is not None:
+        over_slot = SLOT_RATE(
+            slot_bytes_per_second=slot, share=typical("pcie-collective-bandwidth", card)
+        )
+    inside: Num = over_slot
+    link = gpu.interconnect_bytes_per_second
+    if link is not None:
+        inside = LINK_RATE(
+            bidirectional_bytes_per_second=link, share=typical("link-bandwidth", card)
+        )
+        joined = linked_gpus(gpu)
+        if joined is not None:
+            if over_slot is None:
+                return None
+            inside = where(minimum(ranks, gpus_per_node) <= joined, inside, over_slot)
+    if inside is None:
+        return None
+    across = NODE_RATE(
+        node_rate=inside,
+        network_bytes_per_second=typical("network-bytes-per-second", card),
+        share=typical("network-bandwidth", card),
+        gpus_per_node=gpus_per_node,
+    )
+    return where(ranks <= gpus_per_node, inside, across)
+
+
+def _collective(
+    formula: Rate, gpu: Gpu, size_bytes: Num, ranks: Num, gpus_per_node: Num
+) -> Num | None:
+    rate = bus_bytes_per_second(gpu, ranks=ranks, gpus_per_node=gpus_per_node)
+    if rate is None:
+        return None
+    latency = typical("collective-latency", gpu.compute_capability)
+    return formula(
+        size_bytes=size_bytes,
+        ranks=ranks,
+        bytes_per_second=rate,
+        latency_seconds=where(ranks > 1, latency, 0.0),
+    )
+
+
+def all_gather_seconds(gpu: Gpu, *, size_bytes: Num, ranks: Num, gpus_per_node: Num) -> Num | None:
+    """Seconds until every rank holds the whole tensor of ``size_bytes``.
+
+    ``ranks`` and ``gpus_per_node`` are at least 1; one rank takes no time.
+    None when nothing says how fast the cards talk to each other.
+    """
+    return _collective(GATHER, gpu, size_bytes, ranks, gpus_per_node)
+
+
+def reduce_scatter_seconds(
+    gpu: Gpu, *, size_bytes: Num, ranks: Num, gpus_per_node: Num
+) -> Num | None:
+    """Seconds until every rank holds its part of the sum; ``size_bytes`` is the whole tensor.
+
+    None when nothing says how fast the cards talk to each other.
+    """
+    return _collective(GATHER, gpu, size_bytes, ranks, gpus_per_node)
+
+
+def all_reduce_seconds(gpu: Gpu, *, size_bytes: Num, ranks: Num, gpus_per_node: Num) -> Num | None:
+    """Seconds until every rank holds the whole sum.
+
+    None when nothing says how fast the cards talk to each other.
+    """
+    return _collective(REDUCE, gpu, size_bytes, ranks, gpus_per_node)
+
+
+def host_copy_seconds(gpu: Gpu, *, size_bytes: Num) -> Num | None:
+    """Seconds to move bytes between pinned host memory and the card, one direction.
+
+    None when the card's slot is unknown.
+    """
+    slot = slot_bytes_per_second(gpu)
+    if slot is None:
+        return None
+    share = typical("host-copy-bandwidth", gpu.compute_capability)
+    return HOST_COPY(size_bytes=size_bytes, slot_bytes_per_second=slot, share=share)
+
+
+def exposed_seconds(*, communication_seconds: Num, compute_seconds: Num) -> Num:
+    """Seconds of communication that computation running beside it does not hide."""
+    return EXPOSED(communication_seconds=communication_seconds, compute_seconds=compute_seconds)

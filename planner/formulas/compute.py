@@ -1,0 +1,228 @@
+"""FLOPs of a decoder-only transformer and the seconds they take: the roofline.
+
+A matrix product of ``m x k`` and ``k x n`` is ``2 m k n`` FLOPs; causal attention counts
+the pairs it needs, not the square. Seconds are FLOPs over the share of the dense peak
+that published runs reach (``efficiencies.json``), so whatever those runs spend on norms,
+losses and waiting is inside the share. Sizes may be arrays; a card without a published
+peak for the dtype gives None, never a guess.
+"""
+
+from __future__ import annotations
+
+from planner.catalog.architecture import Architecture
+from planner.catalog.efficiencies import Interval, Key, interval, typical
+from planner.catalog.gpu_catalog import Gpu
+from planner.formulas.duration import Rate
+from planner.numeric import Num
+
+KAPLAN = "Kaplan et al. 2020 (arXiv 2001.08361), section 2.1, counted per matrix"
+
+LAYER_FLOPS = Rate(
+    "matrix products of one layer",
+    "2 * tokens * hidden * (head_dim * (2 * heads + 2 * kv_heads) + projections * intermediate)",
+    unit="FLOPs",
+    source=KAPLAN,
+    why="q and o span all heads, k and v the key/value heads; a gated MLP has three projections.",
+    ignores="norms, activation functions, rotary embedding and biases (under 1 %)",
+)
+HEAD_FLOPS = Rate(
+    "language model head",
+    "2 * tokens * hidden * vocab",
+    unit="FLOPs",
+    source=KAPLAN,
+    why="Every position that gets logits meets the whole vocabulary once.",
+    ignores="softmax and loss, which are limited by memory rather than by FLOPs",
+)
+PAIRS = Rate(
+    "query-key pairs under a causal mask",
+    "tokens * (minimum(row_tokens, window) * (minimum(row_tokens, window) + 1) / 2"
+    " + (row_tokens - minimum(row_tokens, window)) * minimum(row_tokens, window)) / row_tokens",
+    unit="positions",
+    source="Dao et al. 2022 (FlashAttention) for half of the square; window as in Mistral 7B",
+    why="Position i sees i tokens, or the window's once the row is longer than the window.",
+    ignores="blocks that a kernel computes and masks, and eager attention, which does the square",
+)
+ATTENTION_FLOPS = Rate(
+    "attention scores and values of one layer",
+    "4 * heads * head_dim * pairs",
+    unit="FLOPs",
+    source="Dao et al. 2022 (FlashAttention), section 4",
+    why="Each pair costs one product for its score and one for its value, in every query head.",
+)
+BACKWARD_FLOPS = Rate(
+    "backward",
+    "linear_flops * (1 + weights_train) + 2.5 * attention_flops + recomputed_flops",
+    unit="FLOPs",
+    source="FlashAttention-2 (arXiv 2307.08691), section 3: five products back to two forward",
+    why="Each matrix gives a gradient to its input and, when it trains, to itself; attention "
+    "recomputes its scores; checkpointing repeats the layers' forward.",
+    ignores="adapters, and the first layer's input gradient that a frozen embedding saves",
+)
+COMPUTE_SECONDS = Rate(
+    "computation",
+    "flops / (peak_flops_per_second * share)",
+    unit="seconds",
+    source="Williams et al. 2009 (roofline), with the share that published runs reach",
+    why="Training and log-probability passes are limited by matrix products.",
+    ignores="small matrices, small models and eager kernels, which reach a smaller share",
+)
+OPTIMIZER_SECONDS = Rate(
+    "optimizer step",
+    "bytes_touched / (bandwidth_bytes_per_second * share)",
+    unit="seconds",
+    source="Williams et al. 2009 (roofline)",
+    why="An update reads and writes every state once and computes next to nothing.",
+    ignores="launches of unfused kernels",
+)
+
+WHOLE_ROW = 2**62
+"""A window that no row reaches."""
+
+
+def layer_flops(arch: Architecture, *, tokens: Num) -> Num:
+    """FLOPs of the matrices of one layer over ``tokens`` positions, attention left out."""
+    return LAYER_FLOPS(
+        tokens=1.0 * tokens,
+        hidden=arch.hidden,
+        head_dim=arch.head_dim,
+        heads=arch.heads,
+        kv_heads=arch.kv_heads,
+        projections=3 if arch.gated else 2,
+        intermediate=arch.intermediate,
+    )
+
+
+def head_flops(arch: Architecture, *, tokens: Num) -> Num:
+    """FLOPs of the head over ``tokens`` positions."""
+    return HEAD_FLOPS(tokens=1.0 * tokens, hidden=arch.hidden, vocab=arch.vocab)
+
+
+def attention_flops(arch: Architecture, *, tokens: Num, row_tokens: Num) -> Num:
+    """FLOPs of scores and values of all layers, over rows of ``row_tokens``."""
+    tokens, row_tokens = 1.0 * tokens, 1.0 * row_tokens
+    whole = PAIRS(tokens=tokens, row_tokens=row_tokens, window=WHOLE_ROW)
+    pairs = (arch.layers - arch.sliding_layers) * whole
+    if arch.sliding_layers:
+        window = PAIRS(tokens=tokens, row_tokens=row_tokens, window=arch.sliding_window)
+        pairs = pairs + arch.sliding_layers * window
+    return ATTENTION_FLOPS(heads=arch.heads, head_dim=arch.head_dim, pairs=pairs)
+
+
+def forward_flops(arch: Architecture, *, tokens: Num, row_tokens: Num, head: bool) -> Num:
+    """FLOPs of one forward, as floats (exact up to 2**53).
+
+    Args:
+        arch: the model.
+        tokens: positions in all rows together.
+        row_tokens: positions of one row, which attention does not leave.
+        head: whether every position gets logits.
+    """
+    linear = arch.layers * layer_flops(arch, tokens=tokens)
+    if head:
+        linear = linear + head_flops(arch, tokens=tokens)
+    return linear + attention_flops(arch, tokens=tokens, row_tokens=row_tokens)
+
+
+def backward_flops(
+    arch: Architecture,
+    *,
+    tokens: Num,
+    row_tokens: Num,
+    recompute: bool,
+    weights_train: bool,
+    head: bool = True,
+) -> Num:
+    """FLOPs of one backward; ``recompute`` repeats the layers, not the head."""
+    layers = arch.layers * layer_flops(arch, tokens=tokens)
+    attention = attention_flops(arch, tokens=tokens, row_tokens=row_tokens)
+    return BACKWARD_FLOPS(
+        linear_flops=layers + head_flops(arch, tokens=tokens) if head else layers,
+        attention_flops=attention,
+        weights_train=int(weights_train),
+        recomputed_flops=layers + attention if recompute else 0,
+    )
+
+
+def compute_seconds(gpu: Gpu, *, flops: Num, dtype: str, key: Key) -> Num | None:
+    """Seconds of FLOPs at the share ``key``; None when the card's peak is unknown."""
+    peak = gpu.flops_per_second(dtype)
+    if peak is None:
+        return None
+    share = typical(key, gpu.compute_capability)
+    return COMPUTE_SECONDS(flops=flops, peak_flops_per_second=peak, share=share)
+
+
+def forward_seconds(
+    arch: Architecture,
+    gpu: Gpu,
+    *,
+    tokens: Num,
+    row_tokens: Num,
+    dtype: str,
+    head: bool = True,
+    training: bool = False,
+) -> Num | None:
+    """Seconds of one forward on one GPU.
+
+    ``training`` says that a backward follows, whose published share then holds for both.
+    None when the card's peak in ``dtype`` is unknown; ``ValueError`` for an unknown dtype.
+    """
+    flops = forward_flops(arch, tokens=tokens, row_tokens=row_tokens, head=head)
+    key: Key = "training-compute" if training else "forward-compute"
+    return compute_seconds(gpu, flops=flops, dtype=dtype, key=key)
+
+
+def backward_seconds(
+    arch: Architecture,
+    gpu: Gpu,
+    *,
+    tokens: Num,
+    row_tokens: Num,
+    dtype: str,
+    recompute: bool,
+    weights_train: bool,
+    head: bool = True,
+) -> Num | None:
+    """Seconds of one backward on one GPU; None when the card's peak is unknown.
+
+    ``weights_train`` is false for adapters on frozen weights.
+    """
+    flops = backward_flops(
+        arch,
+        tokens=tokens,
+        row_tokens=row_tokens,
+        recompute=recompute,
+        weights_train=weights_train,
+        head=head,
+    )
+    return compute_seconds(gpu, flops=flops, dtype=dtype, key="training-compute")
+
+
+def optimizer_seconds(gpu: Gpu, *, bytes_touched: Num) -> Num | None:
+    """Seconds to read and write ``bytes_touched``; None when the bandwidth is unknown."""
+    bandwidth = gpu.bandwidth_bytes_per_second
+    if bandwidth is None:
+        return None
+    return OPTIMIZER_SECONDS(
+        bytes_touched=bytes_touched,
+        bandwidth_bytes_per_second=bandwidth,
+        share=typical("optimizer-bandwidth", gpu.compute_capability),
+    )
+
+
+def time_error(
+    gpu: Gpu | None = None, *, keys: tuple[Key, ...] = ("training-compute", "decode-bandwidth")
+) -> tuple[float, float, str]:
+    """Factors between which the true time of a step is expected, and a sentence that says so.
+
+    The widest of the intervals that the time rests on; ``gpu`` narrows them to its kind.
+    """
+    spans: list[Interval] = [interval(key, gpu.compute_capability if gpu else None) for key in keys]
+    low = min(span.spread[0] for span in spans)
+    high = max(span.spread[1] for span in spans)
+    sentence = (
+        f"The time is an estimate: published runs took {low:.2f} to {high:.2f} times as long, "
+        "by the share of the card's peak that they reached. Eager code, models under 1 B "
+        "parameters and rows of a few hundred tokens can take longer still."
+    )
+    return low, high, sentence
