@@ -1,0 +1,123 @@
+"""A plan as files that start the run, for every framework that has an exporter.
+
+Adding a framework is adding a module to :mod:`planner.launch.exporters`: it is found
+by listing that package. A field that the framework cannot do at the plan's value is
+never dropped: :class:`CannotExpress` names it, says why and what to set.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+from planner.launch import exporters
+from planner.launch.launch import CannotExpress, Launch, LaunchFile, Obstacle, as_zip
+from planner.launch.obstacles import shared_obstacles
+from planner.plan import Plan
+
+DESCRIPTIVE: Mapping[str, str] = {
+    "gpu": "the card the plan is for; a script runs on whatever card is there",
+    "gpu_bytes": "the card the plan is for",
+    "host_ram_per_node": "what the node has",
+    "price_per_gpu_hour": "what the node costs",
+    "length_distribution": "what the data is like",
+}
+"""Fields that describe the machine, the data or the bill: there is nothing to set for them."""
+
+
+class Exporter(Protocol):
+    """What a module of :mod:`planner.launch.exporters` offers."""
+
+    VERSION: str
+    """The framework's version that the export was checked against."""
+
+    def obstacles(self, plan: Any) -> tuple[Obstacle, ...]:
+        """Every field in the way; empty when the plan can be written."""
+
+    def write(self, plan: Any, link: str) -> Launch:
+        """The export of a plan without obstacles."""
+
+
+def frameworks() -> tuple[str, ...]:
+    """Names of the frameworks that have an exporter, sorted."""
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(exporters.__path__)))
+
+
+def _exporter(framework: str) -> Exporter:
+    if framework not in frameworks():
+        raise ValueError(
+            f"framework {framework!r} has no exporter. Choose {' or '.join(frameworks())}."
+        )
+    return cast(Exporter, importlib.import_module(f"{exporters.__name__}.{framework}"))
+
+
+def obstacles(plan: Plan, framework: str) -> tuple[Obstacle, ...]:
+    """Every field of the plan that this framework cannot do; empty when it can do all.
+
+    Raises:
+        ValueError: the framework has no exporter.
+    """
+    exporter = _exporter(framework)
+    return (*shared_obstacles(plan, framework, exporter.VERSION), *exporter.obstacles(plan))
+
+
+def export(plan: Plan, framework: str, *, link: str = "") -> Launch:
+    """The files that start this plan's run.
+
+    Args:
+        plan: A valid plan.
+        framework: One of :func:`frameworks`.
+        link: The plan's link, put into the files as a comment.
+
+    Raises:
+        CannotExpress: naming every field the framework cannot do.
+        ValueError: the framework has no exporter, or the link is not one printable line.
+    """
+    if link and (not link.isprintable() or not link.isascii()):
+        raise ValueError("link must be one line of printable ASCII; percent-encode it.")
+    found = obstacles(plan, framework)
+    if found:
+        raise CannotExpress(framework, found)
+    return _exporter(framework).write(plan, link)
+
+
+def why_not(plan: Plan, framework: str) -> tuple[str, ...]:
+    """One sentence per field in the way; empty when the plan can be exported."""
+    return tuple(obstacle.sentence for obstacle in obstacles(plan, framework))
+
+
+def fitted(plan: Plan, framework: str) -> Plan:
+    """The nearest plan this framework can run: every obstacle's own change, applied.
+
+    The caller shows what changed, and estimates again: it is another plan.
+
+    Raises:
+        CannotExpress: an obstacle that no change of a field removes.
+        pydantic.ValidationError: the changes do not make a valid plan.
+    """
+    for _ in range(4):  # a change can uncover the next obstacle; no chain is longer
+        found = obstacles(plan, framework)
+        if not found:
+            return plan
+        if not all(obstacle.changes for obstacle in found):
+            break
+        plan = plan.changed(**CannotExpress(framework, found).changes)
+    raise CannotExpress(framework, obstacles(plan, framework))
+
+
+__all__ = [
+    "DESCRIPTIVE",
+    "CannotExpress",
+    "Exporter",
+    "Launch",
+    "LaunchFile",
+    "Obstacle",
+    "as_zip",
+    "export",
+    "fitted",
+    "frameworks",
+    "obstacles",
+    "why_not",
+]

@@ -1,0 +1,4 @@
+"""One module per framework, named like it.
+
+Each has ``VERSION``, ``obstacles(plan)`` and ``write(plan, link)``.
+"""

@@ -1,0 +1,98 @@
+"""Running an exported script with stand-ins for the programs it starts."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from planner.launch.export import Launch
+
+STAND_IN = """#!/bin/bash
+{ printf '%s\\0' "${0##*/}" "$@"; printf '\\n\\0'; } >> "$RECORD"
+"""
+
+PATHS = {
+    "TRAIN_FILES": "/data/train.parquet",
+    "VAL_FILES": "/data/val.parquet",
+    "DATASET": "owner/questions",
+    "REWARD_URL": "http://localhost:9/reward",
+    "ENGINE_HOST": "10.0.0.2",
+    "NODE_RANK": "0",
+    "MASTER_ADDR": "10.0.0.1",
+    "MASTER_PORT": "29500",
+}
+
+
+def unpack(launch: Launch, folder: Path) -> Path:
+    """Write an export's files into a folder."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for file in launch.files:
+        (folder / file.name).write_text(file.text)
+    return folder
+
+
+def run(folder: Path, script: str = "launch.sh", **variables: str) -> list[list[str]]:
+    """Run a script; return every command a stand-in got, as its words.
+
+    Raises:
+        subprocess.CalledProcessError: the script failed.
+    """
+    programs = folder / "programs"
+    programs.mkdir(exist_ok=True)
+    for name in ("python3", "accelerate", "ray", "vllm"):
+        (programs / name).write_text(STAND_IN)
+        (programs / name).chmod(0o755)
+    record = folder / "record"
+    record.write_bytes(b"")
+    environment = {
+        "PATH": f"{programs}:/usr/bin:/bin",
+        "RECORD": str(record),
+        "OUTPUT_DIR": str(folder / "out"),
+        **variables,
+    }
+    subprocess.run(
+        ["bash", script], cwd=folder, env=environment, check=True, capture_output=True, timeout=60
+    )
+    calls = record.read_bytes().decode().split("\n\0")
+    return [call.split("\0")[:-1] for call in calls if call]
+
+
+class Worker:
+    """A process that reads requests and answers them, one JSON line each."""
+
+    def __init__(self, script: str, *arguments: str) -> None:
+        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+        self.process = subprocess.Popen(
+            [sys.executable, str(Path(__file__).with_name(script)), *arguments],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=environment,
+            text=True,
+        )
+        self.read()
+
+    def read(self) -> dict[str, Any]:
+        """The next answer."""
+        assert self.process.stdout is not None
+        line = self.process.stdout.readline()
+        if not line:
+            assert self.process.stderr is not None
+            raise RuntimeError(self.process.stderr.read()[-3000:])
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+    def ask(self, request: dict[str, Any]) -> dict[str, Any]:
+        """The answer to a request."""
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(request) + "\n")
+        self.process.stdin.flush()
+        return self.read()
+
+    def close(self) -> None:
+        """End the process."""
+        self.process.communicate(timeout=30)
