@@ -172,3 +172,19 @@ VLLM_CUDA_GRAPHS = _interval(
     ),
 )
 """Captured decode graphs; none with ``enforce_eager``."""
+
+ENGINE_RESIDUE = _interval(
+    "what is still on the card after a rollout engine went to sleep",
+    "growth over many steps (11.6 and 25 GiB were reported as a bug, NeMo-RL issue 2619)",
+    Observation(
+        size_bytes=534 * MIB,
+        what="least graphs (0.39 GiB) plus least memory outside torch (0.13 GiB) in vLLM logs",
+        source="vLLM logs on 80 GB cards",
+    ),
+    Observation(
+        size_bytes=4209 * MIB,
+        what="4.11 GiB after the first sleep",
+        source="https://github.com/NVIDIA-NeMo/RL/issues/2619",
+    ),
+)
+"""CUDA graphs, communicators and context, which sleep does not give back."""

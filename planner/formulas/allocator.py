@@ -78,3 +78,29 @@ def segment_slack_bytes(term: Term, expandable: bool) -> Num:
     if isinstance(middle, (bool, np.bool_)):
         return alone if large else (in_pool if middle else 0)
     return np.where(large, alone, np.where(middle, in_pool, 0))
+
+
+ROUNDING = Formula(
+    "rounding to 512-byte blocks",
+    "allocated - requested",
+    category="allocator",
+    source="c10/cuda/CUDACachingAllocator.cpp kMinBlockSize, torch 2.13.0",
+    why="Every tensor takes whole blocks of 512 bytes.",
+)
+
+SEGMENT_SLACK = Formula(
+    "unused ends of segments",
+    "slack",
+    category="allocator",
+    source="c10/core/AllocatorConfig.h: 2 MiB, 20 MiB and 2 MiB-rounded segments, torch 2.13.0",
+    why="Segments come from the driver in fixed or rounded sizes that tensors do not fill.",
+    ignores="fragmentation, which depends on the order of allocations",
+)
+
+CACHED = Formula(
+    "cached from other phases",
+    "maximum(carried - own, 0)",
+    category="allocator",
+    source="the caching allocator returns nothing to the driver before empty_cache or a failure",
+    why="Memory that another phase needed stays reserved until the cache is emptied.",
+)

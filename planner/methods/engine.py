@@ -115,7 +115,7 @@ def _working_set(scene: Scene) -> Term:
 
 
 def _graphs(scene: Scene) -> Term:
-    graphs = 0 if scene.plan.enforce_eager else device_constants.ENGINE_GRAPHS.high_bytes
+    graphs = 0 if scene.plan.enforce_eager else device_constants.VLLM_CUDA_GRAPHS.high_bytes
     return generation.ENGINE_GRAPHS(ROLE, graph_bytes=graphs)
 
 

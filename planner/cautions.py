@@ -1,0 +1,117 @@
+"""What a person should know besides the numbers: blockers, warnings, notes.
+
+A blocker means that the run cannot start whatever the peak is; a warning is a doubt
+about the plan or about the estimate; a note says what was understood.
+"""
+
+from __future__ import annotations
+
+from planner.footprint import Phase
+from planner.methods import engine
+from planner.methods.scene import Scene
+from planner.methods.vocabulary import path
+from planner.relevance import without_effect
+from planner.units import read_bytes, read_gib
+
+Cautions = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
+
+
+def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
+    """Blockers, warnings and notes of one plan."""
+    return (
+        (*_engine_blockers(scene), *_host_blockers(scene, phases)),
+        (*_engine_warnings(scene), *_model_warnings(scene), *_host_warnings(scene, phases)),
+        (*_notes(scene), *_ignored(scene)),
+    )
+
+
+def _engine_blockers(scene: Scene) -> tuple[str, ...]:
+    short = engine.shortfall_bytes(scene)
+    if short <= 0:
+        return ()
+    share = engine.share_bytes(scene)
+    return (
+        f"the engine's share of {read_gib(share)} GiB is {read_bytes(short)} too small for its "
+        "weights, its working set and one whole sequence; raise gpu_memory_utilization or "
+        "rollout_tensor_parallel.",
+    )
+
+
+def _host_blockers(scene: Scene, phases: tuple[Phase, ...]) -> tuple[str, ...]:
+    limit = scene.plan.host_ram_per_node
+    need = max((phase.host_bytes or 0 for phase in phases), default=0)
+    if not limit or need <= limit:
+        return ()
+    worst = max(phases, key=lambda phase: phase.host_bytes or 0)
+    return (
+        f"a node's host RAM of {read_gib(limit)} GiB is too small: {worst.name} needs "
+        f"{read_gib(need)} GiB; offload less, or set more gpus_per_node's RAM.",
+    )
+
+
+def _engine_warnings(scene: Scene) -> tuple[str, ...]:
+    plan = scene.plan
+    if not plan.rollout.startswith("vllm") or engine.shortfall_bytes(scene) > 0:
+        return ()
+    found: list[str] = []
+    wanted = min(plan.max_num_seqs, scene.q.sequences_per_step)
+    holds = engine.concurrent_sequences(scene)
+    if holds < wanted:
+        found.append(
+            f"The engine's KV cache holds {holds:,} whole-length sequences at once, fewer than "
+            f"the {wanted:,} it may run; longer rollouts wait or are preempted."
+        )
+    if plan.expandable_segments and plan.rollout == "vllm-colocated":
+        found.append(
+            "Expandable segments and a sleeping vLLM in one process do not go together; verl "
+            "switches them off around rollouts."
+        )
+    if plan.rollout == "vllm-colocated" and plan.empty_cache == "never":
+        found.append(
+            "With empty_cache never, what training cached is still reserved when the engine "
+            "wakes up."
+        )
+    return tuple(found)
+
+
+def _model_warnings(scene: Scene) -> tuple[str, ...]:
+    arch, rows = scene.policy.arch, scene.q.row_tokens
+    if arch.learned_positions or rows <= arch.max_positions:
+        return ()
+    return (
+        f"prompt_tokens + response_tokens = {rows:,} is longer than the {arch.max_positions:,} "
+        "positions the model was made for.",
+    )
+
+
+def _host_warnings(scene: Scene, phases: tuple[Phase, ...]) -> tuple[str, ...]:
+    need = max((phase.host_bytes or 0 for phase in phases), default=0)
+    if scene.plan.host_ram_per_node or need < 200 * 2**30:
+        return ()
+    return (f"A node needs at least {read_gib(need)} GiB of host RAM.",)
+
+
+def _notes(scene: Scene) -> tuple[str, ...]:
+    plan = scene.plan
+    found = ["Lengths are planned at their caps: every row is as long as prompt + response."]
+    if path(scene) != plan.logits:
+        found.append(
+            f"{plan.framework} {plan.framework_version} meets the vocabulary by its "
+            f"{path(scene)} path, whatever logits says ({plan.logits})."
+        )
+    if scene.precision == "autocast-bf16":
+        found.append(
+            "fp32 weights without sharding mean autocast: half-precision copies of the weights "
+            "live through each forward and backward."
+        )
+    return tuple(found)
+
+
+def _ignored(scene: Scene) -> tuple[str, ...]:
+    plan = scene.plan
+    fields = type(plan).model_fields
+    return tuple(
+        f"{field} has no effect here: {reason}."
+        for field, reason in without_effect(plan).items()
+        if getattr(plan, field) != fields[field].default
+    )

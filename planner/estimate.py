@@ -1,0 +1,209 @@
+"""Plan → footprint in closed form: no torch, no files, under 5 ms.
+
+The phases come from the method's folder; this module adds terms up to the four totals
+and judges them. The same code runs on a sweep's grid, where numbers are arrays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, Literal, cast
+
+from planner.facts import Facts, facts_of
+from planner.footprint import (
+    OUTSIDE,
+    Footprint,
+    Instant,
+    Phase,
+    PhasePlan,
+    StatedError,
+    Term,
+    Verdict,
+)
+from planner.formulas import allocator
+from planner.methods import engine
+from planner.methods.scene import Scene, scene_of
+from planner.methods.timing import phase_seconds
+from planner.numeric import Num, maximum, total
+from planner.plan import Plan
+from planner.units import read_gib
+from planner.cautions import cautions_of
+
+MARGIN = 0.9
+"""A plan fits up to this share of the budget; above it is tight."""
+
+UNMEASURED = StatedError(
+    low=None,
+    high=None,
+    source="not yet measured on a GPU; docs/accuracy.md compares with published runs. "
+    "Keep at least 10 % free.",
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Totals:
+    """The totals of one instant; numbers, or arrays for a sweep."""
+
+    requested: Num
+    allocated: Num
+    slack: Num
+    outside: Num
+    host: Num
+
+
+def estimate(plan: Plan) -> Footprint:
+    """The footprint of one plan.
+
+    Raises:
+        ValueError: only for what a plan's own validation lets through and a formula
+            refuses, naming the field.
+    """
+    facts = facts_of(plan)
+    scene = scene_of(plan, facts)
+    plans = phase_plans(scene)
+    phases = _phases(scene, plans)
+    worst = max(phases, key=lambda phase: phase.device_bytes)
+    blockers, warnings, notes = cautions_of(scene, phases)
+    return Footprint(
+        source="estimate",
+        plan=plan,
+        verdict=_verdict(scene, worst, blockers),
+        budget_bytes=facts.budget_bytes,
+        phases=phases,
+        worst=worst,
+        step_seconds=_step_seconds(phases),
+        error=UNMEASURED,
+        warnings=warnings,
+        blockers=blockers,
+        notes=notes,
+    )
+
+
+def phase_plans(scene: Scene) -> tuple[PhasePlan, ...]:
+    """The phases of the plan's method, from ``planner/methods/<method>/memory.py``."""
+    module = import_module(f"planner.methods.{scene.plan.method}.memory")
+    phases = cast("Callable[[Scene], tuple[PhasePlan, ...]]", module.phases)
+    return phases(scene)
+
+
+def totals(instant: Instant, expandable: bool) -> Totals:
+    """What the terms of an instant add up to."""
+    inside = [t for t in instant.terms if not t.host and t.category not in OUTSIDE]
+    return Totals(
+        requested=total([term.bytes for term in inside]),
+        allocated=total([allocator.allocated_bytes(term) for term in inside]),
+        slack=total([allocator.segment_slack_bytes(term, expandable) for term in inside]),
+        outside=total([t.bytes for t in instant.terms if not t.host and t.category in OUTSIDE]),
+        host=total([term.bytes for term in instant.terms if term.host]),
+    )
+
+
+def cached_before(
+    plans: Sequence[PhasePlan], reserved: Sequence[Num], empty_cache: str
+) -> list[Num]:
+    """For each phase, the most any earlier phase of the steady state has reserved.
+
+    The caching allocator keeps what it once got until the cache is emptied: never (the
+    high-water mark of the whole step), or between phases (nothing is carried over).
+    With ``every-step`` what earlier phases of the same step reserved is carried over.
+    """
+    if empty_cache == "between-phases":
+        return [0] * len(plans)
+    if empty_cache == "never":
+        steady = [r for p, r in zip(plans, reserved, strict=True) if p.rank == "trainer"]
+        mark = maximum(*steady) if steady else 0
+        return [mark if p.rank == "trainer" and p.name != "load" else 0 for p in plans]
+    carried: list[Num] = []
+    mark = 0
+    for phase, amount in zip(plans, reserved, strict=True):
+        carried.append(mark if phase.rank == "trainer" else 0)
+        if phase.rank == "trainer":
+            mark = maximum(mark, amount)
+    return carried
+
+
+def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
+    expandable: bool = scene.plan.expandable_segments
+    peaks: list[tuple[Instant, Totals]] = []
+    for phase in plans:
+        judged = [(instant, totals(instant, expandable)) for instant in phase.instants]
+        peaks.append(max(judged, key=lambda pair: _own_device(pair[1])))
+    hosts = [
+        max(totals(instant, expandable).host for instant in phase.instants) for phase in plans
+    ]
+    reserved = [totals_.allocated + totals_.slack for _, totals_ in peaks]
+    carried = cached_before(plans, reserved, scene.plan.empty_cache)
+    return tuple(
+        _phase(scene, phase, instant, sums, carried_bytes, host)
+        for phase, (instant, sums), carried_bytes, host in zip(
+            plans, peaks, carried, hosts, strict=True
+        )
+    )
+
+
+def _own_device(sums: Totals) -> Num:
+    return sums.allocated + sums.slack + sums.outside
+
+
+def _phase(
+    scene: Scene, phase: PhasePlan, instant: Instant, sums: Totals, carried: int, host: int
+) -> Phase:
+    own = sums.allocated + sums.slack
+    reserved = max(own, carried)
+    extra = [
+        allocator.ROUNDING("process", allocated=sums.allocated, requested=sums.requested),
+        allocator.SEGMENT_SLACK("process", slack=sums.slack),
+        allocator.CACHED("process", carried=carried, own=own),
+    ]
+    terms = [term for term in instant.terms if term.host or term.bytes]
+    return Phase(
+        name=phase.name,
+        role=phase.role,
+        rank=phase.rank,
+        instant=instant.name,
+        terms=(*terms, *(term for term in extra if term.bytes)),
+        requested_bytes=int(sums.requested),
+        allocated_bytes=int(sums.allocated),
+        reserved_bytes=int(reserved),
+        device_bytes=int(reserved + sums.outside),
+        host_bytes=int(host),
+        seconds=phase_seconds(scene, phase.name),
+        per_step=phase.per_step,
+    )
+
+
+def _step_seconds(phases: tuple[Phase, ...]) -> float | None:
+    """Seconds of one step: every phase that happens each step, or None when one is unknown."""
+    seconds = [phase.seconds for phase in phases if phase.per_step]
+    if any(value is None for value in seconds):
+        return None
+    return float(sum(value for value in seconds if value is not None))
+
+
+def word_of(device_bytes: int, budget_bytes: int, blocked: bool) -> str:
+    """The verdict's word for a number of bytes."""
+    if blocked or device_bytes > budget_bytes:
+        return "out of memory"
+    return "fits" if device_bytes <= MARGIN * budget_bytes else "tight"
+
+
+def _verdict(scene: Scene, worst: Phase, blockers: tuple[str, ...]) -> Verdict:
+    facts, plan = scene.facts, scene.plan
+    word = cast(
+        "Literal['fits', 'tight', 'out of memory']",
+        word_of(worst.device_bytes, facts.budget_bytes, bool(blockers)),
+    )
+    lead = {"fits": "Fits on", "tight": "Tight on", "out of memory": "Out of memory on"}[word]
+    card = facts.gpu.name
+    sentence = (
+        f"{lead} {plan.gpus} × {card}: {read_gib(worst.device_bytes)} of "
+        f"{read_gib(facts.budget_bytes)} GiB, worst phase: {worst.name}"
+    )
+    if blockers:
+        sentence = f"Does not run on {plan.gpus} × {card}: {blockers[0]}"
+    return Verdict(word=word, sentence=sentence)
+
+
+__all__ = ["MARGIN", "Facts", "Term", "cached_before", "engine", "estimate", "phase_plans"]
