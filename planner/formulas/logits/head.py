@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from planner.footprint import Instant, Term
-from planner.numeric import Num, where
+from planner.numeric import Num, total, where
 
 ITEM_BYTES: Mapping[str, int] = {"bf16": 2, "fp16": 2, "fp32": 4}
 
@@ -140,7 +140,7 @@ def highest(*instants: Instant) -> Instant:
     """
     best = instants[0]
     for other in instants[1:]:
-        rises = other.requested_bytes > best.requested_bytes
+        rises = instant_bytes(other) > instant_bytes(best)
         if isinstance(rises, bool):
             best = other if rises else best
             continue
@@ -150,6 +150,11 @@ def highest(*instants: Instant) -> Instant:
             + tuple(masked(term, rises) for term in other.terms),
         )
     return best
+
+
+def instant_bytes(instant: Instant) -> Num:
+    """Sum of an instant's terms."""
+    return total([term.bytes for term in instant.terms])
 
 
 def masked(term: Term, there: Num) -> Term:

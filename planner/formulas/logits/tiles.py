@@ -41,6 +41,27 @@ def tile(head: Head, role: str) -> Term:
     )
 
 
+COMPACT = Formula(
+    "Hidden states of the scored tokens",
+    "item_bytes * tokens * hidden",
+    category="logits",
+    source="trl 1.16.0 trl/trainer/utils.py, add_fused_lm_head; read 2026-10",
+    why="TRL gathers the rows that carry a label before it projects, and keeps that copy.",
+)
+COMPACT_BYTES = 8 + 1
+"""Per scored token: its label gathered as int64, and one bool of the mask."""
+
+
+def compacted(head: Head, role: str) -> tuple[Term, ...]:
+    """What TRL's gathering of the scored tokens keeps; the plain step needs none."""
+    if head.framework != "trl":
+        return ()
+    return (
+        COMPACT(role, item_bytes=head.item_bytes, tokens=head.tokens, hidden=head.hidden),
+        vectors(head, role, COMPACT_BYTES, tensors=2),
+    )
+
+
 def scores(head: Head) -> bool:
     """The kernel also returns an entropy: asked for by the plain loss, always by TRL."""
     return head.entropy or head.framework == "trl"
@@ -50,7 +71,7 @@ def forward(head: Head, role: str) -> tuple[Instant, ...]:
     """All tiles are folded; log-probability (and entropy) are being read off."""
     count = RUNNING_VECTORS + (4 if scores(head) else 2)
     small = vectors(head, role, count * FP32_BYTES, tensors=count)
-    return (Instant(name="fold of the tiles", terms=(tile(head, role), small)),)
+    return (Instant(name="fold of the tiles", terms=(tile(head, role), *compacted(head, role), small)),)
 
 
 def backward(head: Head, role: str) -> tuple[Instant, ...]:
@@ -62,6 +83,7 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
     )
     terms: tuple[Term, ...] = (
         tile(head, role),
+        *compacted(head, role),
         hidden_gradient(head, role, item_bytes=FP32_BYTES, label="Hidden states' fp32 gradient"),
         *head_gradient(head, role, item_bytes=FP32_BYTES, label="Head's fp32 gradient"),
         small,

@@ -1,0 +1,140 @@
+"""Chunks of 512 tokens, recomputed in the backward pass: verl's fused kernels in torch.
+
+Source: ``verl/utils/experimental/torch_functional.py`` of verl 0.9.1, read 2026-10; the plain
+step's ``chunked`` path follows it. One chunk's logits exist at a time, but Python names keep the
+previous chunk's results until the next ones replace them, so the second chunk is the dearest.
+The weight's gradient is a product of every chunk, made even for a frozen head.
+"""
+
+from __future__ import annotations
+
+from planner.footprint import Instant, Term
+from planner.formulas.formula import Formula
+from planner.formulas.logits.head import Head
+from planner.formulas.logits.pieces import (
+    HEAD_GRADIENT,
+    head_gradient,
+    hidden_gradient,
+    vectors,
+)
+from planner.numeric import Num, maximum, minimum
+
+TOKEN_CHUNK = 512
+FP32_BYTES = 4
+
+CHUNK = Formula(
+    "One chunk over the vocabulary",
+    "item_bytes * chunk_tokens * vocab",
+    category="logits",
+    source="verl 0.9.1 verl/utils/experimental/torch_functional.py; read 2026-10",
+    why="One tensor of a chunk of tokens by the whole vocabulary; fp32 but for the last gradient.",
+)
+CHUNK_HIDDEN = Formula(
+    "One chunk's hidden gradient",
+    "item_bytes * chunk_tokens * hidden",
+    category="logits",
+    source="verl 0.9.1 verl/utils/experimental/torch_functional.py; read 2026-10",
+    why="Added to the whole gradient once the chunk is done.",
+)
+CHUNK_NUMBERS = Formula(
+    "One chunk's per-token numbers",
+    "bytes_per_token * chunk_tokens",
+    category="logits",
+    source="verl 0.9.1 verl/utils/experimental/torch_functional.py; read 2026-10",
+    why="Log-probabilities and entropies of a chunk before they are copied out.",
+)
+
+
+def chunk(head: Head, role: str, tokens: Num, label: str, item_bytes: int = FP32_BYTES) -> Term:
+    """One tensor over the vocabulary for ``tokens`` rows."""
+    return CHUNK(role, label=label, item_bytes=item_bytes, chunk_tokens=tokens, vocab=head.vocab)
+
+
+def chunk_tokens(head: Head) -> tuple[Num, Num, Num]:
+    """Rows of the first and the second chunk, and 1 if there is a second, else 0."""
+    first = minimum(head.tokens, TOKEN_CHUNK)
+    second = minimum(maximum(head.tokens - TOKEN_CHUNK, 0), TOKEN_CHUNK)
+    return first, second, 1 * (head.tokens > TOKEN_CHUNK)
+
+
+def forward(head: Head, role: str) -> tuple[Instant, ...]:
+    """First and second chunk at the end of their scoring."""
+    first, second, more = chunk_tokens(head)
+    outputs = vectors(head, role, FP32_BYTES + head.item_bytes, tensors=2)
+    cast = head.item_bytes if head.item_bytes < FP32_BYTES else 0
+    new_bytes = 2 * FP32_BYTES + cast
+    old_bytes = FP32_BYTES + head.item_bytes
+    labels = ("Chunk's logits", "Chunk's probabilities", "Chunk's log-probabilities")
+
+    def instant(name: str, tokens: Num, before: Num) -> Instant:
+        numbers = CHUNK_NUMBERS(role, bytes_per_token=new_bytes, chunk_tokens=tokens)
+        left = CHUNK_NUMBERS(
+            role, label="Previous chunk's numbers", bytes_per_token=old_bytes, chunk_tokens=before
+        )
+        tiles = tuple(chunk(head, role, tokens, label) for label in labels)
+        return Instant(name=name, terms=(*tiles, outputs, numbers, left))
+
+    return instant("first chunk", first, 0), instant("second chunk", second, more * TOKEN_CHUNK)
+
+
+def backward(head: Head, role: str) -> tuple[Instant, ...]:
+    """First and second chunk, each at its widest over the vocabulary and at its products."""
+    first, second, more = chunk_tokens(head)
+    return (
+        *chunk_backward(head, role, "first", first, 0 * first, 0 * first),
+        *chunk_backward(head, role, "second", second, more, more * TOKEN_CHUNK),
+    )
+
+
+def chunk_backward(
+    head: Head, role: str, name: str, tokens: Num, more: Num, before: Num
+) -> tuple[Instant, Instant]:
+    """One chunk's two candidate instants; ``before`` rows of a chunk already went back."""
+    incoming = FP32_BYTES + (head.item_bytes if head.entropy else 0)
+    whole = (
+        hidden_gradient(head, role),
+        *head_gradient(head, role),
+        vectors(head, role, incoming, scalars=8, tensors=3 + head.entropy),
+        product(head, role, more, "Previous chunk's weight gradient"),
+        CHUNK_HIDDEN(
+            role,
+            label="Previous chunk's hidden gradient",
+            item_bytes=head.item_bytes,
+            chunk_tokens=before,
+            hidden=head.hidden,
+        ),
+    )
+    entropy_bytes = FP32_BYTES * head.entropy
+    labels = ["Chunk's logits", "Chunk's probabilities", "Chunk's one-hot rows"]
+    if head.entropy:
+        labels.append("Chunk's log-probabilities")
+    kept = tuple(chunk(head, role, tokens, label) for label in labels)
+    extra = ("gradient so far", "entropy's share", "log-probability's share")
+    moving = tuple(
+        chunk(head, role, tokens, f"Chunk's {label}") for label in extra[: 2 + head.entropy]
+    )
+    negated = head.item_bytes * head.entropy
+    widest = CHUNK_NUMBERS(role, bytes_per_token=entropy_bytes + negated, chunk_tokens=tokens)
+    settled = CHUNK_NUMBERS(role, bytes_per_token=entropy_bytes, chunk_tokens=tokens)
+    products = (
+        chunk(head, role, tokens, "Chunk's logits gradient", head.item_bytes),
+        product(head, role, 1 * (tokens > 0), "Chunk's weight gradient"),
+        CHUNK_HIDDEN(
+            role, item_bytes=head.item_bytes, chunk_tokens=tokens, hidden=head.hidden
+        ),
+    )
+    return (
+        Instant(name=f"{name} chunk over the vocabulary", terms=(*kept, *moving, *whole, widest)),
+        Instant(name=f"{name} chunk's products", terms=(*kept, *products, *whole, settled)),
+    )
+
+
+def product(head: Head, role: str, there: Num, label: str) -> Term:
+    """A chunk's weight gradient where ``there`` is 1, nothing where it is 0."""
+    return HEAD_GRADIENT(
+        role,
+        label=label,
+        item_bytes=head.item_bytes * there,
+        vocab=head.vocab,
+        hidden=head.hidden,
+    )

@@ -1,0 +1,232 @@
+"""The steps whose live bytes the logits formulas claim to know, as small as they can be.
+
+``plain`` steps are this project's own; the rest run the installed frameworks' code. What a GPU
+would run in Triton is replaced by stand-ins that allocate what the wrapper around the kernel
+allocates and nothing more.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from live_bytes import LiveBytes
+
+from planner.formulas.logits import Head
+
+DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+
+
+@dataclass
+class Batch:
+    """Random inputs of a head and a loss."""
+
+    rows: int
+    length: int
+    vocab: int
+    hidden_size: int
+    dtype: torch.dtype
+    trains: bool = True
+    hidden: torch.Tensor = field(init=False)
+    weight: torch.Tensor = field(init=False)
+    ids: torch.Tensor = field(init=False)
+    old: torch.Tensor = field(init=False)
+    reference: torch.Tensor = field(init=False)
+    advantages: torch.Tensor = field(init=False)
+
+    def __post_init__(self) -> None:
+        torch.manual_seed(0)
+        shape = (self.rows, self.length)
+        self.hidden = torch.randn(*shape, self.hidden_size, dtype=self.dtype).requires_grad_()
+        self.weight = torch.randn(self.vocab, self.hidden_size, dtype=self.dtype)
+        self.weight.requires_grad_(self.trains)
+        self.ids = torch.randint(0, self.vocab, shape)
+        self.old, self.reference, self.advantages = torch.randn(3, *shape).unbind()
+
+    def tensors(self) -> list[torch.Tensor]:
+        return [self.hidden, self.weight, self.ids, self.old, self.reference, self.advantages]
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Highest live bytes of a forward and of the backward after it."""
+
+    forward: int
+    backward: int
+
+
+def watch(batch: Batch, step: Callable[[Batch], Any], *, backward: bool = True) -> Seen:
+    """Live bytes of one forward and backward, the batch itself left out."""
+    with LiveBytes(batch.tensors()) as live:
+        result = step(batch)
+        forward = live.peak
+        live.reset_peak()
+        if backward:
+            (result[0] if isinstance(result, tuple) else result).backward()
+        return Seen(forward, live.peak)
+
+
+def ratio_loss(log_probs: torch.Tensor, batch: Batch, entropy: Any = None) -> torch.Tensor:
+    """Clipped ratio with a k3 KL to reference log-probabilities, and an entropy bonus."""
+    old, reference, advantages = (
+        each[:, -log_probs.shape[1] :] for each in (batch.old, batch.reference, batch.advantages)
+    )
+    ratio = torch.exp(log_probs - old)
+    loss = -torch.minimum(ratio * advantages, ratio.clamp(0.8, 1.2) * advantages)
+    loss = loss + 0.01 * (torch.exp(reference - log_probs) - (reference - log_probs) - 1)
+    mean = loss.mean()
+    return mean if entropy is None else mean - 0.01 * entropy.mean()
+
+
+def squash(logits: torch.Tensor, head: Head) -> torch.Tensor:
+    """Gemma 2's soft cap, as transformers writes it."""
+    if head.softcap:
+        logits = logits / 30.0
+        logits = torch.tanh(logits)
+        logits = logits * 30.0
+    return logits
+
+
+def plain_policy(head: Head) -> Callable[[Batch], Any]:
+    def step(batch: Batch) -> Any:
+        logits = squash(F.linear(batch.hidden, batch.weight), head)
+        named = logits if head.logits_held else None
+        if head.logits_dtype == "fp32":
+            logits = logits.float()
+        if head.temperature_scaled:
+            logits = logits / 0.7
+        logs = F.log_softmax(logits, -1)
+        del logits
+        index = batch.ids.unsqueeze(-1)
+        if not head.entropy:
+            taken = logs.gather(-1, index).squeeze(-1)
+            del logs
+            return ratio_loss(taken, batch), named
+        if head.entropy_first:
+            entropy = -(logs.exp() * logs).sum(-1)
+            taken = logs.gather(-1, index).squeeze(-1)
+        else:
+            taken = logs.gather(-1, index).squeeze(-1)
+            entropy = -(logs.exp() * logs).sum(-1)
+        del logs
+        return ratio_loss(taken, batch, entropy), named
+
+    return step
+
+
+def plain_sft(head: Head) -> Callable[[Batch], Any]:
+    from transformers.loss.loss_utils import ForCausalLMLoss
+
+    def step(batch: Batch) -> Any:
+        logits = squash(F.linear(batch.hidden, batch.weight), head)
+        named = logits if head.logits_held else None
+        if named is not None:
+            return ForCausalLMLoss(logits, batch.ids, batch.vocab), named
+        holder = [logits]
+        del logits
+        return ForCausalLMLoss(holder.pop(), batch.ids, batch.vocab)
+
+    return step
+
+
+@contextmanager
+def gpu_kernels(monkeypatch: Any) -> Iterator[None]:
+    """TRL's fused head as on a GPU: Triton writes in place, cuBLAS accumulates in fp32."""
+    from trl.kernels import chunked_logprob
+    from trl.trainer import utils
+
+    with monkeypatch.context() as patch:
+        patch.setattr(chunked_logprob, "_forward_tile", lambda *_, **__: None)
+        patch.setattr(chunked_logprob, "_backward_tile", lambda *_, **__: None)
+        patch.setattr(chunked_logprob, "_addmm_fp32", lambda *_: None)
+        patch.setattr(utils, "_use_triton", lambda _: True)
+        yield
+
+
+def fused_plain(head: Head) -> Callable[[Batch], Any]:
+    from trl.kernels import ChunkedLogProbFunction
+
+    outputs = ("log_probs", "entropy") if head.entropy else ("log_probs",)
+
+    def step(batch: Batch) -> Any:
+        taken, entropy, *_ = ChunkedLogProbFunction.apply(
+            batch.hidden.reshape(-1, batch.hidden_size),
+            batch.weight,
+            None,
+            batch.ids.reshape(-1),
+            1.0,
+            32768,
+            None,
+            1.0,
+            outputs,
+        )
+        return ratio_loss(taken.view(batch.ids.shape), batch, entropy)
+
+    return step
+
+
+class Backboneless(torch.nn.Module):
+    """A causal model whose backbone hands out given hidden states."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__()
+        self.lm_head = torch.nn.Linear(2, 2, bias=False)
+        self.lm_head.weight = torch.nn.Parameter(weight, requires_grad=weight.requires_grad)
+        text = SimpleNamespace(model_type="qwen2")
+        self.config = SimpleNamespace(get_text_config=lambda: text)
+
+    def forward(self, **_: Any) -> Any:
+        raise NotImplementedError
+
+    def base_model(self, hidden: torch.Tensor, **_: Any) -> Any:
+        return SimpleNamespace(last_hidden_state=hidden)
+
+    def get_output_embeddings(self) -> torch.nn.Module:
+        return self.lm_head
+
+
+def fused_trl(head: Head, objective: str) -> Callable[[Batch], Any]:
+    from trl.trainer.utils import add_fused_lm_head
+
+    outputs = ("log_probs", "entropy") + (("is_top1",) if objective == "sft" else ())
+
+    def step(batch: Batch) -> Any:
+        model = Backboneless(batch.weight.detach().requires_grad_(batch.trains))
+        add_fused_lm_head(model, 1.0, False, outputs)
+        scored = model(hidden=batch.hidden, labels=batch.ids, fused_lm_head=True)
+        if objective == "sft":
+            return -scored.log_probs.sum() / scored.label_mask.sum()
+        return ratio_loss(scored.log_probs, batch, scored.entropy if head.entropy else None)
+
+    return step
+
+
+def verl_chunks() -> ModuleType:
+    """verl's torch kernels, loaded alone: the package itself asks for ray and tensordict."""
+    found = importlib.util.find_spec("verl")
+    assert found is not None and found.submodule_search_locations is not None
+    root = Path(next(iter(found.submodule_search_locations)))
+    spec = importlib.util.spec_from_file_location(
+        "verl_chunks", root / "utils" / "experimental" / "torch_functional.py"
+    )
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def chunked(head: Head) -> Callable[[Batch], Any]:
+    function = verl_chunks().FusedLinearForPPOFunction
+
+    def step(batch: Batch) -> Any:
+        taken, entropy = function.apply(batch.hidden, batch.weight, batch.ids, 0.9, 512)
+        return ratio_loss(taken, batch, entropy if head.entropy else None)
+
+    return step

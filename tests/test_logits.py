@@ -1,0 +1,125 @@
+"""The logits formulas against real runs, to the byte."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import pytest
+import torch
+from head_steps import (
+    DTYPES,
+    Batch,
+    chunked,
+    fused_plain,
+    fused_trl,
+    gpu_kernels,
+    plain_policy,
+    plain_sft,
+    watch,
+)
+
+from planner.footprint import Term
+from planner.formulas.logits import Head, loss_backward, loss_forward
+
+torch.set_num_threads(1)
+
+
+def total(terms: tuple[Term, ...]) -> int:
+    return sum(term.bytes for term in terms)
+
+
+def head_of(batch: Batch, logits: str = "full", **changes: Any) -> Head:
+    dtype = next(name for name, torch_dtype in DTYPES.items() if torch_dtype == batch.dtype)
+    given: dict[str, Any] = {
+        "tokens": batch.rows * batch.length,
+        "rows": batch.rows,
+        "vocab": batch.vocab,
+        "hidden": batch.hidden_size,
+        "logits": logits,
+        "logits_dtype": "fp32" if dtype == "fp32" else "bf16",
+        "weight_trains": batch.trains,
+        "framework": "plain",
+        "framework_version": "1",
+        "dtype": dtype,
+    }
+    return Head(**{**given, **changes})
+
+
+SIZES = [(1, 77, 501, 32), (8, 13, 701, 33), (1, 11, 501, 128), (8, 9, 31, 128), (1, 64, 3001, 90)]
+SWITCHES = ("entropy", "entropy_first", "softcap", "temperature_scaled", "logits_held")
+
+
+def check(head: Head, batch: Batch, step: Any, objective: str) -> None:
+    seen = watch(batch, step)
+    forward = loss_forward(head, objective=objective, role="actor")
+    backward = loss_backward(head, objective=objective, role="actor")
+    assert (total(forward), total(backward)) == (seen.forward, seen.backward)
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize(("dtype", "loss_dtype"), [("bf16", "bf16"), ("bf16", "fp32"), ("fp32",) * 2])
+def test_plain_policy(size: tuple[int, int, int, int], dtype: str, loss_dtype: str) -> None:
+    for flags in product((False, True), repeat=len(SWITCHES)):
+        switches = dict(zip(SWITCHES, flags, strict=True))
+        if switches["entropy_first"] and not switches["entropy"]:
+            continue
+        for trains in (True, False):
+            batch = Batch(*size, DTYPES[dtype], trains)
+            head = head_of(batch, logits_dtype=loss_dtype, **switches)
+            check(head, batch, plain_policy(head), "policy")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+def test_hugging_face_sft(size: tuple[int, int, int, int], dtype: str) -> None:
+    for softcap, held, trains in product((False, True), repeat=3):
+        batch = Batch(*size, DTYPES[dtype], trains)
+        head = head_of(batch, softcap=softcap, logits_held=held)
+        check(head, batch, plain_sft(head), "sft")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+def test_plain_fused(
+    size: tuple[int, int, int, int], dtype: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for entropy, trains in product((False, True), repeat=2):
+        batch = Batch(*size, DTYPES[dtype], trains)
+        head = head_of(batch, "fused", entropy=entropy)
+        with gpu_kernels(monkeypatch):
+            check(head, batch, fused_plain(head), "policy")
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+@pytest.mark.parametrize("objective", ["policy", "sft"])
+def test_trl_fused(
+    size: tuple[int, int, int, int], dtype: str, objective: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for entropy, trains in product((False, objective == "policy"), (False, True)):
+        rows, length, vocab, hidden = size
+        batch = Batch(rows, length, vocab, hidden, DTYPES[dtype], trains)
+        head = head_of(
+            batch,
+            "fused",
+            tokens=rows * (length - 1),
+            entropy=entropy,
+            framework="trl",
+            framework_version="1.16.0",
+        )
+        with gpu_kernels(monkeypatch):
+            check(head, batch, fused_trl(head, objective), objective)
+
+
+CHUNK_SIZES = [(1, 300, 257, 32), (8, 64, 257, 33), (1, 600, 257, 32), (1, 700, 63, 900)]
+CHUNK_SIZES += [(2, 520, 131, 1600), (1, 520, 131, 700), (4, 300, 131, 900)]
+
+
+@pytest.mark.parametrize("size", CHUNK_SIZES)
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+def test_chunks(size: tuple[int, int, int, int], dtype: str) -> None:
+    for entropy, trains in product((False, True), repeat=2):
+        batch = Batch(*size, DTYPES[dtype], trains)
+        head = head_of(batch, "chunked", entropy=entropy)
+        check(head, batch, chunked(head), "policy")
