@@ -1,0 +1,59 @@
+"""``python -m planner launch PLAN --framework trl``: the files that start the run."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from planner.cli import plan_argument
+from planner.link import to_query_string
+from planner.problem import PlanError, Problem
+
+
+def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command to the parser."""
+    parser = commands.add_parser("launch", help="write the plan as a framework's launch script")
+    parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
+    parser.add_argument("--framework", required=True, help="trl or verl")
+    parser.add_argument("--out", metavar="DIR", type=Path, help="write the files here")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the files, or writes them; nothing that exists is overwritten."""
+    from planner.launch.export import CannotExpress, export
+
+    plan = plan_argument.require_plan(arguments.plan)
+    link = "?" + to_query_string(plan, short=True)
+    try:
+        launch = export(plan, arguments.framework, link=link)
+    except CannotExpress as error:
+        raise PlanError(
+            tuple(Problem(found.field, found.sentence, "") for found in error.obstacles)
+        ) from error
+    if arguments.out is None:
+        for file in launch.files:
+            print(f"# ---- {file.name}\n{file.text.rstrip()}\n")
+    else:
+        _write(arguments.out, {file.name: file.text for file in launch.files})
+    for line in (f"install: {launch.install}", *launch.notes):
+        print(f"# {line}")
+    return 0
+
+
+def _write(folder: Path, texts: dict[str, str]) -> None:
+    existing = [name for name in texts if (folder / name).exists()]
+    if existing:
+        raise PlanError(
+            tuple(
+                Problem("--out", f"{folder / name} exists.", "Choose another folder.")
+                for name in existing
+            )
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        path = folder / name
+        path.write_text(text, encoding="utf-8")
+        if name.endswith(".sh"):
+            path.chmod(0o755)
+        print(path)

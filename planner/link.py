@@ -1,0 +1,215 @@
+"""Plan to link and back: what a teammate opens is what was meant, today and in years.
+
+A complete link has ``v`` and every field. A short one has ``v``, a frozen preset and the
+fields that differ. Reading never raises for what a link holds: whatever is wrong comes
+back as a :class:`~planner.problem.Problem`, and the rest is used.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+from planner.defaults import ALIASES
+from planner.fieldtext import KINDS, from_text, to_text
+from planner.migrations import FIRST_VERSION, VERSION, migrate
+from planner.plan import FIELDS, Plan, try_plan
+from planner.presets import differences, nearest, presets
+from planner.problem import Problem
+
+MAX_CHARACTERS = 64 * 1024
+MAX_KEYS = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reading:
+    """What a link, a file or an address bar turned out to say.
+
+    ``plan`` is None only when nothing usable is left. ``problems`` are what is wrong,
+    ``notes`` what a reader should know though nothing is, ``unknown`` the keys that are
+    no field, ``preset`` the released preset it builds on (empty when none).
+    """
+
+    plan: Plan | None
+    problems: tuple[Problem, ...] = ()
+    notes: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    preset: str = ""
+
+
+def to_query(plan: Plan, preset: str = "") -> dict[str, str]:
+    """Every field, in canonical text. ``preset`` only remembers where the plan came from."""
+    return {**_head(preset), **{field: to_text(getattr(plan, field)) for field in FIELDS}}
+
+
+def to_short_query(plan: Plan) -> dict[str, str]:
+    """The nearest preset and the fields that differ from it."""
+    preset = nearest(plan)
+    changed = differences(plan, preset.plan)
+    return {**_head(preset.key), **{field: to_text(getattr(plan, field)) for field in changed}}
+
+
+def to_query_string(plan: Plan, *, short: bool = False) -> str:
+    """The link's part after the question mark."""
+    return urlencode(to_short_query(plan) if short else to_query(plan))
+
+
+def _head(preset: str) -> dict[str, str]:
+    return {"v": str(VERSION), **({"preset": preset} if preset else {})}
+
+
+def from_query_string(text: str) -> Reading:
+    """Reads a query string or a whole link; never raises for what it holds."""
+    query = text.strip().partition("#")[0]
+    if "?" in query:
+        query = query.partition("?")[2]
+    if len(query) > MAX_CHARACTERS or query.count("&") >= MAX_KEYS:
+        return _refused(_too_large())
+    return from_query(parse_qs(query, keep_blank_values=True))
+
+
+def from_query(
+    query: Mapping[str, str | Sequence[str]], *, ignore: Collection[str] = ()
+) -> Reading:
+    """Reads a query's keys and values; those in ``ignore`` belong to somebody else."""
+    single: dict[str, Any] = {}
+    doubled: list[Problem] = []
+    kept = {key: value for key, value in query.items() if key not in ignore}
+    texts = {key: [value] if isinstance(value, str) else list(value) for key, value in kept.items()}
+    size = sum(len(key) + sum(map(len, values)) + len(values) for key, values in texts.items())
+    if size > MAX_CHARACTERS or sum(map(len, texts.values())) > MAX_KEYS:
+        return _refused(_too_large())
+    for key, values in texts.items():
+        if not values:
+            continue
+        if len(values) > 1:
+            doubled.append(
+                Problem(
+                    _short(key),
+                    f"{_short(key)} is given {len(values)} times; the last one is used.",
+                    "Give it once.",
+                )
+            )
+        single[key] = values[-1]
+    return from_values(single, problems=tuple(doubled))
+
+
+def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ()) -> Reading:
+    """Reads fields given as their own types or as text, with ``v`` and ``preset`` among them."""
+    found = list(problems)
+    fields = {key: value for key, value in given.items() if key not in ("v", "preset")}
+    try:
+        fields = migrate(fields, _version(given.get("v", FIRST_VERSION)))
+    except ValueError as error:
+        fix = "Copy the link again, or open it with a newer Headroom."
+        return _refused(*found, Problem("v", str(error), fix))
+    unknown = tuple(key for key in fields if key not in KINDS)
+    found.extend(_unknown_problem(key) for key in unknown)
+    values: dict[str, Any] = {}
+    for field in FIELDS:
+        if field not in fields:
+            continue
+        try:
+            value = fields[field]
+            values[field] = from_text(field, value) if isinstance(value, str) else value
+        except ValueError as error:
+            found.append(_bad_text(field, fields[field], error))
+    preset, base, preset_problems = _base(given.get("preset", ""))
+    found.extend(preset_problems)
+    plan, dropped = _best_plan(values, base)
+    found.extend(dropped)
+    return Reading(
+        plan=plan,
+        problems=tuple(found),
+        notes=_notes(values, base, plan),
+        unknown=tuple(map(_short, unknown)),
+        preset=preset,
+    )
+
+
+def _best_plan(
+    values: Mapping[str, Any], base: Mapping[str, Any]
+) -> tuple[Plan | None, list[Problem]]:
+    """The plan of these values over the base; values that break it are dropped and reported."""
+    left = dict(values)
+    found: list[Problem] = []
+    while True:
+        plan, problems = try_plan({**base, **left})
+        found.extend(problem for problem in problems if problem not in found)
+        blamed = {problem.field for problem in problems} & left.keys()
+        if plan is not None or not blamed:
+            return plan, found
+        for field in blamed:
+            del left[field]
+
+
+def _base(key: Any) -> tuple[str, Mapping[str, Any], list[Problem]]:
+    if key == "":
+        return "", {}, []
+    preset = presets().get(key) if isinstance(key, str) else None
+    if preset is None:
+        known = ", ".join(presets())
+        return (
+            "",
+            {},
+            [Problem("preset", f"There is no preset {_short(key)}.", f"Known: {known}.")],
+        )
+    return preset.key, preset.plan.model_dump(), []
+
+
+def _notes(
+    values: Mapping[str, Any], base: Mapping[str, Any], plan: Plan | None
+) -> tuple[str, ...]:
+    notes: list[str] = []
+    method = values.get("method")
+    if plan is not None and isinstance(method, str) and method.lower() in ALIASES:
+        notes.append(f"{method} needs the memory of {plan.method} and is planned as it.")
+    filled = [field for field in FIELDS if field not in values and field not in base]
+    if plan is not None and filled:
+        notes.append(
+            f"{len(filled)} fields were not given and are filled by today's defaults: "
+            f"{', '.join(filled)}."
+        )
+    return tuple(notes)
+
+
+def _version(value: Any) -> int:
+    if isinstance(value, int) and not isinstance(value, bool):
+        return value
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        return int(value)
+    raise ValueError(f"v is {_short(value)!r}, not the number of a link version.")
+
+
+def _unknown_problem(key: str) -> Problem:
+    close = difflib.get_close_matches(key[:64], FIELDS, n=1)
+    fix = f"Did you mean {close[0]}?" if close else "It is ignored; leave it out."
+    return Problem(_short(key), f"{_short(key)} is not a field of a plan.", fix)
+
+
+def _bad_text(field: str, value: str, error: ValueError) -> Problem:
+    description = Plan.model_fields[field].description
+    return Problem(
+        field, f"{field} {error}: {_short(value)!r}; it is left out.", f"{field}: {description}"
+    )
+
+
+def _short(value: Any) -> str:
+    text = str(value)
+    printable = "".join(character if character.isprintable() else "?" for character in text[:60])
+    return printable + ("…" if len(text) > 60 else "")
+
+
+def _too_large() -> Problem:
+    return Problem(
+        "link",
+        f"A link has at most {MAX_KEYS} keys and {MAX_CHARACTERS} characters; this has more.",
+        "Copy it again from the page that made it.",
+    )
+
+
+def _refused(*problems: Problem) -> Reading:
+    return Reading(plan=None, problems=problems)

@@ -1,0 +1,45 @@
+"""How fields written under an older link version become today's.
+
+A link and a released preset say which version wrote them and mean the same for ever.
+So whoever adds, renames or splits a field of :class:`planner.plan.Plan` raises
+:data:`VERSION` by one and appends a function that gives old fields the value that keeps
+their old meaning. Imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+Fields = dict[str, Any]
+Migration = Callable[[Fields], Fields]
+
+FIRST_VERSION = 1
+"""The version of links that were ever released first; a link that names none means this."""
+
+MIGRATIONS: tuple[Migration, ...] = ()
+"""Migration ``i`` turns fields of version ``FIRST_VERSION + i`` into the next version's."""
+
+VERSION = FIRST_VERSION + len(MIGRATIONS)
+"""The version that links are written in now."""
+
+
+def migrate(
+    fields: Mapping[str, Any], version: int, migrations: tuple[Migration, ...] = MIGRATIONS
+) -> Fields:
+    """The fields as today's version has them.
+
+    Raises:
+        ValueError: the version is not one this release can read; the message says which.
+    """
+    newest = FIRST_VERSION + len(migrations)
+    if version > newest:
+        raise ValueError(
+            f"This link is version {version}, and this Headroom reads up to version {newest}."
+        )
+    if version < FIRST_VERSION:
+        raise ValueError(f"There never was a link of version {version}.")
+    migrated = dict(fields)
+    for migration in migrations[version - FIRST_VERSION :]:
+        migrated = migration(migrated)
+    return migrated

@@ -1,0 +1,63 @@
+"""Released starting points: complete plans with a name, never edited once released.
+
+A better choice of fields is a new version (``grpo-7b@2``), because links that name the
+old one must keep their meaning. ``presets.json`` holds every field of each, written out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from types import MappingProxyType
+
+from planner.migrations import migrate
+from planner.plan import Plan
+
+DEFAULT = "grpo-7b@1"
+"""The preset a first visit opens with."""
+
+PATH = Path(__file__).with_name("presets.json")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Preset:
+    """A named plan. ``key`` is ``name@version``; ``task`` groups presets on a page."""
+
+    key: str
+    task: str
+    title: str
+    description: str
+    plan: Plan
+
+
+@cache
+def presets() -> Mapping[str, Preset]:
+    """Every released preset by its key, in order of release."""
+    rows = json.loads(PATH.read_text(encoding="utf-8"))
+    return MappingProxyType(
+        {
+            row["key"]: Preset(
+                key=row["key"],
+                task=row["task"],
+                title=row["title"],
+                description=row["description"],
+                plan=Plan(**migrate(row["plan"], row["v"])),
+            )
+            for row in rows
+        }
+    )
+
+
+def nearest(plan: Plan) -> Preset:
+    """The preset that differs from this plan in the fewest fields; the oldest of equals."""
+    return min(presets().values(), key=lambda preset: len(differences(plan, preset.plan)))
+
+
+def differences(plan: Plan, base: Plan) -> tuple[str, ...]:
+    """Fields in which the plan is not like the base, in the order of the plan."""
+    return tuple(
+        field for field in Plan.model_fields if getattr(plan, field) != getattr(base, field)
+    )
