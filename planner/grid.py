@@ -1,0 +1,80 @@
+"""A grid: a plan in which some fields are arrays, so that one pass judges many plans.
+
+Arrays form an open mesh (axis *i* varies along dimension *i* only), so a term that
+depends on two of three axes is computed on those two alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from planner.numeric import Num
+from planner.plan import Plan
+
+VECTOR_FIELDS: tuple[str, ...] = (
+    "gpus",
+    "prompts_per_step",
+    "responses_per_prompt",
+    "prompts_per_update",
+    "micro_batch_size",
+    "logprob_micro_batch_size",
+    "max_tokens_per_micro_batch",
+    "prompt_tokens",
+    "response_tokens",
+    "validation_response_tokens",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+)
+"""Fields that may be arrays; the others are gone through one by one."""
+
+FOLLOWERS: Mapping[str, str] = {
+    "prompts_per_update": "prompts_per_step",
+    "validation_response_tokens": "response_tokens",
+    "logprob_micro_batch_size": "micro_batch_size",
+}
+"""Fields that move with another one as long as the plan has the two equal."""
+
+
+class Grid:
+    """Reads like a plan; fields on an axis are arrays of one open mesh.
+
+    Args:
+        plan: gives every field that is not on an axis.
+        axes: field → values. Fields must be of :data:`VECTOR_FIELDS`.
+    """
+
+    def __init__(self, plan: Plan, axes: Mapping[str, Sequence[int]]) -> None:
+        self.plan = plan
+        self.shape = tuple(len(values) for values in axes.values())
+        self._values: dict[str, Num] = {}
+        for position, (field, values) in enumerate(axes.items()):
+            if field not in VECTOR_FIELDS:
+                raise ValueError(f"{field}: cannot be an array; vary it plan by plan.")
+            shape = [1] * len(axes)
+            shape[position] = len(values)
+            self._values[field] = np.asarray(values, dtype=np.int64).reshape(shape)
+        for follower, leader in FOLLOWERS.items():
+            together = getattr(plan, follower) == getattr(plan, leader)
+            if together and leader in self._values and follower not in axes:
+                self._values[follower] = self._values[leader]
+
+    def __getattr__(self, field: str) -> Any:
+        values = self.__dict__.get("_values", {})
+        return values[field] if field in values else getattr(self.__dict__["plan"], field)
+
+    def spread(self, values: Num, dtype: Any) -> np.ndarray[Any, Any]:
+        """A number or a part of the mesh as one flat row per plan."""
+        return np.broadcast_to(np.asarray(values, dtype=dtype), self.shape).ravel()
+
+
+def followed(plan: Plan, changes: Mapping[str, Any]) -> dict[str, Any]:
+    """The changes, with the fields that move along with a changed one."""
+    moved = dict(changes)
+    for follower, leader in FOLLOWERS.items():
+        if leader in changes and follower not in changes:
+            if getattr(plan, follower) == getattr(plan, leader):
+                moved[follower] = changes[leader]
+    return moved

@@ -1,0 +1,156 @@
+"""The best single changes to a plan: each is made, re-estimated and ranked.
+
+No formulas here. A change is a few fields set together; a plan that refuses it, or
+that it does not help, drops out. What makes an unfitting plan fit comes first, then
+the largest saving per second lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from planner.estimate import estimate
+from planner.footprint import Footprint
+from planner.plan import Plan, try_plan
+from planner.units import GIB, read_bytes, read_seconds
+
+Changes = dict[str, Any]
+
+WORTH_BYTES = GIB // 4
+"""A smaller saving is not worth a sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """One change, what it does, and what it costs."""
+
+    title: str
+    sentence: str
+    changes: Mapping[str, Any]
+    device_bytes: int
+    saved_bytes: int
+    step_seconds: float | None
+    seconds_lost: float | None
+    fits: bool
+
+
+def recommend(footprint: Footprint, most: int = 5) -> tuple[Suggestion, ...]:
+    """Up to ``most`` changes that save memory, best first."""
+    plan = footprint.plan
+    found = []
+    for title, changes in candidates(plan):
+        changed, _ = try_plan({**plan.model_dump(), **changes})
+        if changed is None or changed == plan:
+            continue
+        suggestion = _suggestion(footprint, title, changes, estimate(changed))
+        mends = suggestion.fits and footprint.verdict.word != "fits"
+        if suggestion.saved_bytes >= WORTH_BYTES or mends:
+            found.append(suggestion)
+    needs = footprint.verdict.word != "fits"
+    found.sort(key=lambda s: (not (needs and s.fits), -_saving_per_second(s)))
+    return tuple(found[:most])
+
+
+def _suggestion(
+    before: Footprint, title: str, changes: Changes, after: Footprint
+) -> Suggestion:
+    saved = before.device_bytes - after.device_bytes
+    lost = None
+    if before.step_seconds is not None and after.step_seconds is not None:
+        lost = after.step_seconds - before.step_seconds
+    return Suggestion(
+        title=title,
+        sentence=_sentence(saved, lost, after),
+        changes=changes,
+        device_bytes=after.device_bytes,
+        saved_bytes=saved,
+        step_seconds=after.step_seconds,
+        seconds_lost=lost,
+        fits=after.verdict.word == "fits",
+    )
+
+
+def _sentence(saved: int, lost: float | None, after: Footprint) -> str:
+    memory = f"saves {read_bytes(saved)}" if saved >= 0 else f"adds {read_bytes(-saved)}"
+    time = "time unknown"
+    if lost is not None:
+        faster = "faster" if lost < 0 else "slower"
+        time = "same speed" if abs(lost) < 0.05 else f"{read_seconds(abs(lost))} {faster} a step"
+    return f"{memory} at the peak, {time}; then: {after.verdict.word}"
+
+
+def _saving_per_second(suggestion: Suggestion) -> float:
+    """Bytes saved per second lost; a change that costs no time counts as a tenth of one."""
+    lost = suggestion.seconds_lost
+    return suggestion.saved_bytes / max(0.1 if lost is None else lost, 0.1)
+
+
+def candidates(plan: Plan) -> Iterator[tuple[str, Changes]]:
+    """Changes that could save memory in some plan; the estimate decides which do."""
+    yield from _training(plan)
+    yield from _batch(plan)
+    yield from _roles(plan)
+    yield from _hardware(plan)
+
+
+def _training(plan: Plan) -> Iterator[tuple[str, Changes]]:
+    yield "Recompute layers in the backward", {"gradient_checkpointing": "full"}
+    yield "Offload checkpointed activations", {
+        "gradient_checkpointing": "full",
+        "activation_offload": True,
+    }
+    yield "Meet the vocabulary in tiles", {"logits": "fused"}
+    yield "Meet the vocabulary in chunks of tokens", {"logits": "chunked"}
+    yield "Compute logits for responses only", {"logits": "response"}
+    yield "Use the SDPA attention kernel", {"attention": "sdpa"}
+    yield "Use flash attention", {"attention": "flash"}
+    yield "Use the fused AdamW", {"optimizer": "adamw-fused"}
+    yield "Use 8-bit AdamW", {"optimizer": "adamw-8bit"}
+    yield "Offload weights and optimizer between phases", {"offload": "all-between-phases"}
+    yield "Keep weights and optimizer in host RAM", {"offload": "all"}
+    yield "Train adapters only", {
+        "finetuning": "lora",
+        "reference": "adapter-disabled" if plan.kl != "none" else plan.reference,
+    }
+
+
+def _batch(plan: Plan) -> Iterator[tuple[str, Changes]]:
+    half = plan.micro_batch_size // 2
+    if half:
+        yield f"Halve the micro-batch to {half}", {"micro_batch_size": half}
+    half = plan.logprob_micro_batch_size // 2
+    if half:
+        yield f"Halve the scoring micro-batch to {half}", {"logprob_micro_batch_size": half}
+    half = plan.response_tokens // 2
+    if half:
+        yield f"Halve responses to {half:,} tokens", {
+            "response_tokens": half,
+            "validation_response_tokens": min(plan.validation_response_tokens, half),
+        }
+
+
+def _roles(plan: Plan) -> Iterator[tuple[str, Changes]]:
+    yield "Offload the reference", {"reference": "offloaded"}
+    yield "Compute self-certainty in chunks of tokens", {"self_certainty": "chunked-tokens"}
+    yield "Leave self-certainty out of the gradient", {"self_certainty_gradient": False}
+    yield "Let the engine sleep while training", {"vllm_sleep_level": 2}
+    lower = round(plan.gpu_memory_utilization - 0.1, 2)
+    if lower >= 0.1:
+        yield f"Give the engine {lower:.0%} of the card", {"gpu_memory_utilization": lower}
+    yield f"Split the engine over {2 * plan.rollout_tensor_parallel} GPUs", {
+        "rollout_tensor_parallel": 2 * plan.rollout_tensor_parallel
+    }
+    yield "Empty the cache between phases", {"empty_cache": "between-phases"}
+
+
+def _hardware(plan: Plan) -> Iterator[tuple[str, Changes]]:
+    if plan.gpus > 1 or plan.sharding != "none":
+        yield "Shard everything with FSDP2", {"sharding": "fsdp2", "shard_size": 0}
+    doubled: Changes = {"gpus": 2 * plan.gpus}
+    if plan.sharding == "none":
+        doubled["sharding"] = "fsdp2"
+    if plan.rollout == "vllm-separate":
+        doubled["rollout_gpus"] = 2 * plan.rollout_gpus
+    yield f"Use {2 * plan.gpus} GPUs", doubled

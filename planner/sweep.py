@@ -1,0 +1,187 @@
+"""Plan + axes → one tidy row per plan, through the very formulas of an estimate.
+
+Fields of :data:`planner.grid.VECTOR_FIELDS` are swept as arrays, others (model, card,
+switches) plan by plan. pandas is imported here only, when a sweep is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from planner.estimate import MARGIN, cached_before, phase_plans, totals
+from planner.facts import facts_of
+from planner.footprint import PhasePlan
+from planner.grid import VECTOR_FIELDS, Grid, followed
+from planner.methods import engine
+from planner.methods.scene import Scene, scene_of
+from planner.methods.timing import phase_seconds
+from planner.numeric import Num, maximum
+from planner.plan import FIELDS, Plan, try_plan
+from planner.rules import valid
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Array = np.ndarray[Any, Any]
+
+LIMIT = 20_000_000
+"""Most plans of one sweep; more would not fit into memory as a table."""
+
+WORDS = ("fits", "tight", "out of memory")
+
+
+def sweep(plan: Plan, over: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+    """One row per combination of the values in ``over``, in the order given.
+
+    Columns: the swept fields, ``valid`` (False: that combination is no plan, its
+    numbers are missing), ``requested_bytes``, ``reserved_bytes``, ``device_bytes``,
+    ``host_bytes``, ``budget_bytes``, ``verdict``, ``worst_phase``, ``step_seconds``
+    (NaN when unknown) and ``phase: <name>`` with each phase's device bytes.
+
+    Raises:
+        ValueError: naming an axis that is not a field, has no values or is too large.
+    """
+    import pandas as pd
+
+    _check(over)
+    arrays = {field: values for field, values in over.items() if field in VECTOR_FIELDS}
+    others = {field: values for field, values in over.items() if field not in VECTOR_FIELDS}
+    frames = [
+        _frame(plan, dict(zip(others, combination, strict=True)), arrays)
+        for combination in product(*others.values())
+    ]
+    table = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    first = [field for field in over if field in table.columns]
+    return table[first + [column for column in table.columns if column not in first]]
+
+
+def _check(over: Mapping[str, Sequence[Any]]) -> None:
+    size = 1
+    for field, values in over.items():
+        if field not in FIELDS:
+            raise ValueError(f"{field}: is not a field of a plan; choose one of {', '.join(FIELDS)}.")
+        if not len(values):
+            raise ValueError(f"{field}: has no values to sweep over; give at least one.")
+        size *= len(values)
+    if size > LIMIT:
+        raise ValueError(f"over: {size:,} plans are too many for one sweep; stay below {LIMIT:,}.")
+
+
+def _frame(
+    plan: Plan, changes: Mapping[str, Any], arrays: Mapping[str, Sequence[int]]
+) -> pd.DataFrame:
+    """All rows of one combination of the fields that are not arrays."""
+    import pandas as pd
+
+    base, _ = try_plan({**plan.model_dump(), **followed(plan, changes)})
+    shape = tuple(len(values) for values in arrays.values())
+    columns: dict[str, Any] = dict(changes)
+    count = int(np.prod(shape, dtype=np.int64))
+    if base is None:
+        # The arrays may mend what the changes broke, but a sweep says so, not guesses.
+        for position, (field, values) in enumerate(arrays.items()):
+            columns[field] = _along(values, shape, position)
+        return pd.DataFrame({**columns, "valid": False}, index=range(count))
+    grid = Grid(base, arrays)
+    for field in arrays:
+        columns[field] = grid.spread(getattr(grid, field), np.int64)
+    columns.update(judge(grid))
+    return pd.DataFrame(columns, index=range(count))
+
+
+def _along(values: Sequence[int], shape: tuple[int, ...], position: int) -> Array:
+    mesh = [1] * len(shape)
+    mesh[position] = len(values)
+    return np.broadcast_to(np.asarray(values).reshape(mesh), shape).ravel()
+
+
+def judge(grid: Grid) -> dict[str, Any]:
+    """The columns of every plan of a grid."""
+    facts = facts_of(grid)
+    scene = scene_of(grid, facts)
+    plans = phase_plans(scene)
+    peaks = [_peak(phase, grid.expandable_segments) for phase in plans]
+    reserved = [peak["reserved"] for peak in peaks]
+    carried = cached_before(plans, reserved, grid.empty_cache)
+    ok = grid.spread(valid(grid), bool)
+    device: list[Array] = []
+    for peak, before in zip(peaks, carried, strict=True):
+        peak["reserved"] = maximum(peak["reserved"], before)
+        device.append(grid.spread(peak["reserved"] + peak["outside"], np.int64))
+    stacked = np.stack(device)
+    worst = stacked.argmax(axis=0)
+    highest = stacked.max(axis=0)
+    names = np.asarray([phase.name for phase in plans], dtype=object)
+    blocked = grid.spread(_blocked(scene, peaks), bool)
+    code = np.where(
+        blocked | (highest > facts.budget_bytes), 2, highest > MARGIN * facts.budget_bytes
+    )
+    import pandas as pd
+
+    return {
+        "valid": ok,
+        "requested_bytes": _chosen(grid, [peak["requested"] for peak in peaks], worst),
+        "reserved_bytes": _chosen(grid, [peak["reserved"] for peak in peaks], worst),
+        "device_bytes": highest,
+        "host_bytes": grid.spread(maximum(*(peak["host"] for peak in peaks)), np.int64),
+        "budget_bytes": facts.budget_bytes,
+        "verdict": pd.Categorical.from_codes(code.astype(np.int8), WORDS),
+        "worst_phase": pd.Categorical.from_codes(worst.astype(np.int8), list(names)),
+        "step_seconds": grid.spread(_step_seconds(scene, plans), np.float64),
+        **{f"phase: {phase.name}": row for phase, row in zip(plans, device, strict=True)},
+    }
+
+
+def _peak(phase: PhasePlan, expandable: bool) -> dict[str, Num]:
+    """Totals of the instant that owns a phase's peak, plan by plan."""
+    best: dict[str, Num] | None = None
+    for instant in phase.instants:
+        sums = totals(instant, expandable)
+        own = {
+            "requested": sums.requested,
+            "reserved": sums.allocated + sums.slack,
+            "outside": sums.outside,
+            "host": sums.host,
+        }
+        if best is None:
+            best = own
+            continue
+        higher = own["reserved"] + own["outside"] > best["reserved"] + best["outside"]
+        best = {
+            name: maximum(own["host"], best["host"])
+            if name == "host"
+            else np.where(higher, own[name], best[name])
+            for name in own
+        }
+    if best is None:
+        raise ValueError(f"phase {phase.name} has no instants")
+    return best
+
+
+def _chosen(grid: Grid, values: Sequence[Num], worst: Array) -> Array:
+    stacked = np.stack([grid.spread(value, np.int64) for value in values])
+    chosen: Array = np.take_along_axis(stacked, worst[np.newaxis], axis=0)[0]
+    return chosen
+
+
+def _blocked(scene: Scene, peaks: Sequence[Mapping[str, Num]]) -> Num:
+    blocked: Num = np.asarray(engine.shortfall_bytes(scene)) > 0
+    limit = scene.plan.host_ram_per_node
+    if limit:
+        blocked = blocked | (np.asarray(maximum(*(peak["host"] for peak in peaks))) > limit)
+    return blocked
+
+
+def _step_seconds(scene: Scene, plans: Sequence[PhasePlan]) -> Num:
+    seconds: Num = 0.0
+    for phase in plans:
+        if phase.per_step:
+            one = phase_seconds(scene, phase.name)
+            if one is None:
+                return float("nan")
+            seconds = seconds + one
+    return seconds
