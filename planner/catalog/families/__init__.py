@@ -38,7 +38,7 @@ FAMILIES: Mapping[str, type[FamilyConfig]] = {
 TEXT_PARTS = {"gemma3": "gemma3_text"}
 """Multimodal types whose ``text_config`` is one of our families."""
 
-MODEL_TYPE = re.compile(r"[A-Za-z0-9][\w.\-]{0,63}")
+MODEL_TYPE = re.compile(r"[A-Za-z0-9][\w.\-]{0,63}", re.ASCII)
 
 
 def model_type_of(config: Mapping[str, Any]) -> str:

@@ -1,0 +1,158 @@
+"""Our reading of a config against the real modules, for every row and every variant.
+
+The other side comes from ``rebuild.py``, a process with transformers 5.23.0, torch
+2.13.0 and peft 0.21.2 on the meta device.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from catalog.variants import VARIANTS
+from planner import catalog
+from planner.catalog.architecture import Architecture
+from planner.catalog.families import FAMILIES
+from planner.formulas import lora, parameters
+
+ACTIVATION_MODULES = {
+    "silu": "SiLUActivation",
+    "gelu": "GELUActivation",
+    "gelu_new": "NewGELUActivation",
+    "gelu_pytorch_tanh": "GELUTanh",
+}
+ATTENTION = ("q_proj", "k_proj", "v_proj")
+FEED_FORWARD = ("gate_proj", "up_proj", "down_proj")
+RANK = 8
+
+
+def derived() -> list[Any]:
+    """Every architecture, under the place where ``rebuilt`` has its twin."""
+    rows = [
+        pytest.param(("rows", model.id), model.architecture, id=model.id)
+        for model in catalog.models()
+        if model.architecture is not None
+    ]
+    variants = [
+        pytest.param(("variants", name), catalog.parse_config(config).architecture, id=name)
+        for name, config in VARIANTS.items()
+    ]
+    return rows + variants
+
+
+both = pytest.mark.parametrize(("place", "architecture"), derived())
+
+
+def twin(rebuilt: dict[str, Any], place: tuple[str, str]) -> dict[str, Any]:
+    return dict(rebuilt[place[0]][place[1]])
+
+
+@pytest.mark.parametrize("model", catalog.models(), ids=lambda model: model.id)
+def test_the_catalog_counts_what_transformers_builds(
+    model: catalog.Model, rebuilt: dict[str, Any]
+) -> None:
+    assert model.params == rebuilt["rows"][model.id]["params"]
+
+
+@both
+def test_every_weight_has_the_name_and_the_size_of_a_real_one(
+    place: tuple[str, str], architecture: Architecture, rebuilt: dict[str, Any]
+) -> None:
+    ours = {
+        weight.name.format(layer=layer): weight.elements
+        for weight in parameters.weights(architecture)
+        for layer in range(weight.count)
+    }
+    assert ours == twin(rebuilt, place)["tensors"]
+    assert parameters.parameter_tensor_count(architecture) == len(ours)
+
+
+@both
+def test_counts_of_the_model_its_critic_and_its_reward_model(
+    place: tuple[str, str], architecture: Architecture, rebuilt: dict[str, Any]
+) -> None:
+    real = twin(rebuilt, place)
+    assert parameters.parameter_count(architecture) == real["params"]
+    assert parameters.value_model_parameter_count(architecture) == real["token_score"]
+    assert parameters.reward_model_parameter_count(architecture) == real["sequence_score"]
+
+
+@both
+@pytest.mark.parametrize(
+    ("key", "targets"),
+    [("all", ("all-linear",)), ("attention", ATTENTION), ("feed_forward", FEED_FORWARD)],
+)
+def test_lora_trains_what_peft_trains(
+    place: tuple[str, str],
+    architecture: Architecture,
+    rebuilt: dict[str, Any],
+    key: str,
+    targets: tuple[str, ...],
+) -> None:
+    trained, tensors = twin(rebuilt, place)["lora"][key]
+    assert lora.trainable_lora_parameters(architecture, RANK, targets) == trained
+    assert lora.lora_tensor_count(architecture, targets) == tensors
+
+
+@both
+def test_switches_are_those_of_the_modules(
+    place: tuple[str, str], architecture: Architecture, rebuilt: dict[str, Any]
+) -> None:
+    real = twin(rebuilt, place)["switches"]
+    assert architecture.head_dim == real["head_dim"]
+    assert architecture.rotary_dim == real["rotary_dim"]
+    assert architecture.rotary == (real["rotary_dim"] > 0)
+    assert architecture.norms_per_layer == real["norms"]
+    assert architecture.norm == ("layernorm" if real["norm"] == "LayerNorm" else "rmsnorm")
+    assert architecture.qk_norm == real["qk_norm"]
+    assert architecture.tied == real["tied"]
+    assert architecture.dropout == max(real["dropout"], default=0.0)
+    assert ACTIVATION_MODULES[architecture.activation] == real["activation"]
+    assert architecture.logit_softcap == (real["logit_softcap"] or 0.0)
+    assert architecture.attention_softcap == (real["attention_softcap"] or 0.0)
+    windows = [architecture.sliding_window] * architecture.sliding_layers
+    assert windows == real["windows"]
+
+
+@both
+def test_projections_are_fused_where_the_modules_are(
+    place: tuple[str, str], architecture: Architecture, rebuilt: dict[str, Any]
+) -> None:
+    modules = {name.split(".")[-1] for name in twin(rebuilt, place)["switches"]["modules"]}
+    assert architecture.fused_qkv == bool(modules & {"qkv_proj", "c_attn"})
+    assert architecture.fused_gate_up == ("gate_up_proj" in modules)
+    assert architecture.gated == bool(modules & {"gate_proj", "gate_up_proj"})
+
+
+@pytest.mark.parametrize("family", sorted(FAMILIES))
+def test_defaults_are_those_of_the_config_class(family: str, rebuilt: dict[str, Any]) -> None:
+    theirs = rebuilt["defaults"][family]
+    derived_by_the_class = {
+        "model_type",
+        "head_dim",
+        "num_key_value_heads",
+        "layer_types",
+        "sliding_window_pattern",
+        "partial_rotary_factor",
+        "sliding_window",
+        "lm_head_bias",
+    }
+    for name, field in FAMILIES[family].model_fields.items():
+        if field.is_required() or name in derived_by_the_class:
+            continue
+        if name == "hidden_act" and "hidden_activation" in theirs:
+            continue
+        expected = theirs[name]
+        assert (field.default or False) == (expected or False), name
+
+
+def test_a_config_survives_its_own_link(rebuilt: dict[str, Any]) -> None:
+    for name, config in VARIANTS.items():
+        encoded = catalog.encode_config(config)
+        again = catalog.parse_config(catalog.decode_config(encoded))
+        assert again.architecture is not None
+        counted = parameters.parameter_count(again.architecture)
+        assert counted == rebuilt["variants"][name]["params"], name
+        assert catalog.encode_config(json.loads(json.dumps(dict(again.config)))) == encoded
