@@ -1,16 +1,26 @@
-"""What autograd keeps of a forward pass, and what a layer needs while it runs."""
+"""What autograd keeps of a forward pass, and what a layer needs while it runs.
+
+Read in this order: ``workload`` (what a pass is run on), ``kinds`` (the sizes tensors
+can have), ``tape`` (storages, their lives, and torch's backward order), ``operations``,
+``norms``, ``linears``, ``attention`` and ``decoder`` (the layers, written as the modeling
+files are), ``layers`` and ``model`` (the terms).
+"""
 
 from planner.formulas.activations.layers import (
-    checkpointed_saved,
     layer_backward_transient,
     layer_forward_transient,
     layer_saved,
+)
+from planner.formulas.activations.model import (
+    autocast_weight_copies,
+    checkpointed_saved,
     model_saved,
 )
 from planner.formulas.activations.workload import Workload
 
 __all__ = [
     "Workload",
+    "autocast_weight_copies",
     "checkpointed_saved",
     "layer_backward_transient",
     "layer_forward_transient",

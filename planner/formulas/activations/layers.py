@@ -1,88 +1,188 @@
-"""First version: Llama, Qwen2, Qwen3 and Mistral layers in bf16 with SDPA attention."""
+"""Bytes of one or many decoder layers: what is saved, and the peaks of both passes."""
 
 from __future__ import annotations
 
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
+from planner.formulas.activations.decoder import Live, layer_record
+from planner.formulas.activations.kinds import KINDS, Kind
+from planner.formulas.activations.setting import Setting
+from planner.formulas.activations.tape import Label
 from planner.formulas.activations.workload import Workload
-from planner.formulas.formula import Formula
-from planner.numeric import Num
+from planner.formulas.lora import lora_weights
+from planner.numeric import Num, total, where
 
-SOURCE = "saved-tensor hooks on transformers 5.23.0, torch 2.13.0"
-
-
-def _saved(name: str, expression: str, why: str) -> Formula:
-    return Formula(name, expression, category="activations", source=SOURCE, why=why)
+LAYER_INPUT = "layer input"
 
 
-NORM_UPCAST = _saved(
-    "norm inputs in fp32",
-    "2 * sequences * tokens * hidden * 4 * layers",
-    "RMSNorm computes in fp32 and its square keeps the upcast input.",
-)
-NORM_SCALE = _saved(
-    "norm scales", "2 * sequences * tokens * 4 * layers", "1/rms, one fp32 a token."
-)
-NORM_NORMALISED = _saved(
-    "normalised values",
-    "2 * sequences * tokens * hidden * value_bytes * layers",
-    "Kept for the gradient of the norm's weight.",
-)
-NORM_OUTPUT = _saved(
-    "norm outputs",
-    "2 * sequences * tokens * hidden * value_bytes * layers",
-    "Inputs of the q/k/v and gate/up projections.",
-)
-HEAD_NORMS = _saved(
-    "query and key norms",
-    "sequences * tokens * (heads + kv_heads) * (head_dim * (4 + value_bytes) + 4) * layers",
-    "fp32 upcast, 1/rms and normalised copy of every head's query and key.",
-)
-QUERIES = _saved(
-    "queries", "sequences * tokens * heads * head_dim * value_bytes * layers", "SDPA input."
-)
-KEYS_VALUES = _saved(
-    "keys and values",
-    "2 * sequences * tokens * attended_heads * head_dim * value_bytes * layers",
-    "SDPA inputs; with a mask they are repeated to the number of query heads.",
-)
-ATTENTION_OUTPUT = _saved(
-    "attention output",
-    "sequences * tokens * heads * head_dim * value_bytes * layers",
-    "SDPA output and o_proj input, one storage.",
-)
-LOGSUMEXP = _saved(
-    "attention log-sum-exp", "sequences * heads * tokens * 4 * layers", "fp32, for backward."
-)
-MASK_BIAS = _saved(
-    "attention mask as a bias",
-    "masked * sequences * tokens * round_up(tokens, 8) * value_bytes * layers",
-    "SDPA turns the boolean mask into an additive one in every call.",
-)
-MLP = _saved(
-    "MLP activations",
-    "4 * sequences * tokens * intermediate * value_bytes * layers",
-    "gate, silu(gate), up and their product.",
-)
-MLP_TRANSIENT = Formula(
-    "MLP backward",
-    "sequences * tokens * (2 * hidden + 2 * intermediate) * value_bytes",
-    category="activations",
-    source=SOURCE,
-    why="Gradients of the product's factors while the layer's output gradient is alive.",
-)
-CHECKPOINT = _saved(
-    "checkpointed layer inputs",
-    "sequences * tokens * hidden * value_bytes * layers",
-    "Non-reentrant checkpointing keeps each layer's input.",
-)
-ROTARY = _saved("rotary cos and sin", "2 * tokens * rotary_dim * value_bytes", "Shared by layers.")
+def layer_saved(
+    arch: Architecture,
+    workload: Workload,
+    *,
+    role: str,
+    layers: Num,
+    sliding: bool = False,
+    input_needs_gradient: bool = True,
+) -> tuple[Term, ...]:
+    """What autograd keeps of ``layers`` decoder layers, in bytes: one term per tensor kind.
+
+    ``sliding`` layers get a mask as soon as a row is as long as the window.
+    ``input_needs_gradient`` is false only for the first layer under LoRA without
+    ``enable_input_require_grads``, which saves less. Empty when nothing trains.
+
+    Raises:
+        ValueError: naming the field for a family or combination that cannot run.
+    """
+    if workload.trains == "none":
+        return ()
+    terms: list[Term] = []
+    for setting, share in settings(arch, workload, sliding, input_needs_gradient):
+        record = layer_record(arch, setting)
+        terms += [
+            term_of(label, count * layers * share, arch, workload, role)
+            for label, count in record.saved.items()
+        ]
+    return tuple(terms)
 
 
-def _inputs(arch: Architecture, workload: Workload) -> dict[str, Num]:
-    if arch.family not in ("llama", "qwen2", "qwen3", "mistral"):
-        raise ValueError(f"family is {arch.family!r}; no hand-derived activation sum for it yet")
-    masked = int(workload.batch_shape == "padded")
+def layer_backward_transient(
+    arch: Architecture, workload: Workload, *, role: str, sliding: bool = False
+) -> tuple[Term, ...]:
+    """What is alive at the peak of one layer's backward, less what the layer had saved.
+
+    Gradients of activations, recomputed values and kernel scratch; not the gradients of
+    weights (of which autocast's bf16 versions are counted, since they pass). What was
+    saved but is released by that moment comes as terms with negative bytes.
+    """
+    if workload.trains == "none":
+        return ()
+    terms: list[Term] = []
+    for setting, share in settings(arch, workload, sliding):
+        record = layer_record(arch, setting)
+        moments = [_less(peak, record.saved) for peak in record.backward]
+        terms += _highest(moments, share, arch, workload, role)
+    return tuple(terms)
+
+
+def layer_forward_transient(
+    arch: Architecture, workload: Workload, *, role: str, sliding: bool = False
+) -> tuple[Term, ...]:
+    """What is alive at the peak of one layer's forward, less what the layer saves.
+
+    The layer's own input counts when gradients are on (it is the previous layer's
+    output); without gradients it does not, so the result is what a log-probability or
+    value pass needs beyond its hidden states.
+    """
+    terms: list[Term] = []
+    for setting, share in settings(arch, workload, sliding):
+        record = layer_record(arch, setting)
+        outside = record.saved
+        if workload.trains == "none":
+            outside = Counter({(("hidden", setting.weight), LAYER_INPUT): 1})
+        moments = [_less(peak, outside) for peak in record.forward]
+        terms += _highest(moments, share, arch, workload, role)
+    return tuple(terms)
+
+
+def settings(
+    arch: Architecture, workload: Workload, sliding: bool, input_needs_gradient: bool = True
+) -> list[tuple[Setting, Num]]:
+    """The settings a layer runs in, each with its share: 1, or 0/1 by length for a sweep."""
+    refuse_what_cannot_run(arch, workload)
+    masked = workload.attention == "eager" or (
+        workload.attention == "sdpa" and workload.batch_shape != "full"
+    )
+    if masked or not sliding or workload.attention == "flash":
+        return [(_setting(arch, workload, masked, input_needs_gradient), 1)]
+    long = where(workload.tokens >= arch.sliding_window, 1, 0)
+    both = [
+        (_setting(arch, workload, True, input_needs_gradient), long),
+        (_setting(arch, workload, False, input_needs_gradient), 1 - long),
+    ]
+    return [(setting, share) for setting, share in both if not _is_zero(share)]
+
+
+def refuse_what_cannot_run(arch: Architecture, workload: Workload) -> None:
+    """Raise ``ValueError`` for a combination that Transformers itself refuses."""
+    if arch.family == "gemma2" and workload.attention == "sdpa":
+        raise ValueError(
+            "attention is 'sdpa' but Transformers refuses it for Gemma 2 (scores are soft-capped); "
+            "set attention to 'eager' or 'flash'"
+        )
+
+
+def _setting(
+    arch: Architecture, workload: Workload, masked: bool, input_needs_gradient: bool
+) -> Setting:
+    adapted: frozenset[str] = frozenset()
+    if workload.trains == "lora":
+        weights = lora_weights(arch, workload.lora_targets)
+        adapted = frozenset(
+            weight.name.split("{layer}.")[-1].removesuffix(".weight") for weight in weights
+        )
+    return Setting(
+        attention=workload.attention,
+        masked=masked,
+        unpadded=workload.attention == "flash" and workload.batch_shape == "padded",
+        precision="bf16" if workload.precision == "fp16" else workload.precision,
+        trains=workload.trains,
+        adapted=adapted,
+        input_needs_gradient=input_needs_gradient,
+    )
+
+
+def _less(peak: Live, saved: Live) -> dict[Label, int]:
+    """Peak minus saved; what a new tensor of the same kind replaces is not listed twice."""
+    change = {label: peak[label] - saved[label] for label in {**peak, **saved}}
+    released: dict[Kind, int] = defaultdict(int)
+    for (kind, _), count in change.items():
+        released[kind] -= min(count, 0)
+    result: dict[Label, int] = {}
+    for label, count in change.items():
+        if count > 0:
+            replaced = min(count, released[label[0]])
+            released[label[0]] -= replaced
+            if count > replaced:
+                result[label] = count - replaced
+    for label, count in change.items():
+        remaining = min(-count, released[label[0]])
+        if count < 0 and remaining:
+            released[label[0]] -= remaining
+            result[(label[0], f"released by then: {label[1]}")] = -remaining
+    return result
+
+
+def _highest(
+    moments: Sequence[dict[Label, int]],
+    share: Num,
+    arch: Architecture,
+    workload: Workload,
+    role: str,
+) -> list[Term]:
+    """Terms of the highest moment; for a sweep, each point has its own highest moment."""
+    heights = [
+        total([_bytes(kind, count, arch, workload) for (kind, _), count in moment.items()])
+        for moment in moments
+    ]
+    if not any(isinstance(height, np.ndarray) for height in (*heights, share)):
+        best = max(range(len(moments)), key=lambda index: heights[index])
+        chosen: Iterable[tuple[Label, Num]] = moments[best].items()
+    else:
+        winner = np.argmax(np.stack(np.broadcast_arrays(*heights)), axis=0)
+        counts: dict[Label, Num] = defaultdict(int)
+        for index in np.unique(winner):
+            for label, count in moments[int(index)].items():
+                counts[label] = counts[label] + count * (winner == index) * share
+        chosen = counts.items()
+    return [term_of(label, count, arch, workload, role) for label, count in chosen]
+
+
+def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
     return {
         "sequences": workload.sequences,
         "tokens": workload.tokens,
@@ -90,58 +190,30 @@ def _inputs(arch: Architecture, workload: Workload) -> dict[str, Num]:
         "intermediate": arch.intermediate,
         "heads": arch.heads,
         "kv_heads": arch.kv_heads,
-        "attended_heads": arch.heads if masked else arch.kv_heads,
         "head_dim": arch.head_dim,
         "rotary_dim": arch.rotary_dim,
+        "vocab": arch.vocab,
+        "lora_rank": workload.lora_rank,
         "value_bytes": workload.value_bytes,
-        "masked": masked,
+        "positions": 1,
     }
 
 
-def _call(formula: Formula, role: str, values: dict[str, Num], tensors: Num = 1) -> Term:
-    return formula(role, tensors=tensors, **{name: values[name] for name in formula.inputs})
+def _bytes(kind: Kind, copies: Num, arch: Architecture, workload: Workload) -> Num:
+    return KINDS[kind].value(copies=copies, **sizes_of(arch, workload))
 
 
-def layer_saved(
-    arch: Architecture, workload: Workload, *, role: str, layers: Num, sliding: bool = False
-) -> tuple[Term, ...]:
-    """What autograd keeps of ``layers`` decoder layers, in bytes."""
-    values = _inputs(arch, workload) | {"layers": layers}
-    full = workload.trains == "all"
-    chosen: list[tuple[Formula, int]] = [(NORM_UPCAST, 2), (NORM_SCALE, 2)]
-    if full:
-        chosen.append((NORM_NORMALISED, 2))
-    chosen += [(NORM_OUTPUT, 2), (QUERIES, 1), (KEYS_VALUES, 2), (ATTENTION_OUTPUT, 1)]
-    chosen += [(LOGSUMEXP, 1), (MLP, 4)]
-    if arch.qk_norm:
-        chosen.append((HEAD_NORMS, 6))
-    if workload.batch_shape == "padded":
-        chosen.append((MASK_BIAS, 1))
-    return tuple(_call(formula, role, values, count * layers) for formula, count in chosen)
+def term_of(label: Label, copies: Num, arch: Architecture, workload: Workload, role: str) -> Term:
+    kind, name = label
+    formula = KINDS[kind]
+    sizes = sizes_of(arch, workload) | {"copies": copies}
+    return formula(
+        role,
+        label=name,
+        tensors=abs(copies),
+        **{key: sizes[key] for key in formula.inputs},
+    )
 
 
-def layer_backward_transient(
-    arch: Architecture, workload: Workload, *, role: str
-) -> tuple[Term, ...]:
-    """What one layer's backward needs beyond what was saved at its start, in bytes."""
-    return (_call(MLP_TRANSIENT, role, _inputs(arch, workload)),)
-
-
-def layer_forward_transient(
-    arch: Architecture, workload: Workload, *, role: str
-) -> tuple[Term, ...]:
-    """What one layer's forward needs beyond what it saves (or beyond its input), in bytes."""
-    return (_call(MLP_TRANSIENT, role, _inputs(arch, workload)),)
-
-
-def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
-    """What all layers share: rotary tables and the final norm, in bytes."""
-    values = _inputs(arch, workload)
-    return (_call(ROTARY, role, values),)
-
-
-def checkpointed_saved(
-    arch: Architecture, workload: Workload, *, role: str, layers: Num
-) -> tuple[Term, ...]:
-    """What non-reentrant checkpointing keeps of ``layers`` decoder layers, in bytes."""
-    return (_call(CHECKPOINT, role, _inputs(arch, workload) | {"layers": layers}, layers),)
+def _is_zero(share: Num) -> bool:
+    return isinstance(share, (int, np.integer)) and share == 0

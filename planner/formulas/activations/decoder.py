@@ -1,0 +1,163 @@
+"""One decoder layer of every family, from the parts, and its tape."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import lru_cache
+
+from planner.catalog.architecture import Architecture
+from planner.formulas.activations import operations as op
+from planner.formulas.activations.attention import attention, gpt2_attention
+from planner.formulas.activations.linears import (
+    fused_gated_mlp,
+    gated_mlp,
+    gelu_new_mlp,
+)
+from planner.formulas.activations.norms import norm
+from planner.formulas.activations.setting import Layer, Setting
+from planner.formulas.activations.tape import (
+    Gradients,
+    Label,
+    Node,
+    Storage,
+    Tape,
+    Tensor,
+    run_backward,
+)
+
+ROTARY = ("llama", "qwen2", "qwen3", "mistral", "phi3")
+GEMMA = ("gemma2", "gemma3_text")
+FAMILIES = (*ROTARY, *GEMMA, "gpt2")
+
+Live = Counter[Label]
+
+
+def decoder_layer(
+    layer: Layer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
+) -> Tensor:
+    """The family's decoder layer."""
+    if layer.arch.family == "gpt2":
+        return _gpt2(layer, hidden_states, mask)
+    if layer.arch.family in GEMMA:
+        return _gemma(layer, hidden_states, cos, sin, mask)
+    tape = layer.tape
+    residual = hidden_states
+    hidden_states = norm(layer, hidden_states, "attention norm")
+    hidden_states = attention(layer, hidden_states, cos, sin, mask)
+    hidden_states = op.add(tape, residual, hidden_states, "hidden states after attention")
+    residual = hidden_states
+    hidden_states = norm(layer, hidden_states, "MLP norm")
+    mlp = fused_gated_mlp if layer.arch.fused_gate_up else gated_mlp
+    hidden_states = mlp(layer, hidden_states)
+    return op.add(tape, residual, hidden_states, "layer output")
+
+
+def _gemma(
+    layer: Layer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
+) -> Tensor:
+    tape = layer.tape
+    residual = hidden_states
+    hidden_states = norm(layer, hidden_states, "attention norm")
+    hidden_states = attention(layer, hidden_states, cos, sin, mask)
+    hidden_states = norm(layer, hidden_states, "norm after attention")
+    hidden_states = op.add(tape, residual, hidden_states, "hidden states after attention")
+    residual = hidden_states
+    hidden_states = norm(layer, hidden_states, "MLP norm")
+    hidden_states = gated_mlp(layer, hidden_states)
+    hidden_states = norm(layer, hidden_states, "norm after MLP")
+    return op.add(tape, residual, hidden_states, "layer output")
+
+
+def _gpt2(layer: Layer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
+    tape = layer.tape
+    residual = hidden_states
+    hidden_states = norm(layer, hidden_states, "attention norm")
+    attn_output = gpt2_attention(layer, hidden_states, mask)
+    hidden_states = op.add(tape, attn_output, residual, "hidden states after attention")
+    residual = hidden_states
+    hidden_states = norm(layer, hidden_states, "MLP norm")
+    feed_forward_hidden_states = gelu_new_mlp(layer, hidden_states)
+    return op.add(tape, residual, feed_forward_hidden_states, "layer output")
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """What one layer keeps, and what is alive at every local peak of its two passes.
+
+    Counts of storages by kind and name. ``saved`` leaves out the mask and the rotary
+    tables, which all layers share; ``forward`` and ``backward`` hold everything alive.
+    """
+
+    saved: Live
+    forward: tuple[Live, ...]
+    backward: tuple[Live, ...]
+
+
+@lru_cache(maxsize=512)
+def layer_record(arch: Architecture, setting: Setting, in_place_sums: bool = True) -> Record:
+    """Run the layer on a tape, forward and (unless nothing trains) backward.
+
+    Raises:
+        ValueError: when the family has no layer here.
+    """
+    if arch.family not in FAMILIES:
+        raise ValueError(
+            f"family is {arch.family!r}: its layers are not derived by hand; choose one of "
+            f"{', '.join(FAMILIES)}, or let a dry run find the coefficients"
+        )
+    tape = Tape(in_place_sums=in_place_sums)
+    width = setting.weight
+    cos = Tensor(tape.new("rotary table", width, "rotary cos"), "rotary table", width)
+    sin = Tensor(tape.new("rotary table", width, "rotary sin"), "rotary table", width)
+    mask = Tensor(tape.new("pair", "bool", "mask"), "pair", "bool") if setting.masked else None
+    outside = tape.live(len(tape.events))
+    storage = tape.new("hidden", width, "layer input")
+    caught: list[Storage | None] = []
+    leaf = None
+    if setting.trains != "none" and setting.input_needs_gradient:
+
+        def catch(gradients: Gradients) -> Gradients:
+            caught.extend(gradients)
+            return []
+
+        leaf = Node(tape, (), (), catch)
+    hidden_states = Tensor(storage, "hidden", width, leaf)
+    del storage
+    start = len(tape.events)
+    output = decoder_layer(Layer(tape, arch, setting), hidden_states, cos, sin, mask)
+    middle = len(tape.events)
+    forward = _peaks(tape, start, middle, outside)
+    if output.node is None:
+        return Record(Counter(), forward, ())
+    gradient = tape.new("hidden", output.width, "gradient of layer output")
+    root = Tensor(output.storage, output.shape, output.width, output.node)
+    del hidden_states, output
+    root.storage = gradient  # the output itself belongs to the next layer
+    saved = tape.live(len(tape.events)) - outside
+    saved -= Counter([gradient.label])
+    begin = len(tape.events)
+    holder = [gradient]
+    del gradient
+    _consume(tape, root, holder)
+    return Record(saved, forward, _peaks(tape, begin, len(tape.events), outside))
+
+
+def _consume(tape: Tape, root: Tensor, holder: list[Storage]) -> None:
+    root.storage = holder[0]
+    run_backward(tape, root, holder.pop())
+
+
+def _peaks(tape: Tape, start: int, end: int, outside: Live) -> tuple[Live, ...]:
+    """Local peaks less what is shared, without those that another one exceeds everywhere."""
+    peaks = [peak - outside for peak in tape.live_at_peaks(start, end)]
+    kept: list[tuple[Live, Counter[tuple[str, str]]]] = []
+    for peak in peaks:
+        sizes = Counter[tuple[str, str]]()
+        for (kind, _), count in peak.items():
+            sizes[kind] += count
+        if any(sizes <= other for _, other in kept):
+            continue
+        kept = [(old, other) for old, other in kept if not other <= sizes]
+        kept.append((peak, sizes))
+    return tuple(peak for peak, _ in kept)

@@ -1,0 +1,117 @@
+"""The sizes an activation can have: one formula per shape and number format.
+
+A decoder layer makes about a hundred tensors, but only with these shapes. Which
+tensor is which is said by a term's name; how many bytes one takes is said here.
+"""
+
+from __future__ import annotations
+
+from planner.footprint import Category
+from planner.formulas.formula import Formula
+
+SOURCE = (
+    "shapes in the modeling files of transformers 5.23.0; which of them autograd keeps was "
+    "checked to the byte with saved-tensor hooks on torch 2.13.0"
+)
+
+ELEMENTS: dict[str, tuple[str, str]] = {
+    "hidden": ("sequences * tokens * hidden", "One hidden vector a token."),
+    "query": ("sequences * tokens * heads * head_dim", "One vector per query head and token."),
+    "key": ("sequences * tokens * kv_heads * head_dim", "One vector per key head and token."),
+    "query half": (
+        "sequences * tokens * heads * (rotary_dim // 2)",
+        "Half of every rotated query, negated by the rotary embedding.",
+    ),
+    "key half": (
+        "sequences * tokens * kv_heads * (rotary_dim // 2)",
+        "Half of every rotated key, negated by the rotary embedding.",
+    ),
+    "rotated query": (
+        "sequences * tokens * heads * rotary_dim",
+        "The rotated part of every query.",
+    ),
+    "rotated key": (
+        "sequences * tokens * kv_heads * rotary_dim",
+        "The rotated part of every key.",
+    ),
+    "fused query-key-value": (
+        "sequences * tokens * (heads + 2 * kv_heads) * head_dim",
+        "Output of the one projection that makes queries, keys and values.",
+    ),
+    "intermediate": ("sequences * tokens * intermediate", "One MLP vector a token."),
+    "fused gate-up": (
+        "2 * sequences * tokens * intermediate",
+        "Output of the one projection that makes gate and up.",
+    ),
+    "rank": ("sequences * tokens * lora_rank", "One low-rank adapter vector a token."),
+    "token": ("sequences * tokens", "One number a token."),
+    "query head": ("sequences * tokens * heads", "One number per query head and token."),
+    "padded query head": (
+        "sequences * heads * round_up(tokens, 32)",
+        "One number per query head and token; the efficient kernel pads rows to 32.",
+    ),
+    "key head": ("sequences * tokens * kv_heads", "One number per key head and token."),
+    "score": (
+        "sequences * heads * tokens * tokens",
+        "One number per query head, query token and key token.",
+    ),
+    "pair": ("sequences * tokens * tokens", "One number per query token and key token."),
+    "padded pair": (
+        "sequences * tokens * round_up(tokens, 8)",
+        "One number per query token and key token; a bias row is padded to 8.",
+    ),
+    "channel": ("hidden", "One number per hidden channel."),
+    "head channel": ("head_dim", "One number per channel of a head."),
+    "rotary table": ("positions * tokens * rotary_dim", "One number per position and channel."),
+    "position": ("positions * tokens", "One number per position."),
+    "flash statistic": (
+        "sequences * heads * round_up(tokens, 128)",
+        "One number per query head and token; flash backward pads rows to 128.",
+    ),
+    "flash accumulator": (
+        "sequences * round_up(tokens, 128) * heads * round_up(head_dim, 32)",
+        "Query gradients are summed in fp32 by flash backward, padded to its tiles.",
+    ),
+    "query weight": ("hidden * heads * head_dim", "The weight of q_proj or o_proj."),
+    "key weight": ("hidden * kv_heads * head_dim", "The weight of k_proj or v_proj."),
+    "fused query-key-value weight": (
+        "hidden * (heads + 2 * kv_heads) * head_dim",
+        "The weight of the fused q, k, v projection.",
+    ),
+    "MLP weight": ("hidden * intermediate", "The weight of gate, up or down projection."),
+    "fused gate-up weight": ("2 * hidden * intermediate", "The weight of the fused projection."),
+    "vocabulary weight": ("vocab * hidden", "The weight of the language-model head."),
+}
+"""Shape name to its element count and what it is."""
+
+WIDTHS: dict[str, tuple[str, str]] = {
+    "value": ("value_bytes", "in the computing number format"),
+    "fp32": ("4", "in fp32"),
+    "bool": ("1", "as booleans"),
+    "int64": ("8", "as 64-bit integers"),
+}
+"""Number format to its bytes and how to say it."""
+
+Kind = tuple[str, str]
+"""A shape of :data:`ELEMENTS` and a number format of :data:`WIDTHS`."""
+
+
+def _formula(shape: str, width: str) -> Formula:
+    elements, why = ELEMENTS[shape]
+    size, words = WIDTHS[width]
+    category: Category = "activations"
+    return Formula(
+        f"{shape} activation {words}",
+        f"copies * {elements} * {size}",
+        category=category,
+        source=SOURCE,
+        why=f"{why} One copy a layer and tensor; negative when already released.",
+    )
+
+
+KINDS: dict[Kind, Formula] = {
+    (shape, width): _formula(shape, width)
+    for shape in ELEMENTS
+    for width in WIDTHS
+    if width in ("value", "fp32") or shape in ("hidden", "score", "pair", "token", "position")
+}

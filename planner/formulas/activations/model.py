@@ -1,0 +1,127 @@
+"""What all layers share: rotary tables, masks, the final norm, checkpoints, autocast copies."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from planner.catalog.architecture import Architecture
+from planner.footprint import Term
+from planner.formulas.activations.decoder import FAMILIES, Live
+from planner.formulas.activations.layers import settings, term_of
+from planner.formulas.activations.norms import norm
+from planner.formulas.activations.setting import Layer, Setting
+from planner.formulas.activations.tape import Label, Node, Tape, Tensor
+from planner.formulas.activations.workload import Workload
+from planner.formulas.formula import Formula
+from planner.formulas.parameters import weights
+from planner.numeric import Num
+
+AUTOCAST_COPIES = Formula(
+    "autocast weight copies",
+    "linear_parameters * 2",
+    category="parameters",
+    source="ATen/autocast_mode.cpp at torch 2.13.0 (read); saved-tensor hooks",
+    why="Autocast keeps a bf16 copy of every fp32 weight that a matrix product has used.",
+    ignores="that checkpointing frees the forward's copies and remakes one layer's at a time",
+)
+
+
+def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
+    """What the model keeps outside its layers, in bytes.
+
+    In training: token ids, rotary tables, the final norm, the input of the language-model
+    head, GPT-2's embedding dropout. Without gradients (``trains`` is ``none``): what
+    stands while a layer runs, which is its input, the mask and the rotary tables.
+
+    Raises:
+        ValueError: naming the field for a family or combination that cannot run.
+    """
+    setting, _ = settings(arch, workload, False)[0]
+    found = _rotary(arch, setting)
+    if workload.trains == "none":
+        found += [(("hidden", setting.weight), "hidden states"), *_mask(setting)]
+    else:
+        found += list(_outside_layers(arch, setting).elements())
+    return tuple(
+        term_of(label, count, arch, workload, role) for label, count in Live(found).items()
+    )
+
+
+def checkpointed_saved(
+    arch: Architecture, workload: Workload, *, role: str, layers: Num
+) -> tuple[Term, ...]:
+    """What checkpointing (non-reentrant, whole layers) keeps of ``layers`` layers, in bytes.
+
+    The input of each layer, and once the mask, which every checkpoint refers to. Rotary
+    tables are in :func:`model_saved`.
+    """
+    setting, _ = settings(arch, workload, False)[0]
+    label: Label = (("hidden", setting.weight), "checkpointed layer inputs")
+    terms = [term_of(label, layers, arch, workload, role)]
+    terms += [term_of(mask, 1, arch, workload, role) for mask in _mask(setting)]
+    return tuple(terms)
+
+
+def autocast_weight_copies(arch: Architecture, *, role: str) -> tuple[Term, ...]:
+    """The bf16 copies of fp32 linear weights, of all layers and the head, in bytes."""
+    linear = [weight for weight in weights(arch) if weight.kind in ("linear", "lm_head")]
+    count = sum(weight.total_elements for weight in linear)
+    tensors = sum(weight.count for weight in linear)
+    if not any(weight.kind == "lm_head" for weight in linear):
+        count, tensors = count + arch.vocab * arch.hidden, tensors + 1
+    return (AUTOCAST_COPIES(role, tensors=tensors, linear_parameters=count),)
+
+
+def _rotary(arch: Architecture, setting: Setting) -> list[Label]:
+    if not arch.rotary:
+        return []
+    labels: list[Label] = []
+    both = arch.family == "gemma3_text" and 0 < arch.sliding_layers < arch.layers
+    for layer_kind in ("", " of sliding layers") if both else ("",):
+        for name in ("rotary cos", "rotary sin"):
+            labels.append((("rotary table", setting.weight), name + layer_kind))
+    return labels
+
+
+def _mask(setting: Setting) -> list[Label]:
+    if not setting.masked:
+        return []
+    width = setting.weight if setting.attention == "eager" else "bool"
+    return [(("pair", width), "attention mask")]
+
+
+@lru_cache(maxsize=256)
+def _outside_layers(arch: Architecture, setting: Setting) -> Live:
+    """Run the embedding and the final norm on a tape; what they leave behind."""
+    if arch.family not in FAMILIES:
+        raise ValueError(
+            f"family is {arch.family!r}: not derived by hand; choose one of {', '.join(FAMILIES)}"
+        )
+    tape = Tape()
+    width = setting.weight
+    kept = []
+    if setting.all_weights:
+        kept.append(tape.new("token", "int64", "token ids"))
+        if arch.learned_positions:
+            kept.append(tape.new("position", "int64", "position ids"))
+    if arch.dropout and setting.input_needs_gradient and setting.all_weights:
+        form = "bool" if setting.kernels == "cuda" else width
+        kept.append(tape.new("hidden", form, "dropout mask of embeddings"))
+    hidden = Tensor(
+        tape.new("hidden", width, "hidden states"),
+        "hidden",
+        width,
+        Node(tape, (), (), lambda _: []),
+    )
+    output = norm(Layer(tape, arch, setting), hidden, "final norm")
+    if setting.all_weights:
+        head_input = output.storage
+        if setting.autocast:
+            head_input = tape.new("hidden", setting.value, "input of the language-model head")
+        kept.append(head_input)
+        del head_input
+    graph = output.node
+    del hidden, output
+    live = tape.live(len(tape.events))
+    del graph, kept
+    return live

@@ -1,0 +1,181 @@
+"""A tape that knows sizes only: which storages are alive when a layer runs.
+
+The layers in :mod:`.modules` are written against :class:`Tensor`, whose storages
+carry a shape name instead of data. A storage lives exactly as long as Python or an
+autograd node holds it, as in torch; the tape writes down every birth and death.
+Backward visits the nodes in torch's order (latest first), hands each its gradient,
+and drops what the node saved, again as torch does. Nothing here depends on sizes,
+so one tape serves every plan of an architecture.
+"""
+
+from __future__ import annotations
+
+import heapq
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from planner.formulas.activations.kinds import Kind
+
+Label = tuple[Kind, str]
+"""What a storage is (its kind) and what a person calls it."""
+
+
+@dataclass(slots=True)
+class Tape:
+    """The births and deaths of storages, in order."""
+
+    in_place_sums: bool = True
+    """Gradients that meet are added in place; false only under a torch dispatch mode."""
+    events: list[tuple[int, Label]] = field(default_factory=list)
+    nodes: int = 0
+
+    def new(self, shape: str, width: str, name: str) -> Storage:
+        """A fresh storage, alive from now on."""
+        return Storage(self, ((shape, width), name))
+
+    def live_at_peaks(self, start: int, end: int) -> list[Counter[Label]]:
+        """What is alive at every local maximum between two positions of the tape."""
+        live: Counter[Label] = Counter()
+        peaks: list[Counter[Label]] = []
+        for position, (change, label) in enumerate(self.events[:end]):
+            if change < 0 and start < position and self.events[position - 1][0] > 0:
+                peaks.append(+live)
+            live[label] += change
+        peaks.append(+live)
+        return peaks
+
+    def live(self, position: int) -> Counter[Label]:
+        """What is alive at a position of the tape."""
+        live: Counter[Label] = Counter()
+        for change, label in self.events[:position]:
+            live[label] += change
+        return +live
+
+
+class Storage:
+    """Memory of one or more tensors; freed when nothing holds it."""
+
+    __slots__ = ("label", "tape")
+
+    def __init__(self, tape: Tape, label: Label) -> None:
+        """Note the birth."""
+        self.tape = tape
+        self.label = label
+        tape.events.append((1, label))
+
+    def __del__(self) -> None:
+        """Note the death."""
+        self.tape.events.append((-1, self.label))
+
+    @property
+    def name(self) -> str:
+        """What a person calls it."""
+        return self.label[1]
+
+
+Gradients = list["Storage | None"]
+Backward = Callable[[Gradients], Gradients]
+
+
+class Node:
+    """One differentiable operation: where gradients go next and what it saved."""
+
+    __slots__ = ("backward", "edges", "order", "outputs", "saved")
+
+    def __init__(
+        self,
+        tape: Tape,
+        inputs: Sequence[Tensor],
+        saved: Sequence[Storage],
+        backward: Backward,
+        outputs: int = 1,
+    ) -> None:
+        """Record the operation; ``backward`` gives one gradient per input."""
+        self.order = tape.nodes
+        tape.nodes += 1
+        self.edges = [(tensor.node, tensor.output) for tensor in inputs]
+        self.saved: Sequence[Storage] = saved
+        self.backward: Backward | None = backward
+        self.outputs = outputs
+
+
+class Tensor:
+    """A view of a storage in a shape and number format, perhaps with a gradient."""
+
+    __slots__ = ("node", "output", "shape", "storage", "width")
+
+    def __init__(
+        self, storage: Storage, shape: str, width: str, node: Node | None = None, output: int = 0
+    ) -> None:
+        """A tensor over ``storage``; ``node`` made it when it needs a gradient."""
+        self.storage = storage
+        self.shape = shape
+        self.width = width
+        self.node = node
+        self.output = output
+
+    @property
+    def name(self) -> str:
+        """Name of its storage."""
+        return self.storage.name
+
+
+def run_backward(tape: Tape, root: Tensor, gradient: Storage) -> None:
+    """Walk the graph from ``root`` as torch's engine does; ``gradient`` is consumed."""
+    assert root.node is not None
+    waiting = _dependencies(root.node)
+    buffers: dict[Node, Gradients] = {root.node: [None] * root.node.outputs}
+    buffers[root.node][root.output] = gradient
+    del gradient
+    ready = [(-root.node.order, root.node)]
+    while ready:
+        _, node = heapq.heappop(ready)
+        assert node.backward is not None
+        backward, node.backward = node.backward, None
+        arrived = buffers.pop(node)
+        outgoing = backward(arrived)
+        arrived.clear()
+        node.saved = ()
+        del backward
+        for target, output in node.edges:
+            value = outgoing.pop(0)
+            if target is None:
+                continue
+            slots = buffers.setdefault(target, [None] * target.outputs)
+            _accumulate(tape, slots, output, [value])
+            del value
+            waiting[target] -= 1
+            if not waiting[target]:
+                heapq.heappush(ready, (-target.order, target))
+
+
+def _dependencies(root: Node) -> dict[Node, int]:
+    count: dict[Node, int] = {root: 0}
+    stack = [root]
+    while stack:
+        for target, _ in stack.pop().edges:
+            if target is not None:
+                if target not in count:
+                    count[target] = 0
+                    stack.append(target)
+                count[target] += 1
+    return count
+
+
+ONLY_THE_BUFFER = 3
+"""Reference count of a storage held by a gradient buffer alone, as seen in `_accumulate`."""
+
+
+def _accumulate(tape: Tape, slots: Gradients, output: int, arriving: Gradients) -> None:
+    value = arriving.pop()
+    known = slots[output]
+    if value is None:
+        return
+    if known is None:
+        slots[output] = value
+    elif tape.in_place_sums and sys.getrefcount(known) == ONLY_THE_BUFFER:
+        return
+    else:
+        slots[output] = tape.new(*known.label[0], known.name)
