@@ -9,8 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any, Literal, cast
+from typing import Literal, cast
 
+from planner.cautions import cautions_of
 from planner.facts import Facts, facts_of
 from planner.footprint import (
     OUTSIDE,
@@ -29,7 +30,6 @@ from planner.methods.timing import phase_seconds
 from planner.numeric import Num, maximum, total
 from planner.plan import Plan
 from planner.units import read_gib
-from planner.cautions import cautions_of
 
 MARGIN = 0.9
 """A plan fits up to this share of the budget; above it is tight."""
@@ -130,9 +130,7 @@ def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
     for phase in plans:
         judged = [(instant, totals(instant, expandable)) for instant in phase.instants]
         peaks.append(max(judged, key=lambda pair: _own_device(pair[1])))
-    hosts = [
-        max(totals(instant, expandable).host for instant in phase.instants) for phase in plans
-    ]
+    hosts = [max(totals(instant, expandable).host for instant in phase.instants) for phase in plans]
     reserved = [totals_.allocated + totals_.slack for _, totals_ in peaks]
     carried = cached_before(plans, reserved, scene.plan.empty_cache)
     return tuple(

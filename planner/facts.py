@@ -10,8 +10,8 @@ from functools import lru_cache
 from typing import Any
 
 from planner import catalog
-from planner.catalog.architecture import Architecture
 from planner.catalog import Gpu, Model
+from planner.catalog.architecture import Architecture
 from planner.problem import Problem
 
 KNOWN_VERSIONS: dict[str, tuple[str, ...]] = {
@@ -54,8 +54,12 @@ def _facts(
     card = _card(gpu, gpu_bytes)
     return Facts(
         policy=policy,
-        critic=_architecture("critic_model", _model("critic_model", critic_model, "")) if critic_model else policy,
-        reward=_architecture("reward_model", _model("reward_model", reward_model, "")) if reward_model else policy,
+        critic=_architecture("critic_model", _model("critic_model", critic_model, ""))
+        if critic_model
+        else policy,
+        reward=_architecture("reward_model", _model("reward_model", reward_model, ""))
+        if reward_model
+        else policy,
         policy_model=policy_model,
         gpu=card,
         budget_bytes=card.require_budget_bytes(),
@@ -64,7 +68,11 @@ def _facts(
 
 def _model(field: str, name: str, config: str) -> Model:
     try:
-        return catalog.model_from_config(catalog.decode_config(config)) if config else catalog.model(name)
+        return (
+            catalog.model_from_config(catalog.decode_config(config))
+            if config
+            else catalog.model(name)
+        )
     except ValueError as error:
         text = str(error)
         prefix = "config" if config else field

@@ -39,7 +39,9 @@ class Term:
     """One named quantity: its bytes, and all a person needs to check them.
 
     ``tensors`` is the number of storages the bytes are spread over (the allocator
-    rounds each of them); ``host`` marks bytes of host RAM instead of GPU memory.
+    rounds each of them), ``layout`` says it more exactly where sizes differ: pairs of
+    how many tensors, and the share of the bytes that each of these has. ``host`` marks
+    bytes of host RAM instead of GPU memory.
     """
 
     name: str
@@ -51,6 +53,7 @@ class Term:
     source: str
     ignores: str = ""
     tensors: Num = 1
+    layout: tuple[tuple[int, float], ...] = ()
     host: bool = False
 
 

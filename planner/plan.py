@@ -148,7 +148,9 @@ class Plan(BaseModel):
         "dual-output",
     ] = Field("copy", description="Where reference log-probs come from.")
     critic: Literal["none", "shared", "separate"] = Field("none", description="Value model.")
-    reward: Literal["rule", "model", "remote"] = Field("rule", description="Where rewards come from.")
+    reward: Literal["rule", "model", "remote"] = Field(
+        "rule", description="Where rewards come from."
+    )
 
     rollout: Literal["none", "in-graph", "hf", "vllm-colocated", "vllm-separate"] = Field(
         "vllm-colocated", description="What generates the responses."

@@ -53,9 +53,7 @@ def recommend(footprint: Footprint, most: int = 5) -> tuple[Suggestion, ...]:
     return tuple(found[:most])
 
 
-def _suggestion(
-    before: Footprint, title: str, changes: Changes, after: Footprint
-) -> Suggestion:
+def _suggestion(before: Footprint, title: str, changes: Changes, after: Footprint) -> Suggestion:
     saved = before.device_bytes - after.device_bytes
     lost = None
     if before.step_seconds is not None and after.step_seconds is not None:
@@ -97,10 +95,13 @@ def candidates(plan: Plan) -> Iterator[tuple[str, Changes]]:
 
 def _training(plan: Plan) -> Iterator[tuple[str, Changes]]:
     yield "Recompute layers in the backward", {"gradient_checkpointing": "full"}
-    yield "Offload checkpointed activations", {
-        "gradient_checkpointing": "full",
-        "activation_offload": True,
-    }
+    yield (
+        "Offload checkpointed activations",
+        {
+            "gradient_checkpointing": "full",
+            "activation_offload": True,
+        },
+    )
     yield "Meet the vocabulary in tiles", {"logits": "fused"}
     yield "Meet the vocabulary in chunks of tokens", {"logits": "chunked"}
     yield "Compute logits for responses only", {"logits": "response"}
@@ -110,10 +111,13 @@ def _training(plan: Plan) -> Iterator[tuple[str, Changes]]:
     yield "Use 8-bit AdamW", {"optimizer": "adamw-8bit"}
     yield "Offload weights and optimizer between phases", {"offload": "all-between-phases"}
     yield "Keep weights and optimizer in host RAM", {"offload": "all"}
-    yield "Train adapters only", {
-        "finetuning": "lora",
-        "reference": "adapter-disabled" if plan.kl != "none" else plan.reference,
-    }
+    yield (
+        "Train adapters only",
+        {
+            "finetuning": "lora",
+            "reference": "adapter-disabled" if plan.kl != "none" else plan.reference,
+        },
+    )
 
 
 def _batch(plan: Plan) -> Iterator[tuple[str, Changes]]:
@@ -125,10 +129,13 @@ def _batch(plan: Plan) -> Iterator[tuple[str, Changes]]:
         yield f"Halve the scoring micro-batch to {half}", {"logprob_micro_batch_size": half}
     half = plan.response_tokens // 2
     if half:
-        yield f"Halve responses to {half:,} tokens", {
-            "response_tokens": half,
-            "validation_response_tokens": min(plan.validation_response_tokens, half),
-        }
+        yield (
+            f"Halve responses to {half:,} tokens",
+            {
+                "response_tokens": half,
+                "validation_response_tokens": min(plan.validation_response_tokens, half),
+            },
+        )
 
 
 def _roles(plan: Plan) -> Iterator[tuple[str, Changes]]:
@@ -139,9 +146,10 @@ def _roles(plan: Plan) -> Iterator[tuple[str, Changes]]:
     lower = round(plan.gpu_memory_utilization - 0.1, 2)
     if lower >= 0.1:
         yield f"Give the engine {lower:.0%} of the card", {"gpu_memory_utilization": lower}
-    yield f"Split the engine over {2 * plan.rollout_tensor_parallel} GPUs", {
-        "rollout_tensor_parallel": 2 * plan.rollout_tensor_parallel
-    }
+    yield (
+        f"Split the engine over {2 * plan.rollout_tensor_parallel} GPUs",
+        {"rollout_tensor_parallel": 2 * plan.rollout_tensor_parallel},
+    )
     yield "Empty the cache between phases", {"empty_cache": "between-phases"}
 
 

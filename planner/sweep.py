@@ -63,7 +63,9 @@ def _check(over: Mapping[str, Sequence[Any]]) -> None:
     size = 1
     for field, values in over.items():
         if field not in FIELDS:
-            raise ValueError(f"{field}: is not a field of a plan; choose one of {', '.join(FIELDS)}.")
+            raise ValueError(
+                f"{field}: is not a field of a plan; choose one of {', '.join(FIELDS)}."
+            )
         if not len(values):
             raise ValueError(f"{field}: has no values to sweep over; give at least one.")
         size *= len(values)

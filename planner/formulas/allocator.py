@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.footprint import Term
 from planner.formulas.formula import Formula
-from planner.numeric import Num, maximum, round_up
+from planner.numeric import Num, ceil_div, maximum, round_up
 from planner.units import KIB, MIB
 
 BLOCK = 512
@@ -55,9 +55,7 @@ def cublas_workspace_bytes(compute_capability: str) -> int:
 
 def allocated_bytes(term: Term) -> Num:
     """A term's bytes with each of its tensors rounded up to 512."""
-    tensors = maximum(term.tensors, 1)
-    rounded = round_up(term.bytes, BLOCK * tensors)
-    return rounded * (term.bytes > 0)
+    return sum(count * round_up(each, BLOCK) for count, each in _tensors(term))
 
 
 def segment_slack_bytes(term: Term, expandable: bool) -> Num:
@@ -65,19 +63,30 @@ def segment_slack_bytes(term: Term, expandable: bool) -> Num:
 
     Tensors up to 1 MiB share 2 MiB segments, up to 10 MiB 20 MiB segments, and each
     larger one gets a segment of its own, rounded to 2 MiB; expandable segments grow
-    in 20 MiB pages and waste at most one page per pool, counted by the caller.
+    in pages instead and leave no such ends.
     """
     if expandable:
         return 0
+    return sum(_slack(count, each) for count, each in _tensors(term))
+
+
+def _tensors(term: Term) -> list[tuple[Num, Num]]:
+    """How many tensors of which size a term consists of."""
+    if term.layout:
+        return [(count, (term.bytes * share + 0.5) // 1) for count, share in term.layout]
     tensors = maximum(term.tensors, 1)
-    each = -(-term.bytes // tensors)
-    in_pool = tensors * (LARGE_SEGMENT % maximum(each, 1)) * each // LARGE_SEGMENT
-    alone = tensors * (round_up(each, LARGE_ROUNDING) - each)
-    middle = (each > SMALL) & (each < LARGE_FROM)
-    large = each >= LARGE_FROM
-    if isinstance(middle, (bool, np.bool_)):
-        return alone if large else (in_pool if middle else 0)
-    return np.where(large, alone, np.where(middle, in_pool, 0))
+    return [(tensors, ceil_div(term.bytes, tensors))]
+
+
+def _slack(count: Num, each: Num) -> Num:
+    if not isinstance(each, np.ndarray) and not isinstance(count, np.ndarray):
+        if each >= LARGE_FROM:
+            return count * (round_up(each, LARGE_ROUNDING) - each)
+        return count * (LARGE_SEGMENT % each) * each // LARGE_SEGMENT if each > SMALL else 0
+    alone = round_up(each, LARGE_ROUNDING) - each
+    shared = (LARGE_SEGMENT % maximum(each, 1)) * each // LARGE_SEGMENT
+    own = np.where(each >= LARGE_FROM, alone, np.where(each > SMALL, shared, 0))
+    return count * own
 
 
 ROUNDING = Formula(

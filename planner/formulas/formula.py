@@ -71,9 +71,16 @@ class Formula:
         return eval(self.code, {"__builtins__": {}, **FUNCTIONS}, inputs)
 
     def __call__(
-        self, role: str, *, label: str = "", tensors: Num = 1, host: bool = False, **inputs: Num
+        self,
+        role: str,
+        *,
+        label: str = "",
+        tensors: Num = 1,
+        layout: tuple[tuple[int, float], ...] = (),
+        host: bool = False,
+        **inputs: Num,
     ) -> Term:
-        """The term of ``role``; ``tensors`` is how many storages the bytes are spread over."""
+        """The term of ``role``; ``tensors`` or ``layout`` say how its bytes are spread."""
         return Term(
             name=label or self.name,
             role=role,
@@ -84,5 +91,6 @@ class Formula:
             source=self.source,
             ignores=self.ignores,
             tensors=tensors,
+            layout=layout,
             host=host,
         )

@@ -27,9 +27,7 @@ def held(scene: Scene, moment: Moment) -> tuple[Term, ...]:
     if plan.vllm_sleep_level == 0 or moment == "rollout":
         return awake(scene)
     asleep = (
-        generation.ENGINE_ASLEEP(
-            ROLE, residue_bytes=device_constants.ENGINE_RESIDUE.high_bytes
-        ),
+        generation.ENGINE_ASLEEP(ROLE, residue_bytes=device_constants.ENGINE_RESIDUE.high_bytes),
     )
     if moment == "weight sync":
         return (*asleep, _weights(scene))

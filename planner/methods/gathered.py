@@ -114,6 +114,6 @@ def _zero3(scene: Scene, role: Role) -> tuple[Term, ...]:
             role.name,
             parameters=role.parameters,
             value_bytes=scene.q.compute_bytes,
-            tensors=role.tensors,
+            layout=role.layout,
         ),
     )

@@ -47,9 +47,7 @@ def log_probs(
     return PhasePlan(name=moment, role=role.name, instants=instants)
 
 
-def scores(
-    scene: Scene, moment: Moment, role: Role, kept: tuple[Term, ...] = ()
-) -> PhasePlan:
+def scores(scene: Scene, moment: Moment, role: Role, kept: tuple[Term, ...] = ()) -> PhasePlan:
     """One number per token (values) or per sequence (rewards) from a model's head."""
     base = (*resident(scene, moment), *kept)
     q = scene.q

@@ -55,22 +55,14 @@ def _trained(scene: Scene, role: Role, moment: Moment, gradients: str) -> Iterat
     needed = moment in USED_BY[role.name] or (
         role.name == "policy" and _policy_needed_too(scene, moment)
     )
-    weights: Place = "gpu"
-    if plan.offload == "all":
-        weights = "host"
-    elif plan.offload in ("parameters-between-phases", "all-between-phases") and not needed:
-        weights = "host"
-    optimizer: Place = "gpu"
-    if plan.offload in ("optimizer", "all"):
-        optimizer = "host"
-    elif plan.offload in ("optimizer-between-phases", "all-between-phases") and not updating:
-        optimizer = "host"
+    weights = _place(plan.offload, "parameters", needed)
+    optimizer = _place(plan.offload, "optimizer", updating)
     yield _placed(
         scene,
         weights,
         state.WEIGHTS,
         role,
-        tensors=role.tensors,
+        layout=role.layout,
         parameters=role.parameters,
         shards=scene.shards_of("weights"),
         value_bytes=role.weight_bytes,
@@ -81,7 +73,7 @@ def _trained(scene: Scene, role: Role, moment: Moment, gradients: str) -> Iterat
             weights,
             state.ADAPTERS,
             role,
-            tensors=2 * role.tensors,
+            tensors=role.adapter_tensors,
             adapter_parameters=role.adapters,
             shards=scene.shards_of("weights"),
             value_bytes=adapter_bytes(scene),
@@ -90,6 +82,14 @@ def _trained(scene: Scene, role: Role, moment: Moment, gradients: str) -> Iterat
         yield from _optimizer_state(scene, role, optimizer)
     if updating and gradients != "none":
         yield from _gradients(scene, role, gradients)
+
+
+def _place(offload: str, part: str, in_use: bool) -> Place:
+    """Where a part of the training state is: ``all`` and the part alone are throughout."""
+    if offload in ("all", part):
+        return "host"
+    between = offload in ("all-between-phases", f"{part}-between-phases")
+    return "host" if between and not in_use else "gpu"
 
 
 def _policy_needed_too(scene: Scene, moment: Moment) -> bool:
@@ -116,7 +116,8 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
             place,
             state.ADAM_8BIT_MOMENTS,
             role,
-            tensors=2 * role.tensors,
+            layout=_twice(role),
+            tensors=2 * role.adapter_tensors,
             trainable=role.trainable,
             shards=shards,
         )
@@ -126,7 +127,8 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
             place,
             state.ADAM_MOMENTS,
             role,
-            tensors=2 * role.tensors,
+            layout=_twice(role),
+            tensors=2 * role.adapter_tensors,
             trainable=role.trainable,
             shards=shards,
             value_bytes=scene.q.master_bytes,
@@ -141,14 +143,23 @@ def _gradients(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
         "value_bytes": scene.q.gradient_bytes,
     }
     if gradients == "all":
-        yield _placed(scene, place, state.GRADIENTS, role, tensors=role.tensors, **sizes)
+        yield _placed(
+            scene,
+            place,
+            state.GRADIENTS,
+            role,
+            layout=role.trained_layout,
+            tensors=role.adapter_tensors,
+            **sizes,
+        )
     else:
         yield _placed(
             scene,
             place,
             state.ACCUMULATED_GRADIENTS,
             role,
-            tensors=role.tensors,
+            layout=role.trained_layout,
+            tensors=role.adapter_tensors,
             micro_batches=scene.q.micro_batches,
             **sizes,
         )
@@ -166,19 +177,31 @@ def _frozen(scene: Scene, role: Role, moment: Moment) -> Iterator[Term]:
         "host" if away else "gpu",
         state.WEIGHTS,
         role,
-        tensors=role.tensors,
+        layout=role.layout,
         parameters=role.parameters,
         shards=scene.q.shards if (scene.fsdp or scene.zero_stage == 3) else 1,
         value_bytes=role.weight_bytes,
     )
 
 
+def _twice(role: Role) -> tuple[tuple[int, float], ...]:
+    """The layout of two tensors for each trained weight."""
+    return tuple((2 * count, share / 2) for count, share in role.trained_layout)
+
+
 def _placed(
-    scene: Scene, place: Place, formula: Formula, role: Role, *, tensors: Num = 1, **inputs: Num
+    scene: Scene,
+    place: Place,
+    formula: Formula,
+    role: Role,
+    *,
+    tensors: Num = 1,
+    layout: tuple[tuple[int, float], ...] = (),
+    **inputs: Num,
 ) -> Term:
     """The term on the GPU, or what all local processes keep of it in host RAM."""
     if place == "gpu":
-        return formula(role.name, tensors=tensors, **inputs)
+        return formula(role.name, tensors=tensors, layout=layout, **inputs)
     return state.LOCAL_RANKS_OFFLOAD(
         role.name,
         label=f"{formula.name}, offloaded",
@@ -197,10 +220,6 @@ def _process(scene: Scene) -> Iterator[Term]:
         handles=2,
         workspace_bytes=allocator.cublas_workspace_bytes(capability),
     )
-    yield allocator.CUDA_CONTEXT(
-        "process", context_bytes=device_constants.CUDA_CONTEXT.high_bytes
-    )
+    yield allocator.CUDA_CONTEXT("process", context_bytes=device_constants.CUDA_CONTEXT.high_bytes)
     if scene.plan.sharding != "none":
-        yield allocator.NCCL(
-            "process", communicator_bytes=device_constants.NCCL_FIRST.high_bytes
-        )
+        yield allocator.NCCL("process", communicator_bytes=device_constants.NCCL_FIRST.high_bytes)

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from planner.catalog.architecture import Architecture
 from planner.formulas import parameters
-from planner.formulas.lora import trainable_lora_parameters
+from planner.formulas.lora import lora_tensor_count, trainable_lora_parameters
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -20,7 +20,8 @@ class Role:
 
     ``root`` is everything outside the layers: embedding, final norm and head (what
     FSDP2 keeps in its root group). ``trainable`` equals ``parameters`` for full
-    fine-tuning, the adapters for LoRA, 0 for a frozen role.
+    fine-tuning, the adapters for LoRA, 0 for a frozen role. ``layout`` lists how many
+    weights have which share of the parameters.
     """
 
     name: str
@@ -31,8 +32,9 @@ class Role:
     head_parameters: int
     largest_weight: int
     largest_layer_weight: int
-    tensors: int
+    layout: tuple[tuple[int, float], ...]
     adapters: int
+    adapter_tensors: int
     layer_adapters: int
     trainable: int
     weight_bytes: int
@@ -47,6 +49,11 @@ class Role:
     def layer_trainable(self) -> int:
         """Trained elements of one layer."""
         return self.layer_adapters if self.adapters else self.layer_parameters
+
+    @property
+    def trained_layout(self) -> tuple[tuple[int, float], ...]:
+        """How trained weights are spread; empty for adapters, which are of one size."""
+        return () if self.adapters else self.layout
 
     @property
     def root_trainable(self) -> int:
@@ -95,8 +102,9 @@ def role(
         largest_layer_weight=max(
             weight.elements for weight in listed if weight.kind in ("linear",)
         ),
-        tensors=sum(weight.count for weight in listed),
+        layout=tuple((weight.count, weight.elements / total) for weight in listed),
         adapters=adapters,
+        adapter_tensors=lora_tensor_count(arch, lora_targets) if adapters else 1,
         layer_adapters=layer_adapters,
         trainable=(adapters or total) if trained else 0,
         weight_bytes=weight_bytes,

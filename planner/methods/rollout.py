@@ -19,9 +19,7 @@ def rollout(scene: Scene) -> PhasePlan:
 
 def validation(scene: Scene) -> PhasePlan:
     """The same at the validation set's own response length."""
-    return _generate(
-        scene, "validation", scene.plan.validation_response_tokens, per_step=False
-    )
+    return _generate(scene, "validation", scene.plan.validation_response_tokens, per_step=False)
 
 
 def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
@@ -59,9 +57,7 @@ def _separate(scene: Scene) -> tuple[Term, ...]:
     """All that a GPU of a separate engine holds."""
     return (
         *engine.awake(scene),
-        allocator.CUDA_CONTEXT(
-            engine.ROLE, context_bytes=device_constants.CUDA_CONTEXT.high_bytes
-        ),
+        allocator.CUDA_CONTEXT(engine.ROLE, context_bytes=device_constants.CUDA_CONTEXT.high_bytes),
     )
 
 
@@ -127,11 +123,9 @@ def _weights_for_generation(scene: Scene) -> tuple[Term, ...]:
         return (
             sharding.WHOLE_COPY(
                 "policy",
-                tensors=scene.policy.tensors,
+                layout=scene.policy.layout,
                 parameters=scene.policy.parameters,
                 value_bytes=scene.q.compute_bytes,
             ),
         )
     return gathered.at_layer(scene, scene.policy) if scene.fsdp else ()
-
-

@@ -147,6 +147,4 @@ def _reference(plan: Any, facts: Facts) -> Role | None:
         return None
     like_policy = plan.framework in ("trl", "verl") and plan.finetuning == "full"
     dtype = "fp32" if like_policy and plan.master_dtype == "fp32" else plan.dtype
-    return role(
-        "reference", facts.policy, weight_bytes=BYTES_OF_DTYPE[dtype], trained=False
-    )
+    return role("reference", facts.policy, weight_bytes=BYTES_OF_DTYPE[dtype], trained=False)

@@ -89,7 +89,11 @@ def optimizer_instants(
         if scene.plan.optimizer == "adamw-foreach":
             temporary.append(
                 state.FOREACH_TEMPORARY(
-                    role.name, tensors=role.tensors, value_bytes=scene.q.master_bytes, **sizes
+                    role.name,
+                    layout=role.trained_layout,
+                    tensors=role.adapter_tensors,
+                    value_bytes=scene.q.master_bytes,
+                    **sizes,
                 )
             )
         if scene.zero_stage and scene.plan.dtype != "fp32":

@@ -35,9 +35,7 @@ def path(scene: Scene) -> str:
     return effective_logits(plan.method, plan.framework, plan.framework_version, plan.logits)
 
 
-def _head(
-    scene: Scene, role: Role, *, rows: Num, tokens: Num, trains: bool, entropy: bool
-) -> Head:
+def _head(scene: Scene, role: Role, *, rows: Num, tokens: Num, trains: bool, entropy: bool) -> Head:
     plan = scene.plan
     return Head(
         tokens=_tokens_at_head(scene, rows, tokens),

@@ -35,9 +35,7 @@ def scoring(
     ]
     if scene.reference is not None:
         found.append(
-            inference.log_probs(
-                scene, "reference log-probs", scene.reference, with_entropy=False
-            )
+            inference.log_probs(scene, "reference log-probs", scene.reference, with_entropy=False)
         )
     elif scene.plan.kl != "none" and scene.plan.reference == "adapter-disabled":
         found.append(

@@ -12,9 +12,7 @@ from planner.methods.vocabulary import inference_head, training_head
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     """As GRPO's; self-certainty where it happens, or in the loss when the plan says so."""
-    kept = update.kept_for_update(
-        scene, (*KEPT, "self-certainty", *reference_kept(scene))
-    )
+    kept = update.kept_for_update(scene, (*KEPT, "self-certainty", *reference_kept(scene)))
     premise = scene.plan.self_certainty_gradient
     policy = update.policy_phases(scene, kept)
     return (
@@ -41,9 +39,7 @@ def _certainty(scene: Scene) -> Instant:
     )
 
 
-def _with_gradient(
-    scene: Scene, policy: tuple[PhasePlan, ...]
-) -> tuple[PhasePlan, ...]:
+def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePlan, ...]:
     """The document's premise: self-certainty inside the loss, kept for the backward."""
     head, how = training_head(scene, scene.policy), scene.plan.self_certainty
     forward, backward, step = policy
