@@ -28,7 +28,7 @@ Key = Literal[
     "collective-latency",
     "host-copy-bandwidth",
     "hf-step-seconds-per-layer",
-    "engine-step-seconds",
+    "engine-step-seconds-per-layer",
 ]
 
 
@@ -44,11 +44,6 @@ class Interval(Row):
         if not self.low <= self.typical <= self.high:
             raise ValueError("efficiencies.json: an interval must be low <= typical <= high.")
         return self
-
-    @property
-    def spread(self) -> tuple[float, float]:
-        """Factors on a time that is inversely proportional to this value, best and worst."""
-        return self.typical / self.high, self.typical / self.low
 
 
 class Published(Row):
@@ -75,6 +70,13 @@ class Efficiency(Row):
         if "any" not in self.intervals:
             raise ValueError(f"efficiencies.json: {self.key} needs an interval for 'any'.")
         return self
+
+    def spread(self, compute_capability: str | None = None) -> tuple[float, float]:
+        """Factors on the estimated time at the interval's best and worst end."""
+        span = self.intervals.get(compute_capability or "any", self.intervals["any"])
+        if self.unit.startswith("seconds"):
+            return span.low / span.typical, span.high / span.typical
+        return span.typical / span.high, span.typical / span.low
 
 
 class EfficiencyFile(Row):

@@ -10,7 +10,7 @@ peak for the dtype gives None, never a guess.
 from __future__ import annotations
 
 from planner.catalog.architecture import Architecture
-from planner.catalog.efficiencies import Interval, Key, interval, typical
+from planner.catalog.efficiencies import Key, efficiencies, typical
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.duration import Rate
 from planner.numeric import Num
@@ -217,9 +217,10 @@ def time_error(
 
     The widest of the intervals that the time rests on; ``gpu`` narrows them to its kind.
     """
-    spans: list[Interval] = [interval(key, gpu.compute_capability if gpu else None) for key in keys]
-    low = min(span.spread[0] for span in spans)
-    high = max(span.spread[1] for span in spans)
+    card = gpu.compute_capability if gpu else None
+    spreads = [efficiencies()[key].spread(card) for key in keys]
+    low = min(best for best, _ in spreads)
+    high = max(worst for _, worst in spreads)
     sentence = (
         f"The time is an estimate: published runs took {low:.2f} to {high:.2f} times as long, "
         "by the share of the card's peak that they reached. Eager code, models under 1 B "

@@ -166,7 +166,7 @@ def _wave_seconds(
     step = STEP_SECONDS(
         weight_seconds=weights,
         reduce_seconds=2 * arch.layers * reduce,
-        engine_seconds=0.0 if hf else typical("engine-step-seconds", card),
+        engine_seconds=0.0 if hf else arch.layers * typical("engine-step-seconds-per-layer", card),
         launch_seconds=arch.layers * typical("hf-step-seconds-per-layer", card) if hf else 0.0,
     )
     # Fewer key/value heads than GPUs: the heads are copied, so a GPU never reads less than one.
