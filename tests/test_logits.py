@@ -16,11 +16,20 @@ from head_steps import (
     gpu_kernels,
     plain_policy,
     plain_sft,
+    trl_kernel,
+    trl_loop,
+    verl_packed,
     watch,
 )
 
-from planner.footprint import Term
-from planner.formulas.logits import Head, loss_backward, loss_forward
+from planner.footprint import Instant, Term
+from planner.formulas.logits import (
+    Head,
+    backward_instants,
+    forward_instants,
+    loss_backward,
+    loss_forward,
+)
 
 torch.set_num_threads(1)
 
@@ -123,3 +132,65 @@ def test_chunks(size: tuple[int, int, int, int], dtype: str) -> None:
         batch = Batch(*size, DTYPES[dtype], trains)
         head = head_of(batch, "chunked", entropy=entropy)
         check(head, batch, chunked(head), "policy")
+
+
+RESPONSE_SIZES = [(1, 62, 501, 32), (8, 14, 701, 33), (2, 300, 257, 64), (1, 301, 509, 32)]
+RESPONSE_SIZES += [(3, 6, 501, 300)]
+LOSS_DTYPES = [("bf16", "bf16"), ("bf16", "fp32"), ("fp32", "fp32")]
+HIDDEN_IN_KERNEL = "Exponentials inside logsumexp"
+
+
+def visible(instants: tuple[Instant, ...]) -> int:
+    """Highest instant without the tensor that lives inside one operator."""
+    return max(
+        sum(term.bytes for term in instant.terms if term.name != HIDDEN_IN_KERNEL)
+        for instant in instants
+    )
+
+
+def check_visible(head: Head, batch: Batch, step: Any) -> None:
+    seen = watch(batch, step)
+    forward = forward_instants(head, objective="policy", role="actor")
+    backward = backward_instants(head, objective="policy", role="actor")
+    assert (visible(forward), visible(backward)) == (seen.forward, seen.backward)
+
+
+@pytest.mark.parametrize("size", RESPONSE_SIZES)
+@pytest.mark.parametrize(("dtype", "loss_dtype"), LOSS_DTYPES)
+@pytest.mark.parametrize("version", ["1.13.0", "1.14.0"])
+def test_older_trl(
+    size: tuple[int, int, int, int], dtype: str, loss_dtype: str, version: str
+) -> None:
+    kernel = version == "1.14.0"
+    for softcap, trains, entropy in product((False, True), (False, True), (False, kernel)):
+        batch = Batch(*size, DTYPES[dtype], trains)
+        head = head_of(
+            batch,
+            "response",
+            logits_dtype=loss_dtype,
+            softcap=softcap,
+            entropy=entropy,
+            framework="trl",
+            framework_version=version,
+        )
+        check_visible(head, batch, trl_kernel(head) if kernel else trl_loop(head))
+
+
+PACKED_SIZES = [(1, 77, 501, 32), (1, 13, 501, 200), (1, 301, 509, 64)]
+
+
+@pytest.mark.parametrize("size", PACKED_SIZES)
+@pytest.mark.parametrize(("dtype", "loss_dtype"), LOSS_DTYPES)
+def test_verl_packed(size: tuple[int, int, int, int], dtype: str, loss_dtype: str) -> None:
+    for softcap, trains, entropy, scaled in product((False, True), repeat=4):
+        batch = Batch(*size, DTYPES[dtype], trains)
+        head = head_of(
+            batch,
+            logits_dtype=loss_dtype,
+            softcap=softcap,
+            entropy=entropy,
+            temperature_scaled=scaled,
+            framework="verl",
+            framework_version="0.9.1",
+        )
+        check_visible(head, batch, verl_packed(head))

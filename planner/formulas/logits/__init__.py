@@ -8,7 +8,7 @@ gradient and what is kept between passes.
 from __future__ import annotations
 
 from planner.footprint import Instant, Term
-from planner.formulas.logits import chunks, materialised, tiles
+from planner.formulas.logits import chunks, materialised, packed, responses, tiles
 from planner.formulas.logits.head import Head, effective_logits, highest
 
 __all__ = [
@@ -40,6 +40,10 @@ def forward_instants(head: Head, *, objective: str, role: str) -> tuple[Instant,
         return tiles.forward(head, role)
     if head.logits == "chunked":
         return chunks.forward(head, role)
+    if head.framework == "trl":
+        return responses.forward(head, role)
+    if head.framework == "verl":
+        return packed.forward(head, role)
     if objective == "sft":
         return materialised.sft_forward(head, role)
     return materialised.policy_forward(head, role)
@@ -52,6 +56,10 @@ def backward_instants(head: Head, *, objective: str, role: str) -> tuple[Instant
         return tiles.backward(head, role)
     if head.logits == "chunked":
         return chunks.backward(head, role)
+    if head.framework == "trl":
+        return responses.backward(head, role)
+    if head.framework == "verl":
+        return packed.backward(head, role)
     if objective == "sft":
         return materialised.sft_backward(head, role)
     return materialised.policy_backward(head, role)

@@ -71,6 +71,9 @@ class Head:
     """The entropy is computed before the taken tokens are picked, which costs one more
     gradient over the vocabulary when autograd goes back."""
 
+    entropy_chunk: Num = 0
+    """Tokens per chunk of an entropy without gradient (verl's option, 2048 there); 0 for none."""
+
     def __post_init__(self) -> None:
         """Refuse what no formula knows."""
         if self.logits not in PATHS:

@@ -113,6 +113,16 @@ def head_backward(head: Head, role: str, small: Term) -> Instant:
     )
 
 
+def squash_backward(head: Head, role: str, small: Term) -> tuple[Instant, ...]:
+    """The soft cap's backward: tanh's output between the gradients before and after it."""
+    if not head.softcap:
+        return ()
+    after = wide(LOSS_GRADIENT, head, role, item_bytes=head.item_bytes, label="Gradient after cap")
+    squashed = wide(SQUASHED, head, role, item_bytes=head.item_bytes)
+    before = wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes)
+    return (Instant(name="soft cap backward", terms=(after, squashed, before, small)),)
+
+
 def sft_forward(head: Head, role: str) -> tuple[Instant, ...]:
     """``ForCausalLMLoss``: upcast, labels padded by one per row, cross entropy."""
     log_probs = wide(LOG_PROBS, head, role, item_bytes=FP32_BYTES)

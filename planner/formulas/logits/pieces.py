@@ -54,6 +54,11 @@ PICK_ZEROS = over_vocabulary(
 ENTROPY_GRADIENT = over_vocabulary(
     "Gradients inside the entropy", "Products going back through probability times log."
 )
+INSIDE_LOGSUMEXP = over_vocabulary(
+    "Exponentials inside logsumexp",
+    "logsumexp subtracts the maximum and writes all exponentials out before it sums them; "
+    "the operator hides the tensor, the allocator sees it.",
+)
 LOSS_GRADIENT = over_vocabulary(
     "Gradient of the log-probabilities", "What reaches the log-softmax from the loss."
 )

@@ -1,0 +1,150 @@
+"""verl's full-logits path: packed rows, a division that copies, a Triton cross entropy.
+
+Source: ``verl/workers/engine/fsdp/transformer_impl.py`` and ``verl/utils/torch_functional.py`` of
+verl 0.9.1 and ``flash_attn/ops/triton/cross_entropy.py``, read 2026-10. The raw output stays named
+until the micro-batch's loss exists. Under bf16 autocast softmax and logsumexp run in fp32 and
+logsumexp casts the logits once more; say ``logits_dtype="fp32"`` for it. The entropy is counted as
+its eager code; verl compiles it by default, which can only need less.
+"""
+
+from __future__ import annotations
+
+from planner.footprint import Instant, Term
+from planner.formulas.formula import Formula
+from planner.formulas.logits.head import Head
+from planner.formulas.logits.materialised import LOSS_SCALARS, head_backward, squash_backward
+from planner.formulas.logits.pieces import (
+    ENTROPY_GRADIENT,
+    INSIDE_LOGSUMEXP,
+    LOGITS,
+    LOGITS_GRADIENT,
+    LOSS_GRADIENT,
+    PROBS,
+    PROBS_BY_LOGS,
+    SQUASHED,
+    WIDE_LOGITS,
+    vectors,
+    wide,
+)
+
+FP32_BYTES = 4
+LOSS_VECTORS = 9
+"""fp32 vectors alive when the clipped ratio with a k3 KL is at its widest, the kernel's included."""
+
+ENTROPY_CHUNKS = Formula(
+    "Entropy of one chunk",
+    "3 * 4 * minimum(tokens, entropy_chunk) * vocab",
+    category="logits",
+    source="verl 0.9.1 entropy_from_logits_with_chunking; read 2026-10",
+    why="A chunk's fp32 logits and probabilities, and either their product or the exponentials.",
+    ignores="nothing known; for one chunk only, the same three tensors exist",
+)
+
+
+def squashed(head: Head, role: str) -> tuple[Term, ...]:
+    """tanh's output, where the model has a soft cap."""
+    return (wide(SQUASHED, head, role, item_bytes=head.item_bytes),) if head.softcap else ()
+
+
+def read_by_loss(head: Head, role: str) -> tuple[Term, ...]:
+    """The raw output and, if the temperature is not 1, its divided copy."""
+    terms = (wide(LOGITS, head, role, item_bytes=head.item_bytes),)
+    if head.temperature_scaled:
+        label = "Logits over the temperature"
+        terms += (wide(WIDE_LOGITS, head, role, item_bytes=head.item_bytes, label=label),)
+    return terms
+
+
+def temperature_bytes(head: Head) -> int:
+    """The temperatures cast to the logits' dtype, per token."""
+    casts = head.temperature_scaled and head.item_bytes < FP32_BYTES
+    return head.item_bytes if casts else 0
+
+
+def entropy_forward(head: Head, role: str, *, gradient: bool) -> tuple[Instant, Instant]:
+    """logsumexp(z) - sum(softmax(z) z), as the eager code computes it."""
+    logits = read_by_loss(head, role) + (squashed(head, role) if gradient else ())
+    probs = wide(PROBS, head, role)
+    cast: tuple[Term, ...] = ()
+    if head.upcasts:
+        cast = (wide(WIDE_LOGITS, head, role, label="Logits cast for logsumexp"),)
+    per_token = 2 * head.loss_item_bytes + temperature_bytes(head) * gradient
+    inside = Instant(
+        name="inside the entropy's logsumexp",
+        terms=(*logits, probs, *cast, wide(INSIDE_LOGSUMEXP, head, role)),
+    )
+    summing = Instant(
+        name="entropy",
+        terms=(
+            *logits,
+            probs,
+            *(cast if gradient else ()),
+            wide(PROBS_BY_LOGS, head, role, label="Probabilities times logits"),
+            vectors(head, role, per_token, tensors=2),
+        ),
+    )
+    return inside, summing
+
+
+def forward(head: Head, role: str) -> tuple[Instant, ...]:
+    """The policy's forward with gradient."""
+    if head.entropy:
+        return entropy_forward(head, role, gradient=True)
+    small = vectors(
+        head, role, LOSS_VECTORS * FP32_BYTES + temperature_bytes(head), tensors=LOSS_VECTORS
+    )
+    loss = Instant(name="loss", terms=(*read_by_loss(head, role), *squashed(head, role), small))
+    return (loss,)
+
+
+def backward(head: Head, role: str) -> tuple[Instant, ...]:
+    """Cross entropy in place unless an entropy still needs the logits."""
+    scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
+    rest = (*squash_backward(head, role, scalars), head_backward(head, role, scalars))
+    if not head.entropy:
+        if not head.temperature_scaled:
+            return rest
+        label = "Gradient of the divided logits, written over them"
+        divided = Instant(
+            name="division backward",
+            terms=(
+                wide(LOSS_GRADIENT, head, role, item_bytes=head.item_bytes, label=label),
+                wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes),
+                *squashed(head, role),
+                vectors(head, role, temperature_bytes(head), scalars=LOSS_SCALARS, tensors=3),
+            ),
+        )
+        return divided, *rest
+    small = vectors(
+        head,
+        role,
+        2 * head.loss_item_bytes + temperature_bytes(head),
+        scalars=LOSS_SCALARS,
+        tensors=5,
+    )
+    read = wide(WIDE_LOGITS if head.upcasts else LOGITS, head, role)
+    label = "Gradient of the logits so far"
+    so_far = wide(LOSS_GRADIENT, head, role, item_bytes=head.item_bytes, label=label)
+    moving = tuple(
+        wide(ENTROPY_GRADIENT, head, role, label=f"Entropy gradient {part}")
+        for part in ("towards the probabilities", "of logsumexp, shifted", "exp of it", "product")
+    )
+    entropy = Instant(
+        name="entropy backward",
+        terms=(read, wide(PROBS, head, role), so_far, *moving, *squashed(head, role), small),
+    )
+    return entropy, *rest
+
+
+def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
+    """Old log-probabilities with the entropy verl always computes there; reference without."""
+    logits = read_by_loss(head, role)
+    if not with_entropy:
+        small = vectors(head, role, 4 * FP32_BYTES + temperature_bytes(head), tensors=4)
+        return (Instant(name="scoring kernel", terms=(*logits, small)),)
+    if head.entropy_chunk:
+        chunk = ENTROPY_CHUNKS(
+            role, tokens=head.tokens, entropy_chunk=head.entropy_chunk, vocab=head.vocab
+        )
+        return (Instant(name="chunked entropy", terms=(*logits, chunk)),)
+    return entropy_forward(head, role, gradient=False)

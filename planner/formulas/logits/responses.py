@@ -1,0 +1,237 @@
+"""TRL up to 1.14: policies score responses on materialised logits.
+
+The model computes one position more than it scores, ``outputs`` keeps that tensor named through
+the whole function, and the scored slice is divided by the temperature even when it is 1. Until
+1.13 a Python loop takes one sequence at a time, and an entropy is computed for logging in chunks
+of 128 tokens; 1.14 does all of it in one Triton kernel. Source: ``trl/trainer/grpo_trainer.py``,
+``utils.py`` and ``kernels/logprob_entropy.py`` of 1.9.0, 1.13.0 and 1.14.0, read 2026-10.
+Under its default bf16 mixed precision accelerate hands the logits out in fp32, so these paths
+usually run with ``logits_dtype="fp32"``.
+"""
+
+from __future__ import annotations
+
+from planner.footprint import Instant, Term
+from planner.formulas.formula import Formula
+from planner.formulas.logits.head import TRL_LOSS, Head
+from planner.formulas.logits.materialised import LOSS_SCALARS, head_backward, squash_backward
+from planner.formulas.logits.pieces import (
+    LOG_PROBS,
+    LOGITS,
+    LOGITS_GRADIENT,
+    SQUASHED,
+    vectors,
+    wide,
+)
+from planner.numeric import Num, maximum, minimum
+
+ENTROPY_CHUNK = 128
+FP32_BYTES = 4
+KERNEL_VECTORS = 4
+"""Log-probability, entropy and two statistics."""
+KERNEL_LOSS_VECTORS = 11
+"""Those, and the clipped ratio with a k3 KL at its widest."""
+SOURCE = "trl 1.9.0 to 1.14.0 trl/trainer/grpo_trainer.py and utils.py; read 2026-10"
+
+SCORED = Formula(
+    "Scored positions over the vocabulary",
+    "item_bytes * (tokens - rows) * vocab",
+    category="logits",
+    source=SOURCE,
+    why="The last position of each sequence predicts nothing that is scored.",
+)
+ONE_ROW = Formula(
+    "One sequence over the vocabulary",
+    "item_bytes * sequences * ((tokens - rows) // rows) * vocab",
+    category="logits",
+    source=SOURCE,
+    why="The loop takes one sequence at a time.",
+)
+LOGGED_ENTROPY = Formula(
+    "Entropy for the log, one chunk",
+    "3 * item_bytes * minimum(tokens - rows, entropy_chunk) * vocab",
+    category="logits",
+    source=SOURCE,
+    why="Log-probabilities, their exp and their product for 128 tokens.",
+)
+SCORED_NUMBERS = Formula(
+    "Per-token numbers of the scored positions",
+    "bytes_per_token * (tokens - rows) + other_bytes",
+    category="logits",
+    source=SOURCE,
+    why="Taken log-probabilities, log-sum-exps and what autograd keeps of them.",
+)
+
+
+def scored(head: Head, role: str, label: str) -> Term:
+    """A tensor over the vocabulary for the scored positions."""
+    return SCORED(
+        role,
+        label=label,
+        item_bytes=head.loss_item_bytes,
+        tokens=head.tokens,
+        rows=head.rows,
+        vocab=head.vocab,
+    )
+
+
+def sequences(head: Head, role: str, count: Num, label: str) -> Term:
+    """A tensor over the vocabulary for ``count`` sequences."""
+    return ONE_ROW(
+        role,
+        label=label,
+        item_bytes=head.loss_item_bytes,
+        sequences=count,
+        tokens=head.tokens,
+        rows=head.rows,
+        vocab=head.vocab,
+    )
+
+
+def numbers(head: Head, role: str, per_token: Num, other_bytes: Num = 0) -> Term:
+    """Small tensors of the scored positions."""
+    return SCORED_NUMBERS(
+        role,
+        bytes_per_token=per_token,
+        tokens=head.tokens,
+        rows=head.rows,
+        other_bytes=other_bytes,
+    )
+
+
+def squashed(head: Head, role: str) -> tuple[Term, ...]:
+    """tanh's output, where the model has a soft cap."""
+    return (wide(SQUASHED, head, role, item_bytes=head.item_bytes),) if head.softcap else ()
+
+
+def forward(head: Head, role: str) -> tuple[Instant, ...]:
+    """The policy's forward with gradient."""
+    computed = (wide(LOGITS, head, role), *squashed(head, role))
+    if TRL_LOSS[head.framework_version] == "kernel":
+        return kernel_forward(head, role, computed, KERNEL_LOSS_VECTORS)
+    divided = scored(head, role, "Logits over the temperature")
+    before = maximum((head.tokens - head.rows) // ENTROPY_CHUNK - 1, 0)
+    entropies = head.loss_item_bytes * ENTROPY_CHUNK * before
+    logged = LOGGED_ENTROPY(
+        role,
+        item_bytes=head.loss_item_bytes,
+        tokens=head.tokens,
+        rows=head.rows,
+        entropy_chunk=ENTROPY_CHUNK,
+        vocab=head.vocab,
+    )
+    if head.loss_item_bytes == FP32_BYTES:
+        small = numbers(head, role, 2 * FP32_BYTES, entropies)
+        entropy = Instant(name="logged entropy", terms=(*computed, divided, logged, small))
+        return entropy, inside_row(head, role, (*computed, divided))
+    small = numbers(head, role, head.loss_item_bytes, entropies)
+    logs = scored(head, role, LOG_PROBS.name)
+    return (Instant(name="logged entropy", terms=(*computed, divided, logs, logged, small)),)
+
+
+def inside_row(head: Head, role: str, computed: tuple[Term, ...]) -> Instant:
+    """logsumexp of the last sequence, whose kernel writes the exponentials out."""
+    inside = sequences(head, role, 1, "Exponentials inside logsumexp")
+    return Instant(name="inside logsumexp", terms=(*computed, inside))
+
+
+def kernel_forward(
+    head: Head, role: str, computed: tuple[Term, ...], count: int
+) -> tuple[Instant, ...]:
+    """One kernel reads the logits once; with gradient they live on beside the loss's vectors."""
+    scoring = Instant(
+        name="scoring", terms=(*computed, numbers(head, role, count * FP32_BYTES))
+    )
+    return (scoring, *upcast(head, role, computed))
+
+
+def upcast(head: Head, role: str, computed: tuple[Term, ...]) -> tuple[Instant, ...]:
+    """The moment the logits exist in both dtypes."""
+    if not head.upcasts:
+        return ()
+    narrow = wide(LOGITS, head, role, item_bytes=head.item_bytes, label="Logits before the upcast")
+    return (Instant(name="upcast", terms=(*computed, narrow)),)
+
+
+def backward(head: Head, role: str) -> tuple[Instant, ...]:
+    """The way back through scoring, slicing and head."""
+    named = squashed(head, role)
+    scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
+    slices = Instant(
+        name="slices backward",
+        terms=(
+            scored(head, role, "Gradient of the scored slice"),
+            wide(LOGITS_GRADIENT, head, role),
+            *named,
+            scalars,
+        ),
+    )
+    rest = (slices, *squash_backward(head, role, scalars), head_backward(head, role, scalars))
+    if TRL_LOSS[head.framework_version] == "kernel":
+        return kernel_backward(head, role), *rest
+    if head.loss_item_bytes == FP32_BYTES:
+        return (*loop_backward_fp32(head, role), *rest)
+    pair = sequences(head, role, 2, "Gradients of one sequence's picks")
+    logs = scored(head, role, LOG_PROBS.name)
+    small = numbers(head, role, head.loss_item_bytes, LOSS_SCALARS)
+    rows = Instant(name="a sequence's backward", terms=(logs, pair, *named, small))
+    return rows, *rest
+
+
+def loop_backward_fp32(head: Head, role: str) -> tuple[Instant, Instant]:
+    """logsumexp's backward keeps the divided logits until the last sequence is done."""
+    divided = scored(head, role, "Logits over the temperature")
+    named = squashed(head, role)
+    last = Instant(
+        name="last sequence's backward",
+        terms=(
+            divided,
+            sequences(head, role, head.rows - 1, "Gradients of the other sequences"),
+            sequences(head, role, 3, "Gradients of one sequence"),
+            *named,
+            numbers(head, role, 3 * FP32_BYTES, LOSS_SCALARS),
+        ),
+    )
+    picks = Instant(
+        name="picking's backward",
+        terms=(
+            divided,
+            scored(head, role, "Gradient of the log-sum-exps"),
+            scored(head, role, "Zeros under the picked gradient"),
+            scored(head, role, "Gradient of picking the taken tokens"),
+            *named,
+            numbers(head, role, FP32_BYTES, LOSS_SCALARS),
+        ),
+    )
+    return last, picks
+
+
+def kernel_backward(head: Head, role: str) -> Instant:
+    """One kernel writes the gradient of the scored slice beside the logits it reads."""
+    incoming = 1 + head.entropy
+    return Instant(
+        name="scoring kernel backward",
+        terms=(
+            wide(LOGITS, head, role),
+            *squashed(head, role),
+            scored(head, role, "Gradient of the scored slice"),
+            numbers(head, role, (2 + incoming) * FP32_BYTES, LOSS_SCALARS),
+        ),
+    )
+
+
+def without_gradient(head: Head, role: str) -> tuple[Instant, ...]:
+    """Old and reference log-probabilities: no entropy is logged."""
+    computed: tuple[Term, ...] = (wide(LOGITS, head, role),)
+    if TRL_LOSS[head.framework_version] == "kernel":
+        return kernel_forward(head, role, computed, KERNEL_VECTORS)
+    computed += (scored(head, role, "Logits over the temperature"),)
+    if head.loss_item_bytes == FP32_BYTES:
+        small = numbers(head, role, 3 * FP32_BYTES)
+        scores = Instant(name="log-sum-exps", terms=(*computed, small))
+        return scores, inside_row(head, role, computed)
+    # The previous sequence's log-probabilities keep their name until the next ones exist.
+    two = minimum(head.rows, 2)
+    small = numbers(head, role, head.loss_item_bytes)
+    logs = sequences(head, role, two, "Log-probabilities of a sequence and the one before")
+    return (Instant(name="a sequence's log-softmax", terms=(*computed, logs, small)),)
