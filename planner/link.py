@@ -88,8 +88,8 @@ def from_query(
         if len(values) > 1:
             doubled.append(
                 Problem(
-                    _short(key),
-                    f"{_short(key)} is given {len(values)} times; the last one is used.",
+                    _name(key),
+                    f"{_name(key)} is given {len(values)} times; the last one is used.",
                     "Give it once.",
                 )
             )
@@ -187,7 +187,8 @@ def _version(value: Any) -> int:
 def _unknown_problem(key: str) -> Problem:
     close = difflib.get_close_matches(key[:64], FIELDS, n=1)
     fix = f"Did you mean {close[0]}?" if close else "It is ignored; leave it out."
-    return Problem(_short(key), f"{_short(key)} is not a field of a plan.", fix)
+    name = _name(key)
+    return Problem(name, f"{name} is not a field of a plan.", fix)
 
 
 def _bad_text(field: str, value: str, error: ValueError) -> Problem:
@@ -195,6 +196,10 @@ def _bad_text(field: str, value: str, error: ValueError) -> Problem:
     return Problem(
         field, f"{field} {error}: {_short(value)!r}; it is left out.", f"{field}: {description}"
     )
+
+
+def _name(key: str) -> str:
+    return _short(key) or "(no name)"
 
 
 def _short(value: Any) -> str:

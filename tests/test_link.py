@@ -192,7 +192,7 @@ hostile = st.one_of(
 )
 
 
-@settings(deadline=None, max_examples=200)
+@settings(deadline=None, max_examples=400)
 @given(
     st.dictionaries(
         st.one_of(st.sampled_from((*FIELDS, "v", "preset")), st.text(max_size=20)),

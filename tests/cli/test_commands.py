@@ -1,0 +1,131 @@
+"""The five commands, called as a person calls them."""
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from planner.__main__ import main
+from planner.estimate import estimate
+from planner.presets import presets
+
+KEYS = {
+    *("v", "source", "plan", "verdict", "budget_bytes", "requested_bytes", "allocated_bytes"),
+    *("reserved_bytes", "device_bytes", "host_bytes", "seconds", "worst_phase", "worst_rank"),
+    *("error", "phases", "warnings"),
+}
+"""The design's one shape of an answer."""
+
+
+def test_estimate_says_the_verdict_first(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "grpo-7b@1"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].startswith("Fits on 8 × ")
+    assert any(line.startswith("policy backward") for line in lines)
+
+
+def test_estimate_as_json_has_the_one_shape_and_loads_again(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["estimate", "preset=grpo-7b@1&response_tokens=1024", "--json"]) == 0
+    first = capsys.readouterr().out
+    answer = json.loads(first)
+    assert answer.keys() >= KEYS
+    assert answer["plan"]["response_tokens"] == 1024
+    assert {"name", "requested_bytes", "device_bytes", "terms"} <= answer["phases"][0].keys()
+    path = tmp_path / "answer.json"
+    path.write_text(first)
+    assert main(["estimate", str(path), "--json"]) == 0
+    assert capsys.readouterr().out == first
+
+
+def test_sweep_prints_a_row_a_plan_in_the_order_given(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["--over", "response_tokens=512:2048", "--over", "gpus=8,16"]
+    assert main(["sweep", "grpo-7b@1", *arguments]) == 0
+    rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
+    assert [(row["response_tokens"], row["gpus"]) for row in rows] == [
+        *(("512", "8"), ("512", "16"), ("1024", "8")),
+        *(("1024", "16"), ("2048", "8"), ("2048", "16")),
+    ]
+    plan = presets()["grpo-7b@1"].plan.changed(response_tokens=1024, gpus=16)
+    assert int(rows[3]["device_bytes"]) == estimate(plan).device_bytes
+
+
+def test_sweep_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "sweep.csv"
+    assert main(["sweep", "grpo-7b@1", "--over", "gpus=8:32", "--csv", str(path)]) == 0
+    assert len(path.read_text().splitlines()) == 1 + 3
+    assert capsys.readouterr().out == ""
+
+
+@pytest.mark.parametrize("framework", ["trl", "verl"])
+def test_launch_writes_the_default_preset_for_both_frameworks(
+    framework: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["launch", "grpo-7b@1", "--framework", framework]) == 0
+    printed = capsys.readouterr().out
+    folder = tmp_path / "run"
+    assert main(["launch", "grpo-7b@1", "--framework", framework, "--out", str(folder)]) == 0
+    written = sorted(path.name for path in folder.iterdir())
+    assert written and all(f"# ---- {name}\n" in printed for name in written)
+    assert all(path.stat().st_mode & 0o100 for path in folder.glob("*.sh"))
+    capsys.readouterr()
+    assert main(["launch", "grpo-7b@1", "--framework", framework, "--out", str(folder)]) == 2
+    assert "exists" in capsys.readouterr().err
+
+
+def test_launch_names_the_field_in_the_way(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["launch", "ppo-7b@1", "--framework", "trl"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("method: ")
+    assert main(["launch", "grpo-7b@1", "--framework", "axolotl"]) == 2
+    assert "axolotl" in capsys.readouterr().err
+
+
+def test_models_and_gpus_list_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["models", "--json"]) == 0
+    models = {row["id"]: row for row in json.loads(capsys.readouterr().out)}
+    # Qwen/Qwen2.5-7B's published count, tied nothing: 7,615,616,512.
+    assert models["Qwen/Qwen2.5-7B"]["params"] == 7_615_616_512
+    assert main(["models"]) == 0
+    assert "7,615,616,512" in capsys.readouterr().out
+    assert main(["gpus", "--json"]) == 0
+    cards = {row["key"]: row for row in json.loads(capsys.readouterr().out)}
+    assert 78 * 2**30 < cards["h100-80gb"]["budget_bytes"] < 80 * 2**30
+    assert main(["gpus"]) == 0
+    assert "nobody has reported its usable bytes" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "line"),
+    [
+        (["estimate", "preset=grpo-7b@1&gpus=x&dtype=int3"], "gpus is not a whole number"),
+        (["estimate", "nonsense"], "plan: 'nonsense' is no link"),
+        (["sweep", "grpo-7b@1", "--over", "gpu=1:2"], "gpu: --over gpu=1:2: only numbers"),
+        (["sweep", "grpo-7b@1", "--over", "steps=1:9:9", "--over", "steps=1:2"], "--over: A field"),
+        (["sweep", "grpo-7b@1", "--over", "steps=1:9", "--csv", "/no/such/folder/x"], "Cannot"),
+    ],
+)
+def test_what_is_wrong_is_said_in_lines_on_stderr(
+    arguments: list[str], line: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(arguments) == 2
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.splitlines()[0].startswith(line)
+    assert "Traceback" not in captured.err
+
+
+def test_the_module_runs_as_a_program() -> None:
+    root = Path(__file__).resolve().parents[2]
+    program = [sys.executable, "-m", "planner"]
+    done = subprocess.run([*program, "gpus"], cwd=root, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "h100-80gb" in done.stdout
+    done = subprocess.run([*program, "estimate", "x=1"], cwd=root, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert done.stderr.startswith("x is not a field of a plan.")

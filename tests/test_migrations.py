@@ -1,0 +1,49 @@
+"""Old versions: each migration runs once, in order, and only where it is due."""
+
+from typing import Any
+
+import pytest
+
+from planner.migrations import FIRST_VERSION, MIGRATIONS, VERSION, migrate
+
+
+def _renames_lengths(fields: dict[str, Any]) -> dict[str, Any]:
+    renamed = {"max_prompt": "prompt_tokens", "max_response": "response_tokens"}
+    return {renamed.get(field, field): value for field, value in fields.items()}
+
+
+def _adds_turns(fields: dict[str, Any]) -> dict[str, Any]:
+    return {"turns": "1", **fields}
+
+
+CHAIN = (_renames_lengths, _adds_turns)
+
+
+def test_a_first_version_goes_through_every_migration() -> None:
+    assert migrate({"max_prompt": "64", "gpus": "8"}, 1, CHAIN) == {
+        "prompt_tokens": "64",
+        "gpus": "8",
+        "turns": "1",
+    }
+
+
+def test_a_later_version_skips_what_it_has() -> None:
+    assert migrate({"max_prompt": "64"}, 2, CHAIN) == {"max_prompt": "64", "turns": "1"}
+    assert migrate({"max_prompt": "64"}, 3, CHAIN) == {"max_prompt": "64"}
+
+
+@pytest.mark.parametrize("version", [4, 0, -1])
+def test_other_versions_are_refused(version: int) -> None:
+    with pytest.raises(ValueError, match=f"version {version}"):
+        migrate({}, version, CHAIN)
+
+
+def test_what_is_given_stays_as_it_was() -> None:
+    given = {"max_prompt": "64"}
+    migrate(given, 1, CHAIN)
+    assert given == {"max_prompt": "64"}
+
+
+def test_todays_version_counts_the_migrations() -> None:
+    assert VERSION == FIRST_VERSION + len(MIGRATIONS)
+    assert migrate({"gpus": "8"}, VERSION) == {"gpus": "8"}
