@@ -210,12 +210,23 @@ def optimizer_seconds(gpu: Gpu, *, bytes_touched: Num) -> Num | None:
     )
 
 
+STEP_KEYS: tuple[Key, ...] = (
+    "training-compute",
+    "forward-compute",
+    "decode-bandwidth",
+    "engine-step-seconds-per-layer",
+)
+"""What the time of a step inside one node rests on."""
+
+
 def time_error(
-    gpu: Gpu | None = None, *, keys: tuple[Key, ...] = ("training-compute", "decode-bandwidth")
+    gpu: Gpu | None = None, *, keys: tuple[Key, ...] = STEP_KEYS
 ) -> tuple[float, float, str]:
     """Factors between which the true time of a step is expected, and a sentence that says so.
 
     The widest of the intervals that the time rests on; ``gpu`` narrows them to its kind.
+    Name the keys of ``efficiencies.json`` for a phase of its own, or add those of the
+    network when collectives that cross nodes decide the time.
     """
     card = gpu.compute_capability if gpu else None
     spreads = [efficiencies()[key].spread(card) for key in keys]

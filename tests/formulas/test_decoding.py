@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from planner.catalog import Architecture, custom_gpu, gpu
+from planner.formulas.compute import forward_seconds
 from planner.formulas.decoding import decode_seconds
 
 SMALL = Architecture(
@@ -92,6 +93,33 @@ def test_sequences_beyond_the_limit_run_in_waves():
 def test_two_gpus_halve_reads_and_pay_reductions():
     one, two = seconds(sequences=256), seconds(sequences=256, tensor_parallel=2)
     assert one / 2 < two < one
+    # Two all-reduces of 256 x 2048 bf16 values a layer and step, over half of 900 GB/s at 80 %;
+    # with as many key/value heads as GPUs or more, everything else is halved, fixed time aside.
+    reduction = 2 * 16 * (256 * 2048 * 2 / (0.8 * 450e9) + 13.6e-6)
+    fixed = 16 * 66e-6
+    assert two == pytest.approx((one - 50 * fixed) / 2 + 50 * (fixed + reduction))
+
+
+def test_more_gpus_than_key_value_heads_read_no_less_cache():
+    """Eight heads on sixteen GPUs: each GPU still reads one whole head."""
+    few, many = (
+        seconds(sequences=64, prompt_tokens=4000, tensor_parallel=gpus)
+        - seconds(sequences=64, prompt_tokens=1, tensor_parallel=gpus)
+        - prefill(gpus)
+        for gpus in (8, 16)
+    )
+    assert few == pytest.approx(many)
+
+
+def prefill(gpus):
+    """Seconds of 64 prompts of 4,000 tokens rather than of one."""
+    long, short = (
+        forward_seconds(
+            SMALL, H100, tokens=64 * length, row_tokens=length, dtype="bf16", head=False
+        )
+        for length in (4000, 1)
+    )
+    return (long - short) / gpus
 
 
 def test_unknown_peaks_give_no_time_and_unknown_engines_are_refused():
