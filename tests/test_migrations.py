@@ -45,5 +45,5 @@ def test_what_is_given_stays_as_it_was() -> None:
 
 
 def test_todays_version_counts_the_migrations() -> None:
-    assert VERSION == FIRST_VERSION + len(MIGRATIONS)
+    assert FIRST_VERSION + len(MIGRATIONS) == VERSION
     assert migrate({"gpus": "8"}, VERSION) == {"gpus": "8"}
