@@ -93,7 +93,7 @@ def _download(repo_id: str, deadline: float) -> tuple[bytes, str]:
 
     if constants.HF_HUB_OFFLINE:
         raise ValueError(f"model: HF_HUB_OFFLINE forbids asking the Hub for {repo_id}; {INSTEAD}.")
-    start = hf_hub_url(repo_id, "config.json", endpoint=constants.ENDPOINT)
+    start = hf_hub_url(repo_id, "config.json")
     address = start
     try:
         for _ in range(MAX_REDIRECTS + 1):
