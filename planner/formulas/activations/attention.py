@@ -150,12 +150,14 @@ def _eager(layer: Layer, query: Tensor, key: Tensor, value: Tensor, mask: Tensor
     tape, setting, arch = layer.tape, layer.setting, layer.arch
     # Repeated heads are laid out by head already; one shared head is a view until the product.
     grouped = arch.heads != arch.kv_heads and arch.kv_heads > 1
+    by_head = arch.family == "phi3"  # joining the rotated part laid them out by head
+    same = by_head and arch.heads == arch.kv_heads
     key_states = _repeated(layer, key, "keys")
     value_states = _repeated(layer, value, "values")
     weights = _product(
         layer,
-        _batched(layer, query, "queries"),
-        key_states if grouped else _batched(layer, key_states, "keys"),
+        query if by_head else _batched(layer, query, "queries"),
+        key_states if grouped or same else _batched(layer, key_states, "keys"),
         "score",
         "attention scores",
     )

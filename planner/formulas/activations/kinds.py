@@ -78,8 +78,23 @@ ELEMENTS: dict[str, tuple[str, str]] = {
         "hidden * (heads + 2 * kv_heads) * head_dim",
         "The weight of the fused q, k, v projection.",
     ),
-    "MLP weight": ("hidden * intermediate", "The weight of gate, up or down projection."),
+    "intermediate weight": (
+        "hidden * intermediate",
+        "The weight of the gate, up or down projection.",
+    ),
     "fused gate-up weight": ("2 * hidden * intermediate", "The weight of the fused projection."),
+    "rank by hidden": ("lora_rank * hidden", "An adapter's matrix on the hidden side."),
+    "rank by query": ("lora_rank * heads * head_dim", "An adapter's matrix at the queries."),
+    "rank by key": ("lora_rank * kv_heads * head_dim", "An adapter's matrix at keys or values."),
+    "rank by fused query-key-value": (
+        "lora_rank * (heads + 2 * kv_heads) * head_dim",
+        "An adapter's matrix at the fused projection.",
+    ),
+    "rank by intermediate": ("lora_rank * intermediate", "An adapter's matrix inside the MLP."),
+    "rank by fused gate-up": (
+        "2 * lora_rank * intermediate",
+        "An adapter's matrix at the fused projection.",
+    ),
     "vocabulary weight": ("vocab * hidden", "The weight of the language-model head."),
 }
 """Shape name to its element count and what it is."""

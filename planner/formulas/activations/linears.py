@@ -4,17 +4,7 @@ from __future__ import annotations
 
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.setting import Layer
-from planner.formulas.activations.tape import Gradients, Tensor
-
-OUTPUT_WEIGHTS = {
-    "query": "query weight",
-    "key": "key weight",
-    "fused query-key-value": "fused query-key-value weight",
-    "intermediate": "MLP weight",
-    "fused gate-up": "fused gate-up weight",
-}
-"""Shape of a projection's output (or of its input, when it leads back) to its weight's."""
-
+from planner.formulas.activations.tape import Storage, Tensor
 
 def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
     """The projection at ``path``, with its adapter when it has one."""
@@ -38,27 +28,35 @@ def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
 def _plain(layer: Layer, x: Tensor, shape: str, name: str, trained: bool) -> Tensor:
     tape, setting = layer.tape, layer.setting
     given = x.shape
+    operands: list[Tensor] = []
+    saved: list[Storage] = []
     if setting.autocast:
+        # Autocast multiplies by a bf16 copy of the fp32 weight, and the product saves it.
+        shaped = weight_shape(given, shape)
+        saved.append(tape.new(shaped, setting.value, f"bf16 weight of {name}"))
+        if trained:
+            operands.append(op.leaf(tape, saved[0], shaped, setting.value))
         x = op.cast(tape, x, setting.value, f"{name} input")
     width = x.width
     output = tape.new(shape, width, name)
-    weight = ""
-    if setting.autocast and trained and "rank" not in (given, shape):
-        weight = OUTPUT_WEIGHTS[given if shape == "hidden" else shape]
-    if x.node is None and trained:
-        x = Tensor(x.storage, x.shape, x.width, op.leaf(tape, x.storage, given, width).node)
-        wanted = None
-    else:
-        wanted = op.signature(x)
+    if trained:
+        saved.append(x.storage)
+    wanted = [op.signature(operand) for operand in operands]
+    if x.node is not None:
+        operands.append(x)
+        wanted.append(op.signature(x))
+    elif trained and not operands:  # the node exists for the weight's sake alone
+        operands.append(op.leaf(tape, output, shape, width))
+    return op.record(
+        tape, output, shape, width, operands, lambda _: [tape.new(*item) for item in wanted], saved
+    )
 
-    def backward(_: Gradients) -> Gradients:
-        result = tape.new(*wanted) if wanted else None
-        if weight:
-            # Autocast makes the gradient of the bf16 copy first, then casts it to fp32.
-            tape.new(weight, width, f"bf16 weight gradient of {name}")
-        return [result]
 
-    return op.record(tape, output, shape, width, [x], backward, (x.storage,) if trained else ())
+def weight_shape(given: str, made: str) -> str:
+    """Shape name of the weight between two activations' shapes."""
+    if "rank" in (given, made):
+        return f"rank by {made if given == 'rank' else given}"
+    return f"{made if given == 'hidden' else given} weight"
 
 
 def gated_mlp(layer: Layer, x: Tensor) -> Tensor:
@@ -95,7 +93,6 @@ def fused_gated_mlp(layer: Layer, hidden_states: Tensor) -> Tensor:
 
 def gelu_new_mlp(layer: Layer, hidden_states: Tensor) -> Tensor:
     """GPT-2: up, the tanh GELU written out in eight operations, down, dropout."""
-    tape = layer.tape
     hidden_states = linear(layer, hidden_states, "intermediate", "MLP input", "mlp.c_fc")
     hidden_states = _gelu_new(layer, hidden_states)
     hidden_states = linear(layer, hidden_states, "hidden", "MLP output", "mlp.c_proj")

@@ -21,8 +21,8 @@ AUTOCAST_COPIES = Formula(
     "linear_parameters * 2",
     category="parameters",
     source="ATen/autocast_mode.cpp at torch 2.13.0 (read); saved-tensor hooks",
-    why="Autocast keeps a bf16 copy of every fp32 weight that a matrix product has used.",
-    ignores="that checkpointing frees the forward's copies and remakes one layer's at a time",
+    why="Autocast caches a bf16 copy of every trainable fp32 weight until its context ends.",
+    ignores="copies of biases",
 )
 
 
@@ -62,12 +62,21 @@ def checkpointed_saved(
     return tuple(terms)
 
 
-def autocast_weight_copies(arch: Architecture, *, role: str) -> tuple[Term, ...]:
-    """The bf16 copies of fp32 linear weights, of all layers and the head, in bytes."""
-    linear = [weight for weight in weights(arch) if weight.kind in ("linear", "lm_head")]
-    count = sum(weight.total_elements for weight in linear)
-    tensors = sum(weight.count for weight in linear)
-    if not any(weight.kind == "lm_head" for weight in linear):
+def autocast_weight_copies(
+    arch: Architecture, *, role: str, all_layers: bool = False
+) -> tuple[Term, ...]:
+    """The bf16 copies of fp32 weights that no layer's saved tensors hold, in bytes.
+
+    The head's copy is always one. ``all_layers`` adds the layers' while a forward runs
+    whose layers save nothing of their own: with checkpointing, or without gradients over
+    trainable weights (autocast does not cache a frozen weight). In every other case a
+    layer's copies are among its :func:`layer_saved`.
+    """
+    counted = ("linear", "lm_head") if all_layers else ("lm_head",)
+    found = [weight for weight in weights(arch) if weight.kind in counted]
+    count = sum(weight.total_elements for weight in found)
+    tensors = sum(weight.count for weight in found)
+    if arch.tied:  # the head multiplies by the embedding, so that is copied instead
         count, tensors = count + arch.vocab * arch.hidden, tensors + 1
     return (AUTOCAST_COPIES(role, tensors=tensors, linear_parameters=count),)
 
