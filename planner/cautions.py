@@ -6,12 +6,27 @@ about the plan or about the estimate; a note says what was understood.
 
 from __future__ import annotations
 
+from planner.defaults import fill
 from planner.footprint import Phase
 from planner.methods import engine
 from planner.methods.scene import Scene
 from planner.methods.vocabulary import path
 from planner.relevance import without_effect
 from planner.units import read_bytes, read_gib
+
+DECIDING = (
+    "method",
+    "framework",
+    "gpus",
+    "finetuning",
+    "dtype",
+    "kl",
+    "rollout",
+    "prompts_per_step",
+    "micro_batch_size",
+    "response_tokens",
+)
+"""Fields that decide what is usual for the others."""
 
 Cautions = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
 
@@ -109,9 +124,9 @@ def _notes(scene: Scene) -> tuple[str, ...]:
 
 def _ignored(scene: Scene) -> tuple[str, ...]:
     plan = scene.plan
-    fields = type(plan).model_fields
+    usual = fill({field: getattr(plan, field) for field in DECIDING})
     return tuple(
         f"{field} has no effect here: {reason}."
         for field, reason in without_effect(plan).items()
-        if getattr(plan, field) != fields[field].default
+        if getattr(plan, field) != usual.get(field, type(plan).model_fields[field].default)
     )

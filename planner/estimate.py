@@ -6,28 +6,17 @@ and judges them. The same code runs on a sweep's grid, where numbers are arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable
 from importlib import import_module
 from typing import Literal, cast
 
 from planner.cautions import cautions_of
-from planner.facts import Facts, facts_of
-from planner.footprint import (
-    OUTSIDE,
-    Footprint,
-    Instant,
-    Phase,
-    PhasePlan,
-    StatedError,
-    Term,
-    Verdict,
-)
+from planner.facts import facts_of
+from planner.footprint import Footprint, Instant, Phase, PhasePlan, StatedError, Verdict
 from planner.formulas import allocator
-from planner.methods import engine
+from planner.levels import Adder, Totals, cached_before
 from planner.methods.scene import Scene, scene_of
 from planner.methods.timing import phase_seconds
-from planner.numeric import Num, maximum, total
 from planner.plan import Plan
 from planner.units import read_gib
 
@@ -42,17 +31,6 @@ UNMEASURED = StatedError(
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
-    """The totals of one instant; numbers, or arrays for a sweep."""
-
-    requested: Num
-    allocated: Num
-    slack: Num
-    outside: Num
-    host: Num
-
-
 def estimate(plan: Plan) -> Footprint:
     """The footprint of one plan.
 
@@ -64,7 +42,7 @@ def estimate(plan: Plan) -> Footprint:
     scene = scene_of(plan, facts)
     plans = phase_plans(scene)
     phases = _phases(scene, plans)
-    worst = max(phases, key=lambda phase: phase.device_bytes)
+    worst = max(phases, key=lambda phase: (phase.device_bytes, phase.allocated_bytes))
     blockers, warnings, notes = cautions_of(scene, phases)
     return Footprint(
         source="estimate",
@@ -88,51 +66,15 @@ def phase_plans(scene: Scene) -> tuple[PhasePlan, ...]:
     return phases(scene)
 
 
-def totals(instant: Instant, expandable: bool) -> Totals:
-    """What the terms of an instant add up to."""
-    inside = [t for t in instant.terms if not t.host and t.category not in OUTSIDE]
-    return Totals(
-        requested=total([term.bytes for term in inside]),
-        allocated=total([allocator.allocated_bytes(term) for term in inside]),
-        slack=total([allocator.segment_slack_bytes(term, expandable) for term in inside]),
-        outside=total([t.bytes for t in instant.terms if not t.host and t.category in OUTSIDE]),
-        host=total([term.bytes for term in instant.terms if term.host]),
-    )
-
-
-def cached_before(
-    plans: Sequence[PhasePlan], reserved: Sequence[Num], empty_cache: str
-) -> list[Num]:
-    """For each phase, the most any earlier phase of the steady state has reserved.
-
-    The caching allocator keeps what it once got until the cache is emptied: never (the
-    high-water mark of the whole step), or between phases (nothing is carried over).
-    With ``every-step`` what earlier phases of the same step reserved is carried over.
-    """
-    if empty_cache == "between-phases":
-        return [0] * len(plans)
-    if empty_cache == "never":
-        steady = [r for p, r in zip(plans, reserved, strict=True) if p.rank == "trainer"]
-        mark = maximum(*steady) if steady else 0
-        return [mark if p.rank == "trainer" and p.name != "load" else 0 for p in plans]
-    carried: list[Num] = []
-    mark = 0
-    for phase, amount in zip(plans, reserved, strict=True):
-        carried.append(mark if phase.rank == "trainer" else 0)
-        if phase.rank == "trainer":
-            mark = maximum(mark, amount)
-    return carried
-
-
 def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
-    expandable: bool = scene.plan.expandable_segments
+    adder = Adder(scene.plan.expandable_segments)
     peaks: list[tuple[Instant, Totals]] = []
+    hosts: list[int] = []
     for phase in plans:
-        judged = [(instant, totals(instant, expandable)) for instant in phase.instants]
-        peaks.append(max(judged, key=lambda pair: _own_device(pair[1])))
-    hosts = [max(totals(instant, expandable).host for instant in phase.instants) for phase in plans]
-    reserved = [totals_.allocated + totals_.slack for _, totals_ in peaks]
-    carried = cached_before(plans, reserved, scene.plan.empty_cache)
+        judged = [(instant, adder.totals(instant)) for instant in phase.instants]
+        peaks.append(max(judged, key=lambda pair: pair[1].device))
+        hosts.append(max(sums.host for _, sums in judged))
+    carried = cached_before(plans, [sums.reserved for _, sums in peaks], scene.plan.empty_cache)
     return tuple(
         _phase(scene, phase, instant, sums, carried_bytes, host)
         for phase, (instant, sums), carried_bytes, host in zip(
@@ -141,21 +83,16 @@ def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
     )
 
 
-def _own_device(sums: Totals) -> Num:
-    return sums.allocated + sums.slack + sums.outside
-
-
 def _phase(
     scene: Scene, phase: PhasePlan, instant: Instant, sums: Totals, carried: int, host: int
 ) -> Phase:
-    own = sums.allocated + sums.slack
-    reserved = max(own, carried)
+    reserved = max(sums.reserved, carried)
     extra = [
         allocator.ROUNDING("process", allocated=sums.allocated, requested=sums.requested),
         allocator.SEGMENT_SLACK("process", slack=sums.slack),
-        allocator.CACHED("process", carried=carried, own=own),
+        allocator.CACHED("process", carried=carried, own=sums.reserved),
     ]
-    terms = [term for term in instant.terms if term.host or term.bytes]
+    terms = [term for term in instant.everything if term.bytes]
     return Phase(
         name=phase.name,
         role=phase.role,
@@ -202,6 +139,3 @@ def _verdict(scene: Scene, worst: Phase, blockers: tuple[str, ...]) -> Verdict:
     if blockers:
         sentence = f"Does not run on {plan.gpus} × {card}: {blockers[0]}"
     return Verdict(word=word, sentence=sentence)
-
-
-__all__ = ["MARGIN", "Facts", "Term", "cached_before", "engine", "estimate", "phase_plans"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any, Literal, get_args
 
 from planner.numeric import Num
@@ -59,10 +60,20 @@ class Term:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Instant:
-    """A moment inside a phase and every term alive at it."""
+    """A moment inside a phase and every term alive at it.
+
+    ``terms`` are its own; ``shared`` are bundles that other instants hold too, kept as
+    the same tuples so that each is added up once.
+    """
 
     name: str
     terms: tuple[Term, ...]
+    shared: tuple[tuple[Term, ...], ...] = ()
+
+    @property
+    def everything(self) -> tuple[Term, ...]:
+        """All terms alive at the instant, shared ones first."""
+        return tuple(chain(*self.shared, self.terms))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

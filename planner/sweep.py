@@ -12,10 +12,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planner.estimate import MARGIN, cached_before, phase_plans, totals
+from planner.estimate import MARGIN, phase_plans
 from planner.facts import facts_of
 from planner.footprint import PhasePlan
 from planner.grid import VECTOR_FIELDS, Grid, followed
+from planner.levels import Adder, cached_before
 from planner.methods import engine
 from planner.methods.scene import Scene, scene_of
 from planner.methods.timing import phase_seconds
@@ -106,7 +107,8 @@ def judge(grid: Grid) -> dict[str, Any]:
     facts = facts_of(grid)
     scene = scene_of(grid, facts)
     plans = phase_plans(scene)
-    peaks = [_peak(phase, grid.expandable_segments) for phase in plans]
+    adder = Adder(grid.expandable_segments)
+    peaks = [_peak(phase, adder) for phase in plans]
     reserved = [peak["reserved"] for peak in peaks]
     carried = cached_before(plans, reserved, grid.empty_cache)
     ok = grid.spread(valid(grid), bool)
@@ -115,8 +117,10 @@ def judge(grid: Grid) -> dict[str, Any]:
         peak["reserved"] = maximum(peak["reserved"], before)
         device.append(grid.spread(peak["reserved"] + peak["outside"], np.int64))
     stacked = np.stack(device)
-    worst = stacked.argmax(axis=0)
     highest = stacked.max(axis=0)
+    # Phases tie when they hold what another one cached: the one that needs most decides.
+    own = np.stack([grid.spread(peak["allocated"], np.int64) for peak in peaks])
+    worst = np.where(stacked == highest, own, -1).argmax(axis=0)
     names = np.asarray([phase.name for phase in plans], dtype=object)
     blocked = grid.spread(_blocked(scene, peaks), bool)
     code = np.where(
@@ -138,14 +142,15 @@ def judge(grid: Grid) -> dict[str, Any]:
     }
 
 
-def _peak(phase: PhasePlan, expandable: bool) -> dict[str, Num]:
+def _peak(phase: PhasePlan, adder: Adder) -> dict[str, Num]:
     """Totals of the instant that owns a phase's peak, plan by plan."""
     best: dict[str, Num] | None = None
     for instant in phase.instants:
-        sums = totals(instant, expandable)
+        sums = adder.totals(instant)
         own = {
             "requested": sums.requested,
-            "reserved": sums.allocated + sums.slack,
+            "allocated": sums.allocated,
+            "reserved": sums.reserved,
             "outside": sums.outside,
             "host": sums.host,
         }

@@ -96,7 +96,7 @@ ZERO_STEP_TEMPORARY = Formula(
 
 LARGEST_GRADIENT = Formula(
     "gradient being added",
-    "largest_weight * value_bytes",
+    "largest_weight * value_bytes * minimum(micro_batches - 1, 1)",
     category="gradients",
     source="torch autograd AccumulateGrad: the new gradient exists beside the old until added",
     why="While gradients accumulate, one weight's new gradient is alive beside its sum.",

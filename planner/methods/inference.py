@@ -12,6 +12,8 @@ from planner.methods.role import Role
 from planner.methods.scene import Moment, Scene
 from planner.methods.vocabulary import inference_head
 
+Bundles = tuple[tuple[Term, ...], ...]
+
 SCORES = Formula(
     "scores",
     "sequences * tokens * 4",
@@ -35,47 +37,53 @@ def log_probs(
     ``extra`` are further instants at the head (Intuitor's self-certainty), ``kept`` is
     what earlier phases left for the update.
     """
-    base = (*resident(scene, moment), *kept)
-    head = inference_head(scene, role)
-    terms = logits.logprob_forward(head, with_entropy=with_entropy, role=role.name)
-    at_head = (*base, *_hidden(scene, role), *gathered.at_head(scene, role, gradient=False))
-    instants = (
-        _layer(scene, role, base),
-        Instant(name="log-probs", terms=(*at_head, *terms)),
-        *(Instant(name=each.name, terms=(*at_head, *each.terms)) for each in extra),
+    found = logits.logprob_instants(
+        inference_head(scene, role), with_entropy=with_entropy, role=role.name
     )
-    return PhasePlan(name=moment, role=role.name, instants=instants)
+    base = (resident(scene, moment), kept)
+    return PhasePlan(
+        name=moment,
+        role=role.name,
+        instants=(
+            _layer(scene, role, base),
+            *(_at_head(scene, role, base, instant) for instant in (*found, *extra)),
+        ),
+    )
 
 
 def scores(scene: Scene, moment: Moment, role: Role, kept: tuple[Term, ...] = ()) -> PhasePlan:
     """One number per token (values) or per sequence (rewards) from a model's head."""
-    base = (*resident(scene, moment), *kept)
+    base = (resident(scene, moment), kept)
     q = scene.q
-    at_head = Instant(
-        name="head",
-        terms=(
-            *base,
-            *_hidden(scene, role),
-            *gathered.at_head(scene, role, gradient=False),
-            SCORES(role.name, sequences=q.logprob_rows, tokens=q.logprob_row_tokens),
-        ),
-    )
-    return PhasePlan(name=moment, role=role.name, instants=(_layer(scene, role, base), at_head))
+    one = SCORES(role.name, sequences=q.logprob_rows, tokens=q.logprob_row_tokens)
+    head = _at_head(scene, role, base, Instant(name="head", terms=(one,)))
+    return PhasePlan(name=moment, role=role.name, instants=(_layer(scene, role, base), head))
 
 
-def _layer(scene: Scene, role: Role, base: tuple[Term, ...]) -> Instant:
-    workload = scene.inference_workload(role)
-    return Instant(
-        name="a layer's forward",
-        terms=(
-            *base,
-            *_hidden(scene, role),
+def _layer(scene: Scene, role: Role, base: Bundles) -> Instant:
+    def make() -> tuple[Term, ...]:
+        workload = scene.inference_workload(role)
+        return (
             *layer_forward_transient(role.arch, workload, role=role.name),
             *gathered.at_layer(scene, role),
-        ),
+        )
+
+    running = scene.once(("layer without gradient", role.name), make)
+    return Instant(
+        name="a layer's forward", terms=(), shared=(*base, _hidden(scene, role), running)
+    )
+
+
+def _at_head(scene: Scene, role: Role, base: Bundles, own: Instant) -> Instant:
+    weights = gathered.at_head(scene, role, gradient=False)
+    return Instant(
+        name=own.name, terms=(*weights, *own.everything), shared=(*base, _hidden(scene, role))
     )
 
 
 def _hidden(scene: Scene, role: Role) -> tuple[Term, ...]:
     """Hidden states and what is shared by layers (mask, rotary tables)."""
-    return model_saved(role.arch, scene.inference_workload(role), role=role.name)
+    return scene.once(
+        ("hidden", role.name),
+        lambda: model_saved(role.arch, scene.inference_workload(role), role=role.name),
+    )

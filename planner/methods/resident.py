@@ -38,16 +38,18 @@ def resident(scene: Scene, moment: Moment, *, gradients: str = "none") -> tuple[
         gradients: of the role being updated: ``none``, ``accumulated`` (those of
             earlier micro-batches) or ``all``.
     """
-    terms: list[Term] = []
+    return scene.once(("resident", moment, gradients), lambda: _resident(scene, moment, gradients))
+
+
+def _resident(scene: Scene, moment: Moment, gradients: str) -> Iterator[Term]:
     for role in (scene.policy, scene.critic):
         if role is not None:
-            terms.extend(_trained(scene, role, moment, gradients))
+            yield from _trained(scene, role, moment, gradients)
     for frozen in (scene.reference, scene.reward):
         if frozen is not None:
-            terms.extend(_frozen(scene, frozen, moment))
-    terms.extend(_process(scene))
-    terms.extend(engine.held(scene, moment))
-    return tuple(terms)
+            yield from _frozen(scene, frozen, moment)
+    yield from _process(scene)
+    yield from engine.held(scene, moment)
 
 
 def _trained(scene: Scene, role: Role, moment: Moment, gradients: str) -> Iterator[Term]:

@@ -26,12 +26,16 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
     """Updated weights to the engine; nothing when transformers generates."""
     if not scene.plan.rollout.startswith("vllm"):
         return ()
-    terms = (*resident(scene, "weight sync"), *engine.sync_buffers(scene))
+    moment = Instant(
+        name="weights to the engine",
+        terms=engine.sync_buffers(scene),
+        shared=(resident(scene, "weight sync"),),
+    )
     return (
         PhasePlan(
             name="weight sync",
             role="policy",
-            instants=(Instant(name="weights to the engine", terms=terms),),
+            instants=(moment,),
         ),
     )
 
@@ -41,7 +45,7 @@ def _generate(scene: Scene, name: str, response_tokens: Num, per_step: bool = Tr
     if kind == "hf":
         instants = _transformers(scene, response_tokens)
     elif kind == "vllm-colocated":
-        instants = (Instant(name="engine decodes", terms=resident(scene, "rollout")),)
+        instants = (Instant(name="engine decodes", terms=(), shared=(resident(scene, "rollout"),)),)
     else:
         instants = (Instant(name="engine decodes", terms=_separate(scene)),)
     return PhasePlan(
@@ -67,7 +71,7 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     arch = policy.arch
     sequences = q.sequences_per_gpu_step
     tokens = plan.prompt_tokens + response_tokens
-    base = (*resident(scene, "rollout"), *_weights_for_generation(scene))
+    base = (resident(scene, "rollout"), _weights_for_generation(scene))
     cache = generation.KV_CACHE(
         "policy",
         tensors=2 * arch.layers,
@@ -101,8 +105,8 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     )
     prefill = Instant(
         name="prefill",
+        shared=base,
         terms=(
-            *base,
             *model_saved(arch, prompt, role="policy"),
             *layer_forward_transient(arch, prompt, role="policy"),
             generation.KV_CACHE(
@@ -112,8 +116,8 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     )
     return (
         prefill,
-        Instant(name="last token decoded", terms=(*base, cache, growth)),
-        Instant(name="last token sampled", terms=(*base, cache, sampling)),
+        Instant(name="last token decoded", terms=(cache, growth), shared=base),
+        Instant(name="last token sampled", terms=(cache, sampling), shared=base),
     )
 
 

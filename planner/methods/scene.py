@@ -5,10 +5,12 @@ Every phase of every method is built from a scene alone.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from planner.facts import Facts
+from planner.footprint import Term
 from planner.formulas.activations import Workload
 from planner.methods.role import Role, role
 from planner.numeric import Num, minimum
@@ -39,6 +41,13 @@ class Scene:
     reference: Role | None
     critic: Role | None
     reward: Role | None
+    memory: dict[tuple[Any, ...], tuple[Term, ...]] = field(default_factory=dict)
+
+    def once(self, key: tuple[Any, ...], make: Callable[[], Iterable[Term]]) -> tuple[Term, ...]:
+        """A bundle of terms that several instants share, made at the first asking."""
+        if key not in self.memory:
+            self.memory[key] = tuple(make())
+        return self.memory[key]
 
     @property
     def ranks_per_node(self) -> Num:

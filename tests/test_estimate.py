@@ -1,0 +1,191 @@
+"""The whole estimate against figures that real training steps gave, and its properties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.estimate import estimate
+from planner.footprint import OUTSIDE, Footprint, Phase, to_json
+from planner.plan import Plan
+from planner.units import GIB, MIB
+
+CUBLAS_ON_H100 = 64 * MIB
+"""Two workspaces of 32 MiB that a dry run on a CPU cannot see."""
+
+
+def phase(footprint: Footprint, name: str) -> Phase:
+    return next(phase for phase in footprint.phases if phase.name == name)
+
+
+def own_mib(footprint: Footprint, name: str) -> float:
+    """Requested MiB of a phase without the cuBLAS workspaces."""
+    return (phase(footprint, name).requested_bytes - CUBLAS_ON_H100) / MIB
+
+
+def full_step(**changes: Any) -> Plan:
+    """A bf16 full fine-tuning step on one card, as in the published dry runs."""
+    values: dict[str, Any] = {
+        "model": "Qwen/Qwen3-0.6B",
+        "method": "sft",
+        "gpus": 1,
+        "sharding": "none",
+        "master_dtype": "none",
+        "prompts_per_step": 4,
+        "micro_batch_size": 4,
+        "prompt_tokens": 512,
+        "response_tokens": 512,
+        "batch_shape": "full",
+        "optimizer": "adamw-foreach",
+        "gradient_checkpointing": "none",
+    }
+    return Plan(**{**values, **changes})
+
+
+# Live bytes of a real step (transformers 5.23.0, torch 2.13.0, fake tensors) of
+# Qwen3-0.6B, 4 x 1024 tokens: docs/memory-notes.md, finding 1.
+@pytest.mark.parametrize(
+    ("checkpointing", "backward_mib"), [("none", 18_424), ("full", 10_789)]
+)
+def test_backward_peak_equals_the_real_step(checkpointing: str, backward_mib: int) -> None:
+    footprint = estimate(full_step(gradient_checkpointing=checkpointing))
+    assert own_mib(footprint, "policy backward") == pytest.approx(backward_mib, rel=2e-4)
+
+
+def test_optimizer_peak_equals_the_real_step() -> None:
+    # 2 + 2 + 4 + 2 bytes for each of 596 M parameters.
+    assert own_mib(estimate(full_step()), "optimizer step") == pytest.approx(5_685, rel=2e-4)
+
+
+def test_checkpointed_peak_moves_from_the_logits_to_the_gradients() -> None:
+    """Qwen2.5-7B, 1 x 4096, checkpointed: 57.93 GiB at the first layers, not 51.55 at the head."""
+    plan = full_step(
+        model="Qwen/Qwen2.5-7B",
+        gradient_checkpointing="full",
+        prompts_per_step=1,
+        micro_batch_size=1,
+        prompt_tokens=2048,
+        response_tokens=2048,
+    )
+    backward = phase(estimate(plan), "policy backward")
+    assert backward.instant == "first layer's backward"
+    own = (backward.requested_bytes - CUBLAS_ON_H100) / GIB
+    assert own == pytest.approx(57.93, rel=0.005)
+
+
+def test_second_micro_batch_has_all_gradients_alive() -> None:
+    """A plan that accumulates holds every gradient (2 bytes each) during the forward."""
+    one, two = (
+        phase(estimate(full_step(prompts_per_step=4 * n, micro_batch_size=4)), "policy forward")
+        for n in (1, 2)
+    )
+    assert two.requested_bytes - one.requested_bytes == 2 * 596_049_920
+
+
+def test_fsdp_shards_fp32_masters_and_states() -> None:
+    """Qwen2.5-1.5B over 8 ranks: 0.719 GiB of weights, 2.157 with AdamW's states."""
+    plan = Plan(model="Qwen/Qwen2.5-1.5B", gpus=8, kl="none")
+    terms = {term.name: term.bytes for term in phase(estimate(plan), "weight sync").terms}
+    assert terms["weights"] / GIB == pytest.approx(0.719, abs=5e-4)
+    assert (terms["weights"] + terms["Adam moments"]) / GIB == pytest.approx(2.157, abs=5e-4)
+
+
+PLANS = st.fixed_dictionaries(
+    {
+        "model": st.sampled_from(
+            ["Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-1.7B", "meta-llama/Llama-3.2-1B", "google/gemma-2-2b"]
+        ),
+        "method": st.sampled_from(["grpo", "ppo", "intuitor"]),
+        "gpus": st.sampled_from([1, 2, 8]),
+        "micro_batch_size": st.sampled_from([1, 2, 4]),
+        "prompt_tokens": st.integers(16, 1024),
+        "response_tokens": st.integers(16, 4096),
+        "batch_shape": st.sampled_from(["full", "padded"]),
+        "gradient_checkpointing": st.sampled_from(["none", "full"]),
+        "finetuning": st.sampled_from(["full", "lora"]),
+        "rollout": st.sampled_from(["hf", "vllm-colocated"]),
+        "optimizer": st.sampled_from(["adamw-fused", "adamw-foreach", "adamw-8bit", "sgd"]),
+        "empty_cache": st.sampled_from(["never", "between-phases", "every-step"]),
+        "logits": st.sampled_from(["full", "response", "chunked", "fused"]),
+    }
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(PLANS)
+def test_terms_sum_to_the_peak_of_their_instant(values: dict[str, Any]) -> None:
+    for found in estimate(Plan(**values)).phases:
+        inside = sum(
+            int(term.bytes)
+            for term in found.terms
+            if not term.host and term.category not in OUTSIDE and term.category != "allocator"
+        )
+        assert inside == found.requested_bytes
+        assert sum(found.by_category().values()) == pytest.approx(found.device_bytes, abs=4)
+        assert found.requested_bytes <= found.allocated_bytes + 1 <= found.reserved_bytes + 2
+        assert found.reserved_bytes <= found.device_bytes
+
+
+@settings(max_examples=40, deadline=None)
+@given(PLANS, st.sampled_from(["response_tokens", "micro_batch_size", "prompt_tokens"]))
+def test_more_work_never_needs_less(values: dict[str, Any], field: str) -> None:
+    plan = Plan(**{**values, "prompts_per_step": 64, "responses_per_prompt": 8})
+    more = plan.changed(**{field: 2 * getattr(plan, field)})
+    for before, after in zip(estimate(plan).phases, estimate(more).phases, strict=True):
+        assert after.requested_bytes >= before.requested_bytes
+
+
+@settings(max_examples=25, deadline=None)
+@given(PLANS)
+def test_resident_state_falls_with_sharding(values: dict[str, Any]) -> None:
+    plan = Plan(**{**values, "gpus": 8, "sharding": "fsdp2"})
+    wider = plan.changed(gpus=16)
+    for role in ("policy", "critic"):
+        few, many = (
+            sum(
+                int(term.bytes)
+                for term in phase(estimate(p), "optimizer step").terms
+                if term.role == role and not term.host
+            )
+            for p in (plan, wider)
+        )
+        assert many <= few
+
+
+def test_deeper_models_need_more() -> None:
+    """Qwen2.5-7B and 14B have different widths; Qwen3-14B and 32B only grow: so must phases."""
+    small, large = (estimate(Plan(model=f"Qwen/Qwen3-{size}B")) for size in (14, 32))
+    for before, after in zip(small.phases, large.phases, strict=True):
+        if before.rank == "trainer" and "engine" not in before.by_category():
+            assert after.requested_bytes > before.requested_bytes
+
+
+def test_json_has_the_one_shape() -> None:
+    answer = to_json(estimate(Plan()))
+    assert set(answer) == {
+        "v", "source", "plan", "verdict", "budget_bytes", "requested_bytes", "allocated_bytes",
+        "reserved_bytes", "device_bytes", "host_bytes", "seconds", "worst_phase", "worst_rank",
+        "error", "phases", "warnings",
+    }  # fmt: skip
+    assert answer["error"]["low"] is None, "nobody has measured the error yet: not 0"
+    assert answer["phases"][0]["seconds"] is None, "the time to load is unknown: not 0"
+
+
+def test_an_engine_that_cannot_hold_one_sequence_blocks_the_plan() -> None:
+    footprint = estimate(Plan(gpu_memory_utilization=0.2))
+    assert footprint.verdict.word == "out of memory"
+    assert "gpu_memory_utilization" in footprint.blockers[0]
+
+
+def test_too_little_host_ram_blocks_the_plan() -> None:
+    footprint = estimate(Plan(offload="all-between-phases", host_ram_per_node=64 * GIB))
+    assert footprint.verdict.word == "out of memory"
+    assert "host RAM" in footprint.blockers[0]
+
+
+def test_an_unknown_rate_leaves_time_unknown() -> None:
+    footprint = estimate(Plan(gpu="custom", gpu_bytes=80 * GIB))
+    assert footprint.step_seconds is None
