@@ -1,0 +1,14 @@
+"""Formulas: every expression the numbers come from, with its source and its limits."""
+
+import streamlit as st
+
+from planner.ui import frame, reference
+
+frame.enter()
+
+st.title("Formulas", anchor=False)
+st.markdown(
+    "The expressions below are the code: an estimate evaluates these very strings. "
+    "Sizes are bytes; values are whole numbers until the last step."
+)
+reference.show()

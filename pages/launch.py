@@ -1,0 +1,15 @@
+"""Launch: the files that start this run in a training framework."""
+
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from planner.link import to_query
+from planner.ui import address, compute, frame, launching, verdict
+
+plan = frame.current_plan()
+
+st.title("Launch", anchor=False)
+verdict.sentence(compute.footprint(plan))
+framework = launching.choose_framework(plan)
+launching.show(plan, framework, f"{address.root()}?{urlencode(to_query(plan))}")

@@ -1,0 +1,16 @@
+"""Plan: does this run fit, what decides it, what would change it."""
+
+from planner.ui import advice, compute, frame, phases, session, share, verdict
+
+plan = frame.current_plan()
+unit = session.unit()
+footprint = compute.footprint(plan)
+
+verdict.sentence(footprint)
+verdict.figures(footprint, compute.price(plan), unit)
+verdict.what_decides(footprint, unit)
+verdict.cautions(footprint)
+phases.chart(footprint, unit)
+advice.advice(compute.suggestions(plan), unit, footprint.verdict.word == "fits")
+phases.terms(footprint, unit)
+share.share(footprint)

@@ -1,0 +1,57 @@
+"""How the choices of a field read, and which of them cannot be planned yet.
+
+Imports no Streamlit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from types import SimpleNamespace
+from typing import Any, get_args
+
+from planner.facts import KNOWN_TORCH, KNOWN_VERSIONS
+from planner.plan import Plan
+from planner.rules import UNMODELLED
+
+NAMES: Mapping[tuple[str, str], str] = {
+    ("method", "sft"): "SFT · supervised fine-tuning",
+    ("method", "dpo"): "DPO · preference pairs",
+    ("method", "grpo"): "GRPO · group-relative policy optimization",
+    ("method", "ppo"): "PPO · with a critic",
+    ("method", "intuitor"): "Intuitor · self-certainty as reward",
+    ("method", "grade"): "GRADE · Gumbel-softmax relaxation",
+    ("framework", "plain"): "Plain PyTorch",
+    ("framework", "trl"): "TRL",
+    ("framework", "verl"): "verl",
+    ("framework", "openrlhf"): "OpenRLHF",
+    ("finetuning", "full"): "Full",
+    ("finetuning", "lora"): "LoRA",
+    ("finetuning", "qlora"): "QLoRA",
+    ("kv_cache_dtype", "auto"): "compute dtype",
+}
+
+
+@cache
+def options(field: str) -> tuple[str, ...]:
+    """The values a field of choices can have; empty for other fields."""
+    found = get_args(Plan.model_fields[field].annotation)
+    return tuple(found) if all(isinstance(value, str) for value in found) else ()
+
+
+def versions(field: str, framework: str) -> tuple[str, ...]:
+    """Known versions of the framework, or of PyTorch."""
+    return KNOWN_TORCH if field == "torch_version" else KNOWN_VERSIONS[framework]
+
+
+@cache
+def not_yet(field: str, value: str) -> bool:
+    """Whether the value is one whose memory nobody has modelled yet."""
+    plan: Any = SimpleNamespace(**{field: value})
+    return any(rule.field == field and bool(rule.broken(plan)) for rule in UNMODELLED)
+
+
+def name(field: str, value: str) -> str:
+    """A choice as the list shows it."""
+    text = NAMES.get((field, value), value)
+    return f"{text} (not modelled yet)" if not_yet(field, value) else text

@@ -1,0 +1,57 @@
+"""How numbers are shown: GiB or GB, signed shares, words. Imports no Streamlit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from planner.units import GB, GIB
+
+UNKNOWN = "not known"
+
+
+@dataclass(frozen=True, slots=True)
+class Unit:
+    """A unit of memory a person can choose to read."""
+
+    name: str
+    size_bytes: int
+
+    def value(self, size_bytes: float) -> float:
+        """Bytes in this unit."""
+        return size_bytes / self.size_bytes
+
+    def read(self, size_bytes: float | None) -> str:
+        """Bytes with the unit: ``61.2 GiB``, ``0.04 GiB``; words when not known."""
+        if size_bytes is None:
+            return UNKNOWN
+        value = self.value(size_bytes)
+        if value and abs(value) < 0.01:
+            thousandth = {"GiB": ("MiB", 1024), "GB": ("MB", 1000)}[self.name]
+            return f"{value * thousandth[1]:.2g} {thousandth[0]}"
+        return f"{value:,.2f} {self.name}" if abs(value) < 1 else f"{value:,.1f} {self.name}"
+
+
+UNITS = {"GiB": Unit("GiB", GIB), "GB": Unit("GB", GB)}
+"""GiB is 2**30 bytes, what the driver and torch count in; GB is 10**9, what sellers say."""
+
+
+def percent(share: float) -> str:
+    """A share in percent, with a decimal only where it matters."""
+    return f"{share:.1%}" if 0 < abs(share) < 0.01 else f"{share:.0%}"
+
+
+def say(value: Any) -> str:
+    """A field's value as a sentence says it."""
+    if isinstance(value, bool):
+        return "on" if value else "off"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return str(value) if value != "" else "nothing"
+
+
+def interval(low: float | None, high: float | None) -> str:
+    """A signed relative error: ``-7 % to +12 %``; words when nobody measured it."""
+    if low is None or high is None:
+        return "not measured yet"
+    return f"{low:+.0%} to {high:+.0%}".replace("%", " %").replace("-", "−")

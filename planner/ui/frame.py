@@ -1,0 +1,59 @@
+"""What every page stands in: navigation, the one sidebar, the address bar, messages.
+
+Streamlit serves the files of ``pages/`` by itself until some session has called
+``st.navigation``, so a cold deep link can run a page without ``app.py``. :func:`enter`
+notices that and starts again with the frame.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+from streamlit.navigation.page import Page
+
+from planner.plan import Plan
+from planner.ui import address, messages, session, sidebar
+
+FRAME = "inside the frame"
+
+
+def pages() -> list[Page]:
+    """The pages, in the order of the menu; the first is the front page."""
+    return [
+        st.Page("pages/plan.py", title="Plan", icon=":material/rule:", default=True),
+        st.Page("pages/scaling.py", title="Scaling", icon=":material/show_chart:"),
+        st.Page("pages/launch.py", title="Launch", icon=":material/rocket_launch:"),
+        st.Page("pages/examples.py", title="Examples", icon=":material/menu_book:"),
+        st.Page("pages/formulas.py", title="Formulas", icon=":material/function:"),
+    ]
+
+
+def run() -> None:
+    """Draw the frame and the chosen page in it."""
+    page = st.navigation(pages(), position="top")
+    address.read()
+    sidebar.draw()
+    address.write()
+    st.session_state[FRAME] = True
+    try:
+        messages.about_the_link()
+        page.run()
+    finally:
+        st.session_state[FRAME] = False
+
+
+def enter() -> None:
+    """First line of every page; never inside a fragment, which runs without the frame."""
+    if not st.session_state.get(FRAME):
+        st.navigation(pages())
+        st.rerun()
+
+
+def current_plan() -> Plan:
+    """The plan on the page, for pages that need one; says why when there is none."""
+    enter()
+    draft = session.draft()
+    if draft.plan is None:
+        messages.impossible(draft)
+        st.stop()
+    messages.followed(draft)
+    return draft.plan

@@ -1,0 +1,79 @@
+"""What is said above a page: a link that was not quite right, a plan that cannot be."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from planner.problem import Problem
+from planner.ui import session
+from planner.ui.display import say
+from planner.ui.draft import Draft
+from planner.ui.fields import short_label
+
+SHOWN = 8
+"""More problems than this are folded."""
+
+
+def about_the_link() -> None:
+    """One calm message about everything in the opened link that could not be used."""
+    reading = session.reading()
+    if reading is None:
+        return
+    with st.container(border=True, key="link-message"):
+        count = len(reading.problems)
+        noun = "thing" if count == 1 else f"{count} things"
+        lead = (
+            "The rest of the link is used; this is the nearest plan that can be."
+            if reading.plan is not None
+            else "Nothing of it could be used; the plan from before is shown."
+        )
+        st.markdown(f":material/link_off: **The link has {noun} to correct.** {lead}")
+        _list(reading.problems[:SHOWN])
+        if count > SHOWN:
+            with st.expander(f"{count - SHOWN} more"):
+                _list(reading.problems[SHOWN:])
+        st.button("Understood", on_click=session.dismiss_reading, key="dismiss-reading")
+
+
+def impossible(draft: Draft) -> None:
+    """In place of the verdict: what makes the plan impossible, and the ways out."""
+    st.error(
+        "**This plan cannot be.** What you typed is kept; no numbers are shown for it.",
+        icon=":material/block:",
+    )
+    _list(draft.problems)
+    if "undo" in st.session_state:
+        st.button(
+            "Back to the last plan that can be",
+            on_click=session.undo,
+            icon=":material/undo:",
+            key="undo-impossible",
+        )
+
+
+def followed(draft: Draft) -> None:
+    """Which fields changed besides the edited one."""
+    if not draft.followed:
+        return
+    parts = [
+        f"{short_label(change.field)}: {say(change.before)} → **{say(change.after)}**"
+        for change in draft.followed
+    ]
+    st.caption(":material/subdirectory_arrow_right: Followed your change: " + " · ".join(parts))
+
+
+def _list(problems: tuple[Problem, ...]) -> None:
+    st.markdown(
+        "\n".join(f"- `{_code(p.field)}` {plain(p.message)} {plain(p.fix)}" for p in problems)
+    )
+
+
+def _code(text: str) -> str:
+    return text.replace("`", "'")
+
+
+def plain(text: str) -> str:
+    """Text from outside, so that Markdown shows it as it is."""
+    for mark in "\\`*_[]<>$#:|~":
+        text = text.replace(mark, "\\" + mark)
+    return text

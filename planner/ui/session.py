@@ -1,0 +1,107 @@
+"""One visitor's state, and everything that may change it.
+
+Session keys, and who sets them:
+``draft``      the inputs' values; set here only.
+``reading``    what was wrong with the link that was opened; set by :mod:`planner.ui.address`.
+``undo``       the last draft that had a plan, while the current one has none.
+``compare``    plan B's short query, empty when there is none; kept in the address bar.
+``edited``     a callback ran before this script run; read and cleared by the address.
+``unit``       name of the unit of memory.
+Widgets of fields have the key ``field:<name>`` and only mirror the draft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import streamlit as st
+
+from planner.link import Reading
+from planner.plan import Plan
+from planner.presets import DEFAULT, presets
+from planner.ui import draft as drafts
+from planner.ui.display import UNITS, Unit
+from planner.ui.draft import Draft
+
+
+def draft() -> Draft:
+    """The current draft; the default preset before anything was opened."""
+    if "draft" not in st.session_state:
+        set_draft(drafts.of_plan(presets()[DEFAULT].plan, DEFAULT))
+    return cast(Draft, st.session_state["draft"])
+
+
+def set_draft(new: Draft) -> None:
+    """Replace the draft; remembers the last one that had a plan."""
+    old = st.session_state.get("draft")
+    if new.plan is not None:
+        st.session_state.pop("undo", None)
+    elif old is not None and old.plan is not None:
+        st.session_state["undo"] = old
+    st.session_state["draft"] = new
+
+
+def widget_key(field: str) -> str:
+    """Session key of a field's widget."""
+    return f"field:{field}"
+
+
+def on_edit(field: str, convert: Callable[[Any], Any] | None = None) -> None:
+    """Callback of a field's widget: the typed value enters the draft."""
+    value = st.session_state[widget_key(field)]
+    if value is not None:
+        edit({field: convert(value) if convert else value})
+
+
+def edit(changes: Mapping[str, Any]) -> None:
+    """A person set these fields; unset ones follow."""
+    _act(drafts.edited(draft(), changes))
+
+
+def apply(changes: Mapping[str, Any]) -> None:
+    """Set exactly these fields (a suggestion was taken); nothing follows."""
+    _act(drafts.replaced(draft(), changes))
+
+
+def open_preset(key: str) -> None:
+    """Start again from a preset."""
+    st.session_state.pop("reading", None)
+    _act(drafts.of_plan(presets()[key].plan, key))
+
+
+def open_plan(plan: Plan) -> None:
+    """Continue with another plan."""
+    _act(drafts.of_plan(plan))
+
+
+def undo() -> None:
+    """Back to the last draft that had a plan."""
+    if "undo" in st.session_state:
+        _act(st.session_state["undo"])
+
+
+def _act(new: Draft) -> None:
+    set_draft(new)
+    st.session_state["edited"] = True
+
+
+def acted() -> None:
+    """Callback of every other widget: this run was started here, not by the address bar."""
+    st.session_state["edited"] = True
+
+
+def reading() -> Reading | None:
+    """What the opened link said, while it is worth showing."""
+    return cast("Reading | None", st.session_state.get("reading"))
+
+
+def dismiss_reading() -> None:
+    """The person has read what was wrong with the link."""
+    st.session_state.pop("reading", None)
+    acted()
+
+
+def unit() -> Unit:
+    """The unit memory is shown in."""
+    return UNITS[st.session_state.get("unit", "GiB")]

@@ -1,0 +1,109 @@
+"""The one sidebar of all pages: preset, eight inputs, folded groups.
+
+A field that changes nothing in the present plan is not shown, unless it is what makes
+the plan impossible.
+"""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import streamlit as st
+
+from planner.presets import presets
+from planner.relevance import without_effect
+from planner.ui import session, widgets
+from planner.ui.draft import Draft
+from planner.ui.fields import GROUPS, Group
+from planner.ui.gpu_input import gpu_input
+from planner.ui.model_input import model_input
+
+
+def draw() -> None:
+    """Draw the sidebar of the current draft."""
+    draft = session.draft()
+    with st.sidebar:
+        _preset(draft)
+        shown = _Shown(draft)
+        model_input(draft)
+        widgets.field("method", draft.values)
+        gpu_input(draft)
+        left, right = st.columns(2)
+        with left:
+            widgets.field("prompt_tokens", draft.values)
+            if "responses_per_prompt" in shown:
+                widgets.field("responses_per_prompt", draft.values)
+        with right:
+            widgets.field("response_tokens", draft.values)
+            widgets.field("finetuning", draft.values)
+        for group in GROUPS:
+            _group(group, draft, shown)
+        _unit()
+
+
+class _Shown:
+    """Which fields of a draft have an input now."""
+
+    def __init__(self, draft: Draft) -> None:
+        self.blamed = {problem.field for problem in draft.problems}
+        self.idle = set(without_effect(SimpleNamespace(**draft.values))) - self.blamed
+
+    def __contains__(self, name: str) -> bool:
+        return name not in self.idle
+
+
+def _preset(draft: Draft) -> None:
+    st.session_state["preset"] = draft.preset
+    known = sorted(presets().values(), key=lambda preset: preset.task)
+    titles = {preset.key: f"{preset.title} · {preset.task}" for preset in known}
+    st.selectbox(
+        "Start from",
+        [preset.key for preset in known],
+        key="preset",
+        format_func=lambda key: titles[key],
+        help=f"{draft.base.description}\n\nA preset is a complete plan that never changes "
+        f"once released; links name it as `{draft.preset}`.",
+        on_change=lambda: session.open_preset(st.session_state["preset"]),
+    )
+    count = len(draft.changed())
+    if count:
+        fields = "1 field differs" if count == 1 else f"{count} fields differ"
+        st.button(
+            f"{fields} from it · start over",
+            icon=":material/restart_alt:",
+            type="tertiary",
+            on_click=session.open_preset,
+            args=(draft.preset,),
+            key="start-over",
+        )
+
+
+def _group(group: Group, draft: Draft, shown: _Shown) -> None:
+    fields = [name for name in group.fields if name in shown]
+    if not fields:
+        return
+    title = group.title
+    changed = len(set(draft.changed()) & set(fields))
+    wrong = len(shown.blamed & set(fields))
+    if changed:
+        title += f" · {changed} changed"
+    if wrong:
+        title += f" · :red[{wrong} to mend]"
+    folded = st.expander(title, icon=group.icon, key=f"group:{group.key}", on_change=session.acted)
+    if folded.open:
+        with folded:
+            for name in fields:
+                widgets.field(name, draft.values)
+
+
+def _unit() -> None:
+    st.segmented_control(
+        "Memory in",
+        ["GiB", "GB"],
+        key="unit",
+        default="GiB",
+        required=True,
+        on_change=session.acted,
+        help="GiB is 2³⁰ bytes, what drivers and PyTorch count in. GB is 10⁹ bytes, what "
+        "sellers say: an “80 GB” H100 has 79.1 GiB, which is 84.9 GB. Sentences use GiB.",
+    )

@@ -1,0 +1,113 @@
+"""One input per field, chosen by the field's type; each mirrors the draft."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from planner.fieldtext import KINDS
+from planner.plan import Plan
+from planner.ui import choices, session
+from planner.ui.fields import help_text, label
+from planner.units import GIB
+
+BYTES_FIELDS = ("host_ram_per_node", "gpu_bytes")
+"""Kept in bytes, typed in GiB."""
+
+STEPS = {
+    "prompt_tokens": 128,
+    "response_tokens": 512,
+    "validation_response_tokens": 512,
+    "max_num_batched_tokens": 1024,
+    "max_tokens_per_micro_batch": 1024,
+    "max_num_seqs": 32,
+    "gpu_memory_utilization": 0.05,
+    "price_per_gpu_hour": 0.1,
+    "steps": 100,
+}
+"""What the plus and minus buttons add."""
+
+
+def field(name: str, values: Any, disabled_reason: str = "") -> None:
+    """Draw the input of a field with its current value."""
+    if name in BYTES_FIELDS:
+        _gib(name, values[name])
+    elif name.endswith("_version"):
+        _select(name, values[name], choices.versions(name, values["framework"]))
+    elif choices.options(name):
+        _select(name, values[name], choices.options(name))
+    elif KINDS[name] is bool:
+        _mirror(name, values[name])
+        st.toggle(label(name), key=session.widget_key(name), **_common(name))
+    elif KINDS[name] is str:
+        _mirror(name, values[name])
+        st.text_input(label(name), key=session.widget_key(name), **_common(name))
+    else:
+        _number(name, values[name])
+
+
+def bounds(name: str) -> tuple[Any, Any]:
+    """Smallest and largest value the plan's field allows; None where it says nothing."""
+    low = high = None
+    for rule in Plan.model_fields[name].metadata:
+        low = getattr(rule, "ge", low)
+        high = getattr(rule, "le", high)
+    return low, high
+
+
+def _common(name: str) -> dict[str, Any]:
+    return {"help": help_text(name), "on_change": session.on_edit, "args": (name,)}
+
+
+def _mirror(name: str, value: Any) -> None:
+    st.session_state[session.widget_key(name)] = value
+
+
+def _select(name: str, value: str, options: tuple[str, ...]) -> None:
+    shown = options if value in options else (value, *options)
+    _mirror(name, value)
+    st.selectbox(
+        label(name),
+        shown,
+        key=session.widget_key(name),
+        format_func=lambda option: choices.name(name, option),
+        **_common(name),
+    )
+
+
+def _number(name: str, value: float) -> None:
+    low, high = bounds(name)
+    whole = KINDS[name] is int
+    if name == "gpu_memory_utilization":
+        low, high = min(0.01, value), max(0.99, value)
+    _mirror(name, value)
+    st.number_input(
+        label(name),
+        min_value=low if whole else float(low),
+        max_value=high if whole else float(high),
+        step=STEPS.get(name, 1 if whole else 0.1),
+        format="%d" if whole else "%.2f",
+        key=session.widget_key(name),
+        **_common(name),
+    )
+
+
+def _gib(name: str, value_bytes: int) -> None:
+    _mirror(name, value_bytes / GIB)
+    st.number_input(
+        label(name) if name != "gpu_bytes" else "Usable memory of the card (GiB)",
+        min_value=0.0,
+        max_value=2**53 / GIB,
+        step=1.0,
+        format="%.2f",
+        key=session.widget_key(name),
+        help=help_text(name),
+        on_change=session.on_edit,
+        args=(name, to_bytes),
+    )
+
+
+def to_bytes(size_gib: float) -> int:
+    """GiB as typed, in whole bytes."""
+    return round(size_gib * GIB)

@@ -1,0 +1,93 @@
+"""Starts the app as a person would, and a Chromium beside it that asks nobody else."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from playwright.sync_api import Browser, Page, sync_playwright
+
+REPOSITORY = Path(__file__).parents[2]
+QUIET = (
+    "--no-sandbox",
+    "--disable-gpu",
+    "--disable-dev-shm-usage",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+    "--no-first-run",
+)
+"""No GPU and no sandbox in containers, and no requests of Chromium's own."""
+START_SECONDS = 60
+SETTLED = "[data-testid='stApp'][data-test-script-state='notRunning']"
+"""What the page looks like when no script runs."""
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextmanager
+def app() -> Iterator[str]:
+    """A fresh ``streamlit run app.py``; gives its address."""
+    port = free_port()
+    command = [sys.executable, "-m", "streamlit", "run", "app.py"]
+    options = [f"--server.port={port}", "--server.headless=true", "--server.fileWatcherType=none"]
+    process = subprocess.Popen(
+        [*command, *options],
+        cwd=REPOSITORY,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    address = f"http://127.0.0.1:{port}"
+    try:
+        _wait_for(f"{address}/_stcore/health", process)
+        yield address
+    finally:
+        process.terminate()
+        process.wait(timeout=20)
+
+
+def _wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
+    end = time.monotonic() + START_SECONDS
+    while time.monotonic() < end:
+        if process.poll() is not None:
+            raise RuntimeError(f"streamlit ended with {process.returncode}")
+        try:
+            with urllib.request.urlopen(address, timeout=1):
+                return
+        except OSError:
+            time.sleep(0.1)
+    raise TimeoutError(f"{address} did not answer")
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium, or the one HEADROOM_CHROMIUM names."""
+    executable = os.environ.get("HEADROOM_CHROMIUM", "/usr/bin/chromium")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=executable, args=list(QUIET))
+        try:
+            yield browser
+        finally:
+            browser.close()
+
+
+def settle(page: Page) -> None:
+    """Wait until the script has run and nothing is stale."""
+    page.wait_for_selector(SETTLED, timeout=30_000)
+    page.wait_for_timeout(150)
+    page.wait_for_selector(SETTLED, timeout=30_000)
+    page.wait_for_function(
+        "() => document.querySelectorAll('[data-stale=\"true\"]').length === 0", timeout=30_000
+    )

@@ -1,0 +1,48 @@
+"""Pictures of every page, light and dark, wide and narrow: to be looked at by a person.
+
+``scripts/screenshots [FOLDER]``
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from playwright.sync_api import Browser
+from running_app import app, chromium, settle
+
+PAGES = ("", "scaling", "launch", "examples", "formulas")
+WIDTHS = (1400, 420)
+SCHEMES = ("light", "dark")
+
+
+def take(browser: Browser, address: str, folder: Path, only: tuple[str, ...]) -> None:
+    for scheme in SCHEMES:
+        for width in WIDTHS:
+            height = 1000 if width > 800 else 860
+            context = browser.new_context(
+                color_scheme=scheme, viewport={"width": width, "height": height}
+            )
+            for name in PAGES:
+                if only and (name or "plan") not in only:
+                    continue
+                page = context.new_page()
+                page.goto(f"{address}/{name}")
+                settle(page)
+                # Streamlit scrolls inside the window: grow it until everything is in sight.
+                tall = page.locator("[data-testid=stMainBlockContainer]").evaluate(
+                    "block => block.scrollHeight"
+                )
+                page.set_viewport_size({"width": width, "height": max(height, tall + 80)})
+                page.wait_for_timeout(700)
+                page.screenshot(path=folder / f"{name or 'plan'}-{scheme}-{width}.png")
+                page.close()
+            context.close()
+
+
+if __name__ == "__main__":
+    target = Path(sys.argv[1] if len(sys.argv) > 1 else "tests/browser/screenshots")
+    target.mkdir(parents=True, exist_ok=True)
+    with app() as running, chromium() as chrome:
+        take(chrome, running, target, tuple(sys.argv[2:]))
+    print(f"Look at {target}")
