@@ -26,12 +26,18 @@ DESCRIPTIVE: Mapping[str, str] = {
 }
 """Fields that describe the machine, the data or the bill: there is nothing to set for them."""
 
+OTHER_METHODS = ("self_certainty", "grade_")
+"""Prefixes of fields of methods that have no exporter: there ``method`` is the obstacle."""
+
 
 class Exporter(Protocol):
     """What a module of :mod:`planner.launch.exporters` offers."""
 
     VERSION: str
     """The framework's version that the export was checked against."""
+
+    NO_EFFECT: Mapping[str, str]
+    """Fields that change nothing in what this framework runs, each with the reason."""
 
     def obstacles(self, plan: Any) -> tuple[Obstacle, ...]:
         """Every field in the way; empty when the plan can be written."""
@@ -88,6 +94,15 @@ def why_not(plan: Plan, framework: str) -> tuple[str, ...]:
     return tuple(obstacle.sentence for obstacle in obstacles(plan, framework))
 
 
+def _changed(plan: Plan, changes: Mapping[str, object]) -> Plan:
+    values = {**plan.model_dump(), **changes}
+    if not str(values["sharding"]).startswith("zero"):
+        # Only ZeRO keeps gradients in another dtype than the weights they belong to.
+        kept = "fp32" if values["master_dtype"] == "fp32" else values["dtype"]
+        values["gradient_dtype"] = kept
+    return plan.changed(**values)
+
+
 def fitted(plan: Plan, framework: str) -> Plan:
     """The nearest plan this framework can run: every obstacle's own change, applied.
 
@@ -103,12 +118,13 @@ def fitted(plan: Plan, framework: str) -> Plan:
             return plan
         if not all(obstacle.changes for obstacle in found):
             break
-        plan = plan.changed(**CannotExpress(framework, found).changes)
+        plan = _changed(plan, CannotExpress(framework, found).changes)
     raise CannotExpress(framework, obstacles(plan, framework))
 
 
 __all__ = [
     "DESCRIPTIVE",
+    "OTHER_METHODS",
     "CannotExpress",
     "Exporter",
     "Launch",

@@ -10,8 +10,8 @@ from planner.launch.launch import Obstacle
 MODEL_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 """A Hub id, ``owner/name``: the characters the Hub itself allows, and no path."""
 
-OTHER_METHODS = ("self_certainty", "grade_")
-"""Prefixes of fields that belong to methods without an exporter; ``method`` is the obstacle."""
+TARGETS = re.compile(r"[a-z_]+(-linear)?(,[a-z_]+)*")
+"""Names of projections, or ``all-linear``."""
 
 
 def _spoken(value: object) -> str:
@@ -27,9 +27,7 @@ class Obstacles:
 
     def refuse(self, field: str, why: str, fix: str, **changes: object) -> None:
         """Note that this field is in the way."""
-        self.found.append(
-            Obstacle(field=field, why=why, fix=fix, changes=tuple(changes.items()))
-        )
+        self.found.append(Obstacle(field=field, why=why, fix=fix, changes=tuple(changes.items())))
 
     def only(self, field: str, *allowed: object, why: str, **also: object) -> None:
         """Refuse unless the field has one of these values; the fix sets the first.
@@ -61,6 +59,13 @@ def shared_obstacles(plan: Any, framework: str, version: str) -> tuple[Obstacle,
             "config",
             "A pasted config.json has no weights to train.",
             "Set config to nothing and model to the Hub id of the weights.",
+        )
+    if plan.finetuning != "full" and not TARGETS.fullmatch(plan.lora_targets):
+        found.refuse(
+            "lora_targets",
+            f"{plan.lora_targets[:80]!r} is not a list of projections.",
+            "Set lora_targets to all-linear or to names such as q_proj,v_proj.",
+            lora_targets="all-linear",
         )
     if plan.framework == framework:
         found.only(

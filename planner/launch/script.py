@@ -7,7 +7,7 @@ import shlex
 import textwrap
 from collections.abc import Iterable
 
-import yaml  # type: ignore[import-untyped]
+import yaml
 
 SAFE_PATH = "A-Za-z0-9_./:@%+=-"
 """Characters a path or dataset name may have where a framework parses it again (hydra does)."""

@@ -139,13 +139,15 @@ def _memory(found: Obstacles) -> None:
     found.only("logits", "fused", why="TRL has no other loss since 1.15.0.")
     found.only("gradient_checkpointing", "full", "none", why="TRL checkpoints all layers or none.")
     _offload(found)
-    if plan.activation_offload and plan.method == "grpo":
+    if plan.activation_offload and plan.method == "grpo" and plan.sharding != "fsdp2":
         found.only(
-            "sharding", "fsdp2", why="GRPO offloads activations through accelerate's FSDP2 only."
+            "activation_offload",
+            False,
+            why="GRPO offloads activations through accelerate's FSDP2 only.",
         )
-    if plan.shard_size not in (0, training_gpus(plan)):
+    if plan.shard_size not in (0, training_gpus(plan)) and (zero(plan) or plan.sharding == "fsdp1"):
         found.only(
-            "sharding", "fsdp2", why="A group smaller than all GPUs is expressed for FSDP2 only."
+            "shard_size", 0, why="A group smaller than all GPUs is expressed for FSDP2 only."
         )
     if not plan.reshard_after_forward and zero(plan):
         found.only(
@@ -162,8 +164,14 @@ def _memory(found: Obstacles) -> None:
             "Set sharding to fsdp2.",
             sharding="fsdp2",
         )
-    colocated_asleep = plan.rollout == "vllm-colocated" and plan.vllm_sleep_level == 2
-    if colocated_asleep:
+    if plan.finetuning != "full" and "lm_head" in plan.lora_targets.split(","):
+        found.refuse(
+            "lora_targets",
+            "TRL's fused head would never train an adapter of lm_head.",
+            "Set lora_targets to all-linear (which leaves the head out), or drop lm_head.",
+            lora_targets="all-linear",
+        )
+    if plan.rollout == "vllm-colocated" and plan.vllm_sleep_level > 0:
         found.only(
             "empty_cache",
             "between-phases",

@@ -146,6 +146,8 @@ def _rollout(found: Obstacles) -> None:
         why="verl generates with an engine; on GPUs of its own it trains asynchronously.",
         rollout_gpus=0,
     )
+    if plan.rollout == "vllm-colocated":
+        found.only("rollout_gpus", 0, why="A colocated engine has no GPUs of its own.")
     level = 1 if plan.finetuning == "lora" else 2
     found.only(
         "vllm_sleep_level",

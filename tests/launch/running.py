@@ -96,3 +96,26 @@ class Worker:
     def close(self) -> None:
         """End the process."""
         self.process.communicate(timeout=30)
+
+
+def read_by_trl(worker: Worker, folder: Path, launch: Launch, plan: Any) -> dict[str, Any]:
+    """What TRL's own parser makes of the arguments that launch.sh passes, or its error."""
+    unpack(launch, folder)
+    words = run(folder, **PATHS)[-1]
+    module = words.index("-m")
+    return worker.ask(
+        {
+            "arguments": words[module + 2 :],
+            "launcher": words[4:module],
+            "folder": str(folder),
+            "method": plan.method,
+            "processes": plan.gpus - plan.rollout_gpus,
+        }
+    )
+
+
+def read_by_verl(worker: Worker, folder: Path, launch: Launch) -> dict[str, Any]:
+    """What verl's own composition and validation make of launch.sh's overrides, or its error."""
+    words = run(unpack(launch, folder), **PATHS)[-1]
+    assert words[:3] == ["python3", "-m", "verl.trainer.main_ppo"]
+    return worker.ask({"overrides": words[3:]})

@@ -21,8 +21,14 @@ from typing import Any
 UNUSED = ("ray", "tensordict", "orjson", "vllm", "torchdata", "zmq", "msgspec", "cloudpickle")
 
 
+def _new(kind: type, *given: Any, **options: Any) -> Any:
+    if len(given) == 1 and callable(given[0]):
+        return given[0]  # used as a decorator, like ray.remote
+    return (lambda decorated: decorated) if options else object.__new__(kind)
+
+
 class Empty(types.ModuleType):
-    """A module with any attribute, each an empty class."""
+    """A module with any attribute, each an empty class that also serves as a decorator."""
 
     __path__: list[str] = []
     __version__ = "0.24.0"
@@ -30,7 +36,7 @@ class Empty(types.ModuleType):
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        return type(name, (), {"__init_subclass__": lambda *_, **__: None})
+        return type(name, (), {"__new__": _new})
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):

@@ -6,6 +6,7 @@ with TRL's own parser and accelerate's own configuration.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from planner.launch import reward
@@ -28,6 +29,8 @@ from planner.launch.trl_accelerate import (
 from planner.launch.trl_limits import limits, sequences_at_once, training_gpus, zero
 
 VERSION = "1.16.0"
+
+NO_EFFECT: Mapping[str, str] = {"logits_dtype": "TRL's fused head keeps no logits to have one."}
 
 BETA = 0.001
 """KL coefficient: what GRPOConfig's documentation quotes of DeepSeek-R1; TRL's default is 0."""

@@ -7,6 +7,7 @@ with verl's own configuration and runs verl's own validation on it.
 from __future__ import annotations
 
 import shlex
+from collections.abc import Mapping
 from typing import Any
 
 from planner.launch import reward
@@ -24,6 +25,8 @@ from planner.launch.verl_limits import limits
 VERSION = "0.9.1"
 TORCH = "2.11.0"
 """What the wheel's vllm extra pins, with vllm 0.24.0 and transformers 5.9.0."""
+
+NO_EFFECT: Mapping[str, str] = {}
 
 KL_COEFFICIENT = 0.001
 """verl's own default for kl_loss_coef and kl_ctrl.kl_coef."""
@@ -260,8 +263,14 @@ def _script(plan: Any, link: str, install: str, notes: tuple[str, ...]) -> str:
         checks.append(required("REWARD_URL", "the address of the reward service"))
         checks.append("export REWARD_URL")
     parts = [
-        header((f"verl {VERSION}: {plan.method} of {plan.model} on {plan.gpus} GPUs.", link,
-                f"Install: {install}", *notes)),
+        header(
+            (
+                f"verl {VERSION}: {plan.method} of {plan.model} on {plan.gpus} GPUs.",
+                link,
+                f"Install: {install}",
+                *notes,
+            )
+        ),
         *checks,
         'here="$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)"',
         'OUTPUT_DIR="${OUTPUT_DIR:-$PWD/output}"',

@@ -1,0 +1,21 @@
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from launch.running import Worker
+
+
+@pytest.fixture(scope="session")
+def trl() -> Iterator[Worker]:
+    worker = Worker("trl_worker.py")
+    yield worker
+    worker.close()
+
+
+@pytest.fixture(scope="session")
+def verl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
+    model: Path = tmp_path_factory.mktemp("verl") / "model"
+    worker = Worker("verl_worker.py", str(model))
+    yield worker
+    worker.close()

@@ -1,0 +1,216 @@
+import importlib
+import io
+import subprocess
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from launch.running import PATHS, run, unpack
+from planner.launch import exporters
+from planner.launch.export import (
+    DESCRIPTIVE,
+    OTHER_METHODS,
+    CannotExpress,
+    as_zip,
+    export,
+    fitted,
+    frameworks,
+    obstacles,
+    why_not,
+)
+from planner.plan import FIELDS, Plan
+
+# What both frameworks do alike: no KL term, a fused head, accelerate's dtype for reductions,
+# TRL's engine setting.
+BOTH: dict[str, Any] = {
+    "kl": "none",
+    "logits": "fused",
+    "reduce_dtype": "bf16",
+    "max_num_batched_tokens": 4096,
+}
+
+
+def test_frameworks_are_the_modules_of_the_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert frameworks() == ("trl", "verl")
+    (tmp_path / "another.py").write_text(
+        "from planner.launch.launch import Launch\n"
+        "VERSION = '3'\n"
+        "NO_EFFECT = {}\n"
+        "def obstacles(plan): return ()\n"
+        "def write(plan, link):\n"
+        "    return Launch(framework='another', version=VERSION, files=(), install='', notes=())\n"
+    )
+    monkeypatch.setattr(exporters, "__path__", [*exporters.__path__, str(tmp_path)])
+    assert frameworks() == ("another", "trl", "verl")
+    assert export(Plan(), "another").version == "3"
+
+
+def test_one_plan_exports_to_every_framework() -> None:
+    plan = Plan(**BOTH)
+    for framework in frameworks():
+        assert why_not(plan, framework) == ()
+        assert export(plan, framework).framework == framework
+
+
+def test_an_unknown_framework_is_refused() -> None:
+    with pytest.raises(ValueError, match="Choose trl or verl"):
+        export(Plan(), "../trl")
+
+
+def test_obstacles_name_field_reason_and_fix() -> None:
+    with pytest.raises(CannotExpress) as refused:
+        export(Plan(**BOTH, enforce_eager=True, offload="all-between-phases"), "trl")
+    assert refused.value.fields == ("offload", "enforce_eager")
+    assert refused.value.changes == {"offload": "none", "enforce_eager": False}
+    assert "always uses CUDA graphs. Set enforce_eager to false." in str(refused.value)
+
+
+def test_every_field_is_written_judged_or_declared() -> None:
+    """A field that no exporter looks at would be dropped silently."""
+
+    class Watched:
+        def __init__(self, plan: Plan) -> None:
+            self.plan = plan
+            self.read: set[str] = set()
+
+        def __getattr__(self, name: str) -> Any:
+            self.read.add(name)
+            return getattr(self.plan, name)
+
+    plans = {
+        "trl": (
+            Plan(**BOTH, framework="trl"),
+            Plan(**BOTH, finetuning="lora", reward="model", liger=False),
+            Plan(**BOTH | {"kl": "loss"}, rollout="vllm-separate", rollout_gpus=4),
+        ),
+        "verl": (
+            Plan(**BOTH | {"logits": "full"}, framework="verl"),
+            Plan(**BOTH, method="ppo", finetuning="lora"),
+        ),
+    }
+    for framework in frameworks():
+        exporter = importlib.import_module(f"{exporters.__name__}.{framework}")
+        read: set[str] = set()
+        for plan in plans[framework]:
+            plan = fitted(plan, framework)
+            watched = Watched(plan)
+            obstacles(watched, framework)  # type: ignore[arg-type]
+            exporter.write(watched, "")
+            read |= watched.read
+        unseen = set(FIELDS) - read - set(DESCRIPTIVE) - set(exporter.NO_EFFECT)
+        assert not {name for name in unseen if not name.startswith(OTHER_METHODS)}
+
+
+@pytest.mark.parametrize("framework", ["trl", "verl"])
+@pytest.mark.parametrize("field", ["model", "critic_model", "reward_model"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "$(touch pwned)/x",
+        "`touch pwned`/x",
+        "a/b; touch pwned",
+        "a/b' 'c",
+        'a/b"c',
+        "a/b\n--trust_remote_code",
+        "a/b c",
+        "a/b,c=d",
+        "a/${oc.env:HOME}",
+        "../secret",
+        "a/..",
+        "a/b/../../c",
+        "/etc/passwd",
+        "a/b/c",
+        "a",
+        "-m/evil",
+        "a/-b",
+    ],
+)
+def test_names_that_are_no_hub_id_are_refused(framework: str, field: str, name: str) -> None:
+    hostile = Plan(**BOTH).model_copy(update={field: name})  # no validation, on purpose
+    with pytest.raises(CannotExpress) as refused:
+        export(hostile, framework)
+    assert field in refused.value.fields
+
+
+@pytest.mark.parametrize("targets", ["q_proj,,v_proj", "q_proj]", "a b", "$(touch x)", "", ","])
+def test_targets_that_are_no_projections_are_refused(targets: str) -> None:
+    plan = fitted(Plan(**BOTH, finetuning="lora"), "verl")
+    with pytest.raises(CannotExpress) as refused:
+        export(plan.model_copy(update={"lora_targets": targets}), "verl")
+    assert refused.value.fields == ("lora_targets",)
+
+
+@pytest.mark.parametrize("link", ["https://x/?a\ntouch pwned", "https://x/\u202e", "a\rb"])
+def test_a_link_cannot_end_its_comment(link: str) -> None:
+    with pytest.raises(ValueError, match="one line"):
+        export(Plan(**BOTH), "trl", link=link)
+
+
+@pytest.mark.parametrize("framework", ["trl", "verl"])
+def test_files_state_link_version_and_install(framework: str) -> None:
+    link = "https://headroom.example/?v=1&preset=grpo-7b@1&gpus=16&note=" + "x" * 200
+    launch = export(Plan(**BOTH), framework, link=link)
+    script = launch.text("launch.sh")
+    assert f"# {link}\n" in script
+    assert f"=={launch.version}" in script
+    assert launch.install in " ".join(script.replace("\n# ", " ").split())
+    for note in launch.notes:
+        assert note in " ".join(script.replace("\n# ", " ").split())
+    with pytest.raises(KeyError, match=r"launch\.sh"):
+        launch.text("other.sh")
+
+
+@pytest.mark.parametrize("framework", ["trl", "verl"])
+def test_the_zip_is_the_same_each_time_and_unpacks_to_the_files(
+    framework: str, tmp_path: Path
+) -> None:
+    launch = export(Plan(**BOTH), framework)
+    assert as_zip(launch) == as_zip(export(Plan(**BOTH), framework))
+    with zipfile.ZipFile(io.BytesIO(as_zip(launch))) as archive:
+        found = {name: archive.read(name).decode() for name in archive.namelist()}
+        modes = {info.filename: info.external_attr >> 16 for info in archive.infolist()}
+    assert found == {file.name: file.text for file in launch.files}
+    assert modes["launch.sh"] == 0o755 and modes["reward.py"] == 0o644
+
+
+@pytest.mark.parametrize("framework", ["trl", "verl"])
+def test_scripts_stop_when_a_variable_is_missing(framework: str, tmp_path: Path) -> None:
+    folder = unpack(export(Plan(**BOTH), framework), tmp_path)
+    for missing in {"trl": ["DATASET"], "verl": ["TRAIN_FILES", "VAL_FILES"]}[framework]:
+        given = {name: value for name, value in PATHS.items() if name != missing}
+        with pytest.raises(subprocess.CalledProcessError) as stopped:
+            run(folder, **given)
+        assert f"set {missing} to".encode() in stopped.value.stderr
+
+
+def test_a_fitted_plan_differs_only_in_what_the_obstacles_name() -> None:
+    plan = Plan(logits="full", enforce_eager=True, steps=77)
+    nearest = fitted(plan, "trl")
+    changed = {name for name in FIELDS if getattr(plan, name) != getattr(nearest, name)}
+    with pytest.raises(CannotExpress) as refused:
+        export(plan, "trl")
+    assert changed == set(refused.value.changes)
+    assert nearest.steps == 77
+    assert why_not(nearest, "trl") == ()
+
+
+def test_what_no_change_mends_is_refused_with_the_way_out() -> None:
+    ppo = Plan(method="ppo")
+    assert "Export ppo to verl." in why_not(ppo, "trl")[0]
+    assert "1.13.0" in why_not(ppo, "trl")[0]
+    assert "Export sft to TRL." in why_not(Plan(method="sft"), "verl")[0]
+    for framework in frameworks():
+        assert obstacles(Plan(method="intuitor"), framework)[0].field == "method"
+        with pytest.raises(CannotExpress):
+            fitted(Plan(method="intuitor"), framework)
+
+
+def test_another_version_of_the_framework_is_refused() -> None:
+    plan = fitted(Plan(framework="trl"), "trl").model_copy(update={"framework_version": "1.14.0"})
+    with pytest.raises(CannotExpress) as refused:
+        export(plan, "trl")
+    assert refused.value.changes == {"framework_version": "1.16.0"}

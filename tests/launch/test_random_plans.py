@@ -1,0 +1,49 @@
+"""Whatever the plan: either files the framework's own parser accepts, or fields in the way."""
+
+from collections import Counter
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from hypothesis import given, settings
+
+from launch.running import Worker, read_by_trl, read_by_verl
+from planner.launch.export import CannotExpress, Launch, export, fitted, frameworks, why_not
+from planner.plan import FIELDS, Plan
+from random_plans import plans
+
+
+def _accepted(workers: dict[str, Worker], launch: Launch, plan: Plan) -> None:
+    with TemporaryDirectory() as folder:
+        if launch.framework == "trl":
+            reply = read_by_trl(workers["trl"], Path(folder), launch, plan)
+        else:
+            reply = read_by_verl(workers["verl"], Path(folder), launch)
+    assert "error" not in reply, (reply, plan)
+
+
+def test_every_export_is_accepted(trl: Worker, verl: Worker) -> None:
+    workers = {"trl": trl, "verl": verl}
+    seen: Counter[str] = Counter()
+
+    @settings(max_examples=40, deadline=None)
+    @given(plans())
+    def check(plan: Plan) -> None:
+        for framework in frameworks():
+            try:
+                _accepted(workers, export(plan, framework), plan)
+            except CannotExpress as refused:
+                assert refused.fields and set(refused.fields) <= set(FIELDS)
+                assert set(refused.changes) <= set(FIELDS)
+                assert all(sentence.endswith(".") for sentence in why_not(plan, framework))
+            # Random plans rarely suit a framework as they are; the nearest that does must.
+            try:
+                nearest = fitted(plan, framework)
+            except CannotExpress as refused:
+                assert not all(obstacle.changes for obstacle in refused.obstacles)
+                seen["refused"] += 1
+            else:
+                _accepted(workers, export(nearest, framework), nearest)
+                seen[framework] += 1
+
+    check()
+    assert seen["trl"] > 5 and seen["verl"] > 5 and seen["refused"] > 0
