@@ -14,6 +14,7 @@ from head_steps import (
     fused_plain,
     fused_trl,
     gpu_kernels,
+    openrlhf_full,
     plain_policy,
     plain_sft,
     trl_kernel,
@@ -194,3 +195,20 @@ def test_verl_packed(size: tuple[int, int, int, int], dtype: str, loss_dtype: st
             framework_version="0.9.1",
         )
         check_visible(head, batch, verl_packed(head))
+
+
+@pytest.mark.parametrize("size", [*PACKED_SIZES, (8, 13, 701, 33)])
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+def test_openrlhf(size: tuple[int, int, int, int], dtype: str) -> None:
+    for softcap, trains, entropy, scaled in product((False, True), repeat=4):
+        batch = Batch(*size, DTYPES[dtype], trains)
+        head = head_of(
+            batch,
+            logits_dtype="fp32",
+            softcap=softcap,
+            entropy=entropy,
+            temperature_scaled=scaled,
+            framework="openrlhf",
+            framework_version="0.11.2",
+        )
+        check_visible(head, batch, openrlhf_full(head))

@@ -29,6 +29,7 @@ sequences, one Triton kernel on the materialised logits, or the fused head."""
 KNOWN_VERSIONS: Mapping[str, tuple[str, ...]] = {
     "trl": tuple(TRL_LOSS),
     "verl": ("0.9.1",),
+    "openrlhf": ("0.11.2",),
 }
 """Versions whose source was read, per framework; ``plain`` is this project's own step."""
 
@@ -83,6 +84,13 @@ class Head:
         if self.dtype not in ITEM_BYTES:
             raise ValueError(f"dtype must be one of {', '.join(ITEM_BYTES)}, not {self.dtype!r}")
         check_version(self.framework, self.framework_version)
+        trainer = "sft" if self.framework == "trl" and self.logits == "chunked" else "policy"
+        runs = effective_logits(trainer, self.framework, self.framework_version, self.logits)
+        if runs != self.logits:
+            raise ValueError(
+                f"logits {self.logits!r} does not exist in {self.framework} "
+                f"{self.framework_version}, which runs {runs!r}: ask effective_logits first"
+            )
 
     @property
     def item_bytes(self) -> int:
@@ -121,8 +129,8 @@ def effective_logits(method: str, framework: str, framework_version: str, logits
 
     TRL decides by itself: from 1.15 every trainer runs the fused head; before, its policies
     score responses on materialised logits and its SFT goes through chunks of 256 tokens. verl
-    has full logits, or 512-token chunks with ``use_fused_kernels``. Source: the wheels
-    trl 1.9.0 to 1.16.0 and verl 0.9.1, read 2026-10.
+    has full logits, or 512-token chunks with ``use_fused_kernels``; OpenRLHF has full logits only.
+    Source: the wheels trl 1.9.0 to 1.16.0, verl 0.9.1 and openrlhf 0.11.2, read 2026-10.
     """
     if logits not in PATHS:
         raise ValueError(f"logits must be one of {', '.join(PATHS)}, not {logits!r}")
@@ -131,6 +139,8 @@ def effective_logits(method: str, framework: str, framework_version: str, logits
         if TRL_LOSS[framework_version] == "fused":
             return "fused"
         return "chunked" if method == "sft" else "response"
+    if framework == "openrlhf":
+        return "full"
     if framework == "verl":
         return "chunked" if logits in ("chunked", "fused") else "full"
     return logits

@@ -6,6 +6,8 @@ divides them, drops them before picking the taken tokens, and computes the entro
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.footprint import Instant, Term
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.pieces import (
@@ -74,6 +76,16 @@ def policy_forward(head: Head, role: str) -> tuple[Instant, ...]:
         ),
     )
     return softmax, entropy
+
+
+def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
+    """Old and reference log-probabilities: tanh's output is gone before the log-softmax."""
+    # Nothing keeps exp for a backward, so it is gone when the sums appear: one vector, as if the
+    # entropy came first.
+    scored = replace(head, entropy=with_entropy, softcap=False, entropy_first=True)
+    instants = policy_forward(scored, role)
+    # Without autograd nothing keeps the log-probabilities once the taken ones are picked.
+    return instants if with_entropy else instants[:1]
 
 
 def policy_backward(head: Head, role: str) -> tuple[Instant, ...]:

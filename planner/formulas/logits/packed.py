@@ -1,10 +1,13 @@
-"""verl's full-logits path: packed rows, a division that copies, a Triton cross entropy.
+"""Full logits in verl and OpenRLHF: a Triton cross entropy beside an eager entropy.
 
 Source: ``verl/workers/engine/fsdp/transformer_impl.py`` and ``verl/utils/torch_functional.py`` of
-verl 0.9.1 and ``flash_attn/ops/triton/cross_entropy.py``, read 2026-10. The raw output stays named
-until the micro-batch's loss exists. Under bf16 autocast softmax and logsumexp run in fp32 and
-logsumexp casts the logits once more; say ``logits_dtype="fp32"`` for it. The entropy is counted as
-its eager code; verl compiles it by default, which can only need less.
+verl 0.9.1, ``openrlhf/models/actor.py`` of OpenRLHF 0.11.2 and
+``flash_attn/ops/triton/cross_entropy.py``, read 2026-10. In verl the raw output stays named until
+the micro-batch's loss exists and a temperature makes a copy; OpenRLHF upcasts at once, divides in
+place, and keeps the fp32 logits named until the backward pass is over. Under verl's bf16 autocast
+softmax and logsumexp run in fp32 and logsumexp casts the logits once more: say
+``logits_dtype="fp32"`` for it. The entropy is counted as its eager code; both compile it by
+default, which can only need less.
 """
 
 from __future__ import annotations
@@ -29,7 +32,7 @@ from planner.formulas.logits.pieces import (
 
 FP32_BYTES = 4
 LOSS_VECTORS = 9
-"""fp32 vectors alive when the clipped ratio with a k3 KL is at its widest, the kernel's included."""
+"""fp32 vectors of the clipped ratio with a k3 KL at its widest, the kernel's included."""
 
 ENTROPY_CHUNKS = Formula(
     "Entropy of one chunk",
@@ -42,13 +45,15 @@ ENTROPY_CHUNKS = Formula(
 
 
 def squashed(head: Head, role: str) -> tuple[Term, ...]:
-    """tanh's output, where the model has a soft cap."""
+    """Output of tanh, where the model has a soft cap."""
     return (wide(SQUASHED, head, role, item_bytes=head.item_bytes),) if head.softcap else ()
 
 
 def read_by_loss(head: Head, role: str) -> tuple[Term, ...]:
     """The raw output and, if the temperature is not 1, its divided copy."""
-    terms = (wide(LOGITS, head, role, item_bytes=head.item_bytes),)
+    if head.framework == "openrlhf":
+        return (wide(LOGITS, head, role),)
+    terms: tuple[Term, ...] = (wide(LOGITS, head, role, item_bytes=head.item_bytes),)
     if head.temperature_scaled:
         label = "Logits over the temperature"
         terms += (wide(WIDE_LOGITS, head, role, item_bytes=head.item_bytes, label=label),)
@@ -57,18 +62,20 @@ def read_by_loss(head: Head, role: str) -> tuple[Term, ...]:
 
 def temperature_bytes(head: Head) -> int:
     """The temperatures cast to the logits' dtype, per token."""
-    casts = head.temperature_scaled and head.item_bytes < FP32_BYTES
+    copies = head.framework == "verl" and head.temperature_scaled
+    casts = copies and head.item_bytes < FP32_BYTES
     return head.item_bytes if casts else 0
 
 
-def entropy_forward(head: Head, role: str, *, gradient: bool) -> tuple[Instant, Instant]:
+def entropy_forward(head: Head, role: str, *, gradient: bool) -> tuple[Instant, ...]:
     """logsumexp(z) - sum(softmax(z) z), as the eager code computes it."""
     logits = read_by_loss(head, role) + (squashed(head, role) if gradient else ())
     probs = wide(PROBS, head, role)
     cast: tuple[Term, ...] = ()
-    if head.upcasts:
+    if head.upcasts and head.framework == "verl":
         cast = (wide(WIDE_LOGITS, head, role, label="Logits cast for logsumexp"),)
     per_token = 2 * head.loss_item_bytes + temperature_bytes(head) * gradient
+    upcast = upcast_instants(head, role, gradient=gradient)
     inside = Instant(
         name="inside the entropy's logsumexp",
         terms=(*logits, probs, *cast, wide(INSIDE_LOGSUMEXP, head, role)),
@@ -83,7 +90,16 @@ def entropy_forward(head: Head, role: str, *, gradient: bool) -> tuple[Instant, 
             vectors(head, role, per_token, tensors=2),
         ),
     )
-    return inside, summing
+    return inside, summing, *upcast
+
+
+def upcast_instants(head: Head, role: str, *, gradient: bool) -> tuple[Instant, ...]:
+    """The moment OpenRLHF's logits exist in both dtypes."""
+    if head.framework != "openrlhf" or not head.upcasts:
+        return ()
+    narrow = wide(LOGITS, head, role, item_bytes=head.item_bytes, label="Logits before the upcast")
+    kept = squashed(head, role) if gradient else ()
+    return (Instant(name="upcast", terms=(*read_by_loss(head, role), narrow, *kept)),)
 
 
 def forward(head: Head, role: str) -> tuple[Instant, ...]:
@@ -94,13 +110,15 @@ def forward(head: Head, role: str) -> tuple[Instant, ...]:
         head, role, LOSS_VECTORS * FP32_BYTES + temperature_bytes(head), tensors=LOSS_VECTORS
     )
     loss = Instant(name="loss", terms=(*read_by_loss(head, role), *squashed(head, role), small))
-    return (loss,)
+    return (loss, *upcast_instants(head, role, gradient=True))
 
 
 def backward(head: Head, role: str) -> tuple[Instant, ...]:
     """Cross entropy in place unless an entropy still needs the logits."""
     scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
     rest = (*squash_backward(head, role, scalars), head_backward(head, role, scalars))
+    if head.framework == "openrlhf":
+        return openrlhf_backward(head, role, scalars)
     if not head.entropy:
         if not head.temperature_scaled:
             return rest
@@ -115,6 +133,11 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
             ),
         )
         return divided, *rest
+    return (entropy_backward(head, role), *rest)
+
+
+def entropy_backward(head: Head, role: str) -> Instant:
+    """The widest point of going back through logsumexp(z) - sum(softmax(z) z)."""
     small = vectors(
         head,
         role,
@@ -122,26 +145,57 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
         scalars=LOSS_SCALARS,
         tensors=5,
     )
-    read = wide(WIDE_LOGITS if head.upcasts else LOGITS, head, role)
+    cast = head.upcasts and head.framework == "verl"
+    item_bytes = head.item_bytes if head.framework == "verl" else head.loss_item_bytes
     label = "Gradient of the logits so far"
-    so_far = wide(LOSS_GRADIENT, head, role, item_bytes=head.item_bytes, label=label)
+    so_far = wide(LOSS_GRADIENT, head, role, item_bytes=item_bytes, label=label)
     moving = tuple(
         wide(ENTROPY_GRADIENT, head, role, label=f"Entropy gradient {part}")
         for part in ("towards the probabilities", "of logsumexp, shifted", "exp of it", "product")
     )
-    entropy = Instant(
+    return Instant(
         name="entropy backward",
-        terms=(read, wide(PROBS, head, role), so_far, *moving, *squashed(head, role), small),
+        terms=(
+            wide(WIDE_LOGITS if cast else LOGITS, head, role),
+            wide(PROBS, head, role),
+            so_far,
+            *moving,
+            *squashed(head, role),
+            small,
+        ),
     )
-    return entropy, *rest
+
+
+def openrlhf_backward(head: Head, role: str, scalars: Term) -> tuple[Instant, ...]:
+    """Not in place, and ``output`` still names the fp32 logits at every instant."""
+    named = wide(LOGITS, head, role, label="Logits still named")
+    fp32 = wide(LOSS_GRADIENT, head, role)
+    after: tuple[Term, ...] = squashed(head, role)
+    if head.upcasts:
+        after += (wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes),)
+    cast = Instant(name="upcast backward", terms=(named, fp32, *after, scalars))
+    rest = (*squash_backward(head, role, scalars), head_backward(head, role, scalars))
+    held = tuple(Instant(name=each.name, terms=(*each.terms, named)) for each in rest)
+    if head.temperature_scaled:
+        divided = wide(LOSS_GRADIENT, head, role, label="Gradient of the divided logits")
+        terms = (named, fp32, divided, *squashed(head, role), scalars)
+        held += (Instant(name="division backward", terms=terms),)
+    if head.entropy:
+        return (entropy_backward(head, role), cast, *held)
+    log_z = vectors(head, role, 2 * FP32_BYTES, scalars=LOSS_SCALARS, tensors=4)
+    kernel = Instant(
+        name="cross entropy backward", terms=(named, fp32, *squashed(head, role), log_z)
+    )
+    return (kernel, cast, *held)
 
 
 def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
     """Old log-probabilities with the entropy verl always computes there; reference without."""
     logits = read_by_loss(head, role)
     if not with_entropy:
-        small = vectors(head, role, 4 * FP32_BYTES + temperature_bytes(head), tensors=4)
-        return (Instant(name="scoring kernel", terms=(*logits, small)),)
+        small = vectors(head, role, 4 * FP32_BYTES, tensors=4)
+        kernel = Instant(name="scoring kernel", terms=(*logits, small))
+        return (kernel, *upcast_instants(head, role, gradient=False))
     if head.entropy_chunk:
         chunk = ENTROPY_CHUNKS(
             role, tokens=head.tokens, entropy_chunk=head.entropy_chunk, vocab=head.vocab

@@ -126,9 +126,9 @@ def hidden_gradient(head: Head, role: str, *, item_bytes: int = 0, label: str = 
 
 
 def head_gradient(
-    head: Head, role: str, *, item_bytes: int = 0, label: str = ""
+    head: Head, role: str, *, item_bytes: int = 0, label: str = "", columns: int = 0
 ) -> tuple[Term, ...]:
-    """Gradient of the head's weight, if it trains."""
+    """Gradient of the head's weight, if it trains; ``columns`` replaces the vocabulary."""
     if not head.weight_trains:
         return ()
     return (
@@ -136,7 +136,7 @@ def head_gradient(
             role,
             label=label,
             item_bytes=item_bytes or head.item_bytes,
-            vocab=head.vocab,
+            vocab=columns or head.vocab,
             hidden=head.hidden,
         ),
     )

@@ -100,7 +100,7 @@ def numbers(head: Head, role: str, per_token: Num, other_bytes: Num = 0) -> Term
 
 
 def squashed(head: Head, role: str) -> tuple[Term, ...]:
-    """tanh's output, where the model has a soft cap."""
+    """Output of tanh, where the model has a soft cap."""
     return (wide(SQUASHED, head, role, item_bytes=head.item_bytes),) if head.softcap else ()
 
 
@@ -130,7 +130,7 @@ def forward(head: Head, role: str) -> tuple[Instant, ...]:
 
 
 def inside_row(head: Head, role: str, computed: tuple[Term, ...]) -> Instant:
-    """logsumexp of the last sequence, whose kernel writes the exponentials out."""
+    """The last sequence's logsumexp, whose kernel writes the exponentials out."""
     inside = sequences(head, role, 1, "Exponentials inside logsumexp")
     return Instant(name="inside logsumexp", terms=(*computed, inside))
 
@@ -179,7 +179,7 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
 
 
 def loop_backward_fp32(head: Head, role: str) -> tuple[Instant, Instant]:
-    """logsumexp's backward keeps the divided logits until the last sequence is done."""
+    """The backward of logsumexp keeps the divided logits until the last sequence is done."""
     divided = scored(head, role, "Logits over the temperature")
     named = squashed(head, role)
     last = Instant(
@@ -231,7 +231,14 @@ def without_gradient(head: Head, role: str) -> tuple[Instant, ...]:
         scores = Instant(name="log-sum-exps", terms=(*computed, small))
         return scores, inside_row(head, role, computed)
     # The previous sequence's log-probabilities keep their name until the next ones exist.
+    size = head.loss_item_bytes
+    own = (head.tokens - head.rows) // head.rows
     two = minimum(head.rows, 2)
-    small = numbers(head, role, head.loss_item_bytes)
     logs = sequences(head, role, two, "Log-probabilities of a sequence and the one before")
-    return (Instant(name="a sequence's log-softmax", terms=(*computed, logs, small)),)
+    before = numbers(head, role, size, -size * own)
+    last = sequences(head, role, 1, "Log-probabilities of the last sequence")
+    both = numbers(head, role, 2 * size)
+    return (
+        Instant(name="a sequence's log-softmax", terms=(*computed, logs, before)),
+        Instant(name="stack of the log-probabilities", terms=(*computed, last, both)),
+    )

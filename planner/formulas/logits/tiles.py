@@ -67,11 +67,16 @@ def scores(head: Head) -> bool:
     return head.entropy or head.framework == "trl"
 
 
-def forward(head: Head, role: str) -> tuple[Instant, ...]:
-    """All tiles are folded; log-probability (and entropy) are being read off."""
-    count = RUNNING_VECTORS + (4 if scores(head) else 2)
+def forward(head: Head, role: str, *, entropy: bool | None = None) -> tuple[Instant, ...]:
+    """All tiles are folded; log-probability (and entropy) are being read off.
+
+    ``entropy`` says whether the kernel returns one where the loss does not decide it.
+    """
+    wanted = scores(head) if entropy is None else entropy
+    count = RUNNING_VECTORS + (4 if wanted else 2)
     small = vectors(head, role, count * FP32_BYTES, tensors=count)
-    return (Instant(name="fold of the tiles", terms=(tile(head, role), *compacted(head, role), small)),)
+    terms = (tile(head, role), *compacted(head, role), small)
+    return (Instant(name="fold of the tiles", terms=terms),)
 
 
 def backward(head: Head, role: str) -> tuple[Instant, ...]:

@@ -1,0 +1,152 @@
+"""Self-certainty, logsumexp(z) - mean(z) over the vocabulary, in three forms.
+
+``full`` works on materialised logits. ``chunked-tokens`` takes 2048 of their rows at a time in
+fp32, as the Intuitor fork of verl does; ``chunked-vocabulary`` never has more logits than one
+slice of the vocabulary for all tokens, with a running log-sum-exp that keeps the result exact.
+Intuitor computes it without gradient, in the old log-probability pass; ``with_gradient`` is the
+premise under which it is part of the loss, and then both chunked forms recompute. The mean of bf16
+numbers makes an fp32 copy on a CPU and none on a GPU: that copy is left out.
+"""
+
+from __future__ import annotations
+
+from planner.footprint import Instant, Term
+from planner.formulas.formula import Formula
+from planner.formulas.logits.head import Head
+from planner.formulas.logits.materialised import (
+    FP32_BYTES,
+    LOSS_SCALARS,
+    head_backward,
+    kept_from_head,
+)
+from planner.formulas.logits.pieces import (
+    INSIDE_LOGSUMEXP,
+    LOGITS,
+    LOGITS_GRADIENT,
+    LOSS_GRADIENT,
+    WIDE_LOGITS,
+    head_gradient,
+    hidden_gradient,
+    vectors,
+    wide,
+)
+from planner.numeric import Num, minimum
+
+WAYS = ("full", "chunked-tokens", "chunked-vocabulary")
+TOKEN_CHUNK = 2048
+VOCABULARY_CHUNK = 8192
+INTUITOR = "sunblaze-ucb/Intuitor 3f0cdd7 verl-intuitor torch_functional.py; read 2026-10"
+
+SLICE = Formula(
+    "One slice of the logits",
+    "item_bytes * slice_tokens * slice_vocab",
+    category="logits",
+    source=INTUITOR,
+    why="A chunk of tokens by the vocabulary, or all tokens by a chunk of the vocabulary.",
+)
+
+
+def check_way(how: str) -> None:
+    """``ValueError`` for a form without formulas."""
+    if how not in WAYS:
+        raise ValueError(f"self_certainty must be one of {', '.join(WAYS)}, not {how!r}")
+
+
+def piece(head: Head, role: str, how: str, label: str, item_bytes: int = FP32_BYTES) -> Term:
+    """One tensor over a chunk."""
+    by_tokens = how == "chunked-tokens"
+    tokens: Num = minimum(head.tokens, TOKEN_CHUNK) if by_tokens else head.tokens
+    vocab: Num = head.vocab if by_tokens else minimum(head.vocab, VOCABULARY_CHUNK)
+    return SLICE(role, label=label, item_bytes=item_bytes, slice_tokens=tokens, slice_vocab=vocab)
+
+
+def forward(head: Head, role: str, *, how: str, with_gradient: bool) -> tuple[Instant, ...]:
+    """Scoring all tokens; with gradient the logits (not in vocabulary chunks) live on."""
+    check_way(how)
+    if how == "full":
+        return full_forward(head, role, with_gradient=with_gradient)
+    logits: tuple[Term, ...] = ()
+    if how == "chunked-tokens":
+        logits = (wide(LOGITS, head, role, item_bytes=head.item_bytes),)
+        logits += kept_from_head(head, role, apart=False) if with_gradient else ()
+    narrow: tuple[Term, ...] = ()
+    if how == "chunked-vocabulary" and head.item_bytes < FP32_BYTES:
+        narrow = (piece(head, role, how, "Slice before the upcast", head.item_bytes),)
+    upcasts = head.item_bytes < FP32_BYTES or how == "chunked-vocabulary"
+    wide_slice = (piece(head, role, how, "Slice in fp32"),) if upcasts else ()
+    # Log-sum-exp so far and sum so far; the slice's own are being made inside the operator.
+    running = vectors(head, role, 2 * FP32_BYTES, tensors=2)
+    inside = piece(head, role, how, INSIDE_LOGSUMEXP.name)
+    one_more = vectors(head, role, 3 * FP32_BYTES, tensors=3)
+    # The slice's log-sum-exp beside the running ones; or, for tokens, the weighted loss.
+    by_tokens = how == "chunked-tokens"
+    summed = () if by_tokens else (Instant(name="slice's sum", terms=(*wide_slice, one_more)),)
+    loss = (Instant(name="loss", terms=(*logits, one_more)),) if with_gradient else ()
+    return (
+        *summed,
+        *loss,
+        Instant(name="slice upcast", terms=(*logits, *narrow, *wide_slice, running)),
+        Instant(name="slice's logsumexp", terms=(*logits, *wide_slice, inside, running)),
+    )
+
+
+def full_forward(head: Head, role: str, *, with_gradient: bool) -> tuple[Instant, ...]:
+    """The log-sum-exp and mean of all logits at once."""
+    apart = head.upcasts or head.temperature_scaled
+    read = wide(WIDE_LOGITS if apart else LOGITS, head, role)
+    kept: tuple[Term, ...] = kept_from_head(head, role, apart=apart) if with_gradient else ()
+    inside = Instant(
+        name="inside logsumexp", terms=(read, wide(INSIDE_LOGSUMEXP, head, role), *kept)
+    )
+    size = head.loss_item_bytes
+    # log-sum-exp, mean and difference; or log-sum-exp, difference and the weighted loss.
+    per_token = 2 * size + (FP32_BYTES if with_gradient else size)
+    scored = vectors(head, role, per_token, tensors=3)
+    instants = (inside, Instant(name="difference", terms=(read, *kept, scored)))
+    if not apart:
+        return instants
+    label = "Logits before the upcast" if head.upcasts else "Logits before the division"
+    before = wide(LOGITS, head, role, item_bytes=head.item_bytes, label=label)
+    if head.temperature_scaled:
+        before = wide(LOGITS, head, role, label="Logits before the division")
+    return (Instant(name="upcast or division", terms=(read, before, *kept)), *instants)
+
+
+def backward(head: Head, role: str, *, how: str) -> tuple[Instant, ...]:
+    """Gradient of the logits, recomputed chunk by chunk where the form is chunked."""
+    check_way(how)
+    scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
+    to_head = head_backward(head, role, scalars)
+    if how == "full":
+        return full_backward(head, role), to_head
+    # The log-sum-exp kept from the forward, and the gradient that arrives.
+    kept = vectors(head, role, 2 * FP32_BYTES, scalars=LOSS_SCALARS, tensors=4)
+    slice_gradient = piece(head, role, how, "Slice's gradient in fp32")
+    if how == "chunked-tokens":
+        own: tuple[Term, ...] = (wide(LOGITS, head, role, item_bytes=head.item_bytes),)
+        own += kept_from_head(head, role, apart=False)
+        result = wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes)
+        terms = (*own, result, slice_gradient, kept)
+        return Instant(name="slice's gradient", terms=terms), to_head
+    narrow: tuple[Term, ...] = ()
+    if head.item_bytes < FP32_BYTES:
+        narrow = (piece(head, role, how, "Slice in the head's dtype", head.item_bytes),)
+    whole = (hidden_gradient(head, role), *head_gradient(head, role))
+    return (Instant(name="slice's gradient", terms=(*whole, slice_gradient, *narrow, kept)),)
+
+
+def full_backward(head: Head, role: str) -> Instant:
+    """Mean's gradient beside logsumexp's three tensors."""
+    size = head.loss_item_bytes
+    labels = ("Logits less their log-sum-exp", "Its exp", "logsumexp's gradient")
+    moving = tuple(wide(LOSS_GRADIENT, head, role, label=label) for label in labels)
+    return Instant(
+        name="self-certainty backward",
+        terms=(
+            wide(LOGITS, head, role),
+            wide(LOGITS_GRADIENT, head, role, label="The mean's gradient"),
+            *moving,
+            *kept_from_head(head, role, apart=head.upcasts or head.temperature_scaled),
+            vectors(head, role, 2 * size, scalars=LOSS_SCALARS, tensors=4),
+        ),
+    )

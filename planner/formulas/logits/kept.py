@@ -1,0 +1,95 @@
+"""What outlives the loss: per-token numbers for the update, values, the embedding's gradient.
+
+Also the figure of a document that this project audits, under that document's own assumptions.
+"""
+
+from __future__ import annotations
+
+from planner.footprint import Instant, Term
+from planner.formulas.formula import Formula
+from planner.formulas.logits.head import Head
+from planner.formulas.logits.materialised import FP32_BYTES, LOSS_SCALARS
+from planner.formulas.logits.pieces import SOURCE, head_gradient, hidden_gradient, vectors
+from planner.numeric import Num
+
+VALUE_VECTORS = 9
+"""fp32 vectors of the clipped squared error at its widest."""
+
+KEPT = Formula(
+    "One number per response token",
+    "item_bytes * sequences * tokens",
+    category="logits",
+    source="verl 0.9.1 and trl 1.16.0 keep log-probabilities in fp32; read 2026-10",
+    why="Old or reference log-probabilities, advantages, self-certainty: kept until the update.",
+)
+EMBEDDING_GRADIENT = Formula(
+    "New gradient of the embedding",
+    "item_bytes * vocab * hidden",
+    category="gradients",
+    source=SOURCE,
+    why="Embedding backward writes a dense gradient beside the head's (tied) or an earlier one.",
+    ignores="the sorting buffers of CUDA's kernel, a few numbers per token",
+)
+DOCUMENT_PREMISE = Formula(
+    "Self-certainty as the audited document has it",
+    "2 * 4 * sequences * tokens * vocab",
+    category="logits",
+    source="the project's first document: 64 sequences of 6K tokens, fp32 logits and gradient",
+    why="All logits of the whole batch in fp32 at once, and a gradient of the same size.",
+    ignores="micro-batches, and that no gradient exists: Intuitor scores under no_grad",
+)
+
+
+def value_forward(head: Head, role: str) -> tuple[Instant, ...]:
+    """A critic's clipped squared error; its head has one column instead of a vocabulary."""
+    per_token = head.item_bytes + VALUE_VECTORS * FP32_BYTES
+    small = vectors(head, role, per_token, scalars=FP32_BYTES, tensors=VALUE_VECTORS + 2)
+    return (Instant(name="value loss", terms=(small,)),)
+
+
+def value_backward(head: Head, role: str) -> tuple[Instant, ...]:
+    """The value head's backward."""
+    small = vectors(head, role, head.item_bytes, scalars=LOSS_SCALARS, tensors=3)
+    return (
+        Instant(
+            name="value head backward",
+            terms=(
+                hidden_gradient(head, role),
+                *head_gradient(head, role, columns=1, label="New gradient of the value head"),
+                small,
+            ),
+        ),
+    )
+
+
+def log_prob_kept(
+    head: Head,
+    *,
+    name: str,
+    role: str,
+    sequences: Num = None,
+    tokens: Num = None,
+    item_bytes: int = FP32_BYTES,
+) -> Term:
+    """One ``[sequences, tokens]`` tensor that waits for the update.
+
+    ``name`` says which (old log-probs, advantages, self-certainty); without ``sequences`` and
+    ``tokens`` it is as long as the head's own micro-batch.
+    """
+    return KEPT(
+        role,
+        label=name,
+        item_bytes=item_bytes,
+        sequences=1 if sequences is None else sequences,
+        tokens=head.tokens if tokens is None else tokens,
+    )
+
+
+def embedding_backward(*, vocab: Num, hidden: Num, item_bytes: int, role: str) -> Term:
+    """Dense gradient of the input embedding, alive beside an earlier one until added to it."""
+    return EMBEDDING_GRADIENT(role, item_bytes=item_bytes, vocab=vocab, hidden=hidden)
+
+
+def document_premise_bytes(*, sequences: Num, tokens: Num, vocab: Num) -> Num:
+    """Bytes of logits and their gradient under the audited document's assumptions."""
+    return DOCUMENT_PREMISE.value(sequences=sequences, tokens=tokens, vocab=vocab)
