@@ -1,0 +1,115 @@
+"""Which way imports point, and that importing the planner stays light."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "planner"
+
+LAYERS: tuple[tuple[str, ...], ...] = (
+    ("numeric", "units", "problem", "migrations", "footprint"),
+    ("catalog", "defaults", "quantities", "facts", "rules", "refusals", "plan", "relevance"),
+    ("fieldtext", "presets", "link"),
+    ("formulas",),
+    ("methods",),
+    ("levels", "estimate", "cautions"),
+    ("grid", "sweep", "recommend", "cost"),
+    ("charts", "launch", "examples", "accuracy"),
+    ("cli", "ui"),
+    ("__main__",),
+)
+"""Part of the planner by layer, lowest first; a part imports its own layer and those below."""
+
+RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
+
+UPWARDS = {("refusals", "estimate"), ("refusals", "methods")}
+"""A plan asks the formulas, when it is made, whether they refuse it. Inside a function."""
+
+HEAVY = ("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub")
+
+
+def _modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(PACKAGE).with_suffix("").parts
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def _imports(path: Path) -> Iterator[tuple[str, str]]:
+    """Module and name of everything a file imports, functions' imports included."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, "") for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            assert node.level == 0, f"{path}: relative import"
+            yield from ((node.module, alias.name) for alias in node.names)
+
+
+def _part(module: str, name: str) -> str:
+    """The part of the planner an import reaches; empty for other packages."""
+    steps = module.split(".")
+    if steps[0] != "planner":
+        return ""
+    return steps[1] if len(steps) > 1 else name
+
+
+def test_every_part_of_the_planner_has_a_layer() -> None:
+    parts = {module.split(".")[0] for module, _ in _modules() if module}
+    assert parts - RANK.keys() == set(), "place it in LAYERS"
+
+
+@pytest.mark.parametrize(("module", "path"), [(m, p) for m, p in _modules() if m])
+def test_imports_point_down(module: str, path: Path) -> None:
+    own = module.split(".")[0]
+    for imported, name in _imports(path):
+        part = _part(imported, name)
+        if part in RANK and own in RANK and (own, part) not in UPWARDS:
+            assert RANK[part] <= RANK[own], f"{module} imports {imported} of a higher layer"
+
+
+def test_only_the_ui_knows_streamlit() -> None:
+    for module, path in _modules():
+        if module.split(".")[0] != "ui":
+            assert not any(name.split(".")[0] == "streamlit" for name, _ in _imports(path)), module
+
+
+def test_no_module_is_a_drawer_for_anything() -> None:
+    for module, _ in _modules():
+        assert not {"utils", "util", "common", "helpers", "misc"} & set(module.split("."))
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import planner",
+        "from planner import Plan, estimate; estimate(Plan())",
+        "from planner import sweep",
+        "from planner.__main__ import main; main(['estimate', 'grpo-7b@1'])",
+    ],
+)
+def test_importing_the_planner_loads_nothing_heavy(code: str) -> None:
+    check = f"{code}\nimport sys\nprint(sorted(set({HEAVY!r}) & set(sys.modules)))"
+    done = subprocess.run(
+        [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
+def test_public_names_are_sorted_and_exist() -> None:
+    import planner
+
+    assert planner.__all__ == sorted(planner.__all__)
+    for name in planner.__all__:
+        assert getattr(planner, name).__doc__, name
+
+
+def test_functions_win_over_modules_of_the_same_name() -> None:
+    import planner.estimate  # noqa: F401  # would put the module in the function's place
+    import planner.sweep  # noqa: F401
+    from planner import estimate, sweep
+
+    assert callable(estimate) and callable(sweep)
