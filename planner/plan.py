@@ -107,7 +107,7 @@ class Plan(BaseModel):
 
     finetuning: Literal["full", "lora", "qlora"] = Field("full", description="What is trained.")
     lora_rank: Annotated[int, Field(ge=1, le=4096)] = Field(16, description="Rank of the adapters.")
-    lora_targets: Annotated[str, Field(max_length=160, pattern=r"^[a-z_,\-]+$")] = Field(
+    lora_targets: Annotated[str, Field(max_length=160, pattern=r"^[a-z0-9_,\-]+$")] = Field(
         "all-linear", description="Projections with adapters, separated by commas."
     )
     dtype: Dtype = Field("bf16", description="Compute dtype.")
@@ -210,9 +210,11 @@ class Plan(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> Plan:
+        # Formulas and catalog import the plan's parts, so they are asked when a plan is made.
+        from planner.refusals import refusals
         from planner.rules import problems_of
 
-        problems = problems_of(self)
+        problems = problems_of(self) or tuple(refusals(self))
         if problems:
             raise PydanticCustomError(
                 "plan",

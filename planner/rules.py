@@ -33,106 +33,32 @@ def _is(field: str, *values: Any) -> Callable[[Any], Num]:
 
 NOT_YET = "is not modelled yet, so an estimate would be a guess."
 
+# One rule a line: condition, sentence and fix read best as a table.
+# fmt: off
 UNMODELLED: tuple[Rule, ...] = (
-    Rule(
-        "method",
-        _is("method", "dpo", "grade"),
-        f"method {NOT_YET}",
-        "Choose sft, grpo, ppo or intuitor.",
-    ),
-    Rule(
-        "framework",
-        _is("framework", "openrlhf"),
-        f"framework openrlhf {NOT_YET}",
-        "Choose plain, trl or verl.",
-    ),
-    Rule(
-        "finetuning",
-        _is("finetuning", "qlora"),
-        f"finetuning qlora {NOT_YET}",
-        "Choose full or lora.",
-    ),
-    Rule(
-        "gradient_checkpointing",
-        _is("gradient_checkpointing", "selective"),
-        f"gradient_checkpointing selective {NOT_YET}",
-        "Choose none or full.",
-    ),
+    Rule("method", _is("method", "dpo", "grade"), f"method {{value}} {NOT_YET}", "Choose sft, grpo, ppo or intuitor."),
+    Rule("framework", _is("framework", "openrlhf"), f"framework openrlhf {NOT_YET}", "Choose plain, trl or verl."),
+    Rule("finetuning", _is("finetuning", "qlora"), f"finetuning qlora {NOT_YET}", "Choose full or lora."),
+    Rule("gradient_checkpointing", _is("gradient_checkpointing", "selective"), f"gradient_checkpointing selective {NOT_YET}", "Choose none or full."),
     Rule("liger", _is("liger", True), f"liger {NOT_YET}", "Set liger to false."),
-    Rule(
-        "reference",
-        _is("reference", "cached-activations", "dual-output"),
-        f"This reference form {NOT_YET}",
-        "Choose copy, adapter-disabled, offloaded or cached-logprobs.",
-    ),
+    Rule("reference", _is("reference", "cached-activations", "dual-output"), f"This reference form {NOT_YET}", "Choose copy, adapter-disabled, offloaded or cached-logprobs."),
     Rule("critic", _is("critic", "shared"), f"critic shared {NOT_YET}", "Choose separate."),
-    Rule(
-        "rollout",
-        _is("rollout", "in-graph"),
-        f"rollout in-graph {NOT_YET}",
-        "Choose hf, vllm-colocated or vllm-separate.",
-    ),
-    Rule(
-        "turns",
-        lambda plan: plan.turns != 1,
-        f"turns above 1 {NOT_YET}",
-        "Set turns to 1 and response_tokens to the whole conversation's.",
-    ),
-    Rule(
-        "length_distribution",
-        lambda plan: plan.length_distribution != "",
-        f"length_distribution {NOT_YET}",
-        "Leave it empty; lengths are planned at their caps.",
-    ),
-    Rule(
-        "grade_estimator",
-        lambda plan: plan.grade_estimator != "soft",
-        f"grade_estimator {NOT_YET}",
-        "Leave it at soft.",
-    ),
-    Rule(
-        "grade_top_k",
-        lambda plan: plan.grade_top_k != 0,
-        f"grade_top_k {NOT_YET}",
-        "Leave it at 0.",
-    ),
-    Rule(
-        "grade_dense_scatter",
-        _is("grade_dense_scatter", True),
-        f"grade_dense_scatter {NOT_YET}",
-        "Leave it false.",
-    ),
-    Rule(
-        "grade_kl", lambda plan: plan.grade_kl != "none", f"grade_kl {NOT_YET}", "Leave it at none."
-    ),
-    Rule(
-        "grade_reference_cache",
-        _is("grade_reference_cache", True),
-        f"grade_reference_cache {NOT_YET}",
-        "Leave it false.",
-    ),
-    Rule(
-        "grade_reward_input",
-        lambda plan: plan.grade_reward_input != "dense",
-        f"grade_reward_input {NOT_YET}",
-        "Leave it at dense.",
-    ),
-    Rule(
-        "grade_step_checkpointing",
-        _is("grade_step_checkpointing", True),
-        f"grade_step_checkpointing {NOT_YET}",
-        "Leave it false.",
-    ),
+    Rule("rollout", _is("rollout", "in-graph"), f"rollout in-graph {NOT_YET}", "Choose hf, vllm-colocated or vllm-separate."),
+    Rule("turns", lambda plan: plan.turns != 1, f"turns above 1 {NOT_YET}", "Set turns to 1 and response_tokens to the whole conversation's."),
+    Rule("length_distribution", lambda plan: plan.length_distribution != "", f"length_distribution {NOT_YET}", "Leave it empty; lengths are planned at their caps."),
+    Rule("grade_estimator", lambda plan: plan.grade_estimator != "soft", f"grade_estimator {NOT_YET}", "Leave it at soft."),
+    Rule("grade_top_k", lambda plan: plan.grade_top_k != 0, f"grade_top_k {NOT_YET}", "Leave it at 0."),
+    Rule("grade_dense_scatter", _is("grade_dense_scatter", True), f"grade_dense_scatter {NOT_YET}", "Leave it false."),
+    Rule("grade_kl", lambda plan: plan.grade_kl != "none", f"grade_kl {NOT_YET}", "Leave it at none."),
+    Rule("grade_reference_cache", _is("grade_reference_cache", True), f"grade_reference_cache {NOT_YET}", "Leave it false."),
+    Rule("grade_reward_input", lambda plan: plan.grade_reward_input != "dense", f"grade_reward_input {NOT_YET}", "Leave it at dense."),
+    Rule("grade_step_checkpointing", _is("grade_step_checkpointing", True), f"grade_step_checkpointing {NOT_YET}", "Leave it false."),
     *(
-        Rule(
-            field,
-            lambda plan, field=field: getattr(plan, field) != 1,
-            f"{field} above 1 {NOT_YET}",
-            "Set it to 1.",
-        )
+        Rule(field, lambda plan, field=field: getattr(plan, field) != 1, f"{field} above 1 {NOT_YET}", "Set it to 1.")
         for field in ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
     ),
 )
+# fmt: on
 
 
 def _training_gpus(plan: Any) -> Num:
@@ -151,281 +77,53 @@ def _fsdp(plan: Any) -> bool:
     return plan.sharding in ("fsdp1", "fsdp2")
 
 
+# fmt: off
 IMPOSSIBLE: tuple[Rule, ...] = (
-    Rule(
-        "sharding",
-        lambda p: (p.sharding == "none") & (_training_gpus(p) > 1),
-        "sharding none trains on one GPU only.",
-        "Set sharding to ddp or fsdp2, or gpus to 1.",
-    ),
-    Rule(
-        "sharding",
-        lambda p: (p.sharding == "ddp") & (_training_gpus(p) < 2),
-        "sharding ddp needs at least two training GPUs.",
-        "Set sharding to none.",
-    ),
-    Rule(
-        "shard_size",
-        lambda p: (p.shard_size != 0) & (p.shard_size > _training_gpus(p)),
-        "shard_size exceeds the GPUs that train.",
-        "Lower it, or set it to 0 for all.",
-    ),
-    Rule(
-        "shard_size",
-        lambda p: (p.shard_size != 0) & (_training_gpus(p) % np.maximum(p.shard_size, 1) != 0),
-        "shard_size must divide the GPUs that train.",
-        "Choose a divisor, or 0 for all.",
-    ),
-    Rule(
-        "gpus_per_node",
-        lambda p: (p.gpus > p.gpus_per_node) & (p.gpus % p.gpus_per_node != 0),
-        "gpus must fill whole nodes.",
-        "Make gpus a multiple of gpus_per_node.",
-    ),
-    Rule(
-        "rollout_gpus",
-        lambda p: (p.rollout_gpus >= p.gpus) & (p.rollout_gpus > 0),
-        "rollout_gpus leaves no GPU to train on.",
-        "Lower rollout_gpus or raise gpus.",
-    ),
-    Rule(
-        "rollout_gpus",
-        lambda p: (p.rollout == "vllm-separate") & (p.rollout_gpus == 0),
-        "A separate engine needs GPUs of its own.",
-        "Set rollout_gpus.",
-    ),
-    Rule(
-        "rollout_gpus",
-        lambda p: (p.rollout != "vllm-separate") & (p.rollout_gpus != 0),
-        "rollout_gpus is for rollout vllm-separate.",
-        "Set rollout_gpus to 0.",
-    ),
-    Rule(
-        "rollout_tensor_parallel",
-        lambda p: (p.rollout == "vllm-colocated") & (p.gpus % p.rollout_tensor_parallel != 0),
-        "rollout_tensor_parallel must divide gpus.",
-        "Choose a divisor of gpus.",
-    ),
-    Rule(
-        "rollout_tensor_parallel",
-        lambda p: (
-            (p.rollout == "vllm-separate") & (p.rollout_gpus % p.rollout_tensor_parallel != 0)
-        ),
-        "rollout_tensor_parallel must divide rollout_gpus.",
-        "Choose a divisor of rollout_gpus.",
-    ),
-    Rule(
-        "rollout",
-        lambda p: p.method in ("sft", "dpo") and p.rollout != "none",
-        "This method generates nothing.",
-        "Set rollout to none.",
-    ),
-    Rule(
-        "rollout",
-        lambda p: p.method in ("grpo", "ppo", "intuitor") and p.rollout == "none",
-        "This method needs responses.",
-        "Set rollout to hf, vllm-colocated or vllm-separate.",
-    ),
-    Rule(
-        "responses_per_prompt",
-        lambda p: (p.method in ("sft", "dpo")) & (p.responses_per_prompt != 1),
-        "This method has one response per prompt.",
-        "Set responses_per_prompt to 1.",
-    ),
-    Rule(
-        "responses_per_prompt",
-        lambda p: (p.method in ("grpo", "intuitor")) & (p.responses_per_prompt < 2),
-        "Group advantages need at least two responses per prompt.",
-        "Set responses_per_prompt to 2 or more.",
-    ),
-    Rule(
-        "prompts_per_update",
-        lambda p: p.prompts_per_update > p.prompts_per_step,
-        "prompts_per_update exceeds prompts_per_step.",
-        "Lower it, or raise prompts_per_step.",
-    ),
-    Rule(
-        "prompts_per_update",
-        lambda p: p.prompts_per_step % p.prompts_per_update != 0,
-        "prompts_per_update must divide prompts_per_step.",
-        "Choose a divisor of prompts_per_step.",
-    ),
-    Rule(
-        "prompts_per_update",
-        lambda p: (
-            p.prompts_per_update * p.responses_per_prompt % np.maximum(_training_gpus(p), 1) != 0
-        ),
-        "Sequences of one update (prompts_per_update × responses_per_prompt) must be a multiple of the GPUs that train.",
-        "Change prompts_per_update, responses_per_prompt or gpus.",
-    ),
-    Rule(
-        "micro_batch_size",
-        lambda p: (
-            (p.max_tokens_per_micro_batch == 0)
-            & (
-                p.prompts_per_update
-                * p.responses_per_prompt
-                % (np.maximum(_training_gpus(p), 1) * p.micro_batch_size)
-                != 0
-            )
-        ),
-        "micro_batch_size must divide the sequences of one update on each GPU (prompts_per_update × responses_per_prompt ÷ training GPUs).",
-        "Choose a divisor.",
-    ),
-    Rule(
-        "max_tokens_per_micro_batch",
-        lambda p: (
-            (p.max_tokens_per_micro_batch > 0)
-            & (p.max_tokens_per_micro_batch < p.prompt_tokens + p.response_tokens)
-        ),
-        "The token budget is smaller than one row (prompt_tokens + response_tokens).",
-        "Raise max_tokens_per_micro_batch, or set it to 0.",
-    ),
-    Rule(
-        "master_dtype",
-        lambda p: p.dtype == "fp32" and p.master_dtype != "none",
-        "With dtype fp32 the weights are fp32 already.",
-        "Set master_dtype to none.",
-    ),
-    Rule(
-        "gradient_dtype",
-        lambda p: p.master_dtype == "none" and p.gradient_dtype != p.dtype,
-        "Gradients have the dtype of the weights they belong to when there is no master copy.",
-        "Set gradient_dtype to the value of dtype.",
-    ),
-    Rule(
-        "gradient_dtype",
-        lambda p: (
-            p.master_dtype == "fp32"
-            and p.gradient_dtype != "fp32"
-            and not p.sharding.startswith("zero")
-        ),
-        "Gradients of fp32 weights are fp32 (only ZeRO keeps them in half precision).",
-        "Set gradient_dtype to fp32.",
-    ),
-    Rule(
-        "gradient_dtype",
-        lambda p: p.gradient_dtype not in (p.dtype, "fp32"),
-        "Gradients are kept in dtype or in fp32.",
-        "Set gradient_dtype to one of the two.",
-    ),
-    Rule(
-        "logits_dtype",
-        lambda p: p.dtype == "fp32" and p.logits_dtype != "fp32",
-        "With dtype fp32 the logits are fp32.",
-        "Set logits_dtype to fp32.",
-    ),
-    Rule(
-        "attention",
-        lambda p: p.attention == "flash" and not _half(p),
-        "Flash attention computes in half precision only.",
-        "Set attention to sdpa, or dtype to bf16.",
-    ),
-    Rule(
-        "batch_shape",
-        lambda p: p.batch_shape == "packed" and p.attention == "eager",
-        "Packed rows need a kernel that keeps sequences apart.",
-        "Set attention to flash or sdpa.",
-    ),
-    Rule(
-        "reference",
-        lambda p: p.reference == "adapter-disabled" and not _adapters(p),
-        "Only adapters can be disabled to get the reference.",
-        "Set reference to copy or offloaded, or finetuning to lora.",
-    ),
-    Rule(
-        "reference",
-        lambda p: p.kl != "none" and p.reference == "none",
-        "A KL term needs a reference.",
-        "Set reference to copy (or adapter-disabled with LoRA), or kl to none.",
-    ),
-    Rule(
-        "kl",
-        lambda p: p.method == "sft" and p.kl != "none",
-        "Supervised fine-tuning has no KL term.",
-        "Set kl to none.",
-    ),
-    Rule(
-        "critic",
-        lambda p: p.method == "ppo" and p.critic == "none",
-        "PPO needs a critic.",
-        "Set critic to separate.",
-    ),
-    Rule(
-        "critic",
-        lambda p: p.method != "ppo" and p.critic != "none",
-        "Only PPO has a critic.",
-        "Set critic to none.",
-    ),
-    Rule(
-        "offload",
-        lambda p: p.offload == "parameters",
-        "Weights cannot stay in host RAM without the optimizer that updates them.",
-        "Set offload to all or to parameters-between-phases.",
-    ),
-    Rule(
-        "offload",
-        lambda p: p.offload == "all" and p.sharding not in ("fsdp2", "zero3"),
-        "Weights can stay in host RAM throughout only under fsdp2 or zero3.",
-        "Set sharding to fsdp2, or offload to all-between-phases.",
-    ),
-    Rule(
-        "offload",
-        lambda p: p.offload == "optimizer" and p.sharding not in ("zero1", "zero2", "zero3"),
-        "The optimizer alone can stay in host RAM only under ZeRO.",
-        "Set sharding to zero2, or offload to optimizer-between-phases.",
-    ),
-    Rule(
-        "activation_offload",
-        lambda p: p.activation_offload and p.gradient_checkpointing != "full",
-        "Only checkpointed activations are offloaded.",
-        "Set gradient_checkpointing to full.",
-    ),
-    Rule(
-        "self_certainty_gradient",
-        lambda p: p.self_certainty_gradient and p.method != "intuitor",
-        "Only Intuitor computes self-certainty.",
-        "Set self_certainty_gradient to false.",
-    ),
-    Rule(
-        "vllm_sleep_level",
-        lambda p: (
-            p.framework == "verl" and p.rollout == "vllm-colocated" and p.vllm_sleep_level == 0
-        ),
-        "verl always lets its engine sleep while it trains.",
-        "Set vllm_sleep_level to 1 or 2.",
-    ),
-    Rule(
-        "sharding",
-        lambda p: p.framework == "verl" and p.sharding not in ("fsdp1", "fsdp2"),
-        "verl trains with FSDP here.",
-        "Set sharding to fsdp2 or fsdp1.",
-    ),
-    Rule(
-        "rollout",
-        lambda p: p.framework == "verl" and p.rollout not in ("vllm-colocated", "none"),
-        "verl is planned with its colocated engine.",
-        "Set rollout to vllm-colocated.",
-    ),
-    Rule(
-        "method",
-        lambda p: p.framework == "trl" and p.method == "ppo",
-        "TRL has had no PPO since 1.13.0.",
-        "Set framework to verl or plain.",
-    ),
-    Rule(
-        "method",
-        lambda p: p.framework == "verl" and p.method == "sft",
-        "verl's SFT trainer is not planned.",
-        "Set framework to plain or trl.",
-    ),
-    Rule(
-        "kl",
-        lambda p: p.framework == "trl" and p.kl == "reward",
-        "TRL's GRPO adds KL to the loss, never to the reward.",
-        "Set kl to loss or none.",
-    ),
+    Rule("sharding", lambda p: (p.sharding == "none") & (_training_gpus(p) > 1), "sharding none trains on one GPU only.", "Set sharding to ddp or fsdp2, or gpus to 1."),
+    Rule("sharding", lambda p: (p.sharding == "ddp") & (_training_gpus(p) < 2), "sharding ddp needs at least two training GPUs.", "Set sharding to none."),
+    Rule("shard_size", lambda p: (p.shard_size != 0) & (p.shard_size > _training_gpus(p)), "shard_size exceeds the GPUs that train.", "Lower it, or set it to 0 for all."),
+    Rule("shard_size", lambda p: (p.shard_size != 0) & (_training_gpus(p) % np.maximum(p.shard_size, 1) != 0), "shard_size must divide the GPUs that train.", "Choose a divisor, or 0 for all."),
+    Rule("gpus_per_node", lambda p: (p.gpus > p.gpus_per_node) & (p.gpus % p.gpus_per_node != 0), "gpus must fill whole nodes.", "Make gpus a multiple of gpus_per_node."),
+    Rule("rollout_gpus", lambda p: (p.rollout_gpus >= p.gpus) & (p.rollout_gpus > 0), "rollout_gpus leaves no GPU to train on.", "Lower rollout_gpus or raise gpus."),
+    Rule("rollout_gpus", lambda p: (p.rollout == "vllm-separate") & (p.rollout_gpus == 0), "A separate engine needs GPUs of its own.", "Set rollout_gpus."),
+    Rule("rollout_gpus", lambda p: (p.rollout != "vllm-separate") & (p.rollout_gpus != 0), "rollout_gpus is for rollout vllm-separate.", "Set rollout_gpus to 0."),
+    Rule("rollout_tensor_parallel", lambda p: (p.rollout == "vllm-colocated") & (p.gpus % p.rollout_tensor_parallel != 0), "rollout_tensor_parallel must divide gpus.", "Choose a divisor of gpus."),
+    Rule("rollout_tensor_parallel", lambda p: (p.rollout == "vllm-separate") & (p.rollout_gpus % p.rollout_tensor_parallel != 0), "rollout_tensor_parallel must divide rollout_gpus.", "Choose a divisor of rollout_gpus."),
+    Rule("rollout", lambda p: p.method in ("sft", "dpo") and p.rollout != "none", "This method generates nothing.", "Set rollout to none."),
+    Rule("rollout", lambda p: p.method in ("grpo", "ppo", "intuitor") and p.rollout == "none", "This method needs responses.", "Set rollout to hf, vllm-colocated or vllm-separate."),
+    Rule("responses_per_prompt", lambda p: (p.method in ("sft", "dpo")) & (p.responses_per_prompt != 1), "This method has one response per prompt.", "Set responses_per_prompt to 1."),
+    Rule("responses_per_prompt", lambda p: (p.method in ("grpo", "intuitor")) & (p.responses_per_prompt < 2), "Group advantages need at least two responses per prompt.", "Set responses_per_prompt to 2 or more."),
+    Rule("prompts_per_update", lambda p: p.prompts_per_update > p.prompts_per_step, "prompts_per_update exceeds prompts_per_step.", "Lower it, or raise prompts_per_step."),
+    Rule("prompts_per_update", lambda p: p.prompts_per_step % p.prompts_per_update != 0, "prompts_per_update must divide prompts_per_step.", "Choose a divisor of prompts_per_step."),
+    Rule("prompts_per_update", lambda p: p.prompts_per_update * p.responses_per_prompt % np.maximum(_training_gpus(p), 1) != 0, "Sequences of one update (prompts_per_update × responses_per_prompt) must be a multiple of the GPUs that train.", "Change prompts_per_update, responses_per_prompt or gpus."),
+    Rule("micro_batch_size", lambda p: (p.max_tokens_per_micro_batch == 0) & (p.prompts_per_update * p.responses_per_prompt % (np.maximum(_training_gpus(p), 1) * p.micro_batch_size) != 0), "micro_batch_size must divide the sequences of one update on each GPU (prompts_per_update × responses_per_prompt ÷ training GPUs).", "Choose a divisor."),
+    Rule("max_tokens_per_micro_batch", lambda p: (p.max_tokens_per_micro_batch > 0) & (p.max_tokens_per_micro_batch < p.prompt_tokens + p.response_tokens), "The token budget is smaller than one row (prompt_tokens + response_tokens).", "Raise max_tokens_per_micro_batch, or set it to 0."),
+    Rule("master_dtype", lambda p: p.dtype == "fp32" and p.master_dtype != "none", "With dtype fp32 the weights are fp32 already.", "Set master_dtype to none."),
+    Rule("gradient_dtype", lambda p: p.master_dtype == "none" and p.gradient_dtype != p.dtype, "Gradients have the dtype of the weights they belong to when there is no master copy.", "Set gradient_dtype to the value of dtype."),
+    Rule("gradient_dtype", lambda p: p.master_dtype == "fp32" and p.gradient_dtype != "fp32" and not p.sharding.startswith("zero"), "Gradients of fp32 weights are fp32 (only ZeRO keeps them in half precision).", "Set gradient_dtype to fp32."),
+    Rule("gradient_dtype", lambda p: p.gradient_dtype not in (p.dtype, "fp32"), "Gradients are kept in dtype or in fp32.", "Set gradient_dtype to one of the two."),
+    Rule("logits_dtype", lambda p: p.dtype == "fp32" and p.logits_dtype != "fp32", "With dtype fp32 the logits are fp32.", "Set logits_dtype to fp32."),
+    Rule("attention", lambda p: p.attention == "flash" and not _half(p), "Flash attention computes in half precision only.", "Set attention to sdpa, or dtype to bf16."),
+    Rule("batch_shape", lambda p: p.batch_shape == "packed" and p.attention == "eager", "Packed rows need a kernel that keeps sequences apart.", "Set attention to flash or sdpa."),
+    Rule("reference", lambda p: p.reference == "adapter-disabled" and not _adapters(p), "Only adapters can be disabled to get the reference.", "Set reference to copy or offloaded, or finetuning to lora."),
+    Rule("reference", lambda p: p.kl != "none" and p.reference == "none", "A KL term needs a reference.", "Set reference to copy (or adapter-disabled with LoRA), or kl to none."),
+    Rule("kl", lambda p: p.method == "sft" and p.kl != "none", "Supervised fine-tuning has no KL term.", "Set kl to none."),
+    Rule("critic", lambda p: p.method == "ppo" and p.critic == "none", "PPO needs a critic.", "Set critic to separate."),
+    Rule("critic", lambda p: p.method != "ppo" and p.critic != "none", "Only PPO has a critic.", "Set critic to none."),
+    Rule("offload", lambda p: p.offload == "parameters", "Weights cannot stay in host RAM without the optimizer that updates them.", "Set offload to all or to parameters-between-phases."),
+    Rule("offload", lambda p: p.offload == "all" and p.sharding not in ("fsdp2", "zero3"), "Weights can stay in host RAM throughout only under fsdp2 or zero3.", "Set sharding to fsdp2, or offload to all-between-phases."),
+    Rule("offload", lambda p: p.offload == "optimizer" and p.sharding not in ("zero1", "zero2", "zero3"), "The optimizer alone can stay in host RAM only under ZeRO.", "Set sharding to zero2, or offload to optimizer-between-phases."),
+    Rule("activation_offload", lambda p: p.activation_offload and p.gradient_checkpointing != "full", "Only checkpointed activations are offloaded.", "Set gradient_checkpointing to full."),
+    Rule("self_certainty_gradient", lambda p: p.self_certainty_gradient and p.method != "intuitor", "Only Intuitor computes self-certainty.", "Set self_certainty_gradient to false."),
+    Rule("vllm_sleep_level", lambda p: p.framework == "verl" and p.rollout == "vllm-colocated" and p.vllm_sleep_level == 0, "verl always lets its engine sleep while it trains.", "Set vllm_sleep_level to 1 or 2."),
+    Rule("sharding", lambda p: p.framework == "verl" and p.sharding not in ("fsdp1", "fsdp2"), "verl trains with FSDP here.", "Set sharding to fsdp2 or fsdp1."),
+    Rule("rollout", lambda p: p.framework == "verl" and p.rollout not in ("vllm-colocated", "none"), "verl is planned with its colocated engine.", "Set rollout to vllm-colocated."),
+    Rule("method", lambda p: p.framework == "trl" and p.method == "ppo", "TRL has had no PPO since 1.13.0.", "Set framework to verl or plain."),
+    Rule("method", lambda p: p.framework == "verl" and p.method == "sft", "verl's SFT trainer is not planned.", "Set framework to plain or trl."),
+    Rule("kl", lambda p: p.framework == "trl" and p.kl == "reward", "TRL's GRPO adds KL to the loss, never to the reward.", "Set kl to loss or none."),
+    Rule("master_dtype", lambda p: p.sharding.startswith("zero") and _half(p) and p.master_dtype == "none", "DeepSpeed keeps an fp32 copy of half-precision weights.", "Set master_dtype to fp32, or sharding to fsdp2."),
 )
+# fmt: on
 
 
 def problems_of(plan: Any) -> tuple[Problem, ...]:
@@ -433,7 +131,8 @@ def problems_of(plan: Any) -> tuple[Problem, ...]:
     found = fact_problems(plan)
     for rule in (*UNMODELLED, *IMPOSSIBLE):
         if rule.broken(plan):
-            found.append(Problem(rule.field, rule.message, rule.fix))
+            value = getattr(plan, rule.field)
+            found.append(Problem(rule.field, rule.message.format(value=value), rule.fix))
     return tuple(found)
 
 

@@ -121,13 +121,10 @@ def judge(grid: Grid) -> dict[str, Any]:
     # Phases tie when they hold what another one cached: the one that needs most decides.
     own = np.stack([grid.spread(peak["allocated"], np.int64) for peak in peaks])
     worst = np.where(stacked == highest, own, -1).argmax(axis=0)
-    names = np.asarray([phase.name for phase in plans], dtype=object)
     blocked = grid.spread(_blocked(scene, peaks), bool)
     code = np.where(
         blocked | (highest > facts.budget_bytes), 2, highest > MARGIN * facts.budget_bytes
     )
-    import pandas as pd
-
     return {
         "valid": ok,
         "requested_bytes": _chosen(grid, [peak["requested"] for peak in peaks], worst),
@@ -135,11 +132,18 @@ def judge(grid: Grid) -> dict[str, Any]:
         "device_bytes": highest,
         "host_bytes": grid.spread(maximum(*(peak["host"] for peak in peaks)), np.int64),
         "budget_bytes": facts.budget_bytes,
-        "verdict": pd.Categorical.from_codes(code.astype(np.int8), WORDS),
-        "worst_phase": pd.Categorical.from_codes(worst.astype(np.int8), list(names)),
+        "verdict": _words(code, WORDS),
+        "worst_phase": _words(worst, [phase.name for phase in plans]),
         "step_seconds": grid.spread(_step_seconds(scene, plans), np.float64),
         **{f"phase: {phase.name}": row for phase, row in zip(plans, device, strict=True)},
     }
+
+
+def _words(codes: Array, words: Sequence[str]) -> pd.Categorical[Any]:
+    """Words by number, stored once however many rows there are."""
+    import pandas as pd
+
+    return pd.Categorical.from_codes(codes.astype(np.int8).tolist(), pd.Index(list(words)))
 
 
 def _peak(phase: PhasePlan, adder: Adder) -> dict[str, Num]:

@@ -47,9 +47,7 @@ def full_step(**changes: Any) -> Plan:
 
 # Live bytes of a real step (transformers 5.23.0, torch 2.13.0, fake tensors) of
 # Qwen3-0.6B, 4 x 1024 tokens: docs/memory-notes.md, finding 1.
-@pytest.mark.parametrize(
-    ("checkpointing", "backward_mib"), [("none", 18_424), ("full", 10_789)]
-)
+@pytest.mark.parametrize(("checkpointing", "backward_mib"), [("none", 18_424), ("full", 10_789)])
 def test_backward_peak_equals_the_real_step(checkpointing: str, backward_mib: int) -> None:
     footprint = estimate(full_step(gradient_checkpointing=checkpointing))
     assert own_mib(footprint, "policy backward") == pytest.approx(backward_mib, rel=2e-4)
@@ -96,7 +94,12 @@ def test_fsdp_shards_fp32_masters_and_states() -> None:
 PLANS = st.fixed_dictionaries(
     {
         "model": st.sampled_from(
-            ["Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-1.7B", "meta-llama/Llama-3.2-1B", "google/gemma-2-2b"]
+            [
+                "Qwen/Qwen2.5-0.5B",
+                "Qwen/Qwen3-1.7B",
+                "meta-llama/Llama-3.2-1B",
+                "google/gemma-3-1b-pt",
+            ]
         ),
         "method": st.sampled_from(["grpo", "ppo", "intuitor"]),
         "gpus": st.sampled_from([1, 2, 8]),

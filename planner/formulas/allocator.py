@@ -82,7 +82,7 @@ def _slack(count: Num, each: Num) -> Num:
     if not isinstance(each, np.ndarray) and not isinstance(count, np.ndarray):
         if each >= LARGE_FROM:
             return count * (round_up(each, LARGE_ROUNDING) - each)
-        return count * (LARGE_SEGMENT % each) * each // LARGE_SEGMENT if each > SMALL else 0
+        return count * ((LARGE_SEGMENT % each) * each // LARGE_SEGMENT) if each > SMALL else 0
     alone = round_up(each, LARGE_ROUNDING) - each
     shared = (LARGE_SEGMENT % maximum(each, 1)) * each // LARGE_SEGMENT
     own = np.where(each >= LARGE_FROM, alone, np.where(each > SMALL, shared, 0))

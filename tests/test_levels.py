@@ -1,0 +1,105 @@
+"""From requested to device: the allocator's rules on sizes worked out by hand."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from planner.footprint import Instant, PhasePlan, Term
+from planner.formulas.allocator import (
+    allocated_bytes,
+    cublas_workspace_bytes,
+    segment_slack_bytes,
+)
+from planner.levels import Adder, cached_before
+from planner.units import KIB, MIB
+
+
+def term(size: int, tensors: int = 1, **more: object) -> Term:
+    values: dict[str, object] = {
+        "name": "x",
+        "role": "policy",
+        "category": "buffers",
+        "bytes": size,
+        "formula": "",
+        "inputs": {},
+        "source": "",
+        "tensors": tensors,
+    }
+    return Term(**{**values, **more})  # type: ignore[arg-type]
+
+
+# CUDACachingAllocator.cpp: blocks of 512 bytes; up to 1 MiB from 2 MiB segments, below
+# 10 MiB from 20 MiB segments, larger ones rounded to 2 MiB.
+@pytest.mark.parametrize(
+    ("size", "tensors", "allocated", "slack"),
+    [
+        (1, 1, 512, 0),
+        (1024, 1, 1024, 0),
+        (1025, 2, 2048, 0),
+        (MIB, 1, MIB, 0),
+        # Six 3 MiB tensors leave 2 of 20 MiB; a sixth of that falls to each.
+        (18 * MIB, 6, 18 * MIB, 6 * (2 * MIB * 3 // 20)),
+        (10 * MIB, 1, 10 * MIB, 0),
+        (11 * MIB, 1, 11 * MIB, MIB),
+        (3 * 11 * MIB, 3, 33 * MIB, 3 * MIB),
+        (0, 1, 0, 0),
+    ],
+)
+def test_rounding_and_segments(size: int, tensors: int, allocated: int, slack: int) -> None:
+    found = term(size, tensors)
+    assert allocated_bytes(found) == allocated
+    assert segment_slack_bytes(found, expandable=False) == slack
+    assert segment_slack_bytes(found, expandable=True) == 0
+    row = term(np.asarray([size, size]), tensors)  # type: ignore[arg-type]
+    assert list(segment_slack_bytes(row, expandable=False)) == [slack, slack]
+
+
+def test_layout_gives_each_tensor_its_own_size() -> None:
+    """One tensor of 11 MiB and two of half a MiB: only the large one wastes its segment."""
+    found = term(12 * MIB, layout=((1, 11 / 12), (2, 0.5 / 12)))
+    assert allocated_bytes(found) == 12 * MIB
+    assert segment_slack_bytes(found, expandable=False) == MIB
+
+
+@pytest.mark.parametrize(
+    ("capability", "expected"),
+    [
+        ("9.0", 32 * MIB),
+        ("10.0", 32 * MIB),
+        ("12.0", 32 * MIB),
+        ("8.0", 8 * MIB + 128 * KIB),
+        ("11.0", 8 * MIB + 128 * KIB),
+        ("7.5", 8 * MIB + 128 * KIB),
+    ],
+)
+def test_cublas_workspace_by_card(capability: str, expected: int) -> None:
+    assert cublas_workspace_bytes(capability) == expected
+
+
+def test_host_and_engine_are_outside_the_allocator() -> None:
+    instant = Instant(
+        name="now",
+        terms=(term(512), term(512, host=True)),
+        shared=((term(1024, category="engine"), term(2048)),),
+    )
+    sums = Adder(expandable_segments=False).totals(instant)
+    assert (sums.requested, sums.outside, sums.host) == (2560, 1024, 512)
+    assert sums.device == 2560 + 1024
+
+
+def phases() -> list[PhasePlan]:
+    names = ["load", "rollout", "policy forward", "optimizer step"]
+    return [PhasePlan(name=name, role="policy", instants=()) for name in names]
+
+
+@pytest.mark.parametrize(
+    ("empty_cache", "carried"),
+    [
+        ("between-phases", [0, 0, 0, 0]),
+        ("every-step", [0, 0, 10, 30]),
+        ("never", [0, 30, 30, 30]),
+    ],
+)
+def test_what_stays_cached(empty_cache: str, carried: list[int]) -> None:
+    assert cached_before(phases(), [99, 10, 30, 20], empty_cache) == carried

@@ -1,0 +1,148 @@
+"""Every rule can fire, names a field, and says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planner.plan import FIELDS, Plan, try_plan
+from planner.rules import IMPOSSIBLE, UNMODELLED
+
+# One plan per rule, in the order of the rules, so that a rule without a test is seen.
+IMPOSSIBLE_PLANS: list[dict[str, Any]] = [
+    {"sharding": "none"},
+    {"sharding": "ddp", "gpus": 1},
+    {"shard_size": 16},
+    {"shard_size": 3},
+    {"gpus": 12, "prompts_per_step": 96},
+    {"rollout": "vllm-separate", "rollout_gpus": 8},
+    {"rollout": "vllm-separate", "rollout_gpus": 0},
+    {"rollout_gpus": 4},
+    {"rollout_tensor_parallel": 7},
+    {"rollout": "vllm-separate", "rollout_gpus": 4, "rollout_tensor_parallel": 7},
+    {"method": "sft", "rollout": "hf"},
+    {"rollout": "none"},
+    {"method": "sft", "responses_per_prompt": 8},
+    {"responses_per_prompt": 1},
+    {"prompts_per_update": 128},
+    {"prompts_per_update": 48},
+    {"gpus": 7, "gpus_per_node": 7},
+    {"micro_batch_size": 3},
+    {"max_tokens_per_micro_batch": 100},
+    {"dtype": "fp32", "master_dtype": "fp32"},
+    {"master_dtype": "none", "gradient_dtype": "fp32"},
+    {"gradient_dtype": "bf16"},
+    {"gradient_dtype": "fp16"},
+    {"dtype": "fp32", "logits_dtype": "bf16"},
+    {"dtype": "fp32", "attention": "flash"},
+    {"batch_shape": "packed", "attention": "eager"},
+    {"reference": "adapter-disabled"},
+    {"reference": "none"},
+    {"method": "sft", "kl": "loss"},
+    {"method": "ppo", "critic": "none"},
+    {"critic": "separate"},
+    {"offload": "parameters"},
+    {"offload": "all", "sharding": "ddp"},
+    {"offload": "optimizer"},
+    {"activation_offload": True, "gradient_checkpointing": "none"},
+    {"self_certainty_gradient": True},
+    {"framework": "verl", "vllm_sleep_level": 0},
+    {"framework": "verl", "sharding": "ddp"},
+    {"framework": "verl", "rollout": "hf"},
+    {"framework": "trl", "method": "ppo"},
+    {"framework": "verl", "method": "sft"},
+    {"framework": "trl", "kl": "reward"},
+    {"sharding": "zero2", "master_dtype": "none"},
+]
+
+UNMODELLED_PLANS: list[dict[str, Any]] = [
+    {"method": "grade"},
+    {"framework": "openrlhf"},
+    {"finetuning": "qlora"},
+    {"gradient_checkpointing": "selective"},
+    {"liger": True},
+    {"reference": "dual-output"},
+    {"critic": "shared", "method": "ppo"},
+    {"rollout": "in-graph"},
+    {"turns": 2},
+    {"length_distribution": "1:2"},
+    {"grade_estimator": "straight-through"},
+    {"grade_top_k": 256},
+    {"grade_dense_scatter": True},
+    {"grade_kl": "online"},
+    {"grade_reference_cache": True},
+    {"grade_reward_input": "sparse"},
+    {"grade_step_checkpointing": True},
+    {"tensor_parallel": 2},
+    {"pipeline_parallel": 2},
+    {"context_parallel": 2},
+    {"expert_parallel": 2},
+]
+
+
+@pytest.mark.parametrize(
+    ("rule", "values"),
+    [
+        *zip(IMPOSSIBLE, IMPOSSIBLE_PLANS, strict=True),
+        *zip(UNMODELLED, UNMODELLED_PLANS, strict=True),
+    ],
+    ids=lambda value: value.field if hasattr(value, "field") else "",
+)
+def test_rule_fires_and_helps(rule: Any, values: dict[str, Any]) -> None:
+    plan, problems = try_plan(values)
+    assert plan is None
+    fixes = {(problem.field, problem.fix) for problem in problems}
+    assert (rule.field, rule.fix) in fixes
+    assert rule.field in FIELDS
+    for problem in problems:
+        assert problem.message.endswith(".") and problem.fix.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "word"),
+    [
+        ({"model": "Qwen/Qwen2.5-7"}, "model", "Qwen2.5-7B"),
+        ({"model": "Qwen/Qwen3-30B-A3B"}, "model", "dry run"),
+        ({"critic_model": "nobody/none", "method": "ppo"}, "critic_model", "nobody/none"),
+        ({"gpu": "h100"}, "gpu", "h100-80gb"),
+        ({"gpu": "gb300-288gb"}, "gpu", "nobody has reported its usable bytes"),
+        ({"gpu": "custom"}, "gpu_bytes", "usable bytes"),
+        ({"torch_version": "2.5.0"}, "torch_version", "2.13.0"),
+        ({"framework": "trl", "framework_version": "9"}, "framework_version", "1.16.0"),
+        ({"model": "openai-community/gpt2", "response_tokens": 2048}, "response_tokens", "1024"),
+        ({"rollout_tensor_parallel": 8}, "rollout_tensor_parallel", "28 attention heads"),
+        ({"model": "google/gemma-2-2b"}, "attention", "Gemma 2"),
+        ({"finetuning": "lora", "lora_targets": "w1"}, "lora_targets", "q_proj"),
+        ({"gpus": "8"}, "gpus", "valid integer"),
+        ({"gpus": 0}, "gpus", "greater than"),
+        ({"gpu_memory_utilization": float("nan")}, "gpu_memory_utilization", "finite"),
+        ({"colour": "red"}, "colour", "not a field"),
+        ({"model": "x; curl evil"}, "model", "pattern"),
+    ],
+)
+def test_unknown_names_and_values_are_refused(
+    values: dict[str, Any], field: str, word: str
+) -> None:
+    plan, problems = try_plan(values)
+    assert plan is None
+    text = " ".join(problem.sentence for problem in problems if problem.field == field)
+    assert word in text, problems
+
+
+def test_the_short_plan_is_enough() -> None:
+    plan = Plan(
+        model="Qwen/Qwen2.5-7B",
+        method="grpo",
+        gpu="h100-80gb",
+        gpus=8,
+        prompt_tokens=512,
+        response_tokens=2048,
+    )
+    assert plan == Plan(**plan.model_dump())
+    assert hash(plan) == hash(Plan(**plan.model_dump()))
+
+
+def test_relatives_of_grpo_are_names_of_grpo() -> None:
+    assert Plan(method="dr-grpo") == Plan(method="grpo")
+    assert Plan(method="DAPO") == Plan(method="grpo")

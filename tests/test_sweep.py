@@ -1,0 +1,89 @@
+"""A sweep is many estimates at once: same numbers, same verdicts, same refusals."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planner.estimate import estimate
+from planner.grid import VECTOR_FIELDS
+from planner.plan import Plan, try_plan
+from planner.sweep import sweep
+
+BASES: dict[str, dict[str, Any]] = {
+    "grpo": {"kl": "loss"},
+    "padded hf": {"rollout": "hf", "empty_cache": "never", "gradient_checkpointing": "none"},
+    "ppo": {"method": "ppo", "prompts_per_step": 512, "empty_cache": "every-step"},
+    "intuitor": {"method": "intuitor", "self_certainty": "chunked-tokens"},
+    "sft": {"method": "sft", "prompts_per_step": 512, "optimizer": "adamw-foreach"},
+    "lora": {"finetuning": "lora", "lora_targets": "q_proj,v_proj", "logits": "fused"},
+    "verl": {"framework": "verl", "offload": "all-between-phases"},
+    "separate": {"gpus": 9, "rollout": "vllm-separate", "rollout_gpus": 1, "sharding": "zero2"},
+    "sliding": {"model": "google/gemma-3-1b-pt", "attention": "sdpa", "batch_shape": "full"},
+}
+
+
+@pytest.mark.parametrize("name", BASES)
+def test_every_row_equals_its_own_estimate(name: str) -> None:
+    plan = Plan(**{"gpus_per_node": 1, **BASES[name]})
+    table = sweep(
+        plan,
+        {"micro_batch_size": [1, 4], "response_tokens": [100, 513, 4096], "gpus": [2, 3, 9, 16]},
+    )
+    assert len(table) == 24
+    assert table["valid"].any() and not table["valid"].all()
+    for row in table.to_dict("records"):
+        size, length = int(row["micro_batch_size"]), int(row["response_tokens"])
+        changed, _ = try_plan(
+            {
+                **plan.model_dump(),
+                "gpus": int(row["gpus"]),
+                "micro_batch_size": size,
+                "logprob_micro_batch_size": size,
+                "response_tokens": length,
+                "validation_response_tokens": length,
+            }
+        )
+        assert row["valid"] == (changed is not None)
+        if changed is None:
+            continue
+        one = estimate(changed)
+        assert row["device_bytes"] == one.device_bytes
+        assert row["requested_bytes"] == one.worst.requested_bytes
+        assert row["reserved_bytes"] == one.worst.reserved_bytes
+        assert row["host_bytes"] == one.host_bytes
+        assert row["worst_phase"] == one.worst.name
+        assert row["verdict"] == one.verdict.word
+        assert row["step_seconds"] == pytest.approx(one.step_seconds)
+        for phase in one.phases:
+            assert row[f"phase: {phase.name}"] == phase.device_bytes
+
+
+def test_models_and_switches_are_axes_too() -> None:
+    table = sweep(
+        Plan(),
+        {"model": ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-8B"], "optimizer": ["sgd", "adamw-fused"]},
+    )
+    assert list(table.columns[:2]) == ["model", "optimizer"]
+    assert table["device_bytes"].notna().all()
+    assert table.groupby("model")["reserved_bytes"].max().is_monotonic_increasing
+
+
+def test_a_combination_that_is_no_plan_is_a_row_without_numbers() -> None:
+    table = sweep(Plan(), {"model": ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-30B-A3B"]})
+    assert table["valid"].tolist() == [True, False]
+    assert table["device_bytes"].isna().tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("over", "word"),
+    [({"colour": [1]}, "colour"), ({"gpus": []}, "gpus"), ({"gpus": range(1, 30_000_000)}, "over")],
+)
+def test_bad_axes_are_refused_by_name(over: dict[str, Any], word: str) -> None:
+    with pytest.raises(ValueError, match=word):
+        sweep(Plan(), over)
+
+
+def test_vector_fields_are_fields() -> None:
+    assert set(VECTOR_FIELDS) <= set(Plan.model_fields)
