@@ -41,6 +41,7 @@ def main() -> None:
         {
             "rows": {row["id"]: built(row["config"]) for row in rows},
             "variants": {name: built(config) for name, config in VARIANTS.items()},
+            "lora": {name: partly(config) for name, config in VARIANTS.items()},
             "defaults": {family: defaults(family) for family in sorted(FAMILIES)},
         },
         sys.stdout,
@@ -72,13 +73,7 @@ def built(config: dict[str, Any]) -> dict[str, Any]:
             scored = AutoModelForSequenceClassification.from_config(one_label(full))
             found["sequence_score"] = count(scored)
             family = full.model_type
-            found["lora"] = {
-                "all": lora(full, "all-linear"),
-                "attention": lora(full, ATTENTION.get(family, ["q_proj", "k_proj", "v_proj"])),
-                "feed_forward": lora(
-                    full, FEED_FORWARD.get(family, ["gate_proj", "up_proj", "down_proj"])
-                ),
-            }
+            found["lora"] = {"all": lora(full, "all-linear")}
     return found
 
 
@@ -109,6 +104,16 @@ def lora(config: Any, targets: str | list[str]) -> tuple[int, int]:
     )
     trained = [p for p in adapted.parameters() if p.requires_grad]
     return sum(p.numel() for p in trained), len(trained)
+
+
+def partly(config: dict[str, Any]) -> dict[str, Any]:
+    """LoRA on some of the layers, under the names of the family's own modules."""
+    full = read_config(config)
+    family = full.model_type
+    attention = ATTENTION.get(family, ["q_proj", "k_proj", "v_proj"])
+    feed_forward = FEED_FORWARD.get(family, ["gate_proj", "up_proj", "down_proj"])
+    with torch.device("meta"):
+        return {"attention": lora(full, attention), "feed_forward": lora(full, feed_forward)}
 
 
 def switches(model: Any) -> dict[str, Any]:

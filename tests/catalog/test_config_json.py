@@ -266,9 +266,13 @@ def test_a_released_link_opens_for_ever() -> None:
         base64.urlsafe_b64encode(zlib.compress(b" " * 50_000_000, 9))[:8000].decode(),
         base64.urlsafe_b64encode(zlib.compress(b" " * 1_000_000, 9)).decode(),
         base64.urlsafe_b64encode(zlib.compress(json.dumps(GOOD).encode()) + b"more").decode(),
+        base64.urlsafe_b64encode(zlib.compress(json.dumps(GOOD).encode())[:-3]).decode(),
+        base64.urlsafe_b64encode(
+            zlib.compress(json.dumps(GOOD).encode() + b" " * 1_000_000)
+        ).decode(),
         base64.urlsafe_b64encode(zlib.compress(json.dumps(GOOD).encode())[:-6]).decode(),
     ],
-    ids=range(11),
+    ids=range(13),
 )
 def test_damaged_links_and_bombs_are_refused(damaged: str) -> None:
     with pytest.raises(ValueError, match=r"^config: "):

@@ -14,7 +14,7 @@ LLAMA = {
     "num_attention_heads": 4,
     "vocab_size": 100,
 }
-GEMMA = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 7, "vocab_size": 100}
+GEMMA = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 11, "vocab_size": 100}
 GPT2 = {"model_type": "gpt2", "n_embd": 48, "n_layer": 3, "n_head": 4, "vocab_size": 90}
 
 VARIANTS: dict[str, dict[str, Any]] = {
@@ -69,6 +69,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
             "full_attention",
         ],
     },
+    "qwen3 types, window unused": {
+        "model_type": "qwen3",
+        **LLAMA,
+        "num_key_value_heads": 2,
+        "sliding_window": 8,
+        "layer_types": ["sliding_attention"] * 4,
+    },
     "mistral default window": {"model_type": "mistral", **LLAMA, "num_key_value_heads": 1},
     "mistral no window": {
         "model_type": "mistral",
@@ -109,7 +116,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "gemma3 types": {
         "model_type": "gemma3_text",
         **GEMMA,
-        "layer_types": ["full_attention"] * 7,
+        "layer_types": ["full_attention"] * 11,
     },
     "gemma3 multimodal": {
         "model_type": "gemma3",
