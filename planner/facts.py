@@ -69,7 +69,7 @@ def _facts(
 def _model(field: str, name: str, config: str) -> Model:
     try:
         return (
-            catalog.model_from_config(catalog.decode_config(config))
+            catalog.parse_config(catalog.decode_config(config))
             if config
             else catalog.model(name)
         )

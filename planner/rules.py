@@ -31,6 +31,10 @@ def _is(field: str, *values: Any) -> Callable[[Any], Num]:
     return lambda plan: getattr(plan, field) in values
 
 
+def _above_one(field: str) -> Callable[[Any], Num]:
+    return lambda plan: getattr(plan, field) != 1
+
+
 NOT_YET = "is not modelled yet, so an estimate would be a guess."
 
 # One rule a line: condition, sentence and fix read best as a table.
@@ -54,7 +58,7 @@ UNMODELLED: tuple[Rule, ...] = (
     Rule("grade_reward_input", lambda plan: plan.grade_reward_input != "dense", f"grade_reward_input {NOT_YET}", "Leave it at dense."),
     Rule("grade_step_checkpointing", _is("grade_step_checkpointing", True), f"grade_step_checkpointing {NOT_YET}", "Leave it false."),
     *(
-        Rule(field, lambda plan, field=field: getattr(plan, field) != 1, f"{field} above 1 {NOT_YET}", "Set it to 1.")
+        Rule(field, _above_one(field), f"{field} above 1 {NOT_YET}", "Set it to 1.")
         for field in ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
     ),
 )

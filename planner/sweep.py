@@ -143,7 +143,7 @@ def _words(codes: Array, words: Sequence[str]) -> pd.Categorical[Any]:
     """Words by number, stored once however many rows there are."""
     import pandas as pd
 
-    return pd.Categorical.from_codes(codes.astype(np.int8).tolist(), pd.Index(list(words)))
+    return pd.Categorical.from_codes(codes.astype(np.int8), pd.Index(list(words)))
 
 
 def _peak(phase: PhasePlan, adder: Adder) -> dict[str, Num]:
