@@ -9,6 +9,7 @@ from planner.catalog.architecture import Architecture
 from planner.catalog.config_json import (
     decode_config,
     encode_config,
+    model_from_config,
     parse_config,
 )
 from planner.catalog.gpu_catalog import Gpu, custom_gpu, gpu, gpus
@@ -24,6 +25,7 @@ __all__ = [
     "gpu",
     "gpus",
     "model",
+    "model_from_config",
     "models",
     "parse_config",
 ]

@@ -21,12 +21,17 @@ URL_SAFE = re.compile(r"[A-Za-z0-9_\-]+={0,2}")
 
 
 def parse_config(source: str | bytes | Mapping[str, Any]) -> Model:
-    """The model that a config.json describes, as text or as :func:`decode_config` gives it.
+    """The model that a config.json describes, as text or parsed already.
 
     Raises:
         ValueError: one sentence that names the bad field (``config: hidden_size is …``).
     """
-    config = text_config(source if isinstance(source, Mapping) else read_object(source))
+    return model_from_config(source if isinstance(source, Mapping) else read_object(source))
+
+
+def model_from_config(config: Mapping[str, Any]) -> Model:
+    """The same for a config that is parsed already, such as :func:`decode_config`'s."""
+    config = text_config(config)
     architecture, reason = supported(config)
     canonical = _canonical(config) if read(config) is not None else dict(config)
     digest = hashlib.sha256(_compact(canonical)).hexdigest()[:12]

@@ -30,6 +30,8 @@ ROWS = Path(__file__).parents[2] / "planner" / "catalog" / "models.json"
 FAMILIES = {"gemma2", "gemma3_text", "gpt2", "llama", "mistral", "phi3", "qwen2", "qwen3"}
 RANK = 8
 ATTENTION = {"gpt2": ["attn.c_attn"], "phi3": ["qkv_proj"]}
+EXTRAS: dict[str, dict[str, Any]] = {}
+"""Rows of equal shapes share them: building takes most of the time."""
 FEED_FORWARD = {"gpt2": ["mlp.c_fc", "mlp.c_proj"], "phi3": ["gate_up_proj", "down_proj"]}
 
 
@@ -69,12 +71,21 @@ def built(config: dict[str, Any]) -> dict[str, Any]:
         if full.model_type in FAMILIES:
             found["tensors"] = {name: p.numel() for name, p in model.named_parameters()}
             found["switches"] = switches(model)
-            found["token_score"] = token_score(full)
-            scored = AutoModelForSequenceClassification.from_config(one_label(full))
-            found["sequence_score"] = count(scored)
-            family = full.model_type
-            found["lora"] = {"all": lora(full, "all-linear")}
+            shape = json.dumps([full.model_type, found["tensors"]])
+            if shape not in EXTRAS:
+                EXTRAS[shape] = extras(full)
+            found |= EXTRAS[shape]
     return found
+
+
+def extras(config: Any) -> dict[str, Any]:
+    """Other heads and adapters on the same shapes."""
+    scored = AutoModelForSequenceClassification.from_config(one_label(config))
+    return {
+        "token_score": token_score(config),
+        "sequence_score": count(scored),
+        "lora": {"all": lora(config, "all-linear")},
+    }
 
 
 def count(model: torch.nn.Module) -> int:

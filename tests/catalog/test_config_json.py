@@ -137,7 +137,7 @@ def test_any_value_anywhere_is_an_answer_or_a_value_error(value: Any) -> None:
     for field in (*GOOD, "rope_scaling", "layer_types", "head_dim", "text_config"):
         for base in (GOOD, GEMMA, {**GOOD, "model_type": "qwen3"}):
             try:
-                catalog.parse_config({**base, field: value})
+                catalog.model_from_config({**base, field: value})
             except ValueError as error:
                 assert str(error).startswith("config: ")
 
@@ -154,7 +154,7 @@ def test_remote_code_is_never_looked_at() -> None:
 
 
 def test_a_type_without_formulas_is_listed_with_the_reason() -> None:
-    found = catalog.parse_config({"model_type": "qwen3_moe", "hidden_size": "nonsense"})
+    found = catalog.model_from_config({"model_type": "qwen3_moe", "hidden_size": "nonsense"})
     assert found.architecture is None
     assert "no derived activation sum for qwen3_moe" in found.unsupported_reason
 
@@ -176,7 +176,7 @@ def test_a_type_without_formulas_is_listed_with_the_reason() -> None:
 def test_settings_nobody_derived_give_a_reason_and_no_guess(
     config: dict[str, Any], word: str
 ) -> None:
-    found = catalog.parse_config(config)
+    found = catalog.model_from_config(config)
     assert found.architecture is None
     assert word in found.unsupported_reason
 
@@ -201,7 +201,7 @@ def test_layer_types_and_windows_must_make_sense(config: dict[str, Any]) -> None
 def test_a_multimodal_config_gives_its_text_part_and_its_tying() -> None:
     inner = {"hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 6}
     whole = {"model_type": "gemma3", "tie_word_embeddings": False, "text_config": inner}
-    found = catalog.parse_config(whole).architecture
+    found = catalog.model_from_config(whole).architecture
     assert found is not None
     assert (found.family, found.tied, found.vocab) == ("gemma3_text", False, 262_208)
     assert "text_config" in refusal({"model_type": "gemma3"})
@@ -210,8 +210,10 @@ def test_a_multimodal_config_gives_its_text_part_and_its_tying() -> None:
 
 
 def test_gpt2_trains_with_dropout_unless_told_otherwise() -> None:
-    usual = catalog.parse_config(GPT2).architecture
-    without = catalog.parse_config({**GPT2, "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0})
+    usual = catalog.model_from_config(GPT2).architecture
+    without = catalog.model_from_config(
+        {**GPT2, "resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0}
+    )
     assert usual is not None and without.architecture is not None
     assert usual.dropout == 0.1
     assert without.architecture.dropout == 0.0

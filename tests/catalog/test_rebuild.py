@@ -36,7 +36,7 @@ def derived() -> list[Any]:
         if model.architecture is not None
     ]
     variants = [
-        pytest.param(("variants", name), catalog.parse_config(config).architecture, id=name)
+        pytest.param(("variants", name), catalog.model_from_config(config).architecture, id=name)
         for name, config in VARIANTS.items()
     ]
     return rows + variants
@@ -96,7 +96,7 @@ def test_lora_on_all_linear_layers_trains_what_peft_trains(
 def test_lora_on_some_layers_trains_what_peft_trains(
     name: str, key: str, targets: tuple[str, ...], rebuilt: dict[str, Any]
 ) -> None:
-    architecture = catalog.parse_config(VARIANTS[name]).architecture
+    architecture = catalog.model_from_config(VARIANTS[name]).architecture
     assert architecture is not None
     trained, tensors = rebuilt["lora"][name][key]
     assert lora.trainable_lora_parameters(architecture, RANK, targets) == trained
@@ -158,7 +158,7 @@ def test_defaults_are_those_of_the_config_class(family: str, rebuilt: dict[str, 
 def test_a_config_survives_its_own_link(rebuilt: dict[str, Any]) -> None:
     for name, config in VARIANTS.items():
         encoded = catalog.encode_config(config)
-        again = catalog.parse_config(catalog.decode_config(encoded))
+        again = catalog.model_from_config(catalog.decode_config(encoded))
         assert again.architecture is not None
         counted = parameters.parameter_count(again.architecture)
         assert counted == rebuilt["variants"][name]["params"], name
