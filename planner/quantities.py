@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from planner.numeric import Num, ceil_div, maximum, minimum, where
 
 BYTES_OF_DTYPE = {"bf16": 2, "fp16": 2, "fp32": 4}
@@ -98,12 +100,16 @@ def _micro_batch(plan: Any, size: Num, row_tokens: Num, available: Num) -> tuple
 
     A token budget packs as many capped rows as it holds, but at least one; the
     memory is that of the whole budget, since real rows are shorter and fill it.
+    Without a budget ``available`` is not looked at: a rule keeps ``size`` below it, and
+    a sweep's sizes stay on the axes they depend on.
     """
     budget = plan.max_tokens_per_micro_batch
-    by_count = minimum(size, available)
+    packed = plan.batch_shape == "packed"
+    if not isinstance(budget, np.ndarray) and budget == 0:
+        return (1, size * row_tokens, size) if packed else (size, row_tokens, size)
     by_budget = maximum(minimum(budget // row_tokens, available), 1)
-    sequences = where(budget > 0, by_budget, by_count)
-    if plan.batch_shape != "packed":
+    sequences = where(budget > 0, by_budget, size)
+    if not packed:
         return sequences, row_tokens, sequences
     filled = minimum(maximum(budget, row_tokens), row_tokens * available)
-    return 1, where(budget > 0, filled, sequences * row_tokens), sequences
+    return 1, where(budget > 0, filled, size * row_tokens), sequences

@@ -109,34 +109,58 @@ def judge(grid: Grid) -> dict[str, Any]:
     plans = phase_plans(scene)
     adder = Adder(grid.expandable_segments)
     peaks = [_peak(phase, adder) for phase in plans]
-    reserved = [peak["reserved"] for peak in peaks]
-    carried = cached_before(plans, reserved, grid.empty_cache)
-    ok = grid.spread(valid(grid), bool)
-    device: list[Array] = []
-    for peak, before in zip(peaks, carried, strict=True):
+    carried = cached_before(plans, [peak["reserved"] for peak in peaks], grid.empty_cache)
+    worst = _Worst(grid)
+    columns = {}
+    for number, (phase, peak, before) in enumerate(zip(plans, peaks, carried, strict=True)):
         peak["reserved"] = maximum(peak["reserved"], before)
-        device.append(grid.spread(peak["reserved"] + peak["outside"], np.int64))
-    stacked = np.stack(device)
-    highest = stacked.max(axis=0)
-    # Phases tie when they hold what another one cached: the one that needs most decides.
-    own = np.stack([grid.spread(peak["allocated"], np.int64) for peak in peaks])
-    worst = np.where(stacked == highest, own, -1).argmax(axis=0)
-    blocked = grid.spread(_blocked(scene, peaks), bool)
-    code = np.where(
-        blocked | (highest > facts.budget_bytes), 2, highest > MARGIN * facts.budget_bytes
-    )
+        columns[f"phase: {phase.name}"] = worst.meet(number, peak)
+    blocked = np.asarray(_blocked(scene, peaks))
+    out = (worst.device > facts.budget_bytes) | grid.spread(blocked, bool)
+    code = np.where(out, 2, worst.device > MARGIN * facts.budget_bytes)
     return {
-        "valid": ok,
-        "requested_bytes": _chosen(grid, [peak["requested"] for peak in peaks], worst),
-        "reserved_bytes": _chosen(grid, [peak["reserved"] for peak in peaks], worst),
-        "device_bytes": highest,
+        "valid": grid.spread(valid(grid), bool),
+        "requested_bytes": worst.requested,
+        "reserved_bytes": worst.reserved,
+        "device_bytes": worst.device,
         "host_bytes": grid.spread(maximum(*(peak["host"] for peak in peaks)), np.int64),
         "budget_bytes": facts.budget_bytes,
         "verdict": _words(code, WORDS),
-        "worst_phase": _words(worst, [phase.name for phase in plans]),
+        "worst_phase": _words(worst.number, [phase.name for phase in plans]),
         "step_seconds": grid.spread(_step_seconds(scene, plans), np.float64),
-        **{f"phase: {phase.name}": row for phase, row in zip(plans, device, strict=True)},
+        **columns,
     }
+
+
+class _Worst:
+    """The phase with the highest device bytes so far, plan by plan.
+
+    Phases tie when they hold what another one cached: the one that allocates most decides.
+    """
+
+    def __init__(self, grid: Grid) -> None:
+        size = int(np.prod(grid.shape, dtype=np.int64))
+        self._grid = grid
+        self._allocated = np.full(size, -1, dtype=np.int64)
+        self.device = np.full(size, -1, dtype=np.int64)
+        self.requested = np.zeros(size, dtype=np.int64)
+        self.reserved = np.zeros(size, dtype=np.int64)
+        self.number = np.zeros(size, dtype=np.int8)
+
+    def meet(self, number: int, peak: Mapping[str, Num]) -> Array:
+        """Take a phase into account; returns its device bytes."""
+        device = self._grid.spread(peak["reserved"] + peak["outside"], np.int64)
+        allocated = self._grid.spread(peak["allocated"], np.int64)
+        better = (device > self.device) | ((device == self.device) & (allocated > self._allocated))
+        for kept, new in (
+            (self.device, device),
+            (self._allocated, allocated),
+            (self.requested, self._grid.spread(peak["requested"], np.int64)),
+            (self.reserved, self._grid.spread(peak["reserved"], np.int64)),
+        ):
+            np.copyto(kept, new, where=better)
+        self.number[better] = number
+        return device
 
 
 def _words(codes: Array, words: Sequence[str]) -> pd.Categorical[Any]:
@@ -171,12 +195,6 @@ def _peak(phase: PhasePlan, adder: Adder) -> dict[str, Num]:
     if best is None:
         raise ValueError(f"phase {phase.name} has no instants")
     return best
-
-
-def _chosen(grid: Grid, values: Sequence[Num], worst: Array) -> Array:
-    stacked = np.stack([grid.spread(value, np.int64) for value in values])
-    chosen: Array = np.take_along_axis(stacked, worst[np.newaxis], axis=0)[0]
-    return chosen
 
 
 def _blocked(scene: Scene, peaks: Sequence[Mapping[str, Num]]) -> Num:

@@ -29,6 +29,7 @@ IMPOSSIBLE_PLANS: list[dict[str, Any]] = [
     {"prompts_per_update": 48},
     {"gpus": 7, "gpus_per_node": 7},
     {"micro_batch_size": 3},
+    {"logprob_micro_batch_size": 65},
     {"max_tokens_per_micro_batch": 100},
     {"dtype": "fp32", "master_dtype": "fp32"},
     {"master_dtype": "none", "gradient_dtype": "fp32"},
