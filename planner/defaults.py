@@ -87,6 +87,10 @@ def fill(given: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = dict(given)
     method = str(values.get("method", "grpo"))
     framework = str(values.get("framework", "plain"))
+    if values.get("finetuning") in ("lora", "qlora") and values.get("dtype", "bf16") != "fp32":
+        # peft keeps adapters of a half-precision model in fp32 (autocast_adapter_dtype),
+        # whatever dtype the framework loads the base model in.
+        values.setdefault("master_dtype", "fp32")
     for source in (framework_defaults(framework, method), METHODS.get(method, {})):
         for field, value in source.items():
             values.setdefault(field, value)
@@ -112,14 +116,13 @@ def _fill_by_finetuning(values: dict[str, Any]) -> None:
     if values.get("dtype", "bf16") == "fp32":
         values.setdefault("master_dtype", "none")
     adapters = values.get("finetuning", "full") in ("lora", "qlora")
-    if adapters and values.get("dtype", "bf16") != "fp32":
-        # peft keeps adapters of a half-precision model in fp32 (autocast_adapter_dtype).
-        values.setdefault("master_dtype", "fp32")
     master = values.get("master_dtype", "fp32")
     values.setdefault("gradient_dtype", "fp32" if master == "fp32" else values.get("dtype", "bf16"))
     if values.get("kl", "loss") == "none":
         values.setdefault("reference", "none")
-    values.setdefault("reference", "adapter-disabled" if adapters else "copy")
+    # verl wraps a frozen reference in FSDP's CPU offload, whatever its settings say.
+    whole = "offloaded" if values.get("framework") == "verl" else "copy"
+    values.setdefault("reference", "adapter-disabled" if adapters else whole)
 
 
 def _fill_by_batch(values: dict[str, Any]) -> None:

@@ -74,7 +74,7 @@ def followed(plan: Plan, changes: Mapping[str, Any]) -> dict[str, Any]:
     """The changes, with the fields that move along with a changed one."""
     moved = dict(changes)
     for follower, leader in FOLLOWERS.items():
-        if leader in changes and follower not in changes:
-            if getattr(plan, follower) == getattr(plan, leader):
-                moved[follower] = changes[leader]
+        together = getattr(plan, follower) == getattr(plan, leader)
+        if together and leader in changes and follower not in changes:
+            moved[follower] = changes[leader]
     return moved

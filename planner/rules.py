@@ -121,6 +121,7 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("activation_offload", lambda p: p.activation_offload and p.gradient_checkpointing != "full", "Only checkpointed activations are offloaded.", "Set gradient_checkpointing to full."),
     Rule("self_certainty_gradient", lambda p: p.self_certainty_gradient and p.method != "intuitor", "Only Intuitor computes self-certainty.", "Set self_certainty_gradient to false."),
     Rule("vllm_sleep_level", lambda p: p.framework == "verl" and p.rollout == "vllm-colocated" and p.vllm_sleep_level == 0, "verl always lets its engine sleep while it trains.", "Set vllm_sleep_level to 1 or 2."),
+    Rule("reference", lambda p: p.framework == "verl" and p.reference == "copy", "verl keeps a whole reference in host RAM.", "Set reference to offloaded."),
     Rule("sharding", lambda p: p.framework == "verl" and p.sharding not in ("fsdp1", "fsdp2"), "verl trains with FSDP here.", "Set sharding to fsdp2 or fsdp1."),
     Rule("rollout", lambda p: p.framework == "verl" and p.rollout not in ("vllm-colocated", "none"), "verl is planned with its colocated engine.", "Set rollout to vllm-colocated."),
     Rule("method", lambda p: p.framework == "trl" and p.method == "ppo", "TRL has had no PPO since 1.13.0.", "Set framework to verl or plain."),

@@ -49,6 +49,7 @@ IMPOSSIBLE_PLANS: list[dict[str, Any]] = [
     {"activation_offload": True, "gradient_checkpointing": "none"},
     {"self_certainty_gradient": True},
     {"framework": "verl", "vllm_sleep_level": 0},
+    {"framework": "verl", "reference": "copy"},
     {"framework": "verl", "sharding": "ddp"},
     {"framework": "verl", "rollout": "hf"},
     {"framework": "trl", "method": "ppo"},

@@ -48,9 +48,12 @@ NCCL = Formula(
 
 
 def cublas_workspace_bytes(compute_capability: str) -> int:
-    """Workspace of one cuBLAS handle on one stream, torch 2.13.0."""
+    """Workspace of one cuBLAS handle on one stream, torch 2.13.0.
+
+    A card whose capability is not known gets the larger of the two.
+    """
     major = compute_capability.split(".")[0]
-    return 32 * MIB if major in ("9", "10", "12") else 8 * MIB + 128 * KIB
+    return 32 * MIB if major in ("9", "10", "12", "") else 8 * MIB + 128 * KIB
 
 
 def allocated_bytes(term: Term) -> Num:

@@ -19,7 +19,8 @@ KV_GROWTH = Formula(
     "KV cache being extended",
     "kv_heads * head_dim * value_bytes * sequences * tokens",
     category="kv-cache",
-    source="transformers 5.23 DynamicLayer.update: torch.cat builds the longer tensor beside the old",
+    source="transformers 5.23 DynamicLayer.update: torch.cat builds the longer tensor "
+    "beside the old one",
     why="Adding a token copies one layer's keys (then values) into a longer tensor.",
 )
 
@@ -43,8 +44,8 @@ ENGINE_WEIGHTS = Formula(
 
 ENGINE_WORKING_SET = Formula(
     "engine working set",
-    "max_num_batched_tokens * (2 * hidden + ceil_div(3 * intermediate, tensor_parallel)) * value_bytes"
-    " + 3 * max_num_seqs * vocab * 4",
+    "max_num_batched_tokens * (2 * hidden + ceil_div(3 * intermediate, tensor_parallel))"
+    " * value_bytes + 3 * max_num_seqs * vocab * 4",
     category="engine",
     source=VLLM + ": profile run at max_num_batched_tokens and a sampler run at max_num_seqs",
     why="The largest engine forward: one layer's activations, then fp32 logits of every sequence.",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from planner.formulas.formula import Formula
 
-FSDP = "torch 2.13.0 torch/distributed/fsdp/_fully_shard/_fsdp_param_group.py, _fsdp_collectives.py (read)"
+FSDP = "torch 2.13.0 torch/distributed/fsdp/_fully_shard, _fsdp_param_group.py (read)"
 ZERO_CONFIG = "DeepSpeed 0.19 runtime/zero/config.py defaults (read)"
 
 GATHERED_ROOT = Formula(
