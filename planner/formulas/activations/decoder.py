@@ -44,7 +44,8 @@ def decoder_layer(
     tape = layer.tape
     residual = hidden_states
     hidden_states = norm(layer, hidden_states, "attention norm")
-    hidden_states = attention(layer, hidden_states, cos, sin, mask)
+    # Eager attention returns its weights, and the layer's frame holds them to its end.
+    hidden_states, _ = attention(layer, hidden_states, cos, sin, mask)
     hidden_states = op.add(tape, residual, hidden_states, "hidden states after attention")
     residual = hidden_states
     hidden_states = norm(layer, hidden_states, "MLP norm")
@@ -59,7 +60,7 @@ def _gemma(
     tape = layer.tape
     residual = hidden_states
     hidden_states = norm(layer, hidden_states, "attention norm")
-    hidden_states = attention(layer, hidden_states, cos, sin, mask)
+    hidden_states, _ = attention(layer, hidden_states, cos, sin, mask)
     hidden_states = norm(layer, hidden_states, "norm after attention")
     hidden_states = op.add(tape, residual, hidden_states, "hidden states after attention")
     residual = hidden_states
@@ -73,7 +74,7 @@ def _gpt2(layer: Layer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
     tape = layer.tape
     residual = hidden_states
     hidden_states = norm(layer, hidden_states, "attention norm")
-    attn_output = gpt2_attention(layer, hidden_states, mask)
+    attn_output, _ = gpt2_attention(layer, hidden_states, mask)
     hidden_states = op.add(tape, attn_output, residual, "hidden states after attention")
     residual = hidden_states
     hidden_states = norm(layer, hidden_states, "MLP norm")

@@ -9,7 +9,8 @@ import numpy as np
 
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
-from planner.formulas.activations.decoder import Live, layer_record
+from planner.formulas.activations.compiled import compiled_record
+from planner.formulas.activations.decoder import Live, Record, layer_record
 from planner.formulas.activations.kinds import KINDS, Kind
 from planner.formulas.activations.setting import Setting
 from planner.formulas.activations.tape import Label
@@ -28,12 +29,15 @@ def layer_saved(
     layers: Num,
     sliding: bool = False,
     input_needs_gradient: bool = True,
+    recomputed: bool = False,
 ) -> tuple[Term, ...]:
     """What autograd keeps of ``layers`` decoder layers, in bytes: one term per tensor kind.
 
     ``sliding`` layers get a mask as soon as a row is as long as the window.
     ``input_needs_gradient`` is false only for the first layer under LoRA without
-    ``enable_input_require_grads``, which saves less. Empty when nothing trains.
+    ``enable_input_require_grads``, which saves less. ``recomputed`` leaves out the
+    layer's input, for a layer that a checkpoint runs again and whose input is counted as
+    checkpointed. Empty when nothing trains.
 
     Raises:
         ValueError: naming the field for a family or combination that cannot run.
@@ -42,10 +46,11 @@ def layer_saved(
         return ()
     terms: list[Term] = []
     for setting, share in settings(arch, workload, sliding, input_needs_gradient):
-        record = layer_record(arch, setting)
+        record = record_of(arch, setting)
         terms += [
             term_of(label, count * layers * share, arch, workload, role)
             for label, count in record.saved.items()
+            if not (recomputed and label[1] == LAYER_INPUT)
         ]
     return tuple(terms)
 
@@ -63,7 +68,7 @@ def layer_backward_transient(
         return ()
     terms: list[Term] = []
     for setting, share in settings(arch, workload, sliding):
-        record = layer_record(arch, setting)
+        record = record_of(arch, setting)
         moments = [_less(peak, record.saved) for peak in record.backward]
         terms += _highest(moments, share, arch, workload, role)
     return tuple(terms)
@@ -80,7 +85,7 @@ def layer_forward_transient(
     """
     terms: list[Term] = []
     for setting, share in settings(arch, workload, sliding):
-        record = layer_record(arch, setting)
+        record = record_of(arch, setting)
         outside = record.saved
         if workload.trains == "none":
             outside = Counter({(("hidden", setting.weight), LAYER_INPUT): 1})
@@ -105,6 +110,16 @@ def settings(
         (_setting(arch, workload, False, input_needs_gradient), 1 - long),
     ]
     return [(setting, share) for setting, share in both if not _is_zero(share)]
+
+
+def record_of(arch: Architecture, setting: Setting) -> Record:
+    """What one layer keeps and needs: from the tape, or as the compiler partitions it.
+
+    A compiled forward without gradients is taken from the tape, which bounds it.
+    """
+    if setting.compiled and setting.trains != "none":
+        return compiled_record(arch, setting)
+    return layer_record(arch, setting)
 
 
 def refuse_what_cannot_run(arch: Architecture, workload: Workload) -> None:
@@ -133,6 +148,7 @@ def _setting(
         trains=workload.trains,
         adapted=adapted,
         input_needs_gradient=input_needs_gradient,
+        compiled=workload.compiled,
     )
 
 
@@ -183,6 +199,7 @@ def _highest(
 
 
 def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
+    """The inputs of every formula in :data:`KINDS`, but ``copies``."""
     return {
         "sequences": workload.sequences,
         "tokens": workload.tokens,
@@ -204,6 +221,7 @@ def _bytes(kind: Kind, copies: Num, arch: Architecture, workload: Workload) -> N
 
 
 def term_of(label: Label, copies: Num, arch: Architecture, workload: Workload, role: str) -> Term:
+    """``copies`` of a storage as a term."""
     kind, name = label
     formula = KINDS[kind]
     sizes = sizes_of(arch, workload) | {"copies": copies}

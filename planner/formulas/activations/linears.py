@@ -6,6 +6,7 @@ from planner.formulas.activations import operations as op
 from planner.formulas.activations.setting import Layer
 from planner.formulas.activations.tape import Storage, Tensor
 
+
 def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
     """The projection at ``path``, with its adapter when it has one."""
     result = _plain(layer, x, shape, name, layer.setting.all_weights)

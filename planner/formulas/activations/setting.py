@@ -24,6 +24,8 @@ class Setting:
     kernels: str = "cuda"
     """``cuda`` is what a plan means; ``cpu`` mirrors CPU kernels, for checks without a GPU."""
     input_needs_gradient: bool = True
+    compiled: bool = False
+    """The layer is one compiled graph."""
 
     @property
     def value(self) -> str:

@@ -1,0 +1,199 @@
+"""The attention kernels: eager, ``scaled_dot_product_attention``, and flash-attn."""
+
+from __future__ import annotations
+
+from planner.formulas.activations import operations as op
+from planner.formulas.activations.setting import Layer
+from planner.formulas.activations.tape import Backward, Gradients, Tensor
+
+Heads = tuple[Tensor, Tensor, Tensor]
+Attended = tuple[Tensor, Tensor | None]
+"""Attention's output, and the weights that eager attention returns beside it."""
+
+
+def kernel(
+    layer: Layer, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> Attended:
+    """The kernel that the setting's ``attention`` runs on one GPU."""
+    if layer.setting.attention == "eager":
+        return _eager(layer, query, key, value, mask)
+    if layer.setting.attention == "flash":
+        return _flash_attn(layer, query, key, value), None
+    return _sdpa(layer, query, key, value), None
+
+
+def _repeated(layer: Layer, x: Tensor, name: str) -> Tensor:
+    """``repeat_kv``: a copy at query-head size; backward sums it back to the key heads."""
+    if layer.arch.heads == layer.arch.kv_heads:
+        return x
+    tape = layer.tape
+    wanted = op.signature(x)
+    copied = layer.arch.kv_heads > 1
+    storage = (
+        tape.new("query", x.width, f"{name} repeated for every query head") if copied else x.storage
+    )
+    return op.record(tape, storage, "query", x.width, [x], lambda _: [tape.new(*wanted)])
+
+
+def _eager(
+    layer: Layer, query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
+) -> Attended:
+    tape, setting, arch = layer.tape, layer.setting, layer.arch
+    # Repeated heads are laid out by head already; one shared head is a view until the product.
+    grouped = arch.heads != arch.kv_heads and arch.kv_heads > 1
+    by_head = arch.family == "phi3"  # joining the rotated part laid them out by head
+    same = by_head and arch.heads == arch.kv_heads
+    key_states = _repeated(layer, key, "keys")
+    value_states = _repeated(layer, value, "values")
+    weights = _product(
+        layer,
+        query if by_head else _batched(layer, query, "queries"),
+        key_states if grouped or same else _batched(layer, key_states, "keys"),
+        "score",
+        "attention scores",
+    )
+    weights = op.unary(tape, weights, "scaled attention scores")
+    if arch.attention_softcap:
+        weights = op.unary(tape, weights, "scores over the soft cap")
+        weights = op.unary(tape, weights, "tanh of scores", saves="output")
+        weights = op.unary(tape, weights, "capped attention scores")
+    if mask is not None:
+        weights = op.shift(tape, weights, "masked attention scores")
+    weights = _softmax(layer, weights)
+    if arch.dropout:
+        weights = op.dropout(tape, weights, "dropped attention weights", kernels=setting.kernels)
+    output = _product(
+        layer,
+        weights,
+        value_states if grouped else _batched(layer, value_states, "values"),
+        "query",
+        "attention output by head",
+    )
+    output = op.view(tape, output, "query", copied="query" if arch.heads > 1 else "")
+    return op.copy(tape, output, "query", "attention output"), weights
+
+
+def _batched(layer: Layer, x: Tensor, name: str) -> Tensor:
+    return op.copy(layer.tape, x, x.shape, f"{name} laid out by head")
+
+
+def _product(layer: Layer, first: Tensor, second: Tensor, shape: str, name: str) -> Tensor:
+    """Batched matrix product: saves both operands, backward makes both gradients."""
+    tape, width = layer.tape, layer.setting.value
+    first = op.cast(tape, first, width, f"{first.name} in bf16")
+    second = op.cast(tape, second, width, f"{second.name} in bf16")
+    output = tape.new(shape, width, name)
+    wanted = (op.signature(first), op.signature(second))
+    saved = (first.storage, second.storage)
+    return op.record(
+        tape,
+        output,
+        shape,
+        width,
+        [first, second],
+        lambda _: [tape.new(*item) for item in wanted],
+        saved,
+    )
+
+
+def _softmax(layer: Layer, weights: Tensor) -> Tensor:
+    tape = layer.tape
+    width = weights.width
+    if layer.arch.family == "gpt2" and not layer.setting.autocast:
+        return op.unary(tape, weights, "attention weights", saves="output")
+    weights = op.cast(tape, weights, op.FP32, "attention scores in fp32")
+    weights = op.unary(tape, weights, "attention weights in fp32", saves="output")
+    return op.cast(tape, weights, width, "attention weights")
+
+
+def _sdpa(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    setting, tape = layer.setting, layer.tape
+    if setting.masked:
+        key = _repeated(layer, key, "keys")
+        value = _repeated(layer, value, "values")
+    # The caller's fp32 tensors stay alive beside what autocast casts for the kernel.
+    operands = _lowered(layer, query, key, value)
+    width = layer.setting.value
+    saved = [item.storage for item in operands]
+    scratch: list[tuple[str, str, str]] = []
+    cuda = setting.kernels == "cuda"
+    if setting.masked:
+        shape = "padded pair" if cuda else "pair"
+        saved.append(tape.new(shape, width, "attention mask as a bias"))
+        statistic = "padded query head" if cuda else "query head"
+        scratch = [("query head", op.FP32, "attention backward statistic")] if cuda else []
+    else:
+        statistic = "query head"
+        scratch = _flash_scratch(layer, width) if cuda else []
+    output = tape.new("query", width, "attention output")
+    saved += [output, tape.new(statistic, op.FP32, "attention log-sum-exp")]
+    backward = _kernel_backward(layer, operands, scratch)
+    result = op.record(tape, output, "query", width, operands, backward, saved)
+    del operands, saved
+    # Phi-3 joins its heads by head, and flash lays its output out as its query came.
+    by_head = layer.arch.family == "phi3" and not (setting.masked and cuda)
+    return op.copy(tape, result, "query", "attention output by token") if by_head else result
+
+
+def _kernel_backward(
+    layer: Layer, operands: Heads, scratch: list[tuple[str, str, str]]
+) -> Backward:
+    tape = layer.tape
+    wanted = [op.signature(item) for item in operands]
+
+    def backward(_: Gradients) -> Gradients:
+        gradients: Gradients = [tape.new(*item) for item in wanted]
+        temporary = [tape.new(*item) for item in scratch]
+        del temporary
+        return gradients
+
+    return backward
+
+
+def _lowered(layer: Layer, *tensors: Tensor) -> Heads:
+    """Autocast brings fp32 queries and keys (rotated by fp32 tables) back to bf16."""
+    query, key, value = tensors
+    width = layer.setting.value
+    names = ("queries", "keys", "values")
+    query, key, value = (
+        op.cast(layer.tape, item, width, f"{name} in bf16")
+        for item, name in zip((query, key, value), names, strict=True)
+    )
+    return query, key, value
+
+
+def _flash_scratch(layer: Layer, width: str) -> list[tuple[str, str, str]]:
+    """What flash_api.cpp allocates for one backward call, beside the gradients."""
+    scratch = [
+        ("flash statistic", op.FP32, "flash backward row sums"),
+        ("flash accumulator", op.FP32, "flash backward query gradient in fp32"),
+    ]
+    if layer.arch.heads != layer.arch.kv_heads:
+        scratch += [
+            ("query", width, f"flash backward {name} gradient before its sum over query heads")
+            for name in ("key", "value")
+        ]
+    return scratch
+
+
+def _flash_attn(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """The flash-attn package: no mask ever; padded batches go in as copies without padding."""
+    tape = layer.tape
+    operands = _lowered(layer, query, key, value)
+    width = layer.setting.value
+    if layer.setting.unpadded:
+        query, key, value = operands
+        operands = (
+            op.unary(tape, query, "queries without padding"),
+            op.unary(tape, key, "keys without padding"),
+            op.unary(tape, value, "values without padding"),
+        )
+    output = tape.new("query", width, "attention output")
+    saved = [item.storage for item in operands]
+    saved += [output, tape.new("query head", op.FP32, "attention log-sum-exp")]
+    backward = _kernel_backward(layer, operands, _flash_scratch(layer, width))
+    result = op.record(tape, output, "query", width, operands, backward, saved)
+    del operands, saved
+    if layer.setting.unpadded:
+        result = op.unary(tape, result, "attention output with padding")
+    return result
