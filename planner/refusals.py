@@ -71,7 +71,12 @@ class _Recent(dict[tuple[tuple[str, Any], ...], None]):
 
 
 def _problem(sentence: str, fields: frozenset[str]) -> Problem:
-    """The problem a formula's sentence is about: the first word in it that is a field."""
+    """The problem a formula's sentence is about: the first word in it that is a field.
+
+    Formulas speak of a layer's ``compiled`` and ``precision``; a person set other fields.
+    """
+    sentence = re.sub(r"\bcompiled (is set|to)\b", r"compile \1", sentence)
+    sentence = re.sub(r"\bprecision (is|to)\b", r"dtype \1", sentence)
     named = next((word for word in re.findall(r"\w+", sentence) if word in fields), "model")
     text = sentence.removeprefix(f"{named}: ").rstrip(".")
     complaint, found, fix = text.partition("; ")

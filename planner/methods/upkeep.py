@@ -59,8 +59,14 @@ def load(scene: Scene) -> PhasePlan:
         )
     ]
     if scene.plan.rollout == "vllm-colocated":
-        trainer = tuple(term for term in base if term.role != engine.ROLE)
-        instants.append(Instant(name="engine starts", terms=(*trainer, *engine.awake(scene))))
+        # Trainers that offload between phases have done so before the engine claims its share.
+        at_start = resident(scene, "rollout")
+        instants.append(
+            Instant(
+                name="engine starts",
+                terms=tuple(term for term in at_start if term.category != "optimizer"),
+            )
+        )
     return PhasePlan(name="load", role="all", instants=tuple(instants), per_step=False)
 
 
