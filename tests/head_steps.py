@@ -1,25 +1,21 @@
-"""The steps whose live bytes the logits formulas claim to know, as small as they can be.
-
-``plain`` steps are this project's own; the rest run the installed frameworks' code. What a GPU
-would run in Triton is replaced by stand-ins that allocate what the wrapper around the kernel
-allocates and nothing more.
-"""
+"""The plain steps whose live bytes the logits formulas claim to know, and how to watch one."""
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from pathlib import Path
-from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from live_bytes import LiveBytes
 
+from live_bytes import LiveBytes
+from planner.footprint import Instant, Term
 from planner.formulas.logits import Head
+
+LOSS_DTYPES = [("bf16", "bf16"), ("bf16", "fp32"), ("fp32", "fp32")]
+HIDDEN_IN_KERNEL = "Exponentials inside logsumexp"
+SIZES = [(1, 77, 501, 32), (8, 13, 701, 33), (1, 11, 501, 128), (8, 9, 31, 128), (1, 64, 3001, 90)]
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
@@ -109,12 +105,8 @@ def plain_policy(head: Head) -> Callable[[Batch], Any]:
             taken = logs.gather(-1, index).squeeze(-1)
             del logs
             return ratio_loss(taken, batch), named
-        if head.entropy_first:
-            entropy = -(logs.exp() * logs).sum(-1)
-            taken = logs.gather(-1, index).squeeze(-1)
-        else:
-            taken = logs.gather(-1, index).squeeze(-1)
-            entropy = -(logs.exp() * logs).sum(-1)
+        taken = logs.gather(-1, index).squeeze(-1)
+        entropy = -(logs.exp() * logs).sum(-1)
         del logs
         return ratio_loss(taken, batch, entropy), named
 
@@ -136,228 +128,58 @@ def plain_sft(head: Head) -> Callable[[Batch], Any]:
     return step
 
 
-@contextmanager
-def gpu_kernels(monkeypatch: Any) -> Iterator[None]:
-    """TRL's fused head as on a GPU: Triton writes in place, cuBLAS accumulates in fp32."""
-    from trl.kernels import chunked_logprob
-    from trl.trainer import utils
-
-    with monkeypatch.context() as patch:
-        patch.setattr(chunked_logprob, "_forward_tile", lambda *_, **__: None)
-        patch.setattr(chunked_logprob, "_backward_tile", lambda *_, **__: None)
-        patch.setattr(chunked_logprob, "_addmm_fp32", lambda *_: None)
-        patch.setattr(utils, "_use_triton", lambda _: True)
-        yield
+def total(terms: tuple[Term, ...]) -> int:
+    return sum(term.bytes for term in terms)
 
 
-def fused_plain(head: Head) -> Callable[[Batch], Any]:
-    from trl.kernels import ChunkedLogProbFunction
-
-    outputs = ("log_probs", "entropy") if head.entropy else ("log_probs",)
-
-    def step(batch: Batch) -> Any:
-        taken, entropy, *_ = ChunkedLogProbFunction.apply(
-            batch.hidden.reshape(-1, batch.hidden_size),
-            batch.weight,
-            None,
-            batch.ids.reshape(-1),
-            1.0,
-            32768,
-            None,
-            1.0,
-            outputs,
-        )
-        return ratio_loss(taken.view(batch.ids.shape), batch, entropy)
-
-    return step
+def head_of(batch: Batch, logits: str = "full", **changes: Any) -> Head:
+    dtype = next(name for name, torch_dtype in DTYPES.items() if torch_dtype == batch.dtype)
+    given: dict[str, Any] = {
+        "tokens": batch.rows * batch.length,
+        "rows": batch.rows,
+        "vocab": batch.vocab,
+        "hidden": batch.hidden_size,
+        "logits": logits,
+        "logits_dtype": "fp32" if dtype == "fp32" else "bf16",
+        "weight_trains": batch.trains,
+        "framework": "plain",
+        "framework_version": "1",
+        "dtype": dtype,
+    }
+    return Head(**{**given, **changes})
 
 
-class Backboneless(torch.nn.Module):
-    """A causal model whose backbone hands out given hidden states."""
-
-    def __init__(self, weight: torch.Tensor) -> None:
-        super().__init__()
-        self.lm_head = torch.nn.Linear(2, 2, bias=False)
-        self.lm_head.weight = torch.nn.Parameter(weight, requires_grad=weight.requires_grad)
-        text = SimpleNamespace(model_type="qwen2")
-        self.config = SimpleNamespace(get_text_config=lambda: text)
-
-    def forward(self, **_: Any) -> Any:
-        raise NotImplementedError
-
-    def base_model(self, hidden: torch.Tensor, **_: Any) -> Any:
-        return SimpleNamespace(last_hidden_state=hidden)
-
-    def get_output_embeddings(self) -> torch.nn.Module:
-        return self.lm_head
-
-
-def fused_trl(head: Head, objective: str) -> Callable[[Batch], Any]:
-    from trl.trainer.utils import add_fused_lm_head
-
-    outputs = ("log_probs", "entropy") + (("is_top1",) if objective == "sft" else ())
-
-    def step(batch: Batch) -> Any:
-        model = Backboneless(batch.weight.detach().requires_grad_(batch.trains))
-        add_fused_lm_head(model, 1.0, False, outputs)
-        scored = model(hidden=batch.hidden, labels=batch.ids, fused_lm_head=True)
-        if objective == "sft":
-            return -scored.log_probs.sum() / scored.label_mask.sum()
-        return ratio_loss(scored.log_probs, batch, scored.entropy if head.entropy else None)
-
-    return step
-
-
-def verl_chunks() -> ModuleType:
-    """verl's torch kernels, loaded alone: the package itself asks for ray and tensordict."""
-    found = importlib.util.find_spec("verl")
-    assert found is not None and found.submodule_search_locations is not None
-    root = Path(next(iter(found.submodule_search_locations)))
-    spec = importlib.util.spec_from_file_location(
-        "verl_chunks", root / "utils" / "experimental" / "torch_functional.py"
+def visible(instants: tuple[Instant, ...]) -> int:
+    """Highest instant without the tensor that lives inside one operator."""
+    return max(
+        sum(term.bytes for term in instant.terms if term.name != HIDDEN_IN_KERNEL)
+        for instant in instants
     )
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
-def chunked(head: Head) -> Callable[[Batch], Any]:
-    function = verl_chunks().FusedLinearForPPOFunction
+def silent(step: Callable[[Batch], Any]) -> Callable[[Batch], Any]:
+    """The step without gradient."""
 
-    def step(batch: Batch) -> Any:
-        taken, entropy = function.apply(batch.hidden, batch.weight, batch.ids, 0.9, 512)
-        return ratio_loss(taken, batch, entropy if head.entropy else None)
+    def run(batch: Batch) -> Any:
+        with torch.no_grad():
+            return step(batch)
 
-    return step
-
-
-def trl_loop(head: Head, *, gradient: bool = True) -> Callable[[Batch], Any]:
-    """GRPO's scoring in TRL 1.9 to 1.13, on the functions that 1.16 still has for the CPU."""
-    from trl.trainer.utils import entropy_from_logits, selective_log_softmax
-
-    def scores(batch: Batch) -> Any:
-        raw = squash(F.linear(batch.hidden, batch.weight), head)
-        if head.upcasts:
-            raw = raw.float()
-        outputs = SimpleNamespace(logits=raw)
-        del raw
-        logits = outputs.logits[:, :-1, :]
-        logits = logits[:, -(batch.length - 1) :, :]
-        logits = logits / 0.9
-        taken = [selective_log_softmax(logits, batch.ids[:, 1:])]
-        if gradient:
-            with torch.no_grad():
-                entropy_from_logits(logits)
-        return torch.cat(taken, dim=0)
-
-    def step(batch: Batch) -> Any:
-        if not gradient:
-            with torch.no_grad():
-                return scores(batch)
-        return ratio_loss(scores(batch), batch)
-
-    return step
+    return run
 
 
-class ScoringKernel(torch.autograd.Function):
-    """What TRL 1.14's Triton scoring allocates; its numbers are not computed."""
+def whole_step(step: Callable[[Batch], Any], batch: Batch) -> Callable[[], None]:
+    """Forward and backward in one call."""
 
-    @staticmethod
-    def forward(ctx: Any, logits: torch.Tensor) -> Any:
-        taken, entropy, log_z, expected = (torch.empty(logits.shape[:-1]) for _ in range(4))
-        ctx.set_materialize_grads(False)
-        ctx.save_for_backward(logits, log_z, expected)
-        return taken, entropy
+    def run() -> None:
+        result = step(batch)
+        (result[0] if isinstance(result, tuple) else result).backward()
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: torch.Tensor | None) -> Any:
-        logits, *_ = ctx.saved_tensors
-        kept = [each.contiguous() for each in gradients if each is not None]
-        out = torch.empty_like(logits, memory_format=torch.contiguous_format)
-        del kept
-        return out
+    return run
 
 
-def trl_kernel(head: Head) -> Callable[[Batch], Any]:
-    """GRPO's scoring in TRL 1.14 as on a GPU."""
-
-    def scores(batch: Batch) -> Any:
-        raw = squash(F.linear(batch.hidden, batch.weight), head)
-        if head.upcasts:
-            raw = raw.float()
-        outputs = SimpleNamespace(logits=raw)
-        del raw
-        logits = outputs.logits[:, :-1, :][:, -(batch.length - 1) :, :]
-        return ScoringKernel.apply(logits)
-
-    def step(batch: Batch) -> Any:
-        taken, entropy = scores(batch)
-        return ratio_loss(taken, batch, entropy if head.entropy else None)
-
-    return step
+BIG = {"tokens": 8192, "vocab": 50_000, "hidden": 16, "dtype": "bf16", "framework_version": "1"}
 
 
-class CrossEntropyKernel(torch.autograd.Function):
-    """What flash-attn's Triton cross entropy allocates; its numbers are not computed."""
-
-    @staticmethod
-    def forward(ctx: Any, logits: torch.Tensor, labels: torch.Tensor, in_place: bool) -> Any:
-        losses, log_z, squares = (torch.empty(logits.shape[0]) for _ in range(3))
-        ctx.save_for_backward(logits, log_z, labels)
-        ctx.mark_non_differentiable(squares)
-        ctx.in_place = in_place
-        return losses, squares
-
-    @staticmethod
-    def backward(ctx: Any, *_: Any) -> Any:
-        logits, *_rest = ctx.saved_tensors
-        return logits if ctx.in_place else torch.empty_like(logits), None, None
-
-
-def verl_entropy(logits: torch.Tensor, autocast: bool) -> torch.Tensor:
-    """verl's eager entropy, with the casts that CUDA's bf16 autocast puts in."""
-    probs = F.softmax(logits, dim=-1, dtype=torch.float32 if autocast else None)
-    log_z = torch.logsumexp(logits.float() if autocast else logits, dim=-1)
-    return log_z - torch.sum(probs * logits, dim=-1)
-
-
-def verl_outputs(head: Head, batch: Batch, temperature: torch.Tensor, *, entropy: bool) -> Any:
-    """verl's ``forward_step``: the raw output keeps its name until the loss exists."""
-    raw = squash(F.linear(batch.hidden, batch.weight), head)
-
-    def prepare() -> Any:
-        logits = raw.squeeze(0)
-        if head.temperature_scaled:
-            logits = logits / temperature.to(logits.dtype)
-        spread = verl_entropy(logits, head.upcasts) if entropy else None
-        taken = -CrossEntropyKernel.apply(logits, batch.ids.squeeze(0), not entropy)[0]
-        return taken.unsqueeze(0), spread
-
-    taken, spread = prepare()
-    return ratio_loss(taken, batch, spread if head.entropy else None)
-
-
-def verl_packed(head: Head) -> Callable[[Batch], Any]:
-    temperature = torch.full((int(head.tokens), 1), 0.9)
-    return lambda batch: verl_outputs(head, batch, temperature, entropy=head.entropy)
-
-
-def openrlhf_full(head: Head) -> Callable[[Batch], Any]:
-    """OpenRLHF's actor: logits upcast in place of the output's, which stays named."""
-
-    def actor(batch: Batch) -> Any:
-        output = {"logits": squash(F.linear(batch.hidden, batch.weight), head)}
-        output["logits"] = output["logits"].to(torch.float32)
-        if head.temperature_scaled:
-            output["logits"].div_(0.9)
-        spread = verl_entropy(output["logits"], autocast=False) if head.entropy else None
-        flat = output["logits"].reshape(-1, batch.vocab)
-        taken = -CrossEntropyKernel.apply(flat, batch.ids.reshape(-1), False)[0]
-        return taken.view(batch.ids.shape), spread, output
-
-    def step(batch: Batch) -> Any:
-        taken, spread, output = actor(batch)
-        return ratio_loss(taken, batch, spread), output
-
-    return step
+def big(rows: int = 1, **changes: Any) -> Head:
+    given = {"rows": rows, "logits": "full", "weight_trains": True, "framework": "plain", **BIG}
+    return Head(**{"logits_dtype": "bf16", **given, **changes})

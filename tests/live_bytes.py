@@ -3,13 +3,20 @@
 Every storage that an operator hands out is counted until Python and autograd have both let
 go of it. Bytes that a kernel takes and gives back inside one operator are not seen; the
 profiler in :func:`profiled_peak_bytes` does see them.
+
+Under any dispatch mode autograd takes other branches: its engine stops adding a second gradient
+into the first in place, and gather's backward scatters into a copy of its zeros (both ask whether
+a mode is active). A naive counter then sees one tensor too many in each place; the counter here
+puts both in place again.
 """
 
 from __future__ import annotations
 
+import sys
 import weakref
 from collections import Counter
 from collections.abc import Callable, Iterable
+from types import FrameType
 from typing import Any
 
 import torch
@@ -18,10 +25,14 @@ from torch.utils._pytree import tree_leaves
 
 
 class LiveBytes(TorchDispatchMode):
-    """Live bytes of all storages made while active; those of ``known`` tensors are left out."""
+    """Live bytes of all storages made while active; those of ``known`` tensors are left out.
 
-    def __init__(self, known: Iterable[torch.Tensor] = ()) -> None:
+    ``naive`` leaves autograd's branches as the mode makes them.
+    """
+
+    def __init__(self, known: Iterable[torch.Tensor] = (), *, naive: bool = False) -> None:
         super().__init__()
+        self.naive = naive
         self.live = 0
         self.peak = 0
         self.at_peak: Counter[tuple[str, int]] = Counter()
@@ -37,6 +48,12 @@ class LiveBytes(TorchDispatchMode):
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
+        if self.naive:
+            pass
+        elif func is torch.ops.aten.add.Tensor and accumulates(*args):
+            return torch.ops.aten.add_.Tensor(*args)
+        elif func is torch.ops.aten.scatter_add.default and not torch.is_grad_enabled():
+            return torch.ops.aten.scatter_add_.default(*args)
         outputs = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(outputs):
             if isinstance(leaf, torch.Tensor):
@@ -59,6 +76,29 @@ class LiveBytes(TorchDispatchMode):
         """Take a freed storage out of the count."""
         _, size = self.sizes.pop(key)
         self.live -= size
+
+
+def accumulates(into: Any, more: Any) -> bool:
+    """Whether autograd's engine, between two nodes, adds gradients nothing else refers to.
+
+    No built-in node met here adds tensors itself; a Python function's backward may, and has its
+    ``apply`` on the stack while it does.
+    """
+    if torch.is_grad_enabled() or torch._C._current_autograd_node() is None or in_function():
+        return False
+    same = isinstance(more, torch.Tensor) and into.shape == more.shape and into.dtype == more.dtype
+    # One reference by the gradient itself, one by the Python object asked here.
+    return same and torch._C._storage_Use_Count(into.untyped_storage()._cdata) <= 2
+
+
+def in_function() -> bool:
+    """Whether a Python autograd function's backward is running."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        if frame.f_code is torch.autograd.function.BackwardCFunction.apply.__code__:
+            return True
+        frame = frame.f_back
+    return False
 
 
 def profiled_peak_bytes(run: Callable[[], Any]) -> int:

@@ -119,9 +119,7 @@ def chunk_backward(
     products = (
         chunk(head, role, tokens, "Chunk's logits gradient", head.item_bytes),
         product(head, role, 1 * (tokens > 0), "Chunk's weight gradient"),
-        CHUNK_HIDDEN(
-            role, item_bytes=head.item_bytes, chunk_tokens=tokens, hidden=head.hidden
-        ),
+        CHUNK_HIDDEN(role, item_bytes=head.item_bytes, chunk_tokens=tokens, hidden=head.hidden),
     )
     return (
         Instant(name=f"{name} chunk over the vocabulary", terms=(*kept, *moving, *whole, widest)),

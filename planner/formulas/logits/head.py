@@ -68,12 +68,8 @@ class Head:
     """Dtype of hidden states, weight and head product."""
     logits_held: bool = False
     """Something still names the head's output while the loss runs and goes backward."""
-    entropy_first: bool = False
-    """The entropy is computed before the taken tokens are picked, which costs one more
-    gradient over the vocabulary when autograd goes back."""
-
-    entropy_chunk: Num = 0
-    """Tokens per chunk of an entropy without gradient (verl's option, 2048 there); 0 for none."""
+    entropy_chunk: Num | None = None
+    """Tokens per chunk of an entropy without gradient (verl's option, 2048 there)."""
 
     def __post_init__(self) -> None:
         """Refuse what no formula knows."""

@@ -24,10 +24,10 @@ KEPT = Formula(
 )
 EMBEDDING_GRADIENT = Formula(
     "New gradient of the embedding",
-    "item_bytes * vocab * hidden",
+    "tensors_made * item_bytes * vocab * hidden",
     category="gradients",
     source=SOURCE,
-    why="Embedding backward writes a dense gradient beside the head's (tied) or an earlier one.",
+    why="Embedding backward writes a dense gradient; tied, it and its sum with the head's exist.",
     ignores="the sorting buffers of CUDA's kernel, a few numbers per token",
 )
 DOCUMENT_PREMISE = Formula(
@@ -85,9 +85,23 @@ def log_prob_kept(
     )
 
 
-def embedding_backward(*, vocab: Num, hidden: Num, item_bytes: int, role: str) -> Term:
-    """Dense gradient of the input embedding, alive beside an earlier one until added to it."""
-    return EMBEDDING_GRADIENT(role, item_bytes=item_bytes, vocab=vocab, hidden=hidden)
+def embedding_backward(
+    *, vocab: Num, hidden: Num, item_bytes: int, role: str, tied: bool = False
+) -> Term:
+    """Dense gradient of the input embedding, alive beside an earlier one until added to it.
+
+    ``tied``: autograd adds it to the head's gradient of the same weight out of place, so the sum
+    is a further tensor; the head's own is not in this term.
+    """
+    made = 2 if tied else 1
+    return EMBEDDING_GRADIENT(
+        role,
+        tensors=made,
+        tensors_made=made,
+        item_bytes=item_bytes,
+        vocab=vocab,
+        hidden=hidden,
+    )
 
 
 def document_premise_bytes(*, sequences: Num, tokens: Num, vocab: Num) -> Num:

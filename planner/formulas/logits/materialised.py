@@ -17,7 +17,6 @@ from planner.formulas.logits.pieces import (
     LOGITS_GRADIENT,
     LOSS_GRADIENT,
     PICK_GRADIENT,
-    PICK_ZEROS,
     PROBS,
     PROBS_BY_LOGS,
     SQUASHED,
@@ -64,28 +63,31 @@ def policy_forward(head: Head, role: str) -> tuple[Instant, ...]:
             head, role, taken + (RATIO_VECTORS - 1) * FP32_BYTES, scalars=0, tensors=RATIO_VECTORS
         )
         return softmax, Instant(name="loss", terms=(log_probs, *still_named, loss))
-    sums = 1 if head.entropy_first else 2
-    entropy = Instant(
+    return softmax, entropy_sum(head, role, still_named, sums=2)
+
+
+def entropy_sum(head: Head, role: str, named: tuple[Term, ...], *, sums: int) -> Instant:
+    """Probabilities and their products with the logs, as ``-(p * log p).sum()`` makes them."""
+    return Instant(
         name="entropy",
         terms=(
-            log_probs,
+            wide(LOG_PROBS, head, role),
             wide(PROBS, head, role),
             wide(PROBS_BY_LOGS, head, role),
-            *still_named,
-            vectors(head, role, sums * taken, tensors=sums),
+            *named,
+            vectors(head, role, sums * head.loss_item_bytes, tensors=sums),
         ),
     )
-    return softmax, entropy
 
 
 def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
     """Old and reference log-probabilities: tanh's output is gone before the log-softmax."""
-    # Nothing keeps exp for a backward, so it is gone when the sums appear: one vector, as if the
-    # entropy came first.
-    scored = replace(head, entropy=with_entropy, softcap=False, entropy_first=True)
-    instants = policy_forward(scored, role)
-    # Without autograd nothing keeps the log-probabilities once the taken ones are picked.
-    return instants if with_entropy else instants[:1]
+    softmax, _ = policy_forward(replace(head, softcap=False), role)
+    if not with_entropy:
+        return (softmax,)
+    # Nothing keeps exp for a backward, so it is gone when the sums appear: one vector.
+    named = kept_from_head(replace(head, softcap=False), role, apart=True)
+    return softmax, entropy_sum(head, role, named, sums=1)
 
 
 def policy_backward(head: Head, role: str) -> tuple[Instant, ...]:
@@ -93,17 +95,14 @@ def policy_backward(head: Head, role: str) -> tuple[Instant, ...]:
     log_probs = wide(LOG_PROBS, head, role)
     named = kept_from_head(head, role, apart=True)
     scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
-    one = vectors(head, role, head.loss_item_bytes, scalars=LOSS_SCALARS, tensors=3)
-    grads: tuple[Term, ...] = (wide(PICK_GRADIENT, head, role), wide(PICK_ZEROS, head, role))
-    small = one
+    small = scalars
+    grads: tuple[Term, ...] = (wide(PICK_GRADIENT, head, role), wide(LOGITS_GRADIENT, head, role))
     if head.entropy:
+        small = vectors(head, role, head.loss_item_bytes, scalars=LOSS_SCALARS, tensors=3)
         parts = ("towards the logs", "towards the probabilities", "through exp")
         grads = (wide(PROBS, head, role),) + tuple(
             wide(ENTROPY_GRADIENT, head, role, label=f"Entropy gradient {part}") for part in parts
         )
-        if head.entropy_first:
-            grads += (wide(PICK_GRADIENT, head, role),)
-            small = scalars
     softmax = Instant(name="log-softmax backward", terms=(log_probs, *grads, *named, small))
     return softmax, head_backward(head, role, scalars)
 

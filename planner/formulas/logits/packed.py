@@ -40,7 +40,13 @@ ENTROPY_CHUNKS = Formula(
     category="logits",
     source="verl 0.9.1 entropy_from_logits_with_chunking; read 2026-10",
     why="A chunk's fp32 logits and probabilities, and either their product or the exponentials.",
-    ignores="nothing known; for one chunk only, the same three tensors exist",
+)
+ENTROPY_CHUNK_NUMBERS = Formula(
+    "Per-token numbers of a chunked entropy",
+    "4 * tokens + 4 * (2 + chunks_before) * minimum(tokens, entropy_chunk)",
+    category="logits",
+    source="verl 0.9.1 entropy_from_logits_with_chunking; read 2026-10",
+    why="The result for all tokens, and a chunk's log-sum-exp, sum and previous entropy.",
 )
 
 
@@ -196,9 +202,12 @@ def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Inst
         small = vectors(head, role, 4 * FP32_BYTES, tensors=4)
         kernel = Instant(name="scoring kernel", terms=(*logits, small))
         return (kernel, *upcast_instants(head, role, gradient=False))
-    if head.entropy_chunk:
-        chunk = ENTROPY_CHUNKS(
-            role, tokens=head.tokens, entropy_chunk=head.entropy_chunk, vocab=head.vocab
-        )
-        return (Instant(name="chunked entropy", terms=(*logits, chunk)),)
+    if head.entropy_chunk is not None:
+        size = {"tokens": head.tokens, "entropy_chunk": head.entropy_chunk}
+        chunk = ENTROPY_CHUNKS(role, **size, vocab=head.vocab)
+        # The chunk's log-sum-exp and sum, and the previous chunk's entropy if there is a full one.
+        before = 1 * (head.tokens >= 2 * head.entropy_chunk)
+        small = ENTROPY_CHUNK_NUMBERS(role, **size, chunks_before=before)
+        chunked = Instant(name="chunked entropy", terms=(*logits, chunk, small))
+        return (chunked, *upcast_instants(head, role, gradient=False))
     return entropy_forward(head, role, gradient=False)

@@ -47,10 +47,6 @@ PICK_GRADIENT = over_vocabulary(
     "Gradient of picking the taken tokens",
     "gather's backward writes a dense tensor that is zero except at the taken tokens.",
 )
-PICK_ZEROS = over_vocabulary(
-    "Zeros under the picked gradient",
-    "gather's backward scatters out of place, so the zeros and the result exist together.",
-)
 ENTROPY_GRADIENT = over_vocabulary(
     "Gradients inside the entropy", "Products going back through probability times log."
 )

@@ -139,9 +139,7 @@ def kernel_forward(
     head: Head, role: str, computed: tuple[Term, ...], count: int
 ) -> tuple[Instant, ...]:
     """One kernel reads the logits once; with gradient they live on beside the loss's vectors."""
-    scoring = Instant(
-        name="scoring", terms=(*computed, numbers(head, role, count * FP32_BYTES))
-    )
+    scoring = Instant(name="scoring", terms=(*computed, numbers(head, role, count * FP32_BYTES)))
     return (scoring, *upcast(head, role, computed))
 
 
@@ -171,9 +169,10 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
         return kernel_backward(head, role), *rest
     if head.loss_item_bytes == FP32_BYTES:
         return (*loop_backward_fp32(head, role), *rest)
-    pair = sequences(head, role, 2, "Gradients of one sequence's picks")
+    pair = sequences(head, role, 2, "Gradients of one sequence's picks and logits")
     logs = scored(head, role, LOG_PROBS.name)
-    small = numbers(head, role, head.loss_item_bytes, LOSS_SCALARS)
+    # Several sequences share one stacked gradient until the first of them is done.
+    small = numbers(head, role, head.loss_item_bytes * (head.rows > 1), LOSS_SCALARS)
     rows = Instant(name="a sequence's backward", terms=(logs, pair, *named, small))
     return rows, *rest
 
@@ -182,6 +181,7 @@ def loop_backward_fp32(head: Head, role: str) -> tuple[Instant, Instant]:
     """The backward of logsumexp keeps the divided logits until the last sequence is done."""
     divided = scored(head, role, "Logits over the temperature")
     named = squashed(head, role)
+    own = (head.tokens - head.rows) // head.rows
     last = Instant(
         name="last sequence's backward",
         terms=(
@@ -189,7 +189,7 @@ def loop_backward_fp32(head: Head, role: str) -> tuple[Instant, Instant]:
             sequences(head, role, head.rows - 1, "Gradients of the other sequences"),
             sequences(head, role, 3, "Gradients of one sequence"),
             *named,
-            numbers(head, role, 3 * FP32_BYTES, LOSS_SCALARS),
+            numbers(head, role, 2 * FP32_BYTES, LOSS_SCALARS + FP32_BYTES * own),
         ),
     )
     picks = Instant(
@@ -197,7 +197,6 @@ def loop_backward_fp32(head: Head, role: str) -> tuple[Instant, Instant]:
         terms=(
             divided,
             scored(head, role, "Gradient of the log-sum-exps"),
-            scored(head, role, "Zeros under the picked gradient"),
             scored(head, role, "Gradient of picking the taken tokens"),
             *named,
             numbers(head, role, FP32_BYTES, LOSS_SCALARS),
