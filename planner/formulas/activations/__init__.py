@@ -2,8 +2,8 @@
 
 Read in this order: ``workload`` (what a pass is run on), ``kinds`` (the sizes tensors
 can have), ``tape`` (storages, their lives, and torch's backward order), ``operations``,
-``norms``, ``linears``, ``kernels``, ``attention`` and ``decoder`` (the layers, written as the modeling
-files are), ``compiled``, ``layers`` and ``model`` (the terms).
+``norms``, ``linears``, ``kernels``, ``attention`` and ``decoder`` (the layers, written as
+the modeling files are), ``compiled``, ``layers`` and ``model`` (the terms).
 """
 
 from planner.formulas.activations.layers import (

@@ -131,22 +131,13 @@ def layer_record(arch: Architecture, setting: Setting, in_place_sums: bool = Tru
     forward = _peaks(tape, start, middle, outside)
     if output.node is None:
         return Record(Counter(), forward, ())
-    gradient = tape.new("hidden", output.width, "gradient of layer output")
-    root = Tensor(output.storage, output.shape, output.width, output.node)
-    del hidden_states, output
-    root.storage = gradient  # the output itself belongs to the next layer
+    root, width = output.node, output.width
+    del hidden_states, output  # the output itself belongs to the next layer
     saved = tape.live(len(tape.events)) - outside
-    saved -= Counter([gradient.label])
+    gradient: Gradients = [tape.new("hidden", width, "gradient of layer output")]
     begin = len(tape.events)
-    holder = [gradient]
-    del gradient
-    _consume(tape, root, holder)
+    run_backward(tape, root, gradient)
     return Record(saved, forward, _peaks(tape, begin, len(tape.events), outside))
-
-
-def _consume(tape: Tape, root: Tensor, holder: list[Storage]) -> None:
-    root.storage = holder[0]
-    run_backward(tape, root, holder.pop())
 
 
 def _peaks(tape: Tape, start: int, end: int, outside: Live) -> tuple[Live, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.setting import Layer
-from planner.formulas.activations.tape import Backward, Gradients, Tensor
+from planner.formulas.activations.tape import Backward, Gradients, Storage, Tensor
 
 Heads = tuple[Tensor, Tensor, Tensor]
 Attended = tuple[Tensor, Tensor | None]
@@ -26,12 +26,18 @@ def _repeated(layer: Layer, x: Tensor, name: str) -> Tensor:
     """``repeat_kv``: a copy at query-head size; backward sums it back to the key heads."""
     if layer.arch.heads == layer.arch.kv_heads:
         return x
-    tape = layer.tape
-    wanted = op.signature(x)
-    copied = layer.arch.kv_heads > 1
-    storage = (
-        tape.new("query", x.width, f"{name} repeated for every query head") if copied else x.storage
-    )
+    if layer.arch.kv_heads == 1:  # one head is repeated by a view
+        return _expanded(layer, x, x.storage)
+    return _copied(layer, x, name)
+
+
+def _copied(layer: Layer, x: Tensor, name: str) -> Tensor:
+    storage = layer.tape.new("query", x.width, f"{name} repeated for every query head")
+    return _expanded(layer, x, storage)
+
+
+def _expanded(layer: Layer, x: Tensor, storage: Storage) -> Tensor:
+    tape, wanted = layer.tape, op.signature(x)
     return op.record(tape, storage, "query", x.width, [x], lambda _: [tape.new(*wanted)])
 
 
@@ -107,6 +113,8 @@ def _softmax(layer: Layer, weights: Tensor) -> Tensor:
 
 
 def _sdpa(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    if _falls_to_math(layer):
+        return _math(layer, query, key, value)
     setting, tape = layer.setting, layer.tape
     if setting.masked:
         key = _repeated(layer, key, "keys")
@@ -122,6 +130,9 @@ def _sdpa(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         saved.append(tape.new(shape, width, "attention mask as a bias"))
         statistic = "padded query head" if cuda else "query head"
         scratch = [("query head", op.FP32, "attention backward statistic")] if cuda else []
+    elif cuda and width == op.FP32:  # flash is for half precision, so the efficient kernel runs
+        statistic = "padded query head"
+        scratch = [("query head", op.FP32, "attention backward statistic")]
     else:
         statistic = "query head"
         scratch = _flash_scratch(layer, width) if cuda else []
@@ -133,6 +144,35 @@ def _sdpa(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     # Phi-3 joins its heads by head, and flash lays its output out as its query came.
     by_head = layer.arch.family == "phi3" and not (setting.masked and cuda)
     return op.copy(tape, result, "query", "attention output by token") if by_head else result
+
+
+def _falls_to_math(layer: Layer) -> bool:
+    """Whether no CUDA kernel takes the call: fp32 rules out flash, grouped heads the rest.
+
+    sdp_utils.cpp at torch 2.13.0: flash wants half precision; the efficient kernel has
+    ``supports_grouped_query_attention=false``, and Transformers groups when unmasked.
+    """
+    setting, arch = layer.setting, layer.arch
+    grouped = arch.heads != arch.kv_heads and not setting.masked
+    return setting.kernels == "cuda" and setting.value == op.FP32 and grouped
+
+
+def _math(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
+    """``_scaled_dot_product_attention_math``: scores are made and kept in full."""
+    tape = layer.tape
+    scaled = op.unary(tape, query, "scaled queries")
+    key = _copied(layer, key, "keys")
+    value = _copied(layer, value, "values")
+    turned = op.unary(tape, key, "scaled keys")
+    weights = _product(
+        layer, _batched(layer, scaled, "queries"), turned, "score", "attention scores"
+    )
+    weights = op.shift(tape, weights, "masked attention scores")
+    weights = op.unary(tape, weights, "attention weights", saves="output")
+    output = _product(layer, weights, value, "query", "attention output by head")
+    del weights, turned, scaled
+    output = op.view(tape, output, "query", copied="query")
+    return op.copy(tape, output, "query", "attention output")
 
 
 def _kernel_backward(

@@ -122,14 +122,11 @@ class Tensor:
         return self.storage.name
 
 
-def run_backward(tape: Tape, root: Tensor, gradient: Storage) -> None:
-    """Walk the graph from ``root`` as torch's engine does; ``gradient`` is consumed."""
-    assert root.node is not None
-    waiting = _dependencies(root.node)
-    buffers: dict[Node, Gradients] = {root.node: [None] * root.node.outputs}
-    buffers[root.node][root.output] = gradient
-    del gradient
-    ready = [(-root.node.order, root.node)]
+def run_backward(tape: Tape, root: Node, gradient: Gradients) -> None:
+    """Walk the graph from ``root`` as torch's engine does; empties ``gradient``."""
+    waiting = _dependencies(root)
+    buffers: dict[Node, Gradients] = {root: [gradient.pop()]}
+    ready = [(-root.order, root)]
     while ready:
         _, node = heapq.heappop(ready)
         assert node.backward is not None
