@@ -9,6 +9,7 @@ ends are enough: the last layer (everything saved, few gradients) and the first 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from planner.footprint import Instant, Term
 from planner.formulas import logits, sharding, state
@@ -44,8 +45,11 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
         terms=(*saved.layer_forward(scene, role), *gathered.at_layer(scene, role)),
         shared=_before_backward(scene, role, kept),
     )
+    head = training_head(scene, role)
+    # transformers computes the loss inside forward(), where the logits still have a name.
+    held = scene.plan.method == "sft" and head.framework == "plain"
     losses = logits.forward_instants(
-        training_head(scene, role), objective=objective(scene, role), role=role.name
+        replace(head, logits_held=held), objective=objective(scene, role), role=role.name
     )
     return (layer, *(_at_head(scene, role, loss, kept) for loss in losses))
 
