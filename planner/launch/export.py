@@ -15,7 +15,7 @@ from typing import Any, Protocol, cast
 from planner.launch import exporters
 from planner.launch.launch import CannotExpress, Launch, LaunchFile, Obstacle, as_zip
 from planner.launch.obstacles import shared_obstacles
-from planner.plan import Plan
+from planner.plan import Plan, try_plan
 
 DESCRIPTIVE: Mapping[str, str] = {
     "gpu": "the card the plan is for; a script runs on whatever card is there",
@@ -94,13 +94,13 @@ def why_not(plan: Plan, framework: str) -> tuple[str, ...]:
     return tuple(obstacle.sentence for obstacle in obstacles(plan, framework))
 
 
-def _changed(plan: Plan, changes: Mapping[str, object]) -> Plan:
-    values = {**plan.model_dump(), **changes}
+def _with(plan: Plan, changes: Mapping[str, object]) -> dict[str, object]:
+    values: dict[str, object] = {**plan.model_dump(), **changes}
     if not str(values["sharding"]).startswith("zero"):
         # Only ZeRO keeps gradients in another dtype than the weights they belong to.
         kept = "fp32" if values["master_dtype"] == "fp32" else values["dtype"]
         values["gradient_dtype"] = kept
-    return plan.changed(**values)
+    return values
 
 
 def fitted(plan: Plan, framework: str) -> Plan:
@@ -109,8 +109,8 @@ def fitted(plan: Plan, framework: str) -> Plan:
     The caller shows what changed, and estimates again: it is another plan.
 
     Raises:
-        CannotExpress: an obstacle that no change of a field removes.
-        pydantic.ValidationError: the changes do not make a valid plan.
+        CannotExpress: an obstacle that no change of a field removes, or what else would
+            have to change for the obstacles' changes to make a valid plan.
     """
     for _ in range(4):  # a change can uncover the next obstacle; no chain is longer
         found = obstacles(plan, framework)
@@ -118,7 +118,14 @@ def fitted(plan: Plan, framework: str) -> Plan:
             return plan
         if not all(obstacle.changes for obstacle in found):
             break
-        plan = _changed(plan, CannotExpress(framework, found).changes)
+        values = _with(plan, CannotExpress(framework, found).changes)
+        candidate, problems = try_plan(values)
+        if candidate is None:
+            raise CannotExpress(
+                framework,
+                tuple(Obstacle(field=p.field, why=p.message, fix=p.fix) for p in problems),
+            )
+        plan = candidate
     raise CannotExpress(framework, obstacles(plan, framework))
 
 

@@ -84,7 +84,11 @@ def _batch(found: Obstacles) -> None:
             micro_batch_size=1,
         )
     if plan.method == "sft":
-        if plan.batch_shape == "packed" and plan.attention != "flash":
+        if plan.batch_shape == "packed" and plan.dtype == "fp32":
+            found.only(
+                "batch_shape", "padded", "full", why="Flash, which packing needs, has no fp32."
+            )
+        elif plan.batch_shape == "packed":
             found.only("attention", "flash", why="TRL's packing keeps rows apart by flash only.")
     else:
         found.only("batch_shape", "padded", "full", why="TRL's GRPO pads its rows.")
@@ -269,11 +273,13 @@ def sequences_at_once(plan: Any) -> int:
 
 def _separate(found: Obstacles) -> None:
     plan = found.plan
-    found.only(
-        "rollout_tensor_parallel",
-        plan.rollout_gpus,
-        why="TRL's server is one engine over all of its GPUs.",
-    )
+    if plan.rollout_tensor_parallel != plan.rollout_gpus:
+        found.refuse(
+            "rollout_tensor_parallel",
+            "TRL's server is one engine over all of its GPUs.",
+            f"Set rollout_tensor_parallel to {plan.rollout_gpus} if the model's heads divide by "
+            "it, or change rollout_gpus.",
+        )
     gpus = training_gpus(plan)
     if plan.rollout_gpus > plan.gpus_per_node or (
         plan.gpus > plan.gpus_per_node and gpus % min(gpus, plan.gpus_per_node)

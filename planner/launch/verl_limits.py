@@ -102,7 +102,7 @@ def _training(found: Obstacles) -> None:
     elif plan.logits == "full":
         found.only(
             "logits_dtype",
-            plan.dtype,
+            "fp32" if plan.dtype == "fp32" else "bf16",
             why="verl's softmax runs in the dtype the model returns, without an fp32 copy.",
         )
     elif plan.logits == "chunked":
@@ -145,6 +145,7 @@ def _rollout(found: Obstacles) -> None:
         "vllm-colocated",
         why="verl generates with an engine; on GPUs of its own it trains asynchronously.",
         rollout_gpus=0,
+        rollout_tensor_parallel=1,
     )
     if plan.rollout == "vllm-colocated":
         found.only("rollout_gpus", 0, why="A colocated engine has no GPUs of its own.")

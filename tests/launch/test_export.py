@@ -21,6 +21,7 @@ from planner.launch.export import (
     why_not,
 )
 from planner.plan import FIELDS, Plan
+from planner.presets import DEFAULT, presets
 
 # What both frameworks do alike: no KL term, a fused head, accelerate's dtype for reductions,
 # TRL's engine setting.
@@ -56,6 +57,13 @@ def test_one_plan_exports_to_every_framework() -> None:
         assert export(plan, framework).framework == framework
 
 
+def test_the_default_preset_exports_to_every_framework() -> None:
+    plan = presets()[DEFAULT].plan
+    assert {framework: why_not(plan, framework) for framework in frameworks()} == {
+        framework: () for framework in frameworks()
+    }
+
+
 def test_an_unknown_framework_is_refused() -> None:
     with pytest.raises(ValueError, match="Choose trl or verl"):
         export(Plan(), "../trl")
@@ -85,7 +93,12 @@ def test_every_field_is_written_judged_or_declared() -> None:
         "trl": (
             Plan(**BOTH, framework="trl"),
             Plan(**BOTH, finetuning="lora", reward="model", liger=False),
-            Plan(**BOTH | {"kl": "loss"}, rollout="vllm-separate", rollout_gpus=4),
+            Plan(
+                **BOTH | {"kl": "loss"},
+                rollout="vllm-separate",
+                rollout_gpus=4,
+                rollout_tensor_parallel=4,
+            ),
         ),
         "verl": (
             Plan(**BOTH | {"logits": "full"}, framework="verl"),

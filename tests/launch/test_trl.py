@@ -252,14 +252,6 @@ def test_a_separate_engine_has_its_own_script_and_gpus(trl: Worker, tmp_path: Pa
         ({"kl": "loss", "reference": "offloaded"}, "reference"),
         ({"batch_shape": "packed"}, "batch_shape"),
         ({"kv_cache_dtype": "fp8"}, "kv_cache_dtype"),
-        (
-            {
-                "finetuning": "lora",
-                "reference": "adapter-disabled",
-                "lora_targets": "q_proj,lm_head",
-            },
-            "lora_targets",
-        ),
     ],
 )
 def test_what_trl_cannot_do_is_named(fields: dict[str, Any], named: str) -> None:
@@ -267,6 +259,13 @@ def test_what_trl_cannot_do_is_named(fields: dict[str, Any], named: str) -> None
     with pytest.raises(CannotExpress) as refused:
         export(plan, "trl")
     assert refused.value.fields == (named,)
+
+
+def test_an_adapter_of_the_head_would_never_be_trained() -> None:
+    plan = _fitting(finetuning="lora").model_copy(update={"lora_targets": "q_proj,lm_head"})
+    with pytest.raises(CannotExpress) as refused:
+        export(plan, "trl")
+    assert refused.value.fields == ("lora_targets",)
 
 
 @pytest.mark.parametrize(
