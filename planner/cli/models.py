@@ -39,10 +39,9 @@ def run(arguments: argparse.Namespace) -> int:
         (
             model.id,
             "?" if model.params is None else f"{model.params:,}",
-            model.licence,
             model.unsupported_reason,
         )
         for model in models
     ]
-    print(table(("model", "parameters", "licence", "unsupported"), cells, right=(1,)))
+    print(table(("model", "parameters", "unsupported"), cells, right=(1,)))
     return 0
