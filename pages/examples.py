@@ -1,8 +1,21 @@
-"""Examples: what five documents claim, and what is true."""
+"""Examples: what the documents behind this project claim, and what is true."""
 
 import streamlit as st
 
-from planner.ui import frame
+from planner.ui import examples, frame, session
 
 frame.enter()
+
 st.title("Examples", anchor=False)
+st.markdown(
+    "Memory analyses that people wrote before a run, recomputed. ✓ the number follows from the "
+    "document's own assumptions, ✕ it does not. *Right* is the same quantity as a trainer "
+    "really has it."
+)
+examples.intuitor_against_ppo(session.unit())
+examples.activations(session.unit())
+st.header("Still to come", anchor=False)
+st.markdown(
+    "GRADE (documents 001 and 002) joins with the dry run, and density-aware sampling (document "
+    "003) with its own page: their methods are not modelled yet."
+)

@@ -19,8 +19,8 @@ from planner.ui import session
 
 COMPARE = "compare"
 """Key of plan B's short query; not a field of a plan."""
-SETTLING_SECONDS = 1.5
-"""For so long after a write, the browser may still report the query before it."""
+SETTLING_SECONDS = 0.5
+"""For so long after an edit was written, the browser may still report the query before it."""
 
 
 def read() -> None:
@@ -36,6 +36,7 @@ def read() -> None:
 
 def _open(given: dict[str, list[str]]) -> None:
     reading = from_query(given, ignore=(COMPARE,))
+    st.session_state["opened"] = True
     st.session_state[COMPARE] = given.get(COMPARE, [""])[-1]
     if reading.plan is not None:
         session.set_draft(drafts.of_plan(reading.plan, reading.preset))
@@ -64,7 +65,8 @@ def write() -> None:
     if st.query_params.to_dict() != wanted:
         st.query_params.from_dict(wanted)
     if st.session_state.get("written") != wanted:
-        st.session_state["written before"] = st.session_state.get("written")
+        opened = st.session_state.pop("opened", False)
+        st.session_state["written before"] = None if opened else st.session_state.get("written")
         st.session_state["written at"] = time.monotonic()
         st.session_state["written"] = wanted
 

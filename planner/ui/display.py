@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from planner.units import GB, GIB
+from planner.units import GB, GIB, read_number
 
 UNKNOWN = "not known"
 
@@ -55,3 +57,13 @@ def interval(low: float | None, high: float | None) -> str:
     if low is None or high is None:
         return "not measured yet"
     return f"{low:+.0%} to {high:+.0%}".replace("%", " %").replace("-", "−")
+
+
+def put_in(expression: str, inputs: Mapping[str, Any]) -> str:
+    """The expression with every input's value in its place."""
+
+    def value(match: re.Match[str]) -> str:
+        word = match[0]
+        return read_number(inputs[word]) if word in inputs else word
+
+    return re.sub(r"[A-Za-z_]\w*", value, expression)

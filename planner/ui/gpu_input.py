@@ -20,12 +20,13 @@ def gpu_input(draft: Draft) -> None:
     names = {card.key: _name(card) for card in sorted(catalog.gpus(), key=_supported_first)}
     names[CUSTOM] = "Other card…"
     names.setdefault(current, current)
-    st.session_state[KEY] = current
+    widgets.mirror(KEY, current)
     wide, narrow = st.columns([2, 1])
     with wide:
         st.selectbox(
             label("gpu"),
             list(names),
+            index=list(names).index(current),
             key=KEY,
             format_func=lambda key: names[key],
             help=help_text("gpu"),

@@ -63,9 +63,12 @@ def followed(draft: Draft) -> None:
 
 
 def _list(problems: tuple[Problem, ...]) -> None:
-    st.markdown(
-        "\n".join(f"- `{_code(p.field)}` {plain(p.message)} {plain(p.fix)}" for p in problems)
-    )
+    st.markdown("\n".join(f"- {_lead(p)}{plain(p.message)} {plain(p.fix)}" for p in problems))
+
+
+def _lead(problem: Problem) -> str:
+    """The field, unless the sentence begins with it."""
+    return "" if problem.message.startswith(problem.field) else f"`{_code(problem.field)}` "
 
 
 def _code(text: str) -> str:

@@ -13,6 +13,7 @@ from planner.ui import session
 from planner.ui.draft import Draft
 from planner.ui.fields import help_text, label
 from planner.ui.messages import plain
+from planner.ui.widgets import mirror
 
 OTHER = "Other model…"
 KEY = session.widget_key("model")
@@ -27,10 +28,13 @@ def model_input(draft: Draft) -> None:
     current = draft.values["model"]
     other = bool(st.session_state.get("other model") or draft.values["config"])
     shown = list(names) if current in names else [current, *names]
-    st.session_state[KEY] = OTHER if other else current
+    options = [*shown, OTHER]
+    chosen = OTHER if other else current
+    mirror(KEY, chosen)
     st.selectbox(
         label("model"),
-        [*shown, OTHER],
+        options,
+        index=options.index(chosen),
         key=KEY,
         format_func=lambda id: names.get(id, id),
         help=help_text("model"),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 
 import streamlit as st
 
 from planner import charts
 from planner.footprint import Footprint, Phase, Term
 from planner.ui import session
-from planner.ui.display import Unit, percent
+from planner.ui.display import Unit, percent, put_in
+from planner.ui.folded import folded
 from planner.ui.tables import bar_rows, phase_name, phase_table
-from planner.units import read_number
 
 SMALL = 0.01
 """Terms below this share of the peak are listed together."""
@@ -107,21 +107,19 @@ def _list(phase: Phase, unit: Unit) -> None:
         f"{unit.read(phase.allocated_bytes)}, reserved {unit.read(phase.reserved_bytes)}, "
         f"device {unit.read(phase.device_bytes)}."
     )
-    for place, term in enumerate(large):
-        _term(term, phase, unit, place)
+    twins = Counter[tuple[str, str]]()
+    for term in large:
+        twins[term.role, term.name] += 1
+        _term(term, phase, unit, twins[term.role, term.name])
     _folded(small, "smaller terms", phase, unit)
     _folded(host, "terms in host RAM", phase, unit)
 
 
 def _term(term: Term, phase: Phase, unit: Unit, place: int) -> None:
     share = percent(int(term.bytes) / max(phase.device_bytes, 1))
-    opened = st.expander(
-        f"**{unit.read(int(term.bytes))}** · {term.name} · {term.role} · :gray[{share}]",
-        key=f"term:{phase.name}:{place}",
-        on_change=session.acted,
-    )
-    if opened.open:
-        with opened:
+    title = f"**{unit.read(int(term.bytes))}** · {term.name} · {term.role} · :gray[{share}]"
+    with folded(title, f"term:{phase.name}:{term.role}:{term.name}:{place}") as opened:
+        if opened:
             explain(term)
 
 
@@ -129,22 +127,16 @@ def _folded(found: list[Term], title: str, phase: Phase, unit: Unit) -> None:
     if not found:
         return
     total = unit.read(sum(int(term.bytes) for term in found))
-    opened = st.expander(
-        f"**{total}** · {len(found)} {title}",
-        key=f"folded:{phase.name}:{title}",
-        on_change=session.acted,
-    )
-    if opened.open:
-        with opened:
-            for term in found:
-                st.markdown(f"**{unit.read(int(term.bytes))}** · {term.name} · {term.role}")
-                explain(term)
+    with folded(f"**{total}** · {len(found)} {title}", f"{title}:{phase.name}") as opened:
+        for term in found if opened else ():
+            st.markdown(f"**{unit.read(int(term.bytes))}** · {term.name} · {term.role}")
+            explain(term)
 
 
 def explain(term: Term) -> None:
     """Formula, the same with the numbers put in, source, and what is left out."""
     st.code(
-        f"{term.formula}\n= {substituted(term)}\n= {int(term.bytes):,} bytes",
+        f"{term.formula}\n= {put_in(term.formula, term.inputs)}\n= {int(term.bytes):,} bytes",
         language=None,
         wrap_lines=True,
     )
@@ -152,13 +144,3 @@ def explain(term: Term) -> None:
     if term.ignores:
         notes.append(f"Left out: {term.ignores}.")
     st.caption(" ".join(notes))
-
-
-def substituted(term: Term) -> str:
-    """The expression with every input's value in its place."""
-
-    def value(match: re.Match[str]) -> str:
-        word = match[0]
-        return read_number(term.inputs[word]) if word in term.inputs else word
-
-    return re.sub(r"[A-Za-z_]\w*", value, term.formula)

@@ -13,6 +13,7 @@ import planner.methods
 from planner.footprint import CATEGORIES
 from planner.formulas import duration, formula
 from planner.ui import session
+from planner.ui.folded import folded
 
 TITLES = {
     "parameters": "Weights",
@@ -28,6 +29,9 @@ TITLES = {
     "time": "Time",
 }
 """Groups in the order of the charts; time last."""
+
+AT_ONCE = 40
+"""So many results of a search are shown without folding."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,10 +99,17 @@ def show() -> None:
         if entry.matches(words.lower().split()) and chosen in ("all", entry.group)
     ]
     st.caption(f"{len(shown)} of {len(found)} formulas.")
-    for group in dict.fromkeys(entry.group for entry in shown):
-        st.subheader(TITLES[group], anchor=group)
-        for entry in (entry for entry in shown if entry.group == group):
+    if not shown:
+        st.info("No formula has all these words.", icon=":material/search_off:")
+    if chosen != "all" or (words.strip() and len(shown) <= AT_ONCE):
+        for entry in shown:
             _entry(entry)
+        return
+    for group in dict.fromkeys(entry.group for entry in shown):
+        own = [entry for entry in shown if entry.group == group]
+        with folded(f"**{TITLES[group]}** · {len(own)}", f"formulas:{group}") as opened:
+            for entry in own if opened else ():
+                _entry(entry)
 
 
 def _entry(entry: Entry) -> None:

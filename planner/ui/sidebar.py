@@ -15,6 +15,7 @@ from planner.relevance import without_effect
 from planner.ui import session, widgets
 from planner.ui.draft import Draft
 from planner.ui.fields import GROUPS, Group
+from planner.ui.folded import folded
 from planner.ui.gpu_input import gpu_input
 from planner.ui.model_input import model_input
 
@@ -53,12 +54,13 @@ class _Shown:
 
 
 def _preset(draft: Draft) -> None:
-    st.session_state["preset"] = draft.preset
     known = sorted(presets().values(), key=lambda preset: preset.task)
     titles = {preset.key: f"{preset.title} · {preset.task}" for preset in known}
+    widgets.mirror("preset", draft.preset)
     st.selectbox(
         "Start from",
-        [preset.key for preset in known],
+        list(titles),
+        index=list(titles).index(draft.preset),
         key="preset",
         format_func=lambda key: titles[key],
         help=f"{draft.base.description}\n\nA preset is a complete plan that never changes "
@@ -66,16 +68,17 @@ def _preset(draft: Draft) -> None:
         on_change=lambda: session.open_preset(st.session_state["preset"]),
     )
     count = len(draft.changed())
-    if count:
-        fields = "1 field differs" if count == 1 else f"{count} fields differ"
-        st.button(
-            f"{fields} from it · start over",
-            icon=":material/restart_alt:",
-            type="tertiary",
-            on_click=session.open_preset,
-            args=(draft.preset,),
-            key="start-over",
-        )
+    text = {0: "Nothing changed yet", 1: "1 field differs · start over"}
+    # Always there, so that the inputs below keep their place.
+    st.button(
+        text.get(count, f"{count} fields differ · start over"),
+        icon=":material/restart_alt:",
+        type="tertiary",
+        disabled=not count,
+        on_click=session.open_preset,
+        args=(draft.preset,),
+        key="start-over",
+    )
 
 
 def _group(group: Group, draft: Draft, shown: _Shown) -> None:
@@ -89,9 +92,8 @@ def _group(group: Group, draft: Draft, shown: _Shown) -> None:
         title += f" · {changed} changed"
     if wrong:
         title += f" · :red[{wrong} to mend]"
-    folded = st.expander(title, icon=group.icon, key=f"group:{group.key}", on_change=session.acted)
-    if folded.open:
-        with folded:
+    with folded(title, f"group:{group.key}", icon=group.icon) as opened:
+        if opened:
             for name in fields:
                 widgets.field(name, draft.values)
 

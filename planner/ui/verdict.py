@@ -14,6 +14,7 @@ from planner.units import read_seconds, read_usd
 
 SHOWN_TERMS = 3
 
+
 def sentence(footprint: Footprint) -> None:
     """The verdict, in words, with an icon and a colour."""
     text = f"**{footprint.verdict.sentence.rstrip('.')}.**"
@@ -128,5 +129,5 @@ def cautions(footprint: Footprint) -> None:
     for text in footprint.warnings:
         st.warning(text, icon=":material/info:")
     if footprint.notes:
-        with st.expander("What this estimate assumes", icon=":material/notes:"):
+        with st.expander("What this estimate assumes", icon=":material/notes:", key="assumes"):
             st.markdown("\n".join(f"- {text}" for text in footprint.notes))

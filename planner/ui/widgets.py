@@ -38,11 +38,11 @@ def field(name: str, values: Any, disabled_reason: str = "") -> None:
     elif choices.options(name):
         _select(name, values[name], choices.options(name))
     elif KINDS[name] is bool:
-        _mirror(name, values[name])
-        st.toggle(label(name), key=session.widget_key(name), **_common(name))
+        mirror(session.widget_key(name), values[name])
+        st.toggle(label(name), values[name], key=session.widget_key(name), **_common(name))
     elif KINDS[name] is str:
-        _mirror(name, values[name])
-        st.text_input(label(name), key=session.widget_key(name), **_common(name))
+        mirror(session.widget_key(name), values[name])
+        st.text_input(label(name), values[name], key=session.widget_key(name), **_common(name))
     else:
         _number(name, values[name])
 
@@ -60,16 +60,23 @@ def _common(name: str) -> dict[str, Any]:
     return {"help": help_text(name), "on_change": session.on_edit, "args": (name,)}
 
 
-def _mirror(name: str, value: Any) -> None:
-    st.session_state[session.widget_key(name)] = value
+def mirror(key: str, value: Any) -> None:
+    """Give a widget that is on the page already the draft's value.
+
+    A new one gets it as its default instead: set through the state alone, it would show
+    its minimum for a moment first.
+    """
+    if key in st.session_state and st.session_state[key] != value:
+        st.session_state[key] = value
 
 
 def _select(name: str, value: str, options: tuple[str, ...]) -> None:
     shown = options if value in options else (value, *options)
-    _mirror(name, value)
+    mirror(session.widget_key(name), value)
     st.selectbox(
         label(name),
         shown,
+        index=shown.index(value),
         key=session.widget_key(name),
         format_func=lambda option: choices.name(name, option),
         **_common(name),
@@ -81,11 +88,12 @@ def _number(name: str, value: float) -> None:
     whole = KINDS[name] is int
     if name == "gpu_memory_utilization":
         low, high = min(0.01, value), max(0.99, value)
-    _mirror(name, value)
+    mirror(session.widget_key(name), value)
     st.number_input(
         label(name),
         min_value=low if whole else float(low),
         max_value=high if whole else float(high),
+        value=value,
         step=STEPS.get(name, 1 if whole else 0.1),
         format="%d" if whole else "%.2f",
         key=session.widget_key(name),
@@ -94,11 +102,12 @@ def _number(name: str, value: float) -> None:
 
 
 def _gib(name: str, value_bytes: int) -> None:
-    _mirror(name, value_bytes / GIB)
+    mirror(session.widget_key(name), value_bytes / GIB)
     st.number_input(
         label(name) if name != "gpu_bytes" else "Usable memory of the card (GiB)",
         min_value=0.0,
         max_value=2**53 / GIB,
+        value=value_bytes / GIB,
         step=1.0,
         format="%.2f",
         key=session.widget_key(name),

@@ -30,6 +30,10 @@ SETTLED = "[data-testid='stApp'][data-test-script-state='notRunning']"
 """What the page looks like when no script runs."""
 
 
+DRAWN = "[data-testid='stMain'] [data-testid='stElementContainer']"
+"""The first thing a script draws on a page."""
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
@@ -85,6 +89,7 @@ def chromium() -> Iterator[Browser]:
 
 def settle(page: Page) -> None:
     """Wait until the script has run and nothing is stale."""
+    page.wait_for_selector(DRAWN, state="attached", timeout=30_000)
     page.wait_for_selector(SETTLED, timeout=30_000)
     page.wait_for_timeout(150)
     page.wait_for_selector(SETTLED, timeout=30_000)

@@ -29,6 +29,7 @@ def take(browser: Browser, address: str, folder: Path, only: tuple[str, ...]) ->
                 page = context.new_page()
                 page.goto(f"{address}/{name}")
                 settle(page)
+                page.wait_for_timeout(1500)
                 # Streamlit scrolls inside the window: grow it until everything is in sight.
                 tall = page.locator("[data-testid=stMainBlockContainer]").evaluate(
                     "block => block.scrollHeight"

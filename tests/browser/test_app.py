@@ -1,0 +1,168 @@
+"""The app as a person meets it: Chromium against ``streamlit run app.py``."""
+
+from __future__ import annotations
+
+import zipfile
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from playwright.sync_api import Browser, Page, expect
+from running_app import app, settle
+
+from planner.plan import FIELDS
+
+PAGES = {
+    "": "Best single changes",
+    "scaling": "Compare with a second plan",
+    "launch": "Framework",
+    "examples": "Document 000",
+    "formulas": "The expressions below are the code",
+}
+
+
+def query(page: Page) -> dict[str, str]:
+    found = parse_qs(urlsplit(page.url).query, keep_blank_values=True)
+    return {key: values[-1] for key, values in found.items()}
+
+
+def peak(page: Page) -> str:
+    return page.get_by_test_id("stMetricValue").first.inner_text()
+
+
+def number(page: Page, label: str, value: int) -> None:
+    field = page.get_by_label(label, exact=True)
+    field.fill(str(value))
+    field.press("Enter")
+    settle(page)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_cold_deep_link_shows_the_page_in_its_frame(browser: Browser, name: str) -> None:
+    with app() as address:
+        context = browser.new_context(viewport={"width": 1400, "height": 1000})
+        page = context.new_page()
+        page.goto(f"{address}/{name}?v=1&preset=grpo-7b@1&response_tokens=1024")
+        expect(page.get_by_text(PAGES[name]).first).to_be_visible(timeout=30_000)
+        settle(page)
+        expect(page.get_by_label("Response, tokens", exact=True)).to_have_value("1024")
+        assert set(FIELDS) <= set(query(page))
+        assert urlsplit(page.url).path == f"/{name}"
+        context.close()
+
+
+def test_an_edit_reaches_the_address_and_survives_a_reload(page: Page, server: str) -> None:
+    page.goto(server)
+    settle(page)
+    before = peak(page)
+    assert {"v", "preset", *FIELDS} == set(query(page))
+    number(page, "Response, tokens", 24_576)
+    after = peak(page)
+    assert after != before
+    page.wait_for_url(lambda url: "response_tokens=24576" in url)
+    page.reload()
+    settle(page)
+    assert peak(page) == after
+    expect(page.get_by_label("Response, tokens", exact=True)).to_have_value("24576")
+
+
+def test_a_copied_link_gives_a_teammate_the_same_numbers(
+    page: Page, server: str, browser: Browser
+) -> None:
+    page.goto(server)
+    settle(page)
+    number(page, "Count", 16)
+    number(page, "Prompt, tokens", 16_384)
+    mine = page.get_by_test_id("stMetricValue").all_inner_texts()
+    link = page.get_by_test_id("stCode").last.inner_text().strip()
+    assert link.startswith(server)
+    other = browser.new_context(viewport={"width": 1400, "height": 1000})
+    theirs = other.new_page()
+    theirs.goto(link)
+    settle(theirs)
+    assert theirs.get_by_test_id("stMetricValue").all_inner_texts() == mine
+    expect(theirs.get_by_label("Count", exact=True)).to_have_value("16")
+    other.close()
+
+
+def test_back_and_forward_undo_and_redo_an_edit(page: Page, server: str) -> None:
+    page.goto(server)
+    settle(page)
+    count = page.get_by_label("Count", exact=True)
+    number(page, "Count", 16)
+    number(page, "Count", 32)
+    page.wait_for_url(lambda url: "&gpus=32&" in url)
+    page.wait_for_timeout(600)
+    page.go_back()
+    settle(page)
+    expect(count).to_have_value("16")
+    page.go_back()
+    settle(page)
+    expect(count).to_have_value("8")
+    page.go_forward()
+    settle(page)
+    expect(count).to_have_value("16")
+    settle(page)
+    assert query(page)["gpus"] == "16"
+
+
+def test_pages_share_one_plan(page: Page, server: str) -> None:
+    page.goto(server)
+    settle(page)
+    number(page, "Count", 16)
+    for title in ("Scaling", "Launch", "Formulas", "Plan"):
+        page.get_by_role("link", name=title, exact=True).click()
+        settle(page)
+        expect(page.get_by_label("Count", exact=True)).to_have_value("16")
+        page.wait_for_url(lambda url: "&gpus=16&" in url)
+        assert set(FIELDS) <= set(query(page))
+
+
+def test_a_group_stays_open_while_its_title_counts(page: Page, server: str) -> None:
+    page.goto(server)
+    settle(page)
+    page.get_by_text("Batch", exact=True).click()
+    settle(page)
+    number(page, "Prompts per step", 128)
+    expect(page.get_by_text("Batch · 2 changed")).to_be_visible()
+    expect(page.get_by_label("Prompts per step", exact=True)).to_be_visible()
+
+
+def test_fast_edits_are_all_kept(page: Page, server: str) -> None:
+    page.goto(server)
+    settle(page)
+    for label, value in (("Count", "16"), ("Prompt, tokens", "1024"), ("Response, tokens", "3000")):
+        page.get_by_label(label, exact=True).fill(value)
+        page.get_by_label(label, exact=True).press("Tab")
+    page.wait_for_url(lambda url: "response_tokens=3000" in url)
+    settle(page)
+    found = query(page)
+    assert (found["gpus"], found["prompt_tokens"], found["response_tokens"]) == (
+        "16",
+        "1024",
+        "3000",
+    )
+
+
+def test_a_broken_link_is_explained_and_the_rest_of_it_used(page: Page, server: str) -> None:
+    page.goto(f"{server}/?v=1&gpus=lots&respones_tokens=5&gpu=h101&prompt_tokens=640")
+    settle(page)
+    message = page.locator(".st-key-link-message")
+    expect(message).to_contain_text("3 things to correct")
+    expect(message).to_contain_text("Did you mean response_tokens?")
+    expect(message).to_contain_text("is not in the catalog")
+    expect(page.get_by_label("Prompt, tokens", exact=True)).to_have_value("640")
+    assert query(page)["gpus"] == "8"
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+    page.get_by_role("button", name="Understood").click()
+    expect(message).to_have_count(0)
+
+
+def test_the_script_can_be_downloaded(page: Page, server: str) -> None:
+    page.goto(f"{server}/launch")
+    settle(page)
+    with page.expect_download() as event:
+        page.get_by_role("button", name="All files as zip").click()
+    with zipfile.ZipFile(event.value.path()) as archive:
+        script = archive.read("launch.sh").decode()
+    assert script.startswith("#!")
+    assert f"{server}/?v=1" in script
