@@ -12,7 +12,7 @@ from planner.formulas.activations.attention import attention, gpt2_attention
 from planner.formulas.activations.linears import (
     fused_gated_mlp,
     gated_mlp,
-    gelu_new_mlp,
+    plain_mlp,
 )
 from planner.formulas.activations.norms import norm
 from planner.formulas.activations.setting import Layer, Setting
@@ -78,7 +78,7 @@ def _gpt2(layer: Layer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
     hidden_states = op.add(tape, attn_output, residual, "hidden states after attention")
     residual = hidden_states
     hidden_states = norm(layer, hidden_states, "MLP norm")
-    feed_forward_hidden_states = gelu_new_mlp(layer, hidden_states)
+    feed_forward_hidden_states = plain_mlp(layer, hidden_states)
     return op.add(tape, residual, feed_forward_hidden_states, "layer output")
 
 
@@ -111,7 +111,8 @@ def layer_record(arch: Architecture, setting: Setting, in_place_sums: bool = Tru
     width = setting.weight
     cos = Tensor(tape.new("rotary table", width, "rotary cos"), "rotary table", width)
     sin = Tensor(tape.new("rotary table", width, "rotary sin"), "rotary table", width)
-    mask = Tensor(tape.new("pair", "bool", "mask"), "pair", "bool") if setting.masked else None
+    masking = width if setting.attention == "eager" else "bool"
+    mask = Tensor(tape.new("pair", masking, "mask"), "pair", masking) if setting.masked else None
     outside = tape.live(len(tape.events))
     storage = tape.new("hidden", width, "layer input")
     caught: list[Storage | None] = []

@@ -64,8 +64,13 @@ def _eager(
         weights = op.unary(tape, weights, "tanh of scores", saves="output")
         weights = op.unary(tape, weights, "capped attention scores")
     if mask is not None:
-        weights = op.shift(tape, weights, "masked attention scores")
-    weights = _softmax(layer, weights)
+        # Under autocast the mask has the residual stream's fp32, and so has the sum.
+        masked = op.promoted(weights, mask)
+        if masked == weights.width:
+            weights = op.shift(tape, weights, "masked attention scores")
+        else:
+            weights = op.cast(tape, weights, masked, "masked attention scores")
+    weights = _softmax(layer, weights, value.width if arch.family == "gpt2" else query.width)
     if arch.dropout:
         weights = op.dropout(tape, weights, "dropped attention weights", kernels=setting.kernels)
     output = _product(
@@ -102,9 +107,8 @@ def _product(layer: Layer, first: Tensor, second: Tensor, shape: str, name: str)
     )
 
 
-def _softmax(layer: Layer, weights: Tensor) -> Tensor:
+def _softmax(layer: Layer, weights: Tensor, width: str) -> Tensor:
     tape = layer.tape
-    width = weights.width
     if layer.arch.family == "gpt2" and not layer.setting.autocast:
         return op.unary(tape, weights, "attention weights", saves="output")
     weights = op.cast(tape, weights, op.FP32, "attention scores in fp32")

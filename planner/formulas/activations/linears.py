@@ -64,11 +64,10 @@ def gated_mlp(layer: Layer, x: Tensor) -> Tensor:
     """``down(act(gate(x)) * up(x))``."""
     product = op.multiply(
         layer.tape,
-        op.unary(
-            layer.tape,
+        activated(
+            layer,
             linear(layer, x, "intermediate", "gate projection", "mlp.gate_proj"),
             "activated gate",
-            saves="input",
         ),
         linear(layer, x, "intermediate", "up projection", "mlp.up_proj"),
         "gated product",
@@ -86,30 +85,36 @@ def fused_gated_mlp(layer: Layer, hidden_states: Tensor) -> Tensor:
     up_states = op.multiply(
         tape,
         up_states,
-        op.unary(tape, gate, "activated gate", saves="input"),
+        activated(layer, gate, "activated gate"),
         "gated product",
     )
     return linear(layer, up_states, "hidden", "MLP output", "mlp.down_proj")
 
 
-def gelu_new_mlp(layer: Layer, hidden_states: Tensor) -> Tensor:
-    """GPT-2: up, the tanh GELU written out in eight operations, down, dropout."""
+def plain_mlp(layer: Layer, hidden_states: Tensor) -> Tensor:
+    """GPT-2: up, activation, down, dropout."""
     hidden_states = linear(layer, hidden_states, "intermediate", "MLP input", "mlp.c_fc")
-    hidden_states = _gelu_new(layer, hidden_states)
+    hidden_states = activated(layer, hidden_states, "activated MLP input")
     hidden_states = linear(layer, hidden_states, "hidden", "MLP output", "mlp.c_proj")
     return residual_dropout(layer, hidden_states, "dropped MLP output")
 
 
-def _gelu_new(layer: Layer, x: Tensor) -> Tensor:
-    tape = layer.tape
-    half = op.unary(tape, x, "half of MLP input")
-    inner = op.unary(tape, x, "MLP input cubed", saves="input", scratch=2)
+def activated(layer: Layer, x: Tensor, name: str) -> Tensor:
+    """The activation: one operation that keeps its input, or GELU written out in eight."""
+    if layer.arch.activation != "gelu_new":
+        return op.unary(layer.tape, x, name, saves="input")
+    tape, setting = layer.tape, layer.setting
+    half = op.unary(tape, x, f"half of {x.name}")
+    # CUDA's autocast runs pow in fp32, and everything after it; the CPU's does not.
+    wide = setting.autocast and setting.kernels == "cuda"
+    inner = op.cast(tape, x, op.FP32, f"{x.name} in fp32") if wide else x
+    inner = op.unary(tape, inner, f"{x.name} cubed", saves="input", scratch=2)
     inner = op.unary(tape, inner, "scaled cube")
     inner = op.add(tape, x, inner, "input plus cube")
     inner = op.unary(tape, inner, "tanh argument")
     inner = op.unary(tape, inner, "tanh", saves="output")
     inner = op.shift(tape, inner, "one plus tanh")
-    return op.multiply(tape, half, inner, "GELU output")
+    return op.multiply(tape, half, inner, name)
 
 
 def residual_dropout(layer: Layer, x: Tensor, name: str) -> Tensor:

@@ -1,0 +1,91 @@
+"""Saved tensors of one layer, byte for byte, against hooks on real models."""
+
+from __future__ import annotations
+
+import pytest
+from real_layers import FAMILIES, Case, saved_storages
+
+from planner.formulas.activations.layers import record_of
+
+EVERY = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
+SOME = {"gpt2": ("q_proj", "down_proj"), "phi3": ("q_proj", "down_proj")}
+
+
+def expected(case: Case) -> int:
+    record = record_of(case.architecture, case.setting)
+    return sum(case.bytes_of(label, count) for label, count in record.saved.items())
+
+
+def observed(case: Case) -> int:
+    return sum(size for size, _ in saved_storages(case)["layer"])
+
+
+CASES = [
+    Case(
+        family=family,
+        attention=attention,
+        precision=precision,
+        padded=padded,
+        targets=targets,
+    )
+    for family in FAMILIES
+    for attention in ("sdpa", "eager")
+    if (family, attention) != ("gemma2", "sdpa")
+    for precision in ("bf16", "fp32", "autocast-bf16")
+    for padded in (False, True)
+    for targets in ((), EVERY)
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_saved_bytes_equal_a_real_layer(case: Case) -> None:
+    assert expected(case) == observed(case)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("precision", ["bf16", "autocast-bf16"])
+def test_some_adapters(family: str, precision: str) -> None:
+    attention = "eager" if family == "gemma2" else "sdpa"
+    targets = SOME.get(family, ("q_proj", "up_proj"))
+    case = Case(family=family, attention=attention, precision=precision, targets=targets)
+    assert expected(case) == observed(case)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"num_key_value_heads": 6},
+        {"num_key_value_heads": 1},
+        {"intermediate_size": 24, "head_dim": 40},
+        {"hidden_size": 64, "num_attention_heads": 4, "head_dim": 64},
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3_text"])
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_other_shapes(family: str, attention: str, changes: dict[str, int]) -> None:
+    changed = tuple(sorted(changes.items()))
+    for padded in (False, True):
+        case = Case(
+            family=family, attention=attention, padded=padded, changes=changed, rows=3, tokens=40
+        )
+        assert expected(case) == observed(case)
+
+
+def test_fp16_saves_what_bf16_saves() -> None:
+    case = Case(family="qwen3", precision="fp16", padded=True)
+    assert expected(case) == observed(case)
+
+
+@pytest.mark.parametrize("activation", ["gelu_new", "gelu", "gelu_pytorch_tanh"])
+def test_other_activations(activation: str) -> None:
+    for family, key in (("llama", "hidden_act"), ("gpt2", "activation_function")):
+        case = Case(family=family, changes=((key, activation),))
+        assert expected(case) == observed(case)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_gpt2_without_dropout(attention: str) -> None:
+    rates = (("attn_pdrop", 0.0), ("embd_pdrop", 0.0), ("resid_pdrop", 0.0))
+    case = Case(family="gpt2", attention=attention, changes=rates)
+    assert expected(case) == observed(case)
