@@ -69,7 +69,7 @@ def _engine_warnings(scene: Scene) -> tuple[str, ...]:
     if not plan.rollout.startswith("vllm") or engine.shortfall_bytes(scene) > 0:
         return ()
     found: list[str] = []
-    wanted = min(plan.max_num_seqs, scene.q.sequences_per_step)
+    wanted = min(plan.max_num_seqs, engine.sequences_each(scene))
     holds = engine.concurrent_sequences(scene)
     if holds < wanted:
         found.append(

@@ -57,6 +57,8 @@ FRAMEWORKS: Mapping[str, Mapping[str, Any]] = {
         "logits": "fused",
         "gpu_memory_utilization": 0.3,
         "master_dtype": "fp32",
+        "reduce_dtype": "bf16",
+        "max_num_batched_tokens": 4096,
     },
     "verl": {
         "batch_shape": "packed",
@@ -65,6 +67,7 @@ FRAMEWORKS: Mapping[str, Mapping[str, Any]] = {
         "max_num_seqs": 256,
         "max_num_batched_tokens": 8192,
         "logits": "full",
+        "logits_dtype": "bf16",
     },
     "openrlhf": {"gpu_memory_utilization": 0.95, "gradient_checkpointing": "none"},
 }
@@ -87,10 +90,16 @@ def fill(given: Mapping[str, Any]) -> dict[str, Any]:
     values: dict[str, Any] = dict(given)
     method = str(values.get("method", "grpo"))
     framework = str(values.get("framework", "plain"))
-    if values.get("finetuning") in ("lora", "qlora") and values.get("dtype", "bf16") != "fp32":
-        # peft keeps adapters of a half-precision model in fp32 (autocast_adapter_dtype),
-        # whatever dtype the framework loads the base model in.
-        values.setdefault("master_dtype", "fp32")
+    if values.get("dtype", "bf16") == "fp32":
+        values.setdefault("master_dtype", "none")
+        values.setdefault("logits_dtype", "fp32")
+    elif values.get("finetuning") in ("lora", "qlora"):
+        # peft keeps adapters of a half-precision model in fp32 (autocast_adapter_dtype);
+        # verl casts them to the base model's dtype, and lets the engine sleep at level 1.
+        verl = framework == "verl"
+        values.setdefault("master_dtype", "none" if verl else "fp32")
+        if verl:
+            values.setdefault("vllm_sleep_level", 1)
     for source in (framework_defaults(framework, method), METHODS.get(method, {})):
         for field, value in source.items():
             values.setdefault(field, value)
@@ -113,8 +122,6 @@ def _fill_by_parallelism(values: dict[str, Any]) -> None:
 
 
 def _fill_by_finetuning(values: dict[str, Any]) -> None:
-    if values.get("dtype", "bf16") == "fp32":
-        values.setdefault("master_dtype", "none")
     adapters = values.get("finetuning", "full") in ("lora", "qlora")
     master = values.get("master_dtype", "fp32")
     values.setdefault("gradient_dtype", "fp32" if master == "fp32" else values.get("dtype", "bf16"))

@@ -12,7 +12,7 @@ from typing import Literal, cast
 
 from planner.cautions import cautions_of
 from planner.facts import facts_of
-from planner.footprint import Footprint, Instant, Phase, PhasePlan, StatedError, Verdict
+from planner.footprint import Footprint, Instant, Phase, PhasePlan, StatedError, Term, Verdict
 from planner.formulas import allocator
 from planner.levels import Adder, Totals, cached_before
 from planner.methods.scene import Scene, scene_of
@@ -89,7 +89,9 @@ def _phase(
     reserved = max(sums.reserved, carried)
     extra = [
         allocator.ROUNDING("process", allocated=sums.allocated, requested=sums.requested),
-        allocator.SEGMENT_SLACK("process", slack=sums.slack),
+        allocator.SEGMENT_SLACK(
+            "process", slack=sums.slack - sum(t.bytes for t in instant.everything if is_idle(t))
+        ),
         allocator.CACHED("process", carried=carried, own=sums.reserved),
     ]
     terms = [term for term in instant.everything if term.bytes]
@@ -107,6 +109,11 @@ def _phase(
         seconds=phase_seconds(scene, phase.name),
         per_step=phase.per_step,
     )
+
+
+def is_idle(term: Term) -> bool:
+    """Whether a term is memory that the allocator holds and no tensor uses."""
+    return term.category == "allocator" and not term.host
 
 
 def _step_seconds(phases: tuple[Phase, ...]) -> float | None:

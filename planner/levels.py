@@ -57,12 +57,16 @@ class Adder:
         return self._known[id(bundle)][1]
 
     def _add(self, terms: tuple[Term, ...]) -> Totals:
-        inside = [t for t in terms if not t.host and t.category not in OUTSIDE]
+        on_gpu = [term for term in terms if not term.host]
+        inside = [t for t in on_gpu if t.category not in OUTSIDE and t.category != "allocator"]
+        idle = [term.bytes for term in on_gpu if term.category == "allocator"]
         return Totals(
             requested=total([term.bytes for term in inside]),
             allocated=total([allocator.allocated_bytes(term) for term in inside]),
-            slack=total([allocator.segment_slack_bytes(t, self._expandable) for t in inside]),
-            outside=total([t.bytes for t in terms if not t.host and t.category in OUTSIDE]),
+            slack=total(
+                [*idle, *(allocator.segment_slack_bytes(t, self._expandable) for t in inside)]
+            ),
+            outside=total([t.bytes for t in on_gpu if t.category in OUTSIDE]),
             host=total([term.bytes for term in terms if term.host]),
         )
 

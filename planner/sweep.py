@@ -56,6 +56,9 @@ def sweep(plan: Plan, over: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
         for combination in product(*others.values())
     ]
     table = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    if not table["valid"].all():
+        numbers = [column for column in table.columns if column not in (*over, "valid")]
+        table[numbers] = table[numbers].where(table["valid"])
     first = [field for field in over if field in table.columns]
     return table[first + [column for column in table.columns if column not in first]]
 

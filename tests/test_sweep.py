@@ -74,6 +74,9 @@ def test_a_combination_that_is_no_plan_is_a_row_without_numbers() -> None:
     table = sweep(Plan(), {"model": ["Qwen/Qwen3-0.6B", "Qwen/Qwen3-30B-A3B"]})
     assert table["valid"].tolist() == [True, False]
     assert table["device_bytes"].isna().tolist() == [False, True]
+    mixed = sweep(Plan(), {"gpus": [8, 7]})
+    assert mixed["device_bytes"].isna().tolist() == [False, True]
+    assert mixed["verdict"].isna().tolist() == [False, True]
 
 
 @pytest.mark.parametrize(

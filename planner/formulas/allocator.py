@@ -109,6 +109,15 @@ SEGMENT_SLACK = Formula(
     ignores="fragmentation, which depends on the order of allocations",
 )
 
+FREED_LOGITS = Formula(
+    "half-precision logits, freed but cached",
+    "item_bytes * tokens * vocab",
+    category="allocator",
+    source="best fit of c10/cuda/CUDACachingAllocator.cpp, torch 2.13.0; seen in prime-rl's "
+    "published SFT baseline (docs/accuracy.md)",
+    why="Upcast logits leave a free segment that every later tensor of the loss is too large for.",
+)
+
 CACHED = Formula(
     "cached from other phases",
     "maximum(carried - own, 0)",

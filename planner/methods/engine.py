@@ -12,7 +12,7 @@ from planner.catalog import device_constants
 from planner.footprint import Term
 from planner.formulas import generation, sharding, state
 from planner.methods.scene import Moment, Scene
-from planner.numeric import Num, maximum
+from planner.numeric import Num, ceil_div, maximum
 from planner.units import MIB
 
 ROLE = "rollout engine"
@@ -62,6 +62,15 @@ def shortfall_bytes(scene: Scene) -> Num:
         return 0
     needed = _weights(scene).bytes + _working_set(scene).bytes + _graphs(scene).bytes
     return maximum(needed + _one_sequence_bytes(scene) - share_bytes(scene), 0)
+
+
+def sequences_each(scene: Scene) -> Num:
+    """Sequences of one step that each engine has to generate."""
+    plan = scene.plan
+    separate = plan.rollout == "vllm-separate"
+    gpus = plan.rollout_gpus if separate else scene.q.training_gpus
+    engines = maximum(gpus // plan.rollout_tensor_parallel, 1)
+    return ceil_div(scene.q.sequences_per_step, engines)
 
 
 def concurrent_sequences(scene: Scene) -> Num:

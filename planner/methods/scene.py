@@ -121,7 +121,9 @@ def scene_of(plan: Any, facts: Facts) -> Scene:
         "lora_targets": targets(plan) if plan.finetuning == "lora" else (),
     }
     zero = plan.sharding.startswith("zero")
-    kept = q.compute_bytes if zero or plan.finetuning != "full" else q.master_bytes
+    # A frozen base stays in the compute dtype, but verl loads base and adapters alike.
+    frozen_base = plan.finetuning != "full" and plan.framework != "verl"
+    kept = q.compute_bytes if zero or frozen_base else q.master_bytes
     policy = role("policy", facts.policy, weight_bytes=kept, trained=True, **lora)
     return Scene(
         plan=plan,

@@ -33,17 +33,14 @@ def phase_seconds(scene: Scene, name: str) -> Num | None:
 def _rollout(scene: Scene) -> Num | None:
     plan, q = scene.plan, scene.q
     hf = plan.rollout == "hf"
-    split = 1 if hf else plan.rollout_tensor_parallel
-    gpus = plan.rollout_gpus if plan.rollout == "vllm-separate" else q.training_gpus
-    engines = maximum(gpus // split, 1)
     return decode_seconds(
         scene.policy.arch,
         scene.facts.gpu,
-        sequences=ceil_div(q.sequences_per_step, engines),
+        sequences=q.sequences_per_gpu_step if hf else engine.sequences_each(scene),
         prompt_tokens=plan.prompt_tokens,
         response_tokens=plan.response_tokens,
         dtype=plan.dtype,
-        tensor_parallel=split,
+        tensor_parallel=1 if hf else plan.rollout_tensor_parallel,
         engine="hf" if hf else "vllm",
         max_num_seqs=q.sequences_per_gpu_step if hf else plan.max_num_seqs,
         kv_value_bytes=q.compute_bytes if hf else engine.kv_value_bytes(plan),

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.footprint import Instant, Term
-from planner.formulas import logits, sharding, state
+from planner.formulas import allocator, logits, sharding, state
 from planner.formulas.formula import Formula
 from planner.methods import gathered, saved
 from planner.methods.resident import adapter_bytes, resident
@@ -56,15 +56,28 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
 
 def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> tuple[Instant, ...]:
     """Instants of one backward."""
-    losses = logits.backward_instants(
-        training_head(scene, role), objective=objective(scene, role), role=role.name
-    )
+    head = training_head(scene, role)
+    losses = logits.backward_instants(head, objective=objective(scene, role), role=role.name)
+    idle = tuple(_freed_logits(scene, role, head))
     return (
-        *(_at_head(scene, role, loss, kept) for loss in losses),
+        *(_at_head(scene, role, _with(loss, idle), kept) for loss in losses),
         _last_layer(scene, role, kept),
         _first_layer(scene, role, kept),
         _embedding(scene, role, kept),
     )
+
+
+def _freed_logits(scene: Scene, role: Role, head: logits.Head) -> Iterator[Term]:
+    """The segment that upcast logits leave behind; expandable segments reuse it."""
+    materialised = head.logits in ("full", "response") and not role.value_head
+    if materialised and head.upcasts and not scene.plan.expandable_segments:
+        yield allocator.FREED_LOGITS(
+            role.name, item_bytes=head.item_bytes, tokens=head.tokens, vocab=head.vocab
+        )
+
+
+def _with(instant: Instant, more: tuple[Term, ...]) -> Instant:
+    return replace(instant, terms=(*instant.terms, *more))
 
 
 def optimizer_instants(
@@ -149,6 +162,7 @@ def _embedding(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
                 hidden=role.arch.hidden,
                 item_bytes=scene.q.compute_bytes,
                 role=role.name,
+                tied=role.arch.tied and not role.value_head,
             ),
         )
     root = gathered.root(scene, role) if scene.fsdp else ()

@@ -3,7 +3,7 @@
 Source: ``verl/utils/experimental/torch_functional.py`` of verl 0.9.1, read 2026-10; the plain
 step's ``chunked`` path follows it. One chunk's logits exist at a time, but Python names keep the
 previous chunk's results until the next ones replace them, so the second chunk is the dearest.
-The weight's gradient is a product of every chunk, made even for a frozen head.
+The weight's gradient is a product of every chunk, which verl makes even for a frozen head.
 """
 
 from __future__ import annotations
@@ -128,11 +128,15 @@ def chunk_backward(
 
 
 def product(head: Head, role: str, there: Num, label: str) -> Term:
-    """A chunk's weight gradient where ``there`` is 1, nothing where it is 0."""
+    """A chunk's weight gradient where ``there`` is 1, nothing where it is 0.
+
+    verl's kernel makes it for a frozen head too; the plain step does not.
+    """
+    made = head.weight_trains or head.framework == "verl"
     return HEAD_GRADIENT(
         role,
         label=label,
-        item_bytes=head.item_bytes * there,
+        item_bytes=head.item_bytes * there * made,
         vocab=head.vocab,
         hidden=head.hidden,
     )
