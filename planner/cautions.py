@@ -114,6 +114,11 @@ def _notes(scene: Scene) -> tuple[str, ...]:
             f"{plan.framework} {plan.framework_version} meets the vocabulary by its "
             f"{path(scene)} path, whatever logits says ({plan.logits})."
         )
+    if plan.compile and scene.compile_breaks:
+        found.append(
+            "compile is counted as having no effect on memory: flash-attn breaks the graph inside "
+            "a checkpointed layer."
+        )
     if scene.precision == "autocast-bf16":
         found.append(
             "fp32 weights without sharding mean autocast: half-precision copies of the weights "

@@ -96,9 +96,10 @@ WHOLE_COPY = Formula(
     "weights gathered whole",
     "parameters * value_bytes",
     category="parameters",
-    source="transformers/TRL gather all weights around generate under FSDP1 and ZeRO-3 "
-    "(summon_full_params, GatheredParameters)",
-    why="Generation without an engine needs every weight on every GPU.",
+    source="transformers and TRL gather all weights around generate under FSDP1 and ZeRO-3 "
+    "(summon_full_params, GatheredParameters); TRL 1.16.0 prepare_fsdp shards its reference "
+    "as one unit",
+    why="What is not split into layers is gathered whole on every GPU.",
 )
 
 LARGEST_TENSOR = Formula(

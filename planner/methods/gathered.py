@@ -10,6 +10,8 @@ from planner.methods.scene import Scene
 
 def at_layer(scene: Scene, role: Role) -> tuple[Term, ...]:
     """Gathered weights while a layer of the role computes (forward or backward)."""
+    if _wrapped_whole(scene, role):
+        return _whole(scene, role)
     if scene.fsdp:
         return (*root(scene, role), *_layers(scene, role), _gather_buffer(scene, role))
     return _zero3(scene, role)
@@ -17,11 +19,29 @@ def at_layer(scene: Scene, role: Role) -> tuple[Term, ...]:
 
 def at_head(scene: Scene, role: Role, *, gradient: bool) -> tuple[Term, ...]:
     """Gathered weights while head and loss compute."""
+    if _wrapped_whole(scene, role):
+        return _whole(scene, role)
     if scene.fsdp:
         kept = gradient and not scene.plan.reshard_after_forward
         layers = _layers(scene, role) if kept else ()
         return (*root(scene, role), *layers, _gather_buffer(scene, role))
     return _zero3(scene, role)
+
+
+def _wrapped_whole(scene: Scene, role: Role) -> bool:
+    """TRL shards its reference as one unit, which a forward gathers whole."""
+    return scene.fsdp and role.name == "reference" and scene.plan.framework == "trl"
+
+
+def _whole(scene: Scene, role: Role) -> tuple[Term, ...]:
+    return (
+        sharding.WHOLE_COPY(
+            role.name,
+            layout=role.layout,
+            parameters=role.parameters,
+            value_bytes=scene.q.compute_bytes,
+        ),
+    )
 
 
 def root(scene: Scene, role: Role) -> tuple[Term, ...]:

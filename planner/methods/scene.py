@@ -78,6 +78,17 @@ class Scene:
             return "autocast-bf16"
         return str(plan.dtype)
 
+    @property
+    def compile_breaks(self) -> bool:
+        """Whether compiled layers run eagerly after all.
+
+        A flash-attn kernel breaks the graph, and inside a checkpoint a broken graph is
+        not compiled at all: published compiled runs with both need what eager ones do
+        (docs/accuracy.md, prime-rl).
+        """
+        plan = self.plan
+        return bool(plan.attention == "flash" and plan.gradient_checkpointing == "full")
+
     def shards_of(self, part: Literal["weights", "gradients", "optimizer"]) -> Num:
         """Over how many GPUs a part of the training state is spread."""
         stage = self.zero_stage
@@ -104,7 +115,7 @@ class Scene:
             trains="none" if how == "none" else ("lora" if adapters else "all"),
             lora_targets=targets(plan) if adapters else (),
             lora_rank=plan.lora_rank if adapters else 0,
-            compiled=plan.compile,
+            compiled=plan.compile and not self.compile_breaks,
         )
 
 
