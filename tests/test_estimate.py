@@ -59,7 +59,10 @@ def test_optimizer_peak_equals_the_real_step() -> None:
 
 
 def test_checkpointed_peak_moves_from_the_logits_to_the_gradients() -> None:
-    """Qwen2.5-7B, 1 x 4096, checkpointed: 57.93 GiB at the first layers, not 51.55 at the head."""
+    """Qwen2.5-7B, 1 x 4096, checkpointed: 56.77 GiB when the backward ends, not 51.55 at the head.
+
+    Counted in a step on fake tensors with ``tests/live_bytes.py`` (docs/memory-notes.md).
+    """
     plan = full_step(
         model="Qwen/Qwen2.5-7B",
         gradient_checkpointing="full",
@@ -69,9 +72,9 @@ def test_checkpointed_peak_moves_from_the_logits_to_the_gradients() -> None:
         response_tokens=2048,
     )
     backward = phase(estimate(plan), "policy backward")
-    assert backward.instant == "first layer's backward"
+    assert backward.instant in ("first layer's backward", "embedding's backward")
     own = (backward.requested_bytes - CUBLAS_ON_H100) / GIB
-    assert own == pytest.approx(57.93, rel=0.005)
+    assert 56.76 <= own == pytest.approx(56.77, rel=0.005)
 
 
 def test_second_micro_batch_has_all_gradients_alive() -> None:

@@ -44,6 +44,16 @@ ACCUMULATED_GRADIENTS = Formula(
     why="From the second micro-batch on, all gradients are alive during the forward.",
 )
 
+LAYER_GRADIENTS = Formula(
+    "gradients when the first layer is reached",
+    "ceil_div(trainable - late * (1 - minimum(micro_batches - 1, 1)), shards) * value_bytes",
+    category="gradients",
+    source="torch autograd: the embedding's gradient is the last of the backward; counted in "
+    "real steps",
+    why="All gradients but the latest are there, and those too when micro-batches accumulate.",
+    ignores="that a part of the first layer's own gradients is still to come",
+)
+
 DDP_BUCKETS = Formula(
     "DDP gradient buckets",
     "trainable * value_bytes",

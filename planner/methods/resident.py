@@ -36,7 +36,8 @@ def resident(scene: Scene, moment: Moment, *, gradients: str = "none") -> tuple[
         scene: the plan's scene.
         moment: which part of the step.
         gradients: of the role being updated: ``none``, ``accumulated`` (those of
-            earlier micro-batches) or ``all``.
+            earlier micro-batches), ``layers`` (all but the embedding's, which comes
+            last) or ``all``.
     """
     return scene.once(("resident", moment, gradients), lambda: _resident(scene, moment, gradients))
 
@@ -139,36 +140,45 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
 
 def _gradients(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
     place: Place = "host" if scene.plan.offload == "all" else "gpu"
-    sizes = {
-        "trainable": role.trainable,
-        "shards": scene.shards_of("gradients"),
-        "value_bytes": scene.q.gradient_bytes,
-    }
-    if gradients == "all":
-        yield _placed(
-            scene,
-            place,
-            state.GRADIENTS,
-            role,
-            layout=role.trained_layout,
-            tensors=role.adapter_tensors,
-            **sizes,
-        )
-    else:
-        yield _placed(
-            scene,
-            place,
-            state.ACCUMULATED_GRADIENTS,
-            role,
-            layout=role.trained_layout,
-            tensors=role.adapter_tensors,
-            micro_batches=scene.q.micro_batches,
-            **sizes,
-        )
+    formula, more = {
+        "all": (state.GRADIENTS, {}),
+        "accumulated": (state.ACCUMULATED_GRADIENTS, {"micro_batches": scene.q.micro_batches}),
+        "layers": (
+            state.LAYER_GRADIENTS,
+            {"micro_batches": scene.q.micro_batches, "late": _late_gradients(scene, role)},
+        ),
+    }[gradients]
+    yield _placed(
+        scene,
+        place,
+        formula,
+        role,
+        layout=role.trained_layout,
+        tensors=role.adapter_tensors,
+        trainable=role.trainable,
+        shards=scene.shards_of("gradients"),
+        value_bytes=scene.q.gradient_bytes,
+        **more,
+    )
     if scene.plan.sharding == "ddp":
         yield state.DDP_BUCKETS(
             role.name, trainable=role.trainable, value_bytes=scene.q.gradient_bytes
         )
+
+
+def _late_gradients(scene: Scene, role: Role) -> int:
+    """Trained elements whose gradient comes after the first layer's.
+
+    FSDP reduces its whole root group at the end; otherwise only the embedding is late,
+    and a tied one has its gradient from the head already.
+    """
+    if not role.root_trainable:
+        return 0
+    if scene.fsdp:
+        return role.root_trainable
+    tied = role.arch.tied and not role.value_head
+    positions = role.arch.learned_positions * role.arch.hidden
+    return positions + (0 if tied else role.arch.vocab * role.arch.hidden)
 
 
 def _frozen(scene: Scene, role: Role, moment: Moment) -> Iterator[Term]:

@@ -46,29 +46,51 @@ def layer_backward(scene: Scene, role: Role) -> tuple[Term, ...]:
     workload = scene.training_workload(role)
     recomputed: tuple[Term, ...] = ()
     if scene.plan.gradient_checkpointing == "full":
-        recomputed = layer_saved(role.arch, workload, role=role.name, layers=1)
+        recomputed = layer_saved(role.arch, workload, role=role.name, layers=1, recomputed=True)
     return (*recomputed, *layer_backward_transient(role.arch, workload, role=role.name))
 
 
 def weight_copies(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """Half-precision copies of the weights that autocast keeps through a pass."""
+    """Half-precision copies of the weights that autocast keeps through a forward."""
     if scene.precision != "autocast-bf16":
         return ()
+    recomputes = scene.plan.gradient_checkpointing != "none"
     return scene.once(
-        ("copies", role.name), lambda: autocast_weight_copies(role.arch, role=role.name)
+        ("copies", role.name),
+        lambda: autocast_weight_copies(role.arch, role=role.name, all_layers=recomputes),
     )
 
 
 def _layers(scene: Scene, role: Role, layers: int) -> tuple[Term, ...]:
-    """What autograd keeps of ``layers`` layers, sliding ones apart."""
+    """What autograd keeps of the first ``layers`` layers, by kind.
+
+    Sliding layers come apart, and so does the first layer under LoRA: nothing before it
+    trains, so it keeps less.
+    """
     arch, workload = role.arch, scene.training_workload(role)
     sliding = min(arch.sliding_layers, layers) if arch.sliding_window else 0
-    whole: tuple[Term, ...] = ()
-    if layers - sliding:
-        whole = layer_saved(arch, workload, role=role.name, layers=layers - sliding)
-    if not sliding:
-        return whole
-    return (*whole, *layer_saved(arch, workload, role=role.name, layers=sliding, sliding=True))
+    whole = layers - sliding
+    kinds = [(whole, False, True), (sliding, True, True)]
+    if role.adapters:
+        slides = sliding > 0
+        kinds = [
+            (whole - (not slides), False, True),
+            (sliding - slides, True, True),
+            (1, slides, False),
+        ]
+    return tuple(
+        term
+        for count, slides, reached in kinds
+        if count
+        for term in layer_saved(
+            arch,
+            workload,
+            role=role.name,
+            layers=count,
+            sliding=slides,
+            input_needs_gradient=reached,
+        )
+    )
 
 
 def _checkpoints(scene: Scene, role: Role, layers: int) -> tuple[Term, ...]:

@@ -22,6 +22,23 @@ from planner.methods.vocabulary import training_head
 
 Bundles = tuple[tuple[Term, ...], ...]
 
+HELD_HIDDEN = Formula(
+    "head input, held by name",
+    "tokens * hidden * value_bytes",
+    category="activations",
+    source="transformers 5.23.0 modeling files: forward() names its hidden states while it "
+    "computes logits and loss; counted in real LoRA steps",
+    why="A frozen head saves nothing for its weight, but its input is alive until forward returns.",
+)
+
+EMBEDDING_OUTPUT_GRADIENT = Formula(
+    "gradient of the embedding's output",
+    "tokens * hidden * value_bytes",
+    category="activations",
+    source="counted in real steps",
+    why="The embedding's backward reads it while it writes the dense gradient.",
+)
+
 HEAD_GRADIENT = Formula(
     "head gradient",
     "head_parameters * value_bytes * (1 - minimum(micro_batches - 1, 1))",
@@ -51,7 +68,8 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
     losses = logits.forward_instants(
         replace(head, logits_held=held), objective=objective(scene, role), role=role.name
     )
-    return (layer, *(_at_head(scene, role, loss, kept) for loss in losses))
+    named = tuple(_named_hidden(scene, role))
+    return (layer, *(_at_head(scene, role, _with(loss, named), kept) for loss in losses))
 
 
 def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> tuple[Instant, ...]:
@@ -64,6 +82,16 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
         _last_layer(scene, role, kept),
         _first_layer(scene, role, kept),
         _embedding(scene, role, kept),
+    )
+
+
+def _named_hidden(scene: Scene, role: Role) -> Iterator[Term]:
+    """The head's input while the loss runs: a frozen head does not save it, its name does."""
+    if role.root_trainable:
+        return
+    q = scene.q
+    yield HELD_HIDDEN(
+        role.name, tokens=q.micro_tokens, hidden=role.arch.hidden, value_bytes=q.compute_bytes
     )
 
 
@@ -113,10 +141,10 @@ def _before_backward(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Bundle
     )
 
 
-def _until_end(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Bundles:
-    """What is alive when the backward reaches the first layer: all gradients."""
+def _until_end(scene: Scene, role: Role, kept: tuple[Term, ...], gradients: str) -> Bundles:
+    """What is alive from the first layer's backward on, with the gradients made by then."""
     return (
-        resident(scene, moment_of(role), gradients="all"),
+        resident(scene, moment_of(role), gradients=gradients),
         saved.weight_copies(scene, role),
         kept,
     )
@@ -143,12 +171,12 @@ def _last_layer(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
 
 
 def _first_layer(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
-    """The first layer's backward: one layer saved, all other gradients made."""
+    """The first layer's backward: one layer saved, all other layers' gradients made."""
     waiting = tuple(_head_gradient(scene, role)) if scene.fsdp else ()
     return Instant(
         name="first layer's backward",
         terms=(*saved.first_layer(scene, role), *waiting),
-        shared=(*_until_end(scene, role, kept), _layer_backward(scene, role)),
+        shared=(*_until_end(scene, role, kept, "layers"), _layer_backward(scene, role)),
     )
 
 
@@ -163,13 +191,26 @@ def _embedding(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
                 item_bytes=scene.q.compute_bytes,
                 role=role.name,
                 tied=role.arch.tied and not role.value_head,
+                micro_batches=scene.q.micro_batches,
             ),
         )
+        if not role.arch.tied:
+            dense = (*dense, *_embedding_output_gradient(scene, role))
     root = gathered.root(scene, role) if scene.fsdp else ()
     return Instant(
         name="embedding's backward",
         terms=(*dense, *root, *gathered.reductions_at_end(scene, role)),
-        shared=_until_end(scene, role, kept),
+        shared=_until_end(scene, role, kept, "all"),
+    )
+
+
+def _embedding_output_gradient(scene: Scene, role: Role) -> Iterator[Term]:
+    """The gradient that reaches the embedding; a tied one's sum comes after it is gone."""
+    yield EMBEDDING_OUTPUT_GRADIENT(
+        role.name,
+        tokens=scene.q.micro_tokens,
+        hidden=role.arch.hidden,
+        value_bytes=scene.q.compute_bytes,
     )
 
 

@@ -39,7 +39,7 @@ def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[T
     setting, _ = settings(arch, workload, False)[0]
     found = _rotary(arch, setting)
     if workload.trains == "none":
-        found += [(("hidden", setting.weight), "hidden states"), *_mask(setting)]
+        found += [(("hidden", setting.weight), "hidden states"), *_masks(arch, setting)]
     else:
         found += list(_outside_layers(arch, setting).elements())
     return tuple(
@@ -52,13 +52,13 @@ def checkpointed_saved(
 ) -> tuple[Term, ...]:
     """What checkpointing (non-reentrant, whole layers) keeps of ``layers`` layers, in bytes.
 
-    The input of each layer, and once the mask, which every checkpoint refers to. Rotary
+    The input of each layer, and once each mask, which every checkpoint refers to. Rotary
     tables are in :func:`model_saved`.
     """
     setting, _ = settings(arch, workload, False)[0]
     label: Label = (("hidden", setting.weight), "checkpointed layer inputs")
     terms = [term_of(label, layers, arch, workload, role)]
-    terms += [term_of(mask, 1, arch, workload, role) for mask in _mask(setting)]
+    terms += [term_of(mask, 1, arch, workload, role) for mask in _masks(arch, setting)]
     return tuple(terms)
 
 
@@ -92,11 +92,14 @@ def _rotary(arch: Architecture, setting: Setting) -> list[Label]:
     return labels
 
 
-def _mask(setting: Setting) -> list[Label]:
+def _masks(arch: Architecture, setting: Setting) -> list[Label]:
+    """The mask of global layers, and that of sliding ones where a model has both."""
     if not setting.masked:
         return []
     width = setting.weight if setting.attention == "eager" else "bool"
-    return [(("pair", width), "attention mask")]
+    both = 0 < arch.sliding_layers < arch.layers
+    names = ("attention mask", "attention mask of sliding layers")
+    return [(("pair", width), name) for name in names[: 1 + both]]
 
 
 @lru_cache(maxsize=256)

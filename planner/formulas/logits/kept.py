@@ -10,7 +10,7 @@ from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.materialised import FP32_BYTES, LOSS_SCALARS
 from planner.formulas.logits.pieces import SOURCE, head_gradient, hidden_gradient, vectors
-from planner.numeric import Num
+from planner.numeric import Num, minimum
 
 VALUE_VECTORS = 9
 """fp32 vectors of the clipped squared error at its widest."""
@@ -24,7 +24,7 @@ KEPT = Formula(
 )
 EMBEDDING_GRADIENT = Formula(
     "New gradient of the embedding",
-    "tensors_made * item_bytes * vocab * hidden",
+    "(2 * tied + minimum(micro_batches - 1, 1)) * item_bytes * vocab * hidden",
     category="gradients",
     source=SOURCE,
     why="Embedding backward writes a dense gradient; tied, it and its sum with the head's exist.",
@@ -86,18 +86,25 @@ def log_prob_kept(
 
 
 def embedding_backward(
-    *, vocab: Num, hidden: Num, item_bytes: int, role: str, tied: bool = False
+    *,
+    vocab: Num,
+    hidden: Num,
+    item_bytes: int,
+    role: str,
+    tied: bool = False,
+    micro_batches: Num = 2,
 ) -> Term:
-    """Dense gradient of the input embedding, alive beside an earlier one until added to it.
+    """Gradients of the embedding that are alive beside its ``.grad`` when the backward ends.
 
-    ``tied``: autograd adds it to the head's gradient of the same weight out of place, so the sum
-    is a further tensor; the head's own is not in this term.
+    With one micro-batch the dense gradient becomes ``.grad`` itself; with more it is added to
+    the earlier one. ``tied``: autograd adds it to the head's gradient of the same weight out of
+    place, so the head's and their sum are two further tensors.
     """
-    made = 2 if tied else 1
     return EMBEDDING_GRADIENT(
         role,
-        tensors=made,
-        tensors_made=made,
+        tensors=2 * tied + minimum(micro_batches - 1, 1),
+        tied=int(tied),
+        micro_batches=micro_batches,
         item_bytes=item_bytes,
         vocab=vocab,
         hidden=hidden,
