@@ -229,8 +229,7 @@ def saved_storages(case: Case, *, head: bool = False) -> dict[str, list[tuple[in
     seen: dict[int, tuple[str, int, Any]] = {}
     alive: list[torch.Tensor] = []
     fixed = {
-        tensor.untyped_storage().data_ptr()
-        for tensor in (*model.parameters(), *model.buffers())
+        tensor.untyped_storage().data_ptr() for tensor in (*model.parameters(), *model.buffers())
     }
     place = ["before"]
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
-from real_layers import FAMILIES, Case, saved_storages
 
 from planner.formulas.activations.layers import record_of
+from real_layers import FAMILIES, Case, saved_storages
 
 EVERY = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
 SOME = {"gpt2": ("q_proj", "down_proj"), "phi3": ("q_proj", "down_proj")}

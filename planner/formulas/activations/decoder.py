@@ -96,7 +96,7 @@ class Record:
 
 
 @lru_cache(maxsize=512)
-def layer_record(arch: Architecture, setting: Setting, in_place_sums: bool = True) -> Record:
+def layer_record(arch: Architecture, setting: Setting) -> Record:
     """Run the layer on a tape, forward and (unless nothing trains) backward.
 
     Raises:
@@ -107,7 +107,7 @@ def layer_record(arch: Architecture, setting: Setting, in_place_sums: bool = Tru
             f"family is {arch.family!r}: its layers are not derived by hand; choose one of "
             f"{', '.join(FAMILIES)}, or let a dry run find the coefficients"
         )
-    tape = Tape(in_place_sums=in_place_sums)
+    tape = Tape()
     width = setting.weight
     cos = Tensor(tape.new("rotary table", width, "rotary cos"), "rotary table", width)
     sin = Tensor(tape.new("rotary table", width, "rotary sin"), "rotary table", width)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
+from functools import lru_cache
 
 import numpy as np
 
@@ -68,9 +69,7 @@ def layer_backward_transient(
         return ()
     terms: list[Term] = []
     for setting, share in settings(arch, workload, sliding):
-        record = record_of(arch, setting)
-        moments = [_less(peak, record.saved) for peak in record.backward]
-        terms += _highest(moments, share, arch, workload, role)
+        terms += _highest(_backward_moments(arch, setting), share, arch, workload, role)
     return tuple(terms)
 
 
@@ -85,12 +84,7 @@ def layer_forward_transient(
     """
     terms: list[Term] = []
     for setting, share in settings(arch, workload, sliding):
-        record = record_of(arch, setting)
-        outside = record.saved
-        if workload.trains == "none":
-            outside = Counter({(("hidden", setting.weight), LAYER_INPUT): 1})
-        moments = [_less(peak, outside) for peak in record.forward]
-        terms += _highest(moments, share, arch, workload, role)
+        terms += _highest(_forward_moments(arch, setting), share, arch, workload, role)
     return tuple(terms)
 
 
@@ -152,6 +146,24 @@ def _setting(
     )
 
 
+Moments = tuple[dict[Label, int], ...]
+
+
+@lru_cache(maxsize=512)
+def _backward_moments(arch: Architecture, setting: Setting) -> Moments:
+    record = record_of(arch, setting)
+    return tuple(_less(peak, record.saved) for peak in record.backward)
+
+
+@lru_cache(maxsize=512)
+def _forward_moments(arch: Architecture, setting: Setting) -> Moments:
+    record = record_of(arch, setting)
+    outside = record.saved
+    if setting.trains == "none":
+        outside = Counter({(("hidden", setting.weight), LAYER_INPUT): 1})
+    return tuple(_less(peak, outside) for peak in record.forward)
+
+
 def _less(peak: Live, saved: Live) -> dict[Label, int]:
     """Peak minus saved; what a new tensor of the same kind replaces is not listed twice."""
     change = {label: peak[label] - saved[label] for label in {**peak, **saved}}
@@ -174,16 +186,18 @@ def _less(peak: Live, saved: Live) -> dict[Label, int]:
 
 
 def _highest(
-    moments: Sequence[dict[Label, int]],
+    moments: Moments,
     share: Num,
     arch: Architecture,
     workload: Workload,
     role: str,
 ) -> list[Term]:
     """Terms of the highest moment; for a sweep, each point has its own highest moment."""
+    kinds = {kind for moment in moments for kind, _ in moment}
+    sizes = sizes_of(arch, workload)
+    unit = {kind: KINDS[kind].value(copies=1, **sizes) for kind in kinds}
     heights = [
-        total([_bytes(kind, count, arch, workload) for (kind, _), count in moment.items()])
-        for moment in moments
+        total([unit[kind] * count for (kind, _), count in moment.items()]) for moment in moments
     ]
     if not any(isinstance(height, np.ndarray) for height in (*heights, share)):
         best = max(range(len(moments)), key=lambda index: heights[index])
@@ -214,10 +228,6 @@ def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
         "value_bytes": workload.value_bytes,
         "positions": 1,
     }
-
-
-def _bytes(kind: Kind, copies: Num, arch: Architecture, workload: Workload) -> Num:
-    return KINDS[kind].value(copies=copies, **sizes_of(arch, workload))
 
 
 def term_of(label: Label, copies: Num, arch: Architecture, workload: Workload, role: str) -> Term:
