@@ -79,7 +79,7 @@ def phase_bars(
                 "category:N",
                 scale=alt.Scale(domain=present, range=[COLORS[name] for name in present]),
                 legend=alt.Legend(
-                    title=None, orient="top", columns=5, symbolType="square", labelLimit=120
+                    title=None, orient="top", columns=3, symbolType="square", labelLimit=120
                 ),
             ),
             order=alt.Order("rank:Q"),
@@ -121,7 +121,7 @@ def phase_bars(
 
 def height(phases: int) -> int:
     """Pixels of the whole chart of so many phases: bars, legend and axis."""
-    return ROW * phases + 130
+    return ROW * phases + 150
 
 
 def _capacity_line(channel: str, capacity: float, unit: str, ink: str) -> list[alt.Chart]:

@@ -51,7 +51,8 @@ STACK = f"layers * ({LAYER})"
 LOGITS = "rows * tokens * vocabulary * 2"
 PASS = f"{STACK} + {HIDDEN} + {LOGITS}"
 
-ELEMENTS = "The document's MB are millions of elements; bf16 takes two bytes for each. "
+ELEMENTS = "Elements, not bytes. "
+"""Every MB of the table is a million elements; bf16 takes two bytes for each."""
 
 
 def _claim(

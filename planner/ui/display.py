@@ -53,7 +53,7 @@ def say(value: Any) -> str:
 
 
 def interval(low: float | None, high: float | None) -> str:
-    """A signed relative error: ``-7 % to +12 %``; words when nobody measured it."""
+    """A signed relative error: ``−7 % to +12 %``; words when nobody measured it."""
     if low is None or high is None:
         return "not measured yet"
     return f"{low:+.0%} to {high:+.0%}".replace("%", " %").replace("-", "−")

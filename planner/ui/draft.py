@@ -34,10 +34,12 @@ class Change:
 class Draft:
     """Every field's value, the preset it started from, and the plan they make if any.
 
-    ``followed`` are fields that the last edit changed besides the edited one.
+    ``chosen`` are the fields that somebody set; the others follow them. ``followed`` are
+    fields that the last edit changed besides the edited one.
     """
 
     values: Mapping[str, Any]
+    chosen: Mapping[str, Any]
     preset: str
     plan: Plan | None
     problems: tuple[Problem, ...] = ()
@@ -57,19 +59,29 @@ class Draft:
 def of_plan(plan: Plan, preset: str = "") -> Draft:
     """The draft of a plan; without a preset it is compared with the nearest one."""
     known = preset if preset in presets() else nearest(plan).key
-    return Draft(values=plan.model_dump(), preset=known, plan=plan)
+    values = plan.model_dump()
+    return Draft(values=values, chosen=chosen_fields(values), preset=known, plan=plan)
 
 
 def replaced(draft: Draft, changes: Mapping[str, Any]) -> Draft:
     """The draft with exactly these changes; nothing follows."""
     values = {**draft.values, **changes}
+    chosen = {**draft.chosen, **changes}
+    implied = completed(chosen)
+    kept = {name: values[name] for name in FIELDS if implied[name] != values[name]}
     plan, problems = try_plan(values)
-    return Draft(values=values, preset=draft.preset, plan=plan, problems=problems)
+    return Draft(
+        values=values,
+        chosen={**chosen, **kept},
+        preset=draft.preset,
+        plan=plan,
+        problems=problems,
+    )
 
 
 def edited(draft: Draft, changes: Mapping[str, Any]) -> Draft:
     """The draft after a person set these fields; fields nobody set follow their defaults."""
-    chosen = {**chosen_fields(draft.values), **changes}
+    chosen = {**draft.chosen, **changes}
     after = completed(chosen)
     followed = tuple(
         Change(field=name, before=draft.values[name], after=after[name])
@@ -77,7 +89,14 @@ def edited(draft: Draft, changes: Mapping[str, Any]) -> Draft:
         if name not in changes and after[name] != draft.values[name]
     )
     plan, problems = try_plan(after)
-    return Draft(values=after, preset=draft.preset, plan=plan, problems=problems, followed=followed)
+    return Draft(
+        values=after,
+        chosen=chosen,
+        preset=draft.preset,
+        plan=plan,
+        problems=problems,
+        followed=followed,
+    )
 
 
 def completed(chosen: Mapping[str, Any]) -> dict[str, Any]:

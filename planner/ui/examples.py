@@ -220,13 +220,12 @@ def claims(found: Sequence[Claim]) -> None:
     st.table(
         pd.DataFrame(
             {
-                "What": [claim.what for claim in found],
+                "What": [f"**{claim.what}**: {claim.why}" for claim in found],
                 "The document": [claim.written for claim in found],
                 "Its own sum": [
                     f"{_value(claim, claim.derived)} {MARKS[claim.judgement]}" for claim in found
                 ],
                 "Right": [_value(claim, claim.true) for claim in found],
-                "Why": [claim.why for claim in found],
             }
         ).set_index("What")
     )

@@ -7,13 +7,16 @@ notices that and starts again with the frame.
 
 from __future__ import annotations
 
+from contextvars import ContextVar
+
 import streamlit as st
 from streamlit.navigation.page import Page
 
 from planner.plan import Plan
 from planner.ui import address, messages, session, sidebar
 
-FRAME = "inside the frame"
+INSIDE = ContextVar("inside the frame", default=False)
+"""Not session state: a stopped script may not write that any more, and would leave it on."""
 
 
 def pages() -> list[Page]:
@@ -33,17 +36,17 @@ def run() -> None:
     address.read()
     sidebar.draw()
     address.write()
-    st.session_state[FRAME] = True
+    token = INSIDE.set(True)
     try:
         messages.about_the_link()
         page.run()
     finally:
-        st.session_state[FRAME] = False
+        INSIDE.reset(token)
 
 
 def enter() -> None:
     """First line of every page; never inside a fragment, which runs without the frame."""
-    if not st.session_state.get(FRAME):
+    if not INSIDE.get():
         st.navigation(pages())
         st.rerun()
 

@@ -7,7 +7,9 @@ from typing import Literal
 import streamlit as st
 
 from planner.cost import Cost
+from planner.facts import facts_of
 from planner.footprint import Footprint
+from planner.formulas.compute import time_error
 from planner.ui.display import UNKNOWN, Unit, interval, percent
 from planner.ui.tables import phase_name
 from planner.units import read_seconds, read_usd
@@ -29,6 +31,7 @@ def sentence(footprint: Footprint) -> None:
 def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
     """The row of metrics."""
     worst = footprint.worst
+    low, high, sentence = time_error(facts_of(footprint.plan).gpu)
     cards = st.grid(5, min_column_width=150)
     cards.metric(
         "Peak per GPU",
@@ -53,12 +56,12 @@ def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
     cards.metric(
         "Step time",
         UNKNOWN if footprint.step_seconds is None else f"≈ {read_seconds(footprint.step_seconds)}",
-        delta="first estimate",
+        delta=f"{low:.1f} to {high:.1f} times that",
         delta_arrow="off",
         delta_color="off",
         border=True,
-        help="Operations and bytes against the card's peak rates, with shares of the peak from "
-        "published runs (a roofline). Expect it within a factor of two, no better.",
+        help="Operations and bytes against the card's peak rates, with the shares of the peak "
+        f"that published runs reached (a roofline). {sentence}",
     )
     cards.metric(
         "Cost of the run",
@@ -79,9 +82,8 @@ def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
         help="Loading, offloading and checkpoint saving take memory of the node, not the GPU.",
     )
     error = footprint.error
-    st.caption(
-        f"Stated error of the peak: {interval(error.low, error.high)}; {error.source.rstrip('.')}."
-    )
+    known = f"{interval(error.low, error.high)}; " if error.low is not None else ""
+    st.caption(f"Error of the peak: {known}{error.source.rstrip('.')}.")
 
 
 def _color(footprint: Footprint) -> Literal["green", "orange", "red"]:

@@ -1,0 +1,127 @@
+"""The documents' numbers: the sums by hand, the true shapes from the catalog."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner import catalog
+from planner.examples import doc_000, doc_004
+from planner.examples.claim import Claim, Working
+
+ALL = (*doc_000.BREAKDOWN, *doc_000.SCALING, *doc_000.ADVICE, *doc_004.TABLE)
+
+
+def claim(found: tuple[Claim, ...], what: str) -> Claim:
+    return next(one for one in found if one.what == what)
+
+
+@pytest.mark.parametrize(
+    ("what", "derived"),
+    [
+        ("Model parameters", 3.0),
+        ("Model activations", 1.179648),
+        ("Log probabilities", 0.768),
+        ("Total regular PPO", 13.180416),
+        ("Full logits storage", 233.472),
+        ("Self-certainty temporaries", 4.608),
+        ("Additional for Intuitor", 466.948608),
+        ("Total Intuitor memory", 480.129024),
+    ],
+)
+def test_document_000_follows_from_its_assumptions(what: str, derived: float) -> None:
+    found = claim(doc_000.BREAKDOWN, what)
+    assert found.derived == pytest.approx(derived, rel=1e-9)
+    assert found.judgement == "agrees"
+
+
+def test_document_000_contradicts_its_own_scaling_table() -> None:
+    judged = {one.what: one.judgement for one in doc_000.SCALING}
+    assert [what for what, word in judged.items() if "PPO" in what and word == "agrees"] == [
+        "4K tokens: regular PPO"
+    ]
+    assert judged["8K tokens: Intuitor"] == "agrees"
+    assert claim(doc_000.SCALING, "6K tokens: ratio").derived == pytest.approx(36.43, abs=0.01)
+
+
+def test_document_000_saves_less_and_needs_more_than_it_says() -> None:
+    advice = {one.what: one for one in doc_000.ADVICE}
+    assert advice["18K tokens"].judgement == "agrees"
+    assert advice["2K + 2K = 4K tokens"].derived == pytest.approx(324.08, abs=0.01)
+    assert advice["Saving of the new lengths"].derived == pytest.approx(77.78, abs=0.01)
+    assert advice["Aggressive setting, per GPU"].derived > 80
+
+
+def test_document_000_names_the_catalogs_model() -> None:
+    model = catalog.model("Qwen/Qwen2.5-1.5B")
+    shape = model.architecture
+    assert shape is not None
+    assert model.params == doc_000.TRUE_PARAMETERS
+    assert (shape.hidden, shape.layers, shape.vocab) == (
+        doc_000.HIDDEN,
+        doc_000.LAYERS,
+        doc_000.TRUE_VOCABULARY,
+    )
+
+
+def test_document_000s_critic_doubles_the_training_state() -> None:
+    ppo = claim(doc_000.BREAKDOWN, "Total regular PPO").true
+    intuitor = claim(doc_000.BREAKDOWN, "Total Intuitor memory").true
+    assert ppo == pytest.approx(2 * 24.699, abs=0.01)
+    assert ppo == pytest.approx(2 * intuitor)
+
+
+@pytest.mark.parametrize(
+    ("what", "derived", "true"),
+    [
+        ("One hidden tensor", 7.340032, 4.194304),
+        ("Query, key, value", 22.020096, 5.24288),
+        ("Attention scores", 29.360128, 16.777216),
+        ("Gate and up", 77.594624, 45.088768),
+        ("One layer", 158.334976, 83.88608),
+        ("All layers", 4.433379328, 3.01989888),
+        ("Final logits", 311.427072, 311.164928),
+    ],
+)
+def test_document_004_counts_elements_as_bytes(what: str, derived: float, true: float) -> None:
+    found = claim(doc_004.TABLE, what)
+    assert found.derived == pytest.approx(derived, rel=1e-9)
+    assert found.true == pytest.approx(true, rel=1e-9)
+    assert found.derived == pytest.approx(2 * found.claimed, rel=0.06)
+    assert found.judgement == "does not follow"
+
+
+def test_document_004_takes_another_models_shape() -> None:
+    shape = catalog.model("Qwen/Qwen2.5-Coder-3B").architecture
+    assert shape is not None
+    assert {
+        "rows": 2,
+        "tokens": 512,
+        "hidden": shape.hidden,
+        "heads": shape.heads,
+        "kv_width": shape.kv_heads * shape.head_dim,
+        "intermediate": shape.intermediate,
+        "layers": shape.layers,
+        "vocabulary": shape.vocab,
+    } == doc_004.TRUE
+    seven = catalog.model("Qwen/Qwen2.5-7B").architecture
+    assert seven is not None
+    assert (seven.hidden, seven.layers) == (doc_004.DOCUMENT["hidden"], doc_004.DOCUMENT["layers"])
+
+
+def test_every_claim_gives_a_reason() -> None:
+    assert all(one.why for one in ALL)
+
+
+def test_a_number_without_a_derivation_is_said_to_have_none() -> None:
+    bare = Claim(what="x", written="1", claimed=1, unit="GB", scale=1, why="none given")
+    assert (bare.derived, bare.true, bare.judgement) == (None, None, "no derivation")
+    off = Claim(
+        what="x",
+        written="1",
+        claimed=1,
+        unit="GB",
+        scale=1,
+        why="",
+        working=Working(expression="2"),
+    )
+    assert off.judgement == "does not follow"

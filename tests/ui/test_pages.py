@@ -1,0 +1,335 @@
+"""Every page in process, through the frame, as a link or a person would bring it about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from urllib.parse import parse_qs, urlsplit
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from planner.link import to_query_string, to_short_query
+from planner.plan import FIELDS
+from planner.presets import presets
+
+APP = str(Path(__file__).parents[2] / "app.py")
+PAGES = ("plan", "scaling", "launch", "examples", "formulas")
+INTUITOR = "intuitor-1.5b@1"
+
+
+def opened(page: str = "plan", **query: str) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=60)
+    for key, value in query.items():
+        app.query_params[key] = value
+    app.run()
+    if page != "plan":
+        app.switch_page(f"pages/{page}.py").run()
+    assert not app.exception, [error.value for error in app.exception]
+    return app
+
+
+def words(app: AppTest) -> str:
+    shown = (app.markdown, app.caption, app.success, app.warning, app.error, app.info, app.title)
+    return "\n".join(str(element.value) for kind in shown for element in kind)
+
+
+def field(app: AppTest, name: str):
+    key = f"field:{name}"
+    for kind in (app.number_input, app.selectbox, app.toggle, app.text_input):
+        for widget in kind:
+            if widget.key == key:
+                return widget
+    raise KeyError(key)
+
+
+def has(app: AppTest, name: str) -> bool:
+    try:
+        field(app, name)
+    except KeyError:
+        return False
+    return True
+
+
+def unfold(app: AppTest, group: str) -> AppTest:
+    app.session_state[f"open:group:{group}"] = True
+    return app.run()
+
+
+def link_of(app: AppTest) -> dict[str, str]:
+    query = parse_qs(urlsplit(app.code[-1].value).query, keep_blank_values=True)
+    return {key: values[-1] for key, values in query.items()}
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("preset", [*presets()])
+def test_every_page_shows_every_preset(page: str, preset: str) -> None:
+    app = opened(page, v="1", preset=preset)
+    assert app.selectbox(key="preset").value == preset
+    assert not [error.value for error in app.error if "cannot be" in error.value]
+
+
+def test_the_first_visit_opens_a_preset_with_a_verdict_and_figures() -> None:
+    app = opened()
+    assert "Fits on 8 × H100" in app.success[0].value
+    assert [metric.label for metric in app.metric] == [
+        "Peak per GPU",
+        "Worst phase",
+        "Step time",
+        "Cost of the run",
+        "Host RAM per node",
+    ]
+    assert len(app.get("vega_lite_chart")) == 1
+
+
+def test_the_link_on_the_page_is_complete() -> None:
+    assert set(FIELDS) | {"v", "preset"} == set(link_of(opened()))
+
+
+def test_eight_inputs_and_folded_groups() -> None:
+    app = opened()
+    for name in ("model", "method", "gpu", "gpus", "prompt_tokens", "response_tokens"):
+        assert field(app, name).help
+    assert field(app, "responses_per_prompt") and field(app, "finetuning")
+    assert not has(app, "micro_batch_size")
+    assert field(unfold(app, "batch"), "micro_batch_size").value > 0
+
+
+def test_every_input_has_a_label_and_a_help() -> None:
+    app = opened(v="1", preset="ppo-7b@1")
+    for group in ("batch", "precision", "savers", "roles", "rollout", "hardware", "money"):
+        app.session_state[f"open:group:{group}"] = True
+    app.run()
+    assert not app.exception
+    inputs = [*app.number_input, *app.selectbox, *app.toggle, *app.text_input]
+    assert len(inputs) > 40
+    assert [widget.key for widget in inputs if not widget.label or not widget.help] == []
+
+
+def test_an_edit_changes_the_numbers_and_the_link() -> None:
+    app = opened()
+    before = app.metric[0].value
+    field(app, "response_tokens").set_value(32_768).run()
+    assert app.metric[0].value != before
+    assert link_of(app)["response_tokens"] == "32768"
+
+
+def test_the_header_counts_what_differs_from_the_preset() -> None:
+    app = unfold(opened(), "batch")
+    field(app, "prompts_per_step").set_value(32).run()
+    labels = [expander.label for expander in app.expander]
+    assert "Batch · 2 changed" in labels  # prompts_per_update follows
+    assert app.button(key="start-over").label == "2 fields differ · start over"
+    app.button(key="start-over").click().run()
+    assert "Batch" in [expander.label for expander in app.expander]
+
+
+def test_a_bad_query_is_reported_once_and_the_rest_is_used() -> None:
+    app = opened(v="1", gpus="many", colour="blue", prompt_tokens="777")
+    assert "2 things to correct" in words(app)
+    assert "colour is not a field of a plan" in words(app).replace("\\", "")
+    assert field(app, "prompt_tokens").value == 777
+    app.button(key="dismiss-reading").click().run()
+    assert "to correct" not in words(app)
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"v": "99"},
+        {"v": "1", "preset": "nothing@7"},
+        {"v": "1", "gpus": "<script>alert(1)</script>"},
+        {"v": "1", "model": "nobody/nothing-7B"},
+        {"v": "1", "response_tokens": "-4", "gpu": "h200-nvl-141gb", "method": "grade"},
+        {"v": "1", "config": "AAAA", "compare": "gpus=banana"},
+    ],
+)
+def test_no_link_ends_in_a_stack_trace(query: dict[str, str]) -> None:
+    app = opened(**query)
+    assert "to correct" in words(app)
+    assert app.metric
+
+
+def test_an_unknown_model_is_refused_by_name() -> None:
+    app = opened(v="1", model="Qwen/Qwen2.5-9B")
+    assert "did you mean" in words(app)
+
+
+def test_an_impossible_plan_keeps_what_was_typed_and_shows_no_numbers() -> None:
+    app = opened()
+    field(app, "gpus").set_value(7).run()
+    assert "This plan cannot be" in app.error[0].value
+    assert not app.metric
+    assert field(app, "gpus").value == 7
+    app.button(key="undo-impossible").click().run()
+    assert field(app, "gpus").value == 8
+    assert app.metric
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_breaks_on_an_impossible_plan(page: str) -> None:
+    app = opened(page)
+    field(app, "gpus").set_value(7).run()
+    assert not app.exception
+    assert ("cannot be" in words(app)) == (page in ("plan", "scaling", "launch"))
+
+
+def test_a_method_not_modelled_yet_is_listed_and_refused() -> None:
+    app = opened()
+    method = field(app, "method")
+    assert any("GRADE" in option and "not modelled yet" in option for option in method.options)
+    method.set_value("grade").run()
+    assert "method grade is not modelled yet" in words(app).replace("\\", "")
+
+
+def test_an_unsupported_card_says_why_and_takes_typed_bytes() -> None:
+    app = opened()
+    gpu = field(app, "gpu")
+    assert any("nobody has reported" in option for option in gpu.options)
+    gpu.set_value("h200-nvl-141gb").run()
+    assert not app.metric
+    field(app, "gpu_bytes").set_value(139.0).run()
+    assert app.metric
+    assert link_of(app)["gpu_bytes"] == str(139 * 2**30)
+
+
+def test_another_card_starts_from_the_present_ones_bytes() -> None:
+    app = opened()
+    field(app, "gpu").set_value("custom").run()
+    assert app.metric
+    field(app, "gpu_bytes").set_value(30.0).run()
+    assert "Does not run on 8 × custom card" in app.error[0].value
+
+
+def test_presets_switch_the_whole_plan() -> None:
+    app = opened()
+    app.selectbox(key="preset").set_value("sft-8b@1").run()
+    assert field(app, "method").value == "sft"
+    assert not has(app, "responses_per_prompt")  # SFT has no groups of responses
+    assert link_of(app)["preset"] == "sft-8b@1"
+
+
+def test_switching_the_framework_says_what_followed() -> None:
+    app = unfold(opened(), "hardware")
+    field(app, "framework").set_value("verl").run()
+    text = words(app)
+    assert "Followed your change" in text and "Framework version" in text
+    assert link_of(app)["framework_version"] == "0.9.1"
+
+
+def test_switching_the_framework_keeps_what_was_chosen() -> None:
+    app = unfold(unfold(opened(), "hardware"), "rollout")
+    field(app, "gpu_memory_utilization").set_value(0.65).run()
+    field(app, "framework").set_value("trl").run()
+    assert link_of(app)["gpu_memory_utilization"] == "0.65"
+
+
+def test_applying_a_suggestion_changes_the_plan_as_announced() -> None:
+    app = opened(v="1", response_tokens="32768", micro_batch_size="8")
+    assert "Out of memory" in app.error[0].value
+    promised = next(text.value for text in app.markdown if "new peak" in text.value)
+    app.button(key="apply:0").click().run()
+    assert not app.exception
+    assert f"new peak {app.metric[0].value}" in promised
+
+
+def test_units_can_be_switched() -> None:
+    app = opened()
+    gib = float(app.metric[0].value.split()[0])
+    app.segmented_control(key="unit").set_value("GB").run()
+    number, unit = app.metric[0].value.split()
+    assert unit == "GB"
+    assert float(number) == pytest.approx(gib * 2**30 / 1e9, abs=0.1)
+
+
+def test_a_term_opens_to_its_formula_with_the_numbers_in_it() -> None:
+    app = opened()
+    assert any("engine weights" in expander.label for expander in app.expander)
+    app.session_state["open:term:rollout:rollout engine:engine weights:1"] = True
+    app.run()
+    shown = next(code.value for code in app.code if "ceil_div(parameters" in code.value)
+    assert "7,615,616,512" in shown and "bytes" in shown
+
+
+def test_a_pasted_config_becomes_the_model() -> None:
+    config = (
+        '{"model_type": "llama", "hidden_size": 512, "intermediate_size": 1024, '
+        '"num_hidden_layers": 4, "num_attention_heads": 8, "num_key_value_heads": 2, '
+        '"vocab_size": 32000, "max_position_embeddings": 8192}'
+    )
+    app = opened()
+    before = app.metric[0].value
+    field(app, "model").set_value("Other model…").run()
+    app.text_area(key="pasted config").set_value(config).run()
+    assert not app.exception
+    assert "4 layers, width 512" in words(app)
+    assert app.metric[0].value != before
+    assert link_of(app)["config"]
+
+
+def test_a_bad_config_is_refused_by_name_and_nothing_is_lost() -> None:
+    app = opened()
+    before = app.metric[0].value
+    field(app, "model").set_value("Other model…").run()
+    app.text_area(key="pasted config").set_value('{"model_type": "llama"}').run()
+    assert any("hidden_size" in error.value.replace("\\", "") for error in app.error)
+    assert app.metric[0].value == before
+
+
+def test_a_second_plan_is_pinned_and_overlaid() -> None:
+    app = opened("scaling")
+    app.button(key="pin").click().run()
+    field(app, "gpus").set_value(16).run()
+    assert "B differs from A" in words(app)
+    assert app.session_state["compare"]
+    app.segmented_control(key="reading as").set_value("Ratio B ÷ A").run()
+    assert not app.exception
+
+
+def test_a_link_pasted_as_plan_b_is_read_or_explained() -> None:
+    app = opened("scaling")
+    link = "http://elsewhere/?" + to_query_string(presets()["ppo-7b@1"].plan)
+    app.text_input(key="pasted b").set_value(link).run()
+    assert "B differs from A" in words(app)
+    app.text_input(key="pasted b").set_value("gpus=none").run()
+    assert "gpus is not a whole number" in words(app).replace("\\", "")
+
+
+def test_plan_b_comes_with_the_link() -> None:
+    b = to_query_string(presets()[INTUITOR].plan, short=True)
+    app = opened("scaling", **to_short_query(presets()["grpo-7b@1"].plan), compare=b)
+    assert "B differs from A" in words(app)
+
+
+@pytest.mark.parametrize("axis", ["micro_batch_size", "prompts_per_step", "gpus", "model"])
+@pytest.mark.parametrize("quantity", ["Memory per GPU", "Step time"])
+def test_every_axis_draws(axis: str, quantity: str) -> None:
+    app = opened("scaling")
+    app.segmented_control(key="axis").set_value(axis).run()
+    app.segmented_control(key="quantity").set_value(quantity).run()
+    assert not app.exception
+    assert len(app.get("vega_lite_chart")) == 1
+
+
+def test_launch_shows_a_script_or_the_fields_in_the_way() -> None:
+    app = opened("launch")
+    assert any(code.value.startswith("#!") for code in app.code)
+    app.segmented_control(key="export to").set_value("verl").run()
+    assert not app.exception
+    app = opened("launch", v="1", preset=INTUITOR)
+    assert "cannot run this plan" in app.warning[0].value
+
+
+def test_formulas_can_be_searched() -> None:
+    app = opened("formulas")
+    assert "formulas." in words(app)
+    app.text_input(key="formula search").set_value("kv_heads head_dim").run()
+    assert any("**KV cache**" in text.value for text in app.markdown)
+    app.text_input(key="formula search").set_value("no such thing anywhere").run()
+    assert app.info
+
+
+def test_an_example_opens_as_a_plan() -> None:
+    app = opened("examples")
+    app.button(key="open:000:doc-000-ppo@1").click().run()
+    assert not app.exception
+    assert app.selectbox(key="preset").value == "doc-000-ppo@1"

@@ -1,0 +1,115 @@
+"""Tables and words of the pages: units, CSV, borders, formulas with numbers in them."""
+
+from __future__ import annotations
+
+import csv
+import io
+
+import pandas as pd
+import pytest
+
+from planner.estimate import estimate
+from planner.plan import FIELDS, Plan
+from planner.presets import presets
+from planner.ui import tables
+from planner.ui.axes import AXES, border, family, relatives
+from planner.ui.display import UNITS, interval, put_in
+from planner.ui.fields import GROUPS, MAIN, NOT_SHOWN, TEXTS, help_text
+from planner.ui.messages import plain
+
+FOOTPRINT = estimate(presets()["grpo-7b@1"].plan)
+
+
+@pytest.mark.parametrize("start", ["=", "+", "-", "@", "\t"])
+def test_a_csv_cell_is_never_a_formula(start: str) -> None:
+    text = tables.as_csv(pd.DataFrame({f"{start}head": [f"{start}cmd|' /C calc'!A0", -1.5, None]}))
+    rows = list(csv.reader(io.StringIO(text)))
+    assert rows[0][0][0] == "'"
+    assert rows[1][0][0] == "'"
+    assert [row[0] if row else "" for row in rows[2:]] == ["-1.5", ""]
+
+
+def test_bars_add_up_to_their_phase() -> None:
+    rows = tables.bar_rows(FOOTPRINT, UNITS["GiB"])
+    for phase in FOOTPRINT.phases:
+        own = rows[rows["phase"] == phase.name]["memory"].sum()
+        assert own == pytest.approx(phase.device_bytes / 2**30)
+
+
+def test_the_table_has_every_phase_with_its_four_totals() -> None:
+    table = tables.phase_table(FOOTPRINT, UNITS["GB"])
+    assert len(table) == len(FOOTPRINT.phases)
+    first = table.iloc[0]
+    assert first["Device, GB"] >= first["Reserved, GB"] >= first["Allocated, GB"]
+    assert first["Allocated, GB"] >= first["Requested, GB"]
+
+
+def test_units_name_what_they_count() -> None:
+    assert UNITS["GiB"].read(2**30 * 61.25) == "61.2 GiB"
+    assert UNITS["GB"].read(84_943_110_000) == "84.9 GB"
+    assert UNITS["GiB"].read(2**20 * 3) == "3 MiB"
+    assert UNITS["GiB"].read(None) == "not known"
+
+
+def test_an_unmeasured_error_is_not_a_number() -> None:
+    assert interval(None, None) == "not measured yet"
+    assert interval(-0.07, 0.12) == "−7 % to +12 %"
+
+
+def test_formulas_show_their_numbers() -> None:
+    put = put_in("ceil_div(parameters, shards) * value_bytes", {"parameters": 7000, "shards": 8})
+    assert put == "ceil_div(7,000, 8) * value_bytes"
+
+
+def verdicts(*words: str) -> pd.DataFrame:
+    return pd.DataFrame(
+        {"gpus": [2**n for n in range(len(words))], "verdict": words, "valid": True}
+    )
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("fits", "tight", "out of memory"), "Runs up to **2 GPUs**."),
+        (("out of memory", "fits"), "Runs from **2 GPUs** on."),
+        (("fits", "fits"), "Every possible plan from 1 to 2 GPUs runs."),
+        (("out of memory",) * 2, "No plan from 1 to 2 GPUs runs."),
+        (("out of memory", "fits", "out of memory"), "Runs from **2** to **2 GPUs**."),
+    ],
+)
+def test_the_border_is_said_in_words(words: tuple[str, ...], said: str) -> None:
+    assert border(verdicts(*words), "gpus", "GPUs") == said
+
+
+def test_impossible_plans_do_not_count_as_running() -> None:
+    rows = verdicts("fits", "fits", "out of memory").assign(valid=[True, False, True])
+    assert border(rows, "gpus", "GPUs") == "Runs up to **1 GPUs**."
+
+
+def test_an_axis_always_holds_the_plans_own_value() -> None:
+    values = AXES["response_tokens"].values(Plan(response_tokens=3000), 128, 8192)
+    assert 3000 in values and values == sorted(values)
+
+
+def test_relatives_are_sizes_of_one_family() -> None:
+    assert family("Qwen/Qwen2.5-1.5B") == family("Qwen/Qwen2.5-72B") == "Qwen/Qwen2.5"
+    found = relatives("Qwen/Qwen3-8B")
+    assert "Qwen/Qwen3-0.6B" in found and "Qwen/Qwen2.5-7B" not in found
+    assert len(relatives("openai-community/gpt2")) >= 3
+
+
+def test_every_field_is_shown_somewhere_or_said_why_not() -> None:
+    grouped = [name for group in GROUPS for name in group.fields]
+    assert sorted([*MAIN, *grouped, *NOT_SHOWN]) == sorted(FIELDS)
+    assert set(TEXTS) == {*MAIN, *grouped}
+    assert len(MAIN) == 8
+
+
+def test_help_names_the_links_key() -> None:
+    assert all(f"`{name}`" in help_text(name) for name in TEXTS)
+
+
+def test_text_from_a_link_stays_text() -> None:
+    assert plain("[a](http://b) <b> `c` **d**") == (
+        "\\[a\\](http\\://b) \\<b\\> \\`c\\` \\*\\*d\\*\\*"
+    )
