@@ -202,7 +202,7 @@ def test_transformers_itself_refuses_sdpa_for_gemma2() -> None:
 
 
 def test_the_published_per_token_sum_of_qwen3() -> None:
-    """Per token 16h + 8i + 4 nq d + 4 nkv d + 4 nq + 8, and 6 (nq + nkv) d + 4 (nq + nkv) of q/k norms.
+    """16h + 8i + 4 nq d + 4 nkv d + 4 nq + 8, and the head norms' 6 (nq + nkv) d + 4 (nq + nkv).
 
     Sizes of Qwen3-8B (https://huggingface.co/Qwen/Qwen3-8B/blob/main/config.json).
     """

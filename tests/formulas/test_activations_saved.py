@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from planner.formulas.activations.layers import record_of
@@ -70,6 +72,21 @@ def test_other_shapes(family: str, attention: str, changes: dict[str, int]) -> N
             family=family, attention=attention, padded=padded, changes=changed, rows=3, tokens=40
         )
         assert expected(case) == observed(case)
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma2"])
+@pytest.mark.parametrize("targets", [EVERY, ("q_proj", "v_proj"), ("down_proj",)])
+@pytest.mark.parametrize("precision", ["bf16", "fp32", "autocast-bf16"])
+def test_the_first_layer_under_adapters(
+    family: str, targets: tuple[str, ...], precision: str
+) -> None:
+    """The embedding is frozen, so nothing before the first adapter is kept."""
+    attention = "eager" if family == "gemma2" else "sdpa"
+    case = Case(family=family, attention=attention, targets=targets, precision=precision)
+    first = replace(case.setting, input_needs_gradient=False)
+    saved = record_of(case.architecture, first).saved
+    kept = sum(size for size, _ in saved_storages(case)["layer 0"])
+    assert sum(case.bytes_of(label, count) for label, count in saved.items()) == kept
 
 
 def test_fp16_saves_what_bf16_saves() -> None:

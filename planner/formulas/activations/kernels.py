@@ -89,22 +89,19 @@ def _batched(layer: Layer, x: Tensor, name: str) -> Tensor:
 
 
 def _product(layer: Layer, first: Tensor, second: Tensor, shape: str, name: str) -> Tensor:
-    """Batched matrix product: saves both operands, backward makes both gradients."""
+    """Batched matrix product: each operand is saved for the gradient of the other."""
     tape, width = layer.tape, layer.setting.value
     first = op.cast(tape, first, width, f"{first.name} in bf16")
     second = op.cast(tape, second, width, f"{second.name} in bf16")
     output = tape.new(shape, width, name)
-    wanted = (op.signature(first), op.signature(second))
-    saved = (first.storage, second.storage)
-    return op.record(
-        tape,
-        output,
-        shape,
-        width,
-        [first, second],
-        lambda _: [tape.new(*item) for item in wanted],
-        saved,
-    )
+    pairs = ((first, second), (second, first))
+    saved = [operand.storage for operand, other in pairs if other.node is not None]
+    wanted = [op.signature(item) if item.node is not None else None for item in (first, second)]
+
+    def backward(_: Gradients) -> Gradients:
+        return [tape.new(*item) if item else None for item in wanted]
+
+    return op.record(tape, output, shape, width, [first, second], backward, saved)
 
 
 def _softmax(layer: Layer, weights: Tensor, width: str) -> Tensor:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.setting import Layer
-from planner.formulas.activations.tape import Storage, Tensor
+from planner.formulas.activations.tape import Gradients, Storage, Tensor
 
 
 def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
@@ -32,25 +32,31 @@ def _plain(layer: Layer, x: Tensor, shape: str, name: str, trained: bool) -> Ten
     operands: list[Tensor] = []
     saved: list[Storage] = []
     if setting.autocast:
-        # Autocast multiplies by a bf16 copy of the fp32 weight, and the product saves it.
+        # Autocast multiplies by a bf16 copy of the fp32 weight; the product saves it for
+        # the gradient of its input.
         shaped = weight_shape(given, shape)
-        saved.append(tape.new(shaped, setting.value, f"bf16 weight of {name}"))
+        copy = tape.new(shaped, setting.value, f"bf16 weight of {name}")
         if trained:
-            operands.append(op.leaf(tape, saved[0], shaped, setting.value))
+            operands.append(op.leaf(tape, copy, shaped, setting.value))
+        if x.node is not None:
+            saved.append(copy)
         x = op.cast(tape, x, setting.value, f"{name} input")
     width = x.width
     output = tape.new(shape, width, name)
     if trained:
         saved.append(x.storage)
-    wanted = [op.signature(operand) for operand in operands]
+    wanted: list[tuple[str, str, str] | None] = [op.signature(operand) for operand in operands]
     if x.node is not None:
         operands.append(x)
         wanted.append(op.signature(x))
     elif trained and not operands:  # the node exists for the weight's sake alone
         operands.append(op.leaf(tape, output, shape, width))
-    return op.record(
-        tape, output, shape, width, operands, lambda _: [tape.new(*item) for item in wanted], saved
-    )
+        wanted.append(None)
+
+    def backward(_: Gradients) -> Gradients:
+        return [tape.new(*item) if item else None for item in wanted]
+
+    return op.record(tape, output, shape, width, operands, backward, saved)
 
 
 def weight_shape(given: str, made: str) -> str:
