@@ -16,7 +16,7 @@ for page in ("scaling", "launch", "examples", "formulas"):
     app.switch_page(f"pages/{page}.py").run()
     assert not app.exception, app.exception
 heavy = {"torch", "transformers", "trl", "verl", "vllm", "huggingface_hub"} & set(sys.modules)
-sys.exit(", ".join(heavy))
+sys.exit(", ".join(heavy) or 0)
 """
 
 
