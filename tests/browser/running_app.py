@@ -26,10 +26,15 @@ QUIET = (
 )
 """No GPU and no sandbox in containers, and no requests of Chromium's own."""
 START_SECONDS = 60
-SETTLED = "[data-testid='stApp'][data-test-script-state='notRunning']"
-"""What the page looks like when no script runs."""
-
-
+QUIET_FOR_A_WHILE = """() => {
+    const app = document.querySelector("[data-testid='stApp']");
+    const busy = app?.dataset.testScriptState !== "notRunning"
+        || document.querySelector("[data-stale='true'], [data-testid='stSkeleton']");
+    if (busy) window.quietSince = 0;
+    else window.quietSince ||= performance.now();
+    return window.quietSince && performance.now() - window.quietSince > 400;
+}"""
+"""An edit needs a moment to start a script; a page is at rest when none has for longer."""
 DRAWN = "[data-testid='stMain'] [data-testid='stElementContainer']"
 """The first thing a script draws on a page."""
 
@@ -88,11 +93,7 @@ def chromium() -> Iterator[Browser]:
 
 
 def settle(page: Page) -> None:
-    """Wait until the script has run and nothing is stale."""
+    """Wait until something is drawn, and no script has run and nothing was stale for a while."""
     page.wait_for_selector(DRAWN, state="attached", timeout=30_000)
-    page.wait_for_selector(SETTLED, timeout=30_000)
-    page.wait_for_timeout(150)
-    page.wait_for_selector(SETTLED, timeout=30_000)
-    page.wait_for_function(
-        "() => document.querySelectorAll('[data-stale=\"true\"]').length === 0", timeout=30_000
-    )
+    page.evaluate("() => { window.quietSince = 0; }")
+    page.wait_for_function(QUIET_FOR_A_WHILE, timeout=30_000)
