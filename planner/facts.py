@@ -69,9 +69,7 @@ def _facts(
 def _model(field: str, name: str, config: str) -> Model:
     try:
         return (
-            catalog.parse_config(catalog.decode_config(config))
-            if config
-            else catalog.model(name)
+            catalog.parse_config(catalog.decode_config(config)) if config else catalog.model(name)
         )
     except ValueError as error:
         text = str(error)

@@ -134,6 +134,7 @@ def adapted(model: Any, plan: Plan) -> Any:
             lora_dropout=0.0,
             task_type="CAUSAL_LM",
         ),
+        autocast_adapter_dtype=plan.master_dtype == "fp32",
     )
 
 
@@ -192,6 +193,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
         for more in (
             {},
             {"gradient_checkpointing": "full"},
+            {"master_dtype": "none"},
+            {"master_dtype": "none", "gradient_checkpointing": "full"},
             {"dtype": "fp32", "master_dtype": "none", "optimizer": "adamw-fused"},
             {"attention": "sdpa", "prompts_per_step": 6},
         )

@@ -115,6 +115,7 @@ class Scene:
             trains="none" if how == "none" else ("lora" if adapters else "all"),
             lora_targets=targets(plan) if adapters else (),
             lora_rank=plan.lora_rank if adapters else 0,
+            fp32_adapters=self.q.master_bytes == 4 and not (self.fsdp or self.zero_stage),
             compiled=plan.compile and not self.compile_breaks,
         )
 

@@ -18,6 +18,7 @@ def training_head(scene: Scene, role: Role) -> Head:
         tokens=q.micro_tokens,
         trains=role.root_trainable > 0,
         entropy=scene.plan.entropy,
+        gradient=True,
     )
 
 
@@ -25,7 +26,13 @@ def inference_head(scene: Scene, role: Role) -> Head:
     """Head of one forward without gradient on one GPU."""
     q = scene.q
     return _head(
-        scene, role, rows=q.logprob_sequences, tokens=q.logprob_tokens, trains=False, entropy=False
+        scene,
+        role,
+        rows=q.logprob_sequences,
+        tokens=q.logprob_tokens,
+        trains=False,
+        entropy=False,
+        gradient=False,
     )
 
 
@@ -35,15 +42,26 @@ def path(scene: Scene) -> str:
     return effective_logits(plan.method, plan.framework, plan.framework_version, plan.logits)
 
 
-def _head(scene: Scene, role: Role, *, rows: Num, tokens: Num, trains: bool, entropy: bool) -> Head:
+def _head(
+    scene: Scene,
+    role: Role,
+    *,
+    rows: Num,
+    tokens: Num,
+    trains: bool,
+    entropy: bool,
+    gradient: bool,
+) -> Head:
     plan = scene.plan
+    # verl scores entropy under bf16 autocast, which runs softmax and logsumexp in fp32.
+    entropy_autocasts = plan.framework == "verl" and not gradient
     return Head(
         tokens=_tokens_at_head(scene, rows, tokens),
         rows=rows,
         vocab=role.arch.vocab,
         hidden=role.arch.hidden,
         logits=path(scene),
-        logits_dtype=plan.logits_dtype,
+        logits_dtype="fp32" if entropy_autocasts else plan.logits_dtype,
         weight_trains=trains,
         framework=plan.framework,
         framework_version=plan.framework_version,

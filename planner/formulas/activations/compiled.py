@@ -44,6 +44,11 @@ def refuse_compiled(arch: Architecture, setting: Setting) -> None:
             "compiled is set with LoRA, which is derived for sdpa or flash attention without "
             "autocast only; set compiled to false, or attention to 'sdpa' and precision to 'bf16'"
         )
+    if setting.trains == "lora" and not setting.fp32_adapters and setting.value != "fp32":
+        raise ValueError(
+            "compiled is set with LoRA whose adapters compute in half precision, which is not "
+            "derived; set compiled to false"
+        )
 
 
 @lru_cache(maxsize=256)

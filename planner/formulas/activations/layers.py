@@ -141,6 +141,7 @@ def _setting(
         precision="bf16" if workload.precision == "fp16" else workload.precision,
         trains=workload.trains,
         adapted=adapted,
+        fp32_adapters=workload.fp32_adapters,
         input_needs_gradient=input_needs_gradient,
         compiled=workload.compiled,
     )

@@ -14,8 +14,10 @@ def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
         return result
     tape = layer.tape
     result_width = result.width
-    # peft keeps adapters in fp32 (autocast_adapter_dtype) and casts their input to that.
-    x = op.cast(tape, x, op.FP32, f"adapter input of {name}")
+    # peft keeps adapters in fp32 (autocast_adapter_dtype) and casts their input to that,
+    # unless sharding hands them over in the compute dtype.
+    if layer.setting.fp32_adapters:
+        x = op.cast(tape, x, op.FP32, f"adapter input of {name}")
     low_rank = _plain(layer, x, "rank", f"low-rank output of {name}", True)
     update = _plain(layer, low_rank, shape, f"adapter output of {name}", True)
     del low_rank

@@ -21,6 +21,8 @@ class Setting:
     trains: str
     adapted: frozenset[str] = frozenset()
     """Paths of linear modules with an adapter, such as ``self_attn.q_proj``."""
+    fp32_adapters: bool = True
+    """Adapters compute in fp32, as peft keeps them."""
     kernels: str = "cuda"
     """``cuda`` is what a plan means; ``cpu`` mirrors CPU kernels, for checks without a GPU."""
     input_needs_gradient: bool = True

@@ -41,6 +41,8 @@ class Workload:
     """Layers with an adapter, in the words of :func:`planner.formulas.lora.lora_weights`."""
     lora_rank: int = 0
     """Rank of every adapter."""
+    fp32_adapters: bool = True
+    """Adapters compute in fp32; false when FSDP or ZeRO gathers them in the compute dtype."""
     compiled: bool = False
     """Each decoder layer goes through ``torch.compile``."""
 
