@@ -17,7 +17,6 @@ from planner.formulas.logits.pieces import LOGITS
 from planner.plan import Plan
 
 FP32_BYTES = 4
-BF16_BYTES = 2
 RUNS_AT_ONCE = 4
 """``--max-concurrent-runs``: each adapted layer has that many adapters."""
 
@@ -119,10 +118,6 @@ def _sft_reserved(plan: Plan | None) -> Answer:
                 bytes=int(LOGITS.value(item_bytes=FP32_BYTES, **sizes)),
                 why="fp32 logits still named (`out`) while the loss goes backward",
             ),
-            Addition(
-                bytes=int(LOGITS.value(item_bytes=BF16_BYTES, **sizes)),
-                why="the bf16 logits' segment, freed after the upcast and too small to reuse",
-            ),
         ),
     )
 
@@ -162,7 +157,7 @@ SFT = Predicted(
     assumed="as the RL rows, with materialised logits and Hugging Face's loss.",
     note="The plan's step drops its logits before the backward; prime-rl deletes `logits` but "
     "keeps `out`, which holds the same tensor. The caching allocator keeps the bf16 logits' "
-    "segment, which fits none of the fp32 tensors; the estimate leaves such remainders out.",
+    "segment, which fits none of the fp32 tensors; the estimate counts that remainder.",
 )
 
 MOE_ROWS = (
