@@ -57,17 +57,29 @@ class Adder:
         return self._known[id(bundle)][1]
 
     def _add(self, terms: tuple[Term, ...]) -> Totals:
-        on_gpu = [term for term in terms if not term.host]
-        inside = [t for t in on_gpu if t.category not in OUTSIDE and t.category != "allocator"]
-        idle = [term.bytes for term in on_gpu if term.category == "allocator"]
+        requested: list[Num] = []
+        allocated: list[Num] = []
+        slack: list[Num] = []
+        outside: list[Num] = []
+        host: list[Num] = []
+        for term in terms:
+            if term.host:
+                host.append(term.bytes)
+            elif term.category in OUTSIDE:
+                outside.append(term.bytes)
+            elif term.category == "allocator":
+                slack.append(term.bytes)
+            else:
+                blocks, ends = allocator.held_bytes(term, self._expandable)
+                requested.append(term.bytes)
+                allocated.append(blocks)
+                slack.append(ends)
         return Totals(
-            requested=total([term.bytes for term in inside]),
-            allocated=total([allocator.allocated_bytes(term) for term in inside]),
-            slack=total(
-                [*idle, *(allocator.segment_slack_bytes(t, self._expandable) for t in inside)]
-            ),
-            outside=total([t.bytes for t in on_gpu if t.category in OUTSIDE]),
-            host=total([term.bytes for term in terms if term.host]),
+            requested=total(requested),
+            allocated=total(allocated),
+            slack=total(slack),
+            outside=total(outside),
+            host=total(host),
         )
 
 

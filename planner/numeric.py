@@ -49,6 +49,8 @@ def where(condition: Num, then: Num, otherwise: Num) -> Num:
 
 def total(values: list[Num]) -> Num:
     """Sum, adding arrays of equal shape first so that a mesh is only widened at the end."""
+    if not any(isinstance(value, np.ndarray) for value in values):
+        return sum(values)
     scalars: Num = 0
     by_shape: dict[tuple[int, ...], Num] = {}
     for value in values:

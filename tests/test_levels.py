@@ -7,9 +7,8 @@ import pytest
 
 from planner.footprint import Instant, PhasePlan, Term
 from planner.formulas.allocator import (
-    allocated_bytes,
     cublas_workspace_bytes,
-    segment_slack_bytes,
+    held_bytes,
 )
 from planner.levels import Adder, cached_before
 from planner.units import KIB, MIB
@@ -48,18 +47,19 @@ def term(size: int, tensors: int = 1, **more: object) -> Term:
 )
 def test_rounding_and_segments(size: int, tensors: int, allocated: int, slack: int) -> None:
     found = term(size, tensors)
-    assert allocated_bytes(found) == allocated
-    assert segment_slack_bytes(found, expandable=False) == slack
-    assert segment_slack_bytes(found, expandable=True) == 0
+    assert held_bytes(found, expandable=False) == (allocated, slack)
+    assert held_bytes(found, expandable=True) == (allocated, 0)
     row = term(np.asarray([size, size]), tensors)  # type: ignore[arg-type]
-    assert list(segment_slack_bytes(row, expandable=False)) == [slack, slack]
+    assert [list(part) for part in held_bytes(row, expandable=False)] == [
+        [allocated, allocated],
+        [slack, slack],
+    ]
 
 
 def test_layout_gives_each_tensor_its_own_size() -> None:
     """One tensor of 11 MiB and two of half a MiB: only the large one wastes its segment."""
     found = term(12 * MIB, layout=((1, 11 / 12), (2, 0.5 / 12)))
-    assert allocated_bytes(found) == 12 * MIB
-    assert segment_slack_bytes(found, expandable=False) == MIB
+    assert held_bytes(found, expandable=False) == (12 * MIB, MIB)
 
 
 @pytest.mark.parametrize(

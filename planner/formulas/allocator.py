@@ -56,21 +56,20 @@ def cublas_workspace_bytes(compute_capability: str) -> int:
     return 32 * MIB if major in ("9", "10", "12", "") else 8 * MIB + 128 * KIB
 
 
-def allocated_bytes(term: Term) -> Num:
-    """A term's bytes with each of its tensors rounded up to 512."""
-    return sum(count * round_up(each, BLOCK) for count, each in _tensors(term))
+def held_bytes(term: Term, expandable: bool) -> tuple[Num, Num]:
+    """What a term's tensors are allocated, and what their segments leave unused.
 
-
-def segment_slack_bytes(term: Term, expandable: bool) -> Num:
-    """Bytes of segments that a term's tensors cannot fill.
-
-    Tensors up to 1 MiB share 2 MiB segments, up to 10 MiB 20 MiB segments, and each
-    larger one gets a segment of its own, rounded to 2 MiB; expandable segments grow
-    in pages instead and leave no such ends.
+    Each tensor is rounded up to blocks of 512 bytes. Tensors up to 1 MiB share 2 MiB
+    segments, up to 10 MiB 20 MiB segments, and each larger one gets a segment of its own,
+    rounded to 2 MiB; expandable segments grow in pages instead and leave no such ends.
     """
-    if expandable:
-        return 0
-    return sum(_slack(count, each) for count, each in _tensors(term))
+    allocated: Num = 0
+    slack: Num = 0
+    for count, each in _tensors(term):
+        allocated = allocated + count * round_up(each, BLOCK)
+        if not expandable:
+            slack = slack + _slack(count, each)
+    return allocated, slack
 
 
 def _tensors(term: Term) -> list[tuple[Num, Num]]:
