@@ -36,7 +36,7 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
     return (
         (*_engine_blockers(scene), *_host_blockers(scene, phases)),
         (*_engine_warnings(scene), *_model_warnings(scene), *_host_warnings(scene, phases)),
-        (*_notes(scene), *_ignored(scene)),
+        (*_notes(scene, phases), *_ignored(scene)),
     )
 
 
@@ -106,9 +106,14 @@ def _host_warnings(scene: Scene, phases: tuple[Phase, ...]) -> tuple[str, ...]:
     return (f"A node needs at least {read_gib(need)} GiB of host RAM.",)
 
 
-def _notes(scene: Scene) -> tuple[str, ...]:
+def _notes(scene: Scene, phases: tuple[Phase, ...]) -> tuple[str, ...]:
     plan = scene.plan
     found = ["Lengths are planned at their caps: every row is as long as prompt + response."]
+    if any(phase.host_bytes for phase in phases):
+        found.append(
+            "Host RAM counts what is offloaded, loaded or gathered; each process's own few GiB "
+            "and the page cache come on top."
+        )
     if path(scene) != plan.logits:
         found.append(
             f"{plan.framework} {plan.framework_version} meets the vocabulary by its "

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner import catalog
 from planner.estimate import estimate
 from planner.footprint import OUTSIDE, Footprint, Phase, to_json
 from planner.plan import Plan
@@ -163,12 +164,25 @@ def test_resident_state_falls_with_sharding(values: dict[str, Any]) -> None:
         assert many <= few
 
 
-def test_deeper_models_need_more() -> None:
-    """Qwen2.5-7B and 14B have different widths; Qwen3-14B and 32B only grow: so must phases."""
-    small, large = (estimate(Plan(model=f"Qwen/Qwen3-{size}B")) for size in (14, 32))
-    for before, after in zip(small.phases, large.phases, strict=True):
-        if before.rank == "trainer" and "engine" not in before.by_category():
-            assert after.requested_bytes > before.requested_bytes
+@settings(max_examples=25, deadline=None)
+@given(PLANS, st.integers(1, 40), st.integers(1, 8))
+def test_deeper_models_need_more(values: dict[str, Any], layers: int, more: int) -> None:
+    config = dict(catalog.model(values["model"]).config)
+    config.pop("layer_types", None)
+    plans = [
+        Plan(
+            **{
+                **values,
+                "config": catalog.encode_config({**config, "num_hidden_layers": depth}),
+                "expandable_segments": True,
+                "rollout": "hf",
+            }
+        )
+        for depth in (layers, layers + more)
+    ]
+    shallow, deep = (estimate(plan) for plan in plans)
+    for before, after in zip(shallow.phases, deep.phases, strict=True):
+        assert after.device_bytes > before.device_bytes
 
 
 def test_json_has_the_one_shape() -> None:

@@ -1,0 +1,45 @@
+"""``planner fields``: every field of a plan, its values, default and meaning, as Markdown."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from typing import Any, Literal, get_args, get_origin
+
+from planner.plan import Plan
+
+HEADING = """# The fields of a plan
+
+Written by `python -m planner fields`; a test compares this page with it. The keys are those of a
+link. A field that is left out gets what its method, framework and GPUs make usual
+(`planner/defaults.py`), or the default below.
+
+"""
+
+
+def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command to the parser."""
+    parser = commands.add_parser("fields", help="every field of a plan, as a Markdown table")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the table."""
+    print("\n".join(lines()))
+    return 0
+
+
+def lines() -> Iterator[str]:
+    """The page's lines."""
+    yield from HEADING.splitlines()
+    yield "| field | values | default | meaning |"
+    yield "|---|---|---|---|"
+    for name, info in Plan.model_fields.items():
+        default = f"`{info.default!r}`" if info.default != "" else "empty"
+        yield f"| `{name}` | {_values(info.annotation)} | {default} | {info.description} |"
+
+
+def _values(annotation: Any) -> str:
+    if get_origin(annotation) is Literal:
+        return " ".join(f"`{value}`" for value in get_args(annotation))
+    return {int: "whole number", float: "number", bool: "true or false", str: "text"}[annotation]
