@@ -40,8 +40,15 @@ WORDS: Mapping[str, str] = {"fits": "✓ fits", "tight": "! tight", "out of memo
 INK = {"light": "#1B1F24", "dark": "#E6EAEE"}
 """Colour of lines and words drawn over a chart, by appearance."""
 
+BILLIONS = "replace(format(datum.value, '.3~s'), 'G', 'B')"
+"""Parameters as people say them: 7.62B."""
+
+APART = 1.3
+"""Labels of values nearer than this would touch."""
+
 BAR = 26
 ROW = 34
+CURVE = 400
 
 
 def phase_bars(
@@ -170,12 +177,18 @@ def curves(
         "x:Q",
         title=x_title,
         scale=alt.Scale(type="log", base=2, nice=False, padding=14),
-        axis=alt.Axis(values=_spread(ticks), format="~s" if max(ticks) >= 1e6 else ",", grid=False),
+        axis=alt.Axis(
+            values=_spread(ticks),
+            labelExpr=BILLIONS if max(ticks) >= 1e6 else "format(datum.value, ',')",
+            grid=False,
+        ),
     )
     color = alt.Color(
         "plan:N",
         scale=alt.Scale(domain=plans, range=list(PLAN_COLORS[: len(plans)])),
-        legend=alt.Legend(title=None, orient="top", labelLimit=420, columns=1)
+        legend=alt.Legend(
+            title=None, orient="bottom", symbolType="circle", symbolStrokeWidth=0, labelLimit=300
+        )
         if len(plans) > 1
         else None,
     )
@@ -214,15 +227,17 @@ def curves(
     chart: alt.LayerChart = (
         alt.layer(*layers)
         .resolve_scale(shape="independent")
-        .properties(height=360, width="container")
+        .properties(height=CURVE, width="container")
         .configure_view(strokeWidth=0)
     )
     return chart
 
 
 def _spread(ticks: Sequence[float], most: int = 12) -> list[float]:
-    """At most so many of the values, the ends included, so that labels do not collide."""
-    if len(ticks) <= most:
-        return list(ticks)
-    step = -(-len(ticks) // most)
-    return sorted({*ticks[::step], ticks[-1]})
+    """At most so many of the values, the largest included, so that labels do not collide."""
+    apart = [ticks[-1]]
+    for tick in reversed(ticks[:-1]):
+        if apart[-1] / tick >= APART:
+            apart.append(tick)
+    step = -(-len(apart) // most)
+    return sorted(apart[::step])

@@ -1,14 +1,15 @@
-"""What is said above a page: a link that was not quite right, a plan that cannot be."""
+"""What is said above a page: a link that was not quite right, a plan that is not possible."""
 
 from __future__ import annotations
 
 import streamlit as st
 
+from planner.plan import Plan
 from planner.problem import Problem
 from planner.ui import session
 from planner.ui.display import say
 from planner.ui.draft import Draft
-from planner.ui.fields import short_label
+from planner.ui.fields import GROUPS, short_label
 
 SHOWN = 8
 """More problems than this are folded."""
@@ -23,7 +24,7 @@ def about_the_link() -> None:
         count = len(reading.problems)
         noun = "thing" if count == 1 else f"{count} things"
         lead = (
-            "The rest of the link is used; this is the nearest plan that can be."
+            "The rest of the link is used; this is the nearest possible plan."
             if reading.plan is not None
             else "Nothing of it could be used; the plan from before is shown."
         )
@@ -38,13 +39,13 @@ def about_the_link() -> None:
 def impossible(draft: Draft) -> None:
     """In place of the verdict: what makes the plan impossible, and the ways out."""
     st.error(
-        "**This plan cannot be.** What you typed is kept; no numbers are shown for it.",
+        "**This plan is not possible.** What you typed is kept; no numbers are shown for it.",
         icon=":material/block:",
     )
     _list(draft.problems)
     if "undo" in st.session_state:
         st.button(
-            "Back to the last plan that can be",
+            "Back to the last possible plan",
             on_click=session.undo,
             icon=":material/undo:",
             key="undo-impossible",
@@ -67,8 +68,12 @@ def _list(problems: tuple[Problem, ...]) -> None:
 
 
 def _lead(problem: Problem) -> str:
-    """The field, unless the sentence begins with it."""
-    return "" if problem.message.startswith(problem.field) else f"`{_code(problem.field)}` "
+    """The input's label and where it is, or the key when it is no field."""
+    if problem.field not in Plan.model_fields:
+        return f"`{_code(problem.field)}`: "
+    group = next((g.title for g in GROUPS if problem.field in g.fields), "")
+    place = f" (under {group})" if group else ""
+    return f"**{short_label(problem.field)}**{place}: "
 
 
 def _code(text: str) -> str:

@@ -197,6 +197,7 @@ def _chart(
             ink=ink(),
         ),
         key="curves",
+        height=charts.CURVE + 90,
         alt=f"{y_title} over {x_title}, from {rows['y'].min():.3g} to {rows['y'].max():.3g}; "
         "the table below has every value.",
     )

@@ -29,17 +29,18 @@ def draw() -> None:
         model_input(draft)
         widgets.field("method", draft.values)
         gpu_input(draft)
-        left, right = st.columns(2)
-        with left:
-            widgets.field("prompt_tokens", draft.values)
-            if "responses_per_prompt" in shown:
-                widgets.field("responses_per_prompt", draft.values)
-        with right:
-            widgets.field("response_tokens", draft.values)
-            widgets.field("finetuning", draft.values)
+        _side_by_side(draft, ("prompt_tokens", "response_tokens"))
+        last = ("responses_per_prompt", "finetuning")
+        _side_by_side(draft, tuple(name for name in last if name in shown))
         for group in GROUPS:
             _group(group, draft, shown)
         _unit()
+
+
+def _side_by_side(draft: Draft, names: tuple[str, ...]) -> None:
+    for column, name in zip(st.columns(2), names, strict=False):
+        with column:
+            widgets.field(name, draft.values)
 
 
 class _Shown:
@@ -55,7 +56,7 @@ class _Shown:
 
 def _preset(draft: Draft) -> None:
     known = sorted(presets().values(), key=lambda preset: preset.task)
-    titles = {preset.key: f"{preset.title} · {preset.task}" for preset in known}
+    titles = {preset.key: preset.title for preset in known}
     widgets.mirror("preset", draft.preset)
     st.selectbox(
         "Start from",
@@ -63,8 +64,8 @@ def _preset(draft: Draft) -> None:
         index=list(titles).index(draft.preset),
         key="preset",
         format_func=lambda key: titles[key],
-        help=f"{draft.base.description}\n\nA preset is a complete plan that never changes "
-        f"once released; links name it as `{draft.preset}`.",
+        help=f"{draft.base.task}: {draft.base.description}\n\nA preset is a complete plan that "
+        f"never changes once released; links name it as `{draft.preset}`.",
         on_change=lambda: session.open_preset(st.session_state["preset"]),
     )
     count = len(draft.changed())
@@ -91,7 +92,7 @@ def _group(group: Group, draft: Draft, shown: _Shown) -> None:
     if changed:
         title += f" · {changed} changed"
     if wrong:
-        title += f" · :red[{wrong} to mend]"
+        title += f" · :red[{wrong} to fix]"
     with folded(title, f"group:{group.key}", icon=group.icon) as opened:
         if opened:
             for name in fields:

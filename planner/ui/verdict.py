@@ -8,13 +8,13 @@ import streamlit as st
 
 from planner.cost import Cost
 from planner.facts import facts_of
-from planner.footprint import Footprint
+from planner.footprint import Footprint, Phase
 from planner.formulas.compute import time_error
 from planner.ui.display import UNKNOWN, Unit, interval, percent
 from planner.ui.tables import phase_name
 from planner.units import read_seconds, read_usd
 
-SHOWN_TERMS = 3
+SHOWN_CATEGORIES = 3
 
 
 def sentence(footprint: Footprint) -> None:
@@ -32,19 +32,19 @@ def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
     """The row of metrics."""
     worst = footprint.worst
     low, high, sentence = time_error(facts_of(footprint.plan).gpu)
-    cards = st.grid(5, min_column_width=150)
+    cards = st.grid(6, min_column_width=105)
     cards.metric(
         "Peak per GPU",
         unit.read(worst.device_bytes),
-        delta=f"{percent(worst.device_bytes / footprint.budget_bytes)} of "
-        f"{unit.read(footprint.budget_bytes)}",
+        delta=f"{percent(worst.device_bytes / footprint.budget_bytes)} of the card",
         delta_arrow="off",
         delta_color=_color(footprint),
         border=True,
         help="What the driver sees at the worst moment: PyTorch's reserved memory, the CUDA "
-        "context and whatever sits beside it. The capacity is what the driver reports.",
+        "context and whatever sits beside it. The card has "
+        f"{unit.read(footprint.budget_bytes)}, as the driver reports it.",
     )
-    cards.metric(
+    cards.cell(column_span=2).metric(
         "Worst phase",
         phase_name(worst.name, worst.rank),
         delta=worst.instant,
@@ -56,7 +56,7 @@ def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
     cards.metric(
         "Step time",
         UNKNOWN if footprint.step_seconds is None else f"≈ {read_seconds(footprint.step_seconds)}",
-        delta=f"{low:.1f} to {high:.1f} times that",
+        delta=f"× {low:.1f} to {high:.1f}",
         delta_arrow="off",
         delta_color="off",
         border=True,
@@ -64,7 +64,7 @@ def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
         f"that published runs reached (a roofline). {sentence}",
     )
     cards.metric(
-        "Cost of the run",
+        "Cost of run",
         UNKNOWN if cost.usd_run is None else f"≈ {read_usd(cost.usd_run)}",
         delta="price not known" if cost.hours_run is None else read_seconds(cost.hours_run * 3600),
         delta_arrow="off",
@@ -73,23 +73,34 @@ def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
         help=_price(cost),
     )
     cards.metric(
-        "Host RAM per node",
+        "Host RAM",
         UNKNOWN if footprint.host_bytes is None else unit.read(footprint.host_bytes),
-        delta="most of any phase",
+        delta="per node",
         delta_arrow="off",
         delta_color="off",
         border=True,
-        help="Loading, offloading and checkpoint saving take memory of the node, not the GPU.",
+        help="Most of any phase: loading, offloading and checkpoint saving take memory of the "
+        "node, not of the GPU.",
     )
     error = footprint.error
     known = f"{interval(error.low, error.high)}; " if error.low is not None else ""
-    st.caption(f"Error of the peak: {known}{error.source.rstrip('.')}.")
+    st.caption(f"Error of the peak: {known}{error.source.rstrip('.')}.  \n{_price_line(cost)}")
 
 
 def _color(footprint: Footprint) -> Literal["green", "orange", "red"]:
     if footprint.verdict.word == "fits":
         return "green"
     return "orange" if footprint.verdict.word == "tight" else "red"
+
+
+def _price_line(cost: Cost) -> str:
+    if cost.price_per_gpu_hour is None:
+        return "Price: nobody has listed one for this card; type yours under Time and money."
+    per_hour = f"Price: {read_usd(cost.price_per_gpu_hour)} per GPU-hour"
+    if not cost.price_date:
+        return f"{per_hour}, typed in."
+    old = " :orange-badge[older than 60 days]" if cost.price_is_old else ""
+    return f"{per_hour}, middle of the list prices of {cost.price_date}.{old}"
 
 
 def _price(cost: Cost) -> str:
@@ -103,25 +114,32 @@ def _price(cost: Cost) -> str:
 
 
 def what_decides(footprint: Footprint, unit: Unit) -> None:
-    """The worst phase's biggest terms, in a sentence."""
+    """What fills the card at the worst moment: its largest categories and their largest terms."""
     worst = footprint.worst
-    own = sorted((t for t in worst.terms if not t.host), key=lambda t: -int(t.bytes))
-    shown = own[:SHOWN_TERMS]
-    share = sum(int(term.bytes) for term in shown) / max(worst.device_bytes, 1)
-    parts = [f"**{term.name}** of the {term.role} ({unit.read(int(term.bytes))})" for term in shown]
-    listed = ", ".join(parts[:-1]) + f" and {parts[-1]}" if len(parts) > 1 else parts[0]
-    ranked = sorted(footprint.phases, key=lambda phase: -phase.device_bytes)
-    runner = ""
-    if len(ranked) > 1:
-        second = ranked[1]
-        runner = (
-            f" The next phase, {phase_name(second.name, second.rank)}, needs "
-            f"{unit.read(second.device_bytes)}."
-        )
-    st.markdown(
-        f"**What decides it.** At the worst moment ({worst.instant}), {percent(share)} is "
-        f"{listed}.{runner}"
+    sums = sorted(worst.by_category().items(), key=lambda row: -row[1])[:SHOWN_CATEGORIES]
+    parts = [
+        f"**{category}** {unit.read(size)} ({percent(size / worst.device_bytes)}"
+        f"{_largest(worst, category, size, unit)})"
+        for category, size in sums
+    ]
+    ranked = sorted(footprint.phases, key=lambda phase: -phase.device_bytes)[1:2]
+    runner = "".join(
+        f" The next phase, {phase_name(second.name, second.rank)}, needs "
+        f"{unit.read(second.device_bytes)}."
+        for second in ranked
     )
+    st.markdown(
+        f"**What decides it.** At the worst moment ({worst.instant}): {'; '.join(parts)}.{runner}"
+    )
+
+
+def _largest(phase: Phase, category: str, size: int, unit: Unit) -> str:
+    """The term that is most of a category, unless the category is that term alone."""
+    own = [term for term in phase.terms if term.category == category and not term.host]
+    first = max(own, key=lambda term: int(term.bytes))
+    if int(first.bytes) == size:
+        return f", {first.name} of the {first.role}"
+    return f", of it {unit.read(int(first.bytes))} {first.name} of the {first.role}"
 
 
 def cautions(footprint: Footprint) -> None:
