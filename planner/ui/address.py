@@ -37,6 +37,7 @@ def read() -> None:
 def _open(given: dict[str, list[str]]) -> None:
     reading = from_query(given, ignore=(COMPARE,))
     st.session_state["opened"] = True
+    session.forget_other_model()
     st.session_state[COMPARE] = given.get(COMPARE, [""])[-1]
     if reading.plan is not None:
         session.set_draft(drafts.of_plan(reading.plan, reading.preset))

@@ -18,8 +18,11 @@ LANGUAGES = {".sh": "bash", ".yaml": "yaml", ".yml": "yaml", ".py": "python", ".
 def choose_framework(plan: Plan) -> str:
     """Which framework's files to show."""
     known = frameworks()
-    if st.session_state.get("export to") not in known:
-        st.session_state["export to"] = plan.framework if plan.framework in known else known[0]
+    if st.session_state.get("export for") != plan.framework:  # follows the plan, else the click
+        st.session_state["export for"] = plan.framework
+        if plan.framework in known or "export to" not in st.session_state:
+            st.session_state["export to"] = plan.framework if plan.framework in known else known[0]
+    st.session_state.setdefault("export to", known[0])
     chosen = st.segmented_control(
         "Framework",
         known,

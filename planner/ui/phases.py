@@ -83,18 +83,24 @@ def terms(footprint: Footprint, unit: Unit) -> None:
     st.subheader("Every number, opened", anchor="terms")
     names = [phase_name(phase.name, phase.rank) for phase in footprint.phases]
     worst = phase_name(footprint.worst.name, footprint.worst.rank)
-    if st.session_state.get("phase") not in names:
+    if st.session_state.get("phase") not in names or "phase by hand" not in st.session_state:
         st.session_state["phase"] = worst
     chosen = st.selectbox(
         "Phase",
         names,
         key="phase",
-        on_change=session.acted,
+        on_change=_phase_chosen,
         format_func=lambda name: f"{name} (the worst)" if name == worst else name,
         help="What is alive on the GPU at the phase's worst moment. The terms add up to its peak.",
     )
     phase = footprint.phases[names.index(chosen)]
     _list(phase, unit)
+
+
+def _phase_chosen() -> None:
+    """From now on the page stays at the chosen phase instead of following the worst one."""
+    st.session_state["phase by hand"] = True
+    session.acted()
 
 
 def _list(phase: Phase, unit: Unit) -> None:

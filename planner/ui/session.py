@@ -7,6 +7,9 @@ Session keys, and who sets them:
 ``compare``    plan B's short query, empty when there is none; kept in the address bar.
 ``edited``     a callback ran before this script run; read and cleared by the address.
 ``unit``       name of the unit of memory.
+``other model``, ``model error``  the inputs of a model from outside are open, and what was
+               wrong with it; set by :mod:`planner.ui.model_input`.
+``written``, ``written before``, ``written at``, ``opened``  see :mod:`planner.ui.address`.
 Widgets of fields have the key ``field:<name>`` and only mirror the draft.
 """
 
@@ -67,12 +70,20 @@ def apply(changes: Mapping[str, Any]) -> None:
 def open_preset(key: str) -> None:
     """Start again from a preset."""
     st.session_state.pop("reading", None)
+    forget_other_model()
     _act(drafts.of_plan(presets()[key].plan, key))
 
 
 def open_plan(plan: Plan) -> None:
     """Continue with another plan."""
+    forget_other_model()
     _act(drafts.of_plan(plan))
+
+
+def forget_other_model() -> None:
+    """The person no longer brings a model of their own."""
+    st.session_state.pop("other model", None)
+    st.session_state.pop("model error", None)
 
 
 def undo() -> None:

@@ -34,9 +34,9 @@ def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
     low, high, sentence = time_error(facts_of(footprint.plan).gpu)
     cards = st.grid(6, min_column_width=105)
     cards.metric(
-        "Peak per GPU",
+        "GPU peak",
         unit.read(worst.device_bytes),
-        delta=f"{percent(worst.device_bytes / footprint.budget_bytes)} of the card",
+        delta=f"{percent(worst.device_bytes / footprint.budget_bytes)} of card",
         delta_arrow="off",
         delta_color=_color(footprint),
         border=True,

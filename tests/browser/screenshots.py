@@ -1,6 +1,6 @@
 """Pictures of every page, light and dark, wide and narrow: to be looked at by a person.
 
-``scripts/screenshots [FOLDER]``
+``scripts/screenshots [FOLDER [PAGE ...]]``, or ``--readme`` for the README's picture alone.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 from playwright.sync_api import Browser
-from running_app import app, chromium, settle
+from running_app import REPOSITORY, app, chromium, settle
 
 PAGES = ("", "scaling", "launch", "examples", "formulas")
 WIDTHS = (1400, 420)
@@ -41,7 +41,19 @@ def take(browser: Browser, address: str, folder: Path, only: tuple[str, ...]) ->
             context.close()
 
 
+def for_the_readme(browser: Browser, address: str) -> None:
+    page = browser.new_page(viewport={"width": 1400, "height": 1210})
+    page.goto(f"{address}/?v=1&preset=ppo-7b@1&response_tokens=8192")
+    settle(page)
+    page.wait_for_timeout(1500)
+    page.screenshot(path=REPOSITORY / "docs" / "screenshot-plan.png")
+
+
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--readme"]:
+        with app() as running, chromium() as chrome:
+            for_the_readme(chrome, running)
+        sys.exit()
     target = Path(sys.argv[1] if len(sys.argv) > 1 else "tests/browser/screenshots")
     target.mkdir(parents=True, exist_ok=True)
     with app() as running, chromium() as chrome:

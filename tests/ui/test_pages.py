@@ -72,7 +72,7 @@ def test_the_first_visit_opens_a_preset_with_a_verdict_and_figures() -> None:
     app = opened()
     assert "Fits on 8 × H100" in app.success[0].value
     assert [metric.label for metric in app.metric] == [
-        "Peak per GPU",
+        "GPU peak",
         "Worst phase",
         "Step time",
         "Cost of run",
@@ -333,3 +333,22 @@ def test_an_example_opens_as_a_plan() -> None:
     app.button(key="open:000:doc-000-ppo@1").click().run()
     assert not app.exception
     assert app.selectbox(key="preset").value == "doc-000-ppo@1"
+
+
+def test_the_opened_phase_follows_the_worst_until_one_is_chosen() -> None:
+    app = opened()
+    assert app.selectbox(key="phase").value == "rollout"
+    field(app, "response_tokens").set_value(32_768).run()
+    assert app.selectbox(key="phase").value == "policy backward"
+    app.selectbox(key="phase").set_value("load").run()
+    field(app, "response_tokens").set_value(1024).run()
+    assert app.selectbox(key="phase").value == "load"
+
+
+def test_a_preset_puts_an_other_model_away() -> None:
+    app = opened()
+    field(app, "model").set_value("Other model…").run()
+    assert app.text_area
+    app.selectbox(key="preset").set_value("sft-8b@1").run()
+    assert not app.text_area
+    assert field(app, "model").value == presets()["sft-8b@1"].plan.model
