@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from urllib.parse import urlencode
 
 import pandas as pd
 import streamlit as st
 
-from planner.examples import doc_000, doc_004
+from planner.examples import doc_000, doc_000_scaling, doc_004
 from planner.examples.claim import Claim
 from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.presets import presets
-from planner.ui import address, compute, draft, session
+from planner.ui import compute, draft, session
 from planner.ui.display import Unit, put_in
 
 REAL = "intuitor-1.5b@1"
@@ -36,15 +35,6 @@ def open_button(key: str, place: str) -> None:
     )
     if pressed:
         st.switch_page("pages/plan.py", query_params={})
-
-
-def share_links(keys: Sequence[str]) -> None:
-    """Links of the presets, to be passed on."""
-    rows = (
-        f"- [{presets()[key].title}]({address.root()}?{urlencode({'v': 1, 'preset': key})})"
-        for key in keys
-    )
-    st.markdown("\n".join(rows))
 
 
 def real_ppo() -> Plan:
@@ -112,8 +102,8 @@ def intuitor_against_ppo(unit: Unit) -> None:
     st.subheader("Its scaling table", anchor=False)
     scaling(intuitor, ppo, unit)
     st.subheader("Its advice", anchor=False)
-    claims(doc_000.ADVICE)
-    st.markdown(doc_000.CHUNKS)
+    claims(doc_000_scaling.ADVICE)
+    st.markdown(doc_000_scaling.CHUNKS)
     as_written(unit)
 
 
@@ -121,7 +111,7 @@ def scaling(intuitor: Plan, ppo: Plan, unit: Unit) -> None:
     """The scaling table: claimed, by the document's own formula, and planned."""
     rows = []
     for place, tokens in enumerate(LENGTHS):
-        claimed = doc_000.SCALING[3 * place : 3 * place + 3]
+        claimed = doc_000_scaling.SCALING[3 * place : 3 * place + 3]
         a, b = at_length(intuitor, tokens), at_length(ppo, tokens)
         rows.append(
             {

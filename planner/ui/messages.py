@@ -9,7 +9,8 @@ from planner.problem import Problem
 from planner.ui import session
 from planner.ui.display import say
 from planner.ui.draft import Draft
-from planner.ui.fields import GROUPS, short_label
+from planner.ui.fields import short_label
+from planner.ui.groups import GROUPS
 
 SHOWN = 8
 """More problems than this are folded."""

@@ -14,9 +14,9 @@ from planner.presets import presets
 from planner.relevance import without_effect
 from planner.ui import session, widgets
 from planner.ui.draft import Draft
-from planner.ui.fields import GROUPS, Group
 from planner.ui.folded import folded
 from planner.ui.gpu_input import gpu_input
+from planner.ui.groups import GROUPS, Group
 from planner.ui.model_input import model_input
 
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from planner import catalog
-from planner.examples import doc_000, doc_004
+from planner.examples import doc_000, doc_000_scaling, doc_004
 from planner.examples.claim import Claim, Working
 
-ALL = (*doc_000.BREAKDOWN, *doc_000.SCALING, *doc_000.ADVICE, *doc_004.TABLE)
+ALL = (*doc_000.BREAKDOWN, *doc_000_scaling.SCALING, *doc_000_scaling.ADVICE, *doc_004.TABLE)
 
 
 def claim(found: tuple[Claim, ...], what: str) -> Claim:
@@ -35,16 +35,18 @@ def test_document_000_follows_from_its_assumptions(what: str, derived: float) ->
 
 
 def test_document_000_contradicts_its_own_scaling_table() -> None:
-    judged = {one.what: one.judgement for one in doc_000.SCALING}
+    judged = {one.what: one.judgement for one in doc_000_scaling.SCALING}
     assert [what for what, word in judged.items() if "PPO" in what and word == "agrees"] == [
         "4K tokens: regular PPO"
     ]
     assert judged["8K tokens: Intuitor"] == "agrees"
-    assert claim(doc_000.SCALING, "6K tokens: ratio").derived == pytest.approx(36.43, abs=0.01)
+    assert claim(doc_000_scaling.SCALING, "6K tokens: ratio").derived == pytest.approx(
+        36.43, abs=0.01
+    )
 
 
 def test_document_000_saves_less_and_needs_more_than_it_says() -> None:
-    advice = {one.what: one for one in doc_000.ADVICE}
+    advice = {one.what: one for one in doc_000_scaling.ADVICE}
     assert advice["18K tokens"].judgement == "agrees"
     assert advice["2K + 2K = 4K tokens"].derived == pytest.approx(324.08, abs=0.01)
     assert advice["Saving of the new lengths"].derived == pytest.approx(77.78, abs=0.01)

@@ -14,7 +14,8 @@ from planner.presets import presets
 from planner.ui import tables
 from planner.ui.axes import AXES, border, family, relatives
 from planner.ui.display import UNITS, interval, put_in
-from planner.ui.fields import GROUPS, MAIN, NOT_SHOWN, TEXTS, help_text
+from planner.ui.fields import TEXTS, help_text
+from planner.ui.groups import GROUPS, MAIN, NOT_SHOWN
 from planner.ui.messages import plain
 
 FOOTPRINT = estimate(presets()["grpo-7b@1"].plan)
