@@ -1,8 +1,9 @@
 """Buffers that sharded training needs beside its shards: gathered weights, reductions.
 
-FSDP2 per facts read in torch 2.13.0 (``torch/distributed/fsdp/_fully_shard``): the root
-group (embedding, final norm, head) is not resharded between forward and backward;
-one layer computes while the next is gathered. DeepSpeed with its documented defaults.
+FSDP2 as read in torch 2.13.0 (``torch/distributed/fsdp/_fully_shard``): the root group
+(embedding, final norm, head) is not resharded between forward and backward; one layer
+is whole while a flat buffer holds the neighbour's weights (counted in real steps of
+``fully_shard`` over a fake group). DeepSpeed with its documented defaults.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ GATHERED_LAYERS = Formula(
     "gathered_layers * layer_parameters * value_bytes",
     category="parameters",
     source=FSDP,
-    why="The layer that computes and the layer that is prefetched are whole.",
+    why="The layer that computes is whole; all are when they are not resharded after forward.",
 )
 
 GATHER_BUFFER = Formula(

@@ -60,7 +60,7 @@ DDP_BUCKETS = Formula(
     category="gradients",
     source="torch/csrc/distributed/c10d/reducer.cpp: flat buckets beside .grad unless "
     "gradient_as_bucket_view",
-    why="DistributedDataParallel keeps a flat copy of all gradients to reduce.",
+    why="DistributedDataParallel keeps a flat copy of all gradients, from its start to its end.",
 )
 
 ADAM_MOMENTS = Formula(

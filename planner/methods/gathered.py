@@ -8,12 +8,20 @@ from planner.methods.role import Role
 from planner.methods.scene import Scene
 
 
-def at_layer(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """Gathered weights while a layer of the role computes (forward or backward)."""
+def at_layer(scene: Scene, role: Role, *, whole_layers: int = 0) -> tuple[Term, ...]:
+    """Gathered weights while a layer of the role computes (forward or backward).
+
+    ``whole_layers`` are still gathered in a backward whose layers were not resharded after
+    their forward; 0 says that it is a forward, which ends with all of them.
+    """
     if _wrapped_whole(scene, role):
         return _whole(scene, role)
     if scene.fsdp:
-        return (*root(scene, role), *_layers(scene, role), _gather_buffer(scene, role))
+        layers = _layers(scene, role, whole_layers)
+        # A backward whose layers are still whole has nothing to gather.
+        kept = whole_layers and not scene.plan.reshard_after_forward
+        buffer = () if kept else (_gather_buffer(scene, role),)
+        return (*root(scene, role), *layers, *buffer)
     return _zero3(scene, role)
 
 
@@ -23,7 +31,7 @@ def at_head(scene: Scene, role: Role, *, gradient: bool) -> tuple[Term, ...]:
         return _whole(scene, role)
     if scene.fsdp:
         kept = gradient and not scene.plan.reshard_after_forward
-        layers = _layers(scene, role) if kept else ()
+        layers = _layers(scene, role, 0) if kept else ()
         return (*root(scene, role), *layers, _gather_buffer(scene, role))
     return _zero3(scene, role)
 
@@ -56,22 +64,20 @@ def root(scene: Scene, role: Role) -> tuple[Term, ...]:
     )
 
 
-def reductions_at_layer(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """Unsharded gradients and reduce buffers while a layer's backward runs."""
+def reductions_at_layer(scene: Scene, role: Role, *, first: bool = False) -> tuple[Term, ...]:
+    """Unsharded gradients and reduce buffers while a layer's backward runs.
+
+    The ``first`` layer to go backward finds no earlier layer's gradients being reduced.
+    """
     q = scene.q
     if scene.fsdp:
-        return (
-            sharding.UNSHARDED_GRADIENTS(
-                role.name,
-                layer_parameters_trained=role.layer_trainable,
-                value_bytes=q.compute_bytes,
-            ),
-            sharding.REDUCE_INPUT(
-                role.name,
-                layer_parameters_trained=role.layer_trainable,
-                value_bytes=q.reduce_bytes,
-            ),
+        own = sharding.UNSHARDED_GRADIENTS(
+            role.name, layer_parameters_trained=role.layer_trainable, value_bytes=q.compute_bytes
         )
+        earlier = sharding.REDUCE_INPUT(
+            role.name, layer_parameters_trained=role.layer_trainable, value_bytes=q.reduce_bytes
+        )
+        return (own,) if first else (own, earlier)
     if scene.zero_stage >= 2:
         return (_zero_buckets(scene, role),)
     return ()
@@ -105,8 +111,8 @@ def _zero_buckets(scene: Scene, role: Role) -> Term:
     )
 
 
-def _layers(scene: Scene, role: Role) -> tuple[Term, ...]:
-    count = role.arch.layers if not scene.plan.reshard_after_forward else min(2, role.arch.layers)
+def _layers(scene: Scene, role: Role, whole_layers: int) -> tuple[Term, ...]:
+    count = 1 if scene.plan.reshard_after_forward else (whole_layers or role.arch.layers)
     return (
         sharding.GATHERED_LAYERS(
             role.name,

@@ -81,6 +81,10 @@ def _trained(scene: Scene, role: Role, moment: Moment, gradients: str) -> Iterat
             shards=scene.shards_of("weights"),
             value_bytes=adapter_bytes(scene),
         )
+    if scene.plan.sharding == "ddp":
+        yield state.DDP_BUCKETS(
+            role.name, trainable=role.trainable, value_bytes=scene.q.gradient_bytes
+        )
     if moment != "load":
         yield from _optimizer_state(scene, role, optimizer)
     if updating and gradients != "none":
@@ -160,10 +164,6 @@ def _gradients(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
         value_bytes=scene.q.gradient_bytes,
         **more,
     )
-    if scene.plan.sharding == "ddp":
-        yield state.DDP_BUCKETS(
-            role.name, trainable=role.trainable, value_bytes=scene.q.gradient_bytes
-        )
 
 
 def _late_gradients(scene: Scene, role: Role) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.footprint import Term
 from planner.formulas import state
 from planner.formulas.activations import (
@@ -15,18 +17,40 @@ from planner.formulas.activations import (
 from planner.methods.role import Role
 from planner.methods.scene import Scene
 
+AFTER_LAYERS = ("final norm", "input of the language-model head")
+"""Beginnings of the names of what the model saves after its last layer."""
 
-def everything(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """All that is saved when the forward reaches the loss."""
+
+def all_layers(scene: Scene, role: Role, done: int = 0) -> tuple[Term, ...]:
+    """What the layers, and what comes before them, have saved.
+
+    ``done`` layers, from the last one on, have gone backward already.
+    """
+    layers = max(role.arch.layers - done, 1)
 
     def make() -> tuple[Term, ...]:
-        workload = scene.training_workload(role)
-        outside = model_saved(role.arch, workload, role=role.name)
+        before = (term for term in _outside(scene, role) if not _after_layers(term))
         if scene.plan.gradient_checkpointing == "none":
-            return (*_layers(scene, role, role.arch.layers), *outside)
-        return (*_checkpoints(scene, role, role.arch.layers), *outside)
+            return (*_layers(scene, role, layers), *before)
+        return (*_checkpoints(scene, role, layers), *before)
 
-    return scene.once(("saved", role.name), make)
+    return scene.once(("saved", role.name, done), make)
+
+
+def final_norm(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """What is saved between the last layer and the loss, gone before the layers' backward."""
+    return scene.once(
+        ("final norm", role.name),
+        lambda: (term for term in _outside(scene, role) if _after_layers(term)),
+    )
+
+
+def _outside(scene: Scene, role: Role) -> tuple[Term, ...]:
+    return model_saved(role.arch, scene.training_workload(role), role=role.name)
+
+
+def _after_layers(term: Term) -> bool:
+    return term.name.startswith(AFTER_LAYERS)
 
 
 def first_layer(scene: Scene, role: Role) -> tuple[Term, ...]:
@@ -37,8 +61,14 @@ def first_layer(scene: Scene, role: Role) -> tuple[Term, ...]:
 
 
 def layer_forward(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """What one layer's forward needs beyond what it saves."""
-    return layer_forward_transient(role.arch, scene.training_workload(role), role=role.name)
+    """What one layer's forward needs beyond what it saves.
+
+    Inside a checkpoint nothing is saved, so all of it passes.
+    """
+    workload = scene.training_workload(role)
+    if scene.plan.gradient_checkpointing == "full":
+        workload = replace(workload, trains="none", lora_rank=0, lora_targets=())
+    return layer_forward_transient(role.arch, workload, role=role.name)
 
 
 def layer_backward(scene: Scene, role: Role) -> tuple[Term, ...]:

@@ -60,7 +60,7 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
     layer = Instant(
         name="last layer's forward",
         terms=(*saved.layer_forward(scene, role), *gathered.at_layer(scene, role)),
-        shared=_before_backward(scene, role, kept),
+        shared=_while_saved(scene, role, kept),
     )
     head = training_head(scene, role)
     # transformers computes the loss inside forward(), where the logits still have a name.
@@ -80,6 +80,7 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
     return (
         *(_at_head(scene, role, _with(loss, idle), kept) for loss in losses),
         _last_layer(scene, role, kept),
+        *_layer_before(scene, role, kept),
         _first_layer(scene, role, kept),
         _embedding(scene, role, kept),
     )
@@ -131,12 +132,12 @@ def moment_of(role: Role) -> Moment:
     return "critic update" if role.value_head else "policy update"
 
 
-def _before_backward(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Bundles:
-    """What is alive from the end of the forward until the backward reaches the layers."""
+def _while_saved(scene: Scene, role: Role, kept: tuple[Term, ...], done: int = 0) -> Bundles:
+    """What is alive from the end of the layers' forward until ``done`` went backward."""
     return (
         resident(scene, moment_of(role), gradients="accumulated"),
         saved.weight_copies(scene, role),
-        saved.everything(scene, role),
+        saved.all_layers(scene, role, done),
         kept,
     )
 
@@ -157,7 +158,11 @@ def _at_head(scene: Scene, role: Role, loss: Instant, kept: tuple[Term, ...]) ->
     return Instant(
         name=loss.name,
         terms=loss.everything,
-        shared=(*_before_backward(scene, role, kept), gathered_now),
+        shared=(
+            *_while_saved(scene, role, kept),
+            saved.final_norm(scene, role),
+            gathered_now,
+        ),
     )
 
 
@@ -166,7 +171,20 @@ def _last_layer(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
     return Instant(
         name="last layer's backward",
         terms=tuple(_head_gradient(scene, role)),
-        shared=(*_before_backward(scene, role, kept), _layer_backward(scene, role)),
+        shared=(*_while_saved(scene, role, kept), _layer_backward(scene, role, "last")),
+    )
+
+
+def _layer_before(scene: Scene, role: Role, kept: tuple[Term, ...]) -> tuple[Instant, ...]:
+    """The layer before the last: the first to run beside a reduction, which FSDP has."""
+    if not scene.fsdp or role.arch.layers < 2:
+        return ()
+    return (
+        Instant(
+            name="backward beside a reduction",
+            terms=tuple(_head_gradient(scene, role)),
+            shared=(*_while_saved(scene, role, kept, 1), _layer_backward(scene, role, "inner")),
+        ),
     )
 
 
@@ -176,7 +194,7 @@ def _first_layer(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
     return Instant(
         name="first layer's backward",
         terms=(*saved.first_layer(scene, role), *waiting),
-        shared=(*_until_end(scene, role, kept, "layers"), _layer_backward(scene, role)),
+        shared=(*_until_end(scene, role, kept, "layers"), _layer_backward(scene, role, "first")),
     )
 
 
@@ -196,10 +214,9 @@ def _embedding(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
         )
         if not role.arch.tied:
             dense = (*dense, *_embedding_output_gradient(scene, role))
-    root = gathered.root(scene, role) if scene.fsdp else ()
     return Instant(
         name="embedding's backward",
-        terms=(*dense, *root, *gathered.reductions_at_end(scene, role)),
+        terms=(*dense, *gathered.reductions_at_end(scene, role)),
         shared=_until_end(scene, role, kept, "all"),
     )
 
@@ -237,16 +254,21 @@ def _head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
         )
 
 
-def _layer_backward(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """One layer's backward: recomputed activations, gradients in flight, reductions."""
-    return scene.once(
-        ("layer backward", role.name),
-        lambda: (
-            *saved.layer_backward(scene, role),
-            *gathered.at_layer(scene, role),
-            *gathered.reductions_at_layer(scene, role),
-            *_being_added(scene, role),
-        ),
+def _layer_backward(scene: Scene, role: Role, which: str) -> tuple[Term, ...]:
+    """One layer's backward: recomputed activations, gradients in flight, reductions.
+
+    ``which`` is ``last`` (the first to go backward), ``inner`` or ``first``.
+    """
+    activations = scene.once(
+        ("layer backward", role.name), lambda: saved.layer_backward(scene, role)
+    )
+    layers = role.arch.layers
+    whole = {"last": layers, "inner": max(layers - 1, 1), "first": 1}[which]
+    return (
+        *activations,
+        *gathered.at_layer(scene, role, whole_layers=whole),
+        *gathered.reductions_at_layer(scene, role, first=which == "last"),
+        *_being_added(scene, role),
     )
 
 
