@@ -37,6 +37,15 @@ GATHER_BUFFER = Formula(
     why="Weights arrive in one flat buffer and are copied out of it.",
 )
 
+GATHER_POOL = Formula(
+    "idle all-gather pool",
+    "maximum(root_parameters, layer_parameters) * value_bytes - live_bytes",
+    category="allocator",
+    source="torch 2.13.0 _fsdp_collectives.py: all-gather outputs are allocated in a stream of "
+    "their own, whose cached blocks no other stream can use",
+    why="The root's flat buffer is long freed, but its segment stays with its stream.",
+)
+
 REDUCE_INPUT = Formula(
     "reduce-scatter input",
     "layer_parameters_trained * value_bytes",

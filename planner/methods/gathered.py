@@ -21,7 +21,7 @@ def at_layer(scene: Scene, role: Role, *, whole_layers: int = 0) -> tuple[Term, 
         # A backward whose layers are still whole has nothing to gather.
         kept = whole_layers and not scene.plan.reshard_after_forward
         buffer = () if kept else (_gather_buffer(scene, role),)
-        return (*root(scene, role), *layers, *buffer)
+        return (*root(scene, role), *layers, *buffer, _pool(scene, role, buffer))
     return _zero3(scene, role)
 
 
@@ -32,7 +32,8 @@ def at_head(scene: Scene, role: Role, *, gradient: bool) -> tuple[Term, ...]:
     if scene.fsdp:
         kept = gradient and not scene.plan.reshard_after_forward
         layers = _layers(scene, role, 0) if kept else ()
-        return (*root(scene, role), *layers, _gather_buffer(scene, role))
+        buffer = (_gather_buffer(scene, role),)
+        return (*root(scene, role), *layers, *buffer, _pool(scene, role, buffer))
     return _zero3(scene, role)
 
 
@@ -121,6 +122,17 @@ def _layers(scene: Scene, role: Role, whole_layers: int) -> tuple[Term, ...]:
             value_bytes=scene.q.compute_bytes,
             tensors=count * 9,
         ),
+    )
+
+
+def _pool(scene: Scene, role: Role, buffer: tuple[Term, ...]) -> Term:
+    """What the all-gather stream has cached beside its live buffer."""
+    return sharding.GATHER_POOL(
+        role.name,
+        root_parameters=role.root_parameters,
+        layer_parameters=role.layer_parameters + role.layer_adapters,
+        value_bytes=scene.q.compute_bytes,
+        live_bytes=sum(term.bytes for term in buffer),
     )
 
 
