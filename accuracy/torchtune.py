@@ -16,7 +16,7 @@ from planner.formulas.activations.kinds import KINDS
 from planner.plan import Plan
 
 BF16_BYTES = 2
-HEAD_PRODUCTS = ("Chunk's weight gradient", "Previous chunk's weight gradient")
+HEAD_PRODUCTS = ("chunk's weight gradient", "previous chunk's weight gradient")
 FROZEN_WHY = "no weight gradient of the frozen head (the plan's chunks make one)"
 EXPANDED_WHY = "keys and values expanded to all query heads, saved by each layer"
 

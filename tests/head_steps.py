@@ -14,7 +14,7 @@ from planner.footprint import Instant, Term
 from planner.formulas.logits import Head
 
 LOSS_DTYPES = [("bf16", "bf16"), ("bf16", "fp32"), ("fp32", "fp32")]
-HIDDEN_IN_KERNEL = "Exponentials inside logsumexp"
+HIDDEN_IN_KERNEL = "exponentials inside logsumexp"
 SIZES = [(1, 77, 501, 32), (8, 13, 701, 33), (1, 11, 501, 128), (8, 9, 31, 128), (1, 64, 3001, 90)]
 
 DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}

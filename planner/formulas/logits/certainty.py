@@ -38,7 +38,7 @@ VOCABULARY_CHUNK = 8192
 INTUITOR = "sunblaze-ucb/Intuitor 3f0cdd7 verl-intuitor torch_functional.py; read 2026-10"
 
 SLICE = Formula(
-    "One slice of the logits",
+    "one slice of the logits",
     "item_bytes * slice_tokens * slice_vocab",
     category="logits",
     source=INTUITOR,
@@ -71,9 +71,9 @@ def forward(head: Head, role: str, *, how: str, with_gradient: bool) -> tuple[In
         logits += kept_from_head(head, role, apart=False) if with_gradient else ()
     narrow: tuple[Term, ...] = ()
     if how == "chunked-vocabulary" and head.item_bytes < FP32_BYTES:
-        narrow = (piece(head, role, how, "Slice before the upcast", head.item_bytes),)
+        narrow = (piece(head, role, how, "slice before the upcast", head.item_bytes),)
     upcasts = head.item_bytes < FP32_BYTES or how == "chunked-vocabulary"
-    wide_slice = (piece(head, role, how, "Slice in fp32"),) if upcasts else ()
+    wide_slice = (piece(head, role, how, "slice in fp32"),) if upcasts else ()
     # Log-sum-exp so far and sum so far; the slice's own are being made inside the operator.
     running = vectors(head, role, 2 * FP32_BYTES, tensors=2)
     inside = piece(head, role, how, INSIDE_LOGSUMEXP.name)
@@ -105,10 +105,10 @@ def full_forward(head: Head, role: str, *, with_gradient: bool) -> tuple[Instant
     instants = (inside, Instant(name="difference", terms=(read, *kept, scored)))
     if not apart:
         return instants
-    label = "Logits before the upcast" if head.upcasts else "Logits before the division"
+    label = "logits before the upcast" if head.upcasts else "logits before the division"
     before = wide(LOGITS, head, role, item_bytes=head.item_bytes, label=label)
     if head.temperature_scaled:
-        before = wide(LOGITS, head, role, label="Logits before the division")
+        before = wide(LOGITS, head, role, label="logits before the division")
     return (Instant(name="upcast or division", terms=(read, before, *kept)), *instants)
 
 
@@ -121,7 +121,7 @@ def backward(head: Head, role: str, *, how: str) -> tuple[Instant, ...]:
         return full_backward(head, role), to_head
     # The log-sum-exp kept from the forward, and the gradient that arrives.
     kept = vectors(head, role, 2 * FP32_BYTES, scalars=LOSS_SCALARS, tensors=4)
-    slice_gradient = piece(head, role, how, "Slice's gradient in fp32")
+    slice_gradient = piece(head, role, how, "slice's gradient in fp32")
     if how == "chunked-tokens":
         own: tuple[Term, ...] = (wide(LOGITS, head, role, item_bytes=head.item_bytes),)
         own += kept_from_head(head, role, apart=False)
@@ -130,7 +130,7 @@ def backward(head: Head, role: str, *, how: str) -> tuple[Instant, ...]:
         return Instant(name="slice's gradient", terms=terms), to_head
     narrow: tuple[Term, ...] = ()
     if head.item_bytes < FP32_BYTES:
-        narrow = (piece(head, role, how, "Slice in the head's dtype", head.item_bytes),)
+        narrow = (piece(head, role, how, "slice in the head's dtype", head.item_bytes),)
     whole = (hidden_gradient(head, role), *head_gradient(head, role))
     return (Instant(name="slice's gradient", terms=(*whole, slice_gradient, *narrow, kept)),)
 
@@ -138,13 +138,13 @@ def backward(head: Head, role: str, *, how: str) -> tuple[Instant, ...]:
 def full_backward(head: Head, role: str) -> Instant:
     """Mean's gradient beside logsumexp's three tensors."""
     size = head.loss_item_bytes
-    labels = ("Logits less their log-sum-exp", "Its exp", "logsumexp's gradient")
+    labels = ("logits less their log-sum-exp", "its exp", "logsumexp's gradient")
     moving = tuple(wide(LOSS_GRADIENT, head, role, label=label) for label in labels)
     return Instant(
         name="self-certainty backward",
         terms=(
             wide(LOGITS, head, role),
-            wide(LOGITS_GRADIENT, head, role, label="The mean's gradient"),
+            wide(LOGITS_GRADIENT, head, role, label="the mean's gradient"),
             *moving,
             *kept_from_head(head, role, apart=head.upcasts or head.temperature_scaled),
             vectors(head, role, 2 * size, scalars=LOSS_SCALARS, tensors=4),

@@ -23,21 +23,21 @@ TOKEN_CHUNK = 512
 FP32_BYTES = 4
 
 CHUNK = Formula(
-    "One chunk over the vocabulary",
+    "one chunk over the vocabulary",
     "item_bytes * chunk_tokens * vocab",
     category="logits",
     source="verl 0.9.1 verl/utils/experimental/torch_functional.py; read 2026-10",
     why="One tensor of a chunk of tokens by the whole vocabulary; fp32 but for the last gradient.",
 )
 CHUNK_HIDDEN = Formula(
-    "One chunk's hidden gradient",
+    "one chunk's hidden gradient",
     "item_bytes * chunk_tokens * hidden",
     category="logits",
     source="verl 0.9.1 verl/utils/experimental/torch_functional.py; read 2026-10",
     why="Added to the whole gradient once the chunk is done.",
 )
 CHUNK_NUMBERS = Formula(
-    "One chunk's per-token numbers",
+    "one chunk's per-token numbers",
     "bytes_per_token * chunk_tokens",
     category="logits",
     source="verl 0.9.1 verl/utils/experimental/torch_functional.py; read 2026-10",
@@ -64,12 +64,12 @@ def forward(head: Head, role: str) -> tuple[Instant, ...]:
     cast = head.item_bytes if head.item_bytes < FP32_BYTES else 0
     new_bytes = 2 * FP32_BYTES + cast
     old_bytes = FP32_BYTES + head.item_bytes
-    labels = ("Chunk's logits", "Chunk's probabilities", "Chunk's log-probabilities")
+    labels = ("chunk's logits", "chunk's probabilities", "chunk's log-probabilities")
 
     def instant(name: str, tokens: Num, before: Num) -> Instant:
         numbers = CHUNK_NUMBERS(role, bytes_per_token=new_bytes, chunk_tokens=tokens)
         left = CHUNK_NUMBERS(
-            role, label="Previous chunk's numbers", bytes_per_token=old_bytes, chunk_tokens=before
+            role, label="previous chunk's numbers", bytes_per_token=old_bytes, chunk_tokens=before
         )
         tiles = tuple(chunk(head, role, tokens, label) for label in labels)
         return Instant(name=name, terms=(*tiles, outputs, numbers, left))
@@ -95,30 +95,30 @@ def chunk_backward(
         hidden_gradient(head, role),
         *head_gradient(head, role),
         vectors(head, role, incoming, scalars=8, tensors=3 + head.entropy),
-        product(head, role, more, "Previous chunk's weight gradient"),
+        product(head, role, more, "previous chunk's weight gradient"),
         CHUNK_HIDDEN(
             role,
-            label="Previous chunk's hidden gradient",
+            label="previous chunk's hidden gradient",
             item_bytes=head.item_bytes,
             chunk_tokens=before,
             hidden=head.hidden,
         ),
     )
     entropy_bytes = FP32_BYTES * head.entropy
-    labels = ["Chunk's logits", "Chunk's probabilities", "Chunk's one-hot rows"]
+    labels = ["chunk's logits", "chunk's probabilities", "chunk's one-hot rows"]
     if head.entropy:
-        labels.append("Chunk's log-probabilities")
+        labels.append("chunk's log-probabilities")
     kept = tuple(chunk(head, role, tokens, label) for label in labels)
     extra = ("gradient so far", "entropy's share", "log-probability's share")
     moving = tuple(
-        chunk(head, role, tokens, f"Chunk's {label}") for label in extra[: 2 + head.entropy]
+        chunk(head, role, tokens, f"chunk's {label}") for label in extra[: 2 + head.entropy]
     )
     negated = head.item_bytes * head.entropy
     widest = CHUNK_NUMBERS(role, bytes_per_token=entropy_bytes + negated, chunk_tokens=tokens)
     settled = CHUNK_NUMBERS(role, bytes_per_token=entropy_bytes, chunk_tokens=tokens)
     products = (
-        chunk(head, role, tokens, "Chunk's logits gradient", head.item_bytes),
-        product(head, role, 1 * (tokens > 0), "Chunk's weight gradient"),
+        chunk(head, role, tokens, "chunk's logits gradient", head.item_bytes),
+        product(head, role, 1 * (tokens > 0), "chunk's weight gradient"),
         CHUNK_HIDDEN(role, item_bytes=head.item_bytes, chunk_tokens=tokens, hidden=head.hidden),
     )
     return (

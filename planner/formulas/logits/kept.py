@@ -16,14 +16,14 @@ VALUE_VECTORS = 9
 """fp32 vectors of the clipped squared error at its widest."""
 
 KEPT = Formula(
-    "One number per response token",
+    "one number per response token",
     "item_bytes * sequences * tokens",
     category="logits",
     source="verl 0.9.1 and trl 1.16.0 keep log-probabilities in fp32; read 2026-10",
     why="Old or reference log-probabilities, advantages, self-certainty: kept until the update.",
 )
 EMBEDDING_GRADIENT = Formula(
-    "New gradient of the embedding",
+    "new gradient of the embedding",
     "(2 * tied + minimum(micro_batches - 1, 1)) * item_bytes * vocab * hidden",
     category="gradients",
     source=SOURCE,
@@ -31,7 +31,7 @@ EMBEDDING_GRADIENT = Formula(
     ignores="the sorting buffers of CUDA's kernel, a few numbers per token",
 )
 DOCUMENT_PREMISE = Formula(
-    "Self-certainty as the audited document has it",
+    "self-certainty as the audited document has it",
     "2 * 4 * sequences * tokens * vocab",
     category="logits",
     source="the project's first document: 64 sequences of 6K tokens, fp32 logits and gradient",
@@ -55,7 +55,7 @@ def value_backward(head: Head, role: str) -> tuple[Instant, ...]:
             name="value head backward",
             terms=(
                 hidden_gradient(head, role),
-                *head_gradient(head, role, columns=1, label="New gradient of the value head"),
+                *head_gradient(head, role, columns=1, label="new gradient of the value head"),
                 small,
             ),
         ),

@@ -43,7 +43,7 @@ def kept_from_head(head: Head, role: str, *, apart: bool) -> tuple[Term, ...]:
     """
     kept: tuple[Term, ...] = ()
     if head.logits_held and apart:
-        kept += (wide(LOGITS, head, role, item_bytes=head.item_bytes, label="Logits still named"),)
+        kept += (wide(LOGITS, head, role, item_bytes=head.item_bytes, label="logits still named"),)
     if head.softcap:
         kept += (wide(SQUASHED, head, role, item_bytes=head.item_bytes),)
     return kept
@@ -101,7 +101,7 @@ def policy_backward(head: Head, role: str) -> tuple[Instant, ...]:
         small = vectors(head, role, head.loss_item_bytes, scalars=LOSS_SCALARS, tensors=3)
         parts = ("towards the logs", "towards the probabilities", "through exp")
         grads = (wide(PROBS, head, role),) + tuple(
-            wide(ENTROPY_GRADIENT, head, role, label=f"Entropy gradient {part}") for part in parts
+            wide(ENTROPY_GRADIENT, head, role, label=f"entropy gradient {part}") for part in parts
         )
     softmax = Instant(name="log-softmax backward", terms=(log_probs, *grads, *named, small))
     return softmax, head_backward(head, role, scalars)
@@ -128,7 +128,7 @@ def squash_backward(head: Head, role: str, small: Term) -> tuple[Instant, ...]:
     """The soft cap's backward: tanh's output between the gradients before and after it."""
     if not head.softcap:
         return ()
-    after = wide(LOSS_GRADIENT, head, role, item_bytes=head.item_bytes, label="Gradient after cap")
+    after = wide(LOSS_GRADIENT, head, role, item_bytes=head.item_bytes, label="gradient after cap")
     squashed = wide(SQUASHED, head, role, item_bytes=head.item_bytes)
     before = wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes)
     return (Instant(name="soft cap backward", terms=(after, squashed, before, small)),)

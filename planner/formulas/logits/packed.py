@@ -35,14 +35,14 @@ LOSS_VECTORS = 9
 """fp32 vectors of the clipped ratio with a k3 KL at its widest, the kernel's included."""
 
 ENTROPY_CHUNKS = Formula(
-    "Entropy of one chunk",
+    "entropy of one chunk",
     "3 * 4 * minimum(tokens, entropy_chunk) * vocab",
     category="logits",
     source="verl 0.9.1 entropy_from_logits_with_chunking; read 2026-10",
     why="A chunk's fp32 logits and probabilities, and either their product or the exponentials.",
 )
 ENTROPY_CHUNK_NUMBERS = Formula(
-    "Per-token numbers of a chunked entropy",
+    "per-token numbers of a chunked entropy",
     "4 * tokens + 4 * (2 + chunks_before) * minimum(tokens, entropy_chunk)",
     category="logits",
     source="verl 0.9.1 entropy_from_logits_with_chunking; read 2026-10",
@@ -61,7 +61,7 @@ def read_by_loss(head: Head, role: str) -> tuple[Term, ...]:
         return (wide(LOGITS, head, role),)
     terms: tuple[Term, ...] = (wide(LOGITS, head, role, item_bytes=head.item_bytes),)
     if head.temperature_scaled:
-        label = "Logits over the temperature"
+        label = "logits over the temperature"
         terms += (wide(WIDE_LOGITS, head, role, item_bytes=head.item_bytes, label=label),)
     return terms
 
@@ -79,7 +79,7 @@ def entropy_forward(head: Head, role: str, *, gradient: bool) -> tuple[Instant, 
     probs = wide(PROBS, head, role)
     cast: tuple[Term, ...] = ()
     if head.upcasts and head.framework == "verl":
-        cast = (wide(WIDE_LOGITS, head, role, label="Logits cast for logsumexp"),)
+        cast = (wide(WIDE_LOGITS, head, role, label="logits cast for logsumexp"),)
     per_token = 2 * head.loss_item_bytes + temperature_bytes(head) * gradient
     upcast = upcast_instants(head, role, gradient=gradient)
     inside = Instant(
@@ -92,7 +92,7 @@ def entropy_forward(head: Head, role: str, *, gradient: bool) -> tuple[Instant, 
             *logits,
             probs,
             *(cast if gradient else ()),
-            wide(PROBS_BY_LOGS, head, role, label="Probabilities times logits"),
+            wide(PROBS_BY_LOGS, head, role, label="probabilities times logits"),
             vectors(head, role, per_token, tensors=2),
         ),
     )
@@ -103,7 +103,7 @@ def upcast_instants(head: Head, role: str, *, gradient: bool) -> tuple[Instant, 
     """The moment OpenRLHF's logits exist in both dtypes."""
     if head.framework != "openrlhf" or not head.upcasts:
         return ()
-    narrow = wide(LOGITS, head, role, item_bytes=head.item_bytes, label="Logits before the upcast")
+    narrow = wide(LOGITS, head, role, item_bytes=head.item_bytes, label="logits before the upcast")
     kept = squashed(head, role) if gradient else ()
     return (Instant(name="upcast", terms=(*read_by_loss(head, role), narrow, *kept)),)
 
@@ -128,7 +128,7 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
     if not head.entropy:
         if not head.temperature_scaled:
             return rest
-        label = "Gradient of the divided logits, written over them"
+        label = "gradient of the divided logits, written over them"
         divided = Instant(
             name="division backward",
             terms=(
@@ -153,10 +153,10 @@ def entropy_backward(head: Head, role: str) -> Instant:
     )
     cast = head.upcasts and head.framework == "verl"
     item_bytes = head.item_bytes if head.framework == "verl" else head.loss_item_bytes
-    label = "Gradient of the logits so far"
+    label = "gradient of the logits so far"
     so_far = wide(LOSS_GRADIENT, head, role, item_bytes=item_bytes, label=label)
     moving = tuple(
-        wide(ENTROPY_GRADIENT, head, role, label=f"Entropy gradient {part}")
+        wide(ENTROPY_GRADIENT, head, role, label=f"entropy gradient {part}")
         for part in ("towards the probabilities", "of logsumexp, shifted", "exp of it", "product")
     )
     return Instant(
@@ -174,7 +174,7 @@ def entropy_backward(head: Head, role: str) -> Instant:
 
 def openrlhf_backward(head: Head, role: str, scalars: Term) -> tuple[Instant, ...]:
     """Not in place, and ``output`` still names the fp32 logits at every instant."""
-    named = wide(LOGITS, head, role, label="Logits still named")
+    named = wide(LOGITS, head, role, label="logits still named")
     fp32 = wide(LOSS_GRADIENT, head, role)
     after: tuple[Term, ...] = squashed(head, role)
     if head.upcasts:
@@ -183,7 +183,7 @@ def openrlhf_backward(head: Head, role: str, scalars: Term) -> tuple[Instant, ..
     rest = (*squash_backward(head, role, scalars), head_backward(head, role, scalars))
     held = tuple(Instant(name=each.name, terms=(*each.terms, named)) for each in rest)
     if head.temperature_scaled:
-        divided = wide(LOSS_GRADIENT, head, role, label="Gradient of the divided logits")
+        divided = wide(LOSS_GRADIENT, head, role, label="gradient of the divided logits")
         terms = (named, fp32, divided, *squashed(head, role), scalars)
         held += (Instant(name="division backward", terms=terms),)
     if head.entropy:

@@ -26,57 +26,57 @@ def over_vocabulary(name: str, why: str) -> Formula:
     )
 
 
-LOGITS = over_vocabulary("Logits", "The head's product: one score per token and vocabulary entry.")
+LOGITS = over_vocabulary("logits", "The head's product: one score per token and vocabulary entry.")
 WIDE_LOGITS = over_vocabulary(
-    "Logits in the loss's dtype", "Upcast or divided by the temperature before the log-softmax."
+    "logits in the loss's dtype", "Upcast or divided by the temperature before the log-softmax."
 )
 SQUASHED = over_vocabulary(
-    "Squashed logits", "tanh keeps its output for the backward pass (final_logit_softcapping)."
+    "squashed logits", "tanh keeps its output for the backward pass (final_logit_softcapping)."
 )
 LOG_PROBS = over_vocabulary(
-    "Log-probabilities of the whole vocabulary",
+    "log-probabilities of the whole vocabulary",
     "log_softmax keeps its output for the backward pass.",
 )
 PROBS = over_vocabulary(
-    "Probabilities of the whole vocabulary", "The entropy keeps exp of the log-probabilities."
+    "probabilities of the whole vocabulary", "The entropy keeps exp of the log-probabilities."
 )
 PROBS_BY_LOGS = over_vocabulary(
-    "Probabilities times their logs", "The summands of the entropy, before they are summed."
+    "probabilities times their logs", "The summands of the entropy, before they are summed."
 )
 PICK_GRADIENT = over_vocabulary(
-    "Gradient of picking the taken tokens",
+    "gradient of picking the taken tokens",
     "gather's backward writes a dense tensor that is zero except at the taken tokens.",
 )
 ENTROPY_GRADIENT = over_vocabulary(
-    "Gradients inside the entropy", "Products going back through probability times log."
+    "gradients inside the entropy", "Products going back through probability times log."
 )
 INSIDE_LOGSUMEXP = over_vocabulary(
-    "Exponentials inside logsumexp",
+    "exponentials inside logsumexp",
     "logsumexp subtracts the maximum and writes all exponentials out before it sums them; "
     "the operator hides the tensor, the allocator sees it.",
 )
 LOSS_GRADIENT = over_vocabulary(
-    "Gradient of the log-probabilities", "What reaches the log-softmax from the loss."
+    "gradient of the log-probabilities", "What reaches the log-softmax from the loss."
 )
 LOGITS_GRADIENT = over_vocabulary(
-    "Gradient of the logits", "What the log-softmax hands back towards the head."
+    "gradient of the logits", "What the log-softmax hands back towards the head."
 )
 HIDDEN_GRADIENT = Formula(
-    "Gradient of the hidden states",
+    "gradient of the hidden states",
     "item_bytes * tokens * hidden",
     category="logits",
     source=SOURCE,
     why="What the head hands back to the last norm.",
 )
 HEAD_GRADIENT = Formula(
-    "New gradient of the head's weight",
+    "new gradient of the head's weight",
     "item_bytes * vocab * hidden",
     category="gradients",
     source=SOURCE,
     why="The head's weight gradient of this micro-batch, before it is added to an earlier one.",
 )
 PER_TOKEN = Formula(
-    "Per-token numbers of the loss",
+    "per-token numbers of the loss",
     "bytes_per_token * tokens + bytes_per_row * rows + scalar_bytes",
     category="logits",
     source=SOURCE,

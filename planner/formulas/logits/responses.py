@@ -34,28 +34,28 @@ KERNEL_LOSS_VECTORS = 11
 SOURCE = "trl 1.9.0 to 1.14.0 trl/trainer/grpo_trainer.py and utils.py; read 2026-10"
 
 SCORED = Formula(
-    "Scored positions over the vocabulary",
+    "scored positions over the vocabulary",
     "item_bytes * (tokens - rows) * vocab",
     category="logits",
     source=SOURCE,
     why="The last position of each sequence predicts nothing that is scored.",
 )
 ONE_ROW = Formula(
-    "One sequence over the vocabulary",
+    "one sequence over the vocabulary",
     "item_bytes * sequences * ((tokens - rows) // rows) * vocab",
     category="logits",
     source=SOURCE,
     why="The loop takes one sequence at a time.",
 )
 LOGGED_ENTROPY = Formula(
-    "Entropy for the log, one chunk",
+    "entropy for the log, one chunk",
     "3 * item_bytes * minimum(tokens - rows, entropy_chunk) * vocab",
     category="logits",
     source=SOURCE,
     why="Log-probabilities, their exp and their product for 128 tokens.",
 )
 SCORED_NUMBERS = Formula(
-    "Per-token numbers of the scored positions",
+    "per-token numbers of the scored positions",
     "bytes_per_token * (tokens - rows) + other_bytes",
     category="logits",
     source=SOURCE,
@@ -109,7 +109,7 @@ def forward(head: Head, role: str) -> tuple[Instant, ...]:
     computed = (wide(LOGITS, head, role), *squashed(head, role))
     if TRL_LOSS[head.framework_version] == "kernel":
         return kernel_forward(head, role, computed, KERNEL_LOSS_VECTORS)
-    divided = scored(head, role, "Logits over the temperature")
+    divided = scored(head, role, "logits over the temperature")
     before = maximum((head.tokens - head.rows) // ENTROPY_CHUNK - 1, 0)
     entropies = head.loss_item_bytes * ENTROPY_CHUNK * before
     logged = LOGGED_ENTROPY(
@@ -131,7 +131,7 @@ def forward(head: Head, role: str) -> tuple[Instant, ...]:
 
 def inside_row(head: Head, role: str, computed: tuple[Term, ...]) -> Instant:
     """The last sequence's logsumexp, whose kernel writes the exponentials out."""
-    inside = sequences(head, role, 1, "Exponentials inside logsumexp")
+    inside = sequences(head, role, 1, "exponentials inside logsumexp")
     return Instant(name="inside logsumexp", terms=(*computed, inside))
 
 
@@ -147,7 +147,7 @@ def upcast(head: Head, role: str, computed: tuple[Term, ...]) -> tuple[Instant, 
     """The moment the logits exist in both dtypes."""
     if not head.upcasts:
         return ()
-    narrow = wide(LOGITS, head, role, item_bytes=head.item_bytes, label="Logits before the upcast")
+    narrow = wide(LOGITS, head, role, item_bytes=head.item_bytes, label="logits before the upcast")
     return (Instant(name="upcast", terms=(*computed, narrow)),)
 
 
@@ -158,7 +158,7 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
     slices = Instant(
         name="slices backward",
         terms=(
-            scored(head, role, "Gradient of the scored slice"),
+            scored(head, role, "gradient of the scored slice"),
             wide(LOGITS_GRADIENT, head, role),
             *named,
             scalars,
@@ -169,7 +169,7 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
         return kernel_backward(head, role), *rest
     if head.loss_item_bytes == FP32_BYTES:
         return (*loop_backward_fp32(head, role), *rest)
-    pair = sequences(head, role, 2, "Gradients of one sequence's picks and logits")
+    pair = sequences(head, role, 2, "gradients of one sequence's picks and logits")
     logs = scored(head, role, LOG_PROBS.name)
     # Several sequences share one stacked gradient until the first of them is done.
     small = numbers(head, role, head.loss_item_bytes * (head.rows > 1), LOSS_SCALARS)
@@ -179,15 +179,15 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
 
 def loop_backward_fp32(head: Head, role: str) -> tuple[Instant, Instant]:
     """The backward of logsumexp keeps the divided logits until the last sequence is done."""
-    divided = scored(head, role, "Logits over the temperature")
+    divided = scored(head, role, "logits over the temperature")
     named = squashed(head, role)
     own = (head.tokens - head.rows) // head.rows
     last = Instant(
         name="last sequence's backward",
         terms=(
             divided,
-            sequences(head, role, head.rows - 1, "Gradients of the other sequences"),
-            sequences(head, role, 3, "Gradients of one sequence"),
+            sequences(head, role, head.rows - 1, "gradients of the other sequences"),
+            sequences(head, role, 3, "gradients of one sequence"),
             *named,
             numbers(head, role, 2 * FP32_BYTES, LOSS_SCALARS + FP32_BYTES * own),
         ),
@@ -196,8 +196,8 @@ def loop_backward_fp32(head: Head, role: str) -> tuple[Instant, Instant]:
         name="picking's backward",
         terms=(
             divided,
-            scored(head, role, "Gradient of the log-sum-exps"),
-            scored(head, role, "Gradient of picking the taken tokens"),
+            scored(head, role, "gradient of the log-sum-exps"),
+            scored(head, role, "gradient of picking the taken tokens"),
             *named,
             numbers(head, role, FP32_BYTES, LOSS_SCALARS),
         ),
@@ -213,7 +213,7 @@ def kernel_backward(head: Head, role: str) -> Instant:
         terms=(
             wide(LOGITS, head, role),
             *squashed(head, role),
-            scored(head, role, "Gradient of the scored slice"),
+            scored(head, role, "gradient of the scored slice"),
             numbers(head, role, (2 + incoming) * FP32_BYTES, LOSS_SCALARS),
         ),
     )
@@ -224,7 +224,7 @@ def without_gradient(head: Head, role: str) -> tuple[Instant, ...]:
     computed: tuple[Term, ...] = (wide(LOGITS, head, role),)
     if TRL_LOSS[head.framework_version] == "kernel":
         return kernel_forward(head, role, computed, KERNEL_VECTORS)
-    computed += (scored(head, role, "Logits over the temperature"),)
+    computed += (scored(head, role, "logits over the temperature"),)
     if head.loss_item_bytes == FP32_BYTES:
         small = numbers(head, role, 3 * FP32_BYTES)
         scores = Instant(name="log-sum-exps", terms=(*computed, small))
@@ -233,9 +233,9 @@ def without_gradient(head: Head, role: str) -> tuple[Instant, ...]:
     size = head.loss_item_bytes
     own = (head.tokens - head.rows) // head.rows
     two = minimum(head.rows, 2)
-    logs = sequences(head, role, two, "Log-probabilities of a sequence and the one before")
+    logs = sequences(head, role, two, "log-probabilities of a sequence and the one before")
     before = numbers(head, role, size, -size * own)
-    last = sequences(head, role, 1, "Log-probabilities of the last sequence")
+    last = sequences(head, role, 1, "log-probabilities of the last sequence")
     both = numbers(head, role, 2 * size)
     return (
         Instant(name="a sequence's log-softmax", terms=(*computed, logs, before)),

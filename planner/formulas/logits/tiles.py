@@ -21,7 +21,7 @@ RUNNING_VECTORS = 7
 """Running maximum, sums, target logit: allocated whether asked for or not."""
 
 TILE = Formula(
-    "Tile of logits",
+    "tile of logits",
     "item_bytes * minimum(tokens, token_tile) * vocabulary_tile",
     category="logits",
     source="trl 1.16.0 trl/kernels/chunked_logprob.py, mm_buf; read 2026-10",
@@ -42,7 +42,7 @@ def tile(head: Head, role: str) -> Term:
 
 
 COMPACT = Formula(
-    "Hidden states of the scored tokens",
+    "hidden states of the scored tokens",
     "item_bytes * tokens * hidden",
     category="logits",
     source="trl 1.16.0 trl/trainer/utils.py, add_fused_lm_head; read 2026-10",
@@ -89,8 +89,8 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
     terms: tuple[Term, ...] = (
         tile(head, role),
         *compacted(head, role),
-        hidden_gradient(head, role, item_bytes=FP32_BYTES, label="Hidden states' fp32 gradient"),
-        *head_gradient(head, role, item_bytes=FP32_BYTES, label="Head's fp32 gradient"),
+        hidden_gradient(head, role, item_bytes=FP32_BYTES, label="hidden states' fp32 gradient"),
+        *head_gradient(head, role, item_bytes=FP32_BYTES, label="head's fp32 gradient"),
         small,
     )
     if head.item_bytes < FP32_BYTES:
