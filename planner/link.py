@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlencode
 from planner.defaults import ALIASES
 from planner.fieldtext import KINDS, from_text, to_text
 from planner.migrations import FIRST_VERSION, VERSION, migrate
-from planner.plan import FIELDS, Plan, try_plan
+from planner.plan import FIELDS, Plan, remedy, try_plan
 from planner.presets import differences, nearest, presets
 from planner.problem import Problem
 
@@ -192,10 +192,7 @@ def _unknown_problem(key: str) -> Problem:
 
 
 def _bad_text(field: str, value: str, error: ValueError) -> Problem:
-    description = Plan.model_fields[field].description
-    return Problem(
-        field, f"{field} {error}: {_short(value)!r}; it is left out.", f"{field}: {description}"
-    )
+    return Problem(field, f"{field} {error}: {_short(value)!r}; it is left out.", remedy(field))
 
 
 def _name(key: str) -> str:

@@ -8,7 +8,6 @@ plan like any other. What cannot be is refused by :mod:`planner.rules`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
@@ -234,8 +233,6 @@ class Plan(BaseModel):
 FIELDS: tuple[str, ...] = tuple(Plan.model_fields)
 """Every field's name, in the order links and pages use."""
 
-_NUMBER = re.compile(r"^-?\d{1,17}$")
-
 
 def problems_of_error(error: ValidationError) -> tuple[Problem, ...]:
     """Plain problems (field, message, fix) of a pydantic error."""
@@ -246,7 +243,7 @@ def problems_of_error(error: ValidationError) -> tuple[Problem, ...]:
             found.extend(context["problems"])
             continue
         field = str(detail["loc"][0]) if detail["loc"] else "plan"
-        found.append(Problem(field, f"{field} {_complaint(detail)}.", _remedy(field)))
+        found.append(Problem(field, f"{field} {_complaint(detail)}.", remedy(field)))
     return tuple(found)
 
 
@@ -258,9 +255,21 @@ def _complaint(detail: Mapping[str, Any]) -> str:
     return f"is {given!r}: {message[0].lower()}{message[1:]}"
 
 
-def _remedy(field: str) -> str:
+REMEDIES: Mapping[Any, str] = {
+    int: "Give a whole number within its limits",
+    float: "Give a number within its limits",
+    bool: "Give true or false",
+    str: "Give a name without other characters than letters, digits and . _ / -",
+}
+
+
+def remedy(field: str) -> str:
+    """What to do about a value of the wrong kind or size: for people, with the meaning."""
     info = Plan.model_fields.get(field)
-    return f"{field}: {info.description}" if info and info.description else "Leave it out."
+    if info is None:
+        return "Leave it out."
+    kind = REMEDIES.get(info.annotation, "Choose one of these")
+    return f"{kind}. It means: {info.description}"
 
 
 def try_plan(values: Mapping[str, Any]) -> tuple[Plan | None, tuple[Problem, ...]]:
