@@ -24,6 +24,40 @@ KV_GROWTH = Formula(
     why="Adding a token copies one layer's keys (then values) into a longer tensor.",
 )
 
+REPEATED_CACHE = Formula(
+    "keys and values repeated for every head",
+    "2 * heads * head_dim * value_bytes * sequences * tokens",
+    category="kv-cache",
+    source="transformers 5.23 integrations: repeat_kv before eager attention, and before sdpa "
+    "when there is a mask; counted in real generation",
+    why="One layer's cache is copied out to all query heads while it attends.",
+)
+
+DECODE_SCORES = Formula(
+    "attention scores of the new token",
+    "sequences * heads * tokens * (4 + value_bytes)",
+    category="activations",
+    source="transformers 5.23 eager_attention_forward: fp32 softmax and its half-precision copy",
+    why="The new token's scores over all tokens, of one layer.",
+)
+
+SEQUENCE_IDS = Formula(
+    "token ids and attention mask",
+    "3 * 8 * sequences * tokens",
+    category="buffers",
+    source="transformers 5.23 generation/utils.py: int64 ids and mask, extended by torch.cat",
+    why="What was generated so far, its mask, and the longer copy of one of them.",
+)
+
+LAST_SAMPLED = Formula(
+    "previous token's scores and probabilities",
+    "12 * sequences * vocab",
+    category="logits",
+    source="transformers 5.23 generation/utils.py _sample: fp32 logits, scores and probabilities "
+    "keep their names until the next token's replace them; counted in real generation",
+    why="Three fp32 rows of the previous step are alive while the next token is computed.",
+)
+
 SAMPLING = Formula(
     "next-token logits and probabilities",
     "sequences * vocab * (value_bytes + 4 + 4 + 4)",

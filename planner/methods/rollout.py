@@ -67,58 +67,98 @@ def _separate(scene: Scene) -> tuple[Term, ...]:
 
 def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     """``generate`` of transformers on the training model, whole step at once."""
-    plan, q, policy = scene.plan, scene.q, scene.policy
-    arch = policy.arch
-    sequences = q.sequences_per_gpu_step
+    plan, q, arch = scene.plan, scene.q, scene.policy.arch
     tokens = plan.prompt_tokens + response_tokens
+    sizes = {"sequences": q.sequences_per_gpu_step, "value_bytes": q.compute_bytes}
     base = (resident(scene, "rollout"), _weights_for_generation(scene))
-    cache = generation.KV_CACHE(
-        "policy",
-        tensors=2 * arch.layers,
-        kv_heads=arch.kv_heads,
-        head_dim=arch.head_dim,
-        value_bytes=q.compute_bytes,
-        sequences=sequences,
-        layers=arch.layers,
-        sliding_layers=arch.sliding_layers if arch.sliding_window else 0,
-        tokens=tokens,
-        window=arch.sliding_window,
+    ids = generation.SEQUENCE_IDS("policy", tensors=3, sequences=sizes["sequences"], tokens=tokens)
+    cache = _cache(scene, tokens, arch.sliding_layers if arch.sliding_window else 0)
+    sampling = generation.SAMPLING("policy", tensors=4, vocab=arch.vocab, **sizes)
+    before = generation.LAST_SAMPLED(
+        "policy", tensors=3, sequences=sizes["sequences"], vocab=arch.vocab
     )
-    growth = generation.KV_GROWTH(
-        "policy",
-        kv_heads=arch.kv_heads,
-        head_dim=arch.head_dim,
-        value_bytes=q.compute_bytes,
-        sequences=sequences,
-        tokens=tokens,
+    return (
+        Instant(name="prefill", terms=_prefill(scene), shared=base),
+        Instant(
+            name="cache extended",
+            terms=(cache, ids, before, _growth(scene, tokens)),
+            shared=base,
+        ),
+        Instant(
+            name="last token decoded",
+            terms=(cache, ids, before, *_attends(scene, tokens)),
+            shared=base,
+        ),
+        Instant(name="last token sampled", terms=(cache, ids, sampling), shared=base),
     )
-    sampling = generation.SAMPLING(
-        "policy", tensors=4, sequences=sequences, vocab=arch.vocab, value_bytes=q.compute_bytes
-    )
+
+
+def _prefill(scene: Scene) -> tuple[Term, ...]:
+    """One layer of the prompts' forward beside the cache it has filled.
+
+    Sliding layers hold the whole prompt here: their window is a view of it.
+    """
+    plan, arch = scene.plan, scene.policy.arch
     prompt = Workload(
-        sequences=sequences,
+        sequences=scene.q.sequences_per_gpu_step,
         tokens=plan.prompt_tokens,
         batch_shape="full" if plan.batch_shape == "full" else "padded",
         attention=plan.attention,
         precision=scene.precision,
         trains="none",
     )
-    prefill = Instant(
-        name="prefill",
-        shared=base,
-        terms=(
-            *model_saved(arch, prompt, role="policy"),
-            *layer_forward_transient(arch, prompt, role="policy"),
-            generation.KV_CACHE(
-                "policy", tensors=2 * arch.layers, **{**cache.inputs, "tokens": plan.prompt_tokens}
-            ),
-        ),
-    )
     return (
-        prefill,
-        Instant(name="last token decoded", terms=(cache, growth), shared=base),
-        Instant(name="last token sampled", terms=(cache, sampling), shared=base),
+        *model_saved(arch, prompt, role="policy"),
+        *layer_forward_transient(arch, prompt, role="policy"),
+        _cache(scene, plan.prompt_tokens, 0),
+        _growth(scene, plan.prompt_tokens),
     )
+
+
+def _cache(scene: Scene, tokens: Num, sliding_layers: int) -> Term:
+    arch = scene.policy.arch
+    return generation.KV_CACHE(
+        "policy",
+        tensors=2 * arch.layers,
+        kv_heads=arch.kv_heads,
+        head_dim=arch.head_dim,
+        value_bytes=scene.q.compute_bytes,
+        sequences=scene.q.sequences_per_gpu_step,
+        layers=arch.layers,
+        sliding_layers=sliding_layers,
+        tokens=tokens,
+        window=arch.sliding_window,
+    )
+
+
+def _growth(scene: Scene, tokens: Num) -> Term:
+    arch = scene.policy.arch
+    return generation.KV_GROWTH(
+        "policy",
+        kv_heads=arch.kv_heads,
+        head_dim=arch.head_dim,
+        value_bytes=scene.q.compute_bytes,
+        sequences=scene.q.sequences_per_gpu_step,
+        tokens=tokens,
+    )
+
+
+def _attends(scene: Scene, tokens: Num) -> tuple[Term, ...]:
+    """What one layer's attention of the new token needs beside the cache."""
+    plan, arch = scene.plan, scene.policy.arch
+    sizes = {
+        "heads": arch.heads,
+        "value_bytes": scene.q.compute_bytes,
+        "sequences": scene.q.sequences_per_gpu_step,
+        "tokens": tokens,
+    }
+    found: tuple[Term, ...] = ()
+    masked = plan.attention == "eager" or (plan.attention == "sdpa" and plan.batch_shape != "full")
+    if masked and arch.heads != arch.kv_heads:
+        found = (generation.REPEATED_CACHE("policy", tensors=2, head_dim=arch.head_dim, **sizes),)
+    if plan.attention == "eager":
+        found = (*found, generation.DECODE_SCORES("policy", tensors=2, **sizes))
+    return found
 
 
 def _weights_for_generation(scene: Scene) -> tuple[Term, ...]:
