@@ -13,22 +13,7 @@ import numpy as np
 
 from planner.numeric import Num
 from planner.plan import Plan
-
-VECTOR_FIELDS: tuple[str, ...] = (
-    "gpus",
-    "prompts_per_step",
-    "responses_per_prompt",
-    "prompts_per_update",
-    "micro_batch_size",
-    "logprob_micro_batch_size",
-    "max_tokens_per_micro_batch",
-    "prompt_tokens",
-    "response_tokens",
-    "validation_response_tokens",
-    "max_num_seqs",
-    "max_num_batched_tokens",
-)
-"""Fields that may be arrays; the others are gone through one by one."""
+from planner.quantities import VECTOR_FIELDS
 
 FOLLOWERS: Mapping[str, str] = {
     "prompts_per_update": "prompts_per_step",

@@ -12,6 +12,22 @@ import numpy as np
 
 from planner.numeric import Num, ceil_div, maximum, minimum, where
 
+VECTOR_FIELDS: tuple[str, ...] = (
+    "gpus",
+    "prompts_per_step",
+    "responses_per_prompt",
+    "prompts_per_update",
+    "micro_batch_size",
+    "logprob_micro_batch_size",
+    "max_tokens_per_micro_batch",
+    "prompt_tokens",
+    "response_tokens",
+    "validation_response_tokens",
+    "max_num_seqs",
+    "max_num_batched_tokens",
+)
+"""Fields that may be arrays in a sweep: sizes that decide no branch of any formula."""
+
 BYTES_OF_DTYPE = {"bf16": 2, "fp16": 2, "fp32": 4}
 """Bytes of one value; every dtype a plan can name."""
 

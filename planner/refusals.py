@@ -12,21 +12,11 @@ from functools import lru_cache
 from typing import Any
 
 from planner.problem import Problem
+from planner.quantities import VECTOR_FIELDS
 
 SIZES = frozenset(
     (
-        "gpus",
-        "prompts_per_step",
-        "responses_per_prompt",
-        "prompts_per_update",
-        "micro_batch_size",
-        "logprob_micro_batch_size",
-        "max_tokens_per_micro_batch",
-        "prompt_tokens",
-        "response_tokens",
-        "validation_response_tokens",
-        "max_num_seqs",
-        "max_num_batched_tokens",
+        *VECTOR_FIELDS,
         "steps",
         "price_per_gpu_hour",
         "host_ram_per_node",

@@ -1,6 +1,6 @@
 """Plan + axes → one tidy row per plan, through the very formulas of an estimate.
 
-Fields of :data:`planner.grid.VECTOR_FIELDS` are swept as arrays, others (model, card,
+Fields of :data:`planner.quantities.VECTOR_FIELDS` are swept as arrays, others (model, card,
 switches) plan by plan. pandas is imported here only, when a sweep is made.
 """
 
@@ -15,13 +15,14 @@ import numpy as np
 from planner.estimate import MARGIN, phase_plans
 from planner.facts import facts_of
 from planner.footprint import PhasePlan
-from planner.grid import VECTOR_FIELDS, Grid, followed
+from planner.grid import Grid, followed
 from planner.levels import Adder, cached_before
 from planner.methods import engine
 from planner.methods.scene import Scene, scene_of
 from planner.methods.timing import phase_seconds
 from planner.numeric import Num, maximum
 from planner.plan import FIELDS, Plan, try_plan
+from planner.quantities import VECTOR_FIELDS
 from planner.rules import valid
 
 if TYPE_CHECKING:

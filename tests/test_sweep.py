@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from planner.estimate import estimate
-from planner.grid import VECTOR_FIELDS
 from planner.plan import Plan, try_plan
+from planner.quantities import VECTOR_FIELDS
 from planner.sweep import sweep
 
 BASES: dict[str, dict[str, Any]] = {

@@ -1,9 +1,7 @@
-"""Forward, backward and optimizer step of a trained role (policy or critic).
+"""Forward and optimizer step of a trained role (policy or critic).
 
+What they share with its backward (:mod:`planner.methods.backward`) stands here too.
 Each phase lists the instants that can own its peak; the estimate takes the highest.
-Live memory between two neighbouring instants is linear in the layer that runs, so the
-ends are enough: the last layer (everything saved, few gradients) and the first layer
-(little saved, all gradients).
 """
 
 from __future__ import annotations
@@ -12,10 +10,10 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.footprint import Instant, Term
-from planner.formulas import allocator, logits, sharding, state
+from planner.formulas import logits, sharding, state
 from planner.formulas.formula import Formula
 from planner.methods import gathered, saved
-from planner.methods.resident import adapter_bytes, resident
+from planner.methods.resident import resident
 from planner.methods.role import Role
 from planner.methods.scene import Moment, Scene
 from planner.methods.vocabulary import training_head
@@ -31,22 +29,6 @@ HELD_HIDDEN = Formula(
     why="A frozen head saves nothing for its weight, but its input is alive until forward returns.",
 )
 
-EMBEDDING_OUTPUT_GRADIENT = Formula(
-    "gradient of the embedding's output",
-    "tokens * hidden * value_bytes",
-    category="activations",
-    source="counted in real steps",
-    why="The embedding's backward reads it while it writes the dense gradient.",
-)
-
-HEAD_GRADIENT = Formula(
-    "head gradient",
-    "head_parameters * value_bytes * (1 - minimum(micro_batches - 1, 1))",
-    category="gradients",
-    source="torch autograd: the head's weight gradient is the first of the backward",
-    why="With one micro-batch only the head's gradient is alive when the layers begin.",
-)
-
 
 def objective(scene: Scene, role: Role) -> str:
     """Which loss meets the head."""
@@ -60,7 +42,7 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
     layer = Instant(
         name="last layer's forward",
         terms=(*saved.layer_forward(scene, role), *gathered.at_layer(scene, role)),
-        shared=_while_saved(scene, role, kept),
+        shared=while_saved(scene, role, kept),
     )
     head = training_head(scene, role)
     # transformers computes the loss inside forward(), where the logits still have a name.
@@ -69,21 +51,7 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
         replace(head, logits_held=held), objective=objective(scene, role), role=role.name
     )
     named = tuple(_named_hidden(scene, role))
-    return (layer, *(_at_head(scene, role, _with(loss, named), kept) for loss in losses))
-
-
-def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> tuple[Instant, ...]:
-    """Instants of one backward."""
-    head = training_head(scene, role)
-    losses = logits.backward_instants(head, objective=objective(scene, role), role=role.name)
-    idle = tuple(_freed_logits(scene, role, head))
-    return (
-        *(_at_head(scene, role, _with(loss, idle), kept) for loss in losses),
-        _last_layer(scene, role, kept),
-        *_layer_before(scene, role, kept),
-        _first_layer(scene, role, kept),
-        _embedding(scene, role, kept),
-    )
+    return (layer, *(at_head(scene, role, with_terms(loss, named), kept) for loss in losses))
 
 
 def _named_hidden(scene: Scene, role: Role) -> Iterator[Term]:
@@ -96,16 +64,8 @@ def _named_hidden(scene: Scene, role: Role) -> Iterator[Term]:
     )
 
 
-def _freed_logits(scene: Scene, role: Role, head: logits.Head) -> Iterator[Term]:
-    """The segment that upcast logits leave behind; expandable segments reuse it."""
-    materialised = head.logits in ("full", "response") and not role.value_head
-    if materialised and head.upcasts and not scene.plan.expandable_segments:
-        yield allocator.FREED_LOGITS(
-            role.name, item_bytes=head.item_bytes, tokens=head.tokens, vocab=head.vocab
-        )
-
-
-def _with(instant: Instant, more: tuple[Term, ...]) -> Instant:
+def with_terms(instant: Instant, more: tuple[Term, ...]) -> Instant:
+    """The instant with further terms of its own."""
     return replace(instant, terms=(*instant.terms, *more))
 
 
@@ -124,7 +84,7 @@ def optimizer_instants(
 
 def at_head_instant(scene: Scene, name: str, terms: tuple[Term, ...]) -> Instant:
     """Further terms at the policy's head during training, beside all that is saved."""
-    return _at_head(scene, scene.policy, Instant(name=name, terms=terms), ())
+    return at_head(scene, scene.policy, Instant(name=name, terms=terms), ())
 
 
 def moment_of(role: Role) -> Moment:
@@ -132,7 +92,7 @@ def moment_of(role: Role) -> Moment:
     return "critic update" if role.value_head else "policy update"
 
 
-def _while_saved(scene: Scene, role: Role, kept: tuple[Term, ...], done: int = 0) -> Bundles:
+def while_saved(scene: Scene, role: Role, kept: tuple[Term, ...], done: int = 0) -> Bundles:
     """What is alive from the end of the layers' forward until ``done`` went backward."""
     return (
         resident(scene, moment_of(role), gradients="accumulated"),
@@ -142,7 +102,7 @@ def _while_saved(scene: Scene, role: Role, kept: tuple[Term, ...], done: int = 0
     )
 
 
-def _until_end(scene: Scene, role: Role, kept: tuple[Term, ...], gradients: str) -> Bundles:
+def until_end(scene: Scene, role: Role, kept: tuple[Term, ...], gradients: str) -> Bundles:
     """What is alive from the first layer's backward on, with the gradients made by then."""
     return (
         resident(scene, moment_of(role), gradients=gradients),
@@ -151,7 +111,8 @@ def _until_end(scene: Scene, role: Role, kept: tuple[Term, ...], gradients: str)
     )
 
 
-def _at_head(scene: Scene, role: Role, loss: Instant, kept: tuple[Term, ...]) -> Instant:
+def at_head(scene: Scene, role: Role, loss: Instant, kept: tuple[Term, ...]) -> Instant:
+    """An instant of the loss beside all that is alive while the head computes."""
     gathered_now = scene.once(
         ("at head", role.name), lambda: gathered.at_head(scene, role, gradient=True)
     )
@@ -159,128 +120,10 @@ def _at_head(scene: Scene, role: Role, loss: Instant, kept: tuple[Term, ...]) ->
         name=loss.name,
         terms=loss.everything,
         shared=(
-            *_while_saved(scene, role, kept),
+            *while_saved(scene, role, kept),
             saved.final_norm(scene, role),
             gathered_now,
         ),
-    )
-
-
-def _last_layer(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
-    """The last layer's backward: everything still saved, the head's gradient just made."""
-    return Instant(
-        name="last layer's backward",
-        terms=tuple(_head_gradient(scene, role)),
-        shared=(*_while_saved(scene, role, kept), _layer_backward(scene, role, "last")),
-    )
-
-
-def _layer_before(scene: Scene, role: Role, kept: tuple[Term, ...]) -> tuple[Instant, ...]:
-    """The layer before the last: the first to run beside a reduction, which FSDP has."""
-    if not scene.fsdp or role.arch.layers < 2:
-        return ()
-    return (
-        Instant(
-            name="backward beside a reduction",
-            terms=tuple(_head_gradient(scene, role)),
-            shared=(*_while_saved(scene, role, kept, 1), _layer_backward(scene, role, "inner")),
-        ),
-    )
-
-
-def _first_layer(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
-    """The first layer's backward: one layer saved, all other layers' gradients made."""
-    waiting = tuple(_head_gradient(scene, role)) if scene.fsdp else ()
-    return Instant(
-        name="first layer's backward",
-        terms=(*saved.first_layer(scene, role), *waiting),
-        shared=(*_until_end(scene, role, kept, "layers"), _layer_backward(scene, role, "first")),
-    )
-
-
-def _embedding(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
-    """The end of the backward: the embedding's dense gradient, the root's reduction."""
-    dense: tuple[Term, ...] = ()
-    if role.root_trainable and not scene.fsdp:
-        dense = (
-            logits.embedding_backward(
-                vocab=role.arch.vocab,
-                hidden=role.arch.hidden,
-                item_bytes=scene.q.compute_bytes,
-                role=role.name,
-                tied=role.arch.tied and not role.value_head,
-                micro_batches=scene.q.micro_batches,
-            ),
-        )
-        if not role.arch.tied:
-            dense = (*dense, *_embedding_output_gradient(scene, role))
-    return Instant(
-        name="embedding's backward",
-        terms=(*dense, *gathered.reductions_at_end(scene, role)),
-        shared=_until_end(scene, role, kept, "all"),
-    )
-
-
-def _embedding_output_gradient(scene: Scene, role: Role) -> Iterator[Term]:
-    """The gradient that reaches the embedding; a tied one's sum comes after it is gone."""
-    yield EMBEDDING_OUTPUT_GRADIENT(
-        role.name,
-        tokens=scene.q.micro_tokens,
-        hidden=role.arch.hidden,
-        value_bytes=scene.q.compute_bytes,
-    )
-
-
-def _head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
-    """The head's gradient while the layers go backward.
-
-    Under FSDP it waits, whole, for the end of the backward; otherwise it joins the
-    gradients, and a tied head's is the embedding's.
-    """
-    if not role.root_trainable:
-        return
-    if scene.fsdp:
-        yield sharding.ROOT_GRADIENTS(
-            role.name,
-            root_parameters_trained=role.head_parameters,
-            value_bytes=scene.q.compute_bytes,
-        )
-    else:
-        yield HEAD_GRADIENT(
-            role.name,
-            head_parameters=role.head_parameters,
-            value_bytes=scene.q.gradient_bytes,
-            micro_batches=scene.q.micro_batches,
-        )
-
-
-def _layer_backward(scene: Scene, role: Role, which: str) -> tuple[Term, ...]:
-    """One layer's backward: recomputed activations, gradients in flight, reductions.
-
-    ``which`` is ``last`` (the first to go backward), ``inner`` or ``first``.
-    """
-    activations = scene.once(
-        ("layer backward", role.name), lambda: saved.layer_backward(scene, role)
-    )
-    layers = role.arch.layers
-    whole = {"last": layers, "inner": max(layers - 1, 1), "first": 1}[which]
-    return (
-        *activations,
-        *gathered.at_layer(scene, role, whole_layers=whole),
-        *gathered.reductions_at_layer(scene, role, first=which == "last"),
-        *_being_added(scene, role),
-    )
-
-
-def _being_added(scene: Scene, role: Role) -> Iterator[Term]:
-    """A weight gradient beside the sum it is added to; FSDP counts a whole layer instead."""
-    if scene.fsdp:
-        return
-    yield state.LARGEST_GRADIENT(
-        role.name,
-        largest_weight=role.layer_adapters if role.adapters else role.largest_layer_weight,
-        value_bytes=adapter_bytes(scene) if role.adapters else scene.q.compute_bytes,
-        micro_batches=scene.q.micro_batches,
     )
 
 

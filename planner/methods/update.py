@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.footprint import PhasePlan, Term
 from planner.formulas import logits
-from planner.methods import training
+from planner.methods import backward, training
 from planner.methods.scene import Scene
 from planner.methods.vocabulary import inference_head
 
@@ -21,7 +21,7 @@ def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan,
         PhasePlan(
             name="policy backward",
             role=role.name,
-            instants=training.backward_instants(scene, role, kept),
+            instants=backward.backward_instants(scene, role, kept),
         ),
         PhasePlan(
             name="optimizer step",
@@ -41,7 +41,7 @@ def critic_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
         role=role.name,
         instants=(
             *training.forward_instants(scene, role, kept),
-            *training.backward_instants(scene, role, kept),
+            *backward.backward_instants(scene, role, kept),
             *training.optimizer_instants(scene, role, kept),
         ),
     )
