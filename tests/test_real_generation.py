@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 import torch
 
+from accuracy.real_step import DTYPES
 from live_bytes import LiveBytes
 from planner import catalog
 from planner.estimate import estimate
 from planner.plan import Plan
-from test_real_steps import CONFIGS, CUBLAS, DTYPES
+from test_real_steps import CONFIGS, CUBLAS
 
 
 def real_peak(config: dict[str, Any], plan: Plan, sequences: int) -> int:

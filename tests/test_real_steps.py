@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import torch
 
+from accuracy.real_step import real_step
 from live_bytes import LiveBytes
 from planner import catalog
 from planner.estimate import estimate
@@ -71,71 +72,22 @@ CONFIGS: dict[str, dict[str, Any]] = {
         "tie_word_embeddings": True,
     },
 }
-DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
 
 
-def real_step(config: dict[str, Any], plan: Plan) -> dict[str, int]:
-    """Peak live bytes of each phase in the second of two steps."""
-    import transformers
+class LiveMeter:
+    """Reads peaks from :class:`LiveBytes`."""
 
-    torch.manual_seed(0)
-    dtype = DTYPES[plan.dtype]
-    settings = transformers.AutoConfig.for_model(**config, torch_dtype=str(dtype)[6:])
-    settings.use_cache = False
-    length = plan.prompt_tokens + plan.response_tokens
-    found: dict[str, int] = {}
-    tracker = LiveBytes()
-    with tracker:
-        torch.set_default_dtype(dtype)
-        try:
-            model = transformers.AutoModelForCausalLM.from_config(
-                settings, attn_implementation=plan.attention
-            )
-        finally:
-            torch.set_default_dtype(torch.float32)
-        if plan.finetuning == "lora":
-            model = adapted(model, plan)
-        model.train()
-        if plan.gradient_checkpointing == "full":
-            model.enable_input_require_grads() if plan.finetuning == "lora" else None
-            model.gradient_checkpointing_enable({"use_reentrant": False})
-        trained = [weight for weight in model.parameters() if weight.requires_grad]
-        foreach = plan.optimizer == "adamw-foreach"
-        optimizer = torch.optim.AdamW(trained, foreach=foreach, fused=not foreach)
-        for _ in range(2):
-            for _ in range(plan.prompts_per_step // plan.micro_batch_size):
-                ids = torch.randint(3, 1000, (plan.micro_batch_size, length))
-                mask = None
-                if plan.batch_shape == "padded":
-                    mask = torch.ones_like(ids)
-                    mask[:, 0] = 0
-                tracker.reset_peak()
-                loss = model(input_ids=ids, labels=ids, attention_mask=mask).loss
-                found["policy forward"] = tracker.peak
-                tracker.reset_peak()
-                loss.backward()
-                found["policy backward"] = tracker.peak
-                del loss, ids, mask
-            tracker.reset_peak()
-            optimizer.step()
-            found["optimizer step"] = tracker.peak
-            optimizer.zero_grad(set_to_none=True)
-    return found
+    def __init__(self) -> None:
+        self.tracker = LiveBytes()
 
+    def watch(self) -> LiveBytes:
+        return self.tracker
 
-def adapted(model: Any, plan: Plan) -> Any:
-    import peft
+    def reset_peak(self) -> None:
+        self.tracker.reset_peak()
 
-    return peft.get_peft_model(
-        model,
-        peft.LoraConfig(
-            r=plan.lora_rank,
-            target_modules=plan.lora_targets.split(","),
-            lora_dropout=0.0,
-            task_type="CAUSAL_LM",
-        ),
-        autocast_adapter_dtype=plan.master_dtype == "fp32",
-    )
+    def read(self) -> int:
+        return self.tracker.peak
 
 
 def tiny_plan(config: dict[str, Any], **changes: Any) -> Plan:
@@ -213,7 +165,7 @@ def test_every_phase_peaks_where_the_real_step_does(family: str, changes: dict[s
     torch.set_num_threads(1)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        real = real_step(config, plan)
+        real = real_step(config, plan, LiveMeter())
     phases = {phase.name: phase for phase in estimate(plan).phases}
     # A CPU keeps bf16 LayerNorm's mean and scale in bf16, a GPU in fp32.
     close = 2e-3 if family == "gpt2" and plan.dtype == "bf16" else 1e-3
