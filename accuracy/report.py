@@ -93,7 +93,8 @@ and its verdict keeps 10 % of the card free.
 storages counted: eight families, bf16 and fp32, full and LoRA, padded or not, checkpointed or not,
 one micro-batch and two (`tests/test_real_steps.py`, 68 configurations: every phase within 0.1 %, a
 first layer's backward at most one layer's gradients too high); rank 0 of eight under FSDP2
-(`tests/test_real_fsdp.py`: forward within 0.3 %, backward never lower than that); rollouts by
+(`tests/test_real_fsdp.py`: forward within 0.3 %, backward never lower than that) and under
+DistributedDataParallel (`tests/test_real_ddp.py`: within 0.1 %); rollouts by
 transformers' `generate` (`tests/test_real_generation.py`: within 3 %).
 """
 
