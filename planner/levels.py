@@ -39,6 +39,8 @@ class Adder:
         self._expandable = expandable_segments
         # The bundle stays referenced, so its id cannot be given to another one.
         self._known: dict[int, tuple[tuple[Term, ...], Totals]] = {}
+        # Weights and optimizer state recur in every phase, as terms of the same sizes.
+        self._sizes: dict[tuple[object, ...], tuple[Num, Num]] = {}
 
     def totals(self, instant: Instant) -> Totals:
         """What all terms of an instant add up to."""
@@ -56,6 +58,14 @@ class Adder:
             self._known[id(bundle)] = (bundle, self._add(bundle))
         return self._known[id(bundle)][1]
 
+    def _held(self, term: Term) -> tuple[Num, Num]:
+        if not isinstance(term.bytes, int) or not isinstance(term.tensors, int):
+            return allocator.held_bytes(term, self._expandable)
+        size = (term.bytes, term.tensors, term.layout)
+        if size not in self._sizes:
+            self._sizes[size] = allocator.held_bytes(term, self._expandable)
+        return self._sizes[size]
+
     def _add(self, terms: tuple[Term, ...]) -> Totals:
         requested: list[Num] = []
         allocated: list[Num] = []
@@ -70,7 +80,7 @@ class Adder:
             elif term.category == "allocator":
                 slack.append(term.bytes)
             else:
-                blocks, ends = allocator.held_bytes(term, self._expandable)
+                blocks, ends = self._held(term)
                 requested.append(term.bytes)
                 allocated.append(blocks)
                 slack.append(ends)

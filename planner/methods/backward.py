@@ -17,7 +17,14 @@ from planner.methods import gathered, saved
 from planner.methods.resident import adapter_bytes
 from planner.methods.role import Role
 from planner.methods.scene import Scene
-from planner.methods.training import at_head, objective, until_end, while_saved, with_terms
+from planner.methods.training import (
+    Bundles,
+    at_head,
+    objective,
+    until_end,
+    while_saved,
+    with_terms,
+)
 from planner.methods.vocabulary import training_head
 
 EMBEDDING_OUTPUT_GRADIENT = Formula(
@@ -65,7 +72,7 @@ def _last_layer(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
     return Instant(
         name="last layer's backward",
         terms=tuple(_head_gradient(scene, role)),
-        shared=(*while_saved(scene, role, kept), _layer_backward(scene, role, "last")),
+        shared=(*while_saved(scene, role, kept), *_layer_backward(scene, role, "last")),
     )
 
 
@@ -77,7 +84,7 @@ def _layer_before(scene: Scene, role: Role, kept: tuple[Term, ...]) -> tuple[Ins
         Instant(
             name="backward beside a reduction",
             terms=tuple(_head_gradient(scene, role)),
-            shared=(*while_saved(scene, role, kept, 1), _layer_backward(scene, role, "inner")),
+            shared=(*while_saved(scene, role, kept, 1), *_layer_backward(scene, role, "inner")),
         ),
     )
 
@@ -88,7 +95,7 @@ def _first_layer(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
     return Instant(
         name="first layer's backward",
         terms=(*saved.first_layer(scene, role), *waiting),
-        shared=(*until_end(scene, role, kept, "layers"), _layer_backward(scene, role, "first")),
+        shared=(*until_end(scene, role, kept, "layers"), *_layer_backward(scene, role, "first")),
     )
 
 
@@ -148,7 +155,7 @@ def _head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
         )
 
 
-def _layer_backward(scene: Scene, role: Role, which: str) -> tuple[Term, ...]:
+def _layer_backward(scene: Scene, role: Role, which: str) -> Bundles:
     """One layer's backward: recomputed activations, gradients in flight, reductions.
 
     ``which`` is ``last`` (the first to go backward), ``inner`` or ``first``.
@@ -159,10 +166,12 @@ def _layer_backward(scene: Scene, role: Role, which: str) -> tuple[Term, ...]:
     layers = role.arch.layers
     whole = {"last": layers, "inner": max(layers - 1, 1), "first": 1}[which]
     return (
-        *activations,
-        *gathered.at_layer(scene, role, whole_layers=whole),
-        *gathered.reductions_at_layer(scene, role, first=which == "last"),
-        *_being_added(scene, role),
+        activations,
+        (
+            *gathered.at_layer(scene, role, whole_layers=whole),
+            *gathered.reductions_at_layer(scene, role, first=which == "last"),
+            *_being_added(scene, role),
+        ),
     )
 
 
