@@ -97,9 +97,9 @@ def phases() -> list[PhasePlan]:
     ("empty_cache", "carried"),
     [
         ("between-phases", [0, 0, 0, 0]),
-        ("every-step", [0, 0, 10, 30]),
-        ("never", [0, 30, 30, 30]),
+        ("every-step", [0, 0, 40, 40]),
+        ("never", [0, 40, 40, 40]),
     ],
 )
 def test_what_stays_cached(empty_cache: str, carried: list[int]) -> None:
-    assert cached_before(phases(), [99, 10, 30, 20], empty_cache) == carried
+    assert cached_before(phases(), [99, 40, 30, 20], empty_cache) == carried

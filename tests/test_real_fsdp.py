@@ -158,5 +158,7 @@ def test_rank_zero_holds_what_the_real_step_does(
         over = phases[name].requested_bytes - CUBLAS - moments - live
         # A layer's gradients count in full while its backward runs, and so do the shards of
         # the layer that is being reduced: a little too much, never too little.
-        spare = 1.5 * layer_gradient_bytes(plan) if name == "policy backward" else 0
+        # Without checkpoints these peak at the loss, where nothing is rounded up.
+        layers_peak = name == "policy backward" and plan.gradient_checkpointing == "full"
+        spare = 1.5 * layer_gradient_bytes(plan) if layers_peak else 0
         assert -3e-3 * live <= over <= spare + 3e-3 * live, (name, phases[name].instant, over, live)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from planner.formulas.communication import (
     all_gather_seconds,
     all_reduce_seconds,
+    exposed_seconds,
     host_copy_seconds,
     reduce_scatter_seconds,
 )
@@ -60,7 +61,7 @@ def _inference(scene: Scene, role: Role, *, head: bool = True) -> Num | None:
         dtype=scene.plan.dtype,
         head=head and not role.value_head,
     )
-    return _longer(compute, _gather(scene, role, passes))
+    return _overlapped(compute, _gather(scene, role, passes))
 
 
 def _forward(scene: Scene, role: Role) -> Num | None:
@@ -74,7 +75,7 @@ def _forward(scene: Scene, role: Role) -> Num | None:
         head=not role.value_head,
         training=True,
     )
-    return _longer(compute, _gather(scene, role, q.micro_batches * q.updates_per_step))
+    return _overlapped(compute, _gather(scene, role, q.micro_batches * q.updates_per_step))
 
 
 def _backward(scene: Scene, role: Role) -> Num | None:
@@ -98,7 +99,7 @@ def _backward(scene: Scene, role: Role) -> Num | None:
         inputs = role.arch.layers * role.arch.hidden * q.compute_bytes
         copied = 2 * inputs * q.sequences_per_gpu_step * q.row_tokens
         traffic = _longer(traffic, host_copy_seconds(scene.facts.gpu, size_bytes=copied))
-    return _longer(compute, traffic)
+    return _overlapped(compute, traffic)
 
 
 def _optimizer(scene: Scene, role: Role) -> Num | None:
@@ -162,6 +163,13 @@ def _reduce(scene: Scene, role: Role, passes: Num) -> Num | None:
 def _sum(*seconds: Num | None) -> Num | None:
     known = [value for value in seconds if value is not None]
     return None if len(known) < len(seconds) else sum(known)
+
+
+def _overlapped(compute: Num | None, traffic: Num | None) -> Num | None:
+    """Compute, and what of the traffic it does not hide."""
+    if compute is None or traffic is None:
+        return None
+    return compute + exposed_seconds(communication_seconds=traffic, compute_seconds=compute)
 
 
 def _longer(first: Num | None, second: Num | None) -> Num | None:
