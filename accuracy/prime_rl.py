@@ -35,7 +35,7 @@ ADAPTERS_NOTE = (
     "layer has four adapters. Its adapters compute in bf16."
 )
 OFFLOAD_NOTE = ADAPTERS_NOTE + " Offloaded are the inputs of all layers."
-MOE = "mixture of experts: no derived activation sum for this architecture yet"
+MOE = "mixture of experts in prime-rl's own modules; those of transformers are derived, not these"
 
 
 def fields(

@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from accuracy import dry_run, times
+from accuracy import cpu_summary, dry_run, gpu_report, times
 from accuracy.mapping import mappings
 from accuracy.prediction import Predicted, Unpredicted
 from accuracy.published import Row, rows
@@ -64,7 +64,9 @@ def text() -> str:
         "## Every predicted row\n\n" + TABLE + "\n" + _table(found),
         "## What is behind each row\n\n" + "\n\n".join(_details(item) for item in found),
         "## Not predicted, and why\n\n" + _reasons(),
+        "## Measured on a GPU\n\n" + gpu_report.text(),
         "## Closed form beside dry runs\n\n" + DRY_RUN + "\n" + _dry_run(),
+        "## Dry runs beside real runs on a CPU\n\n" + cpu_summary.text(),
         "## Time model beside published speeds\n\n" + TIMES + "\n" + _times(),
         MISSING,
     ]
@@ -90,7 +92,7 @@ own on a GPU stands here yet. One command takes them where a card is,
 and its verdict keeps 10 % of the card free.
 
 **What is measured on a CPU, on every run of the tests.** Whole training steps of tiny models, live
-storages counted: eight families, bf16 and fp32, full and LoRA, padded or not, checkpointed or not,
+storages counted: every family, bf16 and fp32, full and LoRA, padded or not, checkpointed or not,
 one micro-batch and two (`tests/test_real_steps.py`, 68 configurations: every phase within 0.1 %, a
 first layer's backward at most one layer's gradients too high); rank 0 of eight under FSDP2
 (`tests/test_real_fsdp.py`: forward within 0.3 %, backward never lower than that) and under

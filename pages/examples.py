@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from planner.ui import examples, frame, session
+from planner.ui import examples, examples_grade, frame, session
 
 frame.enter()
 
@@ -13,9 +13,10 @@ st.markdown(
     "really has it."
 )
 examples.intuitor_against_ppo(session.unit())
+examples_grade.optimised(session.unit())
+examples_grade.out_of_memory(session.unit())
 examples.activations(session.unit())
 st.header("Still to come", anchor=False)
 st.markdown(
-    "GRADE (documents 001 and 002) joins with the dry run, and density-aware sampling (document "
-    "003) with its own page: their methods are not modelled yet."
+    "Density-aware sampling (document 003) joins with its own page: it is not modelled yet."
 )

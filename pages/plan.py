@@ -1,6 +1,6 @@
 """Plan: does this run fit, what decides it, what would change it."""
 
-from planner.ui import advice, compute, frame, phases, session, share, verdict
+from planner.ui import advice, compute, dry_run, frame, phases, session, share, verdict
 
 plan = frame.current_plan()
 unit = session.unit()
@@ -12,5 +12,6 @@ verdict.what_decides(footprint, unit)
 verdict.cautions(footprint)
 phases.chart(footprint, unit)
 advice.advice(compute.suggestions(plan), unit, footprint.verdict.word == "fits")
+dry_run.section(plan, unit)
 phases.terms(footprint, unit)
 share.share(footprint)

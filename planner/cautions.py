@@ -6,6 +6,7 @@ about the plan or about the estimate; a note says what was understood.
 
 from __future__ import annotations
 
+from planner.catalog import measured
 from planner.defaults import fill
 from planner.footprint import Phase
 from planner.methods import engine
@@ -35,7 +36,13 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
     """Blockers, warnings and notes of one plan."""
     return (
         (*_engine_blockers(scene), *_host_blockers(scene, phases)),
-        (*_engine_warnings(scene), *_model_warnings(scene), *_host_warnings(scene, phases)),
+        (
+            *_engine_warnings(scene),
+            *_model_warnings(scene),
+            *_expert_warnings(scene),
+            *_measured_warnings(scene),
+            *_host_warnings(scene, phases),
+        ),
         (*_notes(scene, phases), *_ignored(scene)),
     )
 
@@ -97,6 +104,56 @@ def _model_warnings(scene: Scene) -> tuple[str, ...]:
         f"prompt_tokens + response_tokens = {rows:,} is longer than the {arch.max_positions:,} "
         "positions the model was made for.",
     )
+
+
+def _expert_warnings(scene: Scene) -> tuple[str, ...]:
+    if not scene.policy.arch.sparse_layers:
+        return ()
+    found = [
+        "The time counts the experts that a token uses, at the share of the card's peak that dense "
+        "models reach; routed products are smaller and reach less of it."
+    ]
+    if scene.precision == "autocast-bf16":
+        found.append(
+            "Autocast does not know grouped_mm: the experts' activations and products are in fp32, "
+            "which the memory counts and the time does not; set master_dtype to none, or shard."
+        )
+    return tuple(found)
+
+
+def _measured_warnings(scene: Scene) -> tuple[str, ...]:
+    """What is said where no sum was derived for one of the models."""
+    roles = (scene.policy, scene.critic, scene.reward)
+    keys = dict.fromkeys(role.arch.measured for role in roles if role and role.arch.measured)
+    found: list[str] = []
+    for key in keys:
+        found.append(
+            f"Activations of {key} come from dry-run coefficients, not from a derived sum."
+        )
+        if measured.entry(key)["fallback"]:
+            found.append(
+                f"In the dry run of {key} a fallback branch ran in place of a GPU's kernels: the "
+                "true figure may be well below."
+            )
+    if scene.plan.rollout != "none" and scene.policy.arch.measured:
+        found += _cache_warnings(scene)
+    return tuple(found)
+
+
+def _cache_warnings(scene: Scene) -> tuple[str, ...]:
+    """What is not known of the cache of architectures that keep something else in it."""
+    config = scene.facts.policy_model.config
+    if config.get("kv_lora_rank"):
+        return (
+            "The KV cache holds expanded keys and values, as transformers caches them; an engine "
+            "with latent attention caches less.",
+        )
+    if scene.policy.arch.stateful_layers:
+        return (
+            "The KV cache counts full-attention layers only; the states of linear attention, a "
+            "few MiB a sequence, are left out.",
+        )
+    return ()
 
 
 def _host_warnings(scene: Scene, phases: tuple[Phase, ...]) -> tuple[str, ...]:

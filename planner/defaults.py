@@ -40,7 +40,6 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
     },
     "dpo": {
         "kl": "none",
-        "reference": "copy",
         "critic": "none",
         "rollout": "none",
         "responses_per_prompt": 1,
@@ -48,7 +47,15 @@ METHODS: Mapping[str, Mapping[str, Any]] = {
     "grpo": {"kl": "loss", "critic": "none", "responses_per_prompt": 8},
     "intuitor": {"kl": "loss", "critic": "none", "responses_per_prompt": 8},
     "ppo": {"kl": "reward", "critic": "separate", "responses_per_prompt": 1},
-    "grade": {"kl": "none", "critic": "none", "rollout": "in-graph", "reward": "model"},
+    # Its code trains in half precision without a master copy (documents 001 and 002).
+    "grade": {
+        "kl": "none",
+        "critic": "none",
+        "rollout": "in-graph",
+        "reward": "model",
+        "responses_per_prompt": 1,
+        "master_dtype": "none",
+    },
 }
 
 FRAMEWORKS: Mapping[str, Mapping[str, Any]] = {
@@ -79,7 +86,7 @@ def framework_defaults(framework: str, method: str) -> dict[str, Any]:
     ``{}`` for a framework or method that is not known: the plan refuses those itself.
     """
     chosen = dict(FRAMEWORKS.get(framework, {}))
-    if method == "sft":
+    if method in ("sft", "dpo"):
         for engine_field in ("gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens"):
             chosen.pop(engine_field, None)
     return {"framework_version": VERSIONS.get(framework, ""), **chosen}
@@ -118,14 +125,16 @@ def _fill_by_parallelism(values: dict[str, Any]) -> None:
         values.setdefault("rollout_gpus", max(1, gpus // 2))
     taken = values.get("rollout_gpus", 0) if separate else 0
     if isinstance(gpus, int) and isinstance(taken, int):
-        values.setdefault("sharding", "none" if gpus - taken <= 1 else "fsdp2")
+        many = "ddp" if values.get("method") == "grade" else "fsdp2"
+        values.setdefault("sharding", "none" if gpus - taken <= 1 else many)
 
 
 def _fill_by_finetuning(values: dict[str, Any]) -> None:
     adapters = values.get("finetuning", "full") in ("lora", "qlora")
     master = values.get("master_dtype", "fp32")
     values.setdefault("gradient_dtype", "fp32" if master == "fp32" else values.get("dtype", "bf16"))
-    if values.get("kl", "loss") == "none":
+    compares = values.get("method") == "dpo" or values.get("grade_kl", "none") != "none"
+    if values.get("kl", "loss") == "none" and not compares:
         values.setdefault("reference", "none")
     # verl wraps a frozen reference in FSDP's CPU offload, whatever its settings say.
     whole = "offloaded" if values.get("framework") == "verl" else "copy"

@@ -7,6 +7,7 @@ and judges them. The same code runs on a sweep's grid, where numbers are arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from importlib import import_module
 from typing import Literal, cast
 
@@ -57,6 +58,14 @@ def estimate(plan: Plan) -> Footprint:
         blockers=blockers,
         notes=notes,
     )
+
+
+def judged(footprint: Footprint) -> Footprint:
+    """The footprint with worst phase and verdict found anew, after its phases changed."""
+    worst = max(footprint.phases, key=lambda phase: (phase.device_bytes, phase.allocated_bytes))
+    scene = scene_of(footprint.plan, facts_of(footprint.plan))
+    verdict = _verdict(scene, worst, footprint.blockers)
+    return replace(footprint, worst=worst, verdict=verdict)
 
 
 def phase_plans(scene: Scene) -> tuple[PhasePlan, ...]:

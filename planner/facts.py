@@ -34,6 +34,8 @@ class Facts:
     critic: Architecture
     reward: Architecture
     policy_model: Model
+    critic_model: Model
+    reward_model: Model
     gpu: Gpu
     budget_bytes: int
 
@@ -52,15 +54,15 @@ def _facts(
     policy_model = _model("model", model, config)
     policy = _architecture("model", policy_model)
     card = _card(gpu, gpu_bytes)
+    critic = _model("critic_model", critic_model, "") if critic_model else policy_model
+    scorer = _model("reward_model", reward_model, "") if reward_model else policy_model
     return Facts(
         policy=policy,
-        critic=_architecture("critic_model", _model("critic_model", critic_model, ""))
-        if critic_model
-        else policy,
-        reward=_architecture("reward_model", _model("reward_model", reward_model, ""))
-        if reward_model
-        else policy,
+        critic=_architecture("critic_model", critic),
+        reward=_architecture("reward_model", scorer),
         policy_model=policy_model,
+        critic_model=critic,
+        reward_model=scorer,
         gpu=card,
         budget_bytes=card.require_budget_bytes(),
     )

@@ -112,6 +112,8 @@ class Phase:
     host_bytes: int | None
     seconds: float | None
     per_step: bool = True
+    source: Source = "estimate"
+    """Which rung this phase's figures are from."""
 
     def by_category(self) -> dict[Category, int]:
         """GPU bytes of the peak by category; sums to ``device_bytes``."""
@@ -199,6 +201,7 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "name": phase.name,
         "instant": phase.instant,
         "rank": phase.rank,
+        "source": phase.source,
         "requested_bytes": phase.requested_bytes,
         "allocated_bytes": phase.allocated_bytes,
         "reserved_bytes": phase.reserved_bytes,

@@ -36,10 +36,11 @@ BYTES_OF_DTYPE = {"bf16": 2, "fp16": 2, "fp32": 4}
 class Quantities:
     """What one optimizer update means for one GPU.
 
-    ``row_tokens`` is the capped length of a row; ``micro_rows`` and
-    ``micro_row_tokens`` describe one training forward (a packed micro-batch is one
-    long row); ``micro_batches`` is the number of forwards per update (gradient
-    accumulation); the ``logprob_`` fields say the same of a forward without gradient.
+    A sequence is one response behind its prompt; DPO's pair is two of them. ``row_tokens`` is
+    the capped length of a row; ``micro_rows`` and ``micro_row_tokens`` describe one training
+    forward (a packed micro-batch is one long row); ``micro_batches`` is the number of forwards
+    per update (gradient accumulation); the ``logprob_`` fields say the same of a forward
+    without gradient.
     """
 
     training_gpus: Num
@@ -82,25 +83,27 @@ def quantities(plan: Any) -> Quantities:
         else where(plan.shard_size == 0, training_gpus, plan.shard_size)
     )
     row_tokens = plan.prompt_tokens + plan.response_tokens
-    sequences = plan.prompts_per_step * plan.responses_per_prompt
+    # DPO runs chosen and rejected responses in one forward; a micro-batch holds whole pairs.
+    pair = 2 if plan.method == "dpo" else 1
+    units = plan.prompts_per_step * plan.responses_per_prompt
     per_update = ceil_div(plan.prompts_per_update * plan.responses_per_prompt, training_gpus)
-    micro = _micro_batch(plan, plan.micro_batch_size, row_tokens, per_update)
-    per_step = ceil_div(sequences, training_gpus)
-    logprob = _micro_batch(plan, plan.logprob_micro_batch_size, row_tokens, per_step)
+    micro = _micro_batch(plan, plan.micro_batch_size, row_tokens, per_update, pair)
+    per_step = ceil_div(units, training_gpus)
+    logprob = _micro_batch(plan, plan.logprob_micro_batch_size, row_tokens, per_step, pair)
     compute_bytes = BYTES_OF_DTYPE[plan.dtype]
     return Quantities(
         training_gpus=training_gpus,
         data_parallel=training_gpus,
         shards=shards,
         row_tokens=row_tokens,
-        sequences_per_step=sequences,
-        sequences_per_gpu_step=per_step,
-        sequences_per_gpu_update=per_update,
+        sequences_per_step=units * pair,
+        sequences_per_gpu_step=per_step * pair,
+        sequences_per_gpu_update=per_update * pair,
         updates_per_step=ceil_div(plan.prompts_per_step, plan.prompts_per_update),
         micro_rows=micro[0],
         micro_row_tokens=micro[1],
         micro_sequences=micro[2],
-        micro_batches=ceil_div(per_update, micro[2]),
+        micro_batches=ceil_div(per_update * pair, micro[2]),
         logprob_rows=logprob[0],
         logprob_row_tokens=logprob[1],
         logprob_sequences=logprob[2],
@@ -111,21 +114,25 @@ def quantities(plan: Any) -> Quantities:
     )
 
 
-def _micro_batch(plan: Any, size: Num, row_tokens: Num, available: Num) -> tuple[Num, Num, Num]:
-    """Rows, tokens per row and sequences of one forward.
+def _micro_batch(
+    plan: Any, size: Num, row_tokens: Num, available: Num, pair: int
+) -> tuple[Num, Num, Num]:
+    """Rows, tokens per row and sequences of one forward of ``size`` units of ``pair`` rows.
 
-    A token budget packs as many capped rows as it holds, but at least one; the
+    A token budget packs as many capped rows as it holds, but at least one unit; the
     memory is that of the whole budget, since real rows are shorter and fill it.
     Without a budget ``available`` is not looked at: a rule keeps ``size`` below it, and
     a sweep's sizes stay on the axes they depend on.
     """
     budget = plan.max_tokens_per_micro_batch
     packed = plan.batch_shape == "packed"
+    unit_tokens = pair * row_tokens
     if not isinstance(budget, np.ndarray) and budget == 0:
-        return (1, size * row_tokens, size) if packed else (size, row_tokens, size)
-    by_budget = maximum(minimum(budget // row_tokens, available), 1)
-    sequences = where(budget > 0, by_budget, size)
+        rows = size * pair
+        return (1, size * unit_tokens, rows) if packed else (rows, row_tokens, rows)
+    by_budget = maximum(minimum(budget // unit_tokens, available), 1)
+    sequences = where(budget > 0, by_budget, size) * pair
     if not packed:
         return sequences, row_tokens, sequences
-    filled = minimum(maximum(budget, row_tokens), row_tokens * available)
-    return 1, where(budget > 0, filled, size * row_tokens), sequences
+    filled = minimum(maximum(budget, unit_tokens), unit_tokens * available)
+    return 1, where(budget > 0, filled, size * unit_tokens), sequences

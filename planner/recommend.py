@@ -95,6 +95,7 @@ def candidates(plan: Plan) -> Iterator[tuple[str, Changes]]:
 
 def _training(plan: Plan) -> Iterator[tuple[str, Changes]]:
     yield "Recompute layers in the backward", {"gradient_checkpointing": "full"}
+    yield "Recompute each generated token's step", {"grade_step_checkpointing": True}
     yield (
         "Offload checkpointed activations",
         {

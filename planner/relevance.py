@@ -44,6 +44,11 @@ RULES: tuple[tuple[tuple[str, ...], Condition, str], ...] = (
     (("rollout_gpus",), lambda plan: plan.rollout != "vllm-separate", "no separate engine"),
     (("validation_response_tokens",), _no_rollout, "nothing is generated"),
     (
+        ("validation_response_tokens", "logprob_micro_batch_size", "logits", "logits_dtype"),
+        lambda plan: plan.method == "grade",
+        "GRADE's step has one forward, with fp32 logits of the last position",
+    ),
+    (
         ("logprob_micro_batch_size",),
         lambda plan: plan.method == "sft" or plan.max_tokens_per_micro_batch > 0,
         "no forward without gradient uses it",
@@ -56,15 +61,23 @@ RULES: tuple[tuple[tuple[str, ...], Condition, str], ...] = (
     (
         ("responses_per_prompt",),
         lambda plan: plan.method in ("sft", "dpo"),
-        "each prompt has one response",
+        "each prompt has one response, or one pair of them",
     ),
     (
         ("kl", "reference", "reward"),
         lambda plan: plan.method == "sft",
         "supervised fine-tuning has none",
     ),
+    (("kl", "entropy"), lambda plan: plan.method == "dpo", "DPO's loss has neither"),
+    (("reward",), lambda plan: plan.method == "dpo", "the pairs say which response is better"),
     (("rollout",), lambda plan: plan.method == "sft", "supervised fine-tuning generates nothing"),
-    (("reference",), lambda plan: plan.kl == "none", "there is no KL term"),
+    (("rollout",), lambda plan: plan.method == "dpo", "DPO learns from given responses"),
+    (
+        ("reference",),
+        lambda plan: plan.kl == "none" and plan.grade_kl == "none" and plan.method != "dpo",
+        "there is no KL term",
+    ),
+    (("kl", "entropy"), lambda plan: plan.method == "grade", "GRADE's loss has grade_kl alone"),
     (
         ("reward", "reward_model"),
         lambda plan: plan.method == "intuitor",

@@ -35,28 +35,26 @@ def _above_one(field: str) -> Callable[[Any], Num]:
     return lambda plan: getattr(plan, field) != 1
 
 
+def _grade(plan: Any) -> bool:
+    return bool(plan.method == "grade")
+
+
+GRADE_ROW_TOKENS = 16_384
+"""Longest row of a soft generation: sums over its steps stay within 64-bit integers."""
+
 NOT_YET = "is not modelled yet, so an estimate would be a guess."
 
 # One rule a line: condition, sentence and fix read best as a table.
 # fmt: off
 UNMODELLED: tuple[Rule, ...] = (
-    Rule("method", _is("method", "dpo", "grade"), f"method {{value}} {NOT_YET}", "Choose sft, grpo, ppo or intuitor."),
     Rule("framework", _is("framework", "openrlhf"), f"framework openrlhf {NOT_YET}", "Choose plain, trl or verl."),
     Rule("finetuning", _is("finetuning", "qlora"), f"finetuning qlora {NOT_YET}", "Choose full or lora."),
     Rule("gradient_checkpointing", _is("gradient_checkpointing", "selective"), f"gradient_checkpointing selective {NOT_YET}", "Choose none or full."),
     Rule("liger", _is("liger", True), f"liger {NOT_YET}", "Set liger to false."),
     Rule("reference", _is("reference", "cached-activations", "dual-output"), f"This reference form {NOT_YET}", "Choose copy, adapter-disabled, offloaded or cached-logprobs."),
     Rule("critic", _is("critic", "shared"), f"critic shared {NOT_YET}", "Choose separate."),
-    Rule("rollout", _is("rollout", "in-graph"), f"rollout in-graph {NOT_YET}", "Choose hf, vllm-colocated or vllm-separate."),
     Rule("turns", lambda plan: plan.turns != 1, f"turns above 1 {NOT_YET}", "Set turns to 1 and response_tokens to the whole conversation's."),
     Rule("length_distribution", lambda plan: plan.length_distribution != "", f"length_distribution {NOT_YET}", "Leave it empty; lengths are planned at their caps."),
-    Rule("grade_estimator", lambda plan: plan.grade_estimator != "soft", f"grade_estimator {NOT_YET}", "Leave it at soft."),
-    Rule("grade_top_k", lambda plan: plan.grade_top_k != 0, f"grade_top_k {NOT_YET}", "Leave it at 0."),
-    Rule("grade_dense_scatter", _is("grade_dense_scatter", True), f"grade_dense_scatter {NOT_YET}", "Leave it false."),
-    Rule("grade_kl", lambda plan: plan.grade_kl != "none", f"grade_kl {NOT_YET}", "Leave it at none."),
-    Rule("grade_reference_cache", _is("grade_reference_cache", True), f"grade_reference_cache {NOT_YET}", "Leave it false."),
-    Rule("grade_reward_input", lambda plan: plan.grade_reward_input != "dense", f"grade_reward_input {NOT_YET}", "Leave it at dense."),
-    Rule("grade_step_checkpointing", _is("grade_step_checkpointing", True), f"grade_step_checkpointing {NOT_YET}", "Leave it false."),
     *(
         Rule(field, _above_one(field), f"{field} above 1 {NOT_YET}", "Set it to 1.")
         for field in ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
@@ -81,6 +79,22 @@ def _fsdp(plan: Any) -> bool:
     return plan.sharding in ("fsdp1", "fsdp2")
 
 
+GRADE_FIELDS: dict[str, Any] = {
+    "grade_estimator": "soft",
+    "grade_top_k": 0,
+    "grade_dense_scatter": False,
+    "grade_kl": "none",
+    "grade_reference_cache": False,
+    "grade_reward_input": "dense",
+    "grade_step_checkpointing": False,
+}
+"""GRADE's own fields, and what each is for every other method."""
+
+
+def _set_without_grade(field: str, plain: Any) -> Callable[[Any], Num]:
+    return lambda plan: plan.method != "grade" and getattr(plan, field) != plain
+
+
 # fmt: off
 IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("sharding", lambda p: (p.sharding == "none") & (_training_gpus(p) > 1), "sharding none trains on one GPU only.", "Set sharding to ddp or fsdp2, or gpus to 1."),
@@ -95,6 +109,8 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("rollout_tensor_parallel", lambda p: (p.rollout == "vllm-separate") & (p.rollout_gpus % p.rollout_tensor_parallel != 0), "rollout_tensor_parallel must divide rollout_gpus.", "Choose a divisor of rollout_gpus."),
     Rule("rollout", lambda p: p.method in ("sft", "dpo") and p.rollout != "none", "This method generates nothing.", "Set rollout to none."),
     Rule("rollout", lambda p: p.method in ("grpo", "ppo", "intuitor") and p.rollout == "none", "This method needs responses.", "Set rollout to hf, vllm-colocated or vllm-separate."),
+    Rule("rollout", lambda p: p.method == "grade" and p.rollout != "in-graph", "GRADE generates inside its training graph.", "Set rollout to in-graph."),
+    Rule("rollout", lambda p: p.method != "grade" and p.rollout == "in-graph", "Only GRADE generates inside its training graph.", "Set rollout to hf, vllm-colocated or vllm-separate, or method to grade."),
     Rule("responses_per_prompt", lambda p: (p.method in ("sft", "dpo")) & (p.responses_per_prompt != 1), "This method has one response per prompt.", "Set responses_per_prompt to 1."),
     Rule("responses_per_prompt", lambda p: (p.method in ("grpo", "intuitor")) & (p.responses_per_prompt < 2), "Group advantages need at least two responses per prompt.", "Set responses_per_prompt to 2 or more."),
     Rule("prompts_per_update", lambda p: p.prompts_per_update > p.prompts_per_step, "prompts_per_update exceeds prompts_per_step.", "Lower it, or raise prompts_per_step."),
@@ -103,6 +119,7 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("micro_batch_size", lambda p: (p.max_tokens_per_micro_batch == 0) & (p.prompts_per_update * p.responses_per_prompt % (np.maximum(_training_gpus(p), 1) * p.micro_batch_size) != 0), "micro_batch_size must divide the sequences of one update on each GPU (prompts_per_update × responses_per_prompt ÷ training GPUs).", "Choose a divisor."),
     Rule("logprob_micro_batch_size", lambda p: (p.method != "sft") & (p.max_tokens_per_micro_batch == 0) & (p.logprob_micro_batch_size * np.maximum(_training_gpus(p), 1) > p.prompts_per_step * p.responses_per_prompt), "logprob_micro_batch_size exceeds the sequences of one step on each GPU.", "Lower it."),
     Rule("max_tokens_per_micro_batch", lambda p: (p.max_tokens_per_micro_batch > 0) & (p.max_tokens_per_micro_batch < p.prompt_tokens + p.response_tokens), "The token budget is smaller than one row (prompt_tokens + response_tokens).", "Raise max_tokens_per_micro_batch, or set it to 0."),
+    Rule("max_tokens_per_micro_batch", lambda p: (p.method == "dpo") & (p.max_tokens_per_micro_batch > 0) & (p.max_tokens_per_micro_batch < 2 * (p.prompt_tokens + p.response_tokens)), "The token budget is smaller than one pair, which is two rows of prompt_tokens + response_tokens.", "Raise max_tokens_per_micro_batch, or set it to 0."),
     Rule("master_dtype", lambda p: p.dtype == "fp32" and p.master_dtype != "none", "With dtype fp32 the weights are fp32 already.", "Set master_dtype to none."),
     Rule("gradient_dtype", lambda p: p.master_dtype == "none" and p.gradient_dtype != p.dtype, "Gradients have the dtype of the weights they belong to when there is no master copy.", "Set gradient_dtype to the value of dtype."),
     Rule("gradient_dtype", lambda p: p.master_dtype == "fp32" and p.gradient_dtype != "fp32" and not p.sharding.startswith("zero"), "Gradients of fp32 weights are fp32 (only ZeRO keeps them in half precision).", "Set gradient_dtype to fp32."),
@@ -113,6 +130,12 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("reference", lambda p: p.reference == "adapter-disabled" and not _adapters(p), "Only adapters can be disabled to get the reference.", "Set reference to copy or offloaded, or finetuning to lora."),
     Rule("reference", lambda p: p.kl != "none" and p.reference == "none", "A KL term needs a reference.", "Set reference to copy (or adapter-disabled with LoRA), or kl to none."),
     Rule("kl", lambda p: p.method == "sft" and p.kl != "none", "Supervised fine-tuning has no KL term.", "Set kl to none."),
+    Rule("kl", lambda p: p.method == "dpo" and p.kl != "none", "DPO is held to its reference by the loss itself, without a KL term.", "Set kl to none."),
+    Rule("entropy", lambda p: p.method == "dpo" and p.entropy, "DPO's loss has no entropy bonus.", "Set entropy to false."),
+    Rule("reference", lambda p: p.method == "dpo" and p.reference == "none", "DPO compares with a reference.", "Set reference to copy (or adapter-disabled with LoRA), or to cached-logprobs."),
+    Rule("reference", lambda p: p.method == "dpo" and p.framework == "trl" and p.reference == "offloaded", "TRL keeps DPO's reference on the GPU.", "Set reference to copy, adapter-disabled or cached-logprobs."),
+    Rule("logprob_micro_batch_size", lambda p: (p.method == "dpo" and p.framework == "trl") & (p.logprob_micro_batch_size != p.micro_batch_size), "TRL's DPO scores its reference on the micro-batch it trains on.", "Set logprob_micro_batch_size to the value of micro_batch_size."),
+    Rule("framework_version", lambda p: p.method == "dpo" and p.framework == "trl" and p.framework_version != "1.16.0", "Only TRL 1.16.0's DPO has been read.", "Set framework_version to 1.16.0."),
     Rule("critic", lambda p: p.method == "ppo" and p.critic == "none", "PPO needs a critic.", "Set critic to separate."),
     Rule("critic", lambda p: p.method != "ppo" and p.critic != "none", "Only PPO has a critic.", "Set critic to none."),
     Rule("offload", lambda p: p.offload == "parameters", "Weights cannot stay in host RAM without the optimizer that updates them.", "Set offload to all or to parameters-between-phases."),
@@ -120,12 +143,32 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("offload", lambda p: p.offload == "optimizer" and p.sharding not in ("zero1", "zero2", "zero3"), "The optimizer alone can stay in host RAM only under ZeRO.", "Set sharding to zero2, or offload to optimizer-between-phases."),
     Rule("activation_offload", lambda p: p.activation_offload and p.gradient_checkpointing != "full", "Only checkpointed activations are offloaded.", "Set gradient_checkpointing to full."),
     Rule("self_certainty_gradient", lambda p: p.self_certainty_gradient and p.method != "intuitor", "Only Intuitor computes self-certainty.", "Set self_certainty_gradient to false."),
+    *(
+        Rule(field, _set_without_grade(field, plain), "Only GRADE has it.", f"Set {field} to {str(plain).lower()}, or method to grade.")
+        for field, plain in GRADE_FIELDS.items()
+    ),
+    Rule("sharding", lambda p: _grade(p) and p.sharding not in ("none", "ddp"), f"Soft tokens multiply the whole embedding outside the model's forward, which under this sharding {NOT_YET}", "Set sharding to ddp, or to none on one GPU."),
+    Rule("master_dtype", lambda p: _grade(p) and _half(p) and p.finetuning == "full" and p.master_dtype != "none", f"GRADE under autocast {NOT_YET}", "Set master_dtype to none, as the method's code has it, or dtype to fp32."),
+    Rule("compile", lambda p: _grade(p) and p.compile, f"GRADE with compiled layers {NOT_YET}", "Set compile to false."),
+    Rule("activation_offload", lambda p: _grade(p) and p.activation_offload, f"GRADE with offloaded activations {NOT_YET}", "Set activation_offload to false."),
+    Rule("response_tokens", lambda p: (p.method == "grade") & (p.prompt_tokens + p.response_tokens > GRADE_ROW_TOKENS), f"A soft row above {GRADE_ROW_TOKENS:,} tokens {NOT_YET}", "Lower prompt_tokens or response_tokens."),
+    Rule("framework", lambda p: p.method == "grade" and p.framework != "plain", "No framework has a trainer for GRADE.", "Set framework to plain."),
+    Rule("reward", lambda p: p.method == "grade" and p.reward != "model", "GRADE needs a reward that gradients flow through.", "Set reward to model."),
+    Rule("kl", lambda p: p.method == "grade" and p.kl != "none", "GRADE's KL term is set by grade_kl.", "Set kl to none."),
+    Rule("entropy", lambda p: p.method == "grade" and p.entropy, "GRADE's loss has no entropy bonus.", "Set entropy to false."),
+    Rule("batch_shape", lambda p: p.method == "grade" and p.batch_shape == "packed", "Soft rows grow token by token and cannot be packed.", "Set batch_shape to padded or full."),
+    Rule("max_tokens_per_micro_batch", lambda p: (p.method == "grade") & (p.max_tokens_per_micro_batch != 0), "GRADE's rows all grow to the same length, so there is no token budget.", "Set max_tokens_per_micro_batch to 0."),
+    Rule("reference", lambda p: p.grade_kl != "none" and p.reference not in ("copy", "offloaded", "adapter-disabled"), "GRADE's KL term needs a reference that runs beside the policy.", "Set reference to copy (or adapter-disabled with LoRA), or grade_kl to none."),
+    Rule("grade_reference_cache", lambda p: p.grade_reference_cache and p.grade_kl == "none", "Without a KL term there is no reference to cache for.", "Set grade_kl to online or batch, or grade_reference_cache to false."),
+    Rule("grade_dense_scatter", lambda p: p.grade_dense_scatter and p.grade_top_k == 0, "Only a top k can be scattered.", "Set grade_top_k, or grade_dense_scatter to false."),
+    Rule("grade_reward_input", lambda p: p.grade_reward_input == "sparse" and p.grade_top_k == 0, "A sparse mixture needs a top k.", "Set grade_top_k, or grade_reward_input to dense."),
     Rule("vllm_sleep_level", lambda p: p.framework == "verl" and p.rollout == "vllm-colocated" and p.vllm_sleep_level == 0, "verl always lets its engine sleep while it trains.", "Set vllm_sleep_level to 1 or 2."),
     Rule("reference", lambda p: p.framework == "verl" and p.reference == "copy", "verl keeps a whole reference in host RAM.", "Set reference to offloaded."),
     Rule("sharding", lambda p: p.framework == "verl" and p.sharding not in ("fsdp1", "fsdp2"), "verl trains with FSDP here.", "Set sharding to fsdp2 or fsdp1."),
     Rule("rollout", lambda p: p.framework == "verl" and p.rollout not in ("vllm-colocated", "none"), "verl is planned with its colocated engine.", "Set rollout to vllm-colocated."),
     Rule("method", lambda p: p.framework == "trl" and p.method == "ppo", "TRL has had no PPO since 1.13.0.", "Set framework to verl or plain."),
     Rule("method", lambda p: p.framework == "verl" and p.method == "sft", "verl's SFT trainer is not planned.", "Set framework to plain or trl."),
+    Rule("method", lambda p: p.framework == "verl" and p.method == "dpo", "verl has no DPO trainer.", "Set framework to plain or trl."),
     Rule("kl", lambda p: p.framework == "trl" and p.kl == "reward", "TRL's GRPO adds KL to the loss, never to the reward.", "Set kl to loss or none."),
     Rule("master_dtype", lambda p: p.sharding.startswith("zero") and _half(p) and p.master_dtype == "none", "DeepSpeed keeps an fp32 copy of half-precision weights.", "Set master_dtype to fp32, or sharding to fsdp2."),
 )

@@ -34,28 +34,6 @@ def gpu_kernels(monkeypatch: Any) -> Iterator[None]:
         yield
 
 
-def fused_plain(head: Head) -> Callable[[Batch], Any]:
-    from trl.kernels import ChunkedLogProbFunction
-
-    outputs = ("log_probs", "entropy") if head.entropy else ("log_probs",)
-
-    def step(batch: Batch) -> Any:
-        taken, entropy, *_ = ChunkedLogProbFunction.apply(
-            batch.hidden.reshape(-1, batch.hidden_size),
-            batch.weight,
-            None,
-            batch.ids.reshape(-1),
-            1.0,
-            32768,
-            None,
-            1.0,
-            outputs,
-        )
-        return ratio_loss(taken.view(batch.ids.shape), batch, entropy)
-
-    return step
-
-
 class Backboneless(torch.nn.Module):
     """A causal model whose backbone hands out given hidden states."""
 

@@ -1,10 +1,12 @@
-"""The plain steps whose live bytes the logits formulas claim to know, and how to watch one."""
+"""The plain step's code whose live bytes the formulas claim to know, and how to watch it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import torch.nn.functional as F
@@ -12,12 +14,32 @@ import torch.nn.functional as F
 from live_bytes import LiveBytes
 from planner.footprint import Instant, Term
 from planner.formulas.logits import Head
+from planner.steps.stage import DTYPES, Stage
+from planner.steps.vocabulary import (
+    LogProbs,
+    log_probs,
+    self_certainty,
+    sft,
+    sft_loss,
+    token_log_probs,
+)
+from planner.steps.vocabulary.head import capped_logits
 
 LOSS_DTYPES = [("bf16", "bf16"), ("bf16", "fp32"), ("fp32", "fp32")]
 HIDDEN_IN_KERNEL = "exponentials inside logsumexp"
 SIZES = [(1, 77, 501, 32), (8, 13, 701, 33), (1, 11, 501, 128), (8, 9, 31, 128), (1, 64, 3001, 90)]
 
-DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+
+class HeadModule(torch.nn.Module):
+    """A batch's head as a model has it."""
+
+    def __init__(self, weight: torch.Tensor) -> None:
+        super().__init__()
+        self.weight = torch.nn.Parameter(weight, requires_grad=weight.requires_grad)
+        self.bias = None
+
+    def forward(self, hidden: torch.Tensor) -> torch.Tensor:
+        return F.linear(hidden, self.weight)
 
 
 @dataclass
@@ -30,7 +52,9 @@ class Batch:
     hidden_size: int
     dtype: torch.dtype
     trains: bool = True
+    device: str = "cpu"
     hidden: torch.Tensor = field(init=False)
+    module: HeadModule = field(init=False)
     weight: torch.Tensor = field(init=False)
     ids: torch.Tensor = field(init=False)
     old: torch.Tensor = field(init=False)
@@ -39,12 +63,15 @@ class Batch:
 
     def __post_init__(self) -> None:
         torch.manual_seed(0)
-        shape = (self.rows, self.length)
-        self.hidden = torch.randn(*shape, self.hidden_size, dtype=self.dtype).requires_grad_()
-        self.weight = torch.randn(self.vocab, self.hidden_size, dtype=self.dtype)
-        self.weight.requires_grad_(self.trains)
-        self.ids = torch.randint(0, self.vocab, shape)
-        self.old, self.reference, self.advantages = torch.randn(3, *shape).unbind()
+        shape, like = (self.rows, self.length), {"dtype": self.dtype, "device": self.device}
+        self.hidden = torch.randn(*shape, self.hidden_size, **like).requires_grad_()
+        weight = torch.randn(self.vocab, self.hidden_size, **like)
+        self.module = HeadModule(weight.requires_grad_(self.trains))
+        self.weight = self.module.weight
+        self.ids = torch.randint(0, self.vocab, shape, device=self.device)
+        self.old, self.reference, self.advantages = torch.randn(
+            3, *shape, device=self.device
+        ).unbind()
 
     def tensors(self) -> list[torch.Tensor]:
         return [self.hidden, self.weight, self.ids, self.old, self.reference, self.advantages]
@@ -81,49 +108,102 @@ def ratio_loss(log_probs: torch.Tensor, batch: Batch, entropy: Any = None) -> to
     return mean if entropy is None else mean - 0.01 * entropy.mean()
 
 
+SOFTCAP = 30.0
+TEMPERATURE = 0.7
+
+
 def squash(logits: torch.Tensor, head: Head) -> torch.Tensor:
     """Gemma 2's soft cap, as transformers writes it."""
     if head.softcap:
-        logits = logits / 30.0
+        logits = logits / SOFTCAP
         logits = torch.tanh(logits)
-        logits = logits * 30.0
+        logits = logits * SOFTCAP
     return logits
 
 
+@contextmanager
+def logits_kept(there: bool) -> Iterator[list[torch.Tensor]]:
+    """Someone else also names the (capped) logits, as an output object of a model does."""
+    kept: list[torch.Tensor] = []
+
+    def keeping(*given: Any) -> torch.Tensor:
+        kept.append(capped_logits(*given))
+        return kept[0]
+
+    if not there:
+        yield kept
+        return
+    with (
+        patch.object(log_probs, "capped_logits", keeping),
+        patch.object(sft, "capped_logits", keeping),
+    ):
+        yield kept
+
+
+def scored(head: Head, batch: Batch, *, entropy: bool) -> LogProbs:
+    """The product's log-probabilities of a batch."""
+    return token_log_probs(
+        Stage(batch.hidden.device),
+        batch.hidden,
+        batch.module,
+        batch.ids,
+        how=head.logits,
+        logits_dtype=DTYPES[head.logits_dtype],
+        entropy=entropy,
+        softcap=SOFTCAP * head.softcap,
+        temperature=TEMPERATURE if head.temperature_scaled else 1.0,
+    )
+
+
 def plain_policy(head: Head) -> Callable[[Batch], Any]:
+    """The plain step's policy loss, whichever way its head meets the vocabulary."""
+
     def step(batch: Batch) -> Any:
-        logits = squash(F.linear(batch.hidden, batch.weight), head)
-        named = logits if head.logits_held else None
-        if head.logits_dtype == "fp32":
-            logits = logits.float()
-        if head.temperature_scaled:
-            logits = logits / 0.7
-        logs = F.log_softmax(logits, -1)
-        del logits
-        index = batch.ids.unsqueeze(-1)
-        if not head.entropy:
-            taken = logs.gather(-1, index).squeeze(-1)
-            del logs
-            return ratio_loss(taken, batch), named
-        taken = logs.gather(-1, index).squeeze(-1)
-        entropy = -(logs.exp() * logs).sum(-1)
-        del logs
-        return ratio_loss(taken, batch, entropy), named
+        with logits_kept(head.logits_held) as kept:
+            found = scored(head, batch, entropy=head.entropy)
+            return ratio_loss(found.log_probs, batch, found.entropy), kept
+
+    return step
+
+
+def plain_scores(head: Head, entropy: bool) -> Callable[[Batch], Any]:
+    """Log-probabilities (and entropy) of the plain step, no loss after them."""
+    return lambda batch: scored(head, batch, entropy=entropy)
+
+
+def plain_certainty(head: Head, how: str, *, with_gradient: bool) -> Callable[[Batch], Any]:
+    """Self-certainty of the plain step."""
+
+    def step(batch: Batch) -> torch.Tensor:
+        return self_certainty(
+            Stage(batch.hidden.device),
+            batch.hidden,
+            batch.module,
+            how=how,
+            logits_dtype=DTYPES[head.logits_dtype],
+            with_gradient=with_gradient,
+            softcap=SOFTCAP * head.softcap,
+            temperature=TEMPERATURE if head.temperature_scaled else 1.0,
+        )
 
     return step
 
 
 def plain_sft(head: Head) -> Callable[[Batch], Any]:
-    from transformers.loss.loss_utils import ForCausalLMLoss
+    """The plain step's supervised loss."""
 
     def step(batch: Batch) -> Any:
-        logits = squash(F.linear(batch.hidden, batch.weight), head)
-        named = logits if head.logits_held else None
-        if named is not None:
-            return ForCausalLMLoss(logits, batch.ids, batch.vocab), named
-        holder = [logits]
-        del logits
-        return ForCausalLMLoss(holder.pop(), batch.ids, batch.vocab)
+        with logits_kept(head.logits_held) as kept:
+            loss = sft_loss(
+                Stage(batch.hidden.device),
+                batch.hidden,
+                batch.module,
+                batch.ids,
+                how=head.logits,
+                logits_dtype=DTYPES[head.logits_dtype],
+                softcap=SOFTCAP * head.softcap,
+            )
+            return loss, kept
 
     return step
 
@@ -133,7 +213,7 @@ def total(terms: tuple[Term, ...]) -> int:
 
 
 def head_of(batch: Batch, logits: str = "full", **changes: Any) -> Head:
-    dtype = next(name for name, torch_dtype in DTYPES.items() if torch_dtype == batch.dtype)
+    dtype = next(name for name, found in DTYPES.items() if found == batch.dtype)
     given: dict[str, Any] = {
         "tokens": batch.rows * batch.length,
         "rows": batch.rows,

@@ -5,9 +5,9 @@ go of it. Bytes that a kernel takes and gives back inside one operator are not s
 profiler in :func:`profiled_peak_bytes` does see them.
 
 Under any dispatch mode autograd takes other branches: its engine stops adding a second gradient
-into the first in place, and gather's backward scatters into a copy of its zeros (both ask whether
-a mode is active). A naive counter then sees one tensor too many in each place; the counter here
-puts both in place again.
+into the first in place, and the backwards of gather, of indexing and of top-k write into a copy of
+their zeros (all ask whether a mode is active). A naive counter then sees one tensor too many in
+each place; the counter here puts them in place again.
 """
 
 from __future__ import annotations
@@ -22,6 +22,13 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
+
+IN_PLACE = {
+    torch.ops.aten.scatter_add.default: torch.ops.aten.scatter_add_.default,
+    torch.ops.aten.index_put.default: torch.ops.aten.index_put_.default,
+    torch.ops.aten.scatter.src: torch.ops.aten.scatter_.src,
+}
+"""What a backward calls under a mode, and what it would call without one."""
 
 
 class LiveBytes(TorchDispatchMode):
@@ -52,8 +59,8 @@ class LiveBytes(TorchDispatchMode):
             pass
         elif func is torch.ops.aten.add.Tensor and accumulates(*args):
             return torch.ops.aten.add_.Tensor(*args)
-        elif func is torch.ops.aten.scatter_add.default and not torch.is_grad_enabled():
-            return torch.ops.aten.scatter_add_.default(*args)
+        elif func in IN_PLACE and not torch.is_grad_enabled():
+            return IN_PLACE[func](*args, **(kwargs or {}))
         outputs = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(outputs):
             if isinstance(leaf, torch.Tensor):

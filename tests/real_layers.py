@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from transformers import AutoConfig, AutoModelForCausalLM
 
+from live_bytes import IN_PLACE
 from planner.catalog import families
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations import Workload
@@ -63,8 +64,16 @@ CHANGES: dict[str, dict[str, Any]] = {
     # Phi-3's heads fill its width; a quarter of each head is left unrotated.
     "phi3": {"head_dim": None, "num_attention_heads": 4, "partial_rotary_factor": 0.5},
     "gpt2": {"n_embd": 80, "n_layer": 3, "n_head": 5, "n_positions": 512},
+    "olmo3": {
+        "sliding_window": 16,
+        "layer_types": ["sliding_attention", "full_attention", "full_attention"],
+    },
+    # Pythia's heads fill the width, without groups; a quarter of each head is rotated.
+    "gpt_neox": {"num_key_value_heads": None, "head_dim": None},
 }
 FAMILIES = ("llama", "qwen2", "qwen3", "mistral", "phi3", "gemma2", "gemma3_text", "gpt2")
+LATER = ("glm", "glm4", "gpt_neox", "olmo2", "olmo3", "smollm3", "starcoder2")
+"""Families built from the same operations, run in fewer combinations."""
 OWN_NAMES = {
     "phi3": {
         "q_proj": "qkv_proj",
@@ -82,8 +91,25 @@ OWN_NAMES = {
         "up_proj": "mlp.c_fc",
         "down_proj": "mlp.c_proj",
     },
+    "starcoder2": {
+        "gate_proj": "mlp.c_fc",
+        "up_proj": "mlp.c_fc",
+        "down_proj": "mlp.c_proj",
+    },
+    **dict.fromkeys(("glm", "glm4"), {"gate_proj": "gate_up_proj", "up_proj": "gate_up_proj"}),
+    "gpt_neox": {
+        "q_proj": "query_key_value",
+        "k_proj": "query_key_value",
+        "v_proj": "query_key_value",
+        "o_proj": "attention.dense",
+        "gate_proj": "dense_h_to_4h",
+        "up_proj": "dense_h_to_4h",
+        "down_proj": "dense_4h_to_h",
+    },
 }
 """What peft has to be told where a family fuses or renames projections."""
+OWN_TABLES = ("glm", "glm4")
+"""Families whose layers each keep rotary tables of their own, spread over pairs of channels."""
 GPT2_KEYS = ("vocab_size", "bos_token_id", "eos_token_id")
 
 
@@ -211,7 +237,7 @@ def with_adapters(model: Any, targets: set[str]) -> Any:
 def body_of(model: Any) -> Any:
     """The model without its head."""
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
-    return inner.transformer if hasattr(inner, "transformer") else inner.model
+    return getattr(inner, inner.base_model_prefix)
 
 
 def layers_of(model: Any) -> Any:
@@ -238,6 +264,7 @@ def saved_storages(case: Case, *, head: bool = False) -> dict[str, list[tuple[in
         if storage.data_ptr() not in fixed and storage.nbytes():
             alive.append(tensor)
             table = tensor.dim() == 4 and tuple(tensor.shape[:3]) == (1, 1, case.tokens)
+            table = table and case.family not in OWN_TABLES
             where = "shared" if table and case.rows > 1 else place[0]
             entry = (where, storage.nbytes(), tuple(tensor.shape))
             seen.setdefault(storage.data_ptr(), entry)
@@ -277,6 +304,8 @@ class Births(TorchDispatchMode):
         return int(self.known[tensor.untyped_storage()._cdata][0])
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if not torch.is_grad_enabled():  # a backward, which writes in place without a mode
+            func = IN_PLACE.get(func, func)
         outputs = func(*args, **(kwargs or {}))
         for leaf in tree_leaves(outputs):
             if isinstance(leaf, torch.Tensor):

@@ -23,7 +23,7 @@ def test_the_readme_names_every_page_and_command_it_can() -> None:
     for page in (ROOT / "pages").glob("*.py"):
         assert page.stem.capitalize() in readme, page.name
     for command in COMMANDS:
-        name = command.__name__.rpartition(".")[2]
+        name = command.__name__.rpartition(".")[2].replace("_", "-")
         assert f"planner {name}" in readme, name
 
 

@@ -16,10 +16,12 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("catalog", "defaults", "quantities", "facts", "rules", "refusals", "plan", "relevance"),
     ("fieldtext", "presets", "link"),
     ("formulas",),
+    ("steps",),
     ("methods",),
     ("levels", "estimate", "cautions"),
+    ("dryrun",),
     ("grid", "sweep", "recommend", "cost"),
-    ("charts", "launch", "examples", "accuracy"),
+    ("charts", "charts_timeline", "launch", "examples", "accuracy"),
     ("cli", "ui"),
     ("__main__",),
 )
@@ -29,6 +31,9 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
 UPWARDS = {("refusals", "estimate"), ("refusals", "methods")}
 """A plan asks the formulas, when it is made, whether they refuse it. Inside a function."""
+
+ASKING = {"port", "answer", "finding", "written", "store", "request", "stand_in", "allocator"}
+"""Modules of the dry run for a process without torch, which asks and reads answers."""
 
 HEAVY = ("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub")
 
@@ -71,6 +76,21 @@ def test_imports_point_down(module: str, path: Path) -> None:
             assert RANK[part] <= RANK[own], f"{module} imports {imported} of a higher layer"
 
 
+def _may_know_torch(module: str) -> bool:
+    """The code of the steps, and what only the dry run's own process imports."""
+    part, *rest = module.split(".")
+    if part == "methods":
+        return bool(rest) and (rest[-1] == "step" or rest[-1].startswith("step_"))
+    return part == "steps" or (part == "dryrun" and not ASKING & set(rest))
+
+
+@pytest.mark.parametrize(("module", "path"), [(m, p) for m, p in _modules() if m])
+def test_torch_stays_in_the_steps_and_the_dry_runs_process(module: str, path: Path) -> None:
+    if not _may_know_torch(module):
+        packages = {imported.split(".")[0] for imported, _ in _imports(path)}
+        assert not {"torch", "transformers", "peft"} & packages
+
+
 def test_only_the_ui_knows_streamlit() -> None:
     for module, path in _modules():
         if module.split(".")[0] != "ui":
@@ -88,6 +108,7 @@ def test_no_module_is_a_drawer_for_anything() -> None:
         "import planner",
         "from planner import Plan, estimate; estimate(Plan())",
         "from planner import sweep",
+        "import planner.dryrun.port, planner.dryrun.finding, planner.dryrun.written",
         "from planner.__main__ import main; main(['estimate', 'grpo-7b@1'])",
     ],
 )

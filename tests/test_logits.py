@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
@@ -11,7 +10,6 @@ import torch
 
 from framework_steps import (
     chunked,
-    fused_plain,
     fused_trl,
     gpu_kernels,
     openrlhf_full,
@@ -72,16 +70,16 @@ def test_hugging_face_sft(size: tuple[int, int, int, int], dtype: str) -> None:
         check(head, batch, plain_sft(head), "sft")
 
 
-@pytest.mark.parametrize("size", SIZES)
-@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
-def test_plain_fused(
-    size: tuple[int, int, int, int], dtype: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for entropy, trains in product((False, True), repeat=2):
-        batch = Batch(*size, DTYPES[dtype], trains)
-        head = head_of(batch, "fused", entropy=entropy)
-        with gpu_kernels(monkeypatch):
-            check(head, batch, fused_plain(head), "policy")
+TILED_SIZES = [*SIZES, (1, 100, 3001, 90)]
+
+
+@pytest.mark.parametrize("size", TILED_SIZES)
+@pytest.mark.parametrize(("dtype", "device"), [("bf16", "meta"), ("fp32", "meta"), ("fp32", "cpu")])
+def test_plain_fused(size: tuple[int, int, int, int], dtype: str, device: str) -> None:
+    for entropy, trains, softcap in product((False, True), repeat=3):
+        batch = Batch(*size, DTYPES[dtype], trains, device)
+        head = head_of(batch, "fused", entropy=entropy, softcap=softcap)
+        check(head, batch, plain_policy(head), "policy")
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -111,16 +109,25 @@ CHUNK_SIZES += [(2, 520, 131, 1600), (1, 520, 131, 700), (4, 300, 131, 900)]
 
 @pytest.mark.parametrize("size", CHUNK_SIZES)
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])
-def test_chunks(size: tuple[int, int, int, int], dtype: str) -> None:
+def test_verl_chunks(size: tuple[int, int, int, int], dtype: str) -> None:
     for entropy, trains in product((False, True), repeat=2):
         batch = Batch(*size, DTYPES[dtype], trains)
-        # verl's kernel makes a weight gradient for a frozen head too, the plain step does not.
-        verl = {} if trains else {"framework": "verl", "framework_version": "0.9.1"}
+        # verl's kernel makes a weight gradient for a frozen head too.
+        verl = {"framework": "verl", "framework_version": "0.9.1"}
         head = head_of(batch, "chunked", entropy=entropy, **verl)
         check(head, batch, chunked(head), "policy")
-        if not trains:
-            plain = loss_backward(replace(head, framework="plain"), objective="policy", role="a")
-            assert not any("weight gradient" in term.name for term in plain if term.bytes)
+
+
+@pytest.mark.parametrize("size", CHUNK_SIZES)
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_plain_chunks(size: tuple[int, int, int, int], dtype: str, device: str) -> None:
+    for entropy, trains, softcap in product((False, True), repeat=3):
+        batch = Batch(*size, DTYPES[dtype], trains, device)
+        head = head_of(
+            batch, "chunked", entropy=entropy, softcap=softcap, temperature_scaled=softcap
+        )
+        check(head, batch, plain_policy(head), "policy")
 
 
 RESPONSE_SIZES = [(1, 62, 501, 32), (8, 14, 701, 33), (2, 300, 257, 64), (1, 301, 509, 32)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -12,16 +11,24 @@ import torch.nn.functional as F
 
 from framework_steps import (
     chunked,
-    fused_plain,
-    gpu_kernels,
     trl_loop,
     verl_chunked_entropy,
     verl_entropy,
 )
-from head_steps import DTYPES, LOSS_DTYPES, SIZES, Batch, head_of, silent, total, visible, watch
+from head_steps import (
+    DTYPES,
+    LOSS_DTYPES,
+    SIZES,
+    Batch,
+    head_of,
+    plain_scores,
+    silent,
+    total,
+    visible,
+    watch,
+)
 from live_bytes import profiled_peak_bytes
 from planner.formulas.logits import (
-    Head,
     embedding_backward,
     logprob_forward,
     logprob_instants,
@@ -30,23 +37,6 @@ from planner.formulas.logits import (
 )
 
 torch.set_num_threads(1)
-
-
-def plain_scores(head: Head, entropy: bool) -> Callable[[Batch], Any]:
-    """Log-probabilities (and entropy) of the plain step, no loss after them."""
-
-    def step(batch: Batch) -> Any:
-        logits = F.linear(batch.hidden, batch.weight)
-        if head.logits_dtype == "fp32":
-            logits = logits.float()
-        if head.temperature_scaled:
-            logits = logits / 0.7
-        logs = F.log_softmax(logits, -1)
-        del logits
-        taken = logs.gather(-1, batch.ids.unsqueeze(-1)).squeeze(-1)
-        return (taken, -(logs.exp() * logs).sum(-1)) if entropy else taken
-
-    return step
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -109,16 +99,21 @@ def test_verl_chunked_entropy(tokens: int, chunk: int) -> None:
     assert total(logprob_forward(head, with_entropy=True, role="old")) == seen.forward
 
 
-def test_fused_and_chunked_log_probs(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("how", ["chunked", "fused"])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_fused_and_chunked_log_probs(how: str, device: str) -> None:
     for entropy in (False, True):
-        batch = Batch(2, 300, 257, 32, torch.bfloat16)
-        head = head_of(batch, "fused", entropy=entropy)
-        with gpu_kernels(monkeypatch):
-            seen = watch(batch, silent(fused_plain(head)), backward=False)
+        batch = Batch(2, 300, 257, 32, torch.bfloat16, device=device)
+        head = head_of(batch, how, entropy=entropy)
+        seen = watch(batch, silent(plain_scores(head, entropy)), backward=False)
         assert total(logprob_forward(head, with_entropy=entropy, role="old")) == seen.forward
-        head = head_of(batch, "chunked", entropy=entropy)
-        seen = watch(batch, silent(chunked(head)), backward=False)
-        assert total(logprob_forward(head, with_entropy=entropy, role="old")) == seen.forward
+
+
+def test_verl_chunked_log_probs() -> None:
+    batch = Batch(2, 300, 257, 32, torch.bfloat16)
+    head = head_of(batch, "chunked", framework="verl", framework_version="0.9.1")
+    seen = watch(batch, silent(chunked(head)), backward=False)
+    assert total(logprob_forward(head, with_entropy=True, role="old")) == seen.forward
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
 import torch
+from transformers import GenerationMixin
 
 from accuracy.real_step import DTYPES
 from live_bytes import LiveBytes
 from planner import catalog
 from planner.estimate import estimate
 from planner.plan import Plan
-from test_real_steps import CONFIGS, CUBLAS
+from test_real_steps import CONFIGS, CUBLAS, MIXTURES
 
 
 def real_peak(config: dict[str, Any], plan: Plan, sequences: int) -> int:
@@ -49,7 +52,17 @@ def real_peak(config: dict[str, Any], plan: Plan, sequences: int) -> int:
     return tracker.peak
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3_text"])
+@contextmanager
+def decoding(model: Any) -> Iterator[None]:
+    """Experts while decoding, as transformers sets them on a GPU and not on a CPU."""
+    model.set_experts_implementation("batched_mm")
+    try:
+        yield
+    finally:
+        model.set_experts_implementation("grouped_mm")
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3_text", "qwen3_moe"])
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])
 @pytest.mark.parametrize(
     ("prompt", "response", "vocab"),
@@ -57,8 +70,10 @@ def real_peak(config: dict[str, Any], plan: Plan, sequences: int) -> int:
     ids=["sampling", "prefill", "cache"],
 )
 def test_rollout_peaks_where_generate_does(
-    family: str, dtype: str, prompt: int, response: int, vocab: int
+    family: str, dtype: str, prompt: int, response: int, vocab: int, monkeypatch: Any
 ) -> None:
+    if family in MIXTURES:
+        monkeypatch.setattr(GenerationMixin, "_optimize_model_for_decode", decoding)
     config = {**CONFIGS[family], "model_type": family, "vocab_size": vocab}
     plan = Plan(
         model="tiny/model",

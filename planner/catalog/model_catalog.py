@@ -12,6 +12,7 @@ from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
+from planner.catalog import measured
 from planner.catalog.architecture import Architecture
 from planner.catalog.closest import unknown
 from planner.catalog.families import model_type_of, read
@@ -54,7 +55,8 @@ def supported(config: Mapping[str, Any]) -> tuple[Architecture | None, str]:
         name = model_type_of(config)
         return (
             None,
-            f"no derived activation sum for {name} yet; it comes with the dry run",
+            f"no derived activation sum for {name}, and the dry run's coefficients are those of "
+            "the catalog's models; choose one of these",
         )
     reason = family.underived()
     return (None, reason) if reason else (family.architecture(), "")
@@ -62,6 +64,9 @@ def supported(config: Mapping[str, Any]) -> tuple[Architecture | None, str]:
 
 def _model(row: ModelRow) -> Model:
     architecture, reason = supported(row.config)
+    if architecture is None:
+        architecture = measured.architecture_of(row.id, row.config)
+        reason = "" if architecture else reason
     return Model(
         id=row.id,
         name=row.name,

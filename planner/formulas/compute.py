@@ -13,6 +13,7 @@ from planner.catalog.architecture import Architecture
 from planner.catalog.efficiencies import Key, efficiencies, typical
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.duration import Rate
+from planner.formulas.parameters import active_layers_parameter_count
 from planner.numeric import Num
 
 KAPLAN = "Kaplan et al. 2020 (arXiv 2001.08361), section 2.1, counted per matrix"
@@ -25,6 +26,15 @@ LAYER_FLOPS = Rate(
     why="q and o span all heads, k and v the key/value heads; a gated MLP has three projections.",
     ignores="norms, activation functions, rotary embedding and biases (under 1 %)",
 )
+SPARSE_LAYER_FLOPS = Rate(
+    "matrix products of one layer with experts",
+    "2 * tokens * hidden * (head_dim * (2 * heads + 2 * kv_heads) + experts"
+    " + experts_per_token * projections * expert_intermediate)",
+    unit="FLOPs",
+    source=KAPLAN,
+    why="The router scores every expert; a token meets the few it is sent to.",
+    ignores="sorting, norms and the rows that small groups leave unused in a kernel's tiles",
+)
 HEAD_FLOPS = Rate(
     "language model head",
     "2 * tokens * hidden * vocab",
@@ -32,6 +42,14 @@ HEAD_FLOPS = Rate(
     source=KAPLAN,
     why="Every position that gets logits meets the whole vocabulary once.",
     ignores="softmax and loss, which are limited by memory rather than by FLOPs",
+)
+MEASURED_FLOPS = Rate(
+    "layers of a measured model",
+    "2 * layer_parameters_active * tokens",
+    unit="FLOPs",
+    source="Kaplan et al. 2020 (arXiv 2001.08361), section 2.1",
+    why="Each weight of a layer that a token uses is multiplied and added once.",
+    ignores="recurrences of linear attention, which have no weights",
 )
 PAIRS = Rate(
     "query-key pairs under a causal mask",
@@ -79,17 +97,42 @@ WHOLE_ROW = 2**62
 """A window that no row reaches."""
 
 
-def layer_flops(arch: Architecture, *, tokens: Num) -> Num:
-    """FLOPs of the matrices of one layer over ``tokens`` positions, attention left out."""
-    return LAYER_FLOPS(
-        tokens=1.0 * tokens,
-        hidden=arch.hidden,
-        head_dim=arch.head_dim,
-        heads=arch.heads,
-        kv_heads=arch.kv_heads,
-        projections=3 if arch.gated else 2,
-        intermediate=arch.intermediate,
+def layer_flops(arch: Architecture, *, tokens: Num, sparse: bool = False) -> Num:
+    """FLOPs of the matrices of one layer over ``tokens`` positions, attention left out.
+
+    ``sparse`` is a layer with experts, of which a token uses a few.
+    """
+    sizes = {
+        "tokens": 1.0 * tokens,
+        "hidden": arch.hidden,
+        "head_dim": arch.head_dim,
+        "heads": arch.heads,
+        "kv_heads": arch.kv_heads,
+        "projections": 3 if arch.gated else 2,
+    }
+    if not sparse:
+        return LAYER_FLOPS(intermediate=arch.intermediate, **sizes)
+    return SPARSE_LAYER_FLOPS(
+        experts=arch.experts,
+        experts_per_token=arch.experts_per_token,
+        expert_intermediate=arch.expert_intermediate,
+        **sizes,
     )
+
+
+def layers_flops(arch: Architecture, *, tokens: Num) -> Num:
+    """The same of all layers of both kinds."""
+    if arch.measured:
+        return MEASURED_FLOPS(
+            tokens=1.0 * tokens, layer_parameters_active=active_layers_parameter_count(arch)
+        )
+    sparse = arch.sparse_layers
+    flops: Num = 0.0
+    if arch.layers > sparse:
+        flops = (arch.layers - sparse) * layer_flops(arch, tokens=tokens)
+    if sparse:
+        flops = flops + sparse * layer_flops(arch, tokens=tokens, sparse=True)
+    return flops
 
 
 def head_flops(arch: Architecture, *, tokens: Num) -> Num:
@@ -101,7 +144,7 @@ def attention_flops(arch: Architecture, *, tokens: Num, row_tokens: Num) -> Num:
     """FLOPs of scores and values of all layers, over rows of ``row_tokens``."""
     tokens, row_tokens = 1.0 * tokens, 1.0 * row_tokens
     whole = PAIRS(tokens=tokens, row_tokens=row_tokens, window=WHOLE_ROW)
-    pairs = (arch.layers - arch.sliding_layers) * whole
+    pairs = (arch.cache_layers - arch.sliding_layers) * whole
     if arch.sliding_layers:
         window = PAIRS(tokens=tokens, row_tokens=row_tokens, window=arch.sliding_window)
         pairs = pairs + arch.sliding_layers * window
@@ -117,7 +160,7 @@ def forward_flops(arch: Architecture, *, tokens: Num, row_tokens: Num, head: boo
         row_tokens: positions of one row, which attention does not leave.
         head: whether every position gets logits.
     """
-    linear = arch.layers * layer_flops(arch, tokens=tokens)
+    linear = layers_flops(arch, tokens=tokens)
     if head:
         linear = linear + head_flops(arch, tokens=tokens)
     return linear + attention_flops(arch, tokens=tokens, row_tokens=row_tokens)
@@ -133,7 +176,7 @@ def backward_flops(
     head: bool = True,
 ) -> Num:
     """FLOPs of one backward; ``recompute`` repeats the layers, not the head."""
-    layers = arch.layers * layer_flops(arch, tokens=tokens)
+    layers = layers_flops(arch, tokens=tokens)
     attention = attention_flops(arch, tokens=tokens, row_tokens=row_tokens)
     return BACKWARD_FLOPS(
         linear_flops=layers + head_flops(arch, tokens=tokens) if head else layers,

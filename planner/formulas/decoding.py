@@ -13,7 +13,7 @@ from planner.catalog.architecture import Architecture
 from planner.catalog.efficiencies import typical
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.communication import all_reduce_seconds
-from planner.formulas.compute import forward_seconds, head_flops, layer_flops
+from planner.formulas.compute import forward_seconds, head_flops, layers_flops
 from planner.formulas.duration import Rate
 from planner.numeric import Num, maximum, minimum, where
 
@@ -37,6 +37,15 @@ WEIGHT_SECONDS = Rate(
     unit="seconds",
     source=POPE,
     why="Small batches wait for the weights to be read, large ones for the products.",
+)
+OTHER_EXPERTS = Rate(
+    "experts that a step reads beyond those of one token",
+    "expert_values * (experts - experts_per_token"
+    " - experts * (1 - experts_per_token / experts) ** sequences)",
+    unit="values",
+    source="expectation when every token chooses its experts evenly and on its own",
+    why="One token reads its own experts; many tokens reach nearly all of them.",
+    ignores="uneven routing, which reads fewer",
 )
 CACHE_SECONDS = Rate(
     "keys and values of a response",
@@ -155,9 +164,9 @@ def _wave_seconds(
         "peak_flops_per_second": peak,
         "compute_share": typical("forward-compute", card),
     }
-    flops = arch.layers * layer_flops(arch, tokens=1) + head_flops(arch, tokens=1)
+    flops = layers_flops(arch, tokens=1) + head_flops(arch, tokens=1)
     weights = WEIGHT_SECONDS(
-        weight_bytes=flops / 2 * VALUE_BYTES[dtype],
+        weight_bytes=(flops / 2 + _other_experts(arch, sequences)) * VALUE_BYTES[dtype],
         flops=flops * sequences,
         tensor_parallel=tensor_parallel,
         **rates,
@@ -181,11 +190,23 @@ def _wave_seconds(
     return prefill / tensor_parallel + response_tokens * step + cache
 
 
+def _other_experts(arch: Architecture, sequences: Num) -> Num:
+    """Values of experts that a step reads beyond those that one token uses."""
+    if not arch.sparse_layers:
+        return 0.0
+    return OTHER_EXPERTS(
+        expert_values=3.0 * arch.sparse_layers * arch.hidden * arch.expert_intermediate,
+        experts=arch.experts,
+        experts_per_token=arch.experts_per_token,
+        sequences=sequences,
+    )
+
+
 def _context(arch: Architecture, prompt_tokens: Num, response_tokens: Num) -> Num:
     """Positions read over one response, summed over the layers."""
     lengths = {"prompt_tokens": 1.0 * prompt_tokens, "response_tokens": 1.0 * response_tokens}
     whole = CONTEXT(window=2.0**62, **lengths)
-    positions = (arch.layers - arch.sliding_layers) * whole
+    positions = (arch.cache_layers - arch.sliding_layers) * whole
     if arch.sliding_layers:
         window = CONTEXT(window=1.0 * arch.sliding_window, **lengths)
         positions = positions + arch.sliding_layers * window

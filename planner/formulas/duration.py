@@ -13,7 +13,7 @@ from typing import Literal
 from planner.formulas.formula import FUNCTIONS
 from planner.numeric import Num
 
-Unit = Literal["seconds", "FLOPs", "bytes per second", "positions"]
+Unit = Literal["seconds", "FLOPs", "bytes per second", "positions", "values"]
 
 REGISTRY: dict[str, Rate] = {}
 

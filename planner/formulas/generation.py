@@ -28,9 +28,18 @@ REPEATED_CACHE = Formula(
     "keys and values repeated for every head",
     "2 * heads * head_dim * value_bytes * sequences * tokens",
     category="kv-cache",
-    source="transformers 5.23 integrations: repeat_kv before eager attention, and before sdpa "
-    "when there is a mask; counted in real generation",
+    source="transformers 5.23 integrations: repeat_kv before eager attention (sdpa packs the new "
+    "token's heads instead, pack_gqa); counted in real generation",
     why="One layer's cache is copied out to all query heads while it attends.",
+)
+
+CAST_CACHE = Formula(
+    "keys and values cast for attention",
+    "copies * heads * head_dim * 2 * sequences * tokens",
+    category="kv-cache",
+    source="ATen autocast: attention and matrix products take half precision; the cache of "
+    "rotated keys is fp32; counted in dry runs",
+    why="Under autocast one layer's cache is cast before the new token attends to it.",
 )
 
 DECODE_SCORES = Formula(
@@ -39,6 +48,16 @@ DECODE_SCORES = Formula(
     category="activations",
     source="transformers 5.23 eager_attention_forward: fp32 softmax and its half-precision copy",
     why="The new token's scores over all tokens, of one layer.",
+)
+
+DECODE_EXPERTS = Formula(
+    "experts copied for every new token",
+    "3 * sequences * experts_per_token * expert_intermediate * hidden * value_bytes",
+    category="buffers",
+    source="transformers 5.23 generation/utils.py _optimize_model_for_decode: batched_mm on a GPU, "
+    "which indexes the experts' weights by token; counted in real steps of it",
+    why="Each new token gets its own copies of its experts' weights: gate and up, then down "
+    "while the name of the first still holds them.",
 )
 
 SEQUENCE_IDS = Formula(
@@ -60,11 +79,11 @@ LAST_SAMPLED = Formula(
 
 SAMPLING = Formula(
     "next-token logits and probabilities",
-    "sequences * vocab * (value_bytes + 4 + 4 + 4)",
+    "16 * sequences * vocab",
     category="logits",
-    source="transformers 5.23 generation/utils.py _sample: half-precision logits, their fp32 copy, "
-    "processed scores, softmax",
-    why="Each decoding step holds the next-token row of every sequence in fp32 several times.",
+    source="transformers 5.23 generation/utils.py _sample: fp32 logits, processed scores, softmax; "
+    "torch 2.13 multinomial: as many exponential numbers",
+    why="Each decoding step holds the next-token row of every sequence in fp32 four times.",
     ignores="top-k and top-p processors, which sort the row",
 )
 
@@ -84,6 +103,19 @@ ENGINE_WORKING_SET = Formula(
     source=VLLM + ": profile run at max_num_batched_tokens and a sampler run at max_num_seqs",
     why="The largest engine forward: one layer's activations, then fp32 logits of every sequence.",
     ignores="attention metadata and kernel workspaces",
+)
+
+ENGINE_SPARSE_WORKING_SET = Formula(
+    "engine working set with experts",
+    "max_num_batched_tokens * (2 * hidden + experts_per_token"
+    " * (maximum(ceil_div(2 * expert_intermediate, tensor_parallel), hidden)"
+    " + ceil_div(expert_intermediate, tensor_parallel)))"
+    " * value_bytes + 3 * max_num_seqs * vocab * 4",
+    category="engine",
+    source=VLLM + ": profile run at max_num_batched_tokens; fused_moe keeps gate and up, later "
+    "the outputs, in one buffer and the product in another",
+    why="The largest engine forward: one layer's routed rows, then fp32 logits of every sequence.",
+    ignores="attention metadata, sorting and kernel workspaces",
 )
 
 ENGINE_GRAPHS = Formula(

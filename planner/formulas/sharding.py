@@ -37,6 +37,14 @@ GATHER_BUFFER = Formula(
     why="Weights arrive in one flat buffer and are copied out of it.",
 )
 
+ROOT_GATHER_BUFFER = Formula(
+    "all-gather buffer of the root",
+    "root_parameters * value_bytes",
+    category="buffers",
+    source=FSDP + ": as any group's; counted in dry runs",
+    why="The root's weights arrive in a flat buffer too, before any layer's.",
+)
+
 GATHER_POOL = Formula(
     "idle all-gather pool",
     "maximum(root_parameters, layer_parameters) * value_bytes - live_bytes",
@@ -60,6 +68,16 @@ UNSHARDED_GRADIENTS = Formula(
     category="gradients",
     source=FSDP,
     why="A layer's whole gradients exist until they are reduced.",
+)
+
+ALL_REDUCED = Formula(
+    "gradients held for their all-reduce",
+    "ceil_div(trained_elements, shards) * value_bytes * "
+    "minimum(maximum(narrower, micro_batches - 1), 1) * minimum(replicas - 1, 1)",
+    category="gradients",
+    source=FSDP + ": AllReduceState keeps each group's reduced gradients until the backward ends",
+    why="With several copies of the shards, what the all-reduce works on waits for the end. It is "
+    "the gradient itself unless that is narrower, or was there before.",
 )
 
 ROOT_GRADIENTS = Formula(

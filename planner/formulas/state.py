@@ -16,7 +16,8 @@ WEIGHTS = Formula(
     category="parameters",
     source="parameter count of the built model; torch FSDP2 shards dimension 0 of each parameter",
     why="Every weight is stored once per shard group, in the dtype the optimizer updates.",
-    ignores="padding of each parameter's first dimension to a multiple of the shards",
+    ignores="padding of each parameter's first dimension to a multiple of the shards, that of "
+    "experts aside",
 )
 
 ADAPTERS = Formula(
@@ -52,6 +53,22 @@ LAYER_GRADIENTS = Formula(
     "real steps",
     why="All gradients but the latest are there, and those too when micro-batches accumulate.",
     ignores="that a part of the first layer's own gradients is still to come",
+)
+
+LOWER_LAYERS = Formula(
+    "gradients of lower layers, still to come",
+    "0 - ceil_div(trainable_below, shards) * value_bytes * (1 - minimum(micro_batches - 1, 1))",
+    category="gradients",
+    source="torch autograd goes backward layer by layer",
+    why="A layer above the first is reached before the gradients of those below it are made.",
+)
+
+UPPER_LAYERS = Formula(
+    "gradients of higher layers",
+    "ceil_div(trainable_above, shards) * value_bytes * (1 - minimum(micro_batches - 1, 1))",
+    category="gradients",
+    source="torch autograd goes backward layer by layer",
+    why="A layer below the last is reached when the gradients of those above it are made.",
 )
 
 DDP_BUCKETS = Formula(

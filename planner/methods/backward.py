@@ -9,11 +9,15 @@ run beside a reduction.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from planner.footprint import Instant, Term
 from planner.formulas import allocator, logits, sharding, state
+from planner.formulas.activations import final_norm_backward
 from planner.formulas.formula import Formula
-from planner.methods import gathered, saved
+from planner.formulas.parameters import layers_parameter_count
+from planner.methods import gathered, saved, scored
+from planner.methods.layer_kinds import LayerKind, layer_kinds
 from planner.methods.resident import adapter_bytes
 from planner.methods.role import Role
 from planner.methods.scene import Scene
@@ -26,6 +30,7 @@ from planner.methods.training import (
     with_terms,
 )
 from planner.methods.vocabulary import training_head
+from planner.numeric import Num
 
 EMBEDDING_OUTPUT_GRADIENT = Formula(
     "gradient of the embedding's output",
@@ -50,11 +55,54 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
     losses = logits.backward_instants(head, objective=objective(scene, role), role=role.name)
     idle = tuple(_freed_logits(scene, role, head))
     return (
-        *(at_head(scene, role, with_terms(loss, idle), kept) for loss in losses),
-        _last_layer(scene, role, kept),
+        *_weights_arrive(scene, role, kept),
+        *(at_head(scene, role, with_terms(loss, idle), kept, backward=True) for loss in losses),
+        _final_norm(scene, role, kept),
+        *_last_layers(scene, role, kept),
         *_layer_before(scene, role, kept),
-        _first_layer(scene, role, kept),
+        *_first_layers(scene, role, kept),
         _embedding(scene, role, kept),
+    )
+
+
+def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """FSDP gathers the root again before the loss goes backward, beside what scoring kept."""
+    arriving = gathered.again(scene, role)
+    if not arriving:
+        return
+    yield Instant(
+        name="root's weights arrive again",
+        terms=arriving,
+        shared=(
+            *while_saved(scene, role, kept),
+            saved.inside_final_norm(scene, role),
+            scored.after_scoring(scene, role),
+            _kept_by_scoring(scene, role),
+        ),
+    )
+
+
+def _kept_by_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
+    head = training_head(scene, role)
+    if role.value_head or head.framework != "plain":
+        return ()
+    if scene.plan.method == "sft" and head.logits in ("full", "response"):
+        # Transformers' loss computes in fp32.
+        head = replace(head, logits_dtype="fp32")
+    return logits.scoring_kept(head, role=role.name)
+
+
+def _final_norm(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
+    """The final norm's backward: as wide as a layer's, and the head's gradient just made."""
+    passing = final_norm_backward(role.arch, scene.training_workload(role), role=role.name)
+    return Instant(
+        name="final norm's backward",
+        terms=(
+            *passing,
+            *_head_gradient(scene, role),
+            *gathered.at_head(scene, role, backward=True),
+        ),
+        shared=while_saved(scene, role, kept),
     )
 
 
@@ -67,36 +115,98 @@ def _freed_logits(scene: Scene, role: Role, head: logits.Head) -> Iterator[Term]
         )
 
 
-def _last_layer(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
-    """The last layer's backward: everything still saved, the head's gradient just made."""
-    return Instant(
-        name="last layer's backward",
-        terms=tuple(_head_gradient(scene, role)),
-        shared=(*while_saved(scene, role, kept), *_layer_backward(scene, role, "last")),
-    )
+def _last_layers(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """The last layer's backward: everything still saved, the head's gradient just made.
+
+    Where layers are of two kinds, the last of each: either may need more.
+    """
+    for kind in layer_kinds(role.arch):
+        yield _coming_down(scene, role, kept, kind, kind.last, f"last {kind.word}layer's backward")
 
 
-def _layer_before(scene: Scene, role: Role, kept: tuple[Term, ...]) -> tuple[Instant, ...]:
+def _layer_before(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """The layer before the last: the first to run beside a reduction, which FSDP has."""
-    if not scene.fsdp or role.arch.layers < 2:
-        return ()
-    return (
-        Instant(
-            name="backward beside a reduction",
-            terms=tuple(_head_gradient(scene, role)),
-            shared=(*while_saved(scene, role, kept, 1), *_layer_backward(scene, role, "inner")),
+    if not scene.fsdp:
+        return
+    for kind in layer_kinds(role.arch):
+        if kind.last == role.arch.layers - 1 and len(kind.places) > 1:
+            yield _coming_down(
+                scene, role, kept, kind, kind.places[-2], f"{kind.word}backward beside a reduction"
+            )
+
+
+def _coming_down(
+    scene: Scene, role: Role, kept: tuple[Term, ...], kind: LayerKind, place: int, name: str
+) -> Instant:
+    """A layer near the top goes backward; FSDP reduces the one above beside it."""
+    done = role.arch.layers - 1 - place
+    above = () if not done or not kind.word else (_gradients_above(scene, role, place),)
+    which = "inner" if done else "last"
+    return Instant(
+        name=name,
+        terms=(*_head_gradient(scene, role), *above),
+        shared=(
+            *while_saved(scene, role, kept, done),
+            *_layer_backward(scene, role, which, kind.sparse),
         ),
     )
 
 
-def _first_layer(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
-    """The first layer's backward: one layer saved, all other layers' gradients made."""
+def _first_layers(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """The first layer's backward: one layer saved, all other layers' gradients made.
+
+    Where layers are of two kinds, the first of each kind: either may need more.
+    """
     waiting = tuple(_head_gradient(scene, role)) if scene.fsdp else ()
-    return Instant(
-        name="first layer's backward",
-        terms=(*saved.first_layer(scene, role), *waiting),
-        shared=(*until_end(scene, role, kept, "layers"), *_layer_backward(scene, role, "first")),
+    for kind in layer_kinds(role.arch):
+        below = kind.first
+        to_come = (_gradients_below(scene, role, below),) if below else ()
+        yield Instant(
+            name=f"first {kind.word}layer's backward",
+            terms=(
+                *saved.first_layers(scene, role, below + 1),
+                *waiting,
+                *to_come,
+                *gathered.held_for_all_reduce(scene, role, role.arch.layers - 1 - below),
+            ),
+            shared=(
+                *until_end(scene, role, kept, "layers"),
+                saved.shared_by_layers(scene, role),
+                *_layer_backward(scene, role, "first", kind.sparse),
+            ),
+        )
+
+
+def _gradients_below(scene: Scene, role: Role, layers: int) -> Term:
+    return state.LOWER_LAYERS(
+        role.name,
+        tensors=layers,
+        trainable_below=_trained_between(role, 0, layers),
+        **_gradient_sizes(scene),
     )
+
+
+def _gradients_above(scene: Scene, role: Role, layer: int) -> Term:
+    return state.UPPER_LAYERS(
+        role.name,
+        tensors=role.arch.layers - 1 - layer,
+        trainable_above=_trained_between(role, layer + 1, role.arch.layers),
+        **_gradient_sizes(scene),
+    )
+
+
+def _gradient_sizes(scene: Scene) -> dict[str, Num]:
+    return {
+        "shards": scene.shards_of("gradients"),
+        "value_bytes": scene.q.gradient_bytes,
+        "micro_batches": scene.q.micro_batches,
+    }
+
+
+def _trained_between(role: Role, first: int, end: int) -> int:
+    if role.adapters:
+        return role.layer_adapters * (end - first)
+    return layers_parameter_count(role.arch, range(first, end))
 
 
 def _embedding(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
@@ -117,7 +227,11 @@ def _embedding(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
             dense = (*dense, *_embedding_output_gradient(scene, role))
     return Instant(
         name="embedding's backward",
-        terms=(*dense, *gathered.reductions_at_end(scene, role)),
+        terms=(
+            *dense,
+            *gathered.reductions_at_end(scene, role),
+            *gathered.held_for_all_reduce(scene, role, role.arch.layers),
+        ),
         shared=until_end(scene, role, kept, "all"),
     )
 
@@ -155,13 +269,13 @@ def _head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
         )
 
 
-def _layer_backward(scene: Scene, role: Role, which: str) -> Bundles:
+def _layer_backward(scene: Scene, role: Role, which: str, sparse: bool | None = None) -> Bundles:
     """One layer's backward: recomputed activations, gradients in flight, reductions.
 
     ``which`` is ``last`` (the first to go backward), ``inner`` or ``first``.
     """
     activations = scene.once(
-        ("layer backward", role.name), lambda: saved.layer_backward(scene, role)
+        ("layer backward", role.name, sparse), lambda: saved.layer_backward(scene, role, sparse)
     )
     layers = role.arch.layers
     whole = {"last": layers, "inner": max(layers - 1, 1), "first": 1}[which]

@@ -109,15 +109,21 @@ def _weights_on_host(scene: Scene) -> Term:
 
 def _working_set(scene: Scene) -> Term:
     arch = scene.policy.arch
-    return generation.ENGINE_WORKING_SET(
+    sizes = {
+        "max_num_batched_tokens": scene.plan.max_num_batched_tokens,
+        "hidden": arch.hidden,
+        "tensor_parallel": scene.plan.rollout_tensor_parallel,
+        "value_bytes": _engine_bytes(scene),
+        "max_num_seqs": scene.plan.max_num_seqs,
+        "vocab": arch.vocab,
+    }
+    if not arch.sparse_layers:
+        return generation.ENGINE_WORKING_SET(ROLE, intermediate=arch.intermediate, **sizes)
+    return generation.ENGINE_SPARSE_WORKING_SET(
         ROLE,
-        max_num_batched_tokens=scene.plan.max_num_batched_tokens,
-        hidden=arch.hidden,
-        intermediate=arch.intermediate,
-        tensor_parallel=scene.plan.rollout_tensor_parallel,
-        value_bytes=_engine_bytes(scene),
-        max_num_seqs=scene.plan.max_num_seqs,
-        vocab=arch.vocab,
+        experts_per_token=arch.experts_per_token,
+        expert_intermediate=arch.expert_intermediate,
+        **sizes,
     )
 
 
@@ -131,7 +137,7 @@ def _one_sequence_bytes(scene: Scene) -> Num:
     plan, arch = scene.plan, scene.policy.arch
     longest = plan.prompt_tokens + maximum(plan.response_tokens, plan.validation_response_tokens)
     heads = max(arch.kv_heads // plan.rollout_tensor_parallel, 1)
-    return 2 * arch.layers * heads * arch.head_dim * kv_value_bytes(plan) * longest
+    return 2 * arch.cache_layers * heads * arch.head_dim * kv_value_bytes(plan) * longest
 
 
 def sync_buffers(scene: Scene) -> tuple[Term, ...]:

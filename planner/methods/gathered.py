@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.footprint import Term
 from planner.formulas import sharding
 from planner.methods.role import Role
 from planner.methods.scene import Scene
+from planner.numeric import Num
 
 
 def at_layer(scene: Scene, role: Role, *, whole_layers: int = 0) -> tuple[Term, ...]:
@@ -25,16 +28,43 @@ def at_layer(scene: Scene, role: Role, *, whole_layers: int = 0) -> tuple[Term, 
     return _zero3(scene, role)
 
 
-def at_head(scene: Scene, role: Role, *, gradient: bool) -> tuple[Term, ...]:
-    """Gathered weights while head and loss compute."""
+def at_head(scene: Scene, role: Role, *, backward: bool = False) -> tuple[Term, ...]:
+    """Gathered weights while head and loss compute, or go backward."""
     if _wrapped_whole(scene, role):
         return _whole(scene, role)
     if scene.fsdp:
-        kept = gradient and not scene.plan.reshard_after_forward
-        layers = _layers(scene, role, 0) if kept else ()
-        buffer = (_gather_buffer(scene, role),)
+        layers = _layers(scene, role, 0) if _stays_whole(scene, role) else ()
+        # A backward whose layers are still whole has nothing to gather ahead.
+        buffer = () if backward and layers else (_gather_buffer(scene, role),)
         return (*root(scene, role), *layers, *buffer, _pool(scene, role, buffer))
     return _zero3(scene, role)
+
+
+def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]:
+    """A layer's weights arrive in a forward, by name of the instant; FSDP only.
+
+    A group's flat buffer is freed when the next group has been copied out of its own: the
+    root's beside the first layer's, a layer's beside the next one's.
+    """
+    if not scene.fsdp or _wrapped_whole(scene, role):
+        return
+    own = _gather_buffer(scene, role)
+    first = (*root(scene, role), _gathered(scene, role, 1), own)
+    yield "first layer's weights arrive", (*first, _root_buffer(scene, role))
+    if role.arch.layers > 1:
+        yield "a layer's weights arrive", (*root(scene, role), *_layers(scene, role, 0), own, own)
+
+
+def again(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """The root's weights as a backward begins, beside the buffer they arrive in; FSDP only."""
+    if not scene.fsdp or not scene.plan.reshard_after_forward or _wrapped_whole(scene, role):
+        return ()
+    return (*root(scene, role), _root_buffer(scene, role))
+
+
+def _stays_whole(scene: Scene, role: Role) -> bool:
+    """Whether layers stay gathered after their forward; those of a frozen model never do."""
+    return role.trained and not scene.plan.reshard_after_forward
 
 
 def _wrapped_whole(scene: Scene, role: Role) -> bool:
@@ -58,7 +88,7 @@ def root(scene: Scene, role: Role) -> tuple[Term, ...]:
     return (
         sharding.GATHERED_ROOT(
             role.name,
-            root_parameters=role.root_parameters,
+            root_parameters=_flat_root(scene, role),
             value_bytes=scene.q.compute_bytes,
             tensors=3,
         ),
@@ -75,8 +105,9 @@ def reductions_at_layer(scene: Scene, role: Role, *, first: bool = False) -> tup
         own = sharding.UNSHARDED_GRADIENTS(
             role.name, layer_parameters_trained=role.layer_trainable, value_bytes=q.compute_bytes
         )
+        flat = role.layer_trainable if role.adapters else _flat(scene, role)
         earlier = sharding.REDUCE_INPUT(
-            role.name, layer_parameters_trained=role.layer_trainable, value_bytes=q.reduce_bytes
+            role.name, layer_parameters_trained=flat, value_bytes=q.reduce_bytes
         )
         return (own,) if first else (own, earlier)
     if scene.zero_stage >= 2:
@@ -106,6 +137,25 @@ def reductions_at_end(scene: Scene, role: Role) -> tuple[Term, ...]:
     return ()
 
 
+def held_for_all_reduce(scene: Scene, role: Role, layers: int) -> tuple[Term, ...]:
+    """What hybrid sharding keeps of the reductions of ``layers`` layers until the backward ends."""
+    q = scene.q
+    if scene.plan.sharding != "fsdp2":
+        return ()
+    return (
+        sharding.ALL_REDUCED(
+            role.name,
+            tensors=layers,
+            trained_elements=role.layer_trainable * layers,
+            shards=scene.shards_of("gradients"),
+            value_bytes=q.reduce_bytes,
+            narrower=int(q.gradient_bytes < q.reduce_bytes),
+            micro_batches=q.micro_batches,
+            replicas=q.data_parallel // q.shards,
+        ),
+    )
+
+
 def _zero_buckets(scene: Scene, role: Role) -> Term:
     return sharding.ZERO_BUCKETS(
         role.name, trainable=role.trainable, value_bytes=scene.q.gradient_bytes, tensors=2
@@ -113,15 +163,17 @@ def _zero_buckets(scene: Scene, role: Role) -> Term:
 
 
 def _layers(scene: Scene, role: Role, whole_layers: int) -> tuple[Term, ...]:
-    count = 1 if scene.plan.reshard_after_forward else (whole_layers or role.arch.layers)
-    return (
-        sharding.GATHERED_LAYERS(
-            role.name,
-            gathered_layers=count,
-            layer_parameters=role.layer_parameters + role.layer_adapters,
-            value_bytes=scene.q.compute_bytes,
-            tensors=count * 9,
-        ),
+    count = (whole_layers or role.arch.layers) if _stays_whole(scene, role) else 1
+    return (_gathered(scene, role, count),)
+
+
+def _gathered(scene: Scene, role: Role, count: int) -> Term:
+    return sharding.GATHERED_LAYERS(
+        role.name,
+        gathered_layers=count,
+        layer_parameters=_flat(scene, role),
+        value_bytes=scene.q.compute_bytes,
+        tensors=count * 9,
     )
 
 
@@ -129,17 +181,34 @@ def _pool(scene: Scene, role: Role, buffer: tuple[Term, ...]) -> Term:
     """What the all-gather stream has cached beside its live buffer."""
     return sharding.GATHER_POOL(
         role.name,
-        root_parameters=role.root_parameters,
-        layer_parameters=role.layer_parameters + role.layer_adapters,
+        root_parameters=_flat_root(scene, role),
+        layer_parameters=_flat(scene, role),
         value_bytes=scene.q.compute_bytes,
         live_bytes=sum(term.bytes for term in buffer),
+    )
+
+
+def _flat(scene: Scene, role: Role) -> Num:
+    """Elements of one layer as they travel, padding included."""
+    padding = role.layer_padding(scene.q.shards) if scene.pads else 0
+    return role.layer_parameters + role.layer_adapters + padding
+
+
+def _flat_root(scene: Scene, role: Role) -> Num:
+    """The same of what is outside the layers."""
+    return role.root_parameters + (role.root_padding(scene.q.shards) if scene.pads else 0)
+
+
+def _root_buffer(scene: Scene, role: Role) -> Term:
+    return sharding.ROOT_GATHER_BUFFER(
+        role.name, root_parameters=_flat_root(scene, role), value_bytes=scene.q.compute_bytes
     )
 
 
 def _gather_buffer(scene: Scene, role: Role) -> Term:
     return sharding.GATHER_BUFFER(
         role.name,
-        layer_parameters=role.layer_parameters + role.layer_adapters,
+        layer_parameters=_flat(scene, role),
         value_bytes=scene.q.compute_bytes,
     )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.footprint import Instant, PhasePlan, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient, model_saved
 from planner.formulas.formula import Formula
-from planner.methods import gathered
+from planner.methods import gathered, saved, scored
 from planner.methods.resident import resident
 from planner.methods.role import Role
 from planner.methods.scene import Moment, Scene
@@ -31,21 +33,23 @@ def log_probs(
     with_entropy: bool,
     extra: tuple[Instant, ...] = (),
     kept: tuple[Term, ...] = (),
+    beside: Bundles = (),
 ) -> PhasePlan:
     """Log-probs of the taken tokens under a role.
 
     ``extra`` are further instants at the head (Intuitor's self-certainty), ``kept`` is
-    what earlier phases left for the update.
+    what earlier phases left for the update. ``beside`` is all that stays meanwhile, where
+    that is more than what is resident at this moment.
     """
     found = logits.logprob_instants(
         inference_head(scene, role), with_entropy=with_entropy, role=role.name
     )
-    base = (resident(scene, moment), kept)
+    base = beside or (resident(scene, moment), kept)
     return PhasePlan(
         name=moment,
         role=role.name,
         instants=(
-            _layer(scene, role, base),
+            *_layers(scene, role, base),
             *(_at_head(scene, role, base, instant) for instant in (*found, *extra)),
         ),
     )
@@ -57,27 +61,42 @@ def scores(scene: Scene, moment: Moment, role: Role, kept: tuple[Term, ...] = ()
     q = scene.q
     one = SCORES(role.name, sequences=q.logprob_rows, tokens=q.logprob_row_tokens)
     head = _at_head(scene, role, base, Instant(name="head", terms=(one,)))
-    return PhasePlan(name=moment, role=role.name, instants=(_layer(scene, role, base), head))
+    return PhasePlan(name=moment, role=role.name, instants=(*_layers(scene, role, base), head))
 
 
-def _layer(scene: Scene, role: Role, base: Bundles) -> Instant:
+def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
     def make() -> tuple[Term, ...]:
         workload = scene.inference_workload(role)
         return (
             *layer_forward_transient(role.arch, workload, role=role.name),
             *gathered.at_layer(scene, role),
+            *saved.weight_copies(scene, role, layers=True, head=False),
+            *scored.scoring_batch(scene, role),
+            scored.embedded(
+                scene, role, scene.q.logprob_rows, scene.q.logprob_row_tokens, saved=False
+            ),
         )
 
     running = scene.once(("layer without gradient", role.name), make)
-    return Instant(
-        name="a layer's forward", terms=(), shared=(*base, _hidden(scene, role), running)
-    )
+    yield Instant(name="a layer's forward", terms=(), shared=(*base, _hidden(scene, role), running))
+    batch = scored.scoring_batch(scene, role)
+    for name, arriving in gathered.arrivals(scene, role):
+        yield Instant(name=name, terms=(*arriving, *batch), shared=(*base, _hidden(scene, role)))
 
 
 def _at_head(scene: Scene, role: Role, base: Bundles, own: Instant) -> Instant:
-    weights = gathered.at_head(scene, role, gradient=False)
+    def make() -> tuple[Term, ...]:
+        return (
+            *gathered.at_head(scene, role),
+            *saved.weight_copies(scene, role, layers=True, head=True),
+            *scored.scoring_batch(scene, role),
+            *scored.without_gradient(scene, role),
+        )
+
     return Instant(
-        name=own.name, terms=(*weights, *own.everything), shared=(*base, _hidden(scene, role))
+        name=own.name,
+        terms=own.everything,
+        shared=(*base, scene.once(("at head without gradient", role.name), make)),
     )
 
 

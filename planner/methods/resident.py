@@ -66,7 +66,7 @@ def _trained(scene: Scene, role: Role, moment: Moment, gradients: str) -> Iterat
         state.WEIGHTS,
         role,
         layout=role.layout,
-        parameters=role.parameters,
+        parameters=scene.sharded(role),
         shards=scene.shards_of("weights"),
         value_bytes=role.weight_bytes,
     )
@@ -77,7 +77,7 @@ def _trained(scene: Scene, role: Role, moment: Moment, gradients: str) -> Iterat
             state.ADAPTERS,
             role,
             tensors=role.adapter_tensors,
-            adapter_parameters=role.adapters,
+            adapter_parameters=scene.sharded_trainable(role),
             shards=scene.shards_of("weights"),
             value_bytes=adapter_bytes(scene),
         )
@@ -125,7 +125,7 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
             role,
             layout=_twice(role),
             tensors=2 * role.adapter_tensors,
-            trainable=role.trainable,
+            trainable=scene.sharded_trainable(role),
             shards=shards,
         )
     elif kind != "sgd":
@@ -136,7 +136,7 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
             role,
             layout=_twice(role),
             tensors=2 * role.adapter_tensors,
-            trainable=role.trainable,
+            trainable=scene.sharded_trainable(role),
             shards=shards,
             value_bytes=scene.q.master_bytes,
         )
@@ -159,7 +159,7 @@ def _gradients(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
         role,
         layout=role.trained_layout,
         tensors=role.adapter_tensors,
-        trainable=role.trainable,
+        trainable=scene.sharded_trainable(role),
         shards=scene.shards_of("gradients"),
         value_bytes=scene.q.gradient_bytes,
         **more,
@@ -183,14 +183,16 @@ def _late_gradients(scene: Scene, role: Role) -> int:
 
 def _frozen(scene: Scene, role: Role, moment: Moment) -> Iterator[Term]:
     offloaded = role.name == "reference" and scene.plan.reference == "offloaded"
-    away = offloaded and (moment not in USED_BY[role.name] or scene.fsdp)
+    # verl computes with a reference that FSDP streams from host RAM; the plain step moves it.
+    streamed = scene.fsdp and scene.plan.framework != "plain"
+    away = offloaded and (moment not in USED_BY[role.name] or streamed)
     yield _placed(
         scene,
         "host" if away else "gpu",
         state.WEIGHTS,
         role,
         layout=role.layout,
-        parameters=role.parameters,
+        parameters=scene.sharded(role),
         shards=scene.q.shards if (scene.fsdp or scene.zero_stage == 3) else 1,
         value_bytes=role.weight_bytes,
     )

@@ -6,12 +6,30 @@ its weights are kept in. Counts are elements.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from functools import lru_cache
 
 from planner.catalog.architecture import Architecture
 from planner.formulas import parameters
-from planner.formulas.lora import lora_tensor_count, trainable_lora_parameters
+from planner.formulas.lora import lora_tensor_count, lora_weights, trainable_lora_parameters
+from planner.formulas.parameters import Weight
+from planner.numeric import Num, ceil_div
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Split:
+    """Weights of one shape, as FSDP2 splits them: by rows."""
+
+    rows: int
+    width: int
+    """Elements of a row."""
+    count: int
+    """How many the model has."""
+    in_layer: int
+    """How many of them one layer has, the kind with more weights."""
+    per_layer: bool
+    adapter: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,7 +56,24 @@ class Role:
     layer_adapters: int
     trainable: int
     weight_bytes: int
+    splits: tuple[Split, ...]
     value_head: bool = False
+
+    def padding(self, shards: Num) -> Num:
+        """Elements that a split of every weight along its first dimension adds in all."""
+        return _padding(shards, [(each, each.count) for each in self.splits if not each.adapter])
+
+    def layer_padding(self, shards: Num) -> Num:
+        """Those of one layer with its adapters, the kind of layer with more weights."""
+        return _padding(shards, [(each, each.in_layer) for each in self.splits])
+
+    def root_padding(self, shards: Num) -> Num:
+        """Those outside the layers."""
+        return _padding(shards, [(each, each.count) for each in self.splits if not each.per_layer])
+
+    def adapter_padding(self, shards: Num) -> Num:
+        """Those of all adapters."""
+        return _padding(shards, [(each, each.count) for each in self.splits if each.adapter])
 
     @property
     def trained(self) -> bool:
@@ -91,16 +126,17 @@ def role(
     else:
         adapters = 0
     head = arch.hidden if value_head else arch.vocab * arch.hidden
+    chosen = lora_weights(arch, lora_targets) if adapters else ()
     return Role(
         name=name,
         arch=arch,
         parameters=total,
         layer_parameters=layer,
-        root_parameters=total - arch.layers * layer,
+        root_parameters=sum(weight.elements for weight in listed if not weight.per_layer),
         head_parameters=head,
         largest_weight=max(weight.elements for weight in listed),
         largest_layer_weight=max(
-            weight.elements for weight in listed if weight.kind in ("linear",)
+            weight.elements for weight in listed if weight.kind in ("linear", "experts")
         ),
         layout=tuple((weight.count, weight.elements / total) for weight in listed),
         adapters=adapters,
@@ -108,5 +144,71 @@ def role(
         layer_adapters=layer_adapters,
         trainable=(adapters or total) if trained else 0,
         weight_bytes=weight_bytes,
+        splits=(*_splits(arch, listed), *_adapter_splits(arch, chosen, lora_rank)),
         value_head=value_head,
     )
+
+
+def _splits(arch: Architecture, listed: tuple[Weight, ...]) -> tuple[Split, ...]:
+    """Every weight by its first dimension, equal ones together."""
+    largest = _largest_layer(arch)
+    found: Counter[tuple[int, int, bool]] = Counter()
+    inside: Counter[tuple[int, int, bool]] = Counter()
+    for weight in listed:
+        rows = _rows(arch, weight)
+        key = (rows, weight.elements // rows, weight.per_layer)
+        found[key] += weight.count
+        inside[key] += weight.in_layer(largest)
+    return tuple(
+        Split(rows=rows, width=width, count=count, in_layer=inside[key], per_layer=key[2])
+        for key, count in found.items()
+        for rows, width in (key[:2],)
+    )
+
+
+def _rows(arch: Architecture, weight: Weight) -> int:
+    """The first dimension: experts, vocabulary or positions, outputs; all of a vector."""
+    if weight.kind == "experts":
+        return arch.experts
+    if weight.kind in ("embedding", "position"):
+        return weight.elements // arch.hidden
+    if weight.out_features:
+        # GPT-2's layers are stored the other way round.
+        stored_by_input = arch.family == "gpt2" and weight.per_layer
+        return weight.in_features if stored_by_input else weight.out_features
+    return weight.elements
+
+
+def _largest_layer(arch: Architecture) -> int:
+    if not arch.sparse_layers:
+        return 0
+    return next(layer for layer in range(arch.layers) if layer not in arch.dense_layers)
+
+
+def _adapter_splits(arch: Architecture, chosen: tuple[Weight, ...], rank: int) -> tuple[Split, ...]:
+    shapes = [
+        shape
+        for weight in chosen
+        for shape in ((rank, weight.in_features, weight), (weight.out_features, rank, weight))
+    ]
+    return tuple(
+        Split(
+            rows=rows,
+            width=width,
+            count=weight.count,
+            in_layer=int(weight.in_layer(0)),
+            per_layer=True,
+            adapter=True,
+        )
+        for rows, width, weight in shapes
+    )
+
+
+def _padding(shards: Num, counted: list[tuple[Split, int]]) -> Num:
+    """Ranks hold equal numbers of rows, those that are missing made up."""
+    added: Num = 0
+    for split, count in counted:
+        if count:
+            rest = ceil_div(split.rows, shards) * shards - split.rows
+            added = added + count * split.width * rest
+    return added

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.catalog import device_constants
 from planner.footprint import Instant, PhasePlan, Term
 from planner.formulas import allocator, generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
-from planner.methods import engine, gathered
+from planner.methods import engine, gathered, saved, scored
 from planner.methods.resident import resident
 from planner.methods.scene import Scene
-from planner.numeric import Num
+from planner.numeric import Num, maximum
 
 
 def rollout(scene: Scene) -> PhasePlan:
@@ -67,30 +69,62 @@ def _separate(scene: Scene) -> tuple[Term, ...]:
 
 def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     """``generate`` of transformers on the training model, whole step at once."""
-    plan, q, arch = scene.plan, scene.q, scene.policy.arch
+    plan, q, role = scene.plan, scene.q, scene.policy
+    arch = role.arch
     tokens = plan.prompt_tokens + response_tokens
-    sizes = {"sequences": q.sequences_per_gpu_step, "value_bytes": q.compute_bytes}
-    base = (resident(scene, "rollout"), _weights_for_generation(scene))
-    ids = generation.SEQUENCE_IDS("policy", tensors=3, sequences=sizes["sequences"], tokens=tokens)
-    cache = _cache(scene, tokens, arch.sliding_layers if arch.sliding_window else 0)
-    sampling = generation.SAMPLING("policy", tensors=4, vocab=arch.vocab, **sizes)
-    before = generation.LAST_SAMPLED(
-        "policy", tensors=3, sequences=sizes["sequences"], vocab=arch.vocab
-    )
+    sequences = q.sequences_per_gpu_step
+    held = (resident(scene, "rollout"), saved.weight_copies(scene, role, layers=True, head=True))
+    base = (*held, _weights_for_generation(scene))
+    ids = generation.SEQUENCE_IDS("policy", tensors=3, sequences=sequences, tokens=tokens)
+    # The last token is sampled and never fed back, so the cache stays one token shorter.
+    cached = maximum(tokens - 1, 1)
+    cache = _cache(scene, cached, arch.sliding_layers if arch.sliding_window else 0)
+    sampling = generation.SAMPLING("policy", tensors=4, vocab=arch.vocab, sequences=sequences)
+    before = generation.LAST_SAMPLED("policy", tensors=3, sequences=sequences, vocab=arch.vocab)
     return (
+        *_weights_arrive(scene, held, response_tokens, (cache, before)),
         Instant(name="prefill", terms=_prefill(scene), shared=base),
         Instant(
             name="cache extended",
-            terms=(cache, ids, before, _growth(scene, tokens)),
+            terms=(cache, ids, before, _growth(scene, cached)),
             shared=base,
         ),
         Instant(
             name="last token decoded",
-            terms=(cache, ids, before, *_attends(scene, tokens)),
+            terms=(cache, ids, before, *_attends(scene, cached)),
             shared=base,
         ),
-        Instant(name="last token sampled", terms=(cache, ids, sampling), shared=base),
+        *(
+            Instant(
+                name="experts of the new token",
+                terms=(cache, ids, before, copies),
+                shared=base,
+            )
+            for copies in _expert_copies(scene)
+        ),
+        Instant(
+            name="last token sampled",
+            terms=(cache, ids, sampling),
+            shared=(*held, _weights_at_head(scene)),
+        ),
     )
+
+
+def _weights_arrive(
+    scene: Scene,
+    held: tuple[tuple[Term, ...], ...],
+    response_tokens: Num,
+    decoding: tuple[Term, ...],
+) -> Iterator[Instant]:
+    """FSDP gathers the root once for a whole generation, and layers for every token."""
+    plan, sequences = scene.plan, scene.q.sequences_per_gpu_step
+    hidden = model_saved(scene.policy.arch, _prompt(scene), role="policy")
+    for name, arriving in gathered.arrivals(scene, scene.policy):
+        first = name.startswith("first")
+        tokens = plan.prompt_tokens + (0 if first else response_tokens - 1)
+        ids = generation.SEQUENCE_IDS("policy", tensors=3, sequences=sequences, tokens=tokens)
+        beside = hidden if first else decoding
+        yield Instant(name=name, terms=(*arriving, ids, *beside), shared=held)
 
 
 def _prefill(scene: Scene) -> tuple[Term, ...]:
@@ -98,8 +132,20 @@ def _prefill(scene: Scene) -> tuple[Term, ...]:
 
     Sliding layers hold the whole prompt here: their window is a view of it.
     """
-    plan, arch = scene.plan, scene.policy.arch
-    prompt = Workload(
+    plan, role = scene.plan, scene.policy
+    prompt = _prompt(scene)
+    return (
+        *model_saved(role.arch, prompt, role="policy"),
+        *layer_forward_transient(role.arch, prompt, role="policy"),
+        scored.embedded(scene, role, prompt.sequences, prompt.tokens, saved=False),
+        _cache(scene, plan.prompt_tokens, 0),
+        _growth(scene, plan.prompt_tokens),
+    )
+
+
+def _prompt(scene: Scene) -> Workload:
+    plan = scene.plan
+    return Workload(
         sequences=scene.q.sequences_per_gpu_step,
         tokens=plan.prompt_tokens,
         batch_shape="full" if plan.batch_shape == "full" else "padded",
@@ -107,24 +153,18 @@ def _prefill(scene: Scene) -> tuple[Term, ...]:
         precision=scene.precision,
         trains="none",
     )
-    return (
-        *model_saved(arch, prompt, role="policy"),
-        *layer_forward_transient(arch, prompt, role="policy"),
-        _cache(scene, plan.prompt_tokens, 0),
-        _growth(scene, plan.prompt_tokens),
-    )
 
 
 def _cache(scene: Scene, tokens: Num, sliding_layers: int) -> Term:
     arch = scene.policy.arch
     return generation.KV_CACHE(
         "policy",
-        tensors=2 * arch.layers,
+        tensors=2 * arch.cache_layers,
         kv_heads=arch.kv_heads,
         head_dim=arch.head_dim,
-        value_bytes=scene.q.compute_bytes,
+        value_bytes=_cache_bytes(scene),
         sequences=scene.q.sequences_per_gpu_step,
-        layers=arch.layers,
+        layers=arch.cache_layers,
         sliding_layers=sliding_layers,
         tokens=tokens,
         window=arch.sliding_window,
@@ -137,32 +177,71 @@ def _growth(scene: Scene, tokens: Num) -> Term:
         "policy",
         kv_heads=arch.kv_heads,
         head_dim=arch.head_dim,
-        value_bytes=scene.q.compute_bytes,
+        value_bytes=_cache_bytes(scene),
         sequences=scene.q.sequences_per_gpu_step,
         tokens=tokens,
     )
 
 
-def _attends(scene: Scene, tokens: Num) -> tuple[Term, ...]:
+def _cache_bytes(scene: Scene) -> int:
+    """Under autocast rotated keys are as wide as the fp32 rotary tables, and widen the cache."""
+    if scene.precision == "autocast-bf16" and scene.policy.arch.rotary:
+        return 4
+    return scene.q.compute_bytes
+
+
+def _attends(scene: Scene, tokens: Num) -> Iterator[Term]:
     """What one layer's attention of the new token needs beside the cache."""
     plan, arch = scene.plan, scene.policy.arch
-    sizes = {
-        "heads": arch.heads,
-        "value_bytes": scene.q.compute_bytes,
-        "sequences": scene.q.sequences_per_gpu_step,
-        "tokens": tokens,
-    }
-    found: tuple[Term, ...] = ()
-    masked = plan.attention == "eager" or (plan.attention == "sdpa" and plan.batch_shape != "full")
-    if masked and arch.heads != arch.kv_heads:
-        found = (generation.REPEATED_CACHE("policy", tensors=2, head_dim=arch.head_dim, **sizes),)
-    if plan.attention == "eager":
-        found = (*found, generation.DECODE_SCORES("policy", tensors=2, **sizes))
-    return found
+    eager = plan.attention == "eager"
+    sizes = {"sequences": scene.q.sequences_per_gpu_step, "tokens": tokens}
+    if eager:
+        yield generation.DECODE_SCORES(
+            "policy", tensors=2, heads=arch.heads, value_bytes=scene.q.compute_bytes, **sizes
+        )
+    cache_bytes = _cache_bytes(scene)
+    repeats = eager and arch.heads != arch.kv_heads
+    if repeats:
+        yield generation.REPEATED_CACHE(
+            "policy",
+            tensors=2,
+            heads=arch.heads,
+            head_dim=arch.head_dim,
+            value_bytes=cache_bytes,
+            **sizes,
+        )
+    if cache_bytes > scene.q.compute_bytes:
+        copies = 1 if eager else 2
+        yield generation.CAST_CACHE(
+            "policy",
+            tensors=copies,
+            copies=copies,
+            heads=arch.heads if repeats else arch.kv_heads,
+            head_dim=arch.head_dim,
+            **sizes,
+        )
+
+
+def _expert_copies(scene: Scene) -> tuple[Term, ...]:
+    """A sparse layer's weights as decoding copies them for each token."""
+    arch = scene.policy.arch
+    if not arch.sparse_layers:
+        return ()
+    return (
+        generation.DECODE_EXPERTS(
+            "policy",
+            layout=((1, 2 / 3), (1, 1 / 3)),
+            sequences=scene.q.sequences_per_gpu_step,
+            experts_per_token=arch.experts_per_token,
+            expert_intermediate=arch.expert_intermediate,
+            hidden=arch.hidden,
+            value_bytes=4 if scene.precision == "autocast-bf16" else scene.q.compute_bytes,
+        ),
+    )
 
 
 def _weights_for_generation(scene: Scene) -> tuple[Term, ...]:
-    """Weights beyond the shards that ``generate`` needs at once."""
+    """Weights beyond the shards that ``generate`` needs while a layer decodes."""
     if scene.plan.sharding in ("fsdp1", "zero3"):
         return (
             sharding.WHOLE_COPY(
@@ -173,3 +252,10 @@ def _weights_for_generation(scene: Scene) -> tuple[Term, ...]:
             ),
         )
     return gathered.at_layer(scene, scene.policy) if scene.fsdp else ()
+
+
+def _weights_at_head(scene: Scene) -> tuple[Term, ...]:
+    """The same while the head's logits are sampled from."""
+    if scene.plan.sharding == "fsdp2":
+        return gathered.at_head(scene, scene.policy)
+    return _weights_for_generation(scene)

@@ -14,6 +14,7 @@ from planner.formulas.activations import (
     layer_saved,
     model_saved,
 )
+from planner.methods.layer_kinds import layer_kinds
 from planner.methods.role import Role
 from planner.methods.scene import Scene
 
@@ -21,24 +22,39 @@ AFTER_LAYERS = ("final norm", "input of the language-model head")
 """Beginnings of the names of what the model saves after its last layer."""
 
 
-def all_layers(scene: Scene, role: Role, done: int = 0) -> tuple[Term, ...]:
+def all_layers(
+    scene: Scene, role: Role, done: int = 0, *, soft_inputs: bool = False
+) -> tuple[Term, ...]:
     """What the layers, and what comes before them, have saved.
 
-    ``done`` layers, from the last one on, have gone backward already.
+    ``done`` layers, from the last one on, have gone backward already. ``soft_inputs`` says
+    that gradients flow into the embeddings, so that LoRA's first layer is like the others.
     """
     layers = max(role.arch.layers - done, 1)
 
     def make() -> tuple[Term, ...]:
-        before = (term for term in _outside(scene, role) if not _after_layers(term))
+        before = shared_by_layers(scene, role)
         if scene.plan.gradient_checkpointing == "none":
-            return (*_layers(scene, role, layers), *before)
+            return (*_layers(scene, role, layers, soft_inputs), *before)
         return (*_checkpoints(scene, role, layers), *before)
 
-    return scene.once(("saved", role.name, done), make)
+    return scene.once(("saved", role.name, done, soft_inputs), make)
+
+
+def shared_by_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """Rotary tables and token ids, alive as long as any layer's backward is to come."""
+    return scene.once(
+        ("shared by layers", role.name),
+        lambda: (term for term in _outside(scene, role) if not _after_layers(term)),
+    )
 
 
 def final_norm(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """What is saved between the last layer and the loss, gone before the layers' backward."""
+    """What is saved between the last layer and the loss, gone before the layers' backward.
+
+    Its output is among it where all positions are scored at once; see
+    :mod:`planner.methods.scored` for those that cut it.
+    """
     return scene.once(
         ("final norm", role.name),
         lambda: (term for term in _outside(scene, role) if _after_layers(term)),
@@ -49,59 +65,101 @@ def _outside(scene: Scene, role: Role) -> tuple[Term, ...]:
     return model_saved(role.arch, scene.training_workload(role), role=role.name)
 
 
+def inside_final_norm(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """The same without the norm's output, which the loss holds in its own way."""
+    outputs: tuple[str, ...] = ("final norm output", "input of the language-model head")
+    terms = final_norm(scene, role)
+    if not any(term.name in outputs for term in terms):
+        # In fp32 Gemma's norm casts nothing back: its fp32 result is the output itself.
+        outputs = ("final norm in fp32",)
+    return scene.once(
+        ("inside final norm", role.name),
+        lambda: (term for term in terms if term.name not in outputs),
+    )
+
+
 def _after_layers(term: Term) -> bool:
     return term.name.startswith(AFTER_LAYERS)
 
 
-def first_layer(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """What is left when the backward reaches the first layer."""
+def first_layers(scene: Scene, role: Role, layers: int = 1) -> tuple[Term, ...]:
+    """What is left when the backward has come down to the first ``layers`` layers."""
     if scene.plan.gradient_checkpointing == "none":
-        return _layers(scene, role, 1)
-    return _checkpoints(scene, role, 1)
+        return _layers(scene, role, layers)
+    return _checkpoints(scene, role, layers)
 
 
-def layer_forward(scene: Scene, role: Role) -> tuple[Term, ...]:
+def layer_forward(scene: Scene, role: Role, sparse: bool | None = None) -> tuple[Term, ...]:
     """What one layer's forward needs beyond what it saves.
 
-    Inside a checkpoint nothing is saved, so all of it passes.
+    Inside a checkpoint nothing is saved, so all of it passes. ``sparse`` chooses a kind
+    of layer where the model has two.
     """
     workload = scene.training_workload(role)
     if scene.plan.gradient_checkpointing == "full":
         workload = replace(workload, trains="none", lora_rank=0, lora_targets=())
-    return layer_forward_transient(role.arch, workload, role=role.name)
+    return layer_forward_transient(role.arch, workload, role=role.name, sparse=sparse)
 
 
-def layer_backward(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """What one layer's backward needs: its recomputed activations, gradients in flight."""
+def layer_backward(scene: Scene, role: Role, sparse: bool | None = None) -> tuple[Term, ...]:
+    """What one layer's backward needs: its recomputed activations, gradients in flight.
+
+    ``sparse`` chooses a kind of layer where the model has two.
+    """
     workload = scene.training_workload(role)
     recomputed: tuple[Term, ...] = ()
     if scene.plan.gradient_checkpointing == "full":
-        recomputed = layer_saved(role.arch, workload, role=role.name, layers=1, recomputed=True)
-    return (*recomputed, *layer_backward_transient(role.arch, workload, role=role.name))
+        recomputed = layer_saved(
+            role.arch, workload, role=role.name, layers=1, recomputed=True, sparse=sparse
+        )
+    passing = layer_backward_transient(role.arch, workload, role=role.name, sparse=sparse)
+    return (*recomputed, *passing)
 
 
-def weight_copies(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """Half-precision copies of the weights that autocast keeps through a forward."""
-    if scene.precision != "autocast-bf16":
+def weight_copies(scene: Scene, role: Role, *, layers: bool, head: bool) -> tuple[Term, ...]:
+    """Half-precision copies of weights that autocast makes of a trained role, by part.
+
+    It caches them until its context ends, with the forward. Where layers save for their own
+    backward the layers' are counted with what they save; the head saves its own.
+    """
+    if scene.precision != "autocast-bf16" or not role.trained:
         return ()
-    recomputes = scene.plan.gradient_checkpointing != "none"
     return scene.once(
-        ("copies", role.name),
-        lambda: autocast_weight_copies(role.arch, role=role.name, all_layers=recomputes),
+        ("copies", role.name, layers, head),
+        lambda: autocast_weight_copies(
+            role.arch, role=role.name, layers=layers, head=head and not role.value_head
+        ),
     )
 
 
-def _layers(scene: Scene, role: Role, layers: int) -> tuple[Term, ...]:
+def cached_copies(scene: Scene, role: Role, *, head: bool) -> tuple[Term, ...]:
+    """Those that no layer's saved tensors hold while a training forward runs."""
+    recomputes = scene.plan.gradient_checkpointing != "none"
+    return weight_copies(scene, role, layers=recomputes, head=head)
+
+
+def _layers(scene: Scene, role: Role, layers: int, soft_inputs: bool = False) -> tuple[Term, ...]:
     """What autograd keeps of the first ``layers`` layers, by kind.
 
     Sliding layers come apart, and so does the first layer under LoRA: nothing before it
     trains, so it keeps less.
     """
     arch, workload = role.arch, scene.training_workload(role)
+    if arch.measured:
+        return tuple(
+            term
+            for kind in layer_kinds(arch)
+            if (count := sum(place < layers for place in kind.places))
+            for term in layer_saved(
+                arch, workload, role=role.name, layers=count, sparse=kind.sparse
+            )
+        )
+    if arch.dense_layers:
+        return _two_kinds(scene, role, layers, soft_inputs)
     sliding = min(arch.sliding_layers, layers) if arch.sliding_window else 0
     whole = layers - sliding
     kinds = [(whole, False, True), (sliding, True, True)]
-    if role.adapters:
+    if role.adapters and not soft_inputs:
         slides = sliding > 0
         kinds = [
             (whole - (not slides), False, True),
@@ -123,12 +181,39 @@ def _layers(scene: Scene, role: Role, layers: int) -> tuple[Term, ...]:
     )
 
 
+def _two_kinds(scene: Scene, role: Role, layers: int, soft_inputs: bool) -> tuple[Term, ...]:
+    """The same where some layers are sparse; all of them slide, or none."""
+    arch, workload = role.arch, scene.training_workload(role)
+    dense = sum(layer < layers for layer in arch.dense_layers)
+    first = 1 if role.adapters and not soft_inputs else 0
+    starts_dense = 0 in arch.dense_layers
+    kinds = [
+        (layers - dense - (first and not starts_dense), True, True),
+        (dense - (first and starts_dense), False, True),
+        (first, not starts_dense, False),
+    ]
+    return tuple(
+        term
+        for count, sparse, reached in kinds
+        if count
+        for term in layer_saved(
+            arch,
+            workload,
+            role=role.name,
+            layers=count,
+            sliding=arch.sliding_layers > 0,
+            sparse=sparse,
+            input_needs_gradient=reached,
+        )
+    )
+
+
 def _checkpoints(scene: Scene, role: Role, layers: int) -> tuple[Term, ...]:
     arch, workload = role.arch, scene.training_workload(role)
     if not scene.plan.activation_offload:
         return checkpointed_saved(arch, workload, role=role.name, layers=layers)
-    # Two layers' inputs are on the GPU: the one in use and the one being copied.
-    near = checkpointed_saved(arch, workload, role=role.name, layers=min(2, layers))
+    # Each input is copied as soon as its layer has it, and brought back when the layer is next.
+    near = checkpointed_saved(arch, workload, role=role.name, layers=1)
     far = checkpointed_saved(arch, workload, role=role.name, layers=layers)
     host = tuple(
         state.LOCAL_RANKS_OFFLOAD(

@@ -95,6 +95,27 @@ class Scene:
         sharded = self.fsdp or stage >= {"optimizer": 1, "gradients": 2, "weights": 3}[part]
         return self.q.shards if sharded else 1
 
+    @property
+    def pads(self) -> bool:
+        """Whether weights are split along their first dimension, as FSDP2 does.
+
+        That may be whole experts, or the rank of an adapter: where it does not divide
+        evenly, as where it is smaller than the shards, the first ranks hold more than
+        their part, and what is gathered or reduced is padded for all.
+        """
+        return bool(self.plan.sharding == "fsdp2")
+
+    def sharded(self, of: Role) -> Num:
+        """Elements of a role's weights as they are split."""
+        return of.parameters + (of.padding(self.q.shards) if self.pads else 0)
+
+    def sharded_trainable(self, of: Role) -> Num:
+        """The same of what is trained."""
+        if not self.pads or not of.trained:
+            return of.trainable
+        padding = of.adapter_padding if of.adapters else of.padding
+        return of.trainable + padding(self.q.shards)
+
     def training_workload(self, of: Role) -> Workload:
         """One training forward of a role on one GPU."""
         return self._workload(of, self.q.micro_rows, self.q.micro_row_tokens, "train")
@@ -102,6 +123,17 @@ class Scene:
     def inference_workload(self, of: Role) -> Workload:
         """One forward without gradient of a role on one GPU."""
         return self._workload(of, self.q.logprob_rows, self.q.logprob_row_tokens, "none")
+
+    def embedding_bytes(self, of: Role) -> int:
+        """Bytes of a number of embeddings and norms: autocast leaves fp32 weights' as they are."""
+        return 4 if self._precision_of(of) == "autocast-bf16" else self.q.compute_bytes
+
+    def _precision_of(self, of: Role) -> str:
+        """Frozen models in the compute dtype run outside of autocast."""
+        autocasts = self.precision == "autocast-bf16"
+        if autocasts and not of.trained and of.weight_bytes == self.q.compute_bytes:
+            return str(self.plan.dtype)
+        return self.precision
 
     def _workload(self, of: Role, rows: Num, tokens: Num, how: str) -> Workload:
         plan = self.plan
@@ -111,13 +143,20 @@ class Scene:
             tokens=tokens,
             batch_shape=plan.batch_shape,
             attention=plan.attention,
-            precision=self.precision,
-            trains="none" if how == "none" else ("lora" if adapters else "all"),
+            precision=self._precision_of(of),
+            trains="none" if how == "none" else _what_trains(of, adapters),
             lora_targets=targets(plan) if adapters else (),
             lora_rank=plan.lora_rank if adapters else 0,
             fp32_adapters=self.q.master_bytes == 4 and not (self.fsdp or self.zero_stage),
             compiled=plan.compile and not self.compile_breaks,
         )
+
+
+def _what_trains(of: Role, adapters: bool) -> str:
+    """What a training forward's gradients reach: a frozen role passes them to its inputs."""
+    if adapters:
+        return "lora"
+    return "all" if of.trained else "inputs"
 
 
 def targets(plan: Any) -> tuple[str, ...]:
@@ -155,7 +194,7 @@ def scene_of(plan: Any, facts: Facts) -> Scene:
             trained=False,
             value_head=True,
         )
-        if plan.reward == "model" and plan.method in ("grpo", "ppo")
+        if plan.reward == "model" and plan.method in ("grpo", "ppo", "grade")
         else None,
     )
 
@@ -166,7 +205,8 @@ def _reference(plan: Any, facts: Facts) -> Role | None:
     verl and TRL load it like the policy, so an fp32 master means an fp32 reference;
     our own step keeps it in the compute dtype.
     """
-    if plan.kl == "none" or plan.reference not in ("copy", "offloaded"):
+    compares = plan.kl != "none" or plan.grade_kl != "none" or plan.method == "dpo"
+    if not compares or plan.reference not in ("copy", "offloaded"):
         return None
     like_policy = plan.framework in ("trl", "verl") and plan.finetuning == "full"
     dtype = "fp32" if like_policy and plan.master_dtype == "fp32" else plan.dtype

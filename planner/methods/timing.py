@@ -19,6 +19,7 @@ from planner.formulas.communication import (
 from planner.formulas.compute import backward_seconds, forward_seconds, optimizer_seconds
 from planner.formulas.decoding import decode_seconds
 from planner.methods import engine
+from planner.methods.grade import seconds
 from planner.methods.resident import adapter_bytes
 from planner.methods.role import Role
 from planner.methods.scene import Scene
@@ -27,7 +28,7 @@ from planner.numeric import Num, ceil_div, maximum
 
 def phase_seconds(scene: Scene, name: str) -> Num | None:
     """Seconds a phase takes in one step; None when that is unknown."""
-    rule = RULES.get(name)
+    rule = (UNROLLED if scene.plan.method == "grade" else RULES).get(name)
     return None if rule is None else rule(scene)
 
 
@@ -105,7 +106,7 @@ def _backward(scene: Scene, role: Role) -> Num | None:
 def _optimizer(scene: Scene, role: Role) -> Num | None:
     plan, q = scene.plan, scene.q
     state_bytes = 3 * (adapter_bytes(scene) if role.adapters else q.master_bytes)
-    own = ceil_div(role.trainable, scene.shards_of("optimizer"))
+    own = ceil_div(scene.sharded_trainable(role), scene.shards_of("optimizer"))
     touched = own * (2 * state_bytes + q.gradient_bytes) * q.updates_per_step
     step = optimizer_seconds(scene.facts.gpu, bytes_touched=touched)
     if plan.offload == "none":
@@ -204,3 +205,10 @@ RULES: Mapping[str, Callable[[Scene], Num | None]] = {
     "weight sync": _weight_sync,
 }
 """How long each phase takes; phases that are not listed have no known time."""
+
+UNROLLED: Mapping[str, Callable[[Scene], Num | None]] = {
+    "policy forward": seconds.forward,
+    "policy backward": seconds.backward,
+    "optimizer step": RULES["optimizer step"],
+}
+"""The same for GRADE, whose forward generates."""

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from planner.footprint import Instant, Term
 from planner.formulas import logits, sharding, state
-from planner.formulas.formula import Formula
-from planner.methods import gathered, saved
+from planner.methods import gathered, saved, scored
+from planner.methods.layer_kinds import layer_kinds
 from planner.methods.resident import resident
 from planner.methods.role import Role
 from planner.methods.scene import Moment, Scene
@@ -20,14 +20,8 @@ from planner.methods.vocabulary import training_head
 
 Bundles = tuple[tuple[Term, ...], ...]
 
-HELD_HIDDEN = Formula(
-    "head input, held by name",
-    "tokens * hidden * value_bytes",
-    category="activations",
-    source="transformers 5.23.0 modeling files: forward() names its hidden states while it "
-    "computes logits and loss; counted in real LoRA steps",
-    why="A frozen head saves nothing for its weight, but its input is alive until forward returns.",
-)
+FIRST_INPUTS = ("layer input", "checkpointed layer inputs")
+"""What a first layer calls its input where it keeps it."""
 
 
 def objective(scene: Scene, role: Role) -> str:
@@ -39,10 +33,20 @@ def objective(scene: Scene, role: Role) -> str:
 
 def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> tuple[Instant, ...]:
     """Instants of one training forward; ``kept`` is alive throughout (old log-probs, ...)."""
-    layer = Instant(
-        name="last layer's forward",
-        terms=(*saved.layer_forward(scene, role), *gathered.at_layer(scene, role)),
-        shared=while_saved(scene, role, kept),
+    layers = (
+        Instant(
+            name=f"last {kind.word}layer's forward",
+            terms=(
+                *saved.layer_forward(scene, role, kind.sparse),
+                *gathered.at_layer(scene, role),
+            ),
+            shared=(
+                *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
+                saved.cached_copies(scene, role, head=False),
+                _embedded(scene, role),
+            ),
+        )
+        for kind in layer_kinds(role.arch)
     )
     head = training_head(scene, role)
     # transformers computes the loss inside forward(), where the logits still have a name.
@@ -50,18 +54,39 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
     losses = logits.forward_instants(
         replace(head, logits_held=held), objective=objective(scene, role), role=role.name
     )
-    named = tuple(_named_hidden(scene, role))
-    return (layer, *(at_head(scene, role, with_terms(loss, named), kept) for loss in losses))
-
-
-def _named_hidden(scene: Scene, role: Role) -> Iterator[Term]:
-    """The head's input while the loss runs: a frozen head does not save it, its name does."""
-    if role.root_trainable:
-        return
-    q = scene.q
-    yield HELD_HIDDEN(
-        role.name, tokens=q.micro_tokens, hidden=role.arch.hidden, value_bytes=q.compute_bytes
+    return (
+        *_weights_arrive(scene, role, kept),
+        *layers,
+        *(at_head(scene, role, loss, kept) for loss in losses),
     )
+
+
+def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """FSDP gathers the root and the first layer before anything is saved, the last after."""
+    q = scene.q
+    before = (
+        resident(scene, moment_of(role), gradients="accumulated"),
+        saved.shared_by_layers(scene, role),
+        scored.micro_batch(scene, role),
+        (scored.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=False),),
+        kept,
+    )
+    after = (*while_saved(scene, role, kept, done=1), _embedded(scene, role))
+    for name, arriving in gathered.arrivals(scene, role):
+        first = name.startswith("first")
+        yield Instant(name=name, terms=arriving, shared=before if first else after)
+
+
+def _embedded(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """The embedding's output, unless the first layer has kept it as its input."""
+
+    def make() -> Iterator[Term]:
+        first = saved.first_layers(scene, role)
+        kept = any(term.name in FIRST_INPUTS for term in first)
+        q = scene.q
+        yield scored.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=kept)
+
+    return scene.once(("embedded", role.name), make)
 
 
 def with_terms(instant: Instant, more: tuple[Term, ...]) -> Instant:
@@ -82,9 +107,12 @@ def optimizer_instants(
     )
 
 
-def at_head_instant(scene: Scene, name: str, terms: tuple[Term, ...]) -> Instant:
+def at_head_instant(
+    scene: Scene, name: str, terms: tuple[Term, ...], *, backward: bool = False
+) -> Instant:
     """Further terms at the policy's head during training, beside all that is saved."""
-    return at_head(scene, scene.policy, Instant(name=name, terms=terms), ())
+    instant = Instant(name=name, terms=terms)
+    return at_head(scene, scene.policy, instant, (), backward=backward)
 
 
 def moment_of(role: Role) -> Moment:
@@ -96,8 +124,8 @@ def while_saved(scene: Scene, role: Role, kept: tuple[Term, ...], done: int = 0)
     """What is alive from the end of the layers' forward until ``done`` went backward."""
     return (
         resident(scene, moment_of(role), gradients="accumulated"),
-        saved.weight_copies(scene, role),
         saved.all_layers(scene, role, done),
+        scored.micro_batch(scene, role),
         kept,
     )
 
@@ -106,30 +134,44 @@ def until_end(scene: Scene, role: Role, kept: tuple[Term, ...], gradients: str) 
     """What is alive from the first layer's backward on, with the gradients made by then."""
     return (
         resident(scene, moment_of(role), gradients=gradients),
-        saved.weight_copies(scene, role),
+        scored.micro_batch(scene, role),
         kept,
     )
 
 
-def at_head(scene: Scene, role: Role, loss: Instant, kept: tuple[Term, ...]) -> Instant:
-    """An instant of the loss beside all that is alive while the head computes."""
+def at_head(
+    scene: Scene, role: Role, loss: Instant, kept: tuple[Term, ...], *, backward: bool = False
+) -> Instant:
+    """An instant of the loss, or of its backward, beside all that is alive meanwhile."""
     gathered_now = scene.once(
-        ("at head", role.name), lambda: gathered.at_head(scene, role, gradient=True)
+        ("at head", role.name, backward),
+        lambda: gathered.at_head(scene, role, backward=backward),
     )
     return Instant(
         name=loss.name,
         terms=loss.everything,
         shared=(
             *while_saved(scene, role, kept),
-            saved.final_norm(scene, role),
+            saved.inside_final_norm(scene, role),
+            *(_kept_by_loss(scene, role) if backward else _held_by_loss(scene, role)),
             gathered_now,
         ),
     )
 
 
+def _held_by_loss(scene: Scene, role: Role) -> Bundles:
+    return (scored.while_scoring(scene, role), saved.cached_copies(scene, role, head=True))
+
+
+def _kept_by_loss(scene: Scene, role: Role) -> Bundles:
+    """The forward's autocast context has ended: of its copies the head's is saved."""
+    copies = saved.weight_copies(scene, role, layers=False, head=True)
+    return (scored.after_scoring(scene, role), copies)
+
+
 def _step_temporaries(scene: Scene, role: Role) -> Iterator[Term]:
     plan, q = scene.plan, scene.q
-    sizes = {"trainable": role.trainable, "shards": scene.shards_of("optimizer")}
+    sizes = {"trainable": scene.sharded_trainable(role), "shards": scene.shards_of("optimizer")}
     if plan.offload not in ("optimizer", "all"):
         if plan.optimizer == "adamw-foreach":
             yield state.FOREACH_TEMPORARY(

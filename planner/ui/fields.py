@@ -144,6 +144,30 @@ TEXTS: Mapping[str, FieldText] = {
         "Gradient through self-certainty",
         "Off is what Intuitor does. On is document 000's premise, to see what it would cost.",
     ),
+    "grade_estimator": FieldText(
+        "Estimator",
+        "straight-through feeds one-hot tokens and keeps the soft gradient.",
+    ),
+    "grade_top_k": FieldText("Top k", "Tokens the softmax sees each step; 0 is all of them."),
+    "grade_dense_scatter": FieldText(
+        "Scatter the top k to the whole vocabulary",
+        "What document 001's code does: the dense row that the top k should avoid is kept.",
+    ),
+    "grade_kl": FieldText(
+        "KL term",
+        "batch keeps the logits of all steps for one KL; online adds it up step by step.",
+    ),
+    "grade_reference_cache": FieldText(
+        "Reference with a KV cache", "Otherwise each step runs the reference over the whole row."
+    ),
+    "grade_reward_input": FieldText(
+        "Reward reads",
+        "dense multiplies by the whole embedding; sparse gathers the top k rows of each token.",
+    ),
+    "grade_step_checkpointing": FieldText(
+        "Checkpoint each step",
+        "Keeps only the input of each generated token's forward and runs it again.",
+    ),
     "rollout": FieldText(
         "Engine",
         "vllm-colocated shares the training GPUs; vllm-separate has GPUs of its own; hf is "

@@ -57,7 +57,8 @@ def entries() -> list[Entry]:
     """Every registered formula, memory first, by category."""
     for package in (planner.formulas, planner.methods):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            if not module.name.endswith(".step"):  # the only part that needs torch
+            own = module.name.rpartition(".")[2]
+            if own != "step" and not own.startswith("step_"):  # only those need torch
                 importlib.import_module(module.name)
     rank = {category: place for place, category in enumerate(CATEGORIES)}
     memory = sorted(formula.REGISTRY.values(), key=lambda found: rank[found.category])

@@ -6,6 +6,7 @@ import os
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -26,6 +27,8 @@ QUIET = (
 )
 """No GPU and no sandbox in containers, and no requests of Chromium's own."""
 START_SECONDS = 60
+PROCESSES: dict[str, int] = {}
+"""The process id of each server that was started, by its address."""
 QUIET_FOR_A_WHILE = """() => {
     const app = document.querySelector("[data-testid='stApp']");
     const busy = app?.dataset.testScriptState !== "notRunning"
@@ -47,7 +50,16 @@ def free_port() -> int:
 
 @contextmanager
 def app() -> Iterator[str]:
-    """A fresh ``streamlit run app.py``; gives its address."""
+    """A fresh ``streamlit run app.py`` that remembers no dry run yet; gives its address."""
+    with (
+        tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as cache,
+        _server(cache) as address,
+    ):
+        yield address
+
+
+@contextmanager
+def _server(cache: str) -> Iterator[str]:
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "app.py"]
     options = [f"--server.port={port}", "--server.headless=true", "--server.fileWatcherType=none"]
@@ -56,9 +68,10 @@ def app() -> Iterator[str]:
         cwd=REPOSITORY,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HEADROOM_CACHE": cache},
     )
     address = f"http://127.0.0.1:{port}"
+    PROCESSES[address] = process.pid
     try:
         _wait_for(f"{address}/_stcore/health", process)
         yield address

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from playwright.sync_api import Browser
+from playwright.sync_api import Browser, Page
 from running_app import REPOSITORY, app, chromium, settle
 
 PAGES = ("", "scaling", "launch", "examples", "formulas")
@@ -29,6 +29,8 @@ def take(browser: Browser, address: str, folder: Path, only: tuple[str, ...]) ->
                 page = context.new_page()
                 page.goto(f"{address}/{name}")
                 settle(page)
+                if not name:
+                    check(page)
                 page.wait_for_timeout(1500)
                 # Streamlit scrolls inside the window: grow it until everything is in sight.
                 tall = page.locator("[data-testid=stMainBlockContainer]").evaluate(
@@ -39,6 +41,15 @@ def take(browser: Browser, address: str, folder: Path, only: tuple[str, ...]) ->
                 page.screenshot(path=folder / f"{name or 'plan'}-{scheme}-{width}.png")
                 page.close()
             context.close()
+
+
+def check(page: Page) -> None:
+    """The Plan page with a dry run's answer on it: executed for the first picture, then stored."""
+    button = page.get_by_role("button", name="Check with a dry run")
+    if button.count():
+        button.click()
+        page.get_by_text("Alive at the peak").wait_for(timeout=180_000)
+        settle(page)
 
 
 def for_the_readme(browser: Browser, address: str) -> None:

@@ -27,12 +27,30 @@ from transformers import (
 from variants import VARIANTS
 
 ROWS = Path(__file__).parents[2] / "planner" / "catalog" / "models.json"
-FAMILIES = {"gemma2", "gemma3_text", "gpt2", "llama", "mistral", "phi3", "qwen2", "qwen3"}
+SPARSE = ("mixtral", "olmoe", "qwen3_moe")
+FAMILIES = {
+    *("gemma2", "gemma3_text", "gpt2", "llama", "mistral", "phi3", "qwen2", "qwen3"),
+    *("glm", "glm4", "gpt_neox", "olmo2", "olmo3", "smollm3", "starcoder2"),
+    *SPARSE,
+}
+EVERY = ["q_proj", "k_proj", "v_proj", "o_proj"]
+"""All linear layers of a model whose MLPs are experts."""
 RANK = 8
-ATTENTION = {"gpt2": ["attn.c_attn"], "phi3": ["qkv_proj"]}
+ATTENTION_NAMES = ("attn", "attention", "self_attn")
+ATTENTION = {
+    "gpt2": ["attn.c_attn"],
+    "gpt_neox": ["query_key_value"],
+    "phi3": ["qkv_proj"],
+}
 EXTRAS: dict[str, dict[str, Any]] = {}
 """Rows of equal shapes share them: building takes most of the time."""
-FEED_FORWARD = {"gpt2": ["mlp.c_fc", "mlp.c_proj"], "phi3": ["gate_up_proj", "down_proj"]}
+FEED_FORWARD = {
+    **dict.fromkeys(("glm", "glm4"), ["gate_up_proj", "down_proj"]),
+    "gpt2": ["mlp.c_fc", "mlp.c_proj"],
+    "gpt_neox": ["dense_h_to_4h", "dense_4h_to_h"],
+    "phi3": ["gate_up_proj", "down_proj"],
+    "starcoder2": ["mlp.c_fc", "mlp.c_proj"],
+}
 
 
 def main() -> None:
@@ -80,11 +98,10 @@ def built(config: dict[str, Any]) -> dict[str, Any]:
 
 def extras(config: Any) -> dict[str, Any]:
     """Other heads and adapters on the same shapes."""
-    scored = AutoModelForSequenceClassification.from_config(one_label(config))
     return {
         "token_score": token_score(config),
-        "sequence_score": count(scored),
-        "lora": {"all": lora(config, "all-linear")},
+        "sequence_score": sequence_score(config),
+        "lora": {"all": lora(config, EVERY if config.model_type in SPARSE else "all-linear")},
     }
 
 
@@ -100,9 +117,16 @@ def one_label(config: Any) -> Any:
     return labelled
 
 
+def sequence_score(config: Any) -> int:
+    """A reward model; OLMoE has no class for it, so its body and a linear layer."""
+    if config.model_type == "olmoe":
+        return count(AutoModel.from_config(config)) + config.hidden_size
+    return count(AutoModelForSequenceClassification.from_config(one_label(config)))
+
+
 def token_score(config: Any) -> int:
-    """A critic; Gemma 3 has no class for it, so its body and a linear layer."""
-    if config.model_type == "gemma3_text":
+    """A critic; Gemma 3 and OLMo have no class for it, so their body and a linear layer."""
+    if config.model_type in ("gemma3_text", "olmo2", "olmo3", "olmoe"):
         return count(AutoModel.from_config(config)) + config.hidden_size + 1
     return count(AutoModelForTokenClassification.from_config(one_label(config)))
 
@@ -124,15 +148,17 @@ def partly(config: dict[str, Any]) -> dict[str, Any]:
     attention = ATTENTION.get(family, ["q_proj", "k_proj", "v_proj"])
     feed_forward = FEED_FORWARD.get(family, ["gate_proj", "up_proj", "down_proj"])
     with torch.device("meta"):
+        if family in SPARSE:
+            return {"attention": lora(full, attention), "all-linear": lora(full, "all-linear")}
         return {"attention": lora(full, attention), "feed_forward": lora(full, feed_forward)}
 
 
 def switches(model: Any) -> dict[str, Any]:
     """What the modules look like, by their own attributes."""
-    body = model.transformer if hasattr(model, "transformer") else model.model
+    body = getattr(model, model.base_model_prefix)
     layers = body.h if hasattr(body, "h") else body.layers
     layer = layers[0]
-    attention = layer.attn if hasattr(layer, "attn") else layer.self_attn
+    attention = next(m for n, m in layer.named_children() if n in ATTENTION_NAMES)
     norms = [m for m in layer.children() if type(m).__name__.endswith("Norm")]
     names = [n for n, m in layer.named_modules() if isinstance(m, torch.nn.Linear | Conv1D)]
     acts = [
@@ -140,7 +166,8 @@ def switches(model: Any) -> dict[str, Any]:
     ]
     return {
         "modules": sorted(names),
-        "head_dim": attention.head_dim,
+        "head_dim": getattr(attention, "head_dim", None) or attention.head_size,
+        "parallel_residual": getattr(layer, "use_parallel_residual", False),
         "windows": windows(model.config, layers),
         "rotary_dim": rotary_dim(body),
         "norms": len(norms),
@@ -156,9 +183,9 @@ def switches(model: Any) -> dict[str, Any]:
 
 def windows(config: Any, layers: Any) -> list[int]:
     """The window of every sliding layer, as the attention modules get it."""
-    if config.model_type in ("mistral", "phi3"):
+    if config.model_type in ("mistral", "mixtral", "phi3", "starcoder2"):
         return [config.sliding_window] * len(layers) if config.sliding_window else []
-    if config.model_type in ("gpt2", "llama"):
+    if config.model_type in ("glm", "glm4", "gpt2", "gpt_neox", "llama", "olmo2", "olmoe"):
         return []
     found = [layer.self_attn.sliding_window for layer in layers]
     return [window for window in found if window is not None]

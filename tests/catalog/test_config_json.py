@@ -28,7 +28,16 @@ GPT2: dict[str, Any] = {
     "n_head": 4,
     "vocab_size": 90,
 }
+MIXTRAL: dict[str, Any] = {
+    **GOOD,
+    "model_type": "mixtral",
+    "num_local_experts": 4,
+    "num_experts_per_tok": 2,
+    "num_key_value_heads": 2,
+}
+OLMOE: dict[str, Any] = {**GOOD, "model_type": "olmoe", "num_experts": 4, "num_experts_per_tok": 2}
 GEMMA: dict[str, Any] = {**GOOD, "model_type": "gemma2", "num_key_value_heads": 2}
+SMALL: dict[str, Any] = {**GOOD, "num_key_value_heads": 2}
 
 
 def text(**changes: Any) -> str:
@@ -154,9 +163,9 @@ def test_remote_code_is_never_looked_at() -> None:
 
 
 def test_a_type_without_formulas_is_listed_with_the_reason() -> None:
-    found = catalog.model_from_config({"model_type": "qwen3_moe", "hidden_size": "nonsense"})
+    found = catalog.model_from_config({"model_type": "glm4_moe", "hidden_size": "nonsense"})
     assert found.architecture is None
-    assert "no derived activation sum for qwen3_moe" in found.unsupported_reason
+    assert "no derived activation sum for glm4_moe" in found.unsupported_reason
 
 
 @pytest.mark.parametrize(
@@ -168,9 +177,16 @@ def test_a_type_without_formulas_is_listed_with_the_reason() -> None:
         ({**GOOD, "model_type": "phi3", "resid_pdrop": 0.1}, "resid_pdrop"),
         ({**GOOD, "model_type": "phi3", "lm_head_bias": True}, "lm_head_bias"),
         ({**GPT2, "attn_pdrop": 0.0}, "attn_pdrop"),
+        ({**GOOD, "model_type": "gpt_neox", "hidden_dropout": 0.1}, "hidden_dropout"),
+        ({**GOOD, "model_type": "olmo2", "partial_rotary_factor": 0.5}, "partial_rotary_factor"),
+        ({**SMALL, "model_type": "starcoder2", "residual_dropout": 0.1}, "residual_dropout"),
         ({**GPT2, "reorder_and_upcast_attn": True}, "reorder_and_upcast_attn"),
         ({**GPT2, "add_cross_attention": True}, "add_cross_attention"),
         ({**GEMMA, "head_dim": 16, "use_bidirectional_attention": True}, "bidirectional"),
+        ({**MIXTRAL, "output_router_logits": True}, "output_router_logits"),
+        ({**MIXTRAL, "router_jitter_noise": 0.1}, "router_jitter_noise"),
+        ({**MIXTRAL, "intermediate_size": 164}, "multiples of 8"),
+        ({**OLMOE, "clip_qkv": 8.0}, "clip_qkv"),
     ],
 )
 def test_settings_nobody_derived_give_a_reason_and_no_guess(
@@ -192,6 +208,8 @@ def test_settings_nobody_derived_give_a_reason_and_no_guess(
         },
         {**GEMMA, "layer_types": ["linear_attention"] * 4},
         {**GEMMA, "sliding_window": None},
+        {**GOOD, "model_type": "olmo3", "sliding_window": None},
+        {**GOOD, "model_type": "olmo3", "layer_types": ["full_attention"] * 3},
     ],
 )
 def test_layer_types_and_windows_must_make_sense(config: dict[str, Any]) -> None:
@@ -207,6 +225,21 @@ def test_a_multimodal_config_gives_its_text_part_and_its_tying() -> None:
     assert "text_config" in refusal({"model_type": "gemma3"})
     nested = {**whole, "text_config": {**inner, "quantization_config": {"bits": 4}}}
     assert "quantization_config" in refusal(nested)
+
+
+def test_sizes_that_a_family_fixes_or_lists_must_fit() -> None:
+    neox = {**GOOD, "model_type": "gpt_neox", "num_attention_heads": 7, "head_dim": 32}
+    assert "num_attention_heads" in refusal(neox)
+    smol = {**SMALL, "model_type": "smollm3", "no_rope_layers": [1, 0]}
+    assert "no_rope_layers" in refusal(smol)
+    assert "head_dim" in refusal({**SMALL, "model_type": "glm4", "head_dim": None})
+
+
+def test_starcoder2_drops_when_its_config_says_so() -> None:
+    rates = ("attention_dropout", "residual_dropout", "embedding_dropout")
+    config = {**SMALL, "model_type": "starcoder2", **dict.fromkeys(rates, 0.1)}
+    found = catalog.model_from_config(config).architecture
+    assert found is not None and found.dropout == 0.1
 
 
 def test_gpt2_trains_with_dropout_unless_told_otherwise() -> None:
@@ -264,7 +297,7 @@ def test_a_released_link_opens_for_ever() -> None:
         "A" * 8193,
         base64.urlsafe_b64encode(b"not zlib").decode(),
         base64.urlsafe_b64encode(zlib.compress(b"{}")).decode(),
-        base64.urlsafe_b64encode(zlib.compress(b'{"model_type": "qwen3_moe"}')).decode(),
+        base64.urlsafe_b64encode(zlib.compress(b'{"model_type": "glm4_moe"}')).decode(),
         base64.urlsafe_b64encode(zlib.compress(b" " * 50_000_000, 9))[:8000].decode(),
         base64.urlsafe_b64encode(zlib.compress(b" " * 1_000_000, 9)).decode(),
         base64.urlsafe_b64encode(zlib.compress(json.dumps(GOOD).encode()) + b"more").decode(),

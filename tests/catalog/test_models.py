@@ -8,23 +8,41 @@ from importlib.resources import files
 import pytest
 
 from planner import catalog
+from planner.catalog.model_catalog import supported
 from planner.catalog.schema import ModelFile
+from planner.formulas.parameters import active_parameter_count, weights
 
 FILE = ModelFile.model_validate_json((files("planner.catalog") / "models.json").read_bytes())
 
 
-def test_there_are_100_models_and_nanochat_and_60_have_formulas() -> None:
-    assert len(catalog.models()) == 101
-    assert sum(model.architecture is not None for model in catalog.models()) == 60
+def test_there_are_100_models_and_nanochat_and_84_have_formulas() -> None:
+    architectures = [model.architecture for model in catalog.models()]
+    assert len(architectures) == 101
+    assert sum(arch is not None and not arch.measured for arch in architectures) == 84
+    assert sum(arch is not None and bool(arch.measured) for arch in architectures) == 17
     assert catalog.model("karpathy/nanochat-d20").params == 560_988_160
 
 
 def test_models_without_formulas_say_why() -> None:
     for model in catalog.models():
         assert (model.architecture is None) == bool(model.unsupported_reason)
-    assert catalog.model("Qwen/Qwen3-30B-A3B").unsupported_reason == (
-        "no derived activation sum for qwen3_moe yet; it comes with the dry run"
+    row = next(row for row in FILE.models if row.id == "zai-org/GLM-4.5-Air")
+    assert supported({**row.config, "hidden_size": 2048}) == (
+        None,
+        "no derived activation sum for glm4_moe, and the dry run's coefficients are those of the "
+        "catalog's models; choose one of these",
     )
+
+
+def test_active_parameters_are_all_but_the_experts_a_token_does_not_use() -> None:
+    rows = {row.id: row for row in FILE.models}
+    for model in catalog.models():
+        if model.architecture is not None:
+            found = active_parameter_count(model.architecture)
+            assert found == rows[model.id].params_active, model.id
+            routed = [w for w in weights(model.architecture) if w.kind == "experts"]
+            total = sum(weight.total_elements for weight in routed)
+            assert total == rows[model.id].params_routed_experts
 
 
 @pytest.mark.parametrize("row", FILE.models, ids=lambda row: row.id)

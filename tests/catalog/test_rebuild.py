@@ -23,8 +23,11 @@ ACTIVATION_MODULES = {
     "gelu_new": "NewGELUActivation",
     "gelu_pytorch_tanh": "GELUTanh",
 }
+MIXTURES = ("mixtral", "olmoe", "qwen3_moe")
 ATTENTION = ("q_proj", "k_proj", "v_proj")
 FEED_FORWARD = ("gate_proj", "up_proj", "down_proj")
+EVERY = (*ATTENTION, "o_proj")
+SPARSE = [name for name, config in VARIANTS.items() if config["model_type"] in MIXTURES]
 RANK = 8
 
 
@@ -33,7 +36,7 @@ def derived() -> list[Any]:
     rows = [
         pytest.param(("rows", model.id), model.architecture, id=model.id)
         for model in catalog.models()
-        if model.architecture is not None
+        if model.architecture is not None and not model.architecture.measured
     ]
     variants = [
         pytest.param(("variants", name), catalog.model_from_config(config).architecture, id=name)
@@ -63,7 +66,7 @@ def test_every_weight_has_the_name_and_the_size_of_a_real_one(
     ours = {
         weight.name.format(layer=layer): weight.elements
         for weight in parameters.weights(architecture)
-        for layer in range(weight.count)
+        for layer in weight.layers or range(weight.count)
     }
     assert ours == twin(rebuilt, place)["tensors"]
     assert parameters.parameter_tensor_count(architecture) == len(ours)
@@ -84,14 +87,17 @@ def test_lora_on_all_linear_layers_trains_what_peft_trains(
     place: tuple[str, str], architecture: Architecture, rebuilt: dict[str, Any]
 ) -> None:
     trained, tensors = twin(rebuilt, place)["lora"]["all"]
-    everything = ("all-linear",)
+    everything = EVERY if architecture.experts else ("all-linear",)
     assert lora.trainable_lora_parameters(architecture, RANK, everything) == trained
     assert lora.lora_tensor_count(architecture, everything) == tensors
 
 
-@pytest.mark.parametrize("name", VARIANTS)
 @pytest.mark.parametrize(
-    ("key", "targets"), [("attention", ATTENTION), ("feed_forward", FEED_FORWARD)]
+    ("name", "key", "targets"),
+    [
+        *((name, "attention", ATTENTION) for name in VARIANTS),
+        *((name, "feed_forward", FEED_FORWARD) for name in VARIANTS if name not in SPARSE),
+    ],
 )
 def test_lora_on_some_layers_trains_what_peft_trains(
     name: str, key: str, targets: tuple[str, ...], rebuilt: dict[str, Any]
@@ -101,6 +107,24 @@ def test_lora_on_some_layers_trains_what_peft_trains(
     trained, tensors = rebuilt["lora"][name][key]
     assert lora.trainable_lora_parameters(architecture, RANK, targets) == trained
     assert lora.lora_tensor_count(architecture, targets) == tensors
+
+
+@pytest.mark.parametrize("name", [name for name in SPARSE if "no sparse" not in name])
+def test_adapters_of_experts_are_refused_since_peft_makes_them_of_whole_tensors(
+    name: str, rebuilt: dict[str, Any]
+) -> None:
+    architecture = catalog.model_from_config(VARIANTS[name]).architecture
+    assert architecture is not None
+    own = lora.trainable_lora_parameters(architecture, RANK, EVERY)
+    widths = architecture.hidden + 2 * architecture.expert_intermediate
+    experts = architecture.sparse_layers * architecture.experts * RANK
+    # Fused gate and up get twice the rank; Mixtral's and OLMoE's router is adapted too.
+    fused = experts * (2 * widths + architecture.hidden + architecture.expert_intermediate)
+    router = architecture.sparse_layers * RANK * (architecture.hidden + architecture.experts)
+    assert rebuilt["lora"][name]["all-linear"][0] in (own + fused, own + fused + router)
+    for target in ("all-linear", *FEED_FORWARD, "gate", "w1"):
+        with pytest.raises(ValueError, match=r"^lora_targets: .*q_proj,k_proj,v_proj,o_proj"):
+            lora.lora_weights(architecture, ("q_proj", target))
 
 
 @both
@@ -114,6 +138,7 @@ def test_switches_are_those_of_the_modules(
     assert architecture.norms_per_layer == real["norms"]
     assert architecture.norm == ("layernorm" if real["norm"] == "LayerNorm" else "rmsnorm")
     assert architecture.qk_norm == real["qk_norm"]
+    assert architecture.parallel_residual == real["parallel_residual"]
     assert architecture.tied == real["tied"]
     assert architecture.dropout == max(real["dropout"], default=0.0)
     assert ACTIVATION_MODULES[architecture.activation] == real["activation"]
@@ -128,9 +153,10 @@ def test_projections_are_fused_where_the_modules_are(
     place: tuple[str, str], architecture: Architecture, rebuilt: dict[str, Any]
 ) -> None:
     modules = {name.split(".")[-1] for name in twin(rebuilt, place)["switches"]["modules"]}
-    assert architecture.fused_qkv == bool(modules & {"qkv_proj", "c_attn"})
+    assert architecture.fused_qkv == bool(modules & {"qkv_proj", "c_attn", "query_key_value"})
     assert architecture.fused_gate_up == ("gate_up_proj" in modules)
-    assert architecture.gated == bool(modules & {"gate_proj", "gate_up_proj"})
+    routed = architecture.sparse_layers > 0  # experts are no modules of their own
+    assert architecture.gated == (routed or bool(modules & {"gate_proj", "gate_up_proj"}))
 
 
 @pytest.mark.parametrize("family", sorted(FAMILIES))
@@ -145,6 +171,7 @@ def test_defaults_are_those_of_the_config_class(family: str, rebuilt: dict[str, 
         "partial_rotary_factor",
         "sliding_window",
         "lm_head_bias",
+        "no_rope_layers",
     }
     for name, field in FAMILIES[family].model_fields.items():
         if field.is_required() or name in derived_by_the_class:

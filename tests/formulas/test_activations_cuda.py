@@ -95,6 +95,15 @@ def test_grouped_fp32_attention_takes_the_math_kernel(intermediate: int) -> None
     assert max(size(case, live) for live in record.backward) - begin == real.backward
 
 
+def test_the_math_kernel_drops_weights_too() -> None:
+    """Grouped fp32 heads with dropout: the weights, a mask of booleans, what is left."""
+    rates = (("attention_dropout", 0.1), ("residual_dropout", 0.1), ("embedding_dropout", 0.1))
+    case = Case(family="starcoder2", precision="fp32", changes=rates)
+    without = Case(family="starcoder2", precision="fp32")
+    pairs, hidden = 2 * 6 * 24 * 24, 2 * 24 * 96
+    assert saved(case) - saved(without) == pairs * (1 + 4) + 2 * hidden
+
+
 def test_ungrouped_fp32_attention_takes_the_efficient_kernel() -> None:
     case = Case(family="llama", precision="fp32", changes=(("num_key_value_heads", 6),))
     assert saved(case) - observed(case) == 2 * 6 * (32 - 24) * 4

@@ -32,6 +32,11 @@ def observed(case: Case) -> int:
         Case(family="phi3", precision="autocast-bf16"),
         Case(family="llama", precision="autocast-bf16", targets=("q_proj",)),
         Case(family="qwen2", targets=("v_proj",)),
+        # In fp32: the CPU keeps LayerNorm's statistics in the format of its input.
+        Case(family="gpt_neox", precision="fp32"),
+        Case(family="olmo2"),
+        Case(family="starcoder2", precision="fp32"),
+        Case(family="olmo3", padded=True),
     ],
     ids=str,
 )
@@ -104,6 +109,14 @@ def test_checkpoints_keep_the_mask(attention: str) -> None:
     del output
 
 
+def test_glm_counts_the_tables_that_its_layers_copy() -> None:
+    """They stand through the forward, for the next layer; the graph keeps the copies only."""
+    case = Case(family="glm")
+    terms = model_saved(case.architecture, case.workload, role="policy")
+    tables = 2 * case.tokens * 8 * 2
+    assert sum(term.bytes for term in terms) - tables == observed(case)
+
+
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3_text", "phi3"])
 def test_a_packed_row_gets_a_mask_as_a_padded_one_does(family: str) -> None:
     case = Case(family=family)
@@ -133,7 +146,7 @@ def test_autocast_caches_a_copy_of_every_trainable_linear_weight() -> None:
         output = model(**case.inputs()).logits
         before = sum(change for _, change, _ in births.log)
     after = sum(change for _, change, _ in births.log)
-    copies = autocast_weight_copies(case.architecture, role="policy", all_layers=True)
+    copies = autocast_weight_copies(case.architecture, role="policy", layers=True)
     assert before - after == copies[0].bytes == sum(p.numel() * 2 for p in linear)
     assert copies[0].tensors == len(linear)
     del output

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from planner.formulas.activations.layers import record_of
-from real_layers import FAMILIES, Case, saved_storages
+from real_layers import FAMILIES, LATER, Case, saved_storages
 
 EVERY = ("q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj")
-SOME = {"gpt2": ("q_proj", "down_proj"), "phi3": ("q_proj", "down_proj")}
+SOME = dict.fromkeys(("gpt2", "phi3", "gpt_neox", "glm", "glm4"), ("q_proj", "down_proj"))
 
 
 def expected(case: Case) -> int:
@@ -37,6 +38,13 @@ CASES = [
     for padded in (False, True)
     for targets in ((), EVERY)
 ]
+CASES += [
+    Case(family=family, attention=attention, precision=precision, padded=padded, targets=targets)
+    for family in LATER
+    for attention in ("sdpa", "eager")
+    for precision in ("bf16", "fp32", "autocast-bf16")
+    for padded, targets in ((False, ()), (True, EVERY))
+]
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
@@ -44,7 +52,7 @@ def test_saved_bytes_equal_a_real_layer(case: Case) -> None:
     assert expected(case) == observed(case)
 
 
-@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("family", (*FAMILIES, *LATER))
 @pytest.mark.parametrize("precision", ["bf16", "autocast-bf16"])
 def test_some_adapters(family: str, precision: str) -> None:
     attention = "eager" if family == "gemma2" else "sdpa"
@@ -74,6 +82,24 @@ def test_other_shapes(family: str, attention: str, changes: dict[str, int]) -> N
         assert expected(case) == observed(case)
 
 
+@pytest.mark.parametrize(
+    ("family", "changes"),
+    [
+        ("gpt_neox", {"use_parallel_residual": False}),
+        ("gpt_neox", {"rope_parameters": {"partial_rotary_factor": 1.0, "rope_theta": 1e4}}),
+        ("gpt_neox", {"attention_bias": False, "num_attention_heads": 2}),
+        ("glm", {"attention_bias": False, "rope_parameters": {"partial_rotary_factor": 1.0}}),
+        ("glm4", {"num_key_value_heads": 6, "head_dim": 24}),
+        ("starcoder2", {"use_bias": False, "hidden_act": "gelu_new"}),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_other_switches(family: str, attention: str, changes: dict[str, Any]) -> None:
+    case = Case(family=family, attention=attention, padded=True, changes=tuple(changes.items()))
+    assert expected(case) == observed(case)
+
+
 @pytest.mark.parametrize("family", ["llama", "qwen3", "gemma2"])
 @pytest.mark.parametrize("targets", [EVERY, ("q_proj", "v_proj"), ("down_proj",)])
 @pytest.mark.parametrize("precision", ["bf16", "fp32", "autocast-bf16"])
@@ -99,6 +125,38 @@ def test_other_activations(activation: str) -> None:
     for family, key in (("llama", "hidden_act"), ("gpt2", "activation_function")):
         case = Case(family=family, changes=((key, activation),))
         assert expected(case) == observed(case)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+@pytest.mark.parametrize("precision", ["bf16", "autocast-bf16"])
+@pytest.mark.parametrize("targets", [(), EVERY])
+def test_an_unrotated_layer_keeps_as_much(
+    attention: str, precision: str, targets: tuple[str, ...]
+) -> None:
+    rotated = (("no_rope_layers", [1, 0, 1]),)
+    case = Case(
+        family="smollm3",
+        attention=attention,
+        precision=precision,
+        padded=not targets,
+        targets=targets,
+        changes=rotated,
+    )
+    assert expected(case) == observed(case)
+
+
+@pytest.mark.parametrize("attention", ["sdpa", "eager"])
+def test_starcoder2_with_dropout(attention: str) -> None:
+    """Noise after attention, after the MLP and, in eager attention, on the weights."""
+    rates = {"residual_dropout": 0.1, "embedding_dropout": 0.1}
+    if attention == "eager":  # the CPU has no fused kernel with dropout
+        rates["attention_dropout"] = 0.1
+    case = Case(family="starcoder2", attention=attention, changes=tuple(rates.items()))
+    assert expected(case) == observed(case)
+    noise = 2 * (2 * 24 * 96) * 2
+    if attention == "eager":  # the weights are kept as before, now after their dropout
+        noise += (2 * 6 * 24 * 24) * 2
+    assert observed(case) - observed(replace(case, changes=())) == noise
 
 
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])

@@ -17,6 +17,8 @@ from transformers import (
     LlamaForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 
 from planner.catalog import Architecture, custom_gpu, gpu, parse_config
@@ -65,7 +67,26 @@ QWEN3 = Qwen3Config(
     vocab_size=96,
 )
 GPT2 = GPT2Config(n_embd=32, n_layer=2, n_head=4, vocab_size=64, n_positions=64, n_inner=None)
-MODELS = [(LlamaForCausalLM, LLAMA), (Qwen3ForCausalLM, QWEN3), (GPT2LMHeadModel, GPT2)]
+QWEN3_MOE = Qwen3MoeConfig(
+    hidden_size=40,
+    intermediate_size=56,
+    moe_intermediate_size=24,
+    num_experts=6,
+    num_experts_per_tok=2,
+    mlp_only_layers=[1],
+    num_hidden_layers=3,
+    num_attention_heads=4,
+    num_key_value_heads=2,
+    vocab_size=96,
+)
+# The counter knows no grouped product; a loop over experts multiplies the same rows.
+QWEN3_MOE._experts_implementation = "eager"
+MODELS = [
+    (LlamaForCausalLM, LLAMA),
+    (Qwen3ForCausalLM, QWEN3),
+    (GPT2LMHeadModel, GPT2),
+    (Qwen3MoeForCausalLM, QWEN3_MOE),
+]
 
 
 def architecture(config):

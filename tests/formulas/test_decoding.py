@@ -77,6 +77,27 @@ def test_the_closed_form_with_a_window_that_fills_half_way():
     assert seconds(narrow) == pytest.approx(step_by_step(32, 100, 50, window=30, sliding=8))
 
 
+SPARSE = replace(SMALL, experts=64, experts_per_token=8, expert_intermediate=1024)
+"""As many FLOPs a token as ``SMALL``, the router aside."""
+
+
+@pytest.mark.parametrize("running", [1, 4, 32])
+def test_a_step_reads_the_experts_that_its_tokens_chose(running):
+    """Drawn at random, counted, and read at the card's bandwidth beside what all tokens use."""
+    random = np.random.default_rng(0)
+    draws = [
+        len({e for _ in range(running) for e in random.choice(64, 8, replace=False)})
+        for _ in range(400)
+    ]
+    one_expert = 16 * 3 * 2048 * 1024 * 2 / (0.80 * 3350e9)
+    router = 16 * 2048 * 64 * 2 / (0.80 * 3350e9)
+    extra = seconds(SPARSE, sequences=running, prompt_tokens=1) - seconds(
+        sequences=running, prompt_tokens=1
+    )
+    read = extra - 50 * router
+    assert read / 50 == pytest.approx((np.mean(draws) - 8) * one_expert, rel=0.02, abs=1e-5)
+
+
 def test_transformers_waits_for_the_host():
     expected = step_by_step(4, 100, 50, launch=0.88e-3)
     assert seconds(sequences=4, engine="hf") == pytest.approx(expected)

@@ -139,7 +139,7 @@ def test_a_bad_query_is_reported_once_and_the_rest_is_used() -> None:
         {"v": "1", "preset": "nothing@7"},
         {"v": "1", "gpus": "<script>alert(1)</script>"},
         {"v": "1", "model": "nobody/nothing-7B"},
-        {"v": "1", "response_tokens": "-4", "gpu": "h200-nvl-141gb", "method": "grade"},
+        {"v": "1", "response_tokens": "-4", "gpu": "h200-nvl-141gb", "finetuning": "qlora"},
         {"v": "1", "config": "AAAA", "compare": "gpus=banana"},
     ],
 )
@@ -173,12 +173,21 @@ def test_no_page_breaks_on_an_impossible_plan(page: str) -> None:
     assert ("not possible" in words(app)) == (page in ("plan", "scaling", "launch"))
 
 
-def test_a_method_not_modelled_yet_is_listed_and_refused() -> None:
+def test_a_choice_not_modelled_yet_is_listed_and_refused() -> None:
     app = opened()
-    method = field(app, "method")
-    assert any("GRADE" in option and "not modelled yet" in option for option in method.options)
-    method.set_value("grade").run()
-    assert "method grade is not modelled yet" in words(app).replace("\\", "")
+    finetuning = field(app, "finetuning")
+    assert any("QLoRA" in option and "not modelled yet" in option for option in finetuning.options)
+    finetuning.set_value("qlora").run()
+    assert "finetuning qlora is not modelled yet" in words(app).replace("\\", "")
+
+
+def test_grade_can_be_chosen_and_shows_its_own_inputs() -> None:
+    app = opened()
+    field(app, "method").set_value("grade").run()
+    assert not app.exception
+    assert app.metric
+    field(unfold(app, "grade"), "grade_step_checkpointing").set_value(True).run()
+    assert app.metric
 
 
 def test_an_unsupported_card_says_why_and_takes_typed_bytes() -> None:

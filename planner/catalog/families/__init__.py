@@ -13,25 +13,41 @@ from typing import Any
 from pydantic import ValidationError
 
 from planner.catalog.families.base import FamilyConfig, one_sentence
+from planner.catalog.families.experts import MixtralConfig, OlmoeConfig, Qwen3MoeConfig
 from planner.catalog.families.gemma import Gemma2Config, Gemma3TextConfig
+from planner.catalog.families.glm import Glm4Config, GlmConfig
 from planner.catalog.families.gpt2 import GPT2Config
+from planner.catalog.families.gpt_neox import GPTNeoXConfig
 from planner.catalog.families.llama import (
     LlamaConfig,
     MistralConfig,
     Qwen2Config,
     Qwen3Config,
 )
+from planner.catalog.families.olmo import Olmo2Config, Olmo3Config
 from planner.catalog.families.phi3 import Phi3Config
+from planner.catalog.families.smollm3 import SmolLM3Config
+from planner.catalog.families.starcoder2 import Starcoder2Config
 
 FAMILIES: Mapping[str, type[FamilyConfig]] = {
     "gemma2": Gemma2Config,
     "gemma3_text": Gemma3TextConfig,
+    "glm": GlmConfig,
+    "glm4": Glm4Config,
     "gpt2": GPT2Config,
+    "gpt_neox": GPTNeoXConfig,
     "llama": LlamaConfig,
     "mistral": MistralConfig,
+    "mixtral": MixtralConfig,
+    "olmo2": Olmo2Config,
+    "olmo3": Olmo3Config,
+    "olmoe": OlmoeConfig,
     "phi3": Phi3Config,
     "qwen2": Qwen2Config,
     "qwen3": Qwen3Config,
+    "qwen3_moe": Qwen3MoeConfig,
+    "smollm3": SmolLM3Config,
+    "starcoder2": Starcoder2Config,
 }
 """``model_type`` to schema, for the families whose activations are derived by hand."""
 

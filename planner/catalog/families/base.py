@@ -165,6 +165,7 @@ class RotaryConfig(FamilyConfig):
 
     def rotary_architecture(self, **switches: Any) -> Architecture:
         """The Llama-like architecture with this family's switches."""
+        usual: dict[str, Any] = {"norm": "rmsnorm", "gated": True}
         return Architecture(
             family=self.family,
             hidden=self.hidden_size,
@@ -176,11 +177,9 @@ class RotaryConfig(FamilyConfig):
             vocab=self.vocab_size,
             max_positions=self.max_position_embeddings,
             tied=self.tie_word_embeddings,
-            norm="rmsnorm",
             activation=ACTIVATIONS.get(self.activation, self.activation),
-            gated=True,
             rotary_dim=self.rotary_dim,
-            **switches,
+            **{**usual, **switches},
         )
 
     def sliding(self, window: int | None, types: list[LayerType]) -> dict[str, int]:

@@ -14,6 +14,7 @@ from planner.formulas.activations.layers import (
 from planner.formulas.activations.model import (
     autocast_weight_copies,
     checkpointed_saved,
+    final_norm_backward,
     model_saved,
 )
 from planner.formulas.activations.workload import Workload
@@ -22,6 +23,7 @@ __all__ = [
     "Workload",
     "autocast_weight_copies",
     "checkpointed_saved",
+    "final_norm_backward",
     "layer_backward_transient",
     "layer_forward_transient",
     "layer_saved",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.kernels import Attended, Heads, kernel
 from planner.formulas.activations.linears import linear, residual_dropout
-from planner.formulas.activations.norms import head_norm
-from planner.formulas.activations.setting import Layer
+from planner.formulas.activations.norms import head_norm, rms_norm
+from planner.formulas.activations.setting import GLM, OLMO, Layer
 from planner.formulas.activations.tape import Tensor
 
 
@@ -14,13 +14,17 @@ def attention(
     layer: Layer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
 ) -> Attended:
     """Self-attention of every family with rotary positions."""
-    if layer.arch.fused_qkv:
+    if layer.arch.family == "gpt_neox":
+        query_states, key_states, value_states = _interleaved_heads(layer, hidden_states)
+    elif layer.arch.fused_qkv:
         query_states, key_states, value_states = _fused_heads(layer, hidden_states)
     else:
         query_states, key_states, value_states = _separate_heads(layer, hidden_states)
     query_states, key_states = _rotated(layer, query_states, key_states, cos, sin)
     attn_output, attn_weights = kernel(layer, query_states, key_states, value_states, mask)
-    attn_output = linear(layer, attn_output, "hidden", "attention projection", "self_attn.o_proj")
+    path = "attention.dense" if layer.arch.family == "gpt_neox" else "self_attn.o_proj"
+    attn_output = linear(layer, attn_output, "hidden", "attention projection", path)
+    attn_output = residual_dropout(layer, attn_output, "dropped attention output")
     return attn_output, attn_weights
 
 
@@ -54,7 +58,9 @@ def _separate_heads(layer: Layer, hidden_states: Tensor) -> Heads:
         ("key", "values", "v_proj", value_copy),
     ):
         projected = linear(layer, hidden_states, shape, name, f"self_attn.{path}")
-        if arch.qk_norm and path != "v_proj" and arch.family != "gemma3_text":
+        if arch.qk_norm_whole and path != "v_proj":
+            projected = rms_norm(layer, projected, "token", f"{name[:-1].replace('ie', 'y')} norm")
+        elif arch.qk_norm and path != "v_proj" and arch.family != "gemma3_text":
             projected = op.view(layer.tape, projected, shape)
             projected = head_norm(layer, projected, f"{name[:-1].replace('ie', 'y')} norm")
         heads.append(op.view(layer.tape, projected, shape, copied=copied))
@@ -86,29 +92,65 @@ def _fused_heads(layer: Layer, hidden_states: Tensor) -> Heads:
     return query, key, value
 
 
+def _interleaved_heads(layer: Layer, hidden_states: Tensor) -> Heads:
+    """GPT-NeoX: query, key and value of a head lie side by side; three views of one product."""
+    tape, shape = layer.tape, "fused query-key-value"
+    qkv = linear(layer, hidden_states, shape, "query, key and value", "attention.query_key_value")
+    qkv = op.view(tape, qkv, shape, copied=shape if layer.arch.heads > 1 else "")
+    query, key, value = op.split(tape, qkv, ("query", "key", "key"))
+    return query, key, value
+
+
 def _rotated(
     layer: Layer, query: Tensor, key: Tensor, cos: Tensor, sin: Tensor
 ) -> tuple[Tensor, Tensor]:
-    if layer.arch.family != "phi3":
+    if layer.arch.family in OLMO:  # tables in fp32, and what they turned is cast back
+        wide_query = _rotate(layer, query, cos, sin, "queries", "query")
+        wide_key = _rotate(layer, key, cos, sin, "keys", "key")
+        return (
+            op.cast(layer.tape, wide_query, query.width, "rotated queries"),
+            op.cast(layer.tape, wide_key, key.width, "rotated keys"),
+        )
+    if not layer.heads_joined:
         return (
             _rotate(layer, query, cos, sin, "queries", "query"),
             _rotate(layer, key, cos, sin, "keys", "key"),
         )
-    # Phi-3 rotates a part of each head and joins it with the rest, even when that is empty.
-    tape = layer.tape
+    # A part of each head is rotated and joined with the rest, even when that is empty.
     partial = layer.arch.rotary_dim < layer.arch.head_dim
-    parts = []
-    for states, shape in ((query, "query"), (key, "key")):
-        turned = op.piece(tape, states, f"rotated {shape}") if partial else states
-        parts.append((turned, op.piece(tape, states, shape), shape))
-        del turned
-    joined = []
-    for turned, rest, shape in parts:
-        name = "queries" if shape == "query" else "keys"
-        rotated = _rotate(layer, turned, cos, sin, name, f"rotated {shape}" if partial else shape)
-        joined.append(op.join(tape, (rotated, rest), shape, f"rotated {name}"))
-        del rotated
-    return joined[0], joined[1]
+    if layer.arch.family in GLM:  # pairs of channels share an angle: each layer spreads the tables
+        cos = op.unary(layer.tape, cos, "rotary cos of pairs")
+        sin = op.unary(layer.tape, sin, "rotary sin of pairs")
+    of_query = _parts(layer, query, "query", partial)
+    of_key = _parts(layer, key, "key", partial)
+    if layer.arch.family == "phi3":  # joins the queries before it rotates the keys
+        query = _joined(layer, _turned(layer, of_query, cos, sin), of_query)
+        return query, _joined(layer, _turned(layer, of_key, cos, sin), of_key)
+    turned_query = _turned(layer, of_query, cos, sin)
+    turned_key = _turned(layer, of_key, cos, sin)
+    query = _joined(layer, turned_query, of_query)
+    del turned_query
+    return query, _joined(layer, turned_key, of_key)
+
+
+Parts = tuple[Tensor, Tensor]
+"""The part of every head that is rotated, in its shape, and the rest in the whole's."""
+
+
+def _parts(layer: Layer, states: Tensor, shape: str, partial: bool) -> Parts:
+    turned = op.piece(layer.tape, states, f"rotated {shape}") if partial else states
+    return turned, op.piece(layer.tape, states, shape)
+
+
+def _turned(layer: Layer, parts: Parts, cos: Tensor, sin: Tensor) -> Tensor:
+    name = "queries" if parts[1].shape == "query" else "keys"
+    return _rotate(layer, parts[0], cos, sin, name, parts[0].shape)
+
+
+def _joined(layer: Layer, turned: Tensor, parts: Parts) -> Tensor:
+    shape = parts[1].shape
+    name = "queries" if shape == "query" else "keys"
+    return op.join(layer.tape, (turned, parts[1]), shape, f"rotated {name}")
 
 
 def _rotate(layer: Layer, x: Tensor, cos: Tensor, sin: Tensor, name: str, shape: str) -> Tensor:

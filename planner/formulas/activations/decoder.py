@@ -9,13 +9,14 @@ from functools import lru_cache
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.attention import attention, gpt2_attention
+from planner.formulas.activations.experts import sparse_mlp
 from planner.formulas.activations.linears import (
     fused_gated_mlp,
     gated_mlp,
     plain_mlp,
 )
 from planner.formulas.activations.norms import norm
-from planner.formulas.activations.setting import Layer, Setting
+from planner.formulas.activations.setting import GLM, OLMO, Layer, Setting, rotary_width
 from planner.formulas.activations.tape import (
     Gradients,
     Label,
@@ -26,9 +27,10 @@ from planner.formulas.activations.tape import (
     run_backward,
 )
 
-ROTARY = ("llama", "qwen2", "qwen3", "mistral", "phi3")
+ROTARY = ("llama", "qwen2", "qwen3", "mistral", "phi3", "smollm3", "starcoder2")
+SPARSE = ("qwen3_moe", "mixtral", "olmoe")
 GEMMA = ("gemma2", "gemma3_text")
-FAMILIES = (*ROTARY, *GEMMA, "gpt2")
+FAMILIES = (*ROTARY, *SPARSE, *GEMMA, *OLMO, *GLM, "gpt2", "gpt_neox")
 
 Live = Counter[Label]
 
@@ -39,8 +41,12 @@ def decoder_layer(
     """The family's decoder layer."""
     if layer.arch.family == "gpt2":
         return _gpt2(layer, hidden_states, mask)
-    if layer.arch.family in GEMMA:
-        return _gemma(layer, hidden_states, cos, sin, mask)
+    if layer.arch.family == "gpt_neox":
+        return _gpt_neox(layer, hidden_states, cos, sin, mask)
+    if layer.arch.family in OLMO:
+        return _olmo(layer, hidden_states, cos, sin, mask)
+    if layer.arch.norms_per_layer == 4:
+        return _four_norms(layer, hidden_states, cos, sin, mask)
     tape = layer.tape
     residual = hidden_states
     hidden_states = norm(layer, hidden_states, "attention norm")
@@ -50,11 +56,15 @@ def decoder_layer(
     residual = hidden_states
     hidden_states = norm(layer, hidden_states, "MLP norm")
     mlp = fused_gated_mlp if layer.arch.fused_gate_up else gated_mlp
+    if layer.setting.sparse:
+        mlp = sparse_mlp
+    elif not layer.arch.gated:
+        mlp = plain_mlp
     hidden_states = mlp(layer, hidden_states)
     return op.add(tape, residual, hidden_states, "layer output")
 
 
-def _gemma(
+def _four_norms(
     layer: Layer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
 ) -> Tensor:
     tape = layer.tape
@@ -65,6 +75,21 @@ def _gemma(
     hidden_states = op.add(tape, residual, hidden_states, "hidden states after attention")
     residual = hidden_states
     hidden_states = norm(layer, hidden_states, "MLP norm")
+    mlp = fused_gated_mlp if layer.arch.fused_gate_up else gated_mlp
+    hidden_states = mlp(layer, hidden_states)
+    hidden_states = norm(layer, hidden_states, "norm after MLP")
+    return op.add(tape, residual, hidden_states, "layer output")
+
+
+def _olmo(
+    layer: Layer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
+) -> Tensor:
+    tape = layer.tape
+    residual = hidden_states
+    hidden_states, _ = attention(layer, hidden_states, cos, sin, mask)
+    hidden_states = norm(layer, hidden_states, "norm after attention")
+    hidden_states = op.add(tape, residual, hidden_states, "hidden states after attention")
+    residual = hidden_states
     hidden_states = gated_mlp(layer, hidden_states)
     hidden_states = norm(layer, hidden_states, "norm after MLP")
     return op.add(tape, residual, hidden_states, "layer output")
@@ -80,6 +105,26 @@ def _gpt2(layer: Layer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
     hidden_states = norm(layer, hidden_states, "MLP norm")
     feed_forward_hidden_states = plain_mlp(layer, hidden_states)
     return op.add(tape, residual, feed_forward_hidden_states, "layer output")
+
+
+def _gpt_neox(
+    layer: Layer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
+) -> Tensor:
+    tape = layer.tape
+    normed = norm(layer, hidden_states, "attention norm")
+    attn_output, _ = attention(layer, normed, cos, sin, mask)
+    del normed
+    if layer.arch.parallel_residual:
+        normed = norm(layer, hidden_states, "MLP norm")
+        mlp_output = plain_mlp(layer, normed)
+        del normed
+        both = op.add(tape, mlp_output, attn_output, "MLP and attention output")
+        return op.add(tape, both, hidden_states, "layer output")
+    attn_output = op.add(tape, attn_output, hidden_states, "hidden states after attention")
+    normed = norm(layer, attn_output, "MLP norm")
+    mlp_output = plain_mlp(layer, normed)
+    del normed
+    return op.add(tape, mlp_output, attn_output, "layer output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +154,9 @@ def layer_record(arch: Architecture, setting: Setting) -> Record:
         )
     tape = Tape()
     width = setting.weight
-    cos = Tensor(tape.new("rotary table", width, "rotary cos"), "rotary table", width)
-    sin = Tensor(tape.new("rotary table", width, "rotary sin"), "rotary table", width)
+    table = rotary_width(arch, setting)
+    cos = Tensor(tape.new("rotary table", table, "rotary cos"), "rotary table", table)
+    sin = Tensor(tape.new("rotary table", table, "rotary sin"), "rotary table", table)
     masking = width if setting.attention == "eager" else "bool"
     mask = Tensor(tape.new("pair", masking, "mask"), "pair", masking) if setting.masked else None
     outside = tape.live(len(tape.events))

@@ -47,7 +47,7 @@ def _eager(
     tape, setting, arch = layer.tape, layer.setting, layer.arch
     # Repeated heads are laid out by head already; one shared head is a view until the product.
     grouped = arch.heads != arch.kv_heads and arch.kv_heads > 1
-    by_head = arch.family == "phi3"  # joining the rotated part laid them out by head
+    by_head = layer.heads_joined  # joining the rotated part laid them out by head
     same = by_head and arch.heads == arch.kv_heads
     key_states = _repeated(layer, key, "keys")
     value_states = _repeated(layer, value, "values")
@@ -130,10 +130,10 @@ def _sdpa(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
         shape = "padded pair" if cuda else "pair"
         saved.append(tape.new(shape, width, "attention mask as a bias"))
         statistic = "padded query head" if cuda else "query head"
-        scratch = [("query head", op.FP32, "attention backward statistic")] if cuda else []
+        scratch = EFFICIENT_SCRATCH if cuda else []
     elif cuda and width == op.FP32:  # flash is for half precision, so the efficient kernel runs
         statistic = "padded query head"
-        scratch = [("query head", op.FP32, "attention backward statistic")]
+        scratch = EFFICIENT_SCRATCH
     else:
         statistic = "query head"
         scratch = _flash_scratch(layer, width) if cuda else []
@@ -142,9 +142,16 @@ def _sdpa(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     backward = _kernel_backward(layer, operands, scratch)
     result = op.record(tape, output, "query", width, operands, backward, saved)
     del operands, saved
-    # Phi-3 joins its heads by head, and flash lays its output out as its query came.
-    by_head = layer.arch.family == "phi3" and not (setting.masked and cuda)
+    # Joined heads lie by head, and flash lays its output out as its query came.
+    by_head = layer.heads_joined and not (setting.masked and cuda)
     return op.copy(tape, result, "query", "attention output by token") if by_head else result
+
+
+EFFICIENT_SCRATCH = [
+    ("query head", op.FP32, "attention backward statistic"),
+    ("efficient accumulator", op.FP32, "efficient backward query gradient in fp32"),
+]
+"""What attention_backward.cu allocates for one call of the efficient kernel, beside gradients."""
 
 
 def _falls_to_math(layer: Layer) -> bool:
@@ -170,6 +177,10 @@ def _math(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     )
     weights = op.shift(tape, weights, "masked attention scores")
     weights = op.unary(tape, weights, "attention weights", saves="output")
+    if layer.arch.dropout:
+        weights = op.dropout(
+            tape, weights, "dropped attention weights", kernels=layer.setting.kernels
+        )
     output = _product(layer, weights, value, "query", "attention output by head")
     del weights, turned, scaled
     output = op.view(tape, output, "query", copied="query")

@@ -43,6 +43,24 @@ ELEMENTS: dict[str, tuple[str, str]] = {
         "2 * sequences * tokens * intermediate",
         "Output of the one projection that makes gate and up.",
     ),
+    "routed": (
+        "sequences * tokens * experts_per_token",
+        "One number per token and expert it is sent to.",
+    ),
+    "routed hidden": (
+        "sequences * tokens * experts_per_token * hidden",
+        "One hidden vector per token and expert it is sent to.",
+    ),
+    "routed intermediate": (
+        "sequences * tokens * experts_per_token * expert_intermediate",
+        "One vector inside an expert per token and expert it is sent to.",
+    ),
+    "routed gate-up": (
+        "2 * sequences * tokens * experts_per_token * expert_intermediate",
+        "Output of the one projection of an expert that makes gate and up.",
+    ),
+    "router": ("sequences * tokens * experts", "One number per token and expert."),
+    "expert": ("experts", "One number per expert."),
     "rank": ("sequences * tokens * lora_rank", "One low-rank adapter vector a token."),
     "token": ("sequences * tokens", "One number a token."),
     "query head": ("sequences * tokens * heads", "One number per query head and token."),
@@ -72,6 +90,10 @@ ELEMENTS: dict[str, tuple[str, str]] = {
         "sequences * round_up(tokens, 128) * heads * round_up(head_dim, 32)",
         "Query gradients are summed in fp32 by flash backward, padded to its tiles.",
     ),
+    "efficient accumulator": (
+        "sequences * heads * round_up(tokens, 64) * round_up(head_dim, 64)",
+        "Query gradients are summed in fp32 by the efficient backward, padded to its tiles.",
+    ),
     "query weight": ("hidden * heads * head_dim", "The weight of q_proj or o_proj."),
     "key weight": ("hidden * kv_heads * head_dim", "The weight of k_proj or v_proj."),
     "fused query-key-value weight": (
@@ -82,6 +104,7 @@ ELEMENTS: dict[str, tuple[str, str]] = {
         "hidden * intermediate",
         "The weight of the gate, up or down projection.",
     ),
+    "router weight": ("hidden * experts", "The weight of the router."),
     "fused gate-up weight": ("2 * hidden * intermediate", "The weight of the fused projection."),
     "rank by hidden": ("lora_rank * hidden", "An adapter's matrix on the hidden side."),
     "rank by query": ("lora_rank * heads * head_dim", "An adapter's matrix at the queries."),
@@ -103,6 +126,7 @@ WIDTHS: dict[str, tuple[str, str]] = {
     "value": ("value_bytes", "in the computing number format"),
     "fp32": ("4", "in fp32"),
     "bool": ("1", "as booleans"),
+    "int32": ("4", "as 32-bit integers"),
     "int64": ("8", "as 64-bit integers"),
 }
 """Number format to its bytes and how to say it."""
@@ -128,5 +152,6 @@ KINDS: dict[Kind, Formula] = {
     (shape, width): _formula(shape, width)
     for shape in ELEMENTS
     for width in WIDTHS
-    if width in ("value", "fp32") or shape in ("hidden", "score", "pair", "token", "position")
+    if width in ("value", "fp32")
+    or shape in ("hidden", "score", "pair", "token", "position", "routed", "expert")
 }

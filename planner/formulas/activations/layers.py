@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 import numpy as np
 
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
+from planner.formulas.activations import measured
 from planner.formulas.activations.compiled import compiled_record
 from planner.formulas.activations.decoder import Live, Record, layer_record
 from planner.formulas.activations.kinds import KINDS, Kind
@@ -29,12 +31,15 @@ def layer_saved(
     role: str,
     layers: Num,
     sliding: bool = False,
+    sparse: bool | None = None,
     input_needs_gradient: bool = True,
     recomputed: bool = False,
 ) -> tuple[Term, ...]:
     """What autograd keeps of ``layers`` decoder layers, in bytes: one term per tensor kind.
 
-    ``sliding`` layers get a mask as soon as a row is as long as the window.
+    ``sliding`` layers get a mask as soon as a row is as long as the window. ``sparse``
+    chooses between layers with experts and with one MLP where a model has both; without
+    a word it is the kind that needs more, as in every function here.
     ``input_needs_gradient`` is false only for the first layer under LoRA without
     ``enable_input_require_grads``, which saves less. ``recomputed`` leaves out the
     layer's input, for a layer that a checkpoint runs again and whose input is counted as
@@ -45,8 +50,12 @@ def layer_saved(
     """
     if workload.trains == "none":
         return ()
+    if arch.measured:
+        return measured.layer_saved(
+            arch, workload, role=role, layers=layers, sparse=sparse, recomputed=recomputed
+        )
     terms: list[Term] = []
-    for setting, share in settings(arch, workload, sliding, input_needs_gradient):
+    for setting, share in settings(arch, workload, sliding, input_needs_gradient, sparse):
         record = record_of(arch, setting)
         terms += [
             term_of(label, count * layers * share, arch, workload, role)
@@ -57,7 +66,12 @@ def layer_saved(
 
 
 def layer_backward_transient(
-    arch: Architecture, workload: Workload, *, role: str, sliding: bool = False
+    arch: Architecture,
+    workload: Workload,
+    *,
+    role: str,
+    sliding: bool = False,
+    sparse: bool | None = None,
 ) -> tuple[Term, ...]:
     """What is alive at the peak of one layer's backward, less what the layer had saved.
 
@@ -67,14 +81,21 @@ def layer_backward_transient(
     """
     if workload.trains == "none":
         return ()
+    if arch.measured:
+        return measured.layer_backward_transient(arch, workload, role=role, sparse=sparse)
     terms: list[Term] = []
-    for setting, share in settings(arch, workload, sliding):
-        terms += _highest(_backward_moments(arch, setting), share, arch, workload, role)
+    for setting, share in settings(arch, workload, sliding, sparse=sparse):
+        terms += highest(_backward_moments(arch, setting), share, arch, workload, role)
     return tuple(terms)
 
 
 def layer_forward_transient(
-    arch: Architecture, workload: Workload, *, role: str, sliding: bool = False
+    arch: Architecture,
+    workload: Workload,
+    *,
+    role: str,
+    sliding: bool = False,
+    sparse: bool | None = None,
 ) -> tuple[Term, ...]:
     """What is alive at the peak of one layer's forward, less what the layer saves.
 
@@ -82,26 +103,38 @@ def layer_forward_transient(
     output); without gradients it does not, so the result is what a log-probability or
     value pass needs beyond its hidden states.
     """
+    if arch.measured:
+        return measured.layer_forward_transient(arch, workload, role=role, sparse=sparse)
     terms: list[Term] = []
-    for setting, share in settings(arch, workload, sliding):
-        terms += _highest(_forward_moments(arch, setting), share, arch, workload, role)
+    both = sparse is None and workload.trains == "none" and arch.dense_layers
+    for setting, share in settings(arch, workload, sliding, sparse=sparse):
+        moments = _forward_moments(arch, setting)
+        if both and arch.sparse_layers:  # nothing is saved, so the kinds can be compared
+            moments += _forward_moments(arch, replace(setting, sparse=not setting.sparse))
+        terms += highest(moments, share, arch, workload, role)
     return tuple(terms)
 
 
 def settings(
-    arch: Architecture, workload: Workload, sliding: bool, input_needs_gradient: bool = True
+    arch: Architecture,
+    workload: Workload,
+    sliding: bool,
+    input_needs_gradient: bool = True,
+    sparse: bool | None = None,
 ) -> list[tuple[Setting, Num]]:
     """The settings a layer runs in, each with its share: 1, or 0/1 by length for a sweep."""
     refuse_what_cannot_run(arch, workload)
+    if sparse is None:
+        sparse = _larger_is_sparse(arch)
     masked = workload.attention == "eager" or (
         workload.attention == "sdpa" and workload.batch_shape != "full"
     )
     if masked or not sliding or workload.attention == "flash":
-        return [(_setting(arch, workload, masked, input_needs_gradient), 1)]
+        return [(_setting(arch, workload, masked, input_needs_gradient, sparse), 1)]
     long = where(workload.tokens >= arch.sliding_window, 1, 0)
     both = [
-        (_setting(arch, workload, True, input_needs_gradient), long),
-        (_setting(arch, workload, False, input_needs_gradient), 1 - long),
+        (_setting(arch, workload, True, input_needs_gradient, sparse), long),
+        (_setting(arch, workload, False, input_needs_gradient, sparse), 1 - long),
     ]
     return [(setting, share) for setting, share in both if not _is_zero(share)]
 
@@ -126,7 +159,7 @@ def refuse_what_cannot_run(arch: Architecture, workload: Workload) -> None:
 
 
 def _setting(
-    arch: Architecture, workload: Workload, masked: bool, input_needs_gradient: bool
+    arch: Architecture, workload: Workload, masked: bool, input_needs_gradient: bool, sparse: bool
 ) -> Setting:
     adapted: frozenset[str] = frozenset()
     if workload.trains == "lora":
@@ -143,8 +176,21 @@ def _setting(
         adapted=adapted,
         fp32_adapters=workload.fp32_adapters,
         input_needs_gradient=input_needs_gradient,
+        sums_gradients=workload.sums_gradients,
         compiled=workload.compiled,
+        sparse=sparse,
     )
+
+
+def _larger_is_sparse(arch: Architecture) -> bool:
+    """Whether a sparse layer keeps more of a token than one with an MLP.
+
+    For callers that look at one layer where the two kinds stand mixed.
+    """
+    if not arch.sparse_layers or not arch.dense_layers:
+        return arch.sparse_layers > 0
+    each = 2 * arch.hidden + 4 * arch.expert_intermediate
+    return arch.experts_per_token * each >= 4 * arch.intermediate
 
 
 Moments = tuple[dict[Label, int], ...]
@@ -186,7 +232,7 @@ def _less(peak: Live, saved: Live) -> dict[Label, int]:
     return result
 
 
-def _highest(
+def highest(
     moments: Moments,
     share: Num,
     arch: Architecture,
@@ -224,6 +270,9 @@ def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
         "kv_heads": arch.kv_heads,
         "head_dim": arch.head_dim,
         "rotary_dim": arch.rotary_dim,
+        "experts": arch.experts,
+        "experts_per_token": arch.experts_per_token,
+        "expert_intermediate": arch.expert_intermediate,
         "vocab": arch.vocab,
         "lora_rank": workload.lora_rank,
         "value_bytes": workload.value_bytes,

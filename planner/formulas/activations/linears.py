@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.setting import Layer
-from planner.formulas.activations.tape import Gradients, Storage, Tensor
+from planner.formulas.activations.tape import Gradients, Node, Storage, Tape, Tensor
 
 
 def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
@@ -47,6 +47,8 @@ def _plain(layer: Layer, x: Tensor, shape: str, name: str, trained: bool) -> Ten
     output = tape.new(shape, width, name)
     if trained:
         saved.append(x.storage)
+        if setting.sums_gradients and not setting.autocast:
+            operands.append(_summed(tape, weight_shape(given, shape), width, output))
     wanted: list[tuple[str, str, str] | None] = [op.signature(operand) for operand in operands]
     if x.node is not None:
         operands.append(x)
@@ -59,6 +61,16 @@ def _plain(layer: Layer, x: Tensor, shape: str, name: str, trained: bool) -> Ten
         return [tape.new(*item) if item else None for item in wanted]
 
     return op.record(tape, output, shape, width, operands, backward, saved)
+
+
+def _summed(tape: Tape, shape: str, width: str, output: Storage) -> Tensor:
+    """A weight whose gradient of this use is added, out of place, to that of a later one."""
+
+    def backward(_: Gradients) -> Gradients:
+        tape.new(shape, width, "sum of a weight's gradients")
+        return []
+
+    return Tensor(output, shape, width, Node(tape, (), (), backward))
 
 
 def weight_shape(given: str, made: str) -> str:
@@ -100,10 +112,12 @@ def fused_gated_mlp(layer: Layer, hidden_states: Tensor) -> Tensor:
 
 
 def plain_mlp(layer: Layer, hidden_states: Tensor) -> Tensor:
-    """GPT-2: up, activation, down, dropout."""
-    hidden_states = linear(layer, hidden_states, "intermediate", "MLP input", "mlp.c_fc")
+    """GPT-2, StarCoder2 and GPT-NeoX: up, activation, down, dropout."""
+    neox = layer.arch.family == "gpt_neox"
+    up, down = ("dense_h_to_4h", "dense_4h_to_h") if neox else ("c_fc", "c_proj")
+    hidden_states = linear(layer, hidden_states, "intermediate", "MLP input", f"mlp.{up}")
     hidden_states = activated(layer, hidden_states, "activated MLP input")
-    hidden_states = linear(layer, hidden_states, "hidden", "MLP output", "mlp.c_proj")
+    hidden_states = linear(layer, hidden_states, "hidden", "MLP output", f"mlp.{down}")
     return residual_dropout(layer, hidden_states, "dropped MLP output")
 
 

@@ -6,11 +6,19 @@ from functools import lru_cache
 
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
+from planner.formulas.activations import measured
 from planner.formulas.activations.decoder import FAMILIES, Live
-from planner.formulas.activations.layers import settings, term_of
+from planner.formulas.activations.layers import highest, settings, term_of
 from planner.formulas.activations.norms import norm
-from planner.formulas.activations.setting import Layer, Setting
-from planner.formulas.activations.tape import Label, Node, Tape, Tensor
+from planner.formulas.activations.setting import Layer, Setting, rotary_width
+from planner.formulas.activations.tape import (
+    Gradients,
+    Label,
+    Node,
+    Tape,
+    Tensor,
+    run_backward,
+)
 from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
 from planner.formulas.parameters import weights
@@ -22,7 +30,7 @@ AUTOCAST_COPIES = Formula(
     category="parameters",
     source="ATen/autocast_mode.cpp at torch 2.13.0 (read); saved-tensor hooks",
     why="Autocast caches a bf16 copy of every trainable fp32 weight until its context ends.",
-    ignores="copies of biases",
+    ignores="copies of biases; experts have none, since autocast does not know grouped_mm",
 )
 
 
@@ -36,6 +44,8 @@ def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[T
     Raises:
         ValueError: naming the field for a family or combination that cannot run.
     """
+    if arch.measured:
+        return measured.model_saved(arch, workload, role=role)
     setting, _ = settings(arch, workload, False)[0]
     found = _rotary(arch, setting)
     if workload.trains == "none":
@@ -47,6 +57,16 @@ def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[T
     )
 
 
+def final_norm_backward(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
+    """All that the final norm has saved or needs at the peak of its backward, in bytes."""
+    if workload.trains == "none":
+        return ()
+    if arch.measured:
+        return measured.final_norm_backward(arch, workload, role=role)
+    setting, _ = settings(arch, workload, False)[0]
+    return tuple(highest(_norm_moments(arch, setting), 1, arch, workload, role))
+
+
 def checkpointed_saved(
     arch: Architecture, workload: Workload, *, role: str, layers: Num
 ) -> tuple[Term, ...]:
@@ -55,6 +75,8 @@ def checkpointed_saved(
     The input of each layer, and once each mask, which every checkpoint refers to. Rotary
     tables are in :func:`model_saved`.
     """
+    if arch.measured:
+        return measured.checkpointed_saved(arch, workload, role=role, layers=layers)
     setting, _ = settings(arch, workload, False)[0]
     label: Label = (("hidden", setting.weight), "checkpointed layer inputs")
     terms = [term_of(label, layers, arch, workload, role)]
@@ -63,20 +85,23 @@ def checkpointed_saved(
 
 
 def autocast_weight_copies(
-    arch: Architecture, *, role: str, all_layers: bool = False
+    arch: Architecture, *, role: str, layers: bool = False, head: bool = True
 ) -> tuple[Term, ...]:
     """The bf16 copies of fp32 weights that no layer's saved tensors hold, in bytes.
 
-    The head's copy is always one. ``all_layers`` adds the layers' while a forward runs
-    whose layers save nothing of their own: with checkpointing, or without gradients over
+    ``head`` counts the language-model head's, ``layers`` those of all layers while a forward
+    runs whose layers save nothing of their own: with checkpointing, or without gradients over
     trainable weights (autocast does not cache a frozen weight). In every other case a
     layer's copies are among its :func:`layer_saved`.
     """
-    counted = ("linear", "lm_head") if all_layers else ("lm_head",)
+    counted = ("linear", "router") * layers + ("lm_head",) * head
     found = [weight for weight in weights(arch) if weight.kind in counted]
     count = sum(weight.total_elements for weight in found)
     tensors = sum(weight.count for weight in found)
-    if arch.tied:  # the head multiplies by the embedding, so that is copied instead
+    if arch.measured and layers:
+        of_layers = measured.autocast_copies_elements(arch)
+        count = of_layers + sum(w.total_elements for w in found if w.kind == "lm_head")
+    if head and arch.tied:  # the head multiplies by the embedding, so that is copied instead
         count, tensors = count + arch.vocab * arch.hidden, tensors + 1
     return (AUTOCAST_COPIES(role, tensors=tensors, linear_parameters=count),)
 
@@ -85,10 +110,10 @@ def _rotary(arch: Architecture, setting: Setting) -> list[Label]:
     if not arch.rotary:
         return []
     labels: list[Label] = []
-    both = arch.family == "gemma3_text" and 0 < arch.sliding_layers < arch.layers
+    both = arch.family in ("gemma3_text", "olmo3") and 0 < arch.sliding_layers < arch.layers
     for layer_kind in ("", " of sliding layers") if both else ("",):
         for name in ("rotary cos", "rotary sin"):
-            labels.append((("rotary table", setting.weight), name + layer_kind))
+            labels.append((("rotary table", rotary_width(arch, setting)), name + layer_kind))
     return labels
 
 
@@ -100,6 +125,27 @@ def _masks(arch: Architecture, setting: Setting) -> list[Label]:
     both = 0 < arch.sliding_layers < arch.layers
     names = ("attention mask", "attention mask of sliding layers")
     return [(("pair", width), name) for name in names[: 1 + both]]
+
+
+@lru_cache(maxsize=256)
+def _norm_moments(arch: Architecture, setting: Setting) -> tuple[Live, ...]:
+    """Run the final norm on a tape, forward and backward: what is alive at each peak."""
+    tape = Tape()
+    width = setting.weight
+    hidden = Tensor(
+        tape.new("hidden", width, "hidden states"),
+        "hidden",
+        width,
+        Node(tape, (), (), lambda _: []),
+    )
+    output = norm(Layer(tape, arch, setting), hidden, "final norm")
+    root, width = output.node, output.width
+    assert root is not None
+    del hidden, output
+    gradient: Gradients = [tape.new("hidden", width, "gradient of the final norm's output")]
+    start = len(tape.events)
+    run_backward(tape, root, gradient)
+    return tuple(tape.live_at_peaks(start, len(tape.events)))
 
 
 @lru_cache(maxsize=256)

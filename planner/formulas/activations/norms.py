@@ -7,7 +7,7 @@ decides what is alive without gradients.
 from __future__ import annotations
 
 from planner.formulas.activations import operations as op
-from planner.formulas.activations.setting import Layer
+from planner.formulas.activations.setting import OLMO, Layer
 from planner.formulas.activations.tape import Gradients, Tensor
 
 
@@ -29,7 +29,10 @@ def head_norm(layer: Layer, x: Tensor, name: str) -> Tensor:
 
 
 def rms_norm(layer: Layer, hidden_states: Tensor, statistic: str, name: str) -> Tensor:
-    """Llama's RMSNorm: square, mean and scale in fp32, then the weight in the input's format."""
+    """Llama's RMSNorm: square, mean and scale in fp32, then the weight in the input's format.
+
+    OLMo multiplies by the weight before it goes back to that format.
+    """
     tape = layer.tape
     input_width = hidden_states.width
     hidden_states = op.cast(tape, hidden_states, op.FP32, f"{name} input in fp32")
@@ -37,6 +40,9 @@ def rms_norm(layer: Layer, hidden_states: Tensor, statistic: str, name: str) -> 
     hidden_states = op.multiply(
         tape, hidden_states, _inverse_root(layer, variance, name), f"{name} scaled in fp32"
     )
+    if layer.arch.family in OLMO:  # the weight is multiplied in fp32 as well
+        output = _weighted(layer, hidden_states, name)
+        return op.cast(tape, output, input_width, f"{name} output")
     return _weighted(layer, op.cast(tape, hidden_states, input_width, f"{name} normalised"), name)
 
 

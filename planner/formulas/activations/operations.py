@@ -133,10 +133,12 @@ def multiply(tape: Tape, first: Tensor, second: Tensor, name: str) -> Tensor:
     def backward(_: Gradients) -> Gradients:
         products = [tape.new(shape, width, item[2]) if item else None for item in wanted]
         for index, item in enumerate(wanted):
-            product = products[index]
-            if item and product is not None:
-                products[index] = fitted(tape, product, item)
-            del product
+            # Summed first: the whole product is gone before its sum is cast.
+            for form in (width, item[1]) if item else ():
+                product = products[index]
+                assert item and product is not None
+                products[index] = fitted(tape, product, (item[0], form, item[2]))
+                del product
         return products
 
     return record(tape, output, shape, width, [first, second], backward, saved)

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations.tape import Tape
 
+OLMO = ("olmo2", "olmo3")
+GLM = ("glm", "glm4")
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
@@ -28,6 +31,10 @@ class Setting:
     input_needs_gradient: bool = True
     compiled: bool = False
     """The layer is one compiled graph."""
+    sums_gradients: bool = False
+    """A weight's gradient and its sum with that of a later use are tensors of the backward."""
+    sparse: bool = False
+    """The layer routes its tokens to experts."""
 
     @property
     def value(self) -> str:
@@ -50,6 +57,11 @@ class Setting:
         return self.trains == "all"
 
 
+def rotary_width(arch: Architecture, setting: Setting) -> str:
+    """Number format of the rotary tables, which OLMo leaves in fp32."""
+    return "fp32" if arch.family in OLMO else setting.weight
+
+
 @dataclass(slots=True)
 class Layer:
     """One run of one layer: the tape, the architecture and the setting."""
@@ -57,3 +69,8 @@ class Layer:
     tape: Tape
     arch: Architecture
     setting: Setting
+
+    @property
+    def heads_joined(self) -> bool:
+        """Queries and keys are joined from a rotated part and the rest, so they lie by head."""
+        return self.arch.family in ("phi3", "gpt_neox", *GLM)

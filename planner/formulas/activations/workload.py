@@ -12,7 +12,7 @@ from planner.numeric import Num
 BATCH_SHAPES = ("full", "padded", "packed")
 ATTENTIONS = ("eager", "sdpa", "flash")
 PRECISIONS = ("bf16", "fp16", "fp32", "autocast-bf16")
-TRAINS = ("all", "lora", "none")
+TRAINS = ("all", "lora", "inputs", "none")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,13 +36,16 @@ class Workload:
     precision: str
     """``bf16``, ``fp16``, ``fp32``, or ``autocast-bf16`` (fp32 weights, bf16 autocast)."""
     trains: str
-    """``all`` weights, ``lora`` adapters only, or ``none`` (a forward without gradients)."""
+    """``all`` weights, ``lora`` adapters only, ``inputs`` (weights are frozen and gradients pass
+    through them), or ``none`` (a forward without gradients)."""
     lora_targets: tuple[str, ...] = ()
     """Layers with an adapter, in the words of :func:`planner.formulas.lora.lora_weights`."""
     lora_rank: int = 0
     """Rank of every adapter."""
     fp32_adapters: bool = True
     """Adapters compute in fp32; false when FSDP or ZeRO gathers them in the compute dtype."""
+    sums_gradients: bool = False
+    """The backward adds weight gradients to those of a later use of the same weights."""
     compiled: bool = False
     """Each decoder layer goes through ``torch.compile``."""
 

@@ -12,6 +12,8 @@ tensor over the vocabulary.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.footprint import Instant, Term
 from planner.formulas.logits import (
     certainty,
@@ -28,6 +30,7 @@ from planner.formulas.logits.kept import (
     embedding_backward,
     log_prob_kept,
 )
+from planner.formulas.logits.pieces import head_gradient, hidden_gradient
 
 __all__ = [
     "Head",
@@ -36,12 +39,14 @@ __all__ = [
     "effective_logits",
     "embedding_backward",
     "forward_instants",
+    "head_gradients",
     "highest",
     "log_prob_kept",
     "logprob_forward",
     "logprob_instants",
     "loss_backward",
     "loss_forward",
+    "scoring_kept",
     "self_certainty_backward",
     "self_certainty_forward",
 ]
@@ -68,6 +73,23 @@ def logprob_forward(head: Head, *, with_entropy: bool, role: str) -> tuple[Term,
     return highest(*logprob_instants(head, with_entropy=with_entropy, role=role)).terms
 
 
+def scoring_kept(head: Head, *, role: str) -> tuple[Term, ...]:
+    """Terms that scoring with gradient leaves alive until the backward; the plain step's paths."""
+    code = runs(head, "policy")
+    if code == "tiles":
+        return tiles.kept(head, role)
+    if code == "materialised":
+        return materialised.policy_kept(head, role)
+    if code == "chunks":
+        return chunks.kept(head, role)
+    raise ValueError("logits: what stays after scoring is known for the plain step's paths only")
+
+
+def head_gradients(head: Head, *, role: str) -> tuple[Term, ...]:
+    """What a second use of the head has handed back before the first goes backward."""
+    return (hidden_gradient(head, role), *head_gradient(head, role))
+
+
 def self_certainty_forward(
     head: Head, *, how: str, with_gradient: bool, role: str
 ) -> tuple[Term, ...]:
@@ -86,9 +108,9 @@ def forward_instants(head: Head, *, objective: str, role: str) -> tuple[Instant,
     if code == "value":
         return kept.value_forward(head, role)
     if code == "tiles":
-        return tiles.forward(head, role)
+        return labelled(tiles.forward(head, role), head, role, objective)
     if code == "chunks":
-        return chunks.forward(head, role)
+        return labelled(chunks.forward(head, role), head, role, objective)
     if code == "responses":
         return responses.forward(head, role)
     if code == "packed":
@@ -104,9 +126,9 @@ def backward_instants(head: Head, *, objective: str, role: str) -> tuple[Instant
     if code == "value":
         return kept.value_backward(head, role)
     if code == "tiles":
-        return tiles.backward(head, role)
+        return labelled(tiles.backward(head, role), head, role, objective)
     if code == "chunks":
-        return chunks.backward(head, role)
+        return labelled(chunks.backward(head, role), head, role, objective)
     if code == "responses":
         return responses.backward(head, role)
     if code == "packed":
@@ -128,6 +150,16 @@ def logprob_instants(head: Head, *, with_entropy: bool, role: str) -> tuple[Inst
     if code == "packed":
         return packed.without_gradient(head, role, with_entropy=with_entropy)
     return materialised.without_gradient(head, role, with_entropy=with_entropy)
+
+
+def labelled(
+    instants: tuple[Instant, ...], head: Head, role: str, objective: str
+) -> tuple[Instant, ...]:
+    """The instants beside the labels that the plain step shifted for its scoring."""
+    if objective != "sft" or head.framework != "plain":
+        return instants
+    labels = kept.SHIFTED_LABELS(role, tokens=head.tokens)
+    return tuple(replace(instant, terms=(*instant.terms, labels)) for instant in instants)
 
 
 def runs(head: Head, objective: str) -> str:

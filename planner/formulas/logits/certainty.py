@@ -128,11 +128,13 @@ def backward(head: Head, role: str, *, how: str) -> tuple[Instant, ...]:
         result = wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes)
         terms = (*own, result, slice_gradient, kept)
         return Instant(name="slice's gradient", terms=terms), to_head
-    narrow: tuple[Term, ...] = ()
-    if head.item_bytes < FP32_BYTES:
-        narrow = (piece(head, role, how, "slice in the head's dtype", head.item_bytes),)
+    beside: tuple[Term, ...] = ()
+    if head.softcap:
+        beside = (piece(head, role, how, "slope of the slice's soft cap"),)
+    elif head.item_bytes < FP32_BYTES:
+        beside = (piece(head, role, how, "slice in the head's dtype", head.item_bytes),)
     whole = (hidden_gradient(head, role), *head_gradient(head, role))
-    return (Instant(name="slice's gradient", terms=(*whole, slice_gradient, *narrow, kept)),)
+    return (Instant(name="slice's gradient", terms=(*whole, slice_gradient, *beside, kept)),)
 
 
 def full_backward(head: Head, role: str) -> Instant:

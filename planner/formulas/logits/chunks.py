@@ -57,6 +57,11 @@ def chunk_tokens(head: Head) -> tuple[Num, Num, Num]:
     return first, second, 1 * (head.tokens > TOKEN_CHUNK)
 
 
+def kept(head: Head, role: str) -> tuple[Term, ...]:
+    """Log-probabilities and entropies, which the loss reads."""
+    return (vectors(head, role, FP32_BYTES + head.item_bytes, tensors=2),)
+
+
 def forward(head: Head, role: str) -> tuple[Instant, ...]:
     """First and second chunk at the end of their scoring."""
     first, second, more = chunk_tokens(head)

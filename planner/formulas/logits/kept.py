@@ -30,6 +30,13 @@ EMBEDDING_GRADIENT = Formula(
     why="Embedding backward writes a dense gradient; tied, it and its sum with the head's exist.",
     ignores="the sorting buffers of CUDA's kernel, a few numbers per token",
 )
+SHIFTED_LABELS = Formula(
+    "shifted labels",
+    "8 * tokens",
+    category="logits",
+    source="planner/steps/vocabulary/sft.py",
+    why="The next label of each position, a copy that scoring keeps for the backward pass.",
+)
 DOCUMENT_PREMISE = Formula(
     "self-certainty as the audited document has it",
     "2 * 4 * sequences * tokens * vocab",

@@ -66,6 +66,12 @@ def policy_forward(head: Head, role: str) -> tuple[Instant, ...]:
     return softmax, entropy_sum(head, role, still_named, sums=2)
 
 
+def policy_kept(head: Head, role: str) -> tuple[Term, ...]:
+    """What the log-softmax and the entropy keep for their backwards."""
+    kept = (wide(LOG_PROBS, head, role), *kept_from_head(head, role, apart=True))
+    return (*kept, wide(PROBS, head, role)) if head.entropy else kept
+
+
 def entropy_sum(head: Head, role: str, named: tuple[Term, ...], *, sums: int) -> Instant:
     """Probabilities and their products with the logs, as ``-(p * log p).sum()`` makes them."""
     return Instant(

@@ -4,7 +4,8 @@ TRL 1.15 and later run it in every trainer, and the plain step's ``fused`` path 
 Source: ``trl/kernels/chunked_logprob.py`` of trl 1.16.0, read 2026-10. On a GPU its Triton
 kernels work in place on the tile and the gradient products accumulate in fp32 inside cuBLAS, so
 nothing else over the vocabulary exists; off a GPU torch operations make several more fp32 tiles,
-which these formulas leave out.
+which these formulas leave out. The plain step (``planner/steps/vocabulary/tiles.py``) has no
+kernel of its own and widens 64 rows of the tile at a time.
 """
 
 from __future__ import annotations
@@ -16,9 +17,17 @@ from planner.formulas.logits.pieces import head_gradient, hidden_gradient, vecto
 
 TOKEN_TILE = 4096
 VOCABULARY_TILE = 32768
+FP32_ROWS = 64
+"""Rows of a tile that the plain step has in fp32 at the same time: 8 MiB."""
 FP32_BYTES = 4
 RUNNING_VECTORS = 7
-"""Running maximum, sums, target logit: allocated whether asked for or not."""
+"""Running maximum, sums, target logit: TRL allocates them whether asked for or not."""
+RUNNING_IN_PLAIN = 3
+"""Running maximum, sum and target logit; the entropy's sum comes with the entropy."""
+ROW_FORWARD = 8 + 5 * FP32_BYTES
+"""Target's column, new maximum, shrinking factor and three terms of the new sum."""
+ROW_BACKWARD = 2 * 8 + FP32_BYTES + 1
+"""Target's column, the same clamped, its gradient, and whether it is in the tile."""
 
 TILE = Formula(
     "tile of logits",
@@ -62,6 +71,47 @@ def compacted(head: Head, role: str) -> tuple[Term, ...]:
     )
 
 
+WIDE_ROWS = Formula(
+    "rows of the tile in fp32",
+    "4 * copies * minimum(tokens, fp32_rows) * vocabulary_tile",
+    category="logits",
+    source="planner/steps/vocabulary/tiles.py",
+    why="A few rows' logits or their gradient; entropy and soft cap need them twice.",
+)
+ROW_NUMBERS = Formula(
+    "numbers of those rows",
+    "bytes_per_token * minimum(tokens, fp32_rows)",
+    category="logits",
+    source="planner/steps/vocabulary/tiles.py",
+    why="Columns of the taken tokens, new maxima and sums, before they join the running ones.",
+)
+
+
+def widened(head: Head, role: str, *, twice: bool, per_token: int) -> tuple[Term, ...]:
+    """What the plain step has in fp32 of the tile at hand; TRL's kernel has it in registers."""
+    if head.framework != "plain":
+        return ()
+    return (
+        WIDE_ROWS(
+            role,
+            copies=1 + twice,
+            tokens=head.tokens,
+            fp32_rows=FP32_ROWS,
+            vocabulary_tile=VOCABULARY_TILE,
+        ),
+        ROW_NUMBERS(role, bytes_per_token=per_token, tokens=head.tokens, fp32_rows=FP32_ROWS),
+    )
+
+
+def kept(head: Head, role: str) -> tuple[Term, ...]:
+    """What scoring leaves for the backward: log-probabilities, and what they came from."""
+    saved = 2 + scores(head)
+    return (
+        *compacted(head, role),
+        vectors(head, role, saved * FP32_BYTES, tensors=saved),
+    )
+
+
 def scores(head: Head) -> bool:
     """The kernel also returns an entropy: asked for by the plain loss, always by TRL."""
     return head.entropy or head.framework == "trl"
@@ -73,26 +123,33 @@ def forward(head: Head, role: str, *, entropy: bool | None = None) -> tuple[Inst
     ``entropy`` says whether the kernel returns one where the loss does not decide it.
     """
     wanted = scores(head) if entropy is None else entropy
-    count = RUNNING_VECTORS + (4 if wanted else 2)
+    if head.framework == "plain":
+        count = RUNNING_IN_PLAIN + wanted
+        more = widened(head, role, twice=wanted, per_token=ROW_FORWARD + FP32_BYTES * wanted)
+    else:
+        count = RUNNING_VECTORS + (4 if wanted else 2)
+        more = compacted(head, role)
     small = vectors(head, role, count * FP32_BYTES, tensors=count)
-    terms = (tile(head, role), *compacted(head, role), small)
-    return (Instant(name="fold of the tiles", terms=terms),)
+    return (Instant(name="fold of the tiles", terms=(tile(head, role), *more, small)),)
 
 
 def backward(head: Head, role: str) -> tuple[Instant, ...]:
-    """The fp32 gradients are complete and being cast to the weights' dtype."""
+    """A tile's gradient in the making, and the fp32 gradients being cast to the weights' dtype."""
     saved = 1 + scores(head)
     incoming = 1 + head.entropy
     small = vectors(
         head, role, (saved + incoming) * FP32_BYTES, scalars=8, tensors=saved + incoming + 2
     )
-    terms: tuple[Term, ...] = (
+    there: tuple[Term, ...] = (
         tile(head, role),
         *compacted(head, role),
         hidden_gradient(head, role, item_bytes=FP32_BYTES, label="hidden states' fp32 gradient"),
         *head_gradient(head, role, item_bytes=FP32_BYTES, label="head's fp32 gradient"),
         small,
     )
+    cast: tuple[Term, ...] = ()
     if head.item_bytes < FP32_BYTES:
-        terms += (hidden_gradient(head, role), *head_gradient(head, role))
-    return (Instant(name="cast of the gradients", terms=terms),)
+        cast = (hidden_gradient(head, role), *head_gradient(head, role))
+    instants = (Instant(name="cast of the gradients", terms=(*there, *cast)),)
+    rows = widened(head, role, twice=head.entropy or head.softcap, per_token=ROW_BACKWARD)
+    return (*instants, Instant(name="tile's gradient", terms=(*there, *rows))) if rows else instants

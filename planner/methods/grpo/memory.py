@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.footprint import Instant, PhasePlan, Term
+from planner.footprint import Instant, PhasePlan
 from planner.methods import inference, rollout, update, upkeep
-from planner.methods.scene import Scene
+from planner.methods.scene import Moment, Scene
 
 KEPT = ("old log-probs", "advantages")
 
@@ -24,25 +24,28 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
 
 
 def scoring(
-    scene: Scene, extra: tuple[Instant, ...] = (), kept: tuple[Term, ...] = ()
+    scene: Scene, extra: tuple[Instant, ...] = (), names: tuple[str, ...] = ("old log-probs",)
 ) -> tuple[PhasePlan, ...]:
-    """Old log-probs, reference log-probs and rewards, each where the plan has them."""
+    """Old log-probs, reference log-probs and rewards, each where the plan has them.
+
+    ``names`` are the numbers per token that the first of them writes.
+    """
     with_entropy = scene.plan.framework == "verl"
+    kept = update.kept_for_update(scene, names)
     found: list[PhasePlan] = [
         inference.log_probs(
             scene, "old log-probs", scene.policy, with_entropy=with_entropy, extra=extra, kept=kept
         )
     ]
-    if scene.reference is not None:
-        found.append(
-            inference.log_probs(scene, "reference log-probs", scene.reference, with_entropy=False)
-        )
-    elif scene.plan.kl != "none" and scene.plan.reference == "adapter-disabled":
-        found.append(
-            inference.log_probs(scene, "reference log-probs", scene.policy, with_entropy=False)
-        )
+    kept = update.kept_for_update(scene, (*names, *reference_kept(scene)))
+    role = scene.reference
+    if scene.plan.kl != "none" and scene.plan.reference == "adapter-disabled":
+        role = scene.policy
+    if role is not None:
+        moment: Moment = "reference log-probs"
+        found.append(inference.log_probs(scene, moment, role, with_entropy=False, kept=kept))
     if scene.reward is not None:
-        found.append(inference.scores(scene, "reward", scene.reward))
+        found.append(inference.scores(scene, "reward", scene.reward, kept))
     return tuple(found)
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.footprint import Instant, PhasePlan
 from planner.formulas import logits
-from planner.methods import rollout, training, update, upkeep
+from planner.methods import rollout, scored, training, update, upkeep
 from planner.methods.grpo.memory import KEPT, reference_kept, scoring
 from planner.methods.scene import Scene
 from planner.methods.vocabulary import inference_head, training_head
@@ -18,7 +20,7 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     return (
         upkeep.load(scene),
         rollout.rollout(scene),
-        *scoring(scene, () if premise else (_certainty(scene),)),
+        *scoring(scene, (_certainty(scene),), ("old log-probs", "self-certainty")),
         *(_with_gradient(scene, policy) if premise else policy),
         *rollout.weight_sync(scene),
         upkeep.checkpoint(scene),
@@ -40,31 +42,42 @@ def _certainty(scene: Scene) -> Instant:
 
 
 def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePlan, ...]:
-    """The document's premise: self-certainty inside the loss, kept for the backward."""
+    """The document's premise: self-certainty inside the loss, kept for the backward.
+
+    It is computed last, so it goes backward first: beside what scoring has kept. Scoring then
+    goes backward beside the gradients that self-certainty made.
+    """
     head, how = training_head(scene, scene.policy), scene.plan.self_certainty
     forward, backward, step = policy
+    certain = logits.self_certainty_forward(head, how=how, with_gradient=True, role="policy")
+    back = logits.self_certainty_backward(head, how=how, role="policy")
+    again = scored.scored_again(scene, scene.policy)
+    kept = (*logits.scoring_kept(head, role="policy"), *again)
+    losses = logits.backward_instants(head, objective="policy", role="policy")
+    made = (*logits.head_gradients(head, role="policy"), *again)
     return (
         _more(
             forward,
-            training.at_head_instant(
-                scene,
-                "self-certainty with gradient",
-                logits.self_certainty_forward(head, how=how, with_gradient=True, role="policy"),
-            ),
+            training.at_head_instant(scene, "self-certainty with gradient", (*certain, *kept)),
         ),
         _more(
             backward,
             training.at_head_instant(
-                scene,
-                "self-certainty's backward",
-                logits.self_certainty_backward(head, how=how, role="policy"),
+                scene, "self-certainty's backward", (*back, *kept), backward=True
+            ),
+            *(
+                training.at_head_instant(
+                    scene,
+                    f"{loss.name} beside self-certainty's gradients",
+                    (*loss.everything, *made),
+                    backward=True,
+                )
+                for loss in losses
             ),
         ),
         step,
     )
 
 
-def _more(phase: PhasePlan, instant: Instant) -> PhasePlan:
-    return PhasePlan(
-        name=phase.name, role=phase.role, instants=(*phase.instants, instant), rank=phase.rank
-    )
+def _more(phase: PhasePlan, *instants: Instant) -> PhasePlan:
+    return replace(phase, instants=(*phase.instants, *instants))

@@ -13,11 +13,12 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     if scene.critic is None:
         raise ValueError("critic: PPO needs one; set critic to separate.")
     kept = update.kept_for_update(scene, (*KEPT, "values", "returns", *reference_kept(scene)))
+    scored = update.kept_for_update(scene, ("old log-probs", "values", *reference_kept(scene)))
     return (
         upkeep.load(scene),
         rollout.rollout(scene),
         *scoring(scene),
-        inference.scores(scene, "values", scene.critic),
+        inference.scores(scene, "values", scene.critic, scored),
         update.critic_phase(scene, kept),
         *update.policy_phases(scene, kept),
         *rollout.weight_sync(scene),

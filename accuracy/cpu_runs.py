@@ -1,0 +1,148 @@
+"""Real runs on a CPU beside dry runs of the same plans; writes what both say.
+
+``python -m accuracy.cpu_runs --out accuracy/measured/dry-run-vs-cpu.json`` runs every case of
+:mod:`accuracy.cpu_cases`: the very functions of ``planner/methods/*/step.py`` on real tensors, two
+steps, all rounds, watched by torch's allocator; and the dry run of the plan with the CPU's
+branches. Takes two minutes on one core, and no network.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import json
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+import transformers
+from torch.distributed.device_mesh import init_device_mesh
+from torch.testing._internal.distributed.fake_pg import FakeStore
+
+from accuracy.allocator_events import CopyingStage, Marks, peak_bytes
+from accuracy.cpu_cases import CASES, Case
+from planner.dryrun import curve
+from planner.dryrun.execute import dry_run
+from planner.dryrun.log import Log
+from planner.plan import Plan
+from planner.quantities import quantities
+from planner.steps import run as runs
+from planner.steps.sharding import Wrapper, fully_sharded, unsharded
+
+Configs = Mapping[str, Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Peaks in bytes by phase: what the allocator saw, and what the dry run says."""
+
+    case: Case
+    real: dict[str, int]
+    dry: dict[str, int]
+
+    @property
+    def errors(self) -> dict[str, float]:
+        """Signed relative error of the dry run by phase."""
+        return {phase: self.dry[phase] / live - 1 for phase, live in self.real.items()}
+
+
+def compared(case: Case) -> Compared:
+    """One case, run for real and dry.
+
+    Raises:
+        ValueError: when the two do not have the same phases.
+    """
+    real, dry = real_peaks(case.plan, case.configs), dry_peaks(case.plan, case.configs)
+    if list(real) != list(dry):
+        raise ValueError(f"{case}: phases {list(real)} in the real run, {list(dry)} in the dry one")
+    return Compared(case, real, dry)
+
+
+def real_peaks(plan: Plan, configs: Configs) -> dict[str, int]:
+    """Most live bytes by phase of the second of two real steps, as the allocator saw them."""
+    step = import_module(f"planner.methods.{plan.method}.step").step
+
+    with warnings.catch_warnings(), _sharding(plan) as wrap:
+        warnings.simplefilter("ignore")
+
+        def two_steps(marks: Marks) -> runs.Run:
+            torch.manual_seed(0)
+            stage = CopyingStage("cpu", on_phase=marks.phase)
+            run = runs.build(plan, stage, configs, wrap)
+            gc.collect()
+            runs.send_away(run)
+            step(run)
+            with marks.last_step():
+                step(run)
+            return run
+
+        # What oneDNN takes besides depends on the processor's instructions.
+        with torch.backends.mkldnn.flags(enabled=False):
+            return peak_bytes(two_steps)
+
+
+@contextmanager
+def _sharding(plan: Plan) -> Iterator[Wrapper]:
+    """FSDP2 as rank 0 of the plan's world: collectives do what they do, but nothing arrives."""
+    if plan.sharding == "none":
+        yield unsharded
+        return
+    world = int(quantities(plan).data_parallel)
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=world)
+    try:
+        yield fully_sharded(init_device_mesh("cpu", (world,)))
+    finally:
+        dist.destroy_process_group()
+
+
+def dry_peaks(plan: Plan, configs: Configs) -> dict[str, int]:
+    """The dry run's, with the CPU's branches; host and device are one memory there."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        log = dry_run(plan, configs, on="cpu")
+    return {peak.phase: peak.total_bytes for peak in curve.peaks(in_one_memory(log))}
+
+
+def in_one_memory(log: Log) -> Log:
+    """The same log with everything on the device."""
+    made = {key: value._replace(host=False) for key, value in log.made.items()}
+    return Log(log.events, made, log.names, log.notes)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs every case and writes what was found."""
+    parser = argparse.ArgumentParser(prog="python -m accuracy.cpu_runs", description=__doc__)
+    parser.add_argument("--out", required=True, type=Path, help="JSON file to write")
+    given = parser.parse_args(arguments)
+    torch.set_num_threads(1)
+    # Every run collects garbage; libraries' own objects need not be looked at each time.
+    gc.collect()
+    gc.freeze()
+    rows = []
+    for case in CASES:
+        found = compared(case)
+        rows.append(
+            {
+                "method": case.method,
+                "family": case.family,
+                "changes": case.changes,
+                "real_bytes": found.real,
+                "dry_run_bytes": found.dry,
+            }
+        )
+        print(f"{100 * max(map(abs, found.errors.values())):.4f} %  {case}", flush=True)
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+    given.out.parent.mkdir(exist_ok=True)
+    given.out.write_text(json.dumps({"versions": versions, "cases": rows}, indent=1) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

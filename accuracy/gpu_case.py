@@ -1,0 +1,149 @@
+"""One case in a process of its own: two real steps of a plan, read phase by phase.
+
+``python -m accuracy.gpu_case ANSWER`` reads ``{"plan", "cap_bytes", "device", "meter"}`` from
+standard input and writes its answer to a file. The steps are the product's own
+(``planner/methods/*/step.py``). An error is an answer too; a process that dies leaves none.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import platform
+import sys
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from importlib import import_module
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+import torch
+import torch.distributed as dist
+
+from accuracy.gpu_meter import Meter, PhaseLog
+from planner.dryrun.request import configs_of
+from planner.plan import Plan
+from planner.quantities import quantities
+from planner.steps import run as runs
+from planner.steps.sharding import Wrapper, fully_sharded, unsharded
+from planner.steps.stage import Stage
+
+STEPS = 2
+"""The first makes the optimizer's state and fills the allocator's cache; the second counts."""
+
+
+def two_steps(plan: Plan, device: str, meter: Meter, log: PhaseLog) -> None:
+    """Build the plan's models with random weights on the device and run its steps."""
+    step = import_module(f"planner.methods.{plan.method}.step").step
+    torch.manual_seed(0)
+    with _sharding(plan, device) as wrap, meter.watch():
+        stage = Stage(device, on_phase=log.on_phase)
+        run = runs.build(plan, stage, configs_of(plan), wrap)
+        gc.collect()
+        runs.send_away(run)
+        for _ in range(STEPS):
+            log.step()
+            step(run)
+        stage.synchronize()
+        del run
+
+
+@contextmanager
+def _sharding(plan: Plan, device: str) -> Iterator[Wrapper]:
+    """FSDP2 as rank 0 of the plan's world: real shards, and collectives that bring nothing."""
+    if plan.sharding != "fsdp2":
+        yield unsharded
+        return
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    q = quantities(plan)
+    world, shards = int(q.data_parallel), int(q.shards)
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=world)
+    try:
+        if shards < world:
+            names = ("replicate", "shard")
+            mesh = init_device_mesh(device, (world // shards, shards), mesh_dim_names=names)
+        else:
+            mesh = init_device_mesh(device, (world,))
+        yield fully_sharded(mesh)
+    finally:
+        dist.destroy_process_group()
+
+
+def answer(request: Mapping[str, Any]) -> dict[str, Any]:
+    """What the case found: phases of both steps, or how and in which phase it failed."""
+    plan, device = Plan(**request["plan"]), str(request["device"])
+    module, _, name = str(request["meter"]).rpartition(".")
+    meter: Meter = getattr(import_module(module), name)()
+    log = PhaseLog(meter)
+    found: dict[str, Any] = {"versions": versions(device), "steps": log.steps}
+    try:
+        if request["cap_bytes"]:
+            meter.cap(int(request["cap_bytes"]))
+        found["before"] = meter.read()
+        two_steps(plan, device, meter, log)
+    except torch.OutOfMemoryError as error:
+        found["failed"] = _failed("out of memory", log, error)
+    except Exception as error:  # a case's failure is its result
+        found["failed"] = _failed("error", log, error)
+    gc.collect()
+    if device == "cuda":
+        torch.cuda.empty_cache()
+    found["after"] = meter.read()
+    return found
+
+
+def _failed(kind: str, log: PhaseLog, error: Exception) -> dict[str, str]:
+    message = f"{type(error).__name__}: {error}".splitlines()[0][:400]
+    return {"kind": kind, "phase": log.current, "message": message}
+
+
+def versions(device: str) -> dict[str, str]:
+    """What the figures depend on."""
+    found = {"python": platform.python_version(), "torch": torch.__version__}
+    for name in ("transformers", "peft"):
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    if device == "cuda":
+        found["cuda"] = str(torch.version.cuda)
+        found["card"] = torch.cuda.get_device_name()
+        found["capability"] = ".".join(map(str, torch.cuda.get_device_capability()))
+    return found
+
+
+def constants() -> dict[str, Any]:
+    """CUDA context and cuBLAS workspaces of this card, before anything else runs."""
+    one = torch.ones(8, 8, device="cuda", dtype=torch.bfloat16, requires_grad=True)
+    torch.cuda.synchronize()
+    free, total = torch.cuda.mem_get_info()
+    context = total - free - torch.cuda.memory_reserved()
+    before = torch.cuda.memory_allocated()
+    product = one @ one
+    forward = torch.cuda.memory_allocated() - before
+    product.sum().backward()
+    torch.cuda.synchronize()
+    return {
+        "versions": versions("cuda"),
+        "total_bytes": total,
+        "context_bytes_with_other_processes": context,
+        "after_first_product_bytes": forward,
+        "after_first_backward_bytes": torch.cuda.memory_allocated() - before,
+    }
+
+
+def main(arguments: list[str]) -> int:
+    """Answer the request on standard input."""
+    warnings.simplefilter("ignore")
+    request = json.load(sys.stdin)
+    found = constants() if request.get("constants") else answer(request)
+    Path(arguments[0]).write_text(json.dumps(found), "utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

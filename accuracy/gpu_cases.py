@@ -1,0 +1,250 @@
+"""The plans that ``python -m accuracy.gpu`` runs on a card.
+
+All methods, 0.5 to 8 billion parameters, each switch at least twice; plans sized by the estimate to
+end near the card's capacity, and near a cap that stands for a smaller card; FSDP2 plans of which
+the card is one rank of many. Imports no torch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from planner import catalog
+from planner.estimate import estimate
+from planner.footprint import Footprint
+from planner.plan import Plan, try_plan
+
+Fields = dict[str, Any]
+
+FULLEST = 0.90
+"""A case of no special size is run when its estimate stays below this share of the card."""
+TARGETS = (0.92, 0.95, 0.98, 1.02)
+"""Device bytes over capacity, as estimated, that cases near the capacity are sized to."""
+CAPS = (0.95, 1.03, 1.08)
+"""A cap on the process over the reserved bytes that the estimate says it needs."""
+LONGEST_TOKENS = 65_536
+"""No response is made longer to fill a card; transformers takes any length it has weights for."""
+
+BASE: Fields = {
+    "gpus": 1,
+    "sharding": "none",
+    "master_dtype": "none",
+    "batch_shape": "full",
+    "attention": "sdpa",
+    "optimizer": "adamw-fused",
+    "gradient_checkpointing": "none",
+    "logits": "full",
+    "prompts_per_step": 2,
+    "micro_batch_size": 1,
+    "prompt_tokens": 512,
+    "response_tokens": 512,
+}
+ELSEWHERE: Fields = {"gpus": 2, "rollout": "vllm-separate", "rollout_gpus": 1}
+"""Responses come from another GPU."""
+HERE: Fields = {"rollout": "hf", "response_tokens": 256}
+METHODS: dict[str, Fields] = {
+    "sft": {},
+    "dpo": {},
+    "grpo": {**ELSEWHERE, "responses_per_prompt": 2, "kl": "loss"},
+    "intuitor": {**ELSEWHERE, "responses_per_prompt": 2, "kl": "loss"},
+    "ppo": {**ELSEWHERE, "prompts_per_step": 4},
+    "grade": {"prompt_tokens": 64, "response_tokens": 32},
+}
+CHECKPOINTED: Fields = {"gradient_checkpointing": "full"}
+PADDED: Fields = {"batch_shape": "padded", "micro_batch_size": 2, "prompts_per_step": 4}
+EAGER: Fields = {"attention": "eager"}
+ADAPTERS: Fields = {"finetuning": "lora", "lora_targets": "all-linear", "master_dtype": "fp32"}
+BASE_REFERENCE: Fields = {**ADAPTERS, "reference": "adapter-disabled"}
+CACHED: Fields = {"reference": "cached-logprobs"}
+LONG: Fields = {"prompt_tokens": 1024, "response_tokens": 3072}
+FOREACH: Fields = {"optimizer": "adamw-foreach"}
+
+HALF_B, SMALL, ONE_B = "Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-0.6B", "meta-llama/Llama-3.2-1B"
+GEMMA, MIDDLE, FOUR_B = "google/gemma-3-1b-pt", "Qwen/Qwen2.5-1.5B", "Qwen/Qwen3-4B"
+SEVEN_B, EIGHT_B = "Qwen/Qwen2.5-7B", "Qwen/Qwen3-8B"
+
+SWITCHES: dict[str, tuple[tuple[str, Fields], ...]] = {
+    "sft": (
+        *((model, {}) for model in (HALF_B, SMALL, ONE_B, GEMMA, MIDDLE)),
+        *((model, {**CHECKPOINTED, **LONG}) for model in (HALF_B, GEMMA, FOUR_B, SEVEN_B)),
+        (SMALL, {**PADDED, **CHECKPOINTED}),
+        (MIDDLE, {**PADDED, **EAGER}),
+        (ONE_B, {**EAGER, **CHECKPOINTED}),
+        (HALF_B, {**FOREACH, **LONG}),
+        (SMALL, {"master_dtype": "fp32", "logits": "chunked"}),
+        (MIDDLE, {"logits": "fused", **LONG, **CHECKPOINTED}),
+        (FOUR_B, {**ADAPTERS, **LONG}),
+        (SEVEN_B, {**ADAPTERS, **CHECKPOINTED, **LONG}),
+        (EIGHT_B, {**ADAPTERS, **PADDED}),
+        (HALF_B, {"offload": "all-between-phases", "empty_cache": "between-phases"}),
+        (ONE_B, {"expandable_segments": True, **LONG}),
+    ),
+    "dpo": (
+        (HALF_B, {}),
+        (SMALL, {**PADDED, **CHECKPOINTED}),
+        (ONE_B, {**EAGER, "logits": "response"}),
+        (MIDDLE, CACHED),
+        (FOUR_B, {**BASE_REFERENCE, **CHECKPOINTED}),
+        (SEVEN_B, BASE_REFERENCE),
+    ),
+    "grpo": (
+        (HALF_B, HERE),
+        (SMALL, {**HERE, **PADDED, **EAGER}),
+        (ONE_B, {"logits": "response", "kl": "reward"}),
+        (GEMMA, {**CHECKPOINTED, "logits": "chunked"}),
+        (MIDDLE, {"reference": "offloaded", "logits": "fused", **CHECKPOINTED, **LONG}),
+        (MIDDLE, {**CACHED, **CHECKPOINTED, "entropy": True}),
+        (SMALL, {"reward": "model", "expandable_segments": True}),
+        (FOUR_B, {**BASE_REFERENCE, **HERE}),
+        (SEVEN_B, {**BASE_REFERENCE, **HERE, **CHECKPOINTED}),
+        (EIGHT_B, {**BASE_REFERENCE, **CHECKPOINTED, **LONG}),
+    ),
+    "intuitor": (
+        (HALF_B, {}),
+        (SMALL, {"self_certainty": "chunked-tokens", **CHECKPOINTED}),
+        (ONE_B, {"self_certainty": "chunked-vocabulary", **PADDED}),
+        (MIDDLE, {**HERE, **CHECKPOINTED}),
+        (FOUR_B, {**BASE_REFERENCE, "self_certainty": "chunked-tokens"}),
+        (SEVEN_B, {**BASE_REFERENCE, **CHECKPOINTED, **EAGER}),
+    ),
+    "ppo": (
+        (HALF_B, {}),
+        (SMALL, {**PADDED, **CHECKPOINTED, "reward": "model"}),
+        (ONE_B, {**HERE, **CHECKPOINTED}),
+        (MIDDLE, {**EAGER, "logits": "response"}),
+        (MIDDLE, {"offload": "all-between-phases", **CHECKPOINTED}),
+        (FOUR_B, {**BASE_REFERENCE, **CHECKPOINTED}),
+        (SEVEN_B, {**BASE_REFERENCE, **CHECKPOINTED}),
+    ),
+    "grade": (
+        (HALF_B, {}),
+        (SMALL, {"grade_estimator": "straight-through"}),
+        (ONE_B, {"grade_top_k": 256, "grade_reward_input": "sparse"}),
+        (HALF_B, {"grade_top_k": 256, "grade_dense_scatter": True, **PADDED}),
+        (MIDDLE, {"grade_kl": "batch"}),
+        (SMALL, {"grade_kl": "online", "grade_step_checkpointing": True}),
+        (FOUR_B, {"grade_step_checkpointing": True}),
+        (FOUR_B, {**ADAPTERS, "reference": "adapter-disabled", "grade_kl": "batch", **EAGER}),
+    ),
+}
+
+SHARDED: Fields = {"gpus": 8, "sharding": "fsdp2", "prompts_per_step": 16, "master_dtype": "fp32"}
+RANKS: tuple[tuple[str, str, Fields], ...] = (
+    ("sft", MIDDLE, {}),
+    ("sft", SEVEN_B, {**CHECKPOINTED, **LONG}),
+    ("sft", EIGHT_B, {**CHECKPOINTED, "reshard_after_forward": False}),
+    ("sft", HALF_B, {**PADDED, "prompts_per_step": 32, **EAGER}),
+    ("grpo", SEVEN_B, {**CHECKPOINTED, "gpus": 16, "rollout_gpus": 8, "logits": "response"}),
+    ("ppo", FOUR_B, {**CHECKPOINTED, "gpus": 16, "rollout_gpus": 8}),
+    ("dpo", FOUR_B, CHECKPOINTED),
+)
+
+FILLING: tuple[tuple[str, str, Fields], ...] = (
+    ("sft", MIDDLE, {}),
+    ("sft", SEVEN_B, {**ADAPTERS, **CHECKPOINTED}),
+    ("sft", FOUR_B, CHECKPOINTED),
+    ("grpo", FOUR_B, {**BASE_REFERENCE, "logits": "response"}),
+)
+"""Their responses are made longer until the estimate meets a target."""
+CAPPED: tuple[tuple[str, str, Fields], ...] = (
+    ("sft", SMALL, LONG),
+    ("grpo", HALF_B, CHECKPOINTED),
+    ("ppo", HALF_B, {}),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A plan to run; ``cap_bytes`` is the most that the process may reserve, 0 for the card."""
+
+    name: str
+    plan: Plan
+    cap_bytes: int = 0
+
+
+def cases(gpu: str) -> Iterator[Case]:
+    """Every case that is a plan for a card of the catalog, those near its capacity last."""
+    for method, found in SWITCHES.items():
+        for model, switches in found:
+            plan = _plan(gpu, method, model, switches)
+            if plan is not None and _share(estimate(plan)) < FULLEST:
+                yield Case(_name(method, model, switches), plan)
+    for method, model, switches in RANKS:
+        plan = _plan(gpu, method, model, {**SHARDED, **switches})
+        if plan is not None and _share(estimate(plan)) < FULLEST:
+            yield Case(_name(method, model, {"rank": "0", **switches}), plan)
+    for method, model, switches in CAPPED:
+        plan = _plan(gpu, method, model, switches)
+        if plan is not None and _share(estimate(plan)) < FULLEST:
+            for cap in CAPS:
+                name = _name(method, model, {"cap": cap, **switches})
+                yield Case(name, plan, int(cap * trainer_bytes(estimate(plan))))
+    for method, model, switches in FILLING:
+        for target in TARGETS:
+            plan = sized(gpu, method, model, switches, target)
+            if plan is not None:
+                yield Case(_name(method, model, {"capacity": target, **switches}), plan)
+
+
+def sized(gpu: str, method: str, model: str, switches: Fields, target: float) -> Plan | None:
+    """The plan whose response is as long as the target share of the card allows.
+
+    None where even the shortest is too much, or the longest leaves the card emptier than the
+    target by more than a hundredth.
+    """
+
+    def of(tokens: int) -> Plan | None:
+        return _plan(gpu, method, model, {**switches, "response_tokens": tokens})
+
+    low, high = 1, LONGEST_TOKENS // 8
+    while low < high:
+        middle = (low + high + 1) // 2
+        plan = of(8 * middle)
+        if plan is None or _share(estimate(plan)) > target:
+            high = middle - 1
+        else:
+            low = middle
+    plan = of(8 * low)
+    if plan is None or not target - 0.01 <= _share(estimate(plan)) <= target:
+        return None
+    return plan
+
+
+def trainer_bytes(footprint: Footprint) -> int:
+    """The most reserved bytes of any phase on the trainer's GPU that its own step executes."""
+    return max(phase.reserved_bytes for phase in executed(footprint))
+
+
+def executed(footprint: Footprint) -> list[Any]:
+    """Phases of a footprint that the step's code executes on the trainer's GPU."""
+    engine = footprint.plan.rollout != "hf"
+    return [
+        phase
+        for phase in footprint.phases
+        if phase.rank == "trainer"
+        and phase.per_step
+        and phase.name not in ("load", "weight sync", "checkpoint", "validation")
+        and not (engine and phase.name == "rollout")
+    ]
+
+
+def _share(footprint: Footprint) -> float:
+    return max(p.device_bytes for p in executed(footprint)) / footprint.budget_bytes
+
+
+def _plan(gpu: str, method: str, model: str, switches: Fields) -> Plan | None:
+    values = {**BASE, **METHODS[method], **switches, "model": model, "method": method, "gpu": gpu}
+    if values.get("rollout") == "hf":
+        values |= {"gpus": 1, "rollout_gpus": 0}
+    plan, problems = try_plan(values)
+    if plan is None:
+        catalog.model(model)
+        raise ValueError(f"{_name(method, model, switches)}: {problems[0].sentence}")
+    return plan
+
+
+def _name(method: str, model: str, switches: Fields) -> str:
+    chosen = (f"{key}={value}" for key, value in switches.items())
+    return " ".join((method, model.split("/")[1], *chosen))

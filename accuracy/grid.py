@@ -1,0 +1,244 @@
+"""The closed form beside dry runs over a grid that covers every possible pair of settings.
+
+``python -m accuracy.grid --out FILE`` runs every plan of the grid dry (some minutes) and writes
+what was measured; docs/accuracy.md compares it with the closed form of the moment. Imports torch
+only in the processes that run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ProcessPoolExecutor
+from functools import cache
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from accuracy.pairs import Design, Row
+from planner import catalog
+from planner.plan import Plan, try_plan
+from planner.relevance import without_effect
+
+MEASURED = Path(__file__).parent / "measured" / "closed-form-vs-dry-run.json"
+
+ROWS = 320
+"""The grid has at least as many plans: every pair once, then once more, until there are."""
+
+MODELS = (
+    "HuggingFaceTB/SmolLM2-135M",
+    "meta-llama/Llama-3.2-1B",
+    "Qwen/Qwen2.5-0.5B",
+    "Qwen/Qwen3-0.6B",
+    "mistralai/Mistral-7B-v0.1",
+    "google/gemma-2-2b",
+    "google/gemma-3-1b-pt",
+    "microsoft/Phi-4-mini-instruct",
+    "openai-community/gpt2",
+    "EleutherAI/pythia-160m",
+    "bigcode/starcoder2-3b",
+    "HuggingFaceTB/SmolLM3-3B",
+    "zai-org/glm-4-9b-chat-hf",
+    "allenai/OLMo-2-0425-1B",
+    "allenai/Olmo-3-1025-7B",
+    "allenai/OLMoE-1B-7B-0924",
+    "Qwen/Qwen3-30B-A3B",
+)
+"""A small model of each family with a derived sum, of vocabularies small and large."""
+
+EXPERTS = ("allenai/OLMoE-1B-7B-0924", "Qwen/Qwen3-30B-A3B")
+"""Their grouped products exist without data in half precision only."""
+
+FACTORS: Mapping[str, tuple[Any, ...]] = {
+    "method": ("sft", "dpo", "grpo", "ppo", "intuitor", "grade"),
+    "model": MODELS,
+    "finetuning": ("full", "lora"),
+    "lora_targets": ("all-linear", "q_proj,v_proj"),
+    "dtype": ("bf16", "fp32"),
+    "master_dtype": ("none", "fp32"),
+    "gradient_checkpointing": ("none", "full"),
+    "attention": ("eager", "sdpa", "flash"),
+    "batch_shape": ("full", "padded", "packed"),
+    "logits": ("full", "response", "chunked", "fused"),
+    "logits_dtype": ("bf16", "fp32"),
+    "entropy": (False, True),
+    "optimizer": ("adamw-fused", "adamw-foreach", "sgd"),
+    "reference": ("copy", "adapter-disabled", "offloaded", "cached-logprobs"),
+    "kl": ("none", "loss", "reward"),
+    "reward": ("rule", "model"),
+    "rollout": ("hf", "vllm-colocated"),
+    "self_certainty": ("full", "chunked-vocabulary", "chunked-tokens"),
+    "self_certainty_gradient": (False, True),
+    "grade_estimator": ("soft", "straight-through"),
+    "grade_top_k": (0, 64),
+    "grade_dense_scatter": (False, True),
+    "grade_kl": ("none", "batch", "online"),
+    "grade_reference_cache": (False, True),
+    "grade_reward_input": ("dense", "sparse"),
+    "grade_step_checkpointing": (False, True),
+    "shards": ("1", "8", "64", "64 in groups of 8"),
+    "reshard_after_forward": (True, False),
+    "offload": ("none", "optimizer-between-phases", "all-between-phases"),
+    "activation_offload": (False, True),
+    "lengths": ((64, 64), (128, 512), (512, 129), (1024, 1024), (1000, 3096)),
+    "micro_batch_size": (1, 2, 4),
+    "logprob_micro_batch_size": (1, 2, 4),
+    "accumulation": (1, 2, 5),
+    "updates": (1, 2),
+}
+"""What varies. Names are fields of a plan, except those that :func:`fields` spells out."""
+
+GPUS = {
+    "1": {"gpus": 1, "sharding": "none"},
+    "8": {"gpus": 8, "sharding": "fsdp2"},
+    "64": {"gpus": 64, "sharding": "fsdp2"},
+    "64 in groups of 8": {"gpus": 64, "sharding": "fsdp2", "shard_size": 8},
+}
+
+OF_PLAN = ("shards", "lengths", "accumulation", "updates")
+"""Factors that are several fields."""
+
+GRADE = tuple(name for name in FACTORS if name.startswith("grade_"))
+CERTAIN = ("self_certainty", "self_certainty_gradient")
+NO_RL = ("kl", "reward", "rollout", "entropy", *CERTAIN, *GRADE)
+WITHOUT: Mapping[str, tuple[str, ...]] = {
+    "sft": ("reference", "logprob_micro_batch_size", *NO_RL),
+    "dpo": NO_RL,
+    "grpo": (*CERTAIN, *GRADE),
+    "ppo": (*CERTAIN, *GRADE),
+    "intuitor": ("reward", *GRADE),
+    "grade": ("kl", "reward", "rollout", "entropy", "logits", "logits_dtype", *CERTAIN),
+}
+"""Factors that a method's defaults decide."""
+
+UNROLLED = {64: 4, 129: 7, 512: 8, 1024: 12, 3096: 16}
+"""Responses of GRADE are as short as its documents have them, since every token is a forward."""
+
+
+def fields(row: Row) -> dict[str, Any]:
+    """The plan's fields of a row of the design."""
+    values: dict[str, Any] = {key: value for key, value in row.items() if key not in OF_PLAN}
+    method: Any = row["method"]
+    for name in WITHOUT[method]:
+        del values[name]
+    values |= GPUS[str(row["shards"])]
+    lengths: Any = row["lengths"]
+    values["prompt_tokens"], values["response_tokens"] = lengths
+    if method == "grade":
+        values["response_tokens"] = UNROLLED[lengths[1]]
+    per_update: Any = row["accumulation"]
+    sequences = values["gpus"] * row["micro_batch_size"] * per_update
+    group = 2 if method in ("grpo", "intuitor") else 1
+    values["responses_per_prompt"] = group
+    values["prompts_per_update"] = max(sequences // group, 1)
+    values["prompts_per_step"] = values["prompts_per_update"] * row["updates"]
+    values["gpu"] = "h100-80gb"
+    return values
+
+
+BLAMED = {
+    "prompts_per_update": ("accumulation", "micro_batch_size", "shards"),
+    "responses_per_prompt": ("method",),
+    "sharding": ("shards",),
+    "gradient_dtype": ("master_dtype", "dtype"),
+    "response_tokens": ("lengths",),
+}
+"""Factors behind a field that the rules blame."""
+
+
+def judged(row: Row) -> tuple[Row, Iterable[str]]:
+    """The values of a row that have an effect in its plan; what to change when it has none."""
+    if row["model"] in EXPERTS and row["dtype"] == "fp32":
+        return {}, ("dtype", "model")
+    plan, problems = try_plan(fields(row))
+    if plan is None:
+        names = {
+            name for problem in problems for name in BLAMED.get(problem.field, (problem.field,))
+        }
+        return {}, names & set(FACTORS)
+    idle = set(without_effect(plan)) | set(WITHOUT[plan.method])
+    return {name: value for name, value in row.items() if name not in idle}, ()
+
+
+@cache
+def design() -> Design:
+    """The grid as rows of factors: every possible pair, then again with other neighbours."""
+    found = Design(FACTORS, judged, seed=2026)
+    while len(found.rows) < ROWS:
+        found.cover(ROWS)
+    return found
+
+
+def plans() -> Iterator[dict[str, Any]]:
+    """Fields of every plan of the grid, each once."""
+    seen = set()
+    for row in design().rows:
+        values = fields(row)
+        key = json.dumps(values, sort_keys=True)
+        if key not in seen:
+            seen.add(key)
+            yield values
+
+
+def measure(values: dict[str, Any]) -> dict[str, Any]:
+    """One plan's dry run: peaks by phase in requested bytes, and what is behind them."""
+    import torch
+
+    from planner.dryrun.curve import peaks
+    from planner.dryrun.execute import dry_run
+
+    torch.set_num_threads(1)
+    plan = Plan(**values)
+    log = dry_run(plan, configs(plan))
+    phases = {
+        peak.phase: {"bytes": peak.total_bytes, "op": peak.op, "module": peak.module}
+        for peak in peaks(log)
+    }
+    return {"fields": values, "phases": phases, "notes": list(dict.fromkeys(log.notes))}
+
+
+def configs(plan: Plan) -> dict[str, dict[str, Any]]:
+    """config.json fields by role."""
+    policy = dict(catalog.model(plan.model).config)
+    return {"policy": policy, "critic": policy, "reward": policy}
+
+
+def versions() -> dict[str, str]:
+    """What the measurements depend on."""
+    return {name: version(name) for name in ("torch", "transformers", "peft")}
+
+
+def write(out: Path, rows: list[dict[str, Any]]) -> None:
+    """One row a line, so that differences can be read."""
+    lines = ",\n".join(json.dumps(row, sort_keys=True) for row in rows)
+    out.write_text(f'{{"versions": {json.dumps(versions())},\n"rows": [\n{lines}\n]}}\n', "utf-8")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the grid and write it."""
+    parser = argparse.ArgumentParser(prog="python -m accuracy.grid", description=__doc__)
+    parser.add_argument("--out", type=Path, default=MEASURED)
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--stride", type=int, default=1, help="run every so many plans only")
+    given = parser.parse_args(arguments)
+    chosen = list(plans())[:: given.stride]
+    rows: list[dict[str, Any]] = []
+    # A fresh process now and then gives back what torch's caches keep.
+    with ProcessPoolExecutor(given.workers, max_tasks_per_child=50) as pool:
+        for done, row in enumerate(pool.map(measured, chosen), 1):
+            rows.append(row)
+            print(f"{done} of {len(chosen)}", row.get("error", ""), flush=True)
+    write(given.out, rows)
+
+
+def measured(values: dict[str, Any]) -> dict[str, Any]:
+    """As :func:`measure`; a failure is a row with its message."""
+    try:
+        return measure(values)
+    except Exception as error:  # noqa: BLE001
+        return {"fields": values, "error": f"{type(error).__name__}: {error}"}
+
+
+if __name__ == "__main__":
+    main()

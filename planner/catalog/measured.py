@@ -1,0 +1,105 @@
+"""Architectures that no family derives, and the coefficients a dry run measured for them.
+
+``coefficients.json`` is written by ``python -m planner.dryrun.coefficients`` and read once, on
+first use. See docs/coefficients.md.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from planner.catalog.architecture import Architecture
+
+
+@cache
+def table() -> Mapping[str, Any]:
+    """The whole file; without models where it does not exist."""
+    place = files("planner.catalog") / "coefficients.json"
+    if not place.is_file():
+        return {"versions": {}, "models": {}}
+    found: Mapping[str, Any] = json.loads(place.read_text("utf-8"))
+    return found
+
+
+def entry(key: str) -> Mapping[str, Any]:
+    """What was measured of a model."""
+    found: Mapping[str, Any] = table()["models"][key]
+    return found
+
+
+@cache
+def source() -> str:
+    """Where the coefficients come from, in words."""
+    versions = ", ".join(f"{name} {version}" for name, version in table()["versions"].items())
+    return f"dry-run coefficients ({versions})"
+
+
+def architecture_of(key: str, config: Mapping[str, Any]) -> Architecture | None:
+    """The dimensions of a model with measured coefficients; None for any other key.
+
+    Sizes that the formulas of caches and FLOPs read come from the config: where keys and values
+    differ in width (latent attention, whose keys and values transformers caches expanded),
+    ``head_dim`` is their mean.
+    """
+    if key not in table()["models"]:
+        return None
+    measured = entry(key)
+    heads = int(config["num_attention_heads"])
+    experts = _first(config, "n_routed_experts", "num_experts", "num_local_experts")
+    layers = int(config["num_hidden_layers"])
+    intermediate = int(config.get("intermediate_size") or config["moe_intermediate_size"])
+    sparse = {
+        layer
+        for _, kind, _, _, _, places in measured["weights"]
+        if kind == "experts"
+        for layer, there in enumerate(places)
+        if there == "1"
+    }
+    sliding = list(config.get("layer_types") or ()).count("sliding_attention")
+    names = [row[0] for row in measured["weights"]]
+    stateful = next(
+        (row[5].count("1") for row in measured["weights"] if ".linear_attn." in row[0]), 0
+    )
+    return Architecture(
+        family=str(config["model_type"]),
+        hidden=int(config["hidden_size"]),
+        layers=layers,
+        intermediate=intermediate,
+        heads=heads,
+        kv_heads=int(config.get("num_key_value_heads") or heads),
+        head_dim=_head_dim(config, heads),
+        vocab=int(config["vocab_size"]),
+        max_positions=int(config["max_position_embeddings"]),
+        tied=not any(row[1] == "lm_head" for row in measured["weights"]),
+        norm="rmsnorm",
+        activation=str(config.get("hidden_act", "silu")),
+        gated=any("gate_proj" in name or "gate_up_proj" in name for name in names),
+        sliding_window=int(config["sliding_window"]) if sliding else 0,
+        sliding_layers=sliding,
+        logit_softcap=float(config.get("final_logit_softcapping") or 0.0),
+        experts=experts,
+        experts_per_token=int(config["num_experts_per_tok"]) if experts else 0,
+        expert_intermediate=int(config.get("moe_intermediate_size") or intermediate)
+        if experts
+        else 0,
+        dense_layers=tuple(layer for layer in range(layers) if layer not in sparse)
+        if experts
+        else (),
+        measured=key,
+        stateful_layers=stateful,
+    )
+
+
+def _first(config: Mapping[str, Any], *names: str) -> int:
+    return next((int(config[name]) for name in names if config.get(name)), 0)
+
+
+def _head_dim(config: Mapping[str, Any], heads: int) -> int:
+    if config.get("kv_lora_rank"):
+        keys = int(config["qk_nope_head_dim"]) + int(config["qk_rope_head_dim"])
+        return (keys + int(config["v_head_dim"])) // 2
+    return int(config.get("head_dim") or int(config["hidden_size"]) // heads)

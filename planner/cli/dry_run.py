@@ -1,0 +1,87 @@
+"""``python -m planner dry-run PLAN``: the real step on tensors without data."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+from planner.cli import plan_argument
+from planner.cli.table import table
+from planner.units import read_gib
+
+
+def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command to the parser."""
+    parser = commands.add_parser(
+        "dry-run", help="execute the plan's real step without a GPU and check the estimate"
+    )
+    parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
+    parser.add_argument("--json", action="store_true", help="the whole answer as JSON")
+    parser.add_argument(
+        "--full-depth", action="store_true", help="run every layer instead of repeating a block"
+    )
+    parser.add_argument(
+        "--lengths",
+        action="store_true",
+        help="also run shorter batches, and say what the allocator reserves over all of them",
+    )
+    parser.add_argument(
+        "--snapshot",
+        metavar="FILE",
+        type=Path,
+        help="write the allocations as a file for pytorch.org/memory_viz",
+    )
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the dry run beside the estimate; 2 with a sentence when there is no answer."""
+    from planner.dryrun.port import DryRunError, Port
+    from planner.dryrun.written import dry_run_to_json
+
+    plan = plan_argument.require_plan(arguments.plan)
+    port = Port()
+    try:
+        found = port.run(
+            plan,
+            full_depth=arguments.full_depth,
+            lengths=arguments.lengths,
+            snapshot=arguments.snapshot,
+        )
+    except DryRunError as error:
+        raise ValueError(str(error)) from None
+    finally:
+        port.close()
+    print(json.dumps(dry_run_to_json(found), indent=2) if arguments.json else _text(found))
+    return 0
+
+
+def _text(found: Any) -> str:
+    from planner.dryrun.finding import finding
+
+    rows = [
+        (
+            one.phase,
+            read_gib(one.closed_bytes),
+            "not executed" if one.dry_bytes is None else read_gib(one.dry_bytes),
+            "" if one.difference is None else f"{one.difference:+.2%}",
+        )
+        for one in found.comparisons
+    ]
+    header = ("phase", "closed form GiB", "dry run GiB", "difference")
+    lines = [
+        found.footprint.verdict.sentence,
+        "",
+        table(header, rows, right=(1, 2, 3)),
+        "",
+        *finding(found),
+        *(
+            f"Over steps of five lengths, {row['order']}: {read_gib(row['reserved_bytes'])} GiB "
+            f"reserved for {read_gib(row['allocated_bytes'])} GiB allocated."
+            for row in found.lengths
+        ),
+        *(f"note: {note}" for note in found.notes),
+    ]
+    return "\n".join(lines)

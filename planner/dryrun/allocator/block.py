@@ -1,0 +1,124 @@
+"""Blocks of memory, and the sorted list of free ones that an allocation searches.
+
+``Block`` and ``BlockPool`` of c10/cuda/CUDACachingAllocator.cpp, torch 2.13; one pool here
+for each stream, since torch's search never leaves the stream.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+
+FREE = 0
+ALLOCATED = 1
+PENDING = 2
+UNMAPPED = 3
+"""What a block is: cached; in use; freed but still used by a stream; addresses without memory."""
+
+ADDRESS_BITS = 56
+"""A free block's sort key is one integer, size above and address below: comparing integers
+is what keeps the search fast."""
+
+
+class VirtualRange:
+    """Addresses that an expandable segment may fill with pages."""
+
+    __slots__ = ("base", "page_bytes")
+
+    def __init__(self, base: int, page_bytes: int) -> None:
+        self.base = base
+        self.page_bytes = page_bytes
+
+
+class Block:
+    """A stretch of a segment. ``prev`` and ``next`` are its neighbours in the segment."""
+
+    __slots__ = (
+        "address",
+        "inserted",
+        "label",
+        "next",
+        "pool",
+        "prev",
+        "requested",
+        "size",
+        "state",
+        "virtual",
+    )
+
+    def __init__(
+        self,
+        pool: Pool,
+        address: int,
+        size: int,
+        state: int = FREE,
+        virtual: VirtualRange | None = None,
+        prev: Block | None = None,
+        next: Block | None = None,
+    ) -> None:
+        self.pool = pool
+        self.address = address
+        self.size = size
+        self.state = state
+        self.virtual = virtual
+        self.prev = prev
+        self.next = next
+        self.requested = 0
+        self.label = ""
+        # How often the large pools had been searched when the block was cached: its age.
+        self.inserted = 0
+
+
+class Pool:
+    """Free blocks of one stream, small (up to 1 MiB) or large, by size and then address."""
+
+    __slots__ = ("blocks", "keys", "searches", "small", "stream", "unmapped")
+
+    def __init__(self, stream: int, small: bool) -> None:
+        self.stream = stream
+        self.small = small
+        self.keys: list[int] = []
+        self.blocks: dict[int, Block] = {}
+        self.unmapped: list[Block] = []
+        self.searches = 0
+
+    def insert(self, block: Block) -> None:
+        """Cache a free block whose neighbours are not free."""
+        key = block.size << ADDRESS_BITS | block.address
+        insort(self.keys, key)
+        self.blocks[key] = block
+
+    def remove(self, block: Block) -> None:
+        """Take a free block out."""
+        key = block.size << ADDRESS_BITS | block.address
+        del self.keys[bisect_left(self.keys, key)]
+        del self.blocks[key]
+
+    def give_back(self, block: Block) -> None:
+        """Cache a block that is no longer used, joined with its free neighbours."""
+        keys, blocks = self.keys, self.blocks
+        size = block.size
+        before = block.prev
+        if before is not None and not before.state:
+            key = before.size << ADDRESS_BITS | before.address
+            del keys[bisect_left(keys, key)]
+            del blocks[key]
+            size += before.size
+            block.address = before.address
+            block.prev = before = before.prev
+            if before is not None:
+                before.next = block
+        after = block.next
+        if after is not None and not after.state:
+            key = after.size << ADDRESS_BITS | after.address
+            del keys[bisect_left(keys, key)]
+            del blocks[key]
+            size += after.size
+            block.next = after = after.next
+            if after is not None:
+                after.prev = block
+        block.size = size
+        block.state = FREE
+        key = size << ADDRESS_BITS | block.address
+        insort(keys, key)
+        blocks[key] = block
+        block.inserted = self.searches

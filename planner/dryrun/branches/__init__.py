@@ -1,0 +1,17 @@
+"""Branches of a GPU taken on a CPU-only torch, for steps without data. Imports torch."""
+
+from planner.dryrun.branches.card import CardTraits, traits
+from planner.dryrun.branches.cpu import cpu_branches
+from planner.dryrun.branches.fallback import Fallback, fallbacks
+from planner.dryrun.branches.gpu import Branches, gpu_branches, implementation_name
+
+__all__ = [
+    "Branches",
+    "CardTraits",
+    "Fallback",
+    "cpu_branches",
+    "fallbacks",
+    "gpu_branches",
+    "implementation_name",
+    "traits",
+]

@@ -1,0 +1,74 @@
+"""Runs a plan's step on tensors without data, and returns the log of two steps."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping
+from importlib import import_module
+from typing import Any
+
+from planner.dryrun import log as logs
+from planner.dryrun.depth import MARGIN, SHARDED_MARGIN, Irregular, expand, pattern_of
+from planner.dryrun.kinds import layer_kinds, shallow
+from planner.dryrun.log import Log
+from planner.dryrun.world import On, world
+from planner.plan import Plan
+from planner.steps import models
+from planner.steps import run as runs
+
+STEPS = 2
+"""The first step makes the optimizer's state; the second is the steady one."""
+
+Configs = Mapping[str, Mapping[str, Any]]
+
+
+def dry_run(plan: Plan, configs: Configs, *, full_depth: bool = False, on: On = "gpu") -> Log:
+    """The log of the plan's steps at the model's full depth.
+
+    Args:
+        plan: what to run; frameworks other than plain run the plain step with their options.
+        configs: config.json fields by role.
+        full_depth: run every layer instead of repeating the block of a shallow run.
+        on: whose branches to take; the CPU's are for comparisons with real runs there.
+
+    Raises:
+        ValueError: naming the field, for what the step has no code for.
+    """
+    filled = {role: _filled(config) for role, config in configs.items()}
+    margin = SHARDED_MARGIN if plan.sharding.startswith("fsdp") else MARGIN
+    patterns = {pattern_of(layer_kinds(config), margin) for config in filled.values()}
+    pattern, alike = next(iter(patterns)), len(patterns) == 1
+    if full_depth or not alike or not pattern.copies:
+        return execute(plan, filled, on)
+    cut = {role: shallow(config, pattern.shallow) for role, config in filled.items()}
+    try:
+        return expand(execute(plan, cut, on), pattern)
+    except Irregular as reason:
+        log = execute(plan, filled, on)
+        log.notes.append(f"Run at full depth: {reason}.")
+        return log
+
+
+def _filled(config: Mapping[str, Any]) -> dict[str, Any]:
+    """The config with every default of its transformers class filled in."""
+    settings: dict[str, Any] = models.settings_of(config, "eager").to_dict()
+    return {**settings, "model_type": config["model_type"]}
+
+
+def execute(plan: Plan, configs: Configs, on: On = "gpu") -> Log:
+    """The log of two steps with the models exactly as the configs say."""
+    step = import_module(f"planner.methods.{plan.method}.step").step
+    with world(plan, on) as (tracker, stage, wrap):
+        with tracker:
+            run = runs.build(plan, stage, configs, wrap)
+            gc.collect()
+            runs.send_away(run)
+            tracker.settle()
+            for index in range(STEPS):
+                tracker.log.events.append((logs.STEP, index, 0))
+                stage.first = index == 0
+                step(run)
+            length = len(tracker.log.events)
+        del run
+    del tracker.log.events[length:]
+    return tracker.log

@@ -1,0 +1,374 @@
+"""Document 001, "Memory-Efficient GRADE Implementation": its optimizations and their sums.
+
+It says one row of 64 tokens, a vocabulary of 32k and 4,096 hidden, and trains Qwen3-4B, which has
+151,936 and 2,560. The code was read in LukasNel/gradeste at 46e8c58 (2026-10).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from planner.examples.claim import Claim, Working
+from planner.examples.unrolled import (
+    BF16,
+    GB,
+    HIDDEN,
+    INTERMEDIATE,
+    KEPT,
+    KV_TOKEN_BYTES,
+    MB,
+    ONLY_STEPS,
+    PAIRS,
+    PARAMETERS,
+    POSITIONS,
+    PROMPT,
+    VOCABULARY,
+    kept,
+    sizes,
+    with_weights,
+)
+
+TITLE = "Document 001 · GRADE, optimised"
+
+TOKENS = 64
+TOP_K = 256
+DOCUMENT: Mapping[str, float] = {
+    "rows": 1,
+    "tokens": TOKENS,
+    "vocabulary": 32_000,
+    "hidden": 4096,
+    "top_k": TOP_K,
+}
+TRUE: Mapping[str, float] = {**DOCUMENT, "vocabulary": VOCABULARY, "hidden": HIDDEN}
+"""The model that is trained."""
+
+DENSE = "rows * tokens * vocabulary * 4"
+LISTED = "rows * tokens * top_k * 12"
+"""Weights in fp32 and ids in int64."""
+GATHERED = "rows * tokens * top_k * hidden * 2"
+LEGACY_SOFT = 8.0
+CODED_SOFT = 4.03
+"""Bytes per entry of the vocabulary that autograd keeps for one soft token; measured on a CPU."""
+
+COLUMN_BEFORE = "4e9 + 4e9 + 8e9 + 4e9 + 20e9"
+COLUMN_AFTER = "32e6 + 0 + 2e9 + 32e6 + 5e9"
+_BEFORE = with_weights(KEPT, 1, TOKENS, BF16)
+_ONE_STEP = "layers * (token_bytes * longest + pair_bytes * longest ** 2)"
+_AFTER = Working(
+    expression=f"3 * parameters * width + {ONLY_STEPS} + {_ONE_STEP}",
+    inputs={**_BEFORE.inputs, "longest": PROMPT + TOKENS - 1},
+)
+"""Three models, the inputs of every step, and the longest step run again in the backward."""
+_SAVING = Working(
+    expression="before / after", inputs={"before": _BEFORE.value, "after": _AFTER.value}
+)
+
+
+def _given(expression: str, **more: float) -> Working:
+    return Working(expression=expression, inputs={**DOCUMENT, **more})
+
+
+def _true(expression: str, **more: float) -> Working:
+    return Working(expression=expression, inputs={**TRUE, **more})
+
+
+OPTIMIZATIONS: tuple[Claim, ...] = (
+    Claim(
+        what="Why it is needed",
+        written="OOM even on H100 80GB",
+        claimed=80,
+        unit="GB",
+        scale=GB,
+        working=Working(
+            expression=f"3 * parameters * 2 + {COLUMN_BEFORE}", inputs={"parameters": PARAMETERS}
+        ),
+        truth=with_weights(KEPT, 2, 128, BF16),
+        why="Its table and the weights of three models would fit. The run that failed had two rows "
+        "of 128 tokens and, on its first step, no recomputation.",
+    ),
+    Claim(
+        what="Top-k 256 of 32k",
+        written="~125x reduction for soft token storage",
+        claimed=125,
+        unit="×",
+        scale=1,
+        working=_given("vocabulary / top_k"),
+        truth=Working(
+            expression="legacy / coded", inputs={"legacy": LEGACY_SOFT, "coded": CODED_SOFT}
+        ),
+        why="In elements; an entry with its id takes 12 bytes for 4, so 41.7. And the code "
+        "scatters the weights back to a dense row, which autograd keeps: 4.03 bytes an entry of "
+        "the vocabulary for 8 (12 with straight-through, so 3 times).",
+    ),
+    Claim(
+        what="Online KL",
+        written="~2x reduction",
+        claimed=2,
+        unit="×",
+        scale=1,
+        truth=Working(expression="3 * row / (2 * row)", inputs={"row": 4 * VOCABULARY}),
+        why="Soft tokens, the policy's logits and the reference's are 38.9 MB each; one of three "
+        "goes. All three are 0.4 % of what the layers keep.",
+    ),
+    Claim(
+        what="Reference with a KV cache",
+        written="~3-4x faster",
+        claimed=3.5,
+        unit="×",
+        scale=1,
+        truth=Working(
+            expression=f"{POSITIONS} / (prompt + tokens)",
+            inputs={"prompt": PROMPT, "tokens": TOKENS},
+        ),
+        why="4,064 positions become 96: in operations 42 times less, for the reference alone, "
+        "which is a small part of a step.",
+    ),
+    Claim(
+        what="Half the length",
+        written="~4x memory reduction in attention",
+        claimed=4,
+        unit="×",
+        scale=1,
+        working=Working(expression="(128 / 64) ** 2"),
+        truth=Working(
+            expression=f"{PAIRS} / half",
+            inputs={
+                "prompt": PROMPT,
+                "tokens": 128,
+                "half": Working(
+                    expression=PAIRS, inputs={"prompt": PROMPT, "tokens": TOKENS}
+                ).value,
+            },
+        ),
+        why="One pass over prompt and response has (160 / 96)² = 2.8 times fewer pairs; summed "
+        "over the steps, as they all stay alive, 4.8 times.",
+    ),
+    Claim(
+        what="Effective batch",
+        written="1 × 16 = 16",
+        claimed=16,
+        unit="rows",
+        scale=1,
+        working=Working(expression="1 * 16"),
+        truth=Working(expression="1"),
+        why="`gradient_accumulation_steps` is never read.",
+    ),
+    Claim(
+        what="Top-256 covers",
+        written=">99.9% of probability mass",
+        claimed=99.9,
+        unit="%",
+        scale=0.01,
+        why="Not shown, and not the same at every position: it falls with the temperature "
+        "and where the model is unsure.",
+    ),
+)
+"""The document's numbers beside its options."""
+
+PROFILE: tuple[Claim, ...] = (
+    Claim(
+        what="soft_tokens, original",
+        written="~4 GB",
+        claimed=4,
+        unit="GB",
+        scale=GB,
+        working=_given(DENSE),
+        truth=_true(DENSE),
+        why="64 rows of the vocabulary in fp32: megabytes.",
+    ),
+    Claim(
+        what="soft_tokens, optimised",
+        written="~32 MB",
+        claimed=32,
+        unit="MB",
+        scale=MB,
+        working=_given(LISTED),
+        truth=_true("rows * tokens * vocabulary * coded", coded=CODED_SOFT),
+        why="The list itself is small; as coded, the dense rows are kept as before.",
+    ),
+    Claim(
+        what="soft_tokens, reduction",
+        written="125x",
+        claimed=125,
+        unit="×",
+        scale=1,
+        working=Working(expression="4e9 / 32e6"),
+        truth=Working(
+            expression="legacy / coded", inputs={"legacy": LEGACY_SOFT, "coded": CODED_SOFT}
+        ),
+        why="The two entries above divided; neither is right.",
+    ),
+    Claim(
+        what="ref_logits, original",
+        written="~4 GB",
+        claimed=4,
+        unit="GB",
+        scale=GB,
+        working=_given(DENSE),
+        truth=_true(DENSE),
+        why="As many as soft tokens.",
+    ),
+    Claim(
+        what="ref_logits, optimised",
+        written="0",
+        claimed=0,
+        unit="MB",
+        scale=MB,
+        truth=_true("rows * vocabulary * 4"),
+        why="One row at a time.",
+    ),
+    Claim(
+        what="Reference activations, original",
+        written="~8 GB",
+        claimed=8,
+        unit="GB",
+        scale=GB,
+        truth=_true(
+            "rows * (prompt + tokens) * (vocabulary + 3 * intermediate) * 2",
+            prompt=PROMPT,
+            intermediate=INTERMEDIATE,
+        ),
+        why="Without a gradient nothing is kept: the whole row's logits and one layer's MLP pass.",
+    ),
+    Claim(
+        what="Reference activations, optimised",
+        written="~2 GB",
+        claimed=2,
+        unit="GB",
+        scale=GB,
+        truth=_true("rows * (prompt + tokens) * kv_bytes", prompt=PROMPT, kv_bytes=KV_TOKEN_BYTES),
+        why="The KV cache, which is all that stays.",
+    ),
+    Claim(
+        what="Reference activations, reduction",
+        written="4x",
+        claimed=4,
+        unit="×",
+        scale=1,
+        working=Working(expression="8e9 / 2e9"),
+        truth=_true(
+            "(vocabulary + 3 * intermediate) * 2 / kv_bytes",
+            intermediate=INTERMEDIATE,
+            kv_bytes=KV_TOKEN_BYTES,
+        ),
+        why="Of megabytes that pass for megabytes that stay.",
+    ),
+    Claim(
+        what="Reward matmul, original",
+        written="~4 GB",
+        claimed=4,
+        unit="GB",
+        scale=GB,
+        working=_given("rows * tokens * vocabulary * hidden * 2"),
+        truth=_true("rows * tokens * hidden * 2"),
+        why="O(batch × seq × vocab × hidden) counts operations; as memory it would be 16.8 GB. A "
+        "matrix product stores its result, and the soft tokens exist anyway.",
+    ),
+    Claim(
+        what="Reward matmul, optimised",
+        written="~32 MB",
+        claimed=32,
+        unit="MB",
+        scale=MB,
+        working=_given(GATHERED),
+        truth=_true(GATHERED),
+        why="The gathered embeddings are kept for the backward. Sparse input takes more whenever "
+        "k × hidden is above the vocabulary: 655,360 against 151,936.",
+    ),
+    Claim(
+        what="Reward matmul, reduction",
+        written="125x",
+        claimed=125,
+        unit="×",
+        scale=1,
+        working=Working(expression="4e9 / 32e6"),
+        truth=_true("1 / (top_k)"),
+        why="The sign is the other way round: 256 times more.",
+    ),
+    Claim(
+        what="Policy activations, original",
+        written="~20 GB",
+        claimed=20,
+        unit="GB",
+        scale=GB,
+        truth=kept(1, TOKENS, BF16),
+        why="The one large entry of the table, and too small: every token runs the whole row and "
+        "keeps it. As coded, with dropout and autocast's copies, 32.0 GB.",
+    ),
+    Claim(
+        what="Policy activations, optimised",
+        written="~5 GB (checkpointed)",
+        claimed=5,
+        unit="GB",
+        scale=GB,
+        truth=Working(expression=ONLY_STEPS, inputs=sizes(1, TOKENS, BF16)),
+        why="A checkpointed step keeps one row of embeddings; with layers recomputed instead "
+        "of steps it is 36 times that, 0.75 GB. One step is run again at a time, 0.65 GB.",
+    ),
+    Claim(
+        what="Policy activations, reduction",
+        written="4x",
+        claimed=4,
+        unit="×",
+        scale=1,
+        working=Working(expression="20e9 / 5e9"),
+        truth=Working(
+            expression=f"before / ({ONLY_STEPS} + {_ONE_STEP})",
+            inputs={
+                **sizes(1, TOKENS, BF16),
+                "longest": PROMPT + TOKENS - 1,
+                "before": kept(1, TOKENS, BF16).value,
+            },
+        ),
+        why="The only optimization that matters does far more than it says.",
+    ),
+    Claim(
+        what="Total peak, original",
+        written="~40+ GB",
+        claimed=40,
+        unit="GB",
+        scale=GB,
+        working=Working(expression=COLUMN_BEFORE),
+        truth=_BEFORE,
+        why="Its column, which leaves out the weights: 24 GB for three models.",
+    ),
+    Claim(
+        what="Total peak, optimised",
+        written="~10-15 GB",
+        claimed=12.5,
+        unit="GB",
+        scale=GB,
+        working=Working(expression=COLUMN_AFTER),
+        truth=_AFTER,
+        why="Its column sums to 7. The weights alone are 24 GB.",
+    ),
+    Claim(
+        what="Total peak, reduction",
+        written="~3-4x",
+        claimed=3.5,
+        unit="×",
+        scale=1,
+        working=Working(expression="before / after", inputs={"before": 40, "after": 12.5}),
+        truth=_SAVING,
+        why="From 40 to 10-15; its columns would give 5.7.",
+    ),
+    Claim(
+        what="Success criterion",
+        written="~4-5x",
+        claimed=4.5,
+        unit="×",
+        scale=1,
+        working=Working(expression="before / after", inputs={"before": 40, "after": 12.5}),
+        truth=_SAVING,
+        why="More than its own table promises.",
+    ),
+)
+"""The document's table of expected memory, entry by entry."""
+
+DIFFERENT_LOSS = (
+    "It expects the KL and the reward of the legacy run. Its code reads the online KL as a number "
+    "(`.item()`), so the KL is in no loss, and compares the reference's distribution of token "
+    "t + 1 with the policy's of token t. The runs planned here keep it in the loss, aligned; that "
+    "costs what the table below shows."
+)
+"""What its success criteria overlook."""

@@ -1,0 +1,146 @@
+"""A sparse MLP as transformers runs it on a GPU: router, sort, two grouped products.
+
+``integrations/moe.py`` of transformers 5.23.0: ``grouped_mm_experts_forward``, which
+is what every model gets unless told otherwise (on a CPU too, with torch 2.13). Each
+token is copied once for every expert it is sent to, and the copies are sorted by
+expert, so sizes are the same whichever experts are chosen. Local variables follow the
+modeling files: how long Python holds a tensor decides what is alive.
+
+Autocast does not know ``grouped_mm``, so fp32 experts compute in fp32.
+"""
+
+from __future__ import annotations
+
+from planner.formulas.activations import operations as op
+from planner.formulas.activations.linears import activated, linear
+from planner.formulas.activations.setting import Layer
+from planner.formulas.activations.tape import Gradients, Storage, Tensor
+
+
+def sparse_mlp(layer: Layer, hidden_states: Tensor) -> Tensor:
+    """``SparseMoeBlock``: its frame holds the router's logits to its end."""
+    _, routing_weights, selected = _router(layer, hidden_states)
+    return _grouped_experts(layer, hidden_states, selected, routing_weights)
+
+
+def _router(layer: Layer, hidden_states: Tensor) -> tuple[Tensor, Tensor, Storage]:
+    """``TopKRouter``: logits, weights of the chosen experts, and their indices."""
+    tape, arch = layer.tape, layer.arch
+    router_logits = linear(layer, hidden_states, "router", "router logits", "mlp.gate")
+    wide = op.cast(tape, router_logits, op.FP32, "router logits in fp32")
+    router_probs = op.unary(tape, wide, "router probabilities", saves="output")
+    del wide
+    indices = tape.new("routed", "int64", "chosen experts")
+    wanted = op.signature(router_probs)
+    top_value = op.record(
+        tape,
+        tape.new("routed", op.FP32, "chosen experts' probabilities"),
+        "routed",
+        op.FP32,
+        [router_probs],
+        lambda _: [tape.new(*wanted)],
+        (indices,),
+    )
+    if arch.routing_normalised:
+        top_value = _normalised(layer, top_value)
+    if not arch.routing_fp32:
+        top_value = op.cast(tape, top_value, router_logits.width, "routing weights")
+    return router_logits, top_value, indices
+
+
+def _normalised(layer: Layer, values: Tensor) -> Tensor:
+    """``values /= values.sum()``, in place: autograd keeps the values from before."""
+    tape = layer.tape
+    total = op.record(
+        tape,
+        tape.new("token", op.FP32, "sum of chosen probabilities"),
+        "token",
+        op.FP32,
+        [values],
+        lambda gradients: [gradients[0]],  # spread over the experts by a view
+    )
+    saved: tuple[Storage, ...] = ()
+    if values.node is not None:
+        saved = (total.storage, tape.new("routed", op.FP32, "probabilities before division"))
+    wanted = (op.signature(values), op.signature(total))
+
+    def backward(_: Gradients) -> Gradients:
+        result = tape.new(*wanted[0])
+        scratch = [tape.new("routed", op.FP32, "backward scratch") for _ in range(2)]
+        gradients: Gradients = [result, tape.new(*wanted[1])]
+        del scratch
+        return gradients
+
+    return op.record(tape, values.storage, "routed", op.FP32, [values, total], backward, saved)
+
+
+def _grouped_experts(
+    layer: Layer, hidden_states: Tensor, expert_ids: Storage, sample_weights: Tensor
+) -> Tensor:
+    tape = layer.tape
+    expert_ids_g = tape.new("routed", "int64", "chosen experts, sorted")
+    perm = tape.new("routed", "int64", "order of the routed tokens")
+    rows = tape.new("routed", "int64", "token of each routed row")
+    selected = _gathered(layer, hidden_states, "routed hidden", "routed tokens", rows)
+    del rows
+    weights_g = _gathered(layer, sample_weights, "routed", "routing weights, sorted", perm)
+    histc_input = tape.new("routed", "int32", "chosen experts to count")
+    counts = tape.new("expert", "int32", "tokens of each expert")
+    offsets = tape.new("expert", "int32", "last row of each expert")
+    proj_out = _grouped_linear(
+        layer, selected, "routed gate-up", "experts' gate and up projection", offsets
+    )
+    proj_out = _gate(layer, proj_out)
+    proj_out = _grouped_linear(layer, proj_out, "routed hidden", "experts' outputs", offsets)
+    weighted = op.multiply(tape, proj_out, weights_g, "weighted outputs of experts")
+    inverse = tape.new("routed", "int64", "place of each routed row")
+    counting = tape.new("routed", "int64", "rows in order")
+    del counting
+    weighted = _gathered(
+        layer, weighted, "routed hidden", "weighted outputs in the tokens' order", inverse
+    )
+    wanted = op.signature(weighted)
+    final = op.record(
+        tape,
+        tape.new("hidden", weighted.width, "MLP output"),
+        "hidden",
+        weighted.width,
+        [weighted],
+        lambda _: [tape.new(*wanted)],
+    )
+    result = op.cast(tape, final, hidden_states.width, "MLP output")
+    # Integers that nothing saves stay until the function returns.
+    del expert_ids, expert_ids_g, histc_input, counts
+    return result
+
+
+def _gathered(layer: Layer, x: Tensor, shape: str, name: str, indices: Storage) -> Tensor:
+    """``x[indices]``; backward adds the rows into zeros of the whole."""
+    tape, wanted = layer.tape, op.signature(x)
+    return op.record(
+        tape,
+        tape.new(shape, x.width, name),
+        shape,
+        x.width,
+        [x],
+        lambda _: [tape.new(*wanted)],
+        (indices,),
+    )
+
+
+def _grouped_linear(layer: Layer, x: Tensor, shape: str, name: str, offsets: Storage) -> Tensor:
+    """One product for all experts over the sorted rows; adapters do not reach it."""
+    tape, trained = layer.tape, layer.setting.all_weights
+    x = op.cast(tape, x, layer.setting.weight, f"{x.name} in the weights' format")
+    output = tape.new(shape, x.width, name)
+    saved = [offsets, x.storage] if trained else [offsets]
+    wanted = op.signature(x)
+    return op.record(tape, output, shape, x.width, [x], lambda _: [tape.new(*wanted)], saved)
+
+
+def _gate(layer: Layer, gate_up: Tensor) -> Tensor:
+    """``act(gate) * up``, two views of one storage."""
+    gate, up = op.split(layer.tape, gate_up, ("routed intermediate", "routed intermediate"))
+    return op.multiply(
+        layer.tape, activated(layer, gate, "activated gate of experts"), up, "gated product"
+    )

@@ -1,0 +1,261 @@
+"""The same terms for architectures without a derived sum, from dry-run coefficients.
+
+What a layer keeps and needs is a polynomial in rows and tokens, measured setting by setting
+(:mod:`planner.catalog.measured`). Where several instants can be the highest, each has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from planner.catalog import measured
+from planner.catalog.architecture import Architecture
+from planner.footprint import Term
+from planner.formulas.activations.kinds import KINDS
+from planner.formulas.activations.workload import Workload
+from planner.formulas.formula import Formula
+from planner.formulas.polynomial import Polynomial, value
+from planner.numeric import Num
+
+Sizes = tuple[Num, Num]
+
+MEASURED = Formula(
+    "measured activations",
+    "copies * (per_token * sequences * tokens + per_pair * sequences * tokens * tokens"
+    " + per_square * tokens * tokens + per_row * sequences + per_length * tokens + constant)",
+    category="activations",
+    source="dry-run coefficients; versions in planner/catalog/coefficients.json",
+    why="Bytes of an architecture nobody derived, solved from dry runs at six sizes.",
+    ignores="kernels of other cards than the measured one",
+)
+FACTORS = ("per_token", "per_pair", "per_square", "per_row", "per_length", "constant")
+
+SAVED = "layers' saved activations"
+COVERS = "the dry run's coefficients cover full fine-tuning with full or padded rows"
+
+
+def kinds_of(arch: Architecture) -> str:
+    """The kind of each layer, as digits."""
+    return str(measured.entry(arch.measured)["layers"])
+
+
+def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
+    """The measured setting of a workload.
+
+    Raises:
+        ValueError: naming the field, where none was measured.
+    """
+    _refuse(arch, workload)
+    precision = "bf16" if workload.precision == "fp16" else workload.precision
+    name = f"{workload.attention}/{workload.batch_shape}/{precision}"
+    entry = measured.entry(arch.measured)
+    trains = "none" if workload.trains == "none" else "all"
+    found = entry["settings"].get(f"{name}/{trains}")
+    if found is not None:
+        return found  # type: ignore[no-any-return]
+    if name in entry["refused"]:
+        raise ValueError(
+            f"attention is {workload.attention!r} but transformers refuses it for {arch.family}; "
+            f"set attention to {'eager' if workload.attention == 'sdpa' else 'sdpa'!r}"
+        )
+    if entry["fallback"] and workload.attention == "eager":
+        raise ValueError(
+            f"attention is 'eager' but coefficients of {arch.family} were measured with 'sdpa' "
+            "only; set attention to 'sdpa'"
+        )
+    if precision == "autocast-bf16":
+        raise ValueError(
+            f"master_dtype is 'fp32' without sharding but autocast of {arch.family} has no dry-run "
+            "coefficients; set master_dtype to none, or shard with FSDP"
+        )
+    raise ValueError(
+        f"dtype is {precision!r} but {arch.family} has no derived sum and its coefficients are "
+        "those of half precision; set dtype to bf16"
+    )
+
+
+def _refuse(arch: Architecture, workload: Workload) -> None:
+    found = ""
+    if workload.trains == "lora":
+        found = "finetuning is 'lora'"
+    elif workload.trains == "inputs" or workload.sums_gradients:
+        found = "method is 'grade'"
+    elif workload.batch_shape == "packed":
+        found = "batch_shape is 'packed'"
+    elif workload.attention == "flash":
+        found = "attention is 'flash'"
+    elif workload.compiled:
+        found = "compile is set"
+    if found:
+        raise ValueError(f"{found} but {arch.family} has no derived sum; {COVERS}")
+
+
+def layer_saved(
+    arch: Architecture,
+    workload: Workload,
+    *,
+    role: str,
+    layers: Num,
+    sparse: bool | None,
+    recomputed: bool,
+) -> tuple[Term, ...]:
+    """What ``layers`` layers of a kind keep; ``sparse`` is the second of two kinds."""
+    kind = _kind(arch, workload, sparse)
+    if not kind["input_kept"]:
+        return (_term(kind["kept"], workload, role, SAVED, layers),)
+    per_token, *others = kind["kept"]
+    apart = per_token - arch.hidden * (4 if _wide(workload) else workload.value_bytes)
+    terms = [_term((apart, *others), workload, role, SAVED, layers)]
+    if not recomputed:
+        terms.append(_hidden(arch, workload, role, "layer input", layers))
+    return tuple(terms)
+
+
+def layer_forward_transient(
+    arch: Architecture, workload: Workload, *, role: str, sparse: bool | None
+) -> tuple[Term, ...]:
+    """The peak of one layer's forward beyond what it keeps."""
+    found = setting_of(arch, workload)["kinds"]
+    if sparse is None and workload.trains == "none":
+        instants = [instant for kind in found for instant in kind["forward"]]
+    else:
+        instants = _kind(arch, workload, sparse)["forward"]
+    terms = [_highest(instants, workload, role, "passing in a layer's forward")]
+    if workload.trains != "none":
+        terms += _named(arch, workload, role)
+    return tuple(terms)
+
+
+def layer_backward_transient(
+    arch: Architecture, workload: Workload, *, role: str, sparse: bool | None
+) -> tuple[Term, ...]:
+    """The peak of one layer's backward beyond what it had kept."""
+    instants = _kind(arch, workload, sparse)["backward"]
+    return (_highest(instants, workload, role, "passing in a layer's backward"),)
+
+
+def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
+    """What stands outside the layers, by the names that hand-derived terms have."""
+    found = setting_of(arch, workload)
+    if workload.trains == "none":
+        return (
+            _term(found["before"], workload, role, "beside the layers"),
+            _hidden(arch, workload, role, "hidden states"),
+            *_named(arch, workload, role),
+        )
+    ids: Polynomial = (8, 0, 0, 0, 0, 0)
+    casts = workload.precision == "autocast-bf16"
+    return (
+        _term(ids, workload, role, "token ids"),
+        _term(found["standing"], workload, role, "beside the layers"),
+        _term(found["after"], workload, role, "final norm"),
+        _hidden(arch, workload, role, "input of the language-model head", narrow=True)
+        if casts
+        else _hidden(arch, workload, role, "final norm output"),
+    )
+
+
+def checkpointed_saved(
+    arch: Architecture, workload: Workload, *, role: str, layers: Num
+) -> tuple[Term, ...]:
+    """Layer inputs, and what every checkpoint refers to."""
+    found = setting_of(arch, workload)
+    shared = tuple(a - b for a, b in zip(found["before"], found["standing"], strict=True))
+    terms = [
+        _hidden(arch, workload, role, "checkpointed layer inputs", layers),
+        _term(shared, workload, role, "beside the layers, held by checkpoints"),
+    ]
+    return (*terms, *_named(arch, workload, role))
+
+
+def final_norm_backward(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
+    """All that stands after the layers at the peak of its backward."""
+    if workload.trains == "none":
+        return ()
+    return (_highest(setting_of(arch, workload)["norm"], workload, role, "final norm's backward"),)
+
+
+def _named(arch: Architecture, workload: Workload, role: str) -> tuple[Term, ...]:
+    """Less the embeddings that a forward holds by name, which callers count themselves."""
+    if not setting_of(arch, workload)["held"]:
+        return ()
+    return (_hidden(arch, workload, role, "embeddings, counted apart", -1),)
+
+
+def autocast_copies_elements(arch: Architecture) -> int:
+    """Elements that autocast copies in all layers."""
+    settings = measured.entry(arch.measured)["settings"]
+    found = next(s for name, s in settings.items() if name.endswith("/autocast-bf16/none"))
+    kinds = kinds_of(arch)
+    total = sum(kinds.count(str(at)) * kind["kept"][5] for at, kind in enumerate(found["kinds"]))
+    return int(total) // 2
+
+
+def _kind(arch: Architecture, workload: Workload, sparse: bool | None) -> Mapping[str, Any]:
+    """One kind's coefficients; without a word the kind that keeps more of a long row."""
+    kinds: Sequence[Mapping[str, Any]] = setting_of(arch, workload)["kinds"]
+    if sparse is not None and len(kinds) > 1:
+        return kinds[int(sparse)]
+    return max(kinds, key=lambda kind: value(kind["kept"], 1, 4096))
+
+
+def _highest(instants: Sequence[Polynomial], workload: Workload, role: str, name: str) -> Term:
+    """The highest instant's bytes; for a sweep, each point has its own highest instant."""
+    heights = [value(instant, workload.sequences, workload.tokens) for instant in instants]
+    if not any(isinstance(height, np.ndarray) for height in heights):
+        best = max(range(len(instants)), key=lambda at: heights[at])
+        return _term(instants[best], workload, role, name)
+    winner = np.argmax(np.stack(np.broadcast_arrays(*heights)), axis=0)
+    factors = tuple(np.asarray(column)[winner] for column in zip(*instants, strict=True))
+    return _term(factors, workload, role, name)
+
+
+def _term(
+    factors: Sequence[Num], workload: Workload, role: str, name: str, copies: Num = 1
+) -> Term:
+    term = MEASURED(
+        role,
+        label=name,
+        tensors=copies,
+        copies=copies,
+        sequences=workload.sequences,
+        tokens=workload.tokens,
+        **dict(zip(FACTORS, factors, strict=True)),
+    )
+    return replace(term, source=measured.source())
+
+
+def _wide(workload: Workload) -> bool:
+    """Whether hidden states between layers are in fp32."""
+    return workload.precision in ("fp32", "autocast-bf16")
+
+
+@lru_cache(maxsize=1)
+def _widths() -> Mapping[bool, Formula]:
+    return {False: KINDS[("hidden", "value")], True: KINDS[("hidden", "fp32")]}
+
+
+def _hidden(
+    arch: Architecture,
+    workload: Workload,
+    role: str,
+    name: str,
+    copies: Num = 1,
+    *,
+    narrow: bool = False,
+) -> Term:
+    formula = _widths()[_wide(workload) and not narrow]
+    sizes = {
+        "copies": copies,
+        "sequences": workload.sequences,
+        "tokens": workload.tokens,
+        "hidden": arch.hidden,
+        "value_bytes": workload.value_bytes,
+    }
+    inputs = {key: sizes[key] for key in formula.inputs}
+    return formula(role, label=name, tensors=abs(copies), **inputs)

@@ -1,0 +1,49 @@
+"""Bytes as a polynomial in the rows and the tokens of a row, solved exactly from six sizes.
+
+Every storage of a forward or backward has a size of the form ``rows**a * tokens**b`` with
+``a`` of 0 or 1 and ``b`` of 0, 1 or 2, times what the model's config says; so do sums of them.
+Imports :mod:`planner.numeric` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from planner.numeric import Num
+
+Polynomial = tuple[int | float, ...]
+"""Factors of rows·tokens, rows·tokens², tokens², rows, tokens and 1, in this order."""
+
+
+def value(polynomial: Polynomial, rows: Num, tokens: Num) -> Num:
+    """Its value, in bytes where it is one of bytes."""
+    product, square, plain, by_row, by_token, constant = polynomial
+    inside = product * tokens + square * tokens * tokens + by_row
+    return rows * inside + plain * tokens * tokens + by_token * tokens + constant
+
+
+def through(
+    lengths: Sequence[int], two_rows: Sequence[int], three_rows: Sequence[int]
+) -> Polynomial:
+    """The polynomial with these values at two and at three rows of each of three lengths.
+
+    Args:
+        lengths: three different lengths, in tokens.
+        two_rows: values of two rows of each length.
+        three_rows: values of three rows of each length.
+    """
+    pairs = list(zip(two_rows, three_rows, strict=True))
+    by_row = _parabola(lengths, [three - two for two, three in pairs])
+    rest = _parabola(lengths, [3 * two - 2 * three for two, three in pairs])
+    exact = (by_row[1], by_row[2], rest[2], by_row[0], rest[1], rest[0])
+    return tuple(int(f) if f.denominator == 1 else float(f) for f in exact)
+
+
+def _parabola(places: Sequence[int], values: Sequence[int]) -> tuple[Fraction, Fraction, Fraction]:
+    """Factors of 1, t and t² through three points."""
+    (a, b, c), (at_a, at_b, at_c) = places, values
+    first = Fraction(at_b - at_a, b - a)
+    second = (Fraction(at_c - at_b, c - b) - first) / (c - a)
+    linear = first - second * (a + b)
+    return at_a - linear * a - second * a * a, linear, second

@@ -1,0 +1,72 @@
+"""Phases of a DPO step."""
+
+from __future__ import annotations
+
+from planner.footprint import PhasePlan, Term
+from planner.formulas import logits
+from planner.methods import inference, saved, training, update, upkeep
+from planner.methods.role import Role
+from planner.methods.scene import Moment, Scene
+from planner.methods.vocabulary import inference_head, training_head
+
+REFERENCE: Moment = "reference log-probs"
+
+
+def phases(scene: Scene) -> tuple[PhasePlan, ...]:
+    """Load, reference log-probs, forward, backward, optimizer step, checkpoint.
+
+    The plain step scores all pairs of the step under the reference before it updates.
+    TRL scores each micro-batch inside its loss, after the policy's forward, so what
+    that forward saved is alive beside the reference's.
+    """
+    if scene.plan.framework == "trl":
+        forward, *rest = update.policy_phases(scene)
+        return (
+            upkeep.load(scene),
+            forward,
+            *_reference(scene),
+            *rest,
+            upkeep.checkpoint(scene),
+        )
+    return (
+        upkeep.load(scene),
+        *_reference(scene),
+        *update.policy_phases(scene, _kept(scene)),
+        upkeep.checkpoint(scene),
+    )
+
+
+def _reference(scene: Scene) -> tuple[PhasePlan, ...]:
+    """The pass under the reference; none when its log-probs were cached before training."""
+    role = scene.reference
+    if role is None and scene.plan.reference == "adapter-disabled":
+        role = scene.policy
+    if role is None:
+        return ()
+    if scene.plan.framework == "trl":
+        # TRL's fused head returns an entropy whenever it scores.
+        beside = (*training.while_saved(scene, scene.policy, ()), *_scored_policy(scene))
+        return (inference.log_probs(scene, REFERENCE, role, with_entropy=True, beside=beside),)
+    return (inference.log_probs(scene, REFERENCE, role, with_entropy=False),)
+
+
+def _scored_policy(scene: Scene) -> tuple[tuple[Term, ...], ...]:
+    """What the policy's final norm and its scoring keep for the backward."""
+    role: Role = scene.policy
+    return (
+        saved.final_norm(scene, role),
+        logits.scoring_kept(training_head(scene, role), role=role.name),
+    )
+
+
+def _kept(scene: Scene) -> tuple[Term, ...]:
+    """One number per response of the step, until the update."""
+    return (
+        logits.log_prob_kept(
+            inference_head(scene, scene.policy),
+            name=REFERENCE,
+            sequences=scene.q.sequences_per_gpu_step,
+            tokens=1,
+            role="policy",
+        ),
+    )

@@ -1,0 +1,204 @@
+"""What stands between the final norm and the vocabulary, and the micro-batch's own tensors.
+
+A policy's loss cuts the hidden states to the positions it scores. The cut is a view of all of
+them where rows follow one another (one row, or every position); otherwise products need the
+positions side by side, and so does the pass back. Read in ``planner/steps/forward.py`` and
+``planner/steps/vocabulary``; counted in dry runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.footprint import Term
+from planner.formulas.formula import Formula
+from planner.formulas.logits import Head
+from planner.methods.role import Role
+from planner.methods.scene import Scene
+from planner.methods.vocabulary import inference_head, training_head
+from planner.numeric import Num, minimum
+
+STEPS = "planner/steps/forward.py and planner/steps/vocabulary (read); counted in dry runs"
+IN_PIECES = ("chunked", "fused")
+"""Paths that multiply the head's weight piece by piece and keep hidden states for the backward."""
+
+HIDDEN = Formula(
+    "final hidden states",
+    "tokens * hidden * value_bytes * there",
+    category="activations",
+    source=STEPS,
+    why="The final norm's output: named while the loss runs, kept for the head's gradient.",
+)
+SCORED_HIDDEN = Formula(
+    "hidden states of the scored positions",
+    "scored_tokens * hidden * value_bytes * there",
+    category="activations",
+    source=STEPS,
+    why="Positions of several rows, or hidden states cast for autocast, are copied side by side.",
+)
+TARGETS = Formula(
+    "targets",
+    "8 * tokens * there",
+    category="activations",
+    source=STEPS,
+    why="The token that each position has to predict, as int64.",
+)
+BATCH = Formula(
+    "token ids, mask and positions",
+    "8 * tensors_per_token * tokens",
+    category="activations",
+    source="planner/steps/batch.py",
+    why="What the model is given: token ids, and a mask of padded or positions of packed rows.",
+)
+
+
+EMBEDDED = Formula(
+    "embeddings, held by name",
+    "(tokens * apart + row_tokens * learned) * hidden * value_bytes + 8 * row_tokens",
+    category="activations",
+    source="transformers 5.23.0 modeling files: forward() names its inputs_embeds, position "
+    "embeddings and ids until it returns; counted in dry runs",
+    why="The embedding's output outlives the first layer that reads it.",
+)
+
+
+def micro_batch(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """The rows of a training forward; embeddings that train save the token ids themselves."""
+    return _rows(scene, role, scene.q.micro_tokens, not role.root_trainable)
+
+
+def scoring_batch(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """The rows of a forward without gradient."""
+    return _rows(scene, role, scene.q.logprob_tokens, True)
+
+
+def _rows(scene: Scene, role: Role, tokens: Num, ids: bool) -> tuple[Term, ...]:
+    count = ids + (scene.plan.batch_shape != "full")
+    return (BATCH(role.name, tensors=count, tensors_per_token=count, tokens=tokens),)
+
+
+def embedded(scene: Scene, role: Role, rows: Num, row_tokens: Num, *, saved: bool) -> Term:
+    """The embedding's output beside a later layer's input.
+
+    ``saved`` says that a first layer has kept it, and that it is counted there.
+    """
+    arch = role.arch
+    apart = arch.learned_positions > 0 or arch.dropout > 0 or not saved
+    return EMBEDDED(
+        role.name,
+        tokens=rows * row_tokens,
+        row_tokens=row_tokens,
+        hidden=arch.hidden,
+        value_bytes=scene.embedding_bytes(role),
+        apart=int(apart and arch.layers > 1),
+        learned=int(arch.learned_positions > 0),
+    )
+
+
+def while_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """Alive while the loss of a training forward runs."""
+    return scene.once(("scored", role.name), lambda: _training(scene, role, forward=True))
+
+
+def after_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """What the loss has kept of it when the backward begins."""
+    return scene.once(("kept scored", role.name), lambda: _training(scene, role, forward=False))
+
+
+def _training(scene: Scene, role: Role, *, forward: bool) -> Iterator[Term]:
+    head, q = training_head(scene, role), scene.q
+    autocasts = scene.precision == "autocast-bf16"
+    keeps = head.weight_trains or head.logits in IN_PIECES
+    cut = _cut(scene, role, head)
+    apart = _apart(scene, cut, q.micro_sequences)
+    in_place = 1 - (1 if autocasts else apart)
+    named = forward and not (cut and scene.plan.batch_shape == "packed")
+    # A critic returns its scores: nothing names its hidden states when its loss runs.
+    if role.value_head:
+        named = False
+    yield HIDDEN(
+        role.name,
+        tokens=q.micro_tokens,
+        hidden=role.arch.hidden,
+        value_bytes=scene.embedding_bytes(role),
+        there=1 if named else keeps * in_place,
+    )
+    copied = 1 if autocasts else apart
+    still = keeps or (forward and cut and scene.plan.batch_shape == "packed")
+    yield SCORED_HIDDEN(
+        role.name,
+        scored_tokens=q.micro_tokens if role.value_head else head.tokens,
+        hidden=role.arch.hidden,
+        value_bytes=q.compute_bytes,
+        there=copied * still,
+    )
+    if scene.plan.method != "sft" and not role.value_head:
+        yield from _targets(scene, role, head, cut, q.micro_tokens, apart, forward)
+
+
+def scored_again(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """A second use of the head copies positions that are no view of the rows once more."""
+    return (
+        tuple(term for term in while_scoring(scene, role) if term.name == SCORED_HIDDEN.name)
+        if scene.plan.batch_shape != "packed"
+        else ()
+    )
+
+
+def without_gradient(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """Alive while a forward without gradient scores."""
+    return scene.once(("scored without gradient", role.name), lambda: _inference(scene, role))
+
+
+def _inference(scene: Scene, role: Role) -> Iterator[Term]:
+    head, q = inference_head(scene, role), scene.q
+    autocasts = scene.precision == "autocast-bf16" and role.trained
+    cut = _cut(scene, role, head)
+    packed = cut and scene.plan.batch_shape == "packed"
+    apart = _apart(scene, cut, q.logprob_sequences)
+    yield HIDDEN(
+        role.name,
+        tokens=q.logprob_tokens,
+        hidden=role.arch.hidden,
+        value_bytes=scene.embedding_bytes(role),
+        there=0 if packed else 1,
+    )
+    in_pieces = head.logits in IN_PIECES and not role.value_head
+    yield SCORED_HIDDEN(
+        role.name,
+        scored_tokens=head.tokens,
+        hidden=role.arch.hidden,
+        value_bytes=q.compute_bytes,
+        there=1 if packed or (in_pieces and autocasts) else apart * in_pieces,
+    )
+    if not role.value_head:
+        yield from _targets(scene, role, head, cut, q.logprob_tokens, apart, True)
+
+
+def _targets(
+    scene: Scene, role: Role, head: Head, cut: bool, tokens: Num, apart: Num, forward: bool
+) -> Iterator[Term]:
+    packed = cut and scene.plan.batch_shape == "packed"
+    in_pieces = head.logits in IN_PIECES
+    # The loss names all targets while it runs; what it keeps of them is a view, or a copy.
+    all_there = 1 - apart if in_pieces and not forward else 1
+    yield TARGETS(role.name, tokens=tokens, there=0 if packed else all_there)
+    yield TARGETS(
+        role.name,
+        label="targets of the scored positions",
+        tokens=head.tokens,
+        there=1 if packed else apart * in_pieces,
+    )
+
+
+def _cut(scene: Scene, role: Role, head: Head) -> bool:
+    """Whether the loss scores some positions of a row only."""
+    whole = scene.plan.method == "sft" or head.logits == "full" or role.value_head
+    return not whole
+
+
+def _apart(scene: Scene, cut: bool, rows: Num) -> Num:
+    """1 where the scored positions are no view of the rows, else 0."""
+    if not cut:
+        return 0
+    return 1 if scene.plan.batch_shape == "packed" else minimum(rows - 1, 1)

@@ -1,0 +1,1 @@
+"""What the methods' real steps are made of: models, batches, losses, optimizers. Imports torch."""

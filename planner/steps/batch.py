@@ -1,0 +1,57 @@
+"""One micro-batch of rows at the plan's caps, in the shape the plan says."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+from planner.plan import Plan
+from planner.quantities import Quantities
+from planner.steps.stage import Stage
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Token ids [rows, tokens] and what tells rows apart.
+
+    ``mask`` [rows, tokens] stands for padded rows only, ``positions`` [1, tokens] for a packed
+    row only; ``sequences`` is how many responses the rows hold.
+    """
+
+    ids: torch.Tensor
+    mask: torch.Tensor | None
+    positions: torch.Tensor | None
+    sequences: int
+
+    def inputs(self) -> dict[str, torch.Tensor]:
+        """What the model's forward is given."""
+        found = {"input_ids": self.ids}
+        if self.mask is not None:
+            found["attention_mask"] = self.mask
+        if self.positions is not None:
+            found["position_ids"] = self.positions
+        return found
+
+
+def training_rows(stage: Stage, plan: Plan, q: Quantities, vocab: int) -> Rows:
+    """Rows of one training forward on one GPU."""
+    return _rows(stage, plan, (q.micro_rows, q.micro_row_tokens, q.micro_sequences), vocab)
+
+
+def scoring_rows(stage: Stage, plan: Plan, q: Quantities, vocab: int) -> Rows:
+    """Rows of one forward without gradient on one GPU."""
+    return _rows(stage, plan, (q.logprob_rows, q.logprob_row_tokens, q.logprob_sequences), vocab)
+
+
+def _rows(stage: Stage, plan: Plan, shape: tuple[object, object, object], vocab: int) -> Rows:
+    rows, tokens, sequences = (int(size) for size in shape)  # type: ignore[call-overload]
+    ids = torch.randint(vocab, (rows, tokens), device=stage.device)
+    mask = positions = None
+    if plan.batch_shape == "padded":
+        mask = torch.ones_like(ids)
+        mask[:, 0] = 0
+    if plan.batch_shape == "packed":
+        length = plan.prompt_tokens + plan.response_tokens
+        positions = (torch.arange(tokens, device=stage.device) % length).unsqueeze(0)
+    return Rows(ids, mask, positions, sequences)

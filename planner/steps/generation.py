@@ -1,0 +1,94 @@
+"""Rollouts by the training model itself, with transformers' KV cache."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from planner.steps import models
+from planner.steps.run import Run, between_phases, weights_on_device
+from planner.steps.sharding import reshard
+
+TEMPERATURE = 1.0
+ENOUGH = 3
+"""Rounds that show every peak: the prefill, and two tokens decoded beside the whole cache."""
+
+
+def rollout(run: Run) -> None:
+    """Sample a response for every prompt of the step, where transformers generates."""
+    if run.plan.rollout != "hf":
+        return
+    with run.stage.phase("rollout"), weights_on_device(run, "policy"), torch.no_grad():
+        with run.autocast(), run.stage.region(role="policy"):
+            run.policy(lambda model: _generate(run, model))
+        reshard(run.policy)
+    between_phases(run)
+
+
+def _generate(run: Run, model: nn.Module) -> torch.Tensor:
+    """Token ids [sequences, prompt + response]: one prefill, then a token at a time.
+
+    Logits, scores and probabilities keep their names until the next token's replace them, as
+    in transformers' ``generate``.
+    """
+    from transformers import DynamicCache
+
+    plan, stage = run.plan, run.stage
+    sequences = int(run.q.sequences_per_gpu_step)
+    ids = torch.randint(run.vocab, (sequences, plan.prompt_tokens), device=stage.device)
+    mask = None
+    if plan.batch_shape != "full":
+        mask = torch.ones_like(ids)
+        mask[0, 0] = 0
+    inner = models.causal(model)
+    training = inner.training
+    inner.eval()
+    cache: Any = DynamicCache(config=inner.config)
+    fed = ids
+    rounds = stage.rounds(plan.response_tokens, ENOUGH)
+    for index in rounds:
+        if index == 1:
+            skipped = plan.response_tokens - len(rounds)
+            ids, mask = _skip(cache, ids, mask, skipped)
+        logits = inner(
+            input_ids=fed,
+            attention_mask=mask,
+            past_key_values=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        ).logits[:, -1]
+        with stage.region(category="logits"):
+            logits = logits.to(torch.float32, copy=True)
+            scores = logits / TEMPERATURE
+            probabilities = torch.softmax(scores, -1)
+            fed = torch.multinomial(probabilities, 1)
+        with stage.region(category="buffers"):
+            ids = torch.cat([ids, fed], 1)
+            if mask is not None:
+                mask = torch.cat([mask, torch.ones_like(fed)], 1)
+    inner.train(training)
+    return ids
+
+
+def _skip(
+    cache: Any, ids: torch.Tensor, mask: torch.Tensor | None, tokens: int
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """Pretend that ``tokens`` more were decoded: what is held grows, nothing is computed.
+
+    A run with values decodes every token and skips none.
+    """
+    if not tokens:
+        return ids, mask
+    for layer in cache.layers:
+        room = tokens
+        if getattr(layer, "is_sliding", False):
+            room = min(tokens, max(layer.sliding_window - 1 - layer.keys.shape[-2], 0))
+            layer.cumulative_length += tokens
+        shape = (*layer.keys.shape[:-2], room, layer.keys.shape[-1])
+        layer.keys = torch.cat([layer.keys, layer.keys.new_empty(shape)], -2)
+        shape = (*shape[:-1], layer.values.shape[-1])
+        layer.values = torch.cat([layer.values, layer.values.new_empty(shape)], -2)
+    more = ids.new_empty(ids.shape[0], tokens)
+    return torch.cat([ids, more], 1), None if mask is None else torch.cat([mask, more], 1)

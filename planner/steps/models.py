@@ -1,0 +1,193 @@
+"""The models of a run, built from their configs: policy, reference, critic, reward model.
+
+Weights are whatever the device makes of ``empty``: memory does not depend on their values, and
+a trainer loads its own over them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from contextlib import contextmanager, nullcontext
+from functools import partial
+from typing import Any
+
+import torch
+from torch import nn
+
+from planner.facts import facts_of
+from planner.formulas.lora import lora_weights
+from planner.plan import Plan
+from planner.steps.stage import DTYPES, Stage
+
+LISTS = ("layers", "h")
+"""What transformers' decoders call the list of their layers."""
+
+
+class Root(nn.Module):
+    """What stands around a role's model: runs work on it inside one forward call.
+
+    FSDP gathers the weights outside the layers when its root's forward begins, so everything
+    that needs them, the loss included, happens inside.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+
+    def forward(self, work: Callable[[nn.Module], Any]) -> Any:
+        """The result of ``work`` on the model."""
+        return work(self.model)
+
+
+class ScoreModel(nn.Module):
+    """A decoder body with one number per token: a critic, or a reward model."""
+
+    def __init__(self, body: nn.Module, hidden: int, *, bias: bool) -> None:
+        super().__init__()
+        self.body = body
+        self.score = nn.Linear(hidden, 1, bias=bias)
+
+    def forward(self, **inputs: Any) -> torch.Tensor:
+        """Scores [rows, tokens] of ``input_ids`` or ``inputs_embeds``."""
+        hidden = self.body(use_cache=False, **inputs).last_hidden_state
+        return self.score(hidden).squeeze(-1)  # type: ignore[no-any-return]
+
+
+def settings_of(config: Mapping[str, Any], attention: str) -> Any:
+    """Transformers' config object of a config.json; never runs code that comes with it."""
+    import transformers
+
+    values = {key: value for key, value in config.items() if key != "quantization_config"}
+    settings = transformers.AutoConfig.for_model(**values)
+    settings.use_cache = False
+    settings._attn_implementation = attention
+    return settings
+
+
+def language_model(stage: Stage, settings: Any, dtype: torch.dtype) -> nn.Module:
+    """A causal language model with empty weights on the stage's device."""
+    import transformers
+
+    with _empty(stage, dtype):
+        model: Any = transformers.AutoModelForCausalLM.from_config(settings, dtype=dtype)  # type: ignore[no-untyped-call]
+        # Skipped where nothing is initialised.
+        model.tie_weights()
+    return model  # type: ignore[no-any-return]
+
+
+def score_model(stage: Stage, settings: Any, dtype: torch.dtype, *, bias: bool) -> nn.Module:
+    """A critic (token scores with bias) or reward model (without) with empty weights."""
+    import transformers
+
+    with _empty(stage, dtype):
+        body = transformers.AutoModel.from_config(settings, dtype=dtype)  # type: ignore[no-untyped-call]
+        return ScoreModel(body, settings.hidden_size, bias=bias)
+
+
+@contextmanager
+def _empty(stage: Stage, dtype: torch.dtype) -> Any:
+    """On the stage's device, in a dtype; random values only where there are values."""
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(dtype)
+    try:
+        with torch.device(stage.device):
+            yield
+    finally:
+        torch.set_default_dtype(before)
+
+
+def adapted(model: nn.Module, plan: Plan) -> nn.Module:
+    """The model with peft's LoRA adapters; fp32 ones on a half-precision base when so planned."""
+    import warnings
+
+    import peft
+
+    targets = tuple(name.strip() for name in plan.lora_targets.split(","))
+    chosen = lora_weights(facts_of(plan).policy, targets)
+    # A plan names the work; what a family calls the module that does it may be another name.
+    names = [weight.name.split("{layer}.")[-1].removesuffix(".weight") for weight in chosen]
+    with warnings.catch_warnings():
+        # peft asks for a property that transformers renamed, and says that it sets fan_in_fan_out.
+        warnings.simplefilter("ignore", FutureWarning)
+        warnings.simplefilter("ignore", UserWarning)
+        return peft.get_peft_model(
+            model,
+            peft.LoraConfig(
+                r=plan.lora_rank,
+                target_modules=sorted(set(names)),
+                lora_dropout=0.0,
+                task_type=None if isinstance(model, ScoreModel) else "CAUSAL_LM",
+            ),
+            autocast_adapter_dtype=plan.master_dtype == "fp32",
+        )
+
+
+def causal(model: nn.Module) -> Any:
+    """The causal language model (or score model) inside all wrapping."""
+    inner = model.model if isinstance(model, Root) else model
+    return inner.get_base_model() if hasattr(inner, "get_base_model") else inner  # type: ignore[operator]
+
+
+def body(model: nn.Module) -> Any:
+    """The decoder without its head."""
+    inner = causal(model)
+    if isinstance(inner, ScoreModel):
+        return inner.body
+    return getattr(inner, inner.base_model_prefix)
+
+
+def head(model: nn.Module) -> Any:
+    """The module that maps hidden states to the vocabulary."""
+    return causal(model).get_output_embeddings()
+
+
+def layers(model: nn.Module) -> nn.ModuleList:
+    """The list of decoder layers."""
+    inner = body(model)
+    for name in LISTS:
+        if isinstance(getattr(inner, name, None), nn.ModuleList):
+            return getattr(inner, name)  # type: ignore[no-any-return]
+    raise ValueError(
+        f"model: {type(inner).__name__} keeps its layers under a name that is not known; "
+        f"known are {' and '.join(LISTS)}."
+    )
+
+
+def softcap(model: nn.Module) -> float:
+    """Gemma 2's squashing of the logits; 0 for models without."""
+    return float(getattr(causal(model).config, "final_logit_softcapping", None) or 0.0)
+
+
+def checkpointed(model: nn.Module, saving: Callable[[], Any] = nullcontext) -> None:
+    """Recompute layers in the backward, from the first step on.
+
+    transformers checkpoints in training mode only, so a model that ``from_pretrained`` left in
+    evaluation mode would not: the mode is set here too. ``saving`` makes the context that layers
+    keep their inputs in, which alone are offloaded where a plan offloads activations.
+    """
+    model.train()
+    inner = causal(model)
+    target = inner.body if isinstance(inner, ScoreModel) else inner
+    target.activation_checkpointing_enable({"use_reentrant": False})  # type: ignore[operator]
+    if not any(weight.requires_grad for weight in body(model).get_input_embeddings().parameters()):
+        # Checkpoints of a frozen layer's input would have no gradient to pass on.
+        target.enable_input_require_grads()  # type: ignore[operator]
+    if saving is not nullcontext:
+        for layer in layers(model):
+            layer._gradient_checkpointing_func = partial(  # type: ignore[assignment]
+                _inside,
+                saving,
+                layer._gradient_checkpointing_func,  # type: ignore[arg-type]
+            )
+
+
+def _inside(saving: Callable[[], Any], checkpoint: Callable[..., Any], *given: Any) -> Any:
+    with saving():
+        return checkpoint(*given)
+
+
+def dtype_of(plan: Plan) -> torch.dtype:
+    """What the policy's weights are kept in."""
+    if plan.finetuning == "full" and plan.master_dtype == "fp32":
+        return torch.float32
+    return DTYPES[plan.dtype]

@@ -1,0 +1,189 @@
+"""A run: the plan's models and optimizers on a stage, ready for its steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch import nn
+
+from planner.plan import Plan
+from planner.quantities import Quantities, quantities
+from planner.steps import models, optimizers
+from planner.steps.sharding import Wrapper, unsharded
+from planner.steps.stage import DTYPES, Stage
+
+TRAINED = ("policy", "critic")
+
+
+@dataclass(slots=True)
+class Run:
+    """What a method's step works on. ``models`` and ``optimizers`` are by role."""
+
+    plan: Plan
+    stage: Stage
+    q: Quantities
+    models: dict[str, nn.Module] = field(default_factory=dict)
+    optimizers: dict[str, torch.optim.Optimizer] = field(default_factory=dict)
+    kept: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    @property
+    def policy(self) -> nn.Module:
+        """The policy."""
+        return self.models["policy"]
+
+    @property
+    def vocab(self) -> int:
+        """Entries of the policy's vocabulary."""
+        return int(models.causal(self.policy).config.vocab_size)
+
+    @property
+    def logits_dtype(self) -> torch.dtype:
+        """What the softmax over the vocabulary computes in."""
+        return DTYPES[self.plan.logits_dtype]
+
+    def autocast(self, role: str = "policy") -> AbstractContextManager[Any]:
+        """Half-precision compute on fp32 weights where no sharding engine casts them."""
+        plan = self.plan
+        on = (
+            role in TRAINED
+            and plan.master_dtype == "fp32"
+            and plan.finetuning == "full"
+            and plan.sharding in ("none", "ddp")
+        )
+        return self.stage.autocast(DTYPES[plan.dtype], enabled=on)
+
+
+def build(
+    plan: Plan, stage: Stage, configs: Mapping[str, Mapping[str, Any]], wrap: Wrapper = unsharded
+) -> Run:
+    """All models of a plan on the stage.
+
+    Args:
+        plan: what to build.
+        stage: where.
+        configs: config.json fields by role (``policy``, ``critic``, ``reward``).
+        wrap: shards a model; by default leaves it whole.
+
+    Raises:
+        ValueError: naming the field, for what the step has no code for.
+    """
+    run = Run(plan=plan, stage=stage, q=quantities(plan))
+    attention = stage.attention(plan.attention)
+    compute, kept = DTYPES[plan.dtype], models.dtype_of(plan)
+    settings = models.settings_of(configs["policy"], attention)
+    with stage.region(role="policy", category="parameters"):
+        policy = models.language_model(stage, settings, kept)
+        if plan.finetuning == "lora":
+            policy = models.adapted(policy, plan)
+        run.models["policy"] = _trained(run, "policy", policy, wrap)
+    if plan.critic == "separate":
+        with stage.region(role="critic", category="parameters"):
+            settings = models.settings_of(configs["critic"], attention)
+            critic = models.score_model(stage, settings, kept, bias=True)
+            if plan.finetuning == "lora":
+                critic = models.adapted(critic, plan)
+            run.models["critic"] = _trained(run, "critic", critic, wrap)
+    if plan.reference in ("copy", "offloaded") and needs_reference(plan):
+        with stage.region(role="reference", category="parameters"):
+            settings = models.settings_of(configs["policy"], attention)
+            run.models["reference"] = _frozen(
+                run, "reference", models.language_model(stage, settings, compute), wrap
+            )
+            if plan.reference == "offloaded":
+                stage.move(run.models["reference"].parameters(), "host")
+    if plan.reward == "model" and plan.method in ("grpo", "ppo", "grade"):
+        with stage.region(role="reward model", category="parameters"):
+            settings = models.settings_of(configs["reward"], attention)
+            run.models["reward model"] = _frozen(
+                run,
+                "reward model",
+                models.score_model(stage, settings, compute, bias=False),
+                wrap,
+            )
+    return run
+
+
+def needs_reference(plan: Plan) -> bool:
+    """Whether the loss compares with a reference."""
+    if plan.method == "grade":
+        return plan.grade_kl != "none"
+    return plan.kl != "none" or plan.method == "dpo"
+
+
+def _trained(run: Run, role: str, model: nn.Module, wrap: Wrapper) -> nn.Module:
+    model.train()
+    if run.plan.gradient_checkpointing == "full":
+        offloads = run.plan.activation_offload
+        models.checkpointed(model, run.stage.saved_on_host if offloads else nullcontext)
+    root = models.Root(model)
+    run.stage.labelled(role, root)
+    model = wrap(run.stage, root, run.plan)
+    run.stage.built(role, model)
+    optimizer = optimizers.optimizer_of(run.plan, model.parameters())
+    run.stage.optimized(role, optimizer)
+    run.optimizers[role] = optimizer
+    return model
+
+
+def _frozen(run: Run, role: str, model: nn.Module, wrap: Wrapper) -> nn.Module:
+    model.eval().requires_grad_(False)
+    root = models.Root(model)
+    run.stage.labelled(role, root)
+    model = wrap(run.stage, root, run.plan)
+    run.stage.built(role, model)
+    return model
+
+
+@contextmanager
+def weights_on_device(run: Run, *roles: str) -> Iterator[None]:
+    """Bring the weights of roles that wait on the host to the device, and send them back after."""
+    away = [role for role in roles if role in run.models and _waits(run.plan, role)]
+    for role in away:
+        run.stage.move(run.models[role].parameters(), "device")
+    yield
+    for role in away:
+        run.stage.move(run.models[role].parameters(), "host")
+
+
+def _waits(plan: Plan, role: str) -> bool:
+    """Whether a role's weights are in host RAM while another one computes."""
+    if role == "reference":
+        return plan.reference == "offloaded"
+    return role in TRAINED and plan.offload in (
+        "parameters-between-phases",
+        "all-between-phases",
+    )
+
+
+@contextmanager
+def optimizer_on_device(run: Run, role: str) -> Iterator[None]:
+    """Bring a role's optimizer state to the device for its update, and send it back after."""
+    away = run.plan.offload in ("optimizer-between-phases", "all-between-phases")
+    if away:
+        run.stage.move(optimizers.state_tensors(run.optimizers[role]), "device")
+    yield
+    if away:
+        run.stage.move(optimizers.state_tensors(run.optimizers[role]), "host")
+
+
+def send_away(run: Run) -> None:
+    """Before the first step: whatever waits on the host between phases goes there."""
+    for role in TRAINED:
+        if role in run.models and _waits(run.plan, role):
+            run.stage.move(run.models[role].parameters(), "host")
+
+
+def between_phases(run: Run) -> None:
+    """Return cached memory where the plan does so between phases."""
+    if run.plan.empty_cache == "between-phases":
+        run.stage.empty_cache()
+
+
+def end_of_step(run: Run) -> None:
+    """Return cached memory where the plan does so once a step."""
+    if run.plan.empty_cache == "every-step":
+        run.stage.empty_cache()

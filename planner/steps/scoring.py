@@ -1,0 +1,169 @@
+"""Passes without gradient: old and reference log-probs, self-certainty, values, rewards."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import torch
+from torch import nn
+
+from planner.steps import forward, models
+from planner.steps.batch import Rows, scoring_rows
+from planner.steps.objectives import KL_WEIGHT, group_advantages
+from planner.steps.run import Run, between_phases, weights_on_device
+from planner.steps.sharding import reshard
+from planner.steps.vocabulary import self_certainty, token_log_probs
+
+FP32 = torch.float32
+
+
+def old_log_probs(run: Run, *, certainty: bool = False) -> None:
+    """Keep the policy's log-probs of the sampled tokens, and its self-certainty if asked."""
+    names = ("old log-probs", "self-certainty") if certainty else ("old log-probs",)
+    with run.stage.phase("old log-probs"), weights_on_device(run, "policy"):
+        _score(run, "policy", names, _log_probs_of(run, certainty))
+    between_phases(run)
+
+
+def reference_log_probs(run: Run) -> None:
+    """Keep the reference's log-probs, from a model of its own or the policy's base."""
+    plan = run.plan
+    if plan.kl == "none":
+        return
+    if plan.reference in ("copy", "offloaded"):
+        role, base = "reference", False
+    elif plan.reference == "adapter-disabled":
+        role, base = "policy", True
+    else:
+        # Cached beforehand: they come with the batch.
+        _keep(run, "reference log-probs")
+        return
+    with run.stage.phase("reference log-probs"), weights_on_device(run, role):
+        _score(run, role, ("reference log-probs",), _log_probs_of(run, False), base=base)
+    between_phases(run)
+
+
+def values(run: Run) -> None:
+    """Keep the critic's value of every response token."""
+    with run.stage.phase("values"), weights_on_device(run, "critic"):
+        _score(run, "critic", ("values",), _scores)
+    between_phases(run)
+
+
+def rewards(run: Run) -> None:
+    """Keep one reward per sequence: of a reward model, or as a rule or another host gives it."""
+    run.kept["rewards"] = torch.zeros(int(run.q.sequences_per_gpu_step), device=run.stage.device)
+    if "reward model" not in run.models:
+        return
+    with run.stage.phase("reward"):
+        for rows, places in micro_batches(run):
+            with torch.no_grad(), run.stage.region(role="reward model"):
+                found = run.models["reward model"](lambda model, rows=rows: _scores(model, rows))
+            scores = found[0]
+            if rows.positions is not None:
+                scores = forward.sequences(scores, rows, run.plan)
+            run.kept["rewards"][places] = scores[:, -1].float()
+            del found, scores
+    between_phases(run)
+
+
+Score = Callable[[nn.Module, Rows], tuple[torch.Tensor, ...]]
+
+
+def _score(
+    run: Run, role: str, names: tuple[str, ...], score: Score, *, base: bool = False
+) -> None:
+    plan = run.plan
+    _keep(run, *names)
+    for rows, places in micro_batches(run):
+        with torch.no_grad(), run.autocast(role), run.stage.region(role=role):
+            found = run.models[role](lambda model, rows=rows: _on(model, rows, score, base))
+            for name, numbers in zip(names, found, strict=True):
+                run.kept[name][places] = forward.responses(numbers, rows, plan).to(FP32)
+            del found, numbers
+    reshard(run.models[role])
+
+
+def _keep(run: Run, *names: str) -> None:
+    """Room for a number per response token of the step."""
+    shape = (int(run.q.sequences_per_gpu_step), run.plan.response_tokens)
+    with run.stage.region(role="policy", category="logits"):
+        for name in names:
+            run.kept[name] = torch.empty(shape, dtype=FP32, device=run.stage.device)
+
+
+def keep_group_advantages(run: Run, rewards: torch.Tensor) -> None:
+    """Advantages of this GPU's sequences [sequences, response_tokens] from its rewards.
+
+    A group may be spread over GPUs; then the rewards of all of them are gathered first.
+    """
+    plan, count = run.plan, rewards.shape[0]
+    first = 0
+    if plan.kl == "reward":
+        rewards = rewards - kl_penalties(run).sum(1)
+    if count % plan.responses_per_prompt:
+        rewards = run.stage.gathered(rewards, int(run.q.training_gpus))
+        first = run.stage.rank * count
+    found = group_advantages(rewards, plan.responses_per_prompt, plan.response_tokens)
+    with run.stage.region(role="policy", category="logits"):
+        run.kept["advantages"] = found[first : first + count].contiguous()
+
+
+def kl_penalties(run: Run) -> torch.Tensor:
+    """What each token [sequences, response_tokens] costs in reward for leaving the reference."""
+    return KL_WEIGHT * (run.kept["old log-probs"] - run.kept["reference log-probs"])
+
+
+def _on(model: nn.Module, rows: Rows, score: Score, base: bool) -> tuple[torch.Tensor, ...]:
+    with _disabled(model) if base else nullcontext():
+        return score(model, rows)
+
+
+def _disabled(model: Any) -> AbstractContextManager[None]:
+    return model.disable_adapter()  # type: ignore[no-any-return]
+
+
+def micro_batches(run: Run) -> Iterator[tuple[Rows, slice]]:
+    """Rows of each forward without gradient, and which sequences of the step they hold."""
+    per_step, size = int(run.q.sequences_per_gpu_step), int(run.q.logprob_sequences)
+    for index in run.stage.rounds(-(-per_step // size), 2):
+        rows = scoring_rows(run.stage, run.plan, run.q, run.vocab)
+        first = min(index * size, per_step - size)
+        yield rows, slice(first, first + size)
+
+
+def _log_probs_of(run: Run, certainty: bool) -> Score:
+    plan = run.plan
+
+    def score(model: nn.Module, rows: Rows) -> tuple[torch.Tensor, ...]:
+        hidden, targets = forward.scored(model, rows, plan)
+        head, cap = models.head(model), models.softcap(model)
+        taken = token_log_probs(
+            run.stage,
+            hidden,
+            head,
+            targets,
+            how=plan.logits,
+            logits_dtype=run.logits_dtype,
+            softcap=cap,
+        ).log_probs
+        if not certainty:
+            return (taken,)
+        sure = self_certainty(
+            run.stage,
+            hidden,
+            head,
+            how=plan.self_certainty,
+            logits_dtype=run.logits_dtype,
+            with_gradient=False,
+            softcap=cap,
+        )
+        return taken, sure
+
+    return score
+
+
+def _scores(model: nn.Module, rows: Rows) -> tuple[torch.Tensor, ...]:
+    return (model(**rows.inputs()),)

@@ -1,0 +1,105 @@
+"""Where a step runs: its devices, its phases, and what only a dry run does otherwise.
+
+A method's ``step.py`` is written against :class:`Stage` alone. The class itself runs the step
+for real, on any device; the dry run's stage executes the same code on tensors without data and
+writes down every storage's life.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from typing import Any, Literal
+
+import torch
+import torch.distributed as dist
+
+Place = Literal["device", "host"]
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+"""Every dtype a plan can name."""
+
+
+class Stage:
+    """A real run on ``device``, with ``host`` as the place that offloaded tensors go to.
+
+    ``on_phase`` is called with the name and True at the beginning of a phase, and with the
+    name and False at its end; a phase is entered once for every micro-batch.
+    """
+
+    def __init__(
+        self,
+        device: str | torch.device = "cpu",
+        host: str | torch.device = "cpu",
+        on_phase: Callable[[str, bool], None] | None = None,
+    ) -> None:
+        self.device = torch.device(device)
+        self.host = torch.device(host)
+        self._on_phase = on_phase
+
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """The stretch of the step that a footprint calls ``name``."""
+        if self._on_phase:
+            self._on_phase(name, True)
+        try:
+            yield
+        finally:
+            if self._on_phase:
+                self._on_phase(name, False)
+
+    def region(self, *, role: str = "", category: str = "") -> AbstractContextManager[None]:
+        """Says whose tensors are made inside, and of which category. Nothing in a real run."""
+        return nullcontext()
+
+    def rounds(self, count: int, enough: int) -> range:
+        """The rounds of a loop: all of them, or as many as a dry run needs to see its peak."""
+        return range(count)
+
+    def move(self, tensors: Iterable[torch.Tensor], place: Place) -> None:
+        """Move tensors (weights, optimizer states) to the host or back to the device, in place."""
+        target = self.host if place == "host" else self.device
+        for tensor in tensors:
+            tensor.data = tensor.data.to(target)
+
+    @property
+    def rank(self) -> int:
+        """This process among all that train."""
+        return dist.get_rank() if dist.is_initialized() else 0
+
+    def gathered(self, tensor: torch.Tensor, ranks: int) -> torch.Tensor:
+        """Tensors [n, ...] of all ``ranks``, one after the other: [ranks * n, ...]."""
+        found = tensor.new_empty(ranks * tensor.shape[0], *tensor.shape[1:])
+        dist.all_gather_into_tensor(found, tensor.contiguous())
+        return found
+
+    def saved_on_host(self) -> AbstractContextManager[Any]:
+        """Inside, what autograd saves waits in host memory for the backward."""
+        return torch.autograd.graph.save_on_cpu(pin_memory=False)
+
+    def autocast(self, dtype: torch.dtype, enabled: bool) -> AbstractContextManager[Any]:
+        """Mixed precision of the device, when the plan has it."""
+        return torch.autocast(self.device.type, dtype, enabled=enabled)
+
+    def attention(self, kind: str) -> str:
+        """Transformers' name of the implementation of a plan's attention."""
+        return {"flash": "flash_attention_2"}.get(kind, kind)
+
+    def empty_cache(self) -> None:
+        """Return cached memory to the driver."""
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+
+    def labelled(self, role: str, model: torch.nn.Module) -> None:
+        """A role's model has its weights, not sharded yet. Nothing to do in a real run."""
+
+    def built(self, role: str, model: torch.nn.Module) -> None:
+        """A role's model stands. Nothing to do in a real run."""
+
+    def optimized(self, role: str, optimizer: torch.optim.Optimizer) -> None:
+        """A role's optimizer stands. Nothing to do in a real run."""
+
+    def synchronize(self) -> None:
+        """Wait until the device has done all that was asked of it."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)

@@ -1,0 +1,134 @@
+"""The update of a trained role: micro-batches forward and backward, then the optimizer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import torch
+from torch import nn
+
+from planner.steps import forward, models
+from planner.steps.batch import Rows, training_rows
+from planner.steps.objectives import policy_loss, value_loss
+from planner.steps.run import (
+    Run,
+    between_phases,
+    optimizer_on_device,
+    weights_on_device,
+)
+from planner.steps.vocabulary import self_certainty, token_log_probs
+
+Loss = Callable[[Run, Rows, slice], torch.Tensor]
+"""Loss [] of a micro-batch; the slice says which sequences of the step it holds."""
+
+
+def update_policy(run: Run, loss: Loss) -> None:
+    """Policy forward, policy backward, optimizer step: once per update of the step."""
+    names = ("policy forward", "policy backward", "optimizer step")
+    for update in run.stage.rounds(int(run.q.updates_per_step), 1):
+        _update(run, "policy", loss, names, update)
+    between_phases(run)
+
+
+def update_critic(run: Run) -> None:
+    """The critic's forward, backward and optimizer step, one phase."""
+    for update in run.stage.rounds(int(run.q.updates_per_step), 1):
+        _update(run, "critic", critic_loss, ("critic update",) * 3, update)
+    between_phases(run)
+
+
+def _update(run: Run, role: str, loss: Loss, names: tuple[str, str, str], update: int) -> None:
+    stage, optimizer = run.stage, run.optimizers[role]
+    with (
+        weights_on_device(run, role),
+        optimizer_on_device(run, role),
+        stage.region(role=role),
+    ):
+        for rows, places in _micro_batches(run, update):
+            with stage.phase(names[0]), run.autocast():
+                value = loss(run, rows, places)
+            with stage.phase(names[1]):
+                (value / int(run.q.micro_batches)).backward()  # type: ignore[no-untyped-call]
+            del value, rows
+        with stage.phase(names[2]):
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+
+def _micro_batches(run: Run, update: int) -> Iterator[tuple[Rows, slice]]:
+    size, start = int(run.q.micro_sequences), update * int(run.q.sequences_per_gpu_update)
+    for index in run.stage.rounds(int(run.q.micro_batches), 2):
+        rows = training_rows(run.stage, run.plan, run.q, run.vocab)
+        first = min(start + index * size, int(run.q.sequences_per_gpu_step) - size)
+        yield rows, slice(first, first + size)
+
+
+def clipped_policy_loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
+    """GRPO's and PPO's loss of a micro-batch against what earlier phases kept."""
+    return run.policy(lambda model: _clipped(run, model, rows, places))  # type: ignore[no-any-return]
+
+
+def _clipped(run: Run, model: nn.Module, rows: Rows, places: slice) -> torch.Tensor:
+    hidden, targets = forward.scored(model, rows, run.plan)
+    return _policy_loss(run, model, rows, places, hidden, targets)
+
+
+def _policy_loss(
+    run: Run,
+    model: nn.Module,
+    rows: Rows,
+    places: slice,
+    hidden: torch.Tensor,
+    targets: torch.Tensor,
+) -> torch.Tensor:
+    plan = run.plan
+    found = token_log_probs(
+        run.stage,
+        hidden,
+        models.head(model),
+        targets,
+        how=plan.logits,
+        logits_dtype=run.logits_dtype,
+        entropy=plan.entropy,
+        softcap=models.softcap(model),
+    )
+    in_loss = plan.kl == "loss"
+    entropy = found.entropy
+    return policy_loss(
+        forward.responses(found.log_probs, rows, plan),
+        run.kept["old log-probs"][places],
+        run.kept["advantages"][places],
+        run.kept["reference log-probs"][places] if in_loss else None,
+        None if entropy is None else forward.responses(entropy, rows, plan),
+    )
+
+
+def certain_policy_loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
+    """Document 000's premise: self-certainty weighs the loss, and gradients flow through it."""
+    return run.policy(lambda model: _certain(run, model, rows, places))  # type: ignore[no-any-return]
+
+
+def _certain(run: Run, model: nn.Module, rows: Rows, places: slice) -> torch.Tensor:
+    plan = run.plan
+    hidden, targets = forward.scored(model, rows, plan)
+    loss = _policy_loss(run, model, rows, places, hidden, targets)
+    sure = self_certainty(
+        run.stage,
+        hidden,
+        models.head(model),
+        how=plan.self_certainty,
+        logits_dtype=run.logits_dtype,
+        with_gradient=True,
+        softcap=models.softcap(model),
+    )
+    return loss - (forward.responses(sure, rows, plan) * run.kept["advantages"][places]).mean()
+
+
+def critic_loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
+    """The clipped value loss of a micro-batch."""
+    values = run.models["critic"](lambda model: model(**rows.inputs()))
+    return value_loss(
+        forward.responses(values, rows, run.plan),
+        run.kept["values"][places],
+        run.kept["returns"][places],
+    )

@@ -1,0 +1,124 @@
+"""A dry run in sentences: figures of a worker's answer made by hand."""
+
+from __future__ import annotations
+
+import pytest
+
+import dry_run_answers as answers
+from dry_run_answers import alive, phase
+from planner.dryrun.answer import DryRun, answer
+from planner.dryrun.finding import finding
+from planner.units import GB, GIB
+
+
+def sentences(found: dict | None = None, **changes: object) -> tuple[str, ...]:
+    return finding(answered(found, **changes))
+
+
+def answered(found: dict | None = None, **changes: object) -> DryRun:
+    return answer(answers.plan(**changes), found or answers.found())
+
+
+def test_the_verdict_comes_first() -> None:
+    assert sentences()[0].startswith("With the dry run's figures: fits on 1 × H100")
+
+
+def test_the_peak_is_said_in_its_two_largest_parts() -> None:
+    # 10 GiB live, a quarter more reserved, and 64 MiB of cuBLAS workspaces: 12.56 GiB;
+    # 6 of them activations, 2.5 unused.
+    made_of = sentences()[1]
+    assert made_of == (
+        "The executed step peaks in policy backward, where PyTorch holds 12.6 GiB: 48% of it is "
+        "the policy's activations and 20% memory that the allocator keeps unused."
+    )
+
+
+def test_the_largest_tensors_are_named() -> None:
+    many = phase("policy backward", {"activations": 9})
+    many["alive"] = [alive(24, 0.25, "activations", "layers.3", "add")]
+    one = phase("policy backward", {"optimizer": 9})
+    one["alive"] = [alive(1, 7.5, "optimizer", "layers.0.mlp", "zeros_like")]
+    assert sentences(answers.found(phases=[many]))[2] == (
+        "The largest tensors there: 24 of 4 × 1,024 in float32 (the policy's activations, made by "
+        "add in layers.3), 6.0 GiB together."
+    )
+    assert sentences(answers.found(phases=[one]))[2] == (
+        "The largest tensor there: 4 × 1,024 in float32 (the policy's optimizer states, made by "
+        "zeros_like), 7.5 GiB."
+    )
+
+
+def as_the_closed_form(**off: float) -> dict:
+    """An answer whose phases need what the closed form says, but for those in ``off``."""
+    closed = answered().estimate
+    cublas = 64 * 2**20
+    phases = [
+        phase(p.name, {"activations": (p.requested_bytes - cublas) / GIB / (1 + off.get(key, 0.0))})
+        for p in closed.phases
+        if (key := p.name.replace(" ", "_")) in KEYS
+    ]
+    return answers.found(phases=phases)
+
+
+KEYS = ("policy_forward", "policy_backward", "optimizer_step")
+
+
+def test_agreement_is_one_sentence() -> None:
+    said = sentences(as_the_closed_form())
+    assert "The closed form agrees with the dry run within 0.1 % in every executed phase." in said
+    assert not any("furthest" in sentence for sentence in said)
+
+
+def closed_gib(name: str) -> float:
+    """What the closed form says of a phase: others' tests hold it, these only compare with it."""
+    found = next(phase for phase in answered().estimate.phases if phase.name == name)
+    return found.requested_bytes / GIB
+
+
+def dry_gib(name: str, off: float) -> float:
+    """The dry run's figure that :func:`as_the_closed_form` makes: all but 64 MiB is scaled."""
+    return (closed_gib(name) - 1 / 16) / (1 + off) + 1 / 16
+
+
+def test_how_far_off_is_said_for_the_worst_phase_and_the_furthest_one() -> None:
+    said = " ".join(sentences(as_the_closed_form(optimizer_step=0.5)))
+    closed, dry = closed_gib("optimizer step"), dry_gib("optimizer step", 0.5)
+    assert "In policy backward the closed form agrees within 0.1 %." in said
+    assert (
+        f"furthest off in optimizer step: it says {closed / dry - 1:.1%} more, "
+        f"{closed:.1f} GiB instead of {dry:.1f} GiB."
+    ) in said
+    said = " ".join(sentences(as_the_closed_form(policy_backward=-0.25)))
+    closed, dry = closed_gib("policy backward"), dry_gib("policy backward", -0.25)
+    assert said.count("The closed form is furthest off in policy backward: it says ") == 1
+    assert (
+        f"it says {1 - closed / dry:.1%} less, {closed:.1f} GiB instead of {dry:.1f} GiB." in said
+    )
+    assert "In policy backward the" not in said
+
+
+def test_what_one_switch_would_change_is_the_closed_forms() -> None:
+    said = sentences(gradient_checkpointing="none")
+    assert any(
+        sentence.startswith("Checkpointing layers would save ")
+        and sentence.endswith(" GiB (by the closed form).")
+        for sentence in said
+    )
+
+
+def test_the_reader_chooses_the_unit() -> None:
+    said = " ".join(finding(answered(), read=lambda size: f"{size / GB:.2f} GB"))
+    # 12.5625 GiB.
+    assert "holds 13.49 GB" in said
+
+
+@pytest.mark.parametrize("phases", [[], [phase("no such phase", {"logits": 1})]])
+def test_a_plan_without_an_executed_phase_has_a_sentence_too(phases: list) -> None:
+    assert sentences(answers.found(phases=phases))[1:] == (
+        "The training step executes no phase of this plan.",
+    )
+
+
+def test_an_empty_peak_is_no_error() -> None:
+    empty = phase("policy backward", {})
+    assert "No tensor is alive at that instant." in sentences(answers.found(phases=[empty]))

@@ -1,0 +1,231 @@
+"""Terms from coefficients: sums by hand over a small table, sweeps, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planner import catalog
+from planner.catalog import measured
+from planner.catalog.architecture import Architecture
+from planner.formulas.activations import (
+    Workload,
+    autocast_weight_copies,
+    checkpointed_saved,
+    layer_backward_transient,
+    layer_forward_transient,
+    layer_saved,
+    model_saved,
+)
+from planner.formulas.parameters import (
+    active_layers_parameter_count,
+    layer_parameter_count,
+    parameter_count,
+    value_model_parameter_count,
+    weights,
+)
+from planner.methods.layer_kinds import layer_kinds
+
+SETTING: dict[str, Any] = {
+    "before": [0, 0, 1, 0, 8, 0],
+    "standing": [0, 0, 0, 0, 8, 0],
+    "after": [4, 0, 0, 0, 0, 0],
+    "held": False,
+    "norm": [[6, 0, 0, 0, 0, 0]],
+    "kinds": [
+        {
+            "kept": [100, 0, 0, 0, 0, 16],
+            "input_kept": True,
+            "forward": [[50, 0, 0, 0, 0, 0]],
+            "backward": [[30, 0, 0, 0, 0, 0], [0, 2, 0, 0, 0, 0]],
+        },
+        {
+            "kept": [200, 0, 0, 0, 0, 0],
+            "input_kept": False,
+            "forward": [[70, 0, 0, 0, 0, 0]],
+            "backward": [[40, 0, 0, 0, 0, 0]],
+        },
+    ],
+}
+TABLE = {
+    "versions": {"torch": "9.9"},
+    "models": {
+        "a/b": {
+            "layers": "011",
+            "fallback": [],
+            "refused": {"eager/full/bf16": "no"},
+            "settings": {
+                "sdpa/full/bf16/all": SETTING,
+                "sdpa/full/bf16/none": SETTING,
+                "sdpa/full/autocast-bf16/none": {
+                    **SETTING,
+                    "kinds": [
+                        {**SETTING["kinds"][0], "kept": [0, 0, 0, 0, 0, 10]},
+                        {**SETTING["kinds"][1], "kept": [0, 0, 0, 0, 0, 4]},
+                    ],
+                },
+            },
+            "weights": [
+                ["model.embed.weight", "embedding", 80, 0, 0, ""],
+                ["model.layers.{layer}.mlp.up_proj.weight", "linear", 64, 8, 8, "100"],
+                ["model.layers.{layer}.mlp.experts.up", "experts", 128, 0, 0, "011"],
+                ["lm_head.weight", "lm_head", 80, 8, 10, ""],
+            ],
+        }
+    },
+}
+ARCH = Architecture(
+    family="glm4_moe",
+    hidden=8,
+    layers=3,
+    intermediate=8,
+    heads=2,
+    kv_heads=2,
+    head_dim=4,
+    vocab=10,
+    max_positions=128,
+    tied=False,
+    norm="rmsnorm",
+    activation="silu",
+    gated=True,
+    experts=4,
+    experts_per_token=2,
+    expert_intermediate=4,
+    dense_layers=(0,),
+    measured="a/b",
+)
+
+
+@pytest.fixture(autouse=True)
+def _table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    catalog.models()  # read once in a process, with the real table
+    measured.source.cache_clear()
+    kinds = (layer_kinds, weights)
+    with monkeypatch.context() as patch:
+        patch.setattr(measured, "table", lambda: TABLE)
+        yield
+    for cached in (measured.source, *kinds):
+        cached.cache_clear()
+
+
+def _workload(**changes: Any) -> Workload:
+    given = {
+        "sequences": 2,
+        "tokens": 10,
+        "batch_shape": "full",
+        "attention": "sdpa",
+        "precision": "bf16",
+        "trains": "all",
+    }
+    return Workload(**{**given, **changes})
+
+
+def _bytes(terms: Any) -> Any:
+    return sum(term.bytes for term in terms)
+
+
+def test_layers_keep_what_their_kind_keeps() -> None:
+    assert _bytes(layer_saved(ARCH, _workload(), role="p", layers=3, sparse=False)) == 3 * 2016
+    assert _bytes(layer_saved(ARCH, _workload(), role="p", layers=2, sparse=True)) == 2 * 4000
+    assert _bytes(layer_saved(ARCH, _workload(), role="p", layers=1)) == 4000
+
+
+def test_a_recomputed_layers_input_is_left_to_its_checkpoint() -> None:
+    dense = layer_saved(ARCH, _workload(), role="p", layers=1, sparse=False, recomputed=True)
+    assert _bytes(dense) == 2016 - 2 * 10 * 8 * 2
+    sparse = layer_saved(ARCH, _workload(), role="p", layers=1, sparse=True, recomputed=True)
+    assert _bytes(sparse) == 4000
+
+
+def test_the_highest_instant_depends_on_the_size() -> None:
+    short = layer_backward_transient(ARCH, _workload(), role="p", sparse=False)
+    assert _bytes(short) == 30 * 2 * 10
+    long = layer_backward_transient(ARCH, _workload(tokens=20), role="p", sparse=False)
+    assert _bytes(long) == 2 * 2 * 400
+
+
+def test_a_sweep_takes_the_highest_instant_at_each_point() -> None:
+    tokens = np.array([10, 15, 20])
+    (term,) = layer_backward_transient(ARCH, _workload(tokens=tokens), role="p", sparse=False)
+    assert term.bytes.tolist() == [600, 900, 1600]
+
+
+def test_without_a_word_a_forward_without_gradients_takes_the_kind_that_needs_more() -> None:
+    found = layer_forward_transient(ARCH, _workload(trains="none"), role="p")
+    assert _bytes(found) == 70 * 20
+    assert _bytes(layer_forward_transient(ARCH, _workload(), role="p", sparse=False)) == 50 * 20
+
+
+def test_what_stands_outside_the_layers() -> None:
+    trained = {term.name: term.bytes for term in model_saved(ARCH, _workload(), role="p")}
+    assert trained == {
+        "token ids": 8 * 20,
+        "beside the layers": 80,
+        "final norm": 80,
+        "final norm output": 20 * 8 * 2,
+    }
+    assert _bytes(model_saved(ARCH, _workload(trains="none"), role="p")) == 100 + 80 + 320
+    checkpointed = checkpointed_saved(ARCH, _workload(), role="p", layers=3)
+    assert _bytes(checkpointed) == 3 * 320 + 100
+
+
+def test_embeddings_held_by_name_are_counted_by_the_caller(monkeypatch: pytest.MonkeyPatch) -> None:
+    entry = TABLE["models"]["a/b"]  # type: ignore[index]
+    held = {**SETTING, "held": True}
+    monkeypatch.setitem(entry["settings"], "sdpa/full/bf16/all", held)
+    passing = layer_forward_transient(ARCH, _workload(), role="p", sparse=False)
+    assert _bytes(passing) == 50 * 20 - 20 * 8 * 2
+
+
+def test_autocast_copies_what_was_seen_copied_and_the_head() -> None:
+    of_layers = autocast_weight_copies(ARCH, role="p", layers=True, head=False)
+    assert _bytes(of_layers) == 10 + 2 * 4
+    both = autocast_weight_copies(ARCH, role="p", layers=True, head=True)
+    assert _bytes(both) == 18 + 80 * 2
+
+
+def test_weights_are_those_of_the_list() -> None:
+    assert parameter_count(ARCH) == 80 + 64 + 2 * 128 + 80
+    assert layer_parameter_count(ARCH) == 128
+    assert active_layers_parameter_count(ARCH) == 64 + 128
+    assert value_model_parameter_count(ARCH) == 80 + 64 + 2 * 128 + 8 + 1
+    dense, sparse = layer_kinds(ARCH)
+    assert (dense.places, sparse.places) == ((0,), (1, 2))
+    assert (dense.sparse, sparse.sparse) == (False, True)
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({"trains": "lora", "lora_targets": ("q_proj",), "lora_rank": 8}, "finetuning"),
+        ({"trains": "inputs"}, "method"),
+        ({"batch_shape": "packed"}, "batch_shape"),
+        ({"attention": "flash"}, "attention"),
+        ({"attention": "eager"}, "set attention to 'sdpa'"),
+        ({"compiled": True}, "compile"),
+        ({"precision": "fp32"}, "dtype"),
+        ({"precision": "autocast-bf16"}, "master_dtype"),
+    ],
+)
+def test_what_was_not_measured_is_refused_by_its_field(changes: dict[str, Any], field: str) -> None:
+    with pytest.raises(ValueError, match=field):
+        layer_saved(ARCH, _workload(**changes), role="p", layers=1)
+
+
+def test_terms_say_where_they_come_from() -> None:
+    term = layer_saved(ARCH, _workload(), role="p", layers=1)[0]
+    assert term.source == "dry-run coefficients (torch 9.9)"
+
+
+def test_caches_are_those_of_the_layers_that_attend() -> None:
+    half = replace(ARCH, stateful_layers=2)
+    assert (ARCH.cache_layers, half.cache_layers) == (3, 1)
+
+
+def test_other_models_are_not_touched() -> None:
+    model = catalog.model("Qwen/Qwen3-0.6B").architecture
+    assert model is not None and model.measured == "" and model.cache_layers == model.layers

@@ -1,0 +1,56 @@
+"""No page of these tests starts a process or reads a stored answer: the port is a fake."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from planner.dryrun.answer import DryRun
+from planner.dryrun.port import Cancelled
+from planner.plan import Plan
+from planner.ui import dry_run
+
+
+class FakePort:
+    """Answers with what a test puts in; waits while ``held``, as a worker would take its time."""
+
+    def __init__(self) -> None:
+        self.asked: list[Plan] = []
+        self.stored: Callable[[Plan], DryRun | None] = lambda plan: None
+        self.outcome: Callable[[Plan], DryRun] | Exception = AssertionError("not prepared")
+        self.go = threading.Event()
+        self.go.set()
+        self.warmed = threading.Event()
+
+    def run(
+        self,
+        plan: Plan,
+        *,
+        snapshot: Path | None = None,
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> DryRun:
+        self.asked.append(plan)
+        while not self.go.wait(0.01):
+            if cancelled():
+                raise Cancelled("The dry run was given up.")
+        if isinstance(self.outcome, Exception):
+            raise self.outcome
+        if snapshot is not None:
+            snapshot.write_bytes(b"allocations")
+        return self.outcome(plan)
+
+    def remembered(self, plan: Plan) -> DryRun | None:
+        return self.stored(plan)
+
+    def warm_up(self) -> None:
+        self.warmed.set()
+
+
+@pytest.fixture(autouse=True)
+def fake_port(monkeypatch: pytest.MonkeyPatch) -> FakePort:
+    port = FakePort()
+    monkeypatch.setattr(dry_run, "port", lambda: port)
+    return port
