@@ -77,7 +77,7 @@ def measure(found: Iterable[Case], out: Path, place: Place, head: dict[str, Any]
 def _write(out: Path, data: dict[str, Any]) -> None:
     """One case a line; a stop while writing leaves the file as it was."""
     head = {key: value for key, value in data.items() if key != "cases"}
-    rows = ",\n".join(json.dumps(row, sort_keys=True) for row in data["cases"])
+    rows = ",\n".join(json.dumps(row) for row in data["cases"])
     fresh = out.with_suffix(".part")
     fresh.write_text(f'{json.dumps(head)[:-1]}, "cases": [\n{rows}\n]}}\n', "utf-8")
     fresh.replace(out)
