@@ -10,9 +10,9 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor
 from functools import cache
 from importlib.metadata import version
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -225,8 +225,8 @@ def main(arguments: list[str] | None = None) -> None:
     chosen = list(plans())[:: given.stride]
     rows: list[dict[str, Any]] = []
     # A fresh process now and then gives back what torch's caches keep.
-    with ProcessPoolExecutor(given.workers, max_tasks_per_child=50) as pool:
-        for done, row in enumerate(pool.map(measured, chosen), 1):
+    with get_context("spawn").Pool(given.workers, maxtasksperchild=50) as pool:
+        for done, row in enumerate(pool.imap(measured, chosen), 1):
             rows.append(row)
             print(f"{done} of {len(chosen)}", row.get("error", ""), flush=True)
     write(given.out, rows)

@@ -7,7 +7,7 @@ and judges them. The same code runs on a sweep's grid, where numbers are arrays.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Literal, cast
 
@@ -77,31 +77,42 @@ def phase_plans(scene: Scene) -> tuple[PhasePlan, ...]:
 
 def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
     adder = Adder(scene.plan.expandable_segments)
-    peaks: list[tuple[Instant, Totals]] = []
-    hosts: list[int] = []
-    for phase in plans:
-        judged = [(instant, adder.totals(instant)) for instant in phase.instants]
-        peaks.append(max(judged, key=lambda pair: pair[1].device))
-        hosts.append(max(sums.host for _, sums in judged))
-    carried = cached_before(plans, [sums.reserved for _, sums in peaks], scene.plan.empty_cache)
+    peaks = [_peak(phase, adder) for phase in plans]
+    carried = cached_before(plans, [peak.reserved for peak in peaks], scene.plan.empty_cache)
     return tuple(
-        _phase(scene, phase, instant, sums, carried_bytes, host)
-        for phase, (instant, sums), carried_bytes, host in zip(
-            plans, peaks, carried, hosts, strict=True
-        )
+        _phase(scene, phase, peak, carried_bytes)
+        for phase, peak, carried_bytes in zip(plans, peaks, carried, strict=True)
     )
 
 
-def _phase(
-    scene: Scene, phase: PhasePlan, instant: Instant, sums: Totals, carried: int, host: int
-) -> Phase:
-    reserved = max(sums.reserved, carried)
+@dataclass(frozen=True, slots=True)
+class _Peak:
+    """The instant with the most requested bytes; ``reserved`` and ``host`` of all instants."""
+
+    instant: Instant
+    totals: Totals
+    reserved: int
+    host: int
+
+
+def _peak(phase: PhasePlan, adder: Adder) -> _Peak:
+    judged = [(instant, adder.totals(instant)) for instant in phase.instants]
+    instant, sums = max(judged, key=lambda pair: pair[1].peak)
+    device = max(int(sums.device) for _, sums in judged)
+    host = max(int(sums.host) for _, sums in judged)
+    return _Peak(instant, sums, device - int(sums.outside), host)
+
+
+def _phase(scene: Scene, phase: PhasePlan, peak: _Peak, carried: int) -> Phase:
+    instant, sums = peak.instant, peak.totals
+    reserved = max(peak.reserved, carried)
     extra = [
         allocator.ROUNDING("process", allocated=sums.allocated, requested=sums.requested),
         allocator.SEGMENT_SLACK(
             "process", slack=sums.slack - sum(t.bytes for t in instant.everything if is_idle(t))
         ),
-        allocator.CACHED("process", carried=carried, own=sums.reserved),
+        allocator.OTHER_INSTANT("process", needed=peak.reserved, own=sums.reserved),
+        allocator.CACHED("process", carried=carried, own=peak.reserved),
     ]
     terms = [term for term in instant.everything if term.bytes]
     return Phase(
@@ -114,7 +125,7 @@ def _phase(
         allocated_bytes=int(sums.allocated),
         reserved_bytes=int(reserved),
         device_bytes=int(reserved + sums.outside),
-        host_bytes=int(host),
+        host_bytes=peak.host,
         seconds=phase_seconds(scene, phase.name),
         per_step=phase.per_step,
     )

@@ -21,6 +21,11 @@ class Totals:
     host: Num
 
     @property
+    def peak(self) -> Num:
+        """What decides which instant is a phase's peak: bytes in use, ours and the engine's."""
+        return self.requested + self.outside
+
+    @property
     def reserved(self) -> Num:
         """Bytes of segments that the instant needs by itself."""
         return self.allocated + self.slack

@@ -175,30 +175,21 @@ def _words(codes: Array, words: Sequence[str]) -> pd.Categorical[Any]:
 
 
 def _peak(phase: PhasePlan, adder: Adder) -> dict[str, Num]:
-    """Totals of the instant that owns a phase's peak, plan by plan."""
-    best: dict[str, Num] | None = None
-    for instant in phase.instants:
-        sums = adder.totals(instant)
-        own = {
-            "requested": sums.requested,
-            "allocated": sums.allocated,
-            "reserved": sums.reserved,
-            "outside": sums.outside,
-            "host": sums.host,
-        }
-        if best is None:
-            best = own
-            continue
-        higher = own["reserved"] + own["outside"] > best["reserved"] + best["outside"]
-        best = {
-            name: maximum(own["host"], best["host"])
-            if name == "host"
-            else np.where(higher, own[name], best[name])
-            for name in own
-        }
-    if best is None:
+    """Totals of the instant that owns a phase's peak, plan by plan; the most ever reserved."""
+    if not phase.instants:
         raise ValueError(f"phase {phase.name} has no instants")
-    return best
+    found = [adder.totals(instant) for instant in phase.instants]
+    best = found[0]
+    own = {"requested": best.requested, "allocated": best.allocated, "outside": best.outside}
+    for sums in found[1:]:
+        higher = sums.peak > own["requested"] + own["outside"]
+        own = {name: np.where(higher, getattr(sums, name), value) for name, value in own.items()}
+    device = maximum(*(sums.device for sums in found)) if len(found) > 1 else best.device
+    return {
+        **own,
+        "reserved": device - own["outside"],
+        "host": maximum(*(sums.host for sums in found)) if len(found) > 1 else best.host,
+    }
 
 
 def _blocked(scene: Scene, peaks: Sequence[Mapping[str, Num]]) -> Num:

@@ -117,6 +117,15 @@ FREED_LOGITS = Formula(
     why="Upcast logits leave a free segment that every later tensor of the loss is too large for.",
 )
 
+OTHER_INSTANT = Formula(
+    "segments that another instant needs",
+    "needed - own",
+    category="allocator",
+    source="the caching allocator returns nothing to the driver before empty_cache or a failure",
+    why="Where most is allocated is not always where most is reserved: an instant with fewer "
+    "bytes can leave more segments unused.",
+)
+
 CACHED = Formula(
     "cached from other phases",
     "maximum(carried - own, 0)",

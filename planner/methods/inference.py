@@ -77,7 +77,7 @@ def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
             ),
         )
 
-    running = scene.once(("layer without gradient", role.name), make)
+    running = scene.once(("layer without gradient", role.name, role.disabled), make)
     yield Instant(name="a layer's forward", terms=(), shared=(*base, _hidden(scene, role), running))
     batch = scored.scoring_batch(scene, role)
     for name, arriving in gathered.arrivals(scene, role):

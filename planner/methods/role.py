@@ -7,7 +7,7 @@ its weights are kept in. Counts are elements.
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from planner.catalog.architecture import Architecture
@@ -58,6 +58,8 @@ class Role:
     weight_bytes: int
     splits: tuple[Split, ...]
     value_head: bool = False
+    disabled: bool = False
+    """Its adapters are on the GPU and out of the computation."""
 
     def padding(self, shards: Num) -> Num:
         """Elements that a split of every weight along its first dimension adds in all."""
@@ -74,6 +76,10 @@ class Role:
     def adapter_padding(self, shards: Num) -> Num:
         """Those of all adapters."""
         return _padding(shards, [(each, each.count) for each in self.splits if each.adapter])
+
+    def without_adapters(self) -> Role:
+        """The same model with its adapters disabled: a reference that costs no weights."""
+        return replace(self, disabled=True)
 
     @property
     def trained(self) -> bool:

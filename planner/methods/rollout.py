@@ -10,7 +10,7 @@ from planner.formulas import allocator, generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.methods import engine, gathered, saved, scored
 from planner.methods.resident import resident
-from planner.methods.scene import Scene
+from planner.methods.scene import Scene, targets
 from planner.numeric import Num, maximum
 
 
@@ -144,7 +144,7 @@ def _prefill(scene: Scene) -> tuple[Term, ...]:
 
 
 def _prompt(scene: Scene) -> Workload:
-    plan = scene.plan
+    plan, role = scene.plan, scene.policy
     return Workload(
         sequences=scene.q.sequences_per_gpu_step,
         tokens=plan.prompt_tokens,
@@ -152,6 +152,9 @@ def _prompt(scene: Scene) -> Workload:
         attention=plan.attention,
         precision=scene.precision,
         trains="none",
+        lora_targets=targets(plan) if role.adapters else (),
+        lora_rank=plan.lora_rank if role.adapters else 0,
+        fp32_adapters=scene.adapters_in_fp32,
     )
 
 

@@ -97,7 +97,7 @@ def layer_forward(scene: Scene, role: Role, sparse: bool | None = None) -> tuple
     """
     workload = scene.training_workload(role)
     if scene.plan.gradient_checkpointing == "full":
-        workload = replace(workload, trains="none", lora_rank=0, lora_targets=())
+        workload = replace(workload, trains="none")
     return layer_forward_transient(role.arch, workload, role=role.name, sparse=sparse)
 
 

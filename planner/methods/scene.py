@@ -79,6 +79,11 @@ class Scene:
         return str(plan.dtype)
 
     @property
+    def adapters_in_fp32(self) -> bool:
+        """Whether adapters compute as peft keeps them; sharding hands them over otherwise."""
+        return bool(self.q.master_bytes == 4 and not (self.fsdp or self.zero_stage))
+
+    @property
     def compile_breaks(self) -> bool:
         """Whether compiled layers run eagerly after all.
 
@@ -137,24 +142,24 @@ class Scene:
 
     def _workload(self, of: Role, rows: Num, tokens: Num, how: str) -> Workload:
         plan = self.plan
-        adapters = how == "train" and of.adapters > 0
+        adapters = of.adapters > 0 and not of.disabled
         return Workload(
             sequences=rows,
             tokens=tokens,
             batch_shape=plan.batch_shape,
             attention=plan.attention,
             precision=self._precision_of(of),
-            trains="none" if how == "none" else _what_trains(of, adapters),
+            trains="none" if how == "none" else _what_trains(of),
             lora_targets=targets(plan) if adapters else (),
             lora_rank=plan.lora_rank if adapters else 0,
-            fp32_adapters=self.q.master_bytes == 4 and not (self.fsdp or self.zero_stage),
+            fp32_adapters=self.adapters_in_fp32,
             compiled=plan.compile and not self.compile_breaks,
         )
 
 
-def _what_trains(of: Role, adapters: bool) -> str:
+def _what_trains(of: Role) -> str:
     """What a training forward's gradients reach: a frozen role passes them to its inputs."""
-    if adapters:
+    if of.adapters:
         return "lora"
     return "all" if of.trained else "inputs"
 

@@ -162,7 +162,7 @@ def _setting(
     arch: Architecture, workload: Workload, masked: bool, input_needs_gradient: bool, sparse: bool
 ) -> Setting:
     adapted: frozenset[str] = frozenset()
-    if workload.trains == "lora":
+    if workload.lora_targets:
         weights = lora_weights(arch, workload.lora_targets)
         adapted = frozenset(
             weight.name.split("{layer}.")[-1].removesuffix(".weight") for weight in weights

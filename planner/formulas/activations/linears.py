@@ -18,8 +18,9 @@ def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
     # unless sharding hands them over in the compute dtype.
     if layer.setting.fp32_adapters:
         x = op.cast(tape, x, op.FP32, f"adapter input of {name}")
-    low_rank = _plain(layer, x, "rank", f"low-rank output of {name}", True)
-    update = _plain(layer, low_rank, shape, f"adapter output of {name}", True)
+    trains = layer.setting.trains == "lora"
+    low_rank = _plain(layer, x, "rank", f"low-rank output of {name}", trains)
+    update = _plain(layer, low_rank, shape, f"adapter output of {name}", trains)
     del low_rank
     scaled = op.unary(tape, update, f"scaled adapter output of {name}")
     del update

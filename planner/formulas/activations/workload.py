@@ -39,7 +39,8 @@ class Workload:
     """``all`` weights, ``lora`` adapters only, ``inputs`` (weights are frozen and gradients pass
     through them), or ``none`` (a forward without gradients)."""
     lora_targets: tuple[str, ...] = ()
-    """Layers with an adapter, in the words of :func:`planner.formulas.lora.lora_weights`."""
+    """Layers with an adapter, in the words of :func:`planner.formulas.lora.lora_weights`.
+    Adapters compute in passes without gradients too, unless they are disabled."""
     lora_rank: int = 0
     """Rank of every adapter."""
     fp32_adapters: bool = True
@@ -73,10 +74,10 @@ class Workload:
                 )
             if self.lora_rank < 1:
                 raise ValueError(f"lora_rank is {self.lora_rank}; set it to 1 or more")
-        elif self.lora_targets or self.lora_rank:
+        elif (self.lora_targets or self.lora_rank) and self.trains != "none":
             raise ValueError(
                 f"lora_targets and lora_rank are set but trains is {self.trains!r}; "
-                "set trains to 'lora' or leave them out"
+                "set trains to 'lora' (or 'none', for a pass without gradients) or leave them out"
             )
 
     @property

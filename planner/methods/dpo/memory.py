@@ -40,7 +40,7 @@ def _reference(scene: Scene) -> tuple[PhasePlan, ...]:
     """The pass under the reference; none when its log-probs were cached before training."""
     role = scene.reference
     if role is None and scene.plan.reference == "adapter-disabled":
-        role = scene.policy
+        role = scene.policy.without_adapters()
     if role is None:
         return ()
     if scene.plan.framework == "trl":

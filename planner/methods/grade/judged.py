@@ -18,7 +18,7 @@ FP32 = sampled.FP32
 
 def reference_of(scene: Scene) -> Role:
     """The model that the reference's logits come from; adapters that are off need nothing."""
-    return scene.reference or scene.policy
+    return scene.reference or scene.policy.without_adapters()
 
 
 def forwards(scene: Scene) -> tuple[tuple[str, tuple[Term, ...]], ...]:

@@ -209,7 +209,7 @@ class Steps:
             found = (*self.saved_layers(0), *saved.layer_forward(last, self.role))
             alive = plan.gradient_checkpointing == "none"
             return (*found, *self._masks()) if alive else found
-        bare = replace(workload, trains="none", lora_rank=0, lora_targets=())
+        bare = replace(workload, trains="none")
         return (
             *model_saved(self.role.arch, bare, role=self.role.name),
             *layer_forward_transient(self.role.arch, bare, role=self.role.name),

@@ -40,7 +40,7 @@ def scoring(
     kept = update.kept_for_update(scene, (*names, *reference_kept(scene)))
     role = scene.reference
     if scene.plan.kl != "none" and scene.plan.reference == "adapter-disabled":
-        role = scene.policy
+        role = scene.policy.without_adapters()
     if role is not None:
         moment: Moment = "reference log-probs"
         found.append(inference.log_probs(scene, moment, role, with_entropy=False, kept=kept))
