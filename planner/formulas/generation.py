@@ -33,6 +33,15 @@ REPEATED_CACHE = Formula(
     why="One layer's cache is copied out to all query heads while it attends.",
 )
 
+UNPADDED_CACHE = Formula(
+    "keys and values without padding",
+    "3 * kv_heads * head_dim * value_bytes * sequences * tokens",
+    category="kv-cache",
+    source="transformers 5.23 modeling_flash_attention_utils.py _upad_input: the cache lies by "
+    "head, is copied token by token and indexed; counted in dry runs",
+    why="One layer's keys without padding, then a copy of its values and those without padding.",
+)
+
 CAST_CACHE = Formula(
     "keys and values cast for attention",
     "copies * heads * head_dim * 2 * sequences * tokens",

@@ -30,7 +30,10 @@ from planner.methods.training import (
     with_terms,
 )
 from planner.methods.vocabulary import training_head
-from planner.numeric import Num
+from planner.numeric import Num, minimum
+
+ARRIVE_AGAIN = "root's weights arrive again"
+"""FSDP's first instant of a backward."""
 
 EMBEDDING_OUTPUT_GRADIENT = Formula(
     "gradient of the embedding's output",
@@ -61,6 +64,7 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
         *_last_layers(scene, role, kept),
         *_layer_before(scene, role, kept),
         *_first_layers(scene, role, kept),
+        *_tied_gradients(scene, role, kept),
         _embedding(scene, role, kept),
     )
 
@@ -71,7 +75,7 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
     if not arriving:
         return
     yield Instant(
-        name="root's weights arrive again",
+        name=ARRIVE_AGAIN,
         terms=arriving,
         shared=(
             *while_saved(scene, role, kept),
@@ -160,7 +164,9 @@ def _first_layers(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[
     waiting = tuple(_head_gradient(scene, role)) if scene.fsdp else ()
     for kind in layer_kinds(role.arch):
         below = kind.first
-        to_come = (_gradients_below(scene, role, below),) if below else ()
+        # The layer's own gradients are counted with its backward.
+        made = below + _counts_weights(scene, role) * (not scene.fsdp)
+        to_come = (_gradients_below(scene, role, made),) if made else ()
         yield Instant(
             name=f"first {kind.word}layer's backward",
             terms=(
@@ -236,6 +242,32 @@ def _embedding(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
     )
 
 
+def _tied_gradients(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """The embedding's gradient is added to the head's, out of place, before FSDP reduces it."""
+    tied = role.arch.tied and not role.value_head
+    if not scene.fsdp or not role.root_trainable or not tied:
+        return
+    three = tuple(
+        sharding.ROOT_GRADIENTS(
+            role.name,
+            label=label,
+            root_parameters_trained=role.head_parameters,
+            value_bytes=scene.q.compute_bytes,
+        )
+        for label in ("head's gradient", "embedding's gradient", "sum of both gradients")
+    )
+    yield Instant(
+        name="tied gradients added",
+        terms=(
+            *three,
+            *gathered.root(scene, role),
+            *gathered.reductions_at_layer(scene, role, whole=False),
+            *gathered.held_for_all_reduce(scene, role, role.arch.layers),
+        ),
+        shared=until_end(scene, role, kept, "layers"),
+    )
+
+
 def _embedding_output_gradient(scene: Scene, role: Role) -> Iterator[Term]:
     """The gradient that reaches the embedding; a tied one's sum comes after it is gone."""
     yield EMBEDDING_OUTPUT_GRADIENT(
@@ -274,8 +306,11 @@ def _layer_backward(scene: Scene, role: Role, which: str, sparse: bool | None = 
 
     ``which`` is ``last`` (the first to go backward), ``inner`` or ``first``.
     """
+    counted = _counts_weights(scene, role)
+    accumulates = (0 if scene.fsdp else minimum(scene.q.micro_batches - 1, 1)) if counted else None
     activations = scene.once(
-        ("layer backward", role.name, sparse), lambda: saved.layer_backward(scene, role, sparse)
+        ("layer backward", role.name, sparse),
+        lambda: saved.layer_backward(scene, role, sparse, accumulates=accumulates),
     )
     layers = role.arch.layers
     whole = {"last": layers, "inner": max(layers - 1, 1), "first": 1}[which]
@@ -283,10 +318,20 @@ def _layer_backward(scene: Scene, role: Role, which: str, sparse: bool | None = 
         activations,
         (
             *gathered.at_layer(scene, role, whole_layers=whole),
-            *gathered.reductions_at_layer(scene, role, first=which == "last"),
-            *_being_added(scene, role),
+            *gathered.reductions_at_layer(scene, role, first=which == "last", whole=not counted),
+            *(() if counted else _being_added(scene, role)),
         ),
     )
+
+
+def _counts_weights(scene: Scene, role: Role) -> bool:
+    """Whether a layer's backward counts its weight gradients one by one, as they are made.
+
+    A compiled layer's come out together, and coefficients do not tell them apart; ZeRO's
+    buckets take them over.
+    """
+    compiled = scene.plan.compile and not scene.compile_breaks
+    return not (role.arch.measured or compiled or scene.zero_stage)
 
 
 def _being_added(scene: Scene, role: Role) -> Iterator[Term]:

@@ -95,10 +95,13 @@ def root(scene: Scene, role: Role) -> tuple[Term, ...]:
     )
 
 
-def reductions_at_layer(scene: Scene, role: Role, *, first: bool = False) -> tuple[Term, ...]:
+def reductions_at_layer(
+    scene: Scene, role: Role, *, first: bool = False, whole: bool = True
+) -> tuple[Term, ...]:
     """Unsharded gradients and reduce buffers while a layer's backward runs.
 
     The ``first`` layer to go backward finds no earlier layer's gradients being reduced.
+    ``whole`` counts the gradients of the whole layer, where they are not counted one by one.
     """
     q = scene.q
     if scene.fsdp:
@@ -109,7 +112,7 @@ def reductions_at_layer(scene: Scene, role: Role, *, first: bool = False) -> tup
         earlier = sharding.REDUCE_INPUT(
             role.name, layer_parameters_trained=flat, value_bytes=q.reduce_bytes
         )
-        return (own,) if first else (own, earlier)
+        return (*(own,) * whole, *(earlier,) * (not first))
     if scene.zero_stage >= 2:
         return (_zero_buckets(scene, role),)
     return ()

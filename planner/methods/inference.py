@@ -72,16 +72,23 @@ def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
             *gathered.at_layer(scene, role),
             *saved.weight_copies(scene, role, layers=True, head=False),
             *scored.scoring_batch(scene, role),
-            scored.embedded(
-                scene, role, scene.q.logprob_rows, scene.q.logprob_row_tokens, saved=False
-            ),
+            *_embedded(scene, role),
         )
 
     running = scene.once(("layer without gradient", role.name, role.disabled), make)
     yield Instant(name="a layer's forward", terms=(), shared=(*base, _hidden(scene, role), running))
     batch = scored.scoring_batch(scene, role)
     for name, arriving in gathered.arrivals(scene, role):
-        yield Instant(name=name, terms=(*arriving, *batch), shared=(*base, _hidden(scene, role)))
+        # Before the first layer the embedding's output is the hidden states themselves.
+        named = () if name.startswith("first") else _embedded(scene, role)
+        yield Instant(
+            name=name, terms=(*arriving, *batch, *named), shared=(*base, _hidden(scene, role))
+        )
+
+
+def _embedded(scene: Scene, role: Role) -> tuple[Term, ...]:
+    rows, row_tokens = scene.q.logprob_rows, scene.q.logprob_row_tokens
+    return (scored.embedded(scene, role, rows, row_tokens, saved=False),)
 
 
 def _at_head(scene: Scene, role: Role, base: Bundles, own: Instant) -> Instant:

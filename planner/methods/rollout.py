@@ -75,7 +75,7 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     sequences = q.sequences_per_gpu_step
     held = (resident(scene, "rollout"), saved.weight_copies(scene, role, layers=True, head=True))
     base = (*held, _weights_for_generation(scene))
-    ids = generation.SEQUENCE_IDS("policy", tensors=3, sequences=sequences, tokens=tokens)
+    ids = _ids(scene, tokens)
     # The last token is sampled and never fed back, so the cache stays one token shorter.
     cached = maximum(tokens - 1, 1)
     cache = _cache(scene, cached, arch.sliding_layers if arch.sliding_window else 0)
@@ -117,14 +117,21 @@ def _weights_arrive(
     decoding: tuple[Term, ...],
 ) -> Iterator[Instant]:
     """FSDP gathers the root once for a whole generation, and layers for every token."""
-    plan, sequences = scene.plan, scene.q.sequences_per_gpu_step
-    hidden = model_saved(scene.policy.arch, _prompt(scene), role="policy")
+    plan = scene.plan
+    prompt = _prompt(scene)
+    hidden = model_saved(scene.policy.arch, prompt, role="policy")
     for name, arriving in gathered.arrivals(scene, scene.policy):
         first = name.startswith("first")
-        tokens = plan.prompt_tokens + (0 if first else response_tokens - 1)
-        ids = generation.SEQUENCE_IDS("policy", tensors=3, sequences=sequences, tokens=tokens)
-        beside = hidden if first else decoding
+        ids = _ids(scene, plan.prompt_tokens)
+        beside = hidden
+        if not first:
+            beside = (*hidden, _embedded(scene, prompt), *_filled(scene, own=False))
         yield Instant(name=name, terms=(*arriving, ids, *beside), shared=held)
+        if not first and plan.reshard_after_forward:
+            ids = _ids(scene, plan.prompt_tokens + response_tokens - 1)
+            yield Instant(
+                name=f"{name} for the last token", terms=(*arriving, ids, *decoding), shared=held
+            )
 
 
 def _prefill(scene: Scene) -> tuple[Term, ...]:
@@ -132,15 +139,36 @@ def _prefill(scene: Scene) -> tuple[Term, ...]:
 
     Sliding layers hold the whole prompt here: their window is a view of it.
     """
-    plan, role = scene.plan, scene.policy
-    prompt = _prompt(scene)
+    role, prompt = scene.policy, _prompt(scene)
     return (
         *model_saved(role.arch, prompt, role="policy"),
         *layer_forward_transient(role.arch, prompt, role="policy"),
-        scored.embedded(scene, role, prompt.sequences, prompt.tokens, saved=False),
-        _cache(scene, plan.prompt_tokens, 0),
-        _growth(scene, plan.prompt_tokens),
+        _embedded(scene, prompt),
+        *_filled(scene, own=True),
     )
+
+
+def _embedded(scene: Scene, prompt: Workload) -> Term:
+    return scored.embedded(scene, scene.policy, prompt.sequences, prompt.tokens, saved=False)
+
+
+def _filled(scene: Scene, *, own: bool) -> Iterator[Term]:
+    """The cache of the prompts while the last layer reads them.
+
+    ``own`` says that the layer is computing: then its own part is counted with its tensors, or,
+    for an architecture nobody derived, as part of the whole and while it is copied.
+    """
+    tokens, arch = scene.plan.prompt_tokens, scene.policy.arch
+    if own and arch.measured:
+        yield _cache(scene, tokens, 0)
+        yield _growth(scene, tokens)
+        return
+    yield _cache(scene, tokens, 0, layers=max(arch.cache_layers - 1, 0))
+
+
+def _ids(scene: Scene, tokens: Num) -> Term:
+    sequences = scene.q.sequences_per_gpu_step
+    return generation.SEQUENCE_IDS("policy", tensors=3, sequences=sequences, tokens=tokens)
 
 
 def _prompt(scene: Scene) -> Workload:
@@ -155,19 +183,22 @@ def _prompt(scene: Scene) -> Workload:
         lora_targets=targets(plan) if role.adapters else (),
         lora_rank=plan.lora_rank if role.adapters else 0,
         fp32_adapters=scene.adapters_in_fp32,
+        casts_inputs=scene.fsdp,
+        fills_cache=True,
     )
 
 
-def _cache(scene: Scene, tokens: Num, sliding_layers: int) -> Term:
+def _cache(scene: Scene, tokens: Num, sliding_layers: int, layers: int | None = None) -> Term:
     arch = scene.policy.arch
+    layers = arch.cache_layers if layers is None else layers
     return generation.KV_CACHE(
         "policy",
-        tensors=2 * arch.cache_layers,
+        tensors=2 * layers,
         kv_heads=arch.kv_heads,
         head_dim=arch.head_dim,
         value_bytes=_cache_bytes(scene),
         sequences=scene.q.sequences_per_gpu_step,
-        layers=arch.cache_layers,
+        layers=layers,
         sliding_layers=sliding_layers,
         tokens=tokens,
         window=arch.sliding_window,
@@ -211,6 +242,15 @@ def _attends(scene: Scene, tokens: Num) -> Iterator[Term]:
             heads=arch.heads,
             head_dim=arch.head_dim,
             value_bytes=cache_bytes,
+            **sizes,
+        )
+    if plan.attention == "flash" and plan.batch_shape != "full":
+        yield generation.UNPADDED_CACHE(
+            "policy",
+            tensors=3,
+            kv_heads=arch.kv_heads,
+            head_dim=arch.head_dim,
+            value_bytes=scene.q.compute_bytes,
             **sizes,
         )
     if cache_bytes > scene.q.compute_bytes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.footprint import Term
@@ -9,6 +10,7 @@ from planner.formulas import state
 from planner.formulas.activations import (
     autocast_weight_copies,
     checkpointed_saved,
+    given_tables,
     layer_backward_transient,
     layer_forward_transient,
     layer_saved,
@@ -17,9 +19,11 @@ from planner.formulas.activations import (
 from planner.methods.layer_kinds import layer_kinds
 from planner.methods.role import Role
 from planner.methods.scene import Scene
+from planner.numeric import Num
 
-AFTER_LAYERS = ("final norm", "input of the language-model head")
-"""Beginnings of the names of what the model saves after its last layer."""
+AFTER_LAYERS = ("hidden states", "final norm", "input of the language-model head")
+"""Beginnings of the names of what the model saves after its last layer: what the last layer made
+first, which a LayerNorm keeps, and an RMSNorm in fp32."""
 
 
 def all_layers(
@@ -47,6 +51,34 @@ def shared_by_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
         ("shared by layers", role.name),
         lambda: (term for term in _outside(scene, role) if not _after_layers(term)),
     )
+
+
+def next_input(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """What the last layer is about to read, before it keeps it; offloaded inputs count it."""
+    if scene.plan.activation_offload:
+        return ()
+
+    def make() -> Iterator[Term]:
+        bare = replace(scene.training_workload(role), trains="none")
+        for term in model_saved(role.arch, bare, role=role.name):
+            if term.name == "hidden states":
+                yield term
+
+    return scene.once(("next input", role.name), make)
+
+
+def masks(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """The attention masks that forward() names while layers run; checkpoints count their own."""
+    if scene.plan.gradient_checkpointing != "none":
+        return ()
+
+    def make() -> Iterator[Term]:
+        bare = replace(scene.training_workload(role), trains="none")
+        for term in model_saved(role.arch, bare, role=role.name):
+            if term.name.startswith("attention mask"):
+                yield term
+
+    return scene.once(("masks", role.name), make)
 
 
 def final_norm(scene: Scene, role: Role) -> tuple[Term, ...]:
@@ -101,12 +133,15 @@ def layer_forward(scene: Scene, role: Role, sparse: bool | None = None) -> tuple
     return layer_forward_transient(role.arch, workload, role=role.name, sparse=sparse)
 
 
-def layer_backward(scene: Scene, role: Role, sparse: bool | None = None) -> tuple[Term, ...]:
+def layer_backward(
+    scene: Scene, role: Role, sparse: bool | None = None, *, accumulates: Num | None = None
+) -> tuple[Term, ...]:
     """What one layer's backward needs: its recomputed activations, gradients in flight.
 
-    ``sparse`` chooses a kind of layer where the model has two.
+    ``sparse`` chooses a kind of layer where the model has two. ``accumulates`` says what
+    becomes of the layer's weight gradients, as in a workload.
     """
-    workload = scene.training_workload(role)
+    workload = replace(scene.training_workload(role), accumulates=accumulates)
     recomputed: tuple[Term, ...] = ()
     if scene.plan.gradient_checkpointing == "full":
         recomputed = layer_saved(
@@ -215,6 +250,8 @@ def _checkpoints(scene: Scene, role: Role, layers: int) -> tuple[Term, ...]:
     # Each input is copied as soon as its layer has it, and brought back when the layer is next.
     near = checkpointed_saved(arch, workload, role=role.name, layers=1)
     far = checkpointed_saved(arch, workload, role=role.name, layers=layers)
+    tables = given_tables(arch, workload, role=role.name, layers=layers)
+    names = {term.name for term in tables}
     host = tuple(
         state.LOCAL_RANKS_OFFLOAD(
             role.name,
@@ -224,5 +261,7 @@ def _checkpoints(scene: Scene, role: Role, layers: int) -> tuple[Term, ...]:
             rank_bytes=term.bytes,
         )
         for term in far
+        if term.name not in names
     )
-    return (*near, *host)
+    # Only what autograd saves is offloaded; tables are arguments of the layer to run again.
+    return (*(term for term in near if term.name not in names), *tables, *host)

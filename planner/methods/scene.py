@@ -153,6 +153,7 @@ class Scene:
             lora_targets=targets(plan) if adapters else (),
             lora_rank=plan.lora_rank if adapters else 0,
             fp32_adapters=self.adapters_in_fp32,
+            casts_inputs=self.fsdp,
             compiled=plan.compile and not self.compile_breaks,
         )
 

@@ -43,6 +43,7 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
             shared=(
                 *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
                 saved.cached_copies(scene, role, head=False),
+                saved.masks(scene, role),
                 _embedded(scene, role),
             ),
         )
@@ -71,7 +72,12 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
         (scored.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=False),),
         kept,
     )
-    after = (*while_saved(scene, role, kept, done=1), _embedded(scene, role))
+    after = (
+        *while_saved(scene, role, kept, done=1),
+        saved.masks(scene, role),
+        saved.next_input(scene, role),
+        _embedded(scene, role),
+    )
     for name, arriving in gathered.arrivals(scene, role):
         first = name.startswith("first")
         yield Instant(name=name, terms=arriving, shared=before if first else after)
@@ -83,6 +89,8 @@ def _embedded(scene: Scene, role: Role) -> tuple[Term, ...]:
     def make() -> Iterator[Term]:
         first = saved.first_layers(scene, role)
         kept = any(term.name in FIRST_INPUTS for term in first)
+        # An offloaded copy does not spare the tensor that forward() names.
+        kept = kept and not scene.plan.activation_offload
         q = scene.q
         yield scored.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=kept)
 

@@ -6,7 +6,7 @@ a trainer loads its own over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -156,6 +156,28 @@ def layers(model: nn.Module) -> nn.ModuleList:
 def softcap(model: nn.Module) -> float:
     """Gemma 2's squashing of the logits; 0 for models without."""
     return float(getattr(causal(model).config, "final_logit_softcapping", None) or 0.0)
+
+
+@contextmanager
+def without_adapters(model: nn.Module) -> Iterator[None]:
+    """The base model alone answers inside.
+
+    peft's own ``disable_adapter`` also freezes the adapters that are registered and thaws those
+    registered afterwards. Under FSDP these can be the gathered weights first and the shards then,
+    which leaves adapters that never train (counted in dry runs: no gradient, no state).
+    """
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    adapted = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+    if not adapted:
+        raise ValueError("finetuning: this model has no adapters to disable; set it to lora.")
+    for module in adapted:
+        module._disable_adapters = True
+    try:
+        yield
+    finally:
+        for module in adapted:
+            module._disable_adapters = False
 
 
 def checkpointed(model: nn.Module, saving: Callable[[], Any] = nullcontext) -> None:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from typing import Any
+from contextlib import nullcontext
 
 import torch
 from torch import nn
@@ -117,12 +116,8 @@ def kl_penalties(run: Run) -> torch.Tensor:
 
 
 def _on(model: nn.Module, rows: Rows, score: Score, base: bool) -> tuple[torch.Tensor, ...]:
-    with _disabled(model) if base else nullcontext():
+    with models.without_adapters(model) if base else nullcontext():
         return score(model, rows)
-
-
-def _disabled(model: Any) -> AbstractContextManager[None]:
-    return model.disable_adapter()  # type: ignore[no-any-return]
 
 
 def micro_batches(run: Run) -> Iterator[tuple[Rows, slice]]:

@@ -15,6 +15,7 @@ from planner.formulas.activations.model import (
     autocast_weight_copies,
     checkpointed_saved,
     final_norm_backward,
+    given_tables,
     model_saved,
 )
 from planner.formulas.activations.workload import Workload
@@ -24,6 +25,7 @@ __all__ = [
     "autocast_weight_copies",
     "checkpointed_saved",
     "final_norm_backward",
+    "given_tables",
     "layer_backward_transient",
     "layer_forward_transient",
     "layer_saved",

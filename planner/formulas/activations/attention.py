@@ -21,6 +21,8 @@ def attention(
     else:
         query_states, key_states, value_states = _separate_heads(layer, hidden_states)
     query_states, key_states = _rotated(layer, query_states, key_states, cos, sin)
+    if layer.setting.cached:
+        key_states, value_states = _cached(layer, key_states, value_states)
     attn_output, attn_weights = kernel(layer, query_states, key_states, value_states, mask)
     path = "attention.dense" if layer.arch.family == "gpt_neox" else "self_attn.o_proj"
     attn_output = linear(layer, attn_output, "hidden", "attention projection", path)
@@ -38,6 +40,8 @@ def gpt2_attention(layer: Layer, hidden_states: Tensor, mask: Tensor | None) -> 
     if layer.setting.attention == "eager":
         query_states = op.view(layer.tape, query_states, "query", copied="query")
         value_states = op.view(layer.tape, value_states, "key", copied="key")
+    if layer.setting.cached:
+        key_states, value_states = _cached(layer, key_states, value_states)
     attn_output, attn_weights = kernel(layer, query_states, key_states, value_states, mask)
     attn_output = linear(layer, attn_output, "hidden", "attention projection", "attn.c_proj")
     attn_output = residual_dropout(layer, attn_output, "dropped attention output")
@@ -99,6 +103,15 @@ def _interleaved_heads(layer: Layer, hidden_states: Tensor) -> Heads:
     qkv = op.view(tape, qkv, shape, copied=shape if layer.arch.heads > 1 else "")
     query, key, value = op.split(tape, qkv, ("query", "key", "key"))
     return query, key, value
+
+
+def _cached(layer: Layer, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+    """``DynamicLayer.update``: both are concatenated, by head, in the keys' format, and stay."""
+    tape = layer.tape
+    cached = [tape.new("key", key.width, name) for name in ("cached keys", "cached values")]
+    tape.kept.extend(cached)
+    keys, values = (Tensor(storage, "key", key.width) for storage in cached)
+    return keys, values
 
 
 def _rotated(

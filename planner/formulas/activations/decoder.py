@@ -16,7 +16,7 @@ from planner.formulas.activations.linears import (
     plain_mlp,
 )
 from planner.formulas.activations.norms import norm
-from planner.formulas.activations.setting import GLM, OLMO, Layer, Setting, rotary_width
+from planner.formulas.activations.setting import GLM, OLMO, Layer, Setting, own_tables, rotary_width
 from planner.formulas.activations.tape import (
     Gradients,
     Label,
@@ -33,6 +33,9 @@ GEMMA = ("gemma2", "gemma3_text")
 FAMILIES = (*ROTARY, *SPARSE, *GEMMA, *OLMO, *GLM, "gpt2", "gpt_neox")
 
 Live = Counter[Label]
+
+OWN_TABLES = ("rotary cos cast for the layer", "rotary sin cast for the layer")
+"""What FSDP makes for a layer where the model's tables are wider than what it computes in."""
 
 
 def decoder_layer(
@@ -154,12 +157,14 @@ def layer_record(arch: Architecture, setting: Setting) -> Record:
         )
     tape = Tape()
     width = setting.weight
-    table = rotary_width(arch, setting)
-    cos = Tensor(tape.new("rotary table", table, "rotary cos"), "rotary table", table)
-    sin = Tensor(tape.new("rotary table", table, "rotary sin"), "rotary table", table)
+    own = own_tables(arch, setting)
+    if not own:
+        cos, sin = _tables(tape, rotary_width(arch, setting), ("rotary cos", "rotary sin"))
     masking = width if setting.attention == "eager" else "bool"
     mask = Tensor(tape.new("pair", masking, "mask"), "pair", masking) if setting.masked else None
     outside = tape.live(len(tape.events))
+    if own:
+        cos, sin = _tables(tape, rotary_width(arch, setting), OWN_TABLES)
     storage = tape.new("hidden", width, "layer input")
     caught: list[Storage | None] = []
     leaf = None
@@ -177,14 +182,26 @@ def layer_record(arch: Architecture, setting: Setting) -> Record:
     middle = len(tape.events)
     forward = _peaks(tape, start, middle, outside)
     if output.node is None:
+        tape.kept.clear()
         return Record(Counter(), forward, ())
     root, width = output.node, output.width
     del hidden_states, output  # the output itself belongs to the next layer
+    if own:
+        del cos, sin
     saved = tape.live(len(tape.events)) - outside
     gradient: Gradients = [tape.new("hidden", width, "gradient of layer output")]
     begin = len(tape.events)
     run_backward(tape, root, gradient)
-    return Record(saved, forward, _peaks(tape, begin, len(tape.events), outside))
+    backward = _peaks(tape, begin, len(tape.events), outside)
+    tape.kept.clear()  # each refers to the tape
+    return Record(saved, forward, backward)
+
+
+def _tables(tape: Tape, width: str, names: tuple[str, str]) -> tuple[Tensor, Tensor]:
+    cos, sin = (
+        Tensor(tape.new("rotary table", width, name), "rotary table", width) for name in names
+    )
+    return cos, sin
 
 
 def _peaks(tape: Tape, start: int, end: int, outside: Live) -> tuple[Live, ...]:

@@ -12,7 +12,7 @@ Autocast does not know ``grouped_mm``, so fp32 experts compute in fp32.
 from __future__ import annotations
 
 from planner.formulas.activations import operations as op
-from planner.formulas.activations.linears import activated, linear
+from planner.formulas.activations.linears import activated, linear, weight_gradient
 from planner.formulas.activations.setting import Layer
 from planner.formulas.activations.tape import Gradients, Storage, Tensor
 
@@ -134,8 +134,16 @@ def _grouped_linear(layer: Layer, x: Tensor, shape: str, name: str, offsets: Sto
     x = op.cast(tape, x, layer.setting.weight, f"{x.name} in the weights' format")
     output = tape.new(shape, x.width, name)
     saved = [offsets, x.storage] if trained else [offsets]
-    wanted = op.signature(x)
-    return op.record(tape, output, shape, x.width, [x], lambda _: [tape.new(*wanted)], saved)
+    wanted, width = op.signature(x), x.width
+    weight = "experts' down weight" if shape == "routed hidden" else "experts' gate-up weight"
+
+    def backward(_: Gradients) -> Gradients:
+        made: Gradients = [tape.new(*wanted)]
+        if trained:
+            weight_gradient(layer, weight, width)
+        return made
+
+    return op.record(tape, output, shape, width, [x], backward, saved)
 
 
 def _gate(layer: Layer, gate_up: Tensor) -> Tensor:

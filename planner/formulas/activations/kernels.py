@@ -48,7 +48,7 @@ def _eager(
     # Repeated heads are laid out by head already; one shared head is a view until the product.
     grouped = arch.heads != arch.kv_heads and arch.kv_heads > 1
     by_head = layer.heads_joined  # joining the rotated part laid them out by head
-    same = by_head and arch.heads == arch.kv_heads
+    same = (by_head or setting.cached) and arch.heads == arch.kv_heads
     key_states = _repeated(layer, key, "keys")
     value_states = _repeated(layer, value, "values")
     weights = _product(
@@ -76,7 +76,7 @@ def _eager(
     output = _product(
         layer,
         weights,
-        value_states if grouped else _batched(layer, value_states, "values"),
+        value_states if grouped or setting.cached else _batched(layer, value_states, "values"),
         "query",
         "attention output by head",
     )
@@ -228,6 +228,21 @@ def _flash_scratch(layer: Layer, width: str) -> list[tuple[str, str, str]]:
     return scratch
 
 
+def _side_by_side(layer: Layer, *tensors: Tensor) -> Heads:
+    """``contiguous()`` of slices and of joined heads; the others lie token by token already.
+
+    transformers 5.23.0 modeling_flash_attention_utils.py ``_prepare_from_posids``.
+    """
+    query, key, value = tensors
+    tape = layer.tape
+    if layer.heads_joined or layer.arch.family == "gpt2":
+        query = op.copy(tape, query, "query", "queries side by side")
+        key = op.copy(tape, key, "key", "keys side by side")
+    if layer.heads_fused:
+        value = op.copy(tape, value, "key", "values side by side")
+    return query, key, value
+
+
 def _flash_attn(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     """The flash-attn package: no mask ever; padded batches go in as copies without padding."""
     tape = layer.tape
@@ -235,11 +250,17 @@ def _flash_attn(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tens
     width = layer.setting.value
     if layer.setting.unpadded:
         query, key, value = operands
+        if layer.setting.cached:  # lie by head; indexing wants them token by token
+            key = op.copy(tape, key, "key", "keys laid out by token")
+            value = op.copy(tape, value, "key", "values laid out by token")
         operands = (
             op.unary(tape, query, "queries without padding"),
             op.unary(tape, key, "keys without padding"),
             op.unary(tape, value, "values without padding"),
         )
+        del query, key, value
+    if layer.setting.packed:
+        operands = _side_by_side(layer, *operands)
     output = tape.new("query", width, "attention output")
     saved = [item.storage for item in operands]
     saved += [output, tape.new("query head", op.FP32, "attention log-sum-exp")]

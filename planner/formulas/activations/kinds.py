@@ -106,6 +106,14 @@ ELEMENTS: dict[str, tuple[str, str]] = {
     ),
     "router weight": ("hidden * experts", "The weight of the router."),
     "fused gate-up weight": ("2 * hidden * intermediate", "The weight of the fused projection."),
+    "experts' gate-up weight": (
+        "2 * experts * expert_intermediate * hidden",
+        "The weights of all experts' projection that makes gate and up.",
+    ),
+    "experts' down weight": (
+        "experts * expert_intermediate * hidden",
+        "The weights of all experts' down projection.",
+    ),
     "rank by hidden": ("lora_rank * hidden", "An adapter's matrix on the hidden side."),
     "rank by query": ("lora_rank * heads * head_dim", "An adapter's matrix at the queries."),
     "rank by key": ("lora_rank * kv_heads * head_dim", "An adapter's matrix at keys or values."),
@@ -121,6 +129,13 @@ ELEMENTS: dict[str, tuple[str, str]] = {
     "vocabulary weight": ("vocab * hidden", "The weight of the language-model head."),
 }
 """Shape name to its element count and what it is."""
+
+GRADIENT = " gradient"
+ELEMENTS |= {
+    shape + GRADIENT: (elements, f"The gradient. {why}")
+    for shape, (elements, why) in ELEMENTS.items()
+    if shape.endswith(" weight") or shape.startswith("rank by ")
+}
 
 WIDTHS: dict[str, tuple[str, str]] = {
     "value": ("value_bytes", "in the computing number format"),
@@ -138,9 +153,10 @@ Kind = tuple[str, str]
 def _formula(shape: str, width: str) -> Formula:
     elements, why = ELEMENTS[shape]
     size, words = WIDTHS[width]
-    category: Category = "activations"
+    gradient = shape.endswith(GRADIENT)
+    category: Category = "gradients" if gradient else "activations"
     return Formula(
-        f"{shape} activation {words}",
+        f"{shape} {'' if gradient else 'activation '}{words}",
         f"copies * {elements} * {size}",
         category=category,
         source=SOURCE,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -13,7 +13,7 @@ from planner.catalog.architecture import Architecture
 from planner.footprint import Term
 from planner.formulas.activations import measured
 from planner.formulas.activations.compiled import compiled_record
-from planner.formulas.activations.decoder import Live, Record, layer_record
+from planner.formulas.activations.decoder import OWN_TABLES, Live, Record, layer_record
 from planner.formulas.activations.kinds import KINDS, Kind
 from planner.formulas.activations.setting import Setting
 from planner.formulas.activations.tape import Label
@@ -22,6 +22,8 @@ from planner.formulas.lora import lora_weights
 from planner.numeric import Num, total, where
 
 LAYER_INPUT = "layer input"
+GIVEN = (LAYER_INPUT, *OWN_TABLES)
+"""What a checkpoint holds of a layer that it runs again."""
 
 
 def layer_saved(
@@ -60,7 +62,7 @@ def layer_saved(
         terms += [
             term_of(label, count * layers * share, arch, workload, role)
             for label, count in record.saved.items()
-            if not (recomputed and label[1] == LAYER_INPUT)
+            if not (recomputed and label[1] in GIVEN)
         ]
     return tuple(terms)
 
@@ -75,9 +77,10 @@ def layer_backward_transient(
 ) -> tuple[Term, ...]:
     """What is alive at the peak of one layer's backward, less what the layer had saved.
 
-    Gradients of activations, recomputed values and kernel scratch; not the gradients of
-    weights (of which autocast's bf16 versions are counted, since they pass). What was
-    saved but is released by that moment comes as terms with negative bytes.
+    Gradients of activations, recomputed values and kernel scratch; gradients of projections'
+    weights where the workload says what becomes of them (autocast's bf16 versions always,
+    since they pass). What was saved but is released by that moment comes as terms with
+    negative bytes.
     """
     if workload.trains == "none":
         return ()
@@ -85,8 +88,22 @@ def layer_backward_transient(
         return measured.layer_backward_transient(arch, workload, role=role, sparse=sparse)
     terms: list[Term] = []
     for setting, share in settings(arch, workload, sliding, sparse=sparse):
-        terms += highest(_backward_moments(arch, setting), share, arch, workload, role)
+        for counted, part in _with_weight_gradients(setting, workload.accumulates):
+            moments = _backward_moments(arch, counted)
+            terms += highest(moments, share * part, arch, workload, role)
     return tuple(terms)
+
+
+def _with_weight_gradients(
+    setting: Setting, accumulates: Num | None
+) -> Iterator[tuple[Setting, Num]]:
+    """The setting with gradients kept or added to earlier ones, each with its share."""
+    if accumulates is None or setting.compiled:
+        yield setting, 1
+        return
+    for mode, share in (("kept", 1 - accumulates), ("added", accumulates)):
+        if not _is_zero(share):
+            yield replace(setting, weight_gradients=mode), share
 
 
 def layer_forward_transient(
@@ -170,12 +187,15 @@ def _setting(
     return Setting(
         attention=workload.attention,
         masked=masked,
+        packed=workload.attention == "flash" and workload.batch_shape == "packed",
         unpadded=workload.attention == "flash" and workload.batch_shape == "padded",
         precision="bf16" if workload.precision == "fp16" else workload.precision,
         trains=workload.trains,
         adapted=adapted,
         fp32_adapters=workload.fp32_adapters,
         input_needs_gradient=input_needs_gradient,
+        casts_inputs=workload.casts_inputs,
+        cached=workload.fills_cache,
         sums_gradients=workload.sums_gradients,
         compiled=workload.compiled,
         sparse=sparse,

@@ -40,7 +40,7 @@ def _plain(layer: Layer, x: Tensor, shape: str, name: str, trained: bool) -> Ten
         shaped = weight_shape(given, shape)
         copy = tape.new(shaped, setting.value, f"bf16 weight of {name}")
         if trained:
-            operands.append(op.leaf(tape, copy, shaped, setting.value))
+            operands.append(_copied(layer, copy, shaped))
         if x.node is not None:
             saved.append(copy)
         x = op.cast(tape, x, setting.value, f"{name} input")
@@ -58,10 +58,35 @@ def _plain(layer: Layer, x: Tensor, shape: str, name: str, trained: bool) -> Ten
         operands.append(op.leaf(tape, output, shape, width))
         wanted.append(None)
 
+    own = trained and not setting.autocast
+
     def backward(_: Gradients) -> Gradients:
-        return [tape.new(*item) if item else None for item in wanted]
+        made = [tape.new(*item) if item else None for item in wanted]
+        if own:
+            weight_gradient(layer, weight_shape(given, shape), width)
+        return made
 
     return op.record(tape, output, shape, width, operands, backward, saved)
+
+
+def weight_gradient(layer: Layer, shape: str, width: str) -> None:
+    """The gradient of a weight, where the setting counts those."""
+    mode = layer.setting.weight_gradients
+    if not mode:
+        return
+    made = layer.tape.new(f"{shape} gradient", width, f"gradient of a layer's {shape}")
+    if mode == "kept":
+        layer.tape.kept.append(made)
+
+
+def _copied(layer: Layer, copy: Storage, shape: str) -> Tensor:
+    """Autocast's copy of a weight, whose gradient is cast to the weight's own format."""
+
+    def backward(_: Gradients) -> Gradients:
+        weight_gradient(layer, shape, op.FP32)
+        return []
+
+    return Tensor(copy, shape, layer.setting.value, Node(layer.tape, (), (), backward))
 
 
 def _summed(tape: Tape, shape: str, width: str, output: Storage) -> Tensor:

@@ -7,10 +7,10 @@ from functools import lru_cache
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
 from planner.formulas.activations import measured
-from planner.formulas.activations.decoder import FAMILIES, Live
+from planner.formulas.activations.decoder import FAMILIES, OWN_TABLES, Live
 from planner.formulas.activations.layers import highest, settings, term_of
 from planner.formulas.activations.norms import norm
-from planner.formulas.activations.setting import Layer, Setting, rotary_width
+from planner.formulas.activations.setting import Layer, Setting, own_tables, table_width
 from planner.formulas.activations.tape import (
     Gradients,
     Label,
@@ -80,8 +80,22 @@ def checkpointed_saved(
     setting, _ = settings(arch, workload, False)[0]
     label: Label = (("hidden", setting.weight), "checkpointed layer inputs")
     terms = [term_of(label, layers, arch, workload, role)]
+    terms += given_tables(arch, workload, role=role, layers=layers)
     terms += [term_of(mask, 1, arch, workload, role) for mask in _masks(arch, setting)]
     return tuple(terms)
+
+
+def given_tables(
+    arch: Architecture, workload: Workload, *, role: str, layers: Num
+) -> tuple[Term, ...]:
+    """Rotary tables that FSDP cast for ``layers`` layers and their checkpoints hold, in bytes."""
+    if arch.measured:
+        return ()
+    setting, _ = settings(arch, workload, False)[0]
+    if not own_tables(arch, setting):
+        return ()
+    kind = ("rotary table", setting.weight)
+    return tuple(term_of((kind, name), layers, arch, workload, role) for name in OWN_TABLES)
 
 
 def autocast_weight_copies(
@@ -113,7 +127,7 @@ def _rotary(arch: Architecture, setting: Setting) -> list[Label]:
     both = arch.family in ("gemma3_text", "olmo3") and 0 < arch.sliding_layers < arch.layers
     for layer_kind in ("", " of sliding layers") if both else ("",):
         for name in ("rotary cos", "rotary sin"):
-            labels.append((("rotary table", rotary_width(arch, setting)), name + layer_kind))
+            labels.append((("rotary table", table_width(arch, setting)), name + layer_kind))
     return labels
 
 

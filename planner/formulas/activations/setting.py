@@ -20,6 +20,8 @@ class Setting:
     """The layer gets a mask tensor."""
     unpadded: bool
     """flash-attn gets copies without the pad tokens."""
+    packed: bool
+    """flash-attn gets all rows as one, every operand side by side."""
     precision: str
     trains: str
     adapted: frozenset[str] = frozenset()
@@ -28,11 +30,18 @@ class Setting:
     """Adapters compute in fp32, as peft keeps them."""
     kernels: str = "cuda"
     """``cuda`` is what a plan means; ``cpu`` mirrors CPU kernels, for checks without a GPU."""
+    casts_inputs: bool = False
+    """Each layer has tables of its own in the compute dtype, where the model's are wider."""
+    cached: bool = False
+    """Keys and values are copied into a cache, and read from there."""
     input_needs_gradient: bool = True
     compiled: bool = False
     """The layer is one compiled graph."""
     sums_gradients: bool = False
     """A weight's gradient and its sum with that of a later use are tensors of the backward."""
+    weight_gradients: str = ""
+    """``kept`` from their making to the layer's end, ``added`` to earlier ones at once, or not
+    counted."""
     sparse: bool = False
     """The layer routes its tokens to experts."""
 
@@ -57,9 +66,19 @@ class Setting:
         return self.trains == "all"
 
 
-def rotary_width(arch: Architecture, setting: Setting) -> str:
-    """Number format of the rotary tables, which OLMo leaves in fp32."""
+def table_width(arch: Architecture, setting: Setting) -> str:
+    """Number format of the model's rotary tables, which OLMo leaves in fp32."""
     return "fp32" if arch.family in OLMO else setting.weight
+
+
+def own_tables(arch: Architecture, setting: Setting) -> bool:
+    """Whether FSDP makes tables for each layer, cast to what it computes in."""
+    return setting.casts_inputs and table_width(arch, setting) != setting.weight
+
+
+def rotary_width(arch: Architecture, setting: Setting) -> str:
+    """Number format of the rotary tables as a layer has them."""
+    return setting.weight if own_tables(arch, setting) else table_width(arch, setting)
 
 
 @dataclass(slots=True)
@@ -74,3 +93,8 @@ class Layer:
     def heads_joined(self) -> bool:
         """Queries and keys are joined from a rotated part and the rest, so they lie by head."""
         return self.arch.family in ("phi3", "gpt_neox", *GLM)
+
+    @property
+    def heads_fused(self) -> bool:
+        """Values are a slice of what one projection made for all three."""
+        return self.arch.fused_qkv or self.arch.family in ("gpt2", "gpt_neox")

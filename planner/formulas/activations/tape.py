@@ -27,6 +27,8 @@ class Tape:
 
     events: list[tuple[int, Label]] = field(default_factory=list)
     nodes: int = 0
+    kept: list[Storage] = field(default_factory=list)
+    """What outlives the pass, such as gradients of weights."""
 
     def new(self, shape: str, width: str, name: str) -> Storage:
         """A fresh storage, alive from now on."""

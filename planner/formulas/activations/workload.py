@@ -45,8 +45,15 @@ class Workload:
     """Rank of every adapter."""
     fp32_adapters: bool = True
     """Adapters compute in fp32; false when FSDP or ZeRO gathers them in the compute dtype."""
+    casts_inputs: bool = False
+    """FSDP casts what a layer is given, rotary tables too, to the compute dtype."""
     sums_gradients: bool = False
     """The backward adds weight gradients to those of a later use of the same weights."""
+    fills_cache: bool = False
+    """Keys and values are copied into a cache, as when a prompt is read before generating."""
+    accumulates: Num | None = None
+    """1 where a layer's weight gradients are added to those of earlier micro-batches, 0 where
+    they stay as they are (an array in a sweep); None leaves weight gradients out."""
     compiled: bool = False
     """Each decoder layer goes through ``torch.compile``."""
 

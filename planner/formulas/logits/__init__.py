@@ -49,6 +49,7 @@ __all__ = [
     "scoring_kept",
     "self_certainty_backward",
     "self_certainty_forward",
+    "self_certainty_kept",
 ]
 
 OBJECTIVES = ("sft", "policy", "value")
@@ -95,6 +96,11 @@ def self_certainty_forward(
 ) -> tuple[Term, ...]:
     """Terms at the highest instant of scoring self-certainty, the head's product included."""
     return highest(*certainty.forward(head, role, how=how, with_gradient=with_gradient)).terms
+
+
+def self_certainty_kept(head: Head, *, how: str, role: str) -> tuple[Term, ...]:
+    """Terms that self-certainty with gradient leaves alive until the backward."""
+    return certainty.kept(head, role, how=how)
 
 
 def self_certainty_backward(head: Head, *, how: str, role: str) -> tuple[Term, ...]:

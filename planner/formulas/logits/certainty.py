@@ -90,6 +90,17 @@ def forward(head: Head, role: str, *, how: str, with_gradient: bool) -> tuple[In
     )
 
 
+def kept(head: Head, role: str, *, how: str) -> tuple[Term, ...]:
+    """What scoring with gradient leaves alive until the backward."""
+    check_way(how)
+    if how == "chunked-vocabulary":
+        return ()
+    apart = how == "full" and (head.upcasts or head.temperature_scaled)
+    size = {} if how == "full" else {"item_bytes": head.item_bytes}
+    read = wide(WIDE_LOGITS if apart else LOGITS, head, role, **size)
+    return (read, *kept_from_head(head, role, apart=apart))
+
+
 def full_forward(head: Head, role: str, *, with_gradient: bool) -> tuple[Instant, ...]:
     """The log-sum-exp and mean of all logits at once."""
     apart = head.upcasts or head.temperature_scaled

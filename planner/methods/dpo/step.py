@@ -46,7 +46,7 @@ def _reference(run: Run) -> None:
 def _of_reference(run: Run, model: Any, rows: Rows, base: bool) -> torch.Tensor:
     if not base:
         return _log_probs(run, model, rows)
-    with model.disable_adapter():
+    with models.without_adapters(model):
         return _log_probs(run, model, rows)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import nn
 
+from planner.steps import models
+
 
 class Reference:
     """Next-token logits under the reference, without gradient; one object for each rollout.
@@ -40,7 +42,7 @@ class Reference:
     def _base(self) -> AbstractContextManager[Any]:
         if not self._adapter_disabled:
             return nullcontext()
-        return self._model.disable_adapter()  # type: ignore[no-any-return]
+        return models.without_adapters(self._model)
 
     def _last(self, ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         found = self._model(

@@ -7,6 +7,7 @@ from dataclasses import replace
 from planner.footprint import Instant, PhasePlan
 from planner.formulas import logits
 from planner.methods import rollout, scored, training, update, upkeep
+from planner.methods.backward import ARRIVE_AGAIN
 from planner.methods.grpo.memory import KEPT, reference_kept, scoring
 from planner.methods.scene import Scene
 from planner.methods.vocabulary import inference_head, training_head
@@ -55,13 +56,20 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
     kept = (*logits.scoring_kept(head, role="policy"), *again)
     losses = logits.backward_instants(head, objective="policy", role="policy")
     made = (*logits.head_gradients(head, role="policy"), *again)
+    added = () if not scene.policy.root_trainable else (_head_gradients_added(scene, head),)
+    arrives = tuple(
+        training.with_terms(instant, logits.self_certainty_kept(head, how=how, role="policy"))
+        if instant.name == ARRIVE_AGAIN
+        else instant
+        for instant in backward.instants
+    )
     return (
         _more(
             forward,
             training.at_head_instant(scene, "self-certainty with gradient", (*certain, *kept)),
         ),
         _more(
-            backward,
+            replace(backward, instants=arrives),
             training.at_head_instant(
                 scene, "self-certainty's backward", (*back, *kept), backward=True
             ),
@@ -74,8 +82,19 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
                 )
                 for loss in losses
             ),
+            *added,
         ),
         step,
+    )
+
+
+def _head_gradients_added(scene: Scene, head: logits.Head) -> Instant:
+    """Both uses of the head have given its weight a gradient; autograd adds them out of place."""
+    gradient = logits.head_gradients(head, role="policy")
+    (weight,) = (term for term in gradient if term.category == "gradients")
+    total = replace(weight, name="sum of the head's gradients")
+    return training.at_head_instant(
+        scene, "head's gradients added", (*gradient, *gradient, total), backward=True
     )
 
 
