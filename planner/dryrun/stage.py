@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import torch
 from torch import nn
 
 from planner.dryrun import log as logs
-from planner.dryrun.branches import implementation_name
+from planner.dryrun.branches import Branches, implementation_name
+from planner.dryrun.branches.cpu import CpuBranches
 from planner.dryrun.tracker import Tracker
 from planner.steps import models
 from planner.steps.stage import Place, Stage
@@ -19,9 +20,12 @@ from planner.steps.stage import Place, Stage
 class DryStage(Stage):
     """Runs a step on ``device`` fakes under a tracker, with loops cut to what shows their peak."""
 
-    def __init__(self, tracker: Tracker, device: str = "meta") -> None:
+    def __init__(
+        self, tracker: Tracker, device: str = "meta", branches: Branches | CpuBranches | None = None
+    ) -> None:
         super().__init__(device, "cpu", tracker.phase)
         self.tracker = tracker
+        self._branches = branches
         self.first = False
 
     def region(self, *, role: str = "", category: str = "") -> AbstractContextManager[None]:
@@ -70,6 +74,26 @@ class DryStage(Stage):
     def attention(self, kind: str) -> str:
         """The stand-in for a kernel that is not installed here."""
         return implementation_name(kind)  # type: ignore[arg-type]
+
+    def padded(self) -> AbstractContextManager[None]:
+        """Masks are made as padding needs them."""
+        return nullcontext() if self._branches is None else self._branches.shaped("padded")
+
+    @contextmanager
+    def decoding(self, model: Any) -> Iterator[None]:
+        """As on the card whose branches are taken, whatever device the fakes are on."""
+        before = model.get_experts_implementation()
+        after = {
+            part: "batched_mm" if name == "grouped_mm" else name for part, name in before.items()
+        }
+        if isinstance(self._branches, CpuBranches) or after == before:
+            yield
+            return
+        model.set_experts_implementation(after)
+        try:
+            yield
+        finally:
+            model.set_experts_implementation(before)
 
     def empty_cache(self) -> None:
         """Logs it for the allocator's simulation."""

@@ -48,7 +48,7 @@ def world(plan: Plan, on: On = "gpu") -> Iterator[World]:
             enter(endings(tracker))
         else:
             wrap, tracker = unsharded, Tracker(branches.scratch, device=device)
-        yield tracker, DryStage(tracker, device), wrap
+        yield tracker, DryStage(tracker, device, branches), wrap
         tracker.log.notes.extend(branches.notes)
 
 

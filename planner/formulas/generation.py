@@ -42,6 +42,15 @@ UNPADDED_CACHE = Formula(
     why="One layer's keys without padding, then a copy of its values and those without padding.",
 )
 
+MATH_CACHE = Formula(
+    "keys and values repeated for the math kernel",
+    "3 * heads * head_dim * value_bytes * sequences * tokens",
+    category="kv-cache",
+    source="sdp_utils.cpp at torch 2.13.0: fp32 rules out flash, grouped heads the other kernel; "
+    "_scaled_dot_product_attention_math repeats both and scales the keys; counted in dry runs",
+    why="One layer's keys and values for every query head, and the keys scaled.",
+)
+
 CAST_CACHE = Formula(
     "keys and values cast for attention",
     "copies * heads * head_dim * 2 * sequences * tokens",

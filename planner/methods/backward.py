@@ -78,7 +78,7 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
         name=ARRIVE_AGAIN,
         terms=arriving,
         shared=(
-            *while_saved(scene, role, kept),
+            *while_saved(scene, role, kept, running=False),
             saved.inside_final_norm(scene, role),
             scored.after_scoring(scene, role),
             _kept_by_scoring(scene, role),
@@ -106,7 +106,7 @@ def _final_norm(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
             *_head_gradient(scene, role),
             *gathered.at_head(scene, role, backward=True),
         ),
-        shared=while_saved(scene, role, kept),
+        shared=while_saved(scene, role, kept, running=False),
     )
 
 
@@ -144,13 +144,19 @@ def _coming_down(
 ) -> Instant:
     """A layer near the top goes backward; FSDP reduces the one above beside it."""
     done = role.arch.layers - 1 - place
-    above = () if not done or not kind.word else (_gradients_above(scene, role, place),)
+    above: tuple[Term, ...] = ()
+    if done and (kind.word or scene.fsdp):
+        above = (
+            _gradients_above(scene, role, place),
+            *gathered.held_for_all_reduce(scene, role, done),
+        )
     which = "inner" if done else "last"
     return Instant(
         name=name,
         terms=(*_head_gradient(scene, role), *above),
         shared=(
             *while_saved(scene, role, kept, done),
+            *_leaf(scene, role),
             *_layer_backward(scene, role, which, kind.sparse),
         ),
     )
@@ -225,7 +231,7 @@ def _embedding(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
                 hidden=role.arch.hidden,
                 item_bytes=scene.q.compute_bytes,
                 role=role.name,
-                tied=role.arch.tied and not role.value_head,
+                beside=_beside_tied(scene, role),
                 micro_batches=scene.q.micro_batches,
             ),
         )
@@ -247,25 +253,41 @@ def _tied_gradients(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
     tied = role.arch.tied and not role.value_head
     if not scene.fsdp or not role.root_trainable or not tied:
         return
-    three = tuple(
+    labels = ("head's gradient", "embedding's gradient", "sum of both gradients")
+    parts = tuple(
         sharding.ROOT_GRADIENTS(
             role.name,
             label=label,
             root_parameters_trained=role.head_parameters,
             value_bytes=scene.q.compute_bytes,
         )
-        for label in ("head's gradient", "embedding's gradient", "sum of both gradients")
+        for label in labels[: 2 + sums_apart(scene, role)]
     )
     yield Instant(
         name="tied gradients added",
         terms=(
-            *three,
+            *parts,
             *gathered.root(scene, role),
             *gathered.reductions_at_layer(scene, role, whole=False),
             *gathered.held_for_all_reduce(scene, role, role.arch.layers),
         ),
         shared=until_end(scene, role, kept, "layers"),
     )
+
+
+def _beside_tied(scene: Scene, role: Role) -> int:
+    """Tied gradients that are alive beside the embedding's own when the backward ends."""
+    tied = role.arch.tied and not role.value_head
+    return 1 + sums_apart(scene, role) if tied else 0
+
+
+def sums_apart(scene: Scene, role: Role) -> int:
+    """1 where autograd adds the embedding's gradient to the head's out of place, else 0.
+
+    It adds in place to what nobody else holds: the tensor of a fused head, or the sum of
+    chunks. A product's gradient is a view of what the product made.
+    """
+    return int(training_head(scene, role).logits in ("full", "response"))
 
 
 def _embedding_output_gradient(scene: Scene, role: Role) -> Iterator[Term]:
@@ -299,6 +321,13 @@ def _head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
             value_bytes=scene.q.gradient_bytes,
             micro_batches=scene.q.micro_batches,
         )
+
+
+def _leaf(scene: Scene, role: Role) -> Bundles:
+    """LoRA's embeddings beside the input of the running layer, where inputs are offloaded."""
+    if not (scene.plan.activation_offload and role.adapters):
+        return ()
+    return (saved.next_input(scene, role),)
 
 
 def _layer_backward(scene: Scene, role: Role, which: str, sparse: bool | None = None) -> Bundles:

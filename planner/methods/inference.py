@@ -32,14 +32,16 @@ def log_probs(
     *,
     with_entropy: bool,
     extra: tuple[Instant, ...] = (),
+    extra_in_pieces: bool = False,
     kept: tuple[Term, ...] = (),
     beside: Bundles = (),
 ) -> PhasePlan:
     """Log-probs of the taken tokens under a role.
 
-    ``extra`` are further instants at the head (Intuitor's self-certainty), ``kept`` is
-    what earlier phases left for the update. ``beside`` is all that stays meanwhile, where
-    that is more than what is resident at this moment.
+    ``extra`` are further instants at the head (Intuitor's self-certainty), which copy the scored
+    positions only where that works ``extra_in_pieces``. ``kept`` is what earlier phases left for
+    the update. ``beside`` is all that stays meanwhile, where that is more than what is resident
+    at this moment.
     """
     found = logits.logprob_instants(
         inference_head(scene, role), with_entropy=with_entropy, role=role.name
@@ -50,7 +52,8 @@ def log_probs(
         role=role.name,
         instants=(
             *_layers(scene, role, base),
-            *(_at_head(scene, role, base, instant) for instant in (*found, *extra)),
+            *(_at_head(scene, role, base, instant) for instant in found),
+            *(_at_head(scene, role, base, instant, extra_in_pieces) for instant in extra),
         ),
     )
 
@@ -68,7 +71,9 @@ def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
     def make() -> tuple[Term, ...]:
         workload = scene.inference_workload(role)
         return (
-            *layer_forward_transient(role.arch, workload, role=role.name),
+            *layer_forward_transient(
+                role.arch, workload, role=role.name, sliding=saved.all_slide(role.arch)
+            ),
             *gathered.at_layer(scene, role),
             *saved.weight_copies(scene, role, layers=True, head=False),
             *scored.scoring_batch(scene, role),
@@ -79,31 +84,33 @@ def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
     yield Instant(name="a layer's forward", terms=(), shared=(*base, _hidden(scene, role), running))
     batch = scored.scoring_batch(scene, role)
     for name, arriving in gathered.arrivals(scene, role):
-        # Before the first layer the embedding's output is the hidden states themselves.
-        named = () if name.startswith("first") else _embedded(scene, role)
+        # Before the first layer the embedding's output can be the hidden states themselves.
+        named = _embedded(scene, role, first=name.startswith("first"))
         yield Instant(
             name=name, terms=(*arriving, *batch, *named), shared=(*base, _hidden(scene, role))
         )
 
 
-def _embedded(scene: Scene, role: Role) -> tuple[Term, ...]:
+def _embedded(scene: Scene, role: Role, *, first: bool = False) -> tuple[Term, ...]:
     rows, row_tokens = scene.q.logprob_rows, scene.q.logprob_row_tokens
-    return (scored.embedded(scene, role, rows, row_tokens, saved=False),)
+    return (scored.embedded(scene, role, rows, row_tokens, saved=first),)
 
 
-def _at_head(scene: Scene, role: Role, base: Bundles, own: Instant) -> Instant:
+def _at_head(
+    scene: Scene, role: Role, base: Bundles, own: Instant, in_pieces: bool | None = None
+) -> Instant:
     def make() -> tuple[Term, ...]:
         return (
             *gathered.at_head(scene, role),
             *saved.weight_copies(scene, role, layers=True, head=True),
             *scored.scoring_batch(scene, role),
-            *scored.without_gradient(scene, role),
+            *scored.without_gradient(scene, role, in_pieces),
         )
 
     return Instant(
         name=own.name,
         terms=own.everything,
-        shared=(*base, scene.once(("at head without gradient", role.name), make)),
+        shared=(*base, scene.once(("at head without gradient", role.name, in_pieces), make)),
     )
 
 

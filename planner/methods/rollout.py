@@ -123,9 +123,9 @@ def _weights_arrive(
     for name, arriving in gathered.arrivals(scene, scene.policy):
         first = name.startswith("first")
         ids = _ids(scene, plan.prompt_tokens)
-        beside = hidden
+        beside = (*hidden, _embedded(scene, prompt, first=first))
         if not first:
-            beside = (*hidden, _embedded(scene, prompt), *_filled(scene, own=False))
+            beside = (*beside, *_filled(scene, own=False))
         yield Instant(name=name, terms=(*arriving, ids, *beside), shared=held)
         if not first and plan.reshard_after_forward:
             ids = _ids(scene, plan.prompt_tokens + response_tokens - 1)
@@ -142,14 +142,16 @@ def _prefill(scene: Scene) -> tuple[Term, ...]:
     role, prompt = scene.policy, _prompt(scene)
     return (
         *model_saved(role.arch, prompt, role="policy"),
-        *layer_forward_transient(role.arch, prompt, role="policy"),
+        *layer_forward_transient(
+            role.arch, prompt, role="policy", sliding=saved.all_slide(role.arch)
+        ),
         _embedded(scene, prompt),
         *_filled(scene, own=True),
     )
 
 
-def _embedded(scene: Scene, prompt: Workload) -> Term:
-    return scored.embedded(scene, scene.policy, prompt.sequences, prompt.tokens, saved=False)
+def _embedded(scene: Scene, prompt: Workload, *, first: bool = False) -> Term:
+    return scored.embedded(scene, scene.policy, prompt.sequences, prompt.tokens, saved=first)
 
 
 def _filled(scene: Scene, *, own: bool) -> Iterator[Term]:
@@ -242,6 +244,16 @@ def _attends(scene: Scene, tokens: Num) -> Iterator[Term]:
             heads=arch.heads,
             head_dim=arch.head_dim,
             value_bytes=cache_bytes,
+            **sizes,
+        )
+    grouped = arch.heads != arch.kv_heads
+    if plan.attention == "sdpa" and plan.batch_shape == "full" and plan.dtype == "fp32" and grouped:
+        yield generation.MATH_CACHE(
+            "policy",
+            tensors=3,
+            heads=arch.heads,
+            head_dim=arch.head_dim,
+            value_bytes=scene.q.compute_bytes,
             **sizes,
         )
     if plan.attention == "flash" and plan.batch_shape != "full":

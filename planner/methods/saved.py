@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from planner.catalog.architecture import Architecture
 from planner.footprint import Term
 from planner.formulas import state
 from planner.formulas.activations import (
@@ -27,12 +28,13 @@ first, which a LayerNorm keeps, and an RMSNorm in fp32."""
 
 
 def all_layers(
-    scene: Scene, role: Role, done: int = 0, *, soft_inputs: bool = False
+    scene: Scene, role: Role, done: int = 0, *, soft_inputs: bool = False, near: int = 1
 ) -> tuple[Term, ...]:
     """What the layers, and what comes before them, have saved.
 
     ``done`` layers, from the last one on, have gone backward already. ``soft_inputs`` says
     that gradients flow into the embeddings, so that LoRA's first layer is like the others.
+    ``near`` inputs of layers are on the GPU where inputs are offloaded.
     """
     layers = max(role.arch.layers - done, 1)
 
@@ -40,9 +42,9 @@ def all_layers(
         before = shared_by_layers(scene, role)
         if scene.plan.gradient_checkpointing == "none":
             return (*_layers(scene, role, layers, soft_inputs), *before)
-        return (*_checkpoints(scene, role, layers), *before)
+        return (*_checkpoints(scene, role, layers, near), *before)
 
-    return scene.once(("saved", role.name, done, soft_inputs), make)
+    return scene.once(("saved", role.name, done, soft_inputs, near), make)
 
 
 def shared_by_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
@@ -54,9 +56,7 @@ def shared_by_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
 
 
 def next_input(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """What the last layer is about to read, before it keeps it; offloaded inputs count it."""
-    if scene.plan.activation_offload:
-        return ()
+    """What a layer is about to read, before it keeps it."""
 
     def make() -> Iterator[Term]:
         bare = replace(scene.training_workload(role), trains="none")
@@ -68,9 +68,7 @@ def next_input(scene: Scene, role: Role) -> tuple[Term, ...]:
 
 
 def masks(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """The attention masks that forward() names while layers run; checkpoints count their own."""
-    if scene.plan.gradient_checkpointing != "none":
-        return ()
+    """The attention masks that forward() names while layers run."""
 
     def make() -> Iterator[Term]:
         bare = replace(scene.training_workload(role), trains="none")
@@ -118,7 +116,15 @@ def first_layers(scene: Scene, role: Role, layers: int = 1) -> tuple[Term, ...]:
     """What is left when the backward has come down to the first ``layers`` layers."""
     if scene.plan.gradient_checkpointing == "none":
         return _layers(scene, role, layers)
-    return _checkpoints(scene, role, layers)
+    return _checkpoints(scene, role, layers, 1 + leaf_inputs(role))
+
+
+def leaf_inputs(role: Role) -> int:
+    """1 where the embedding's output stays although layers' inputs are offloaded.
+
+    With LoRA it is a leaf of the graph, so that checkpoints have a gradient to pass on.
+    """
+    return int(role.adapters > 0)
 
 
 def layer_forward(scene: Scene, role: Role, sparse: bool | None = None) -> tuple[Term, ...]:
@@ -130,7 +136,10 @@ def layer_forward(scene: Scene, role: Role, sparse: bool | None = None) -> tuple
     workload = scene.training_workload(role)
     if scene.plan.gradient_checkpointing == "full":
         workload = replace(workload, trains="none")
-    return layer_forward_transient(role.arch, workload, role=role.name, sparse=sparse)
+    slides = all_slide(role.arch)
+    return layer_forward_transient(
+        role.arch, workload, role=role.name, sliding=slides, sparse=sparse
+    )
 
 
 def layer_backward(
@@ -142,13 +151,27 @@ def layer_backward(
     becomes of the layer's weight gradients, as in a workload.
     """
     workload = replace(scene.training_workload(role), accumulates=accumulates)
+    slides = all_slide(role.arch)
     recomputed: tuple[Term, ...] = ()
     if scene.plan.gradient_checkpointing == "full":
         recomputed = layer_saved(
-            role.arch, workload, role=role.name, layers=1, recomputed=True, sparse=sparse
+            role.arch,
+            workload,
+            role=role.name,
+            layers=1,
+            recomputed=True,
+            sliding=slides,
+            sparse=sparse,
         )
-    passing = layer_backward_transient(role.arch, workload, role=role.name, sparse=sparse)
+    passing = layer_backward_transient(
+        role.arch, workload, role=role.name, sliding=slides, sparse=sparse
+    )
     return (*recomputed, *passing)
+
+
+def all_slide(arch: Architecture) -> bool:
+    """Whether every layer looks at a window; of two kinds, a layer that looks at all is taken."""
+    return bool(arch.sliding_window) and arch.sliding_layers == arch.layers
 
 
 def weight_copies(scene: Scene, role: Role, *, layers: bool, head: bool) -> tuple[Term, ...]:
@@ -243,12 +266,12 @@ def _two_kinds(scene: Scene, role: Role, layers: int, soft_inputs: bool) -> tupl
     )
 
 
-def _checkpoints(scene: Scene, role: Role, layers: int) -> tuple[Term, ...]:
+def _checkpoints(scene: Scene, role: Role, layers: int, near_inputs: int) -> tuple[Term, ...]:
     arch, workload = role.arch, scene.training_workload(role)
     if not scene.plan.activation_offload:
         return checkpointed_saved(arch, workload, role=role.name, layers=layers)
     # Each input is copied as soon as its layer has it, and brought back when the layer is next.
-    near = checkpointed_saved(arch, workload, role=role.name, layers=1)
+    near = checkpointed_saved(arch, workload, role=role.name, layers=near_inputs)
     far = checkpointed_saved(arch, workload, role=role.name, layers=layers)
     tables = given_tables(arch, workload, role=role.name, layers=layers)
     names = {term.name for term in tables}

@@ -145,12 +145,19 @@ def scored_again(scene: Scene, role: Role) -> tuple[Term, ...]:
     )
 
 
-def without_gradient(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """Alive while a forward without gradient scores."""
-    return scene.once(("scored without gradient", role.name), lambda: _inference(scene, role))
+def without_gradient(scene: Scene, role: Role, in_pieces: bool | None = None) -> tuple[Term, ...]:
+    """Alive while a forward without gradient scores.
+
+    ``in_pieces`` says whether the head is multiplied piece by piece, where that is not as the
+    plan's logits have it.
+    """
+    return scene.once(
+        ("scored without gradient", role.name, in_pieces),
+        lambda: _inference(scene, role, in_pieces),
+    )
 
 
-def _inference(scene: Scene, role: Role) -> Iterator[Term]:
+def _inference(scene: Scene, role: Role, in_pieces: bool | None) -> Iterator[Term]:
     head, q = inference_head(scene, role), scene.q
     autocasts = scene.precision == "autocast-bf16" and role.trained
     cut = _cut(scene, role, head)
@@ -163,7 +170,8 @@ def _inference(scene: Scene, role: Role) -> Iterator[Term]:
         value_bytes=scene.embedding_bytes(role),
         there=0 if packed else 1,
     )
-    in_pieces = head.logits in IN_PIECES and not role.value_head
+    if in_pieces is None:
+        in_pieces = head.logits in IN_PIECES and not role.value_head
     yield SCORED_HIDDEN(
         role.name,
         scored_tokens=head.tokens,

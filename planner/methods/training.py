@@ -43,7 +43,7 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
             shared=(
                 *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
                 saved.cached_copies(scene, role, head=False),
-                saved.masks(scene, role),
+                *_named_masks(scene, role),
                 _embedded(scene, role),
             ),
         )
@@ -69,18 +69,26 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
         resident(scene, moment_of(role), gradients="accumulated"),
         saved.shared_by_layers(scene, role),
         scored.micro_batch(scene, role),
-        (scored.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=False),),
+        saved.masks(scene, role),
+        saved.next_input(scene, role),
+        (scored.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=True),),
         kept,
     )
     after = (
         *while_saved(scene, role, kept, done=1),
-        saved.masks(scene, role),
-        saved.next_input(scene, role),
+        *_named_masks(scene, role),
+        # An offloaded input is counted as the one that is near.
+        *(() if scene.plan.activation_offload else (saved.next_input(scene, role),)),
         _embedded(scene, role),
     )
     for name, arriving in gathered.arrivals(scene, role):
         first = name.startswith("first")
         yield Instant(name=name, terms=arriving, shared=before if first else after)
+
+
+def _named_masks(scene: Scene, role: Role) -> Bundles:
+    """Masks while layers run; where layers are checkpointed, they are counted as theirs."""
+    return () if scene.plan.gradient_checkpointing != "none" else (saved.masks(scene, role),)
 
 
 def _embedded(scene: Scene, role: Role) -> tuple[Term, ...]:
@@ -128,11 +136,17 @@ def moment_of(role: Role) -> Moment:
     return "critic update" if role.value_head else "policy update"
 
 
-def while_saved(scene: Scene, role: Role, kept: tuple[Term, ...], done: int = 0) -> Bundles:
-    """What is alive from the end of the layers' forward until ``done`` went backward."""
+def while_saved(
+    scene: Scene, role: Role, kept: tuple[Term, ...], done: int = 0, *, running: bool = True
+) -> Bundles:
+    """What is alive from the end of the layers' forward until ``done`` went backward.
+
+    ``running`` says that a layer computes, beside its own input where inputs are offloaded.
+    """
+    near = 1 if running else saved.leaf_inputs(role)
     return (
         resident(scene, moment_of(role), gradients="accumulated"),
-        saved.all_layers(scene, role, done),
+        saved.all_layers(scene, role, done, near=near),
         scored.micro_batch(scene, role),
         kept,
     )
@@ -159,7 +173,7 @@ def at_head(
         name=loss.name,
         terms=loss.everything,
         shared=(
-            *while_saved(scene, role, kept),
+            *while_saved(scene, role, kept, running=False),
             saved.inside_final_norm(scene, role),
             *(_kept_by_loss(scene, role) if backward else _held_by_loss(scene, role)),
             gathered_now,

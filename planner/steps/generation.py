@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Any
 
 import torch
@@ -48,26 +49,30 @@ def _generate(run: Run, model: nn.Module) -> torch.Tensor:
     cache: Any = DynamicCache(config=inner.config)
     fed = ids
     rounds = stage.rounds(plan.response_tokens, ENOUGH)
-    for index in rounds:
-        if index == 1:
-            skipped = plan.response_tokens - len(rounds)
-            ids, mask = _skip(cache, ids, mask, skipped)
-        logits = inner(
-            input_ids=fed,
-            attention_mask=mask,
-            past_key_values=cache,
-            use_cache=True,
-            logits_to_keep=1,
-        ).logits[:, -1]
-        with stage.region(category="logits"):
-            logits = logits.to(torch.float32, copy=True)
-            scores = logits / TEMPERATURE
-            probabilities = torch.softmax(scores, -1)
-            fed = torch.multinomial(probabilities, 1)
-        with stage.region(category="buffers"):
-            ids = torch.cat([ids, fed], 1)
-            if mask is not None:
-                mask = torch.cat([mask, torch.ones_like(fed)], 1)
+    with ExitStack() as stack:
+        if mask is not None:
+            stack.enter_context(stage.padded())
+        for index in rounds:
+            if index == 1:
+                stack.enter_context(stage.decoding(inner))
+                skipped = plan.response_tokens - len(rounds)
+                ids, mask = _skip(cache, ids, mask, skipped)
+            logits = inner(
+                input_ids=fed,
+                attention_mask=mask,
+                past_key_values=cache,
+                use_cache=True,
+                logits_to_keep=1,
+            ).logits[:, -1]
+            with stage.region(category="logits"):
+                logits = logits.to(torch.float32, copy=True)
+                scores = logits / TEMPERATURE
+                probabilities = torch.softmax(scores, -1)
+                fed = torch.multinomial(probabilities, 1)
+            with stage.region(category="buffers"):
+                ids = torch.cat([ids, fed], 1)
+                if mask is not None:
+                    mask = torch.cat([mask, torch.ones_like(fed)], 1)
     inner.train(training)
     return ids
 

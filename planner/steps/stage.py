@@ -85,6 +85,17 @@ class Stage:
         """Transformers' name of the implementation of a plan's attention."""
         return {"flash": "flash_attention_2"}.get(kind, kind)
 
+    def padded(self) -> AbstractContextManager[None]:
+        """Inside, rows are padded whatever the plan's batches are. Nothing in a real run."""
+        return nullcontext()
+
+    def decoding(self, model: Any) -> AbstractContextManager[None]:
+        """Token by token: transformers' ``generate`` gives each token its experts' weights then.
+
+        On a GPU only; the grouped product that reads whole experts comes back afterwards.
+        """
+        return model._optimize_model_for_decode()  # type: ignore[no-any-return]
+
     def empty_cache(self) -> None:
         """Return cached memory to the driver."""
         if self.device.type == "cuda":

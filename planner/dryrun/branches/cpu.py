@@ -23,6 +23,18 @@ class CpuBranches:
 
     notes = ("Branches of the CPU: for comparisons with real runs there, not for any card.",)
 
+    def __init__(self, batch_shape: BatchShape) -> None:
+        self.batch_shape = batch_shape
+
+    @contextmanager
+    def shaped(self, batch_shape: BatchShape) -> Iterator[None]:
+        """Inside, batches are of another shape (the rollouts of a packed plan, say)."""
+        before, self.batch_shape = self.batch_shape, batch_shape
+        try:
+            yield
+        finally:
+            self.batch_shape = before
+
     def scratch(self, func: Any, args: Any) -> int | None:
         """Bytes a CPU kernel takes and gives back inside one call."""
         found = SCRATCH.get(func)
@@ -44,8 +56,10 @@ def cpu_branches(
     if attention == "flash":
         raise ValueError("attention: flash runs on no CPU; compare with sdpa or eager.")
 
+    branches = CpuBranches(batch_shape)
+
     def shape() -> BatchShape:
-        return batch_shape
+        return branches.batch_shape
 
     answers = {
         "fast_all": masks.fast_all(shape),
@@ -60,7 +74,7 @@ def cpu_branches(
             (torch.random, "fork_rng", _forked(torch.random.fork_rng)),
         ):
             stack.enter_context(patch.object(module, name, instead))
-        yield CpuBranches()
+        yield branches
 
 
 def _counted(state: Callable[[], Tensor], device: str) -> Callable[[], Tensor]:

@@ -96,8 +96,8 @@ def kept(head: Head, role: str, *, how: str) -> tuple[Term, ...]:
     if how == "chunked-vocabulary":
         return ()
     apart = how == "full" and (head.upcasts or head.temperature_scaled)
-    size = {} if how == "full" else {"item_bytes": head.item_bytes}
-    read = wide(WIDE_LOGITS if apart else LOGITS, head, role, **size)
+    size = 0 if how == "full" else head.item_bytes
+    read = wide(WIDE_LOGITS if apart else LOGITS, head, role, item_bytes=size)
     return (read, *kept_from_head(head, role, apart=apart))
 
 

@@ -24,10 +24,10 @@ KEPT = Formula(
 )
 EMBEDDING_GRADIENT = Formula(
     "new gradient of the embedding",
-    "(2 * tied + minimum(micro_batches - 1, 1)) * item_bytes * vocab * hidden",
+    "(beside + minimum(micro_batches - 1, 1)) * item_bytes * vocab * hidden",
     category="gradients",
     source=SOURCE,
-    why="Embedding backward writes a dense gradient; tied, it and its sum with the head's exist.",
+    why="Embedding backward writes a dense gradient; tied, the head's is there, perhaps their sum.",
     ignores="the sorting buffers of CUDA's kernel, a few numbers per token",
 )
 SHIFTED_LABELS = Formula(
@@ -98,19 +98,19 @@ def embedding_backward(
     hidden: Num,
     item_bytes: int,
     role: str,
-    tied: bool = False,
+    beside: int = 0,
     micro_batches: Num = 2,
 ) -> Term:
     """Gradients of the embedding that are alive beside its ``.grad`` when the backward ends.
 
     With one micro-batch the dense gradient becomes ``.grad`` itself; with more it is added to
-    the earlier one. ``tied``: autograd adds it to the head's gradient of the same weight out of
-    place, so the head's and their sum are two further tensors.
+    the earlier one. ``beside`` counts what a tied weight has besides: the head's gradient, and
+    their sum where autograd adds the two out of place.
     """
     return EMBEDDING_GRADIENT(
         role,
-        tensors=2 * tied + minimum(micro_batches - 1, 1),
-        tied=int(tied),
+        tensors=beside + minimum(micro_batches - 1, 1),
+        beside=beside,
         micro_batches=micro_batches,
         item_bytes=item_bytes,
         vocab=vocab,

@@ -24,7 +24,11 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
 
 
 def scoring(
-    scene: Scene, extra: tuple[Instant, ...] = (), names: tuple[str, ...] = ("old log-probs",)
+    scene: Scene,
+    extra: tuple[Instant, ...] = (),
+    names: tuple[str, ...] = ("old log-probs",),
+    *,
+    extra_in_pieces: bool = False,
 ) -> tuple[PhasePlan, ...]:
     """Old log-probs, reference log-probs and rewards, each where the plan has them.
 
@@ -34,7 +38,13 @@ def scoring(
     kept = update.kept_for_update(scene, names)
     found: list[PhasePlan] = [
         inference.log_probs(
-            scene, "old log-probs", scene.policy, with_entropy=with_entropy, extra=extra, kept=kept
+            scene,
+            "old log-probs",
+            scene.policy,
+            with_entropy=with_entropy,
+            extra=extra,
+            extra_in_pieces=extra_in_pieces,
+            kept=kept,
         )
     ]
     kept = update.kept_for_update(scene, (*names, *reference_kept(scene)))

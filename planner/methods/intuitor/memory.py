@@ -13,6 +13,10 @@ from planner.methods.scene import Scene
 from planner.methods.vocabulary import inference_head, training_head
 
 
+IN_SLICES = "chunked-vocabulary"
+"""The form that multiplies all scored positions, side by side, by slices of the head."""
+
+
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     """As GRPO's; self-certainty where it happens, or in the loss when the plan says so."""
     kept = update.kept_for_update(scene, (*KEPT, "self-certainty", *reference_kept(scene)))
@@ -21,7 +25,12 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     return (
         upkeep.load(scene),
         rollout.rollout(scene),
-        *scoring(scene, (_certainty(scene),), ("old log-probs", "self-certainty")),
+        *scoring(
+            scene,
+            (_certainty(scene),),
+            ("old log-probs", "self-certainty"),
+            extra_in_pieces=scene.plan.self_certainty == IN_SLICES,
+        ),
         *(_with_gradient(scene, policy) if premise else policy),
         *rollout.weight_sync(scene),
         upkeep.checkpoint(scene),
@@ -52,11 +61,13 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
     forward, backward, step = policy
     certain = logits.self_certainty_forward(head, how=how, with_gradient=True, role="policy")
     back = logits.self_certainty_backward(head, how=how, role="policy")
-    again = scored.scored_again(scene, scene.policy)
+    again = scored.scored_again(scene, scene.policy) if how == IN_SLICES else ()
     kept = (*logits.scoring_kept(head, role="policy"), *again)
     losses = logits.backward_instants(head, objective="policy", role="policy")
     made = (*logits.head_gradients(head, role="policy"), *again)
-    added = () if not scene.policy.root_trainable else (_head_gradients_added(scene, head),)
+    # Slices of the vocabulary write into one gradient of the head, to which autograd adds in place.
+    apart = scene.policy.root_trainable and how != IN_SLICES
+    added = (_head_gradients_added(scene, head),) if apart else ()
     arrives = tuple(
         training.with_terms(instant, logits.self_certainty_kept(head, how=how, role="policy"))
         if instant.name == ARRIVE_AGAIN
