@@ -150,14 +150,13 @@ def _coming_down(
             _gradients_above(scene, role, place),
             *gathered.held_for_all_reduce(scene, role, done),
         )
-    which = "inner" if done else "last"
     return Instant(
         name=name,
         terms=(*_head_gradient(scene, role), *above),
         shared=(
             *while_saved(scene, role, kept, done),
             *_leaf(scene, role),
-            *_layer_backward(scene, role, which, kind.sparse),
+            *_layer_backward(scene, role, place, kind.sparse),
         ),
     )
 
@@ -165,28 +164,36 @@ def _coming_down(
 def _first_layers(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """The first layer's backward: one layer saved, all other layers' gradients made.
 
-    Where layers are of two kinds, the first of each kind: either may need more.
+    Where layers are of two kinds, the first of each kind: either may need more. Under FSDP the
+    second one too, beside which the first one's weights arrive.
     """
-    waiting = tuple(_head_gradient(scene, role)) if scene.fsdp else ()
     for kind in layer_kinds(role.arch):
-        below = kind.first
-        # The layer's own gradients are counted with its backward.
-        made = below + _counts_weights(scene, role) * (not scene.fsdp)
-        to_come = (_gradients_below(scene, role, made),) if made else ()
-        yield Instant(
-            name=f"first {kind.word}layer's backward",
-            terms=(
-                *saved.first_layers(scene, role, below + 1),
-                *waiting,
-                *to_come,
-                *gathered.held_for_all_reduce(scene, role, role.arch.layers - 1 - below),
-            ),
-            shared=(
-                *until_end(scene, role, kept, "layers"),
-                saved.shared_by_layers(scene, role),
-                *_layer_backward(scene, role, "first", kind.sparse),
-            ),
-        )
+        yield _near_the_end(scene, role, kept, kind, kind.first, f"first {kind.word}layer")
+        if scene.fsdp and kind.places[:2] == (0, 1):
+            yield _near_the_end(scene, role, kept, kind, 1, f"second {kind.word}layer")
+
+
+def _near_the_end(
+    scene: Scene, role: Role, kept: tuple[Term, ...], kind: LayerKind, place: int, name: str
+) -> Instant:
+    waiting = tuple(_head_gradient(scene, role)) if scene.fsdp else ()
+    # The layer's own gradients are counted with its backward.
+    to_come = place + _counts_weights(scene, role)
+    below = (_gradients_below(scene, role, to_come),) if to_come else ()
+    return Instant(
+        name=f"{name}'s backward",
+        terms=(
+            *saved.first_layers(scene, role, place + 1),
+            *waiting,
+            *below,
+            *gathered.held_for_all_reduce(scene, role, role.arch.layers - 1 - place),
+        ),
+        shared=(
+            *until_end(scene, role, kept, "layers"),
+            saved.shared_by_layers(scene, role),
+            *_layer_backward(scene, role, place, kind.sparse),
+        ),
+    )
 
 
 def _gradients_below(scene: Scene, role: Role, layers: int) -> Term:
@@ -330,24 +337,20 @@ def _leaf(scene: Scene, role: Role) -> Bundles:
     return (saved.next_input(scene, role),)
 
 
-def _layer_backward(scene: Scene, role: Role, which: str, sparse: bool | None = None) -> Bundles:
-    """One layer's backward: recomputed activations, gradients in flight, reductions.
-
-    ``which`` is ``last`` (the first to go backward), ``inner`` or ``first``.
-    """
+def _layer_backward(scene: Scene, role: Role, place: int, sparse: bool | None = None) -> Bundles:
+    """The backward of the layer at ``place``: recomputed activations, gradients, reductions."""
     counted = _counts_weights(scene, role)
     accumulates = (0 if scene.fsdp else minimum(scene.q.micro_batches - 1, 1)) if counted else None
     activations = scene.once(
         ("layer backward", role.name, sparse),
         lambda: saved.layer_backward(scene, role, sparse, accumulates=accumulates),
     )
-    layers = role.arch.layers
-    whole = {"last": layers, "inner": max(layers - 1, 1), "first": 1}[which]
+    last = place == role.arch.layers - 1
     return (
         activations,
         (
-            *gathered.at_layer(scene, role, whole_layers=whole),
-            *gathered.reductions_at_layer(scene, role, first=which == "last", whole=not counted),
+            *gathered.at_layer(scene, role, backward_of=place),
+            *gathered.reductions_at_layer(scene, role, first=last, whole=not counted),
             *(() if counted else _being_added(scene, role)),
         ),
     )

@@ -11,19 +11,21 @@ from planner.methods.scene import Scene
 from planner.numeric import Num
 
 
-def at_layer(scene: Scene, role: Role, *, whole_layers: int = 0) -> tuple[Term, ...]:
-    """Gathered weights while a layer of the role computes (forward or backward).
+def at_layer(scene: Scene, role: Role, *, backward_of: int | None = None) -> tuple[Term, ...]:
+    """Gathered weights while a layer of the role computes.
 
-    ``whole_layers`` are still gathered in a backward whose layers were not resharded after
-    their forward; 0 says that it is a forward, which ends with all of them.
+    ``backward_of`` is the place of the layer that goes backward: those below it are still whole
+    where layers are not resharded after their forward, and below the first there is nothing
+    left to gather. Without it the last layer goes forward.
     """
     if _wrapped_whole(scene, role):
         return _whole(scene, role)
     if scene.fsdp:
-        layers = _layers(scene, role, whole_layers)
+        whole = 0 if backward_of is None else backward_of + 1
+        layers = _layers(scene, role, whole)
         # A backward whose layers are still whole has nothing to gather.
-        kept = whole_layers and not scene.plan.reshard_after_forward
-        buffer = () if kept else (_gather_buffer(scene, role),)
+        kept = whole and not scene.plan.reshard_after_forward
+        buffer = () if kept or whole == 1 else (_gather_buffer(scene, role),)
         return (*root(scene, role), *layers, *buffer, _pool(scene, role, buffer))
     return _zero3(scene, role)
 

@@ -164,7 +164,12 @@ def layer_backward(
             sparse=sparse,
         )
     passing = layer_backward_transient(
-        role.arch, workload, role=role.name, sliding=slides, sparse=sparse
+        role.arch,
+        workload,
+        role=role.name,
+        sliding=slides,
+        sparse=sparse,
+        recomputed=scene.plan.gradient_checkpointing == "full",
     )
     return (*recomputed, *passing)
 

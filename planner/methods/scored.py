@@ -123,6 +123,8 @@ def _training(scene: Scene, role: Role, *, forward: bool) -> Iterator[Term]:
         value_bytes=scene.embedding_bytes(role),
         there=1 if named else keeps * in_place,
     )
+    if autocasts and cut and scene.plan.batch_shape == "packed":
+        yield _wide_positions(scene, role, head, int(forward))
     copied = 1 if autocasts else apart
     still = keeps or (forward and cut and scene.plan.batch_shape == "packed")
     yield SCORED_HIDDEN(
@@ -172,15 +174,30 @@ def _inference(scene: Scene, role: Role, in_pieces: bool | None) -> Iterator[Ter
     )
     if in_pieces is None:
         in_pieces = head.logits in IN_PIECES and not role.value_head
+    side_by_side = (in_pieces and autocasts) or (packed and not autocasts)
     yield SCORED_HIDDEN(
         role.name,
         scored_tokens=head.tokens,
         hidden=role.arch.hidden,
         value_bytes=q.compute_bytes,
-        there=1 if packed or (in_pieces and autocasts) else apart * in_pieces,
+        there=1 if side_by_side else apart * in_pieces,
     )
+    if packed and autocasts:
+        yield _wide_positions(scene, role, head, 1)
     if not role.value_head:
         yield from _targets(scene, role, head, cut, q.logprob_tokens, apart, True)
+
+
+def _wide_positions(scene: Scene, role: Role, head: Head, there: int) -> Term:
+    """Positions of a packed row as they are cut, before autocast lowers them."""
+    return SCORED_HIDDEN(
+        role.name,
+        label="hidden states of the scored positions in fp32",
+        scored_tokens=head.tokens,
+        hidden=role.arch.hidden,
+        value_bytes=scene.embedding_bytes(role),
+        there=there,
+    )
 
 
 def _targets(

@@ -53,15 +53,18 @@ def _head(
     gradient: bool,
 ) -> Head:
     plan = scene.plan
-    # verl scores entropy under bf16 autocast, which runs softmax and logsumexp in fp32.
-    entropy_autocasts = plan.framework == "verl" and not gradient
+    # Autocast runs softmax and logsumexp in fp32 whatever the logits are; verl scores entropy so.
+    scored_by_verl = plan.framework == "verl" and not gradient
+    materialised = path(scene) in ("full", "response")
+    autocasts = scene.precision == "autocast-bf16" and role.trained and materialised
     return Head(
         tokens=_tokens_at_head(scene, rows, tokens),
         rows=rows,
         vocab=role.arch.vocab,
         hidden=role.arch.hidden,
         logits=path(scene),
-        logits_dtype="fp32" if entropy_autocasts else plan.logits_dtype,
+        logits_dtype="fp32" if scored_by_verl or autocasts else plan.logits_dtype,
+        autocast_casts=autocasts and plan.logits_dtype != "fp32",
         weight_trains=trains,
         framework=plan.framework,
         framework_version=plan.framework_version,

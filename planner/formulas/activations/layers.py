@@ -74,13 +74,14 @@ def layer_backward_transient(
     role: str,
     sliding: bool = False,
     sparse: bool | None = None,
+    recomputed: bool = False,
 ) -> tuple[Term, ...]:
     """What is alive at the peak of one layer's backward, less what the layer had saved.
 
     Gradients of activations, recomputed values and kernel scratch; gradients of projections'
     weights where the workload says what becomes of them (autocast's bf16 versions always,
     since they pass). What was saved but is released by that moment comes as terms with
-    negative bytes.
+    negative bytes. ``recomputed`` looks at the second forward of a checkpointed layer too.
     """
     if workload.trains == "none":
         return ()
@@ -90,6 +91,8 @@ def layer_backward_transient(
     for setting, share in settings(arch, workload, sliding, sparse=sparse):
         for counted, part in _with_weight_gradients(setting, workload.accumulates):
             moments = _backward_moments(arch, counted)
+            if recomputed:
+                moments += _recomputed_moments(arch, setting)
             terms += highest(moments, share * part, arch, workload, role)
     return tuple(terms)
 
@@ -229,6 +232,14 @@ def _forward_moments(arch: Architecture, setting: Setting) -> Moments:
     if setting.trains == "none":
         outside = Counter({(("hidden", setting.weight), LAYER_INPUT): 1})
     return tuple(_less(peak, outside) for peak in record.forward)
+
+
+@lru_cache(maxsize=512)
+def _recomputed_moments(arch: Architecture, setting: Setting) -> Moments:
+    """The peaks of a checkpointed layer's second forward, beside the gradient that waits."""
+    waiting = (("hidden", setting.weight), "gradient of layer output")
+    record = record_of(arch, setting)
+    return tuple(_less(peak, record.saved) | {waiting: 1} for peak in record.forward)
 
 
 def _less(peak: Live, saved: Live) -> dict[Label, int]:

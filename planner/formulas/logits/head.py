@@ -66,6 +66,8 @@ class Head:
     """The sampling temperature is not 1."""
     dtype: str = "bf16"
     """Dtype of hidden states, weight and head product."""
+    autocast_casts: bool = False
+    """Autocast casts half-precision logits for the softmax, which leaves them named."""
     logits_held: bool = False
     """Something still names the head's output while the loss runs and goes backward."""
     entropy_chunk: Num | None = None

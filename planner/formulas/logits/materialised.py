@@ -56,6 +56,8 @@ def policy_forward(head: Head, role: str) -> tuple[Instant, ...]:
     log_probs = wide(LOG_PROBS, head, role)
     kept = kept_from_head(head, role, apart=apart)
     still_named = kept_from_head(head, role, apart=True)
+    if head.autocast_casts:
+        kept += (wide(LOGITS, head, role, item_bytes=head.item_bytes, label="logits, named"),)
     softmax = Instant(name="log-softmax", terms=(entering, log_probs, *kept))
     taken = head.loss_item_bytes
     if not head.entropy:

@@ -12,7 +12,6 @@ from planner.methods.grpo.memory import KEPT, reference_kept, scoring
 from planner.methods.scene import Scene
 from planner.methods.vocabulary import inference_head, training_head
 
-
 IN_SLICES = "chunked-vocabulary"
 """The form that multiplies all scored positions, side by side, by slices of the head."""
 
