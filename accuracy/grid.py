@@ -16,7 +16,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
-from accuracy.pairs import Design, Row
+from accuracy.pairs import Design, Row, all_pairs
 from planner import catalog
 from planner.plan import Plan, try_plan
 from planner.relevance import without_effect
@@ -209,10 +209,22 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("torch", "transformers", "peft")}
 
 
+def drawn() -> dict[str, Any]:
+    """What the design covers: settings, pairs, and those that no valid plan has."""
+    found = design()
+    every = all_pairs(FACTORS) - found.impossible
+    return {
+        "factors": len(FACTORS),
+        "pairs": len(every),
+        "impossible": sorted(sorted(map(list, pair), key=repr) for pair in found.impossible),
+    }
+
+
 def write(out: Path, rows: list[dict[str, Any]]) -> None:
     """One row a line, so that differences can be read."""
-    lines = ",\n".join(json.dumps(row, sort_keys=True) for row in rows)
-    out.write_text(f'{{"versions": {json.dumps(versions())},\n"rows": [\n{lines}\n]}}\n', "utf-8")
+    head = json.dumps({"versions": versions(), **drawn()})
+    lines = ",\n".join(json.dumps(row) for row in rows)
+    out.write_text(f'{head[:-1]}, "rows": [\n{lines}\n]}}\n', "utf-8")
 
 
 def main(arguments: list[str] | None = None) -> None:

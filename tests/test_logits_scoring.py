@@ -155,7 +155,7 @@ def test_embedding_gradient() -> None:
     # The first backward makes .grad, which is not in the term; the second adds to it.
     for batches in (1, 2):
         first = kept * (batches == 1)
-        own = embedding_backward(**size, tied=True, micro_batches=batches)
+        own = embedding_backward(**size, beside=2, micro_batches=batches)
         assert own.category == "gradients"
         assert 0 <= profiled_peak_bytes(tied) - own.bytes - first <= 16
     weight.grad = None

@@ -151,7 +151,8 @@ def _prefill(scene: Scene) -> tuple[Term, ...]:
 
 
 def _embedded(scene: Scene, prompt: Workload, *, first: bool = False) -> Term:
-    return scored.embedded(scene, scene.policy, prompt.sequences, prompt.tokens, saved=first)
+    rows, tokens = prompt.sequences, prompt.tokens
+    return scored.embedded(scene, scene.policy, rows, tokens, saved=first, numbered=True)
 
 
 def _filled(scene: Scene, *, own: bool) -> Iterator[Term]:
@@ -186,6 +187,7 @@ def _prompt(scene: Scene) -> Workload:
         lora_rank=plan.lora_rank if role.adapters else 0,
         fp32_adapters=scene.adapters_in_fp32,
         casts_inputs=scene.fsdp,
+        positions=scene.q.sequences_per_gpu_step,
         fills_cache=True,
     )
 

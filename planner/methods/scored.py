@@ -77,17 +77,20 @@ def _rows(scene: Scene, role: Role, tokens: Num, ids: bool) -> tuple[Term, ...]:
     return (BATCH(role.name, tensors=count, tensors_per_token=count, tokens=tokens),)
 
 
-def embedded(scene: Scene, role: Role, rows: Num, row_tokens: Num, *, saved: bool) -> Term:
+def embedded(
+    scene: Scene, role: Role, rows: Num, row_tokens: Num, *, saved: bool, numbered: bool = False
+) -> Term:
     """The embedding's output beside a later layer's input.
 
-    ``saved`` says that a first layer has kept it, and that it is counted there.
+    ``saved`` says that a first layer has kept it, and that it is counted there; ``numbered``
+    that each row has positions of its own.
     """
     arch = role.arch
     apart = arch.learned_positions > 0 or arch.dropout > 0 or not saved
     return EMBEDDED(
         role.name,
         tokens=rows * row_tokens,
-        row_tokens=row_tokens,
+        row_tokens=row_tokens * (rows if numbered else 1),
         hidden=arch.hidden,
         value_bytes=scene.embedding_bytes(role),
         apart=int(apart and arch.layers > 1),

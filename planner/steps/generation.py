@@ -43,6 +43,8 @@ def _generate(run: Run, model: nn.Module) -> torch.Tensor:
     if plan.batch_shape != "full":
         mask = torch.ones_like(ids)
         mask[0, 0] = 0
+    # generate() numbers each row's tokens, so rotary tables are as many as rows.
+    places = (torch.ones_like(ids) if mask is None else mask).cumsum(-1) - 1
     inner = models.causal(model)
     training = inner.training
     inner.eval()
@@ -57,9 +59,13 @@ def _generate(run: Run, model: nn.Module) -> torch.Tensor:
                 stack.enter_context(stage.decoding(inner))
                 skipped = plan.response_tokens - len(rounds)
                 ids, mask = _skip(cache, ids, mask, skipped)
+                places = places[:, -1:] + skipped
+            if index:
+                places = places + 1
             logits = inner(
                 input_ids=fed,
                 attention_mask=mask,
+                position_ids=places,
                 past_key_values=cache,
                 use_cache=True,
                 logits_to_keep=1,

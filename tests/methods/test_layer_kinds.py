@@ -61,8 +61,9 @@ def test_gradients_above_the_last_and_below_the_first_of_a_kind() -> None:
     above, below = "gradients of higher layers", "gradients of lower layers, still to come"
     assert gradient(found["last sparse layer's backward"], above) == 0
     assert gradient(found["last dense layer's backward"], above) == 2 * SPARSE
-    assert gradient(found["first dense layer's backward"], below) == 0
-    assert gradient(found["first sparse layer's backward"], below) == -2 * DENSE
+    # A layer's own gradients are counted as its backward makes them.
+    assert gradient(found["first dense layer's backward"], below) == -2 * DENSE
+    assert gradient(found["first sparse layer's backward"], below) == -2 * (DENSE + SPARSE)
 
 
 def test_gradients_that_accumulate_are_all_there_already() -> None:

@@ -48,7 +48,8 @@ def _eager(
     # Repeated heads are laid out by head already; one shared head is a view until the product.
     grouped = arch.heads != arch.kv_heads and arch.kv_heads > 1
     by_head = layer.heads_joined  # joining the rotated part laid them out by head
-    same = (by_head or setting.cached) and arch.heads == arch.kv_heads
+    alike = arch.heads == arch.kv_heads
+    same = (by_head or setting.cached) and alike
     key_states = _repeated(layer, key, "keys")
     value_states = _repeated(layer, value, "values")
     weights = _product(
@@ -76,7 +77,9 @@ def _eager(
     output = _product(
         layer,
         weights,
-        value_states if grouped or setting.cached else _batched(layer, value_states, "values"),
+        value_states
+        if grouped or (setting.cached and alike)
+        else _batched(layer, value_states, "values"),
         "query",
         "attention output by head",
     )

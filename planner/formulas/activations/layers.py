@@ -307,7 +307,7 @@ def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
         "vocab": arch.vocab,
         "lora_rank": workload.lora_rank,
         "value_bytes": workload.value_bytes,
-        "positions": 1,
+        "positions": workload.positions,
     }
 
 

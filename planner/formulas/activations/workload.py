@@ -49,6 +49,8 @@ class Workload:
     """FSDP casts what a layer is given, rotary tables too, to the compute dtype."""
     sums_gradients: bool = False
     """The backward adds weight gradients to those of a later use of the same weights."""
+    positions: Num = 1
+    """Rows of the rotary tables: one for all sequences, unless each numbers its own tokens."""
     fills_cache: bool = False
     """Keys and values are copied into a cache, as when a prompt is read before generating."""
     accumulates: Num | None = None
