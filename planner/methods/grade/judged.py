@@ -8,6 +8,7 @@ from planner.footprint import Term
 from planner.formulas import generation
 from planner.formulas import soft_generation as soft
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
+from planner.methods import saved, scored
 from planner.methods.grade import sampled
 from planner.methods.role import Role
 from planner.methods.scene import Scene
@@ -31,11 +32,7 @@ def forwards(scene: Scene) -> tuple[tuple[str, tuple[Term, ...]], ...]:
     return (
         (
             "reference reads the prompt",
-            (
-                *_whole_row(scene, plan.prompt_tokens),
-                _cache(scene, plan.prompt_tokens),
-                _growth(scene, plan.prompt_tokens),
-            ),
+            (*_whole_row(scene, plan.prompt_tokens, cached=True), *_filled(scene)),
         ),
         ("reference's cache extended", (last, _growth(scene, tokens))),
         ("reference's last token", (last, *_attends(scene, tokens))),
@@ -98,25 +95,41 @@ def _workload(scene: Scene, tokens: Num) -> Workload:
     return replace(found, sequences=scene.q.micro_rows, tokens=tokens)
 
 
-def _whole_row(scene: Scene, tokens: Num) -> tuple[Term, ...]:
-    """One layer of a forward without gradient over whole rows."""
+def _whole_row(scene: Scene, tokens: Num, *, cached: bool = False) -> tuple[Term, ...]:
+    """One layer of a forward without gradient over whole rows, perhaps into a cache."""
     role, workload = reference_of(scene), _workload(scene, tokens)
+    workload = replace(workload, fills_cache=cached)
     return (
         *model_saved(role.arch, workload, role=role.name),
-        *layer_forward_transient(role.arch, workload, role=role.name),
+        *layer_forward_transient(
+            role.arch, workload, role=role.name, sliding=saved.all_slide(role.arch)
+        ),
+        scored.embedded(scene, role, scene.q.micro_rows, tokens, saved=False),
     )
 
 
-def _cache(scene: Scene, tokens: Num) -> Term:
+def _filled(scene: Scene) -> tuple[Term, ...]:
+    """The cache of the prompt while the last layer reads it; its own part is the layer's.
+
+    For an architecture nobody derived it is part of the whole.
+    """
+    tokens, arch = scene.plan.prompt_tokens, reference_of(scene).arch
+    if arch.measured:
+        return (_cache(scene, tokens), _growth(scene, tokens))
+    return (_cache(scene, tokens, layers=max(arch.layers - 1, 0)),)
+
+
+def _cache(scene: Scene, tokens: Num, layers: int | None = None) -> Term:
     arch = reference_of(scene).arch
+    layers = arch.layers if layers is None else layers
     return generation.KV_CACHE(
         "reference",
-        tensors=2 * arch.layers,
+        tensors=2 * layers,
         kv_heads=arch.kv_heads,
         head_dim=arch.head_dim,
         value_bytes=scene.q.compute_bytes,
         sequences=scene.q.micro_rows,
-        layers=arch.layers,
+        layers=layers,
         sliding_layers=arch.sliding_layers if arch.sliding_window else 0,
         tokens=tokens,
         window=arch.sliding_window,
