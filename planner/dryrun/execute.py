@@ -8,9 +8,10 @@ from importlib import import_module
 from typing import Any
 
 from planner.dryrun import log as logs
-from planner.dryrun.depth import MARGIN, SHARDED_MARGIN, Irregular, expand, pattern_of
+from planner.dryrun.depth import MARGIN, SHARDED_MARGIN, expand, pattern_of
 from planner.dryrun.kinds import layer_kinds, shallow
 from planner.dryrun.log import Log
+from planner.dryrun.repeat import Irregular
 from planner.dryrun.world import On, world
 from planner.plan import Plan
 from planner.steps import models
