@@ -60,6 +60,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.role, self.category, self.module = "", "activations", ""
         self.block = logs.OUTSIDE
         self.operators = 0
+        self._round = logs.OUTSIDE
         self._scratch = scratch
         self._stream = stream
         self._device = device
@@ -213,9 +214,16 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.block = index
         self.log.events.append((logs.BLOCK, index, 0))
 
+    def enter_round(self, index: int) -> None:
+        """From here on things belong to a round of an unrolled loop, or to none."""
+        self._round = index
+        self.log.events.append((logs.ROUND, index, 0))
+
     def phase(self, name: str, begins: bool) -> None:
-        """A phase begins or ends, outside every layer and module."""
+        """A phase begins or ends, outside every layer, round and module."""
         self.enter_block(logs.OUTSIDE)
+        if self._round != logs.OUTSIDE:
+            self.enter_round(logs.OUTSIDE)
         self.module = ""
         self.log.events.append((logs.PHASE, self.log.name(name), int(begins)))
 
