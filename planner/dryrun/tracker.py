@@ -23,6 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from planner.dryrun import log as logs
 from planner.dryrun.log import Log, Made
+from planner.dryrun.results import Results
 
 Workspace = Callable[[str, Any], int | None]
 
@@ -62,6 +63,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operators = 0
         self._round = logs.OUTSIDE
         self._scratch = scratch
+        self._results = Results().of
         self._stream = stream
         self._device = device
         self._host = False
@@ -84,7 +86,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return None
         if func in IN_PLACE and not torch.is_grad_enabled() and in_backward():
             func = IN_PLACE[func]
-        outputs = func(*args, **(kwargs or {}))
+        outputs = self._results(func, args, kwargs or {})
         outside = self.block == logs.OUTSIDE
         if outside:
             self._inherit(args)
