@@ -9,7 +9,7 @@ nothing is extrapolated: all of it ran at its true size.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from math import prod
 
 from planner.dryrun.log import BIRTH, DEATH, OUTSIDE, ROUND, SCRATCH, Event, Log, Made
@@ -70,8 +70,10 @@ class _Rounds(Repeat):
         births = [[key for kind, key, _ in block if kind == BIRTH] for block in blocks]
         for keys in zip(*births, strict=True):
             self.alike[keys[UNIT - ALIKE[0]]] = [self.log.made[key] for key in keys]
-        taken = zip(*([size for kind, _, size in b if kind == SCRATCH] for b in blocks), strict=True)
-        series = iter([self._through(sizes, "a kernel's scratch") for sizes in taken])
+        taken = [[size for kind, _, size in block if kind == SCRATCH] for block in blocks]
+        series = iter(
+            [self._through(sizes, "a kernel's scratch") for sizes in zip(*taken, strict=True)]
+        )
         unit: list[Event] = []
         for event in sweep.blocks[UNIT]:
             if event[0] == SCRATCH:
@@ -150,7 +152,8 @@ class _Rounds(Repeat):
     def _sizes(self, alike: list[Made]) -> list[Made]:
         """What a storage is in every round from the unit on, by those in rounds like it."""
         unit = alike[UNIT - ALIKE[0]]
-        dims = [self._through(sizes, unit.op) for sizes in zip(*(m.shape for m in alike), strict=True)]
+        sides = zip(*(made.shape for made in alike), strict=True)
+        dims = [self._through(sizes, unit.op) for sizes in sides]
         shapes = [tuple(dim[length] for dim in dims) for length in self.wanted]
         each = unit.size_bytes // prod(unit.shape) if prod(unit.shape) else 0
         if all(made.size_bytes == each * prod(made.shape) for made in alike):
@@ -163,8 +166,8 @@ class _Rounds(Repeat):
             for size, shape in zip(sizes, shapes, strict=True)
         ]
 
-    def _through(self, sizes: object, what: str) -> Mapping[int, int]:
-        points: Points = tuple(zip(self.lengths, sizes, strict=True))  # type: ignore[call-overload]
+    def _through(self, sizes: Sequence[int], what: str) -> Mapping[int, int]:
+        points = tuple(zip(self.lengths, sizes, strict=True))
         if points not in self.known:
             try:
                 self.known[points] = through(points, self.wanted)

@@ -75,13 +75,13 @@ def soft_generate(
     for step in stage.unrolled(tokens):
         if found:
             skipped = step - len(found)
-            embeds = _longer(embeds, mixed(embedding, token), skipped)
+            embeds = _longer(embeds, mixed(embedding, found[-1]), skipped)
             if options.kl != "none":
-                hard = _longer(hard, hard_ids(token), skipped)
+                hard = _longer(hard, hard_ids(found[-1]), skipped)
             if mask is not None:
                 mask = _longer(mask, mask.new_ones(mask.shape[0], 1), skipped)
             if skipped:
-                found += [token.without_gradient()] * skipped
+                found += [found[-1].without_gradient()] * skipped
                 kept += [each.detach() for each in kept[-1:]] * skipped
                 if options.kl == "online" and reference is not None:
                     reference.skip(skipped)
@@ -93,10 +93,9 @@ def soft_generate(
             del here
         if options.kl == "batch":
             kept.append(logits)
-        token = soft_token(logits, options, draw)
+        found.append(soft_token(logits, options, draw))
         del logits
-        found.append(token)
-    del embeds, token
+    del embeds
     if kl is not None:
         return SoftRollout(found, kl.mean() / tokens)
     if options.kl == "batch" and reference is not None:
