@@ -15,6 +15,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -72,6 +73,11 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._next = 0
         self._owner = logs.OUTSIDE
         self._owners: list[int] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: nothing is compiled here, and what keeps a compiler out costs two calls each time."""
+        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -144,7 +150,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.role,
             self.category,
             tuple(tensor.shape),
-            str(tensor.dtype).removeprefix("torch."),
+            _name(tensor.dtype),
             self._stream(),
             self._host,
             self.block if self.block != logs.OUTSIDE else self._owner,
@@ -247,6 +253,11 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             yield
         finally:
             self._host = before
+
+
+@cache
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def accumulates(into: Any, more: Any, **_: Any) -> bool:
