@@ -43,7 +43,8 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     plan = Plan(**request["plan"])
     executed = stand_in(plan).plan
     try:
-        log = dry_run(executed, configs_of(plan), full_depth=bool(request.get("full_depth")))
+        whole = bool(request.get("full_depth"))
+        log = dry_run(executed, configs_of(plan), full_depth=whole, full_length=whole)
     except (ValueError, NotImplementedError) as error:
         return {"error": " ".join(str(error).split())}
     trace: list[Any] | None = [] if request.get("snapshot") else None
