@@ -219,7 +219,8 @@ def main(parts: list[str]) -> None:
             command = [sys.executable, "-m", "benchmarks.dry_run", "--one", part, name]
             told = subprocess.run(command, capture_output=True, text=True, check=False)
             if told.returncode:
-                print(f"{name}: {told.stderr.strip().splitlines()[-1]}")
+                said = told.stderr.strip().splitlines() or [f"ended, status {told.returncode}"]
+                print(f"{name}: {said[-1]}")
                 continue
             row = rows[name] = json.loads(told.stdout.strip().splitlines()[-1])
             base = base or row["cpu_seconds"]
