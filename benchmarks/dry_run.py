@@ -10,6 +10,7 @@ CPU time is what the process itself used; wall time also waits for whatever else
 from __future__ import annotations
 
 import json
+import os
 import platform
 import resource
 import subprocess
@@ -74,11 +75,11 @@ SHARDED = {
 }
 
 
-def mem_tracker(values: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
+def mem_tracker(values: dict[str, Any]) -> dict[str, Any]:
     """Two steps of the product's own code under MemTracker, as its documentation has it.
 
     Fake tensors of the CPU count requested bytes (it rounds those of CUDA to 512); the branches
-    are a GPU's. ``device`` meta leaves the fake mode out, as the dry run does.
+    are a GPU's.
     """
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.distributed._tools.mem_tracker import MemTracker
@@ -93,11 +94,10 @@ def mem_tracker(values: dict[str, Any], device: str = "cpu") -> dict[str, Any]:
     plan = Plan(**values)
     step = _step(plan)
     with ExitStack() as stack:
-        if device == "cpu":
-            stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
-        stack.enter_context(world._branches(plan, "gpu"))
+        stack.enter_context(FakeTensorMode(allow_non_fake_inputs=True))
+        stack.enter_context(world._branches(plan, "gpu", "cpu"))
         stack.enter_context(world._kernelless())
-        run = runs.build(plan, Stage(device), configs_of(plan))
+        run = runs.build(plan, Stage("cpu"), configs_of(plan))
         tracker = MemTracker()
         tracker.track_external(*run.models.values(), *run.optimizers.values())
         with tracker:
@@ -166,7 +166,6 @@ def _step(plan: Any) -> Callable[[Any], None]:
 WORK: dict[str, dict[str, tuple[Callable[..., dict[str, Any]], dict[str, Any], dict[str, Any]]]] = {
     size: {
         f"{size}: MemTracker, fake tensors": (mem_tracker, plan, {}),
-        f"{size}: MemTracker, meta": (mem_tracker, plan, {"device": "meta"}),
         f"{size}: full depth": (ours, plan, {"full_depth": True}),
         f"{size}: full depth, mode's branches kept": (
             ours,
@@ -182,13 +181,15 @@ WORK: dict[str, dict[str, tuple[Callable[..., dict[str, Any]], dict[str, Any], d
     "sharded": {"70B SFT, FSDP2 on 64 GPUs: an answer": (answered, SHARDED, {})},
 }
 REPEATS = 2
+"""Runs of which the fastest counts; a slow one is counted as it is."""
+SLOW_SECONDS = 30.0
 
 
 def timed(part: str, name: str) -> dict[str, Any]:
     """One figure in this process, warm; the fastest of some runs, and the most memory of all."""
-    import torch
+    from planner.dryrun.worker import warm_up
 
-    torch.set_num_threads(1)
+    warm_up()
     warnings.simplefilter("ignore")
     work, values, options = WORK[part][name]
     small = {**values, "model": "Qwen/Qwen2.5-0.5B"}
@@ -201,6 +202,8 @@ def timed(part: str, name: str) -> dict[str, Any]:
         wall, cpu = time.perf_counter(), time.process_time()
         found = work(values, **options)
         times.append((time.process_time() - cpu, time.perf_counter() - wall))
+        if times[-1][0] > SLOW_SECONDS:
+            break
     cpu, wall = min(times)
     rss = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     return {"cpu_seconds": cpu, "wall_seconds": wall, "rss_bytes": rss, **found}
@@ -216,7 +219,8 @@ def main(parts: list[str]) -> None:
             command = [sys.executable, "-m", "benchmarks.dry_run", "--one", part, name]
             told = subprocess.run(command, capture_output=True, text=True, check=False)
             if told.returncode:
-                print(f"{name}: {told.stderr.strip().splitlines()[-1]}")
+                said = told.stderr.strip().splitlines() or [f"ended, status {told.returncode}"]
+                print(f"{name}: {said[-1]}")
                 continue
             row = rows[name] = json.loads(told.stdout.strip().splitlines()[-1])
             base = base or row["cpu_seconds"]
@@ -224,7 +228,8 @@ def main(parts: list[str]) -> None:
                 f"{name:50} {row['cpu_seconds']:7.2f} s CPU {row['wall_seconds']:7.2f} s wall "
                 f"{base / row['cpu_seconds']:6.1f}× "
                 f"{row.get('peak_bytes', 0) / MIB:12,.2f} MiB peak "
-                f"{row['rss_bytes'] / MIB:6,.0f} MiB RSS {row.get('error', '')}",
+                f"{row['rss_bytes'] / MIB:6,.0f} MiB RSS, load {os.getloadavg()[0]:.1f} "
+                f"{row.get('error', '')}",
                 flush=True,
             )
     print(json.dumps(rows))

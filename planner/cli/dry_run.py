@@ -20,7 +20,9 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
     parser.add_argument("--json", action="store_true", help="the whole answer as JSON")
     parser.add_argument(
-        "--full-depth", action="store_true", help="run every layer instead of repeating a block"
+        "--full-depth",
+        action="store_true",
+        help="run every layer and round instead of repeating a block",
     )
     parser.add_argument(
         "--lengths",

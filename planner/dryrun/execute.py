@@ -8,9 +8,11 @@ from importlib import import_module
 from typing import Any
 
 from planner.dryrun import log as logs
-from planner.dryrun.depth import MARGIN, SHARDED_MARGIN, Irregular, expand, pattern_of
+from planner.dryrun.depth import MARGIN, SHARDED_MARGIN, expand, pattern_of
 from planner.dryrun.kinds import layer_kinds, shallow
 from planner.dryrun.log import Log
+from planner.dryrun.repeat import Irregular
+from planner.dryrun.rounds import unroll
 from planner.dryrun.world import On, world
 from planner.plan import Plan
 from planner.steps import models
@@ -22,13 +24,21 @@ STEPS = 2
 Configs = Mapping[str, Mapping[str, Any]]
 
 
-def dry_run(plan: Plan, configs: Configs, *, full_depth: bool = False, on: On = "gpu") -> Log:
-    """The log of the plan's steps at the model's full depth.
+def dry_run(
+    plan: Plan,
+    configs: Configs,
+    *,
+    full_depth: bool = False,
+    full_length: bool = False,
+    on: On = "gpu",
+) -> Log:
+    """The log of the plan's steps at the model's full depth and, of an unrolled loop, length.
 
     Args:
         plan: what to run; frameworks other than plain run the plain step with their options.
         configs: config.json fields by role.
         full_depth: run every layer instead of repeating the block of a shallow run.
+        full_length: run every round of an unrolled loop instead of the first and the last.
         on: whose branches to take; the CPU's are for comparisons with real runs there.
 
     Raises:
@@ -39,13 +49,27 @@ def dry_run(plan: Plan, configs: Configs, *, full_depth: bool = False, on: On = 
     patterns = {pattern_of(layer_kinds(config), margin) for config in filled.values()}
     pattern, alike = next(iter(patterns)), len(patterns) == 1
     if full_depth or not alike or not pattern.copies:
-        return execute(plan, filled, on)
+        return _whole_length(plan, filled, on, full_length)
     cut = {role: shallow(config, pattern.shallow) for role, config in filled.items()}
+    log = _whole_length(plan, cut, on, full_length)
     try:
-        return expand(execute(plan, cut, on), pattern)
+        return expand(log, pattern)
     except Irregular as reason:
-        log = execute(plan, filled, on)
+        log = _whole_length(plan, filled, on, full_length)
         log.notes.append(f"Run at full depth: {reason}.")
+        return log
+
+
+def _whole_length(plan: Plan, configs: Configs, on: On, full: bool) -> Log:
+    """The log with every round of an unrolled loop, at the depth of the configs."""
+    if full:
+        return execute(plan, configs, on, full_length=True)
+    log = execute(plan, configs, on)
+    try:
+        return unroll(log, plan.prompt_tokens)
+    except Irregular as reason:
+        log = execute(plan, configs, on, full_length=True)
+        log.notes.append(f"Run at full length: {reason}.")
         return log
 
 
@@ -55,10 +79,14 @@ def _filled(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "model_type": config["model_type"]}
 
 
-def execute(plan: Plan, configs: Configs, on: On = "gpu") -> Log:
-    """The log of two steps with the models exactly as the configs say."""
+def execute(plan: Plan, configs: Configs, on: On = "gpu", *, full_length: bool = False) -> Log:
+    """The log of two steps with the models exactly as the configs say.
+
+    Unless at ``full_length``, rounds of an unrolled loop are left out of it.
+    """
     step = import_module(f"planner.methods.{plan.method}.step").step
     with world(plan, on) as (tracker, stage, wrap):
+        stage.whole_length = full_length
         with tracker:
             run = runs.build(plan, stage, configs, wrap)
             gc.collect()

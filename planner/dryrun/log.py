@@ -23,6 +23,10 @@ EMPTY_CACHE = 5
 STEP = 6
 """Optimizer step number ``key`` of the run begins."""
 
+ROUND = 7
+"""From here on events belong to round ``key``, of those that ran, of an unrolled loop; -1 is
+outside every round. ``value`` is unused."""
+
 OUTSIDE = -1
 
 Event = tuple[int, int, int]
@@ -51,6 +55,8 @@ class Log:
     made: dict[int, Made] = field(default_factory=dict)
     names: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
+    rounds: int = 0
+    """Rounds of the whole unrolled loop, where some were left out."""
 
     def name(self, text: str) -> int:
         """Number of a name, given at its first use."""

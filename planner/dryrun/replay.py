@@ -61,14 +61,15 @@ def replay(
     current: Held | None = None
     start, made = last_step(log), log.made
     allocate, free = allocator.allocate, allocator.free
+    hosted = {key for key, each in made.items() if each.host}
     for at, (kind, key, value) in enumerate(log.events):
-        if kind == BIRTH:
+        if kind <= DEATH and key in hosted:
+            continue
+        if kind == DEATH:
+            free(key)
+        elif kind == BIRTH:
             birth = made[key]
-            if not birth.host:
-                allocate(key, value, birth.stream, birth.op if trace is not None else "")
-        elif kind == DEATH:
-            if not made[key].host:
-                free(key)
+            allocate(key, value, birth.stream, birth.op if trace is not None else "")
         elif kind == SCRATCH:
             allocate(KERNEL, value, 0, log.names[key])
             free(KERNEL)

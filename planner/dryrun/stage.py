@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from planner.dryrun import log as logs
+from planner.dryrun import rounds
 from planner.dryrun.branches import Branches, implementation_name
 from planner.dryrun.branches.cpu import CpuBranches
 from planner.dryrun.tracker import Tracker
@@ -27,6 +28,8 @@ class DryStage(Stage):
         self.tracker = tracker
         self._branches = branches
         self.first = False
+        self.whole_length = False
+        self._places: Sequence[int] = ()
 
     def region(self, *, role: str = "", category: str = "") -> AbstractContextManager[None]:
         """Names what is made inside."""
@@ -35,6 +38,28 @@ class DryStage(Stage):
     def rounds(self, count: int, enough: int) -> range:
         """As many rounds as show the peak; one in the step that only makes optimizer states."""
         return range(min(count, 1 if self.first else enough))
+
+    def unrolled(self, count: int) -> Iterator[int]:
+        """The first rounds and the last, which show those between; their places are logged."""
+        ran = rounds.chosen(count)
+        if self.whole_length or len(ran) == count:
+            yield from range(count)
+            return
+        self._places = ran
+        self.tracker.log.rounds = count
+        try:
+            for index, place in enumerate(ran):
+                self.tracker.enter_round(index)
+                yield place
+        finally:
+            self.tracker.enter_round(logs.OUTSIDE)
+
+    def turning(self, tensor: torch.Tensor, place: int) -> None:
+        """Marks where the backward of a round begins."""
+        if not tensor.requires_grad or place not in self._places:
+            return
+        enter, index = self.tracker.enter_round, self._places.index(place)
+        tensor.register_hook(lambda _: enter(index))  # type: ignore[no-untyped-call]
 
     def move(self, tensors: Iterable[torch.Tensor], place: Place) -> None:
         """Logs that the tensors are elsewhere; they stay what they are."""

@@ -15,6 +15,7 @@ import sys
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from types import FrameType
 from typing import Any
 
@@ -23,6 +24,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from planner.dryrun import log as logs
 from planner.dryrun.log import Log, Made
+from planner.dryrun.results import Results
 
 Workspace = Callable[[str, Any], int | None]
 
@@ -60,7 +62,9 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.role, self.category, self.module = "", "activations", ""
         self.block = logs.OUTSIDE
         self.operators = 0
+        self._round = logs.OUTSIDE
         self._scratch = scratch
+        self._results = Results().of
         self._stream = stream
         self._device = device
         self._host = False
@@ -69,6 +73,11 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._next = 0
         self._owner = logs.OUTSIDE
         self._owners: list[int] = []
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        """No: nothing is compiled here, and what keeps a compiler out costs two calls each time."""
+        return False
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
@@ -83,7 +92,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             return None
         if func in IN_PLACE and not torch.is_grad_enabled() and in_backward():
             func = IN_PLACE[func]
-        outputs = func(*args, **(kwargs or {}))
+        outputs = self._results(func, args, kwargs or {})
         outside = self.block == logs.OUTSIDE
         if outside:
             self._inherit(args)
@@ -141,7 +150,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.role,
             self.category,
             tuple(tensor.shape),
-            str(tensor.dtype).removeprefix("torch."),
+            _name(tensor.dtype),
             self._stream(),
             self._host,
             self.block if self.block != logs.OUTSIDE else self._owner,
@@ -213,9 +222,16 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.block = index
         self.log.events.append((logs.BLOCK, index, 0))
 
+    def enter_round(self, index: int) -> None:
+        """From here on things belong to a round of an unrolled loop, or to none."""
+        self._round = index
+        self.log.events.append((logs.ROUND, index, 0))
+
     def phase(self, name: str, begins: bool) -> None:
-        """A phase begins or ends, outside every layer and module."""
+        """A phase begins or ends, outside every layer, round and module."""
         self.enter_block(logs.OUTSIDE)
+        if self._round != logs.OUTSIDE:
+            self.enter_round(logs.OUTSIDE)
         self.module = ""
         self.log.events.append((logs.PHASE, self.log.name(name), int(begins)))
 
@@ -237,6 +253,11 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             yield
         finally:
             self._host = before
+
+
+@cache
+def _name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def accumulates(into: Any, more: Any, **_: Any) -> bool:

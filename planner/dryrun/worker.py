@@ -8,6 +8,7 @@ objects with ``result`` or ``error``; a line ``{"ready": true}`` says that impor
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import resource
@@ -42,7 +43,8 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     plan = Plan(**request["plan"])
     executed = stand_in(plan).plan
     try:
-        log = dry_run(executed, configs_of(plan), full_depth=bool(request.get("full_depth")))
+        whole = bool(request.get("full_depth"))
+        log = dry_run(executed, configs_of(plan), full_depth=whole, full_length=whole)
     except (ValueError, NotImplementedError) as error:
         return {"error": " ".join(str(error).split())}
     trace: list[Any] | None = [] if request.get("snapshot") else None
@@ -72,13 +74,20 @@ def _lengths(plan: Any, log: Any) -> list[Any]:
     return as_data(fragmentation(logs, settings_of(plan), workspace_bytes=workspace_of(plan)))
 
 
-def serve(requests: TextIO, answers: TextIO) -> None:
-    """Answer until the other side closes, or nobody asks for long."""
+def warm_up() -> None:
+    """What takes seconds and is done once: imports. The collector need not look at them again."""
     import torch
 
-    import planner.dryrun.execute  # noqa: F401  # the imports that take seconds
+    import planner.dryrun.execute  # noqa: F401
 
     torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()
+
+
+def serve(requests: TextIO, answers: TextIO) -> None:
+    """Answer until the other side closes, or nobody asks for long."""
+    warm_up()
     _say(answers, {"ready": True})
     while select.select([requests], [], [], IDLE_SECONDS)[0]:
         line = requests.readline()

@@ -56,6 +56,17 @@ class Stage:
         """The rounds of a loop: all of them, or as many as a dry run needs to see its peak."""
         return range(count)
 
+    def unrolled(self, count: int) -> Iterable[int]:
+        """The rounds of a loop whose graph stays alive, in order; a dry run leaves some out.
+
+        Where the next round is not the one that follows, the loop has to make what it holds as
+        long as if the rounds between them had been.
+        """
+        return range(count)
+
+    def turning(self, tensor: torch.Tensor, place: int) -> None:
+        """Say that the backward of round ``place`` begins at a tensor. Nothing in a real run."""
+
     def move(self, tensors: Iterable[torch.Tensor], place: Place) -> None:
         """Move tensors (weights, optimizer states) to the host or back to the device, in place."""
         target = self.host if place == "host" else self.device

@@ -12,10 +12,11 @@ import torch
 from accuracy.tiny import CONFIGS, LLAMA
 from planner import catalog
 from planner.dryrun.curve import Peak, peaks
-from planner.dryrun.depth import Irregular, Pattern, expand, pattern_of
+from planner.dryrun.depth import Pattern, expand, pattern_of
 from planner.dryrun.execute import dry_run
 from planner.dryrun.kinds import layer_kinds, shallow
 from planner.dryrun.log import BIRTH, BLOCK, DEATH, OUTSIDE, PHASE, STEP, Log, Made
+from planner.dryrun.repeat import Irregular
 from planner.plan import Plan, try_plan
 from planner.units import GIB
 

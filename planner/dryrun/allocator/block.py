@@ -15,8 +15,9 @@ UNMAPPED = 3
 """What a block is: cached; in use; freed but still used by a stream; addresses without memory."""
 
 ADDRESS_BITS = 56
-"""A free block's sort key is one integer, size above and address below: comparing integers
-is what keeps the search fast."""
+"""A free block's sort key is one integer, size above and address below, and negative: comparing
+integers keeps the search fast, and so do large blocks in front. Most blocks that come and go are
+small ones, behind thousands of whole segments, and what is behind them has to make room."""
 
 
 class VirtualRange:
@@ -69,7 +70,10 @@ class Block:
 
 
 class Pool:
-    """Free blocks of one stream, small (up to 1 MiB) or large, by size and then address."""
+    """Free blocks of one stream, small (up to 1 MiB) or large.
+
+    ``keys`` go from the largest size to the smallest, and from the highest address to the lowest.
+    """
 
     __slots__ = ("blocks", "keys", "searches", "small", "stream", "unmapped")
 
@@ -81,15 +85,22 @@ class Pool:
         self.unmapped: list[Block] = []
         self.searches = 0
 
+    def best_fit(self, size: int) -> int:
+        """Place of the smallest free block of at least ``size`` bytes; -1 where there is none.
+
+        Larger ones are at the places below it.
+        """
+        return bisect_left(self.keys, -(size << ADDRESS_BITS)) - 1
+
     def insert(self, block: Block) -> None:
         """Cache a free block whose neighbours are not free."""
-        key = block.size << ADDRESS_BITS | block.address
+        key = -(block.size << ADDRESS_BITS | block.address)
         insort(self.keys, key)
         self.blocks[key] = block
 
     def remove(self, block: Block) -> None:
         """Take a free block out."""
-        key = block.size << ADDRESS_BITS | block.address
+        key = -(block.size << ADDRESS_BITS | block.address)
         del self.keys[bisect_left(self.keys, key)]
         del self.blocks[key]
 
@@ -99,7 +110,7 @@ class Pool:
         size = block.size
         before = block.prev
         if before is not None and not before.state:
-            key = before.size << ADDRESS_BITS | before.address
+            key = -(before.size << ADDRESS_BITS | before.address)
             del keys[bisect_left(keys, key)]
             del blocks[key]
             size += before.size
@@ -109,7 +120,7 @@ class Pool:
                 before.next = block
         after = block.next
         if after is not None and not after.state:
-            key = after.size << ADDRESS_BITS | after.address
+            key = -(after.size << ADDRESS_BITS | after.address)
             del keys[bisect_left(keys, key)]
             del blocks[key]
             size += after.size
@@ -118,7 +129,7 @@ class Pool:
                 after.prev = block
         block.size = size
         block.state = FREE
-        key = size << ADDRESS_BITS | block.address
+        key = -(size << ADDRESS_BITS | block.address)
         insort(keys, key)
         blocks[key] = block
         block.inserted = self.searches

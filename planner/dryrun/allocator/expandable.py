@@ -28,16 +28,16 @@ def best_expandable(pool: Pool, index: int, enabled: bool) -> int:
         enabled: Whether expandable segments are on.
 
     Returns:
-        The place of the block to take; the number of blocks if there is none.
+        The place of the block to take; -1 if there is none.
     """
-    block, end = pool.blocks[pool.keys[index]], len(pool.keys)
+    block = pool.blocks[pool.keys[index]]
     while block.virtual is not None:
-        if index + 1 == end:
-            return index if enabled else end
-        following = pool.blocks[pool.keys[index + 1]]
+        if not index:
+            return 0 if enabled else -1
+        following = pool.blocks[pool.keys[index - 1]]
         if enabled and _reach(following) >= _reach(block):
             break
-        index, block = index + 1, following
+        index, block = index - 1, following
     return index
 
 

@@ -6,10 +6,9 @@ c10/cuda/CUDACachingAllocator.cpp ``release_blocks``, ``release_available_cached
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Iterable
 
-from planner.dryrun.allocator.block import ADDRESS_BITS, Block, Pool
+from planner.dryrun.allocator.block import Block, Pool
 from planner.dryrun.allocator.driver import Driver
 from planner.dryrun.allocator.expandable import unmap
 
@@ -36,14 +35,14 @@ def release_enough(pool: Pool, size: int, max_split_size: int, driver: Driver) -
         Whether as much was given back as the request needs.
     """
     wanted = max(size, max_split_size)
-    index = bisect_left(pool.keys, wanted << ADDRESS_BITS)
-    if index < len(pool.keys):
+    index = pool.best_fit(wanted)
+    if index >= 0:
         block = pool.blocks[pool.keys[index]]
         if block.virtual is None:
             _release(block, driver)
             return True
     released = 0
-    for block in [pool.blocks[key] for key in reversed(pool.keys[:index])]:
+    for block in [pool.blocks[key] for key in pool.keys[index + 1 :]]:
         if released >= wanted or block.size < max_split_size:
             break
         if block.virtual is None:
@@ -79,7 +78,7 @@ def collect_garbage(pools: Iterable[Pool], excess: int, searches: int, driver: D
 
 def _by_size(pool: Pool) -> list[Block]:
     """The pool's free blocks in their order, in a list of its own."""
-    return [pool.blocks[key] for key in pool.keys]
+    return [pool.blocks[key] for key in reversed(pool.keys)]
 
 
 def _release(block: Block, driver: Driver) -> None:

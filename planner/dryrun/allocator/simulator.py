@@ -8,7 +8,6 @@ where a call would cost as much as what it does; benchmarks/allocator.py measure
 from __future__ import annotations
 
 from bisect import bisect_left, insort
-from collections.abc import Iterator
 
 from planner.dryrun.allocator.block import (
     ADDRESS_BITS,
@@ -18,18 +17,13 @@ from planner.dryrun.allocator.block import (
     Pool,
 )
 from planner.dryrun.allocator.driver import Driver, OutOfDeviceMemory
-from planner.dryrun.allocator.expandable import best_expandable, grow
-from planner.dryrun.allocator.release import (
-    collect_garbage,
-    is_split,
-    release_all,
-    release_enough,
-)
-from planner.dryrun.allocator.rounding import block_size, segment_size
+from planner.dryrun.allocator.release import is_split, release_all
+from planner.dryrun.allocator.rounding import block_size
 from planner.dryrun.allocator.segments import Segment, describe
 from planner.dryrun.allocator.settings import AllocatorSettings
+from planner.dryrun.allocator.supply import Supply
 from planner.dryrun.allocator.trace import TraceEntry
-from planner.formulas.allocator import BLOCK, SMALL, SMALL_SEGMENT
+from planner.formulas.allocator import BLOCK, SMALL
 
 DEFAULTS = AllocatorSettings()
 
@@ -59,31 +53,22 @@ class Allocator:
             trace: A list that is given every event, for ``planner.dryrun.snapshot``.
         """
         self.settings = settings
-        self.expandable_segments = settings.expandable_segments
-        """May be switched while running; it decides where memory is taken from then on."""
         self.requested_bytes = 0
         self.allocated_bytes = 0
         self.active_bytes = 0
         self.peak_requested_bytes = 0
         self.peak_allocated_bytes = 0
         self.peak_active_bytes = 0
-        self.num_alloc_retries = 0
-        """How often the cache had to be emptied to go on: from then on peaks are the card's."""
         self.num_ooms = 0
         self._driver = Driver(settings, trace)
+        self._supply = Supply(settings, self._driver, self.empty_cache)
         self._trace = trace
         self._live: dict[int, Block | None] = {}
         self._uses: dict[int, set[int]] = {}
         self._pending: dict[Block, set[int]] = {}
-        self._small: dict[int, Pool] = {}
-        self._large: dict[int, Pool] = {}
+        self._small, self._large = self._supply.small, self._supply.large
         self._divisions = settings.divisions
         self._max_split = settings.max_split_size_bytes
-        self._allowed = settings.allowed_bytes
-        self._collects = settings.garbage_collection_threshold > 0 and self._allowed is not None
-        self._searches = 0
-        # Whether a search has rules to follow besides best fit.
-        self._special = self._max_split is not None or self._collects
 
     @property
     def reserved_bytes(self) -> int:
@@ -96,6 +81,20 @@ class Allocator:
         return self._driver.peak_reserved_bytes
 
     @property
+    def num_alloc_retries(self) -> int:
+        """How often the cache had to be emptied to go on: from then on peaks are the card's."""
+        return self._supply.retries
+
+    @property
+    def expandable_segments(self) -> bool:
+        """May be switched while running; it decides where memory is taken from then on."""
+        return self._supply.expandable_segments
+
+    @expandable_segments.setter
+    def expandable_segments(self, enabled: bool) -> None:
+        self._supply.expandable_segments = enabled
+
+    @property
     def inactive_split_bytes(self) -> int:
         """Cached blocks whose segment is partly in use, so that it cannot be given back.
 
@@ -103,7 +102,7 @@ class Allocator:
         """
         return sum(
             block.size
-            for pool in self._pools()
+            for pool in self._supply.pools()
             for block in pool.blocks.values()
             if block.virtual is None and is_split(block)
         )
@@ -138,17 +137,20 @@ class Allocator:
         if pool is None:
             pool = pools[stream] = Pool(stream, small)
         keys = pool.keys
-        if self._special:
-            block = self._search(pool, size)
+        supply = self._supply
+        if supply.special:
+            block = supply.search(pool, size)
         else:
-            index = bisect_left(keys, size << ADDRESS_BITS)
-            block = pool.blocks.pop(keys.pop(index)) if index < len(keys) else None
+            index = bisect_left(keys, -(size << ADDRESS_BITS))
+            block = pool.blocks.pop(keys.pop(index - 1)) if index else None
         if block is None:
-            block = self._buy(pool, size, size_bytes)
+            block = supply.buy(pool, size)
+            if block is None:
+                raise self._out_of_memory(pool, size, size_bytes)
         rest = block.size - size
         if rest and (
             rest >= BLOCK
-            if small or self.expandable_segments
+            if small or supply.expandable_segments
             else rest > SMALL and (self._max_split is None or size < self._max_split)
         ):
             # The found block becomes the rest; a new one in front of it is handed out.
@@ -161,7 +163,7 @@ class Allocator:
             remainder.prev = block
             remainder.address = address = address + size
             remainder.size = rest
-            insert_key = rest << ADDRESS_BITS | address
+            insert_key = -(rest << ADDRESS_BITS | address)
             insort(keys, insert_key)
             pool.blocks[insert_key] = remainder
             taken = size
@@ -247,7 +249,7 @@ class Allocator:
         Waits for all streams first.
         """
         self.synchronize()
-        release_all(self._pools(), self._driver)
+        release_all(self._supply.pools(), self._driver)
 
     def reset_peaks(self) -> None:
         """Let every peak start again from what is held now."""
@@ -259,14 +261,8 @@ class Allocator:
     def segments(self) -> list[Segment]:
         """Everything that is reserved, by address."""
         keys = {block: key for key, block in self._live.items() if block is not None}
-        cached = (block for pool in self._pools() for block in pool.blocks.values())
+        cached = (block for pool in self._supply.pools() for block in pool.blocks.values())
         return describe([*keys, *self._pending, *cached], keys)
-
-    def _pools(self) -> Iterator[Pool]:
-        """Large pools before small ones, streams in order: torch's order of giving back."""
-        for pools in (self._large, self._small):
-            for stream in sorted(pools):
-                yield pools[stream]
 
     def _complete(self, block: Block) -> None:
         """Cache a freed block that no stream uses any more."""
@@ -278,67 +274,9 @@ class Allocator:
             )
         block.pool.give_back(block)
 
-    def _search(self, pool: Pool, size: int) -> Block | None:
-        """``get_free_block``: best fit, with the rules that settings add to it."""
-        if self._collects and not pool.small:
-            self._searches += 1
-            for large in self._large.values():
-                large.searches = self._searches
-        keys, blocks = pool.keys, pool.blocks
-        index = bisect_left(keys, size << ADDRESS_BITS)
-        if index == len(keys):
-            return None
-        if blocks[keys[index]].virtual is not None:
-            index = best_expandable(pool, index, self.expandable_segments)
-            if index == len(keys):
-                return None
-        block = blocks[keys[index]]
-        limit = self._max_split
-        if limit is not None:
-            if size < limit <= block.size:
-                return None
-            rounding = self.settings.max_non_split_rounding_bytes
-            if size >= limit and block.size >= size + rounding:
-                return None
-        del blocks[keys.pop(index)]
-        return block
-
-    def _buy(self, pool: Pool, size: int, size_bytes: int) -> Block:
-        """A block from the driver, after giving back what it takes to get one."""
+    def _out_of_memory(self, pool: Pool, size: int, size_bytes: int) -> OutOfDeviceMemory:
         driver = self._driver
-        wanted = segment_size(size, self.settings.large_segment_bytes)
-        if self._collects:
-            assert self._allowed is not None
-            threshold = int(self.settings.garbage_collection_threshold * self._allowed)
-            large = [self._large[stream] for stream in sorted(self._large)]
-            collect_garbage(large, driver.reserved_bytes - threshold, self._searches, driver)
-        block = self._try_to_buy(pool, size, wanted)
-        if (
-            block is None
-            and self._max_split is not None
-            and release_enough(pool, size, self._max_split, driver)
-        ):
-            block = self._try_to_buy(pool, size, wanted)
-        if block is None:
-            self.empty_cache()
-            self.num_alloc_retries += 1
-            block = self._try_to_buy(pool, size, wanted)
-        if block is None:
-            self.num_ooms += 1
-            driver.record("oom", driver.available_bytes, size, pool.stream)
-            raise OutOfDeviceMemory(size_bytes, wanted, driver.reserved_bytes, self.allocated_bytes)
-        return block
-
-    def _try_to_buy(self, pool: Pool, size: int, wanted: int) -> Block | None:
-        """``alloc_block``: a new segment, or more pages of the expandable one."""
-        driver = self._driver
-        if self._allowed is not None and driver.reserved_bytes + wanted > self._allowed:
-            return None
-        if self.expandable_segments:
-            self._special = True
-            page = SMALL_SEGMENT if pool.small else self.settings.large_segment_bytes
-            return grow(pool, size, page, driver)
-        address = driver.take_addresses(wanted)
-        if not driver.buy("segment_alloc", address, wanted, pool.stream):
-            return None
-        return Block(pool, address, wanted)
+        self.num_ooms += 1
+        driver.record("oom", driver.available_bytes, size, pool.stream)
+        wanted = self._supply.wanted(size)
+        return OutOfDeviceMemory(size_bytes, wanted, driver.reserved_bytes, self.allocated_bytes)

@@ -9,6 +9,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from planner.methods.grade.step_sampling import SoftToken
+from planner.steps.stage import Stage
 
 
 def mixed(embedding: nn.Module, token: SoftToken) -> torch.Tensor:
@@ -35,14 +36,20 @@ def dense(embedding: nn.Module, tokens: list[SoftToken]) -> torch.Tensor:
     return _scaled(embedding, weights @ table)
 
 
-def sparse(embedding: nn.Module, tokens: list[SoftToken]) -> torch.Tensor:
+def sparse(stage: Stage, embedding: nn.Module, tokens: list[SoftToken]) -> torch.Tensor:
     """Embeddings [rows, tokens, hidden], by gathering the k entries' rows of the table.
 
     Weights that were scattered to the whole vocabulary are gathered from there again.
     """
     table = _table(embedding)
     ids = _ids(tokens)
-    weights = torch.stack([_few(token) for token in tokens], dim=1).to(table.dtype)
+    few = [_few(token) for token in tokens]
+    if tokens[0].scattered:
+        for place in range(len(few)):
+            stage.turning(few[place], place)
+    weights = torch.stack(few, dim=1)
+    del few
+    weights = weights.to(table.dtype)
     return _scaled(embedding, (weights.unsqueeze(-2) @ F.embedding(ids, table)).squeeze(-2))
 
 

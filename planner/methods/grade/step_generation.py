@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from planner.methods.grade.options import GradeOptions
 from planner.methods.grade.step_embedding import mixed
-from planner.methods.grade.step_kl import NextLogits, batch_kl, kl_divergence
+from planner.methods.grade.step_kl import batch_kl, kl_divergence
+from planner.methods.grade.step_reference import Reference
 from planner.methods.grade.step_sampling import (
     Noise,
     SoftToken,
@@ -42,7 +43,7 @@ def soft_generate(
     tokens: int,
     options: GradeOptions,
     *,
-    reference: NextLogits | None = None,
+    reference: Reference | None = None,
     generator: torch.Generator | None = None,
     noise: Noise | None = None,
 ) -> SoftRollout:
@@ -71,30 +72,46 @@ def soft_generate(
     found: list[SoftToken] = []
     kept: list[torch.Tensor] = []
     kl: torch.Tensor | None = None
-    for step in range(tokens):
+    for step in stage.unrolled(tokens):
+        if found:
+            skipped = step - len(found)
+            embeds = _longer(embeds, mixed(embedding, found[-1]), skipped)
+            if options.kl != "none":
+                hard = _longer(hard, hard_ids(found[-1]), skipped)
+            if mask is not None:
+                mask = _longer(mask, mask.new_ones(mask.shape[0], 1), skipped)
+            if skipped:
+                found += [found[-1].without_gradient()] * skipped
+                kept += [each.detach() for each in kept[-1:]] * skipped
+                if options.kl == "online" and reference is not None:
+                    reference.skip(skipped)
         logits = _next_logits(model, embeds, mask, options)
+        stage.turning(logits, step)
         if options.kl == "online" and reference is not None:
             here = kl_divergence(logits, reference(hard, mask))
             kl = here if kl is None else kl + here
             del here
         if options.kl == "batch":
             kept.append(logits)
-        token = soft_token(logits, options, draw)
+        found.append(soft_token(logits, options, draw))
         del logits
-        found.append(token)
-        if step + 1 == tokens:
-            break
-        embeds = torch.cat([embeds, mixed(embedding, token)], dim=1)
-        if options.kl != "none":
-            hard = torch.cat([hard, hard_ids(token)], dim=1)
-        if mask is not None:
-            mask = torch.cat([mask, mask.new_ones(mask.shape[0], 1)], dim=1)
-    del embeds, token
+    del embeds
     if kl is not None:
         return SoftRollout(found, kl.mean() / tokens)
     if options.kl == "batch" and reference is not None:
-        return SoftRollout(found, batch_kl(kept, reference, hard, mask))
+        return SoftRollout(found, batch_kl(stage, kept, reference, hard, mask))
     return SoftRollout(found, None)
+
+
+def _longer(row: Tensor, last: Tensor, skipped: int) -> Tensor:
+    """What a row [rows, tokens, ...] holds, and ``last`` behind it.
+
+    Between them stands for ``skipped`` tokens what needs no memory of its own.
+    """
+    if not skipped:
+        return torch.cat([row, last], dim=1)
+    between = row.detach()[:, :1].expand(-1, skipped, *row.shape[2:])
+    return torch.cat([row, between, last], dim=1)
 
 
 def _next_logits(

@@ -7,13 +7,11 @@ the reference's of token t + 1 and leaves the term out of the loss; here it is a
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 import torch.nn.functional as F
 
-NextLogits = Callable[[torch.Tensor, torch.Tensor | None], torch.Tensor]
-"""Logits [rows, vocabulary] of the token after ids [rows, tokens] with their mask."""
+from planner.methods.grade.step_reference import Reference
+from planner.steps.stage import Stage
 
 
 def kl_divergence(logits: torch.Tensor, reference: torch.Tensor) -> torch.Tensor:
@@ -25,8 +23,9 @@ def kl_divergence(logits: torch.Tensor, reference: torch.Tensor) -> torch.Tensor
 
 
 def batch_kl(
+    stage: Stage,
     kept: list[torch.Tensor],
-    reference: NextLogits,
+    reference: Reference,
     ids: torch.Tensor,
     mask: torch.Tensor | None,
 ) -> torch.Tensor:
@@ -35,14 +34,21 @@ def batch_kl(
     The reference runs after the generation, and its logits of all steps are kept together.
 
     Args:
+        stage: where it runs.
         kept: the policy's logits [rows, vocabulary] of every step.
         reference: the reference's next-token logits.
         ids: prompts and the hard tokens but the last, [rows, prompt + steps - 1].
         mask: of the same shape as ``ids``, or None.
     """
     prompt = ids.shape[1] - len(kept) + 1
-    steps = range(prompt, ids.shape[1] + 1)
-    theirs = torch.stack(
-        [reference(ids[:, :end], None if mask is None else mask[:, :end]) for end in steps], dim=1
-    )
+    found: list[torch.Tensor] = []
+    for step in stage.unrolled(len(kept)):
+        skipped = step - len(found)
+        if skipped:
+            found += found[-1:] * skipped
+            reference.skip(skipped)
+        end = prompt + step
+        found.append(reference(ids[:, :end], None if mask is None else mask[:, :end]))
+    theirs = torch.stack(found, dim=1)
+    del found
     return kl_divergence(torch.stack(kept, dim=1), theirs).mean()

@@ -54,5 +54,5 @@ def grade_loss(
         )
     del judge
     with stage.region(role="reward model"):
-        loss = -soft_reward(reward_model, rollout.tokens, options).mean()
+        loss = -soft_reward(stage, reward_model, rollout.tokens, options).mean()
     return loss if rollout.kl is None else loss + options.beta * rollout.kl

@@ -39,6 +39,22 @@ class Reference:
         finally:
             self._model.train(training)
 
+    def skip(self, tokens: int) -> None:
+        """Let the cache look as if ``tokens`` more had been read; they take no memory.
+
+        For a dry run, which leaves tokens out; without a cache there is nothing to do.
+        """
+        if not self._cached:
+            return
+        self._seen += tokens
+        for layer in self._past.layers:
+            room = tokens
+            if getattr(layer, "is_sliding", False):
+                room = min(tokens, max(layer.sliding_window - 1 - layer.keys.shape[-2], 0))
+                layer.cumulative_length += tokens
+            layer.keys = _stretched(layer.keys, room)
+            layer.values = _stretched(layer.values, room)
+
     def _base(self) -> AbstractContextManager[Any]:
         if not self._adapter_disabled:
             return nullcontext()
@@ -55,3 +71,9 @@ class Reference:
         if self._cached:
             self._past, self._seen = found.past_key_values, ids.shape[1]
         return found.logits[:, -1]  # type: ignore[no-any-return]
+
+
+def _stretched(states: torch.Tensor, tokens: int) -> torch.Tensor:
+    """States [rows, heads, length + tokens, size] in the memory of those that are given."""
+    length = states.shape[-2] + tokens
+    return states[..., :1, :].expand(*states.shape[:-2], length, states.shape[-1])

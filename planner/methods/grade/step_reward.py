@@ -10,10 +10,11 @@ from torch import nn
 from planner.methods.grade import step_embedding
 from planner.methods.grade.options import GradeOptions
 from planner.methods.grade.step_sampling import SoftToken
+from planner.steps.stage import Stage
 
 
 def soft_reward(
-    reward_model: nn.Module, tokens: list[SoftToken], options: GradeOptions
+    stage: Stage, reward_model: nn.Module, tokens: list[SoftToken], options: GradeOptions
 ) -> torch.Tensor:
     """Reward [rows] of the responses, with a gradient to the soft tokens.
 
@@ -23,6 +24,9 @@ def soft_reward(
     """
     model: Any = reward_model
     embedding = model.body.get_input_embeddings()
-    read = step_embedding.sparse if options.reward_input == "sparse" else step_embedding.dense
-    scores: torch.Tensor = model(inputs_embeds=read(embedding, tokens))
+    if options.reward_input == "sparse":
+        embeds = step_embedding.sparse(stage, embedding, tokens)
+    else:
+        embeds = step_embedding.dense(embedding, tokens)
+    scores: torch.Tensor = model(inputs_embeds=embeds)
     return scores[:, -1].float()

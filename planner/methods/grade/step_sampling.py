@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 import torch.nn.functional as F
@@ -30,6 +30,10 @@ class SoftToken:
     def listed(self) -> torch.Tensor | None:
         """Whose weights these are; None where there is one for every entry."""
         return None if self.scattered else self.ids
+
+    def without_gradient(self) -> SoftToken:
+        """The same mixture in the same memory, for tokens that a dry run leaves out."""
+        return replace(self, weights=self.weights.detach())
 
 
 def gumbel_noise(generator: torch.Generator | None = None) -> Noise:
