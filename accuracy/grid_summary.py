@@ -23,14 +23,15 @@ SMALL = 0.001
 LISTED = 15
 
 INTRODUCTION = """
-{plans} plans whose settings are drawn so that every possible pair of values of two settings occurs
-in one plan at least ({factors} settings: method, model, fine-tuning, formats, checkpointing,
-attention, batch shape, logits, optimizer, reference, reward, rollout, sharding, offload, lengths,
-micro-batches and every switch of GRADE and Intuitor; {pairs:,} pairs, beside {impossible:,} that no
-valid plan has). `python -m accuracy.grid` draws the plans, runs each one dry and stores the requested
-bytes of every executed phase; this page compares them with the closed form of the moment. The error
-is the closed form's, signed: negative is too low. Both leave cuBLAS's workspaces out, and every model
-here has a derived sum: none of the rows rests on coefficients of dry runs.
+{plans} plans whose settings are drawn so that every possible pair of values of two settings
+occurs in one plan at least ({factors} settings: method, model, fine-tuning, formats,
+checkpointing, attention, batch shape, logits, optimizer, reference, reward, rollout, sharding,
+offload, lengths, micro-batches and every switch of GRADE and Intuitor; {pairs:,} pairs, beside
+{impossible:,} that no valid plan has). `python -m accuracy.grid` draws the plans, runs each one
+dry and stores the requested bytes of every executed phase; this page compares them with the
+closed form of the moment. The error is the closed form's, signed: negative is too low. Both leave
+cuBLAS's workspaces out, and every model here has a derived sum: none of the rows rests on
+coefficients of dry runs.
 
 In absolute value, 95 % of the phases differ by {p95} at most, half of them by {p50}. {refused}
 """
@@ -124,9 +125,7 @@ def _above(found: Iterable[Difference]) -> str:
     return f"{low + high}, {low} of them too low,"
 
 
-def _table(
-    name: str, found: Sequence[Difference], key: Callable[[Difference], str]
-) -> str:
+def _table(name: str, found: Sequence[Difference], key: Callable[[Difference], str]) -> str:
     lines = [
         f"| {name} | phases | 5th percentile | median | 95th percentile | lowest | highest |",
         "|---|---:|---:|---:|---:|---:|---:|",
