@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from planner import references
 from planner.plan import Plan
 from planner.quantities import Quantities, quantities
 from planner.steps import models, optimizers
@@ -87,7 +88,7 @@ def build(
             if plan.finetuning == "lora":
                 critic = models.adapted(critic, plan)
             run.models["critic"] = _trained(run, "critic", critic, wrap)
-    if plan.reference in ("copy", "offloaded") and needs_reference(plan):
+    if plan.reference in ("copy", "offloaded") and references.compares(plan):
         with stage.region(role="reference", category="parameters"):
             settings = models.settings_of(configs["policy"], attention)
             run.models["reference"] = _frozen(
@@ -95,6 +96,11 @@ def build(
             )
             if plan.reference == "offloaded":
                 stage.move(run.models["reference"].parameters(), "host")
+    if references.own_head(plan):
+        with stage.region(role="reference", category="parameters"):
+            settings = models.settings_of(configs["policy"], attention)
+            own = models.head_model(stage, settings, policy, compute)
+            run.models["reference"] = _frozen(run, "reference", own, wrap)
     if plan.reward == "model" and plan.method in ("grpo", "ppo", "grade"):
         with stage.region(role="reward model", category="parameters"):
             settings = models.settings_of(configs["reward"], attention)
@@ -105,13 +111,6 @@ def build(
                 wrap,
             )
     return run
-
-
-def needs_reference(plan: Plan) -> bool:
-    """Whether the loss compares with a reference."""
-    if plan.method == "grade":
-        return plan.grade_kl != "none"
-    return plan.kl != "none" or plan.method == "dpo"
 
 
 def _trained(run: Run, role: str, model: nn.Module, wrap: Wrapper) -> nn.Module:

@@ -8,7 +8,8 @@ from contextlib import nullcontext
 import torch
 from torch import nn
 
-from planner.steps import forward, models
+from planner import references
+from planner.steps import forward, in_loss, models
 from planner.steps.batch import Rows, scoring_rows
 from planner.steps.objectives import KL_WEIGHT, group_advantages
 from planner.steps.run import Run, between_phases, weights_on_device
@@ -30,6 +31,10 @@ def reference_log_probs(run: Run) -> None:
     """Keep the reference's log-probs, from a model of its own or the policy's base."""
     plan = run.plan
     if plan.kl == "none":
+        return
+    if references.in_loss(plan):
+        if references.cached(plan):
+            in_loss.keep_hidden(run)
         return
     if plan.reference in ("copy", "offloaded"):
         role, base = "reference", False
