@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from planner.references import IN_LOSS
+
 Condition = Callable[[Any], bool]
 
 
@@ -52,6 +54,11 @@ RULES: tuple[tuple[tuple[str, ...], Condition, str], ...] = (
         ("logprob_micro_batch_size",),
         lambda plan: plan.method == "sft" or plan.max_tokens_per_micro_batch > 0,
         "no forward without gradient uses it",
+    ),
+    (
+        ("logprob_micro_batch_size",),
+        lambda plan: plan.method == "dpo" and plan.reference in IN_LOSS,
+        "the loss makes the reference's log-probs",
     ),
     (
         ("micro_batch_size",),
