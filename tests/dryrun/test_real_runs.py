@@ -27,7 +27,15 @@ SWITCHES = {
     "logits_dtype": ("bf16", "fp32"),
     "entropy": (False, True),
     "optimizer": ("adamw-fused", "adamw-foreach", "sgd"),
-    "reference": ("none", "copy", "adapter-disabled", "offloaded", "cached-logprobs"),
+    "reference": (
+        "none",
+        "copy",
+        "adapter-disabled",
+        "offloaded",
+        "cached-logprobs",
+        "cached-activations",
+        "dual-output",
+    ),
     "kl": ("none", "loss", "reward"),
     "offload": (
         "none",
