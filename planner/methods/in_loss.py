@@ -12,7 +12,7 @@ from dataclasses import replace
 from planner import references
 from planner.footprint import Instant, Term
 from planner.formulas import logits
-from planner.formulas.activations import Workload, layer_forward_transient, model_saved
+from planner.formulas.activations import layer_forward_transient
 from planner.formulas.formula import Formula
 from planner.methods import gathered, saved, scored
 from planner.methods.layer_kinds import layer_kinds
@@ -124,7 +124,8 @@ def _beside_layers(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
             ),
             shared=(
                 *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
-                _carried(scene, workload),
+                _carried(scene),
+                saved.masks(scene, role),
                 embedded(scene, role),
             ),
         )
@@ -146,8 +147,8 @@ def _beside_head(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
         )
 
 
-def _carried(scene: Scene, workload: Workload) -> tuple[Term, ...]:
-    """Hidden states on their way, and masks where no checkpoint refers to them already."""
+def _carried(scene: Scene) -> tuple[Term, ...]:
+    """Hidden states on their way, of both."""
     role = scene.policy
     input_kept = any(term.name in FIRST_INPUTS for term in saved.all_layers(scene, role))
     return (
@@ -157,10 +158,5 @@ def _carried(scene: Scene, workload: Workload) -> tuple[Term, ...]:
             tokens=scene.q.micro_tokens,
             hidden=role.arch.hidden,
             value_bytes=scene.embedding_bytes(role),
-        ),
-        *(
-            term
-            for term in model_saved(role.arch, workload, role="reference")
-            if "mask" in term.name and scene.plan.gradient_checkpointing == "none"
         ),
     )

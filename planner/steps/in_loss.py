@@ -117,33 +117,27 @@ def carried(model: nn.Module) -> Iterator[Carried]:
     """
     other = Carried()
 
-    def after(module: nn.Module, given: Any, options: Any, _: Any) -> None:
+    def again(module: nn.Module, given: Any, options: Any) -> None:
         first = given[0].detach() if other.hidden is None else other.hidden
-        with torch.no_grad(), _without_adapters(module):
+        with torch.no_grad():
             found = module.forward(first, *given[1:], **options)
         other.hidden = found[0] if isinstance(found, tuple) else found
 
-    watched = (*models.layers(model), models.final_norm(model))
+    def layer(module: nn.Module, given: Any, options: Any, _: Any) -> None:
+        with models.without_adapters(module):
+            again(module, given, options)
+
+    def norm(module: nn.Module, given: Any, options: Any, _: Any) -> None:
+        again(module, given, options)
+
+    watched = [(each, layer) for each in models.layers(model)]
+    watched.append((models.final_norm(model), norm))
     handles = [
-        module.register_forward_hook(after, prepend=True, with_kwargs=True) for module in watched
+        module.register_forward_hook(after, prepend=True, with_kwargs=True)
+        for module, after in watched
     ]
     try:
         yield other
     finally:
         for handle in handles:
             handle.remove()
-
-
-@contextmanager
-def _without_adapters(module: nn.Module) -> Iterator[None]:
-    from peft.tuners.tuners_utils import BaseTunerLayer
-
-    # peft's own switch freezes the adapters as well, of which a graph is being built.
-    adapted: list[Any] = [part for part in module.modules() if isinstance(part, BaseTunerLayer)]
-    for part in adapted:
-        part._disable_adapters = True
-    try:
-        yield
-    finally:
-        for part in adapted:
-            part._disable_adapters = False
