@@ -92,6 +92,7 @@ JUDGED: dict[str, Any] = {"reward": "model"}
 IN_LOSS: dict[str, Any] = {"kl": "loss"}
 CACHED: dict[str, Any] = {"reference": "cached-activations"}
 DUAL: dict[str, Any] = {"reference": "dual-output"}
+ONE_BODY: dict[str, Any] = {"critic": "shared"}
 HF: dict[str, Any] = {"gpus": 1, "rollout": "hf", "rollout_gpus": 0, "response_tokens": 6}
 
 
@@ -194,6 +195,15 @@ def _ppo() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "mistral", {**HALF, **HF, "reference": "offloaded", "logits": "chunked"}
 
 
+def _shared() -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "qwen3", {**ONE_BODY, "entropy": True, "prompts_per_step": 4}
+    yield "llama", {**HALF, **ONE_BODY, **PADDED, "logits": "response", **JUDGED}
+    yield "qwen2", {**AUTOCAST, **ONE_BODY, **CHECKPOINTED, "logits": "chunked"}
+    yield "llama", {**ADAPTERS, **ONE_BODY, "logits": "response", "reference": "adapter-disabled"}
+    yield "qwen3", {**ADAPTERS, **ONE_BODY, **PACKED, **IN_LOSS, **DUAL, "logits": "fused"}
+    yield "mistral", {**HALF, **ONE_BODY, "offload": "all-between-phases"}
+
+
 def _grade() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "qwen3", HALF
     yield "llama", {"grade_estimator": "straight-through", "prompts_per_step": 4}
@@ -225,6 +235,8 @@ def _sharded() -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield "ppo", "llama", {**engine, **JUDGED}
     adapters = {"finetuning": "lora", "lora_rank": 4, "reference": "adapter-disabled"}
     yield "grpo", "qwen3", {**engine, **adapters, **SDPA}
+    yield "ppo", "llama", {**engine, **ONE_BODY, "logits": "response"}
+    yield "ppo", "qwen3", {**engine, **adapters, **ONE_BODY, **CHECKPOINTED}
     yield "grpo", "llama", {**engine, **IN_LOSS, **CACHED}
     yield "grpo", "llama", {**engine, **adapters, **IN_LOSS, **DUAL, **CHECKPOINTED}
     yield "grpo", "qwen3", {**engine, **adapters, **IN_LOSS, **CACHED}
@@ -238,6 +250,7 @@ CASES: tuple[Case, ...] = tuple(
         ("grpo", _grpo()),
         ("intuitor", _intuitor()),
         ("ppo", _ppo()),
+        ("ppo", _shared()),
         ("grade", _grade()),
     )
     for family, changes in found

@@ -92,6 +92,11 @@ RULES: tuple[tuple[tuple[str, ...], Condition, str], ...] = (
     ),
     (("reward_model",), lambda plan: plan.reward != "model", "no reward model runs here"),
     (("critic", "critic_model"), _not("ppo"), "only PPO has a critic"),
+    (
+        ("critic_model",),
+        lambda plan: plan.critic == "shared",
+        "the critic shares the policy's body",
+    ),
     (("entropy",), lambda plan: plan.method == "sft", "there is no policy loss"),
     (("self_certainty", "self_certainty_gradient"), _not("intuitor"), "only Intuitor computes it"),
     (

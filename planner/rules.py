@@ -52,7 +52,6 @@ UNMODELLED: tuple[Rule, ...] = (
     Rule("finetuning", _is("finetuning", "qlora"), f"finetuning qlora {NOT_YET}", "Choose full or lora."),
     Rule("gradient_checkpointing", _is("gradient_checkpointing", "selective"), f"gradient_checkpointing selective {NOT_YET}", "Choose none or full."),
     Rule("liger", _is("liger", True), f"liger {NOT_YET}", "Set liger to false."),
-    Rule("critic", _is("critic", "shared"), f"critic shared {NOT_YET}", "Choose separate."),
     Rule("turns", lambda plan: plan.turns != 1, f"turns above 1 {NOT_YET}", "Set turns to 1 and response_tokens to the whole conversation's."),
     Rule("length_distribution", lambda plan: plan.length_distribution != "", f"length_distribution {NOT_YET}", "Leave it empty; lengths are planned at their caps."),
     *(
@@ -140,6 +139,7 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("logprob_micro_batch_size", lambda p: (p.method == "dpo" and p.framework == "trl") & (p.logprob_micro_batch_size != p.micro_batch_size), "TRL's DPO scores its reference on the micro-batch it trains on.", "Set logprob_micro_batch_size to the value of micro_batch_size."),
     Rule("framework_version", lambda p: p.method == "dpo" and p.framework == "trl" and p.framework_version != "1.16.0", "Only TRL 1.16.0's DPO has been read.", "Set framework_version to 1.16.0."),
     Rule("critic", lambda p: p.method == "ppo" and p.critic == "none", "PPO needs a critic.", "Set critic to separate."),
+    Rule("critic", lambda p: p.critic == "shared" and p.framework == "verl", "verl's critic is a model of its own.", "Set critic to separate, or framework to plain."),
     Rule("critic", lambda p: p.method != "ppo" and p.critic != "none", "Only PPO has a critic.", "Set critic to none."),
     Rule("offload", lambda p: p.offload == "parameters", "Weights cannot stay in host RAM without the optimizer that updates them.", "Set offload to all or to parameters-between-phases."),
     Rule("offload", lambda p: p.offload == "all" and p.sharding not in ("fsdp2", "zero3"), "Weights can stay in host RAM throughout only under fsdp2 or zero3.", "Set sharding to fsdp2, or offload to all-between-phases."),

@@ -13,7 +13,7 @@ from planner import references
 from planner.facts import Facts
 from planner.footprint import Term
 from planner.formulas.activations import Workload
-from planner.methods.head_role import head_role
+from planner.methods.head_role import head_role, with_value_head
 from planner.methods.role import Role, role
 from planner.numeric import Num, minimum
 from planner.quantities import BYTES_OF_DTYPE, Quantities, quantities
@@ -184,6 +184,8 @@ def scene_of(plan: Any, facts: Facts) -> Scene:
     frozen_base = plan.finetuning != "full" and plan.framework != "verl"
     kept = q.compute_bytes if zero or frozen_base else q.master_bytes
     policy = role("policy", facts.policy, weight_bytes=kept, trained=True, **lora)
+    if plan.critic == "shared":
+        policy = with_value_head(policy)
     return Scene(
         plan=plan,
         facts=facts,

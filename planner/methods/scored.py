@@ -203,6 +203,39 @@ def _wide_positions(scene: Scene, role: Role, head: Head, there: int) -> Term:
     )
 
 
+def value_input(scene: Scene, role: Role, *, forward: bool) -> tuple[Term, ...]:
+    """What a value head beside the language-model head keeps of the hidden states they share.
+
+    Where products need positions side by side, or cast, each head has a copy of its own. When
+    the loss has run, only what a head keeps is left of the hidden states themselves.
+    """
+    return tuple(_value_input(scene, role, forward=forward))
+
+
+def _value_input(scene: Scene, role: Role, *, forward: bool) -> Iterator[Term]:
+    head, q = training_head(scene, role), scene.q
+    autocasts = scene.precision == "autocast-bf16"
+    cut = _cut(scene, role, head)
+    packed = cut and scene.plan.batch_shape == "packed"
+    copied = 1 if autocasts else (not packed) * _apart(scene, cut, q.micro_sequences)
+    yield SCORED_HIDDEN(
+        role.name,
+        label="hidden states that the value head keeps",
+        scored_tokens=head.tokens,
+        hidden=role.arch.hidden,
+        value_bytes=q.compute_bytes,
+        there=copied,
+    )
+    if not forward and not (head.weight_trains or head.logits in IN_PIECES):
+        yield HIDDEN(
+            role.name,
+            tokens=head.tokens if packed else q.micro_tokens,
+            hidden=role.arch.hidden,
+            value_bytes=scene.embedding_bytes(role),
+            there=1 - copied,
+        )
+
+
 def of_two(scene: Scene, role: Role) -> tuple[Term, ...]:
     """While the first of two hidden states of one forward is scored: the policy's beside it.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.footprint import PhasePlan, Term
 from planner.formulas import logits
-from planner.methods import backward, in_loss, training
+from planner.methods import backward, in_loss, shared_critic, training
 from planner.methods.scene import Scene
 from planner.methods.vocabulary import inference_head
 
@@ -19,6 +19,7 @@ def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan,
             instants=(
                 *in_loss.instants(scene, kept),
                 *training.forward_instants(scene, role, (*kept, *in_loss.made(scene))),
+                *shared_critic.forward_instants(scene, kept),
             ),
         ),
         PhasePlan(

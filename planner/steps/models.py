@@ -30,12 +30,14 @@ class Root(nn.Module):
     """What stands around a role's model: runs work on it inside one forward call.
 
     FSDP gathers the weights outside the layers when its root's forward begins, so everything
-    that needs them, the loss included, happens inside.
+    that needs them, the loss included, happens inside. A critic that shares the policy's body is
+    its ``score`` alone.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, score: nn.Module | None = None) -> None:
         super().__init__()
         self.model = model
+        self.score = score
 
     def forward(self, work: Callable[[nn.Module], Any]) -> Any:
         """The result of ``work`` on the model."""
@@ -88,6 +90,12 @@ def language_model(stage: Stage, settings: Any, dtype: torch.dtype) -> nn.Module
         # Skipped where nothing is initialised.
         model.tie_weights()
     return model  # type: ignore[no-any-return]
+
+
+def value_head(stage: Stage, settings: Any, dtype: torch.dtype) -> nn.Module:
+    """What a critic has for itself when it shares the policy's body, with empty weights."""
+    with _empty(stage, dtype):
+        return nn.Linear(settings.hidden_size, 1, bias=True)
 
 
 def head_model(stage: Stage, settings: Any, like: nn.Module, dtype: torch.dtype) -> nn.Module:

@@ -36,6 +36,11 @@ class Run:
         """The policy."""
         return self.models["policy"]
 
+    def values_of(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Values [rows, tokens] of hidden states, by the head of a critic that shares the body."""
+        root: Any = self.policy
+        return root.score(hidden).squeeze(-1)  # type: ignore[no-any-return]
+
     @property
     def vocab(self) -> int:
         """Entries of the policy's vocabulary."""
@@ -80,7 +85,8 @@ def build(
         policy = models.language_model(stage, settings, kept)
         if plan.finetuning == "lora":
             policy = models.adapted(policy, plan)
-        run.models["policy"] = _trained(run, "policy", policy, wrap)
+        score = models.value_head(stage, settings, kept) if plan.critic == "shared" else None
+        run.models["policy"] = _trained(run, "policy", policy, wrap, score)
     if plan.critic == "separate":
         with stage.region(role="critic", category="parameters"):
             settings = models.settings_of(configs["critic"], attention)
@@ -113,12 +119,14 @@ def build(
     return run
 
 
-def _trained(run: Run, role: str, model: nn.Module, wrap: Wrapper) -> nn.Module:
+def _trained(
+    run: Run, role: str, model: nn.Module, wrap: Wrapper, score: nn.Module | None = None
+) -> nn.Module:
     model.train()
     if run.plan.gradient_checkpointing == "full":
         offloads = run.plan.activation_offload
         models.checkpointed(model, run.stage.saved_on_host if offloads else nullcontext)
-    root = models.Root(model)
+    root = models.Root(model, score)
     run.stage.labelled(role, root)
     model = wrap(run.stage, root, run.plan)
     run.stage.built(role, model)

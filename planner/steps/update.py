@@ -9,7 +9,7 @@ from torch import nn
 
 from planner.steps import forward, in_loss, models
 from planner.steps.batch import Rows, training_rows
-from planner.steps.objectives import policy_loss, value_loss
+from planner.steps.objectives import VALUE_WEIGHT, policy_loss, value_loss
 from planner.steps.run import (
     Run,
     between_phases,
@@ -102,6 +102,21 @@ def _policy_loss(
         run.kept["advantages"][places],
         reference,
         None if entropy is None else forward.responses(entropy, rows, plan),
+    )
+
+
+def shared_loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
+    """PPO's loss of policy and values, of one forward of the body they share."""
+    return run.policy(lambda model: _shared(run, model, rows, places))  # type: ignore[no-any-return]
+
+
+def _shared(run: Run, model: nn.Module, rows: Rows, places: slice) -> torch.Tensor:
+    hidden, targets, reference = in_loss.scored(run, model, rows, places)
+    loss = _policy_loss(run, model, rows, places, hidden, targets, reference)
+    return loss + VALUE_WEIGHT * value_loss(
+        forward.responses(run.values_of(hidden), rows, run.plan),
+        run.kept["values"][places],
+        run.kept["returns"][places],
     )
 
 

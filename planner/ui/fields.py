@@ -137,7 +137,11 @@ TEXTS: Mapping[str, FieldText] = {
         "reference's head. dual-output: one forward, in which every layer runs with LoRA and "
         "without.",
     ),
-    "critic": FieldText("Critic", "PPO's network that predicts rewards."),
+    "critic": FieldText(
+        "Critic",
+        "PPO's network that predicts rewards. shared: a second head on the policy's body, with "
+        "one forward, one backward and one optimizer.",
+    ),
     "critic_model": FieldText("Critic's model", "A Hub id of the catalog."),
     "reward": FieldText(
         "Reward", "rule: code checks the answer. model: a network. remote: on other machines."

@@ -44,6 +44,7 @@ SWITCHES = {
         "all-between-phases",
     ),
     "reward": ("rule", "model"),
+    "critic": ("none", "shared", "separate"),
     "rollout": ("none", "hf", "in-graph", "vllm-separate"),
     "sharding": ("none", "fsdp2"),
     "reshard_after_forward": (False, True),
