@@ -18,7 +18,7 @@ from planner.methods import gathered, saved, scored
 from planner.methods.layer_kinds import layer_kinds
 from planner.methods.resident import resident
 from planner.methods.scene import Scene
-from planner.methods.training import FIRST_INPUTS, embedded, while_saved
+from planner.methods.training import FIRST_INPUTS, embedded, named_masks, while_saved
 from planner.methods.vocabulary import inference_head, path, training_head
 from planner.numeric import minimum
 
@@ -125,7 +125,7 @@ def _beside_layers(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
             shared=(
                 *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
                 _carried(scene),
-                saved.masks(scene, role),
+                *named_masks(scene, role),
                 embedded(scene, role),
             ),
         )
