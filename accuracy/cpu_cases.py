@@ -89,6 +89,10 @@ SDPA: dict[str, Any] = {"attention": "sdpa"}
 PADDED: dict[str, Any] = {"batch_shape": "padded"}
 PACKED: dict[str, Any] = {"batch_shape": "packed", "attention": "sdpa"}
 JUDGED: dict[str, Any] = {"reward": "model"}
+IN_LOSS: dict[str, Any] = {"kl": "loss"}
+CACHED: dict[str, Any] = {"reference": "cached-activations"}
+DUAL: dict[str, Any] = {"reference": "dual-output"}
+ONE_BODY: dict[str, Any] = {"critic": "shared"}
 HF: dict[str, Any] = {"gpus": 1, "rollout": "hf", "rollout_gpus": 0, "response_tokens": 6}
 
 
@@ -131,6 +135,10 @@ def _dpo() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "qwen2", {**AUTOCAST, **CHECKPOINTED, "logits": "chunked"}
     yield "qwen3", {**ADAPTERS, "reference": "adapter-disabled", **SDPA}
     yield "mistral", {**HALF, **PACKED, "logits": "fused", "reference": "cached-logprobs"}
+    yield "qwen2", {**HALF, **PADDED, "logits": "response", **CACHED, "prompts_per_step": 2}
+    yield "llama", {**ADAPTERS, **CACHED, **CHECKPOINTED}
+    yield "qwen3", {**ADAPTERS, **DUAL, **SDPA, "logits": "fused", "prompts_per_step": 3}
+    yield "gpt2", {**ADAPTERS, "dtype": "fp32", "master_dtype": "none", **DUAL}
 
 
 def _grpo() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -147,6 +155,12 @@ def _grpo() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "llama", {"kl": "none", "reference": "none", **JUDGED}
     yield "qwen3", {**ADAPTERS, "reference": "adapter-disabled", **SDPA}
     yield "qwen3", {**ADAPTERS, "reference": "copy", **CHECKPOINTED, "logits": "response"}
+    yield "llama", {**AUTOCAST, **IN_LOSS, **CACHED, "logits": "response"}
+    yield "qwen2", {**HALF, **PACKED, **IN_LOSS, **CACHED, "logits": "chunked"}
+    yield "qwen3", {**ADAPTERS, **IN_LOSS, **DUAL, "prompts_per_step": 2}
+    yield "llama", {**ADAPTERS, **IN_LOSS, **DUAL, **CHECKPOINTED, "layers": 8, "vocab": 50}
+    yield "gemma2", {**ADAPTERS, **IN_LOSS, **DUAL, **PADDED, "logits": "response"}
+    yield "phi3", {**ADAPTERS, **IN_LOSS, **DUAL, **PACKED, "logits": "chunked"}
     yield "gemma2", {"logits": "response", **HALF, **JUDGED}
     yield "qwen3", {**HALF, "offload": "parameters-between-phases", **CHECKPOINTED}
     yield "qwen3", {"offload": "all-between-phases", "optimizer": "adamw-foreach"}
@@ -165,6 +179,8 @@ def _intuitor() -> Iterator[tuple[str, dict[str, Any]]]:
             yield "qwen3", {"self_certainty": form, "self_certainty_gradient": gradient}
     yield "llama", {**HALF, "logits": "response", "self_certainty": "chunked-tokens"}
     yield "llama", {**HALF, "self_certainty": "chunked-vocabulary", **CHECKPOINTED}
+    yield "mistral", {**IN_LOSS, **CACHED, "self_certainty_gradient": True}
+    yield "qwen3", {**ADAPTERS, **IN_LOSS, **DUAL, "logits": "fused"}
 
 
 def _ppo() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -173,8 +189,19 @@ def _ppo() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "qwen2", {**AUTOCAST, **CHECKPOINTED, "kl": "loss"}
     yield "qwen2", {**PACKED, "logits": "response", **JUDGED}
     yield "qwen3", {**ADAPTERS, "prompts_per_step": 4, **SDPA}
+    yield "llama", {**HALF, **IN_LOSS, **CACHED, "logits": "fused"}
+    yield "qwen3", {**ADAPTERS, **IN_LOSS, **DUAL, **CHECKPOINTED, "logits": "response"}
     yield "llama", {"offload": "all-between-phases", "prompts_per_step": 4, **JUDGED}
     yield "mistral", {**HALF, **HF, "reference": "offloaded", "logits": "chunked"}
+
+
+def _shared() -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "qwen3", {**ONE_BODY, "entropy": True, "prompts_per_step": 4}
+    yield "llama", {**HALF, **ONE_BODY, **PADDED, "logits": "response", **JUDGED}
+    yield "qwen2", {**AUTOCAST, **ONE_BODY, **CHECKPOINTED, "logits": "chunked"}
+    yield "llama", {**ADAPTERS, **ONE_BODY, "logits": "response", "reference": "adapter-disabled"}
+    yield "qwen3", {**ADAPTERS, **ONE_BODY, **PACKED, **IN_LOSS, **DUAL, "logits": "fused"}
+    yield "mistral", {**HALF, **ONE_BODY, "offload": "all-between-phases"}
 
 
 def _grade() -> Iterator[tuple[str, dict[str, Any]]]:
@@ -208,6 +235,11 @@ def _sharded() -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield "ppo", "llama", {**engine, **JUDGED}
     adapters = {"finetuning": "lora", "lora_rank": 4, "reference": "adapter-disabled"}
     yield "grpo", "qwen3", {**engine, **adapters, **SDPA}
+    yield "ppo", "llama", {**engine, **ONE_BODY, "logits": "response"}
+    yield "ppo", "qwen3", {**engine, **adapters, **ONE_BODY, **CHECKPOINTED}
+    yield "grpo", "llama", {**engine, **IN_LOSS, **CACHED}
+    yield "grpo", "llama", {**engine, **adapters, **IN_LOSS, **DUAL, **CHECKPOINTED}
+    yield "grpo", "qwen3", {**engine, **adapters, **IN_LOSS, **CACHED}
 
 
 CASES: tuple[Case, ...] = tuple(
@@ -218,6 +250,7 @@ CASES: tuple[Case, ...] = tuple(
         ("grpo", _grpo()),
         ("intuitor", _intuitor()),
         ("ppo", _ppo()),
+        ("ppo", _shared()),
         ("grade", _grade()),
     )
     for family, changes in found

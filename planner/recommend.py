@@ -141,6 +141,15 @@ def _batch(plan: Plan) -> Iterator[tuple[str, Changes]]:
 
 def _roles(plan: Plan) -> Iterator[tuple[str, Changes]]:
     yield "Offload the reference", {"reference": "offloaded"}
+    if plan.reference == "cached-activations":
+        yield (
+            "Cache the reference's log-probs, not its hidden states",
+            {"reference": "cached-logprobs"},
+        )
+    if plan.reference == "dual-output":
+        yield "Give the reference a pass of its own", {"reference": "adapter-disabled"}
+    if plan.critic == "separate":
+        yield "Let the critic share the policy's body", {"critic": "shared"}
     yield "Compute self-certainty in chunks of tokens", {"self_certainty": "chunked-tokens"}
     yield "Leave self-certainty out of the gradient", {"self_certainty_gradient": False}
     yield "Let the engine sleep while training", {"vllm_sleep_level": 2}

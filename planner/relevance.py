@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from planner.references import IN_LOSS
+
 Condition = Callable[[Any], bool]
 
 
@@ -54,6 +56,11 @@ RULES: tuple[tuple[tuple[str, ...], Condition, str], ...] = (
         "no forward without gradient uses it",
     ),
     (
+        ("logprob_micro_batch_size",),
+        lambda plan: plan.method == "dpo" and plan.reference in IN_LOSS,
+        "the loss makes the reference's log-probs",
+    ),
+    (
         ("micro_batch_size",),
         lambda plan: plan.max_tokens_per_micro_batch > 0,
         "max_tokens_per_micro_batch decides",
@@ -85,6 +92,11 @@ RULES: tuple[tuple[tuple[str, ...], Condition, str], ...] = (
     ),
     (("reward_model",), lambda plan: plan.reward != "model", "no reward model runs here"),
     (("critic", "critic_model"), _not("ppo"), "only PPO has a critic"),
+    (
+        ("critic_model",),
+        lambda plan: plan.critic == "shared",
+        "the critic shares the policy's body",
+    ),
     (("entropy",), lambda plan: plan.method == "sft", "there is no policy loss"),
     (("self_certainty", "self_certainty_gradient"), _not("intuitor"), "only Intuitor computes it"),
     (

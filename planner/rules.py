@@ -15,6 +15,7 @@ import numpy as np
 from planner.facts import fact_problems
 from planner.numeric import Num
 from planner.problem import Problem
+from planner.references import IN_LOSS
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,8 +52,6 @@ UNMODELLED: tuple[Rule, ...] = (
     Rule("finetuning", _is("finetuning", "qlora"), f"finetuning qlora {NOT_YET}", "Choose full or lora."),
     Rule("gradient_checkpointing", _is("gradient_checkpointing", "selective"), f"gradient_checkpointing selective {NOT_YET}", "Choose none or full."),
     Rule("liger", _is("liger", True), f"liger {NOT_YET}", "Set liger to false."),
-    Rule("reference", _is("reference", "cached-activations", "dual-output"), f"This reference form {NOT_YET}", "Choose copy, adapter-disabled, offloaded or cached-logprobs."),
-    Rule("critic", _is("critic", "shared"), f"critic shared {NOT_YET}", "Choose separate."),
     Rule("turns", lambda plan: plan.turns != 1, f"turns above 1 {NOT_YET}", "Set turns to 1 and response_tokens to the whole conversation's."),
     Rule("length_distribution", lambda plan: plan.length_distribution != "", f"length_distribution {NOT_YET}", "Leave it empty; lengths are planned at their caps."),
     *(
@@ -128,6 +127,9 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("attention", lambda p: p.attention == "flash" and not _half(p), "Flash attention computes in half precision only.", "Set attention to sdpa, or dtype to bf16."),
     Rule("batch_shape", lambda p: p.batch_shape == "packed" and p.attention == "eager", "Packed rows need a kernel that keeps sequences apart.", "Set attention to flash or sdpa."),
     Rule("reference", lambda p: p.reference == "adapter-disabled" and not _adapters(p), "Only adapters can be disabled to get the reference.", "Set reference to copy or offloaded, or finetuning to lora."),
+    Rule("reference", lambda p: p.reference == "dual-output" and not _adapters(p), "Only a model with adapters has the reference's weights in the forward that trains.", "Set finetuning to lora, or reference to copy."),
+    Rule("reference", lambda p: p.reference in IN_LOSS and p.kl == "reward", "This form makes reference log-probs in the loss, too late for a KL term in the reward.", "Set kl to loss, or reference to copy, adapter-disabled or cached-logprobs."),
+    Rule("reference", lambda p: p.reference in IN_LOSS and p.framework != "plain", "No framework's trainer has this reference form.", "Set framework to plain, or reference to copy, offloaded, adapter-disabled or cached-logprobs."),
     Rule("reference", lambda p: p.kl != "none" and p.reference == "none", "A KL term needs a reference.", "Set reference to copy (or adapter-disabled with LoRA), or kl to none."),
     Rule("kl", lambda p: p.method == "sft" and p.kl != "none", "Supervised fine-tuning has no KL term.", "Set kl to none."),
     Rule("kl", lambda p: p.method == "dpo" and p.kl != "none", "DPO is held to its reference by the loss itself, without a KL term.", "Set kl to none."),
@@ -137,6 +139,7 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("logprob_micro_batch_size", lambda p: (p.method == "dpo" and p.framework == "trl") & (p.logprob_micro_batch_size != p.micro_batch_size), "TRL's DPO scores its reference on the micro-batch it trains on.", "Set logprob_micro_batch_size to the value of micro_batch_size."),
     Rule("framework_version", lambda p: p.method == "dpo" and p.framework == "trl" and p.framework_version != "1.16.0", "Only TRL 1.16.0's DPO has been read.", "Set framework_version to 1.16.0."),
     Rule("critic", lambda p: p.method == "ppo" and p.critic == "none", "PPO needs a critic.", "Set critic to separate."),
+    Rule("critic", lambda p: p.critic == "shared" and p.framework == "verl", "verl's critic is a model of its own.", "Set critic to separate, or framework to plain."),
     Rule("critic", lambda p: p.method != "ppo" and p.critic != "none", "Only PPO has a critic.", "Set critic to none."),
     Rule("offload", lambda p: p.offload == "parameters", "Weights cannot stay in host RAM without the optimizer that updates them.", "Set offload to all or to parameters-between-phases."),
     Rule("offload", lambda p: p.offload == "all" and p.sharding not in ("fsdp2", "zero3"), "Weights can stay in host RAM throughout only under fsdp2 or zero3.", "Set sharding to fsdp2, or offload to all-between-phases."),

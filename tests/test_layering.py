@@ -13,7 +13,17 @@ PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("numeric", "units", "problem", "migrations", "footprint"),
-    ("catalog", "defaults", "quantities", "facts", "rules", "refusals", "plan", "relevance"),
+    (
+        "catalog",
+        "defaults",
+        "quantities",
+        "facts",
+        "references",
+        "rules",
+        "refusals",
+        "plan",
+        "relevance",
+    ),
     ("fieldtext", "presets", "link"),
     ("formulas",),
     ("steps",),

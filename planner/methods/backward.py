@@ -16,7 +16,7 @@ from planner.formulas import allocator, logits, sharding, state
 from planner.formulas.activations import final_norm_backward
 from planner.formulas.formula import Formula
 from planner.formulas.parameters import layers_parameter_count
-from planner.methods import gathered, saved, scored
+from planner.methods import gathered, saved, scored, shared_critic
 from planner.methods.layer_kinds import LayerKind, layer_kinds
 from planner.methods.resident import adapter_bytes
 from planner.methods.role import Role
@@ -56,9 +56,10 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
     """Instants of one backward."""
     head = training_head(scene, role)
     losses = logits.backward_instants(head, objective=objective(scene, role), role=role.name)
-    idle = tuple(_freed_logits(scene, role, head))
+    idle = (*_freed_logits(scene, role, head), *shared_critic.waiting(scene, role))
     return (
         *_weights_arrive(scene, role, kept),
+        *shared_critic.backward_instants(scene, role, kept, _kept_by_scoring(scene, role)),
         *(at_head(scene, role, with_terms(loss, idle), kept, backward=True) for loss in losses),
         _final_norm(scene, role, kept),
         *_last_layers(scene, role, kept),
@@ -82,6 +83,7 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
             saved.inside_final_norm(scene, role),
             scored.after_scoring(scene, role),
             _kept_by_scoring(scene, role),
+            shared_critic.kept(scene, role),
         ),
     )
 

@@ -57,6 +57,13 @@ def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]
         yield "a layer's weights arrive", (*root(scene, role), *_layers(scene, role, 0), own, own)
 
 
+def before_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """What a forward has gathered until its first layer: the root, beside the buffer it came in."""
+    if scene.fsdp:
+        return (*root(scene, role), _root_buffer(scene, role))
+    return _zero3(scene, role)
+
+
 def again(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The root's weights as a backward begins, beside the buffer they arrive in; FSDP only."""
     if not scene.fsdp or not scene.plan.reshard_after_forward or _wrapped_whole(scene, role):

@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from planner import references
 from planner.facts import Facts
 from planner.footprint import Term
 from planner.formulas.activations import Workload
+from planner.methods.head_role import head_role, with_value_head
 from planner.methods.role import Role, role
 from planner.numeric import Num, minimum
 from planner.quantities import BYTES_OF_DTYPE, Quantities, quantities
@@ -182,6 +184,8 @@ def scene_of(plan: Any, facts: Facts) -> Scene:
     frozen_base = plan.finetuning != "full" and plan.framework != "verl"
     kept = q.compute_bytes if zero or frozen_base else q.master_bytes
     policy = role("policy", facts.policy, weight_bytes=kept, trained=True, **lora)
+    if plan.critic == "shared":
+        policy = with_value_head(policy)
     return Scene(
         plan=plan,
         facts=facts,
@@ -211,8 +215,9 @@ def _reference(plan: Any, facts: Facts) -> Role | None:
     verl and TRL load it like the policy, so an fp32 master means an fp32 reference;
     our own step keeps it in the compute dtype.
     """
-    compares = plan.kl != "none" or plan.grade_kl != "none" or plan.method == "dpo"
-    if not compares or plan.reference not in ("copy", "offloaded"):
+    if references.own_head(plan):
+        return head_role(facts.policy, BYTES_OF_DTYPE[plan.dtype])
+    if not references.compares(plan) or plan.reference not in ("copy", "offloaded"):
         return None
     like_policy = plan.framework in ("trl", "verl") and plan.finetuning == "full"
     dtype = "fp32" if like_policy and plan.master_dtype == "fp32" else plan.dtype

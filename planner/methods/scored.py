@@ -203,6 +203,69 @@ def _wide_positions(scene: Scene, role: Role, head: Head, there: int) -> Term:
     )
 
 
+def value_input(scene: Scene, role: Role, *, forward: bool) -> tuple[Term, ...]:
+    """What a value head beside the language-model head keeps of the hidden states they share.
+
+    Where products need positions side by side, or cast, each head has a copy of its own. When
+    the loss has run, only what a head keeps is left of the hidden states themselves.
+    """
+    return tuple(_value_input(scene, role, forward=forward))
+
+
+def _value_input(scene: Scene, role: Role, *, forward: bool) -> Iterator[Term]:
+    head, q = training_head(scene, role), scene.q
+    autocasts = scene.precision == "autocast-bf16"
+    cut = _cut(scene, role, head)
+    packed = cut and scene.plan.batch_shape == "packed"
+    copied = 1 if autocasts else (not packed) * _apart(scene, cut, q.micro_sequences)
+    yield SCORED_HIDDEN(
+        role.name,
+        label="hidden states that the value head keeps",
+        scored_tokens=head.tokens,
+        hidden=role.arch.hidden,
+        value_bytes=q.compute_bytes,
+        there=copied,
+    )
+    if not forward and not (head.weight_trains or head.logits in IN_PIECES):
+        yield HIDDEN(
+            role.name,
+            tokens=head.tokens if packed else q.micro_tokens,
+            hidden=role.arch.hidden,
+            value_bytes=scene.embedding_bytes(role),
+            there=1 - copied,
+        )
+
+
+def of_two(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """While the first of two hidden states of one forward is scored: the policy's beside it.
+
+    The second is of the reference, without gradient (:mod:`planner.methods.in_loss`).
+    """
+    return scene.once(("scored of two", role.name), lambda: _of_two(scene, role))
+
+
+def _of_two(scene: Scene, role: Role) -> Iterator[Term]:
+    head, q = training_head(scene, role), scene.q
+    cut = _cut(scene, role, head)
+    packed = cut and scene.plan.batch_shape == "packed"
+    apart = _apart(scene, cut, q.micro_sequences)
+    yield HIDDEN(
+        role.name,
+        tokens=q.micro_tokens,
+        hidden=role.arch.hidden,
+        value_bytes=scene.embedding_bytes(role),
+        there=0 if packed else 2,
+    )
+    yield SCORED_HIDDEN(
+        role.name,
+        scored_tokens=head.tokens,
+        hidden=role.arch.hidden,
+        value_bytes=q.compute_bytes,
+        there=2 if packed else apart * (head.logits in IN_PIECES),
+    )
+    yield from _targets(scene, role, head, cut, q.micro_tokens, apart, True)
+
+
 def _targets(
     scene: Scene, role: Role, head: Head, cut: bool, tokens: Num, apart: Num, forward: bool
 ) -> Iterator[Term]:

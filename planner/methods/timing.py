@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from planner import references
 from planner.formulas.communication import (
     all_gather_seconds,
     all_reduce_seconds,
@@ -16,7 +17,13 @@ from planner.formulas.communication import (
     host_copy_seconds,
     reduce_scatter_seconds,
 )
-from planner.formulas.compute import backward_seconds, forward_seconds, optimizer_seconds
+from planner.formulas.compute import (
+    backward_seconds,
+    compute_seconds,
+    forward_seconds,
+    head_flops,
+    optimizer_seconds,
+)
 from planner.formulas.decoding import decode_seconds
 from planner.methods import engine
 from planner.methods.grade import seconds
@@ -76,7 +83,28 @@ def _forward(scene: Scene, role: Role) -> Num | None:
         head=not role.value_head,
         training=True,
     )
-    return _overlapped(compute, _gather(scene, role, q.micro_batches * q.updates_per_step))
+    passes = q.micro_batches * q.updates_per_step
+    if role is scene.policy and references.in_loss(scene.plan):
+        compute = _sum(compute, _reference_in_loss(scene))
+    traffic = _gather(scene, role, passes)
+    if references.own_head(scene.plan) and role is scene.policy and scene.reference:
+        traffic = _sum(traffic, _gather(scene, scene.reference, passes))
+    return _overlapped(compute, traffic)
+
+
+def _reference_in_loss(scene: Scene) -> Num | None:
+    """What the policy's forward computes besides: the reference's layers and head, or its head.
+
+    The layers that run twice are gathered once.
+    """
+    arch, gpu, q = scene.policy.arch, scene.facts.gpu, scene.q
+    dtype, sequences = scene.plan.dtype, q.sequences_per_gpu_step
+    if references.dual(scene.plan):
+        return forward_seconds(
+            arch, gpu, tokens=sequences * q.row_tokens, row_tokens=q.row_tokens, dtype=dtype
+        )
+    flops = head_flops(arch, tokens=sequences * scene.plan.response_tokens)
+    return compute_seconds(gpu, flops=flops, dtype=dtype, key="forward-compute")
 
 
 def _backward(scene: Scene, role: Role) -> Num | None:

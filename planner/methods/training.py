@@ -43,8 +43,8 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
             shared=(
                 *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
                 saved.cached_copies(scene, role, head=False),
-                *_named_masks(scene, role),
-                _embedded(scene, role),
+                *named_masks(scene, role),
+                embedded(scene, role),
             ),
         )
         for kind in layer_kinds(role.arch)
@@ -76,22 +76,22 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
     )
     after = (
         *while_saved(scene, role, kept, done=1),
-        *_named_masks(scene, role),
+        *named_masks(scene, role),
         # An offloaded input is counted as the one that is near.
         *(() if scene.plan.activation_offload else (saved.next_input(scene, role),)),
-        _embedded(scene, role),
+        embedded(scene, role),
     )
     for name, arriving in gathered.arrivals(scene, role):
         first = name.startswith("first")
         yield Instant(name=name, terms=arriving, shared=before if first else after)
 
 
-def _named_masks(scene: Scene, role: Role) -> Bundles:
+def named_masks(scene: Scene, role: Role) -> Bundles:
     """Masks while layers run; where layers are checkpointed, they are counted as theirs."""
     return () if scene.plan.gradient_checkpointing != "none" else (saved.masks(scene, role),)
 
 
-def _embedded(scene: Scene, role: Role) -> tuple[Term, ...]:
+def embedded(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The embedding's output, unless the first layer has kept it as its input."""
 
     def make() -> Iterator[Term]:

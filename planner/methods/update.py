@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.footprint import PhasePlan, Term
 from planner.formulas import logits
-from planner.methods import backward, training
+from planner.methods import backward, in_loss, shared_critic, training
 from planner.methods.scene import Scene
 from planner.methods.vocabulary import inference_head
 
@@ -16,7 +16,11 @@ def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan,
         PhasePlan(
             name="policy forward",
             role=role.name,
-            instants=training.forward_instants(scene, role, kept),
+            instants=(
+                *in_loss.instants(scene, kept),
+                *training.forward_instants(scene, role, (*kept, *in_loss.made(scene))),
+                *shared_critic.forward_instants(scene, kept),
+            ),
         ),
         PhasePlan(
             name="policy backward",
@@ -51,7 +55,9 @@ def kept_for_update(scene: Scene, names: tuple[str, ...]) -> tuple[Term, ...]:
     """Per-token numbers that earlier phases leave on the GPU until the update."""
     plan, q = scene.plan, scene.q
     return tuple(
-        logits.log_prob_kept(
+        in_loss.cache(scene)
+        if name == in_loss.CACHE
+        else logits.log_prob_kept(
             inference_head(scene, scene.policy),
             name=name,
             sequences=q.sequences_per_gpu_step,

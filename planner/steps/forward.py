@@ -18,6 +18,11 @@ def scored(model: nn.Module, rows: Rows, plan: Plan) -> tuple[torch.Tensor, torc
     response tokens. The last position of a row predicts nothing; its target is the row's first.
     """
     hidden = models.body(model)(use_cache=False, **rows.inputs()).last_hidden_state
+    return positions(hidden, rows, plan)
+
+
+def positions(hidden: torch.Tensor, rows: Rows, plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
+    """Of hidden states [rows, tokens, hidden], those that :func:`scored` keeps; their targets."""
     targets = rows.ids.roll(-1, dims=1)
     if plan.method == "sft" or plan.logits == "full":
         return hidden, targets
@@ -40,6 +45,13 @@ def _packed_places(rows: Rows, plan: Plan) -> torch.Tensor:
     sequence.div_(taken, rounding_mode="floor").mul_(length)
     places.add_(sequence).add_(plan.prompt_tokens - 1)
     return places.clamp_(max=tokens - 1)
+
+
+def response_ids(rows: Rows, plan: Plan) -> torch.Tensor:
+    """The response tokens of the rows: [sequences, response_tokens]."""
+    if rows.positions is None:
+        return rows.ids[:, -plan.response_tokens :]
+    return sequences(rows.ids, rows, plan)[:, plan.prompt_tokens :]
 
 
 def responses(values: torch.Tensor, rows: Rows, plan: Plan) -> torch.Tensor:

@@ -22,17 +22,22 @@ from planner.steps.stage import DTYPES, Stage
 LISTS = ("layers", "h")
 """What transformers' decoders call the list of their layers."""
 
+NORMS = ("norm", "ln_f", "final_layer_norm")
+"""What they call the norm after them."""
+
 
 class Root(nn.Module):
     """What stands around a role's model: runs work on it inside one forward call.
 
     FSDP gathers the weights outside the layers when its root's forward begins, so everything
-    that needs them, the loss included, happens inside.
+    that needs them, the loss included, happens inside. A critic that shares the policy's body is
+    its ``score`` alone.
     """
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, score: nn.Module | None = None) -> None:
         super().__init__()
         self.model = model
+        self.score = score
 
     def forward(self, work: Callable[[nn.Module], Any]) -> Any:
         """The result of ``work`` on the model."""
@@ -51,6 +56,18 @@ class ScoreModel(nn.Module):
         """Scores [rows, tokens] of ``input_ids`` or ``inputs_embeds``."""
         hidden = self.body(use_cache=False, **inputs).last_hidden_state
         return self.score(hidden).squeeze(-1)  # type: ignore[no-any-return]
+
+
+class HeadModel(nn.Module):
+    """A frozen language-model head alone: a reference whose hidden states are cached."""
+
+    def __init__(self, hidden: int, vocab: int, *, bias: bool) -> None:
+        super().__init__()
+        self.lm_head = nn.Linear(hidden, vocab, bias=bias)
+
+    def get_output_embeddings(self) -> nn.Module:
+        """The head, as transformers' models give theirs."""
+        return self.lm_head
 
 
 def settings_of(config: Mapping[str, Any], attention: str) -> Any:
@@ -73,6 +90,19 @@ def language_model(stage: Stage, settings: Any, dtype: torch.dtype) -> nn.Module
         # Skipped where nothing is initialised.
         model.tie_weights()
     return model  # type: ignore[no-any-return]
+
+
+def value_head(stage: Stage, settings: Any, dtype: torch.dtype) -> nn.Module:
+    """What a critic has for itself when it shares the policy's body, with empty weights."""
+    with _empty(stage, dtype):
+        return nn.Linear(settings.hidden_size, 1, bias=True)
+
+
+def head_model(stage: Stage, settings: Any, like: nn.Module, dtype: torch.dtype) -> nn.Module:
+    """The head of a model like ``like`` with empty weights, and nothing else of it."""
+    biased = getattr(head(like), "bias", None) is not None
+    with _empty(stage, dtype):
+        return HeadModel(settings.hidden_size, settings.vocab_size, bias=biased)
 
 
 def score_model(stage: Stage, settings: Any, dtype: torch.dtype, *, bias: bool) -> nn.Module:
@@ -143,6 +173,8 @@ def head(model: nn.Module) -> Any:
 
 def layers(model: nn.Module) -> nn.ModuleList:
     """The list of decoder layers."""
+    if isinstance(causal(model), HeadModel):
+        return nn.ModuleList()
     inner = body(model)
     for name in LISTS:
         if isinstance(getattr(inner, name, None), nn.ModuleList):
@@ -150,6 +182,18 @@ def layers(model: nn.Module) -> nn.ModuleList:
     raise ValueError(
         f"model: {type(inner).__name__} keeps its layers under a name that is not known; "
         f"known are {' and '.join(LISTS)}."
+    )
+
+
+def final_norm(model: nn.Module) -> nn.Module:
+    """The norm between the last layer and the head."""
+    inner = body(model)
+    for name in NORMS:
+        if isinstance(getattr(inner, name, None), nn.Module):
+            return getattr(inner, name)  # type: ignore[no-any-return]
+    raise ValueError(
+        f"model: {type(inner).__name__} keeps its final norm under a name that is not known; "
+        f"known are {', '.join(NORMS)}."
     )
 
 

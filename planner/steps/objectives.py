@@ -7,6 +7,12 @@ import torch
 KL_WEIGHT = 0.001
 """How much the distance from the reference counts, in the loss or in the reward."""
 
+VALUE_WEIGHT = 0.1
+"""How much the values' error counts beside the policy's loss, of one model that is both.
+
+TRL's PPO has it as ``vf_coef``.
+"""
+
 
 def policy_loss(
     log_probs: torch.Tensor,

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from planner import references
 from planner.plan import Plan
 from planner.quantities import Quantities, quantities
 from planner.steps import models, optimizers
@@ -34,6 +35,11 @@ class Run:
     def policy(self) -> nn.Module:
         """The policy."""
         return self.models["policy"]
+
+    def values_of(self, hidden: torch.Tensor) -> torch.Tensor:
+        """Values [rows, tokens] of hidden states, by the head of a critic that shares the body."""
+        root: Any = self.policy
+        return root.score(hidden).squeeze(-1)  # type: ignore[no-any-return]
 
     @property
     def vocab(self) -> int:
@@ -79,7 +85,8 @@ def build(
         policy = models.language_model(stage, settings, kept)
         if plan.finetuning == "lora":
             policy = models.adapted(policy, plan)
-        run.models["policy"] = _trained(run, "policy", policy, wrap)
+        score = models.value_head(stage, settings, kept) if plan.critic == "shared" else None
+        run.models["policy"] = _trained(run, "policy", policy, wrap, score)
     if plan.critic == "separate":
         with stage.region(role="critic", category="parameters"):
             settings = models.settings_of(configs["critic"], attention)
@@ -87,7 +94,7 @@ def build(
             if plan.finetuning == "lora":
                 critic = models.adapted(critic, plan)
             run.models["critic"] = _trained(run, "critic", critic, wrap)
-    if plan.reference in ("copy", "offloaded") and needs_reference(plan):
+    if plan.reference in ("copy", "offloaded") and references.compares(plan):
         with stage.region(role="reference", category="parameters"):
             settings = models.settings_of(configs["policy"], attention)
             run.models["reference"] = _frozen(
@@ -95,6 +102,11 @@ def build(
             )
             if plan.reference == "offloaded":
                 stage.move(run.models["reference"].parameters(), "host")
+    if references.own_head(plan):
+        with stage.region(role="reference", category="parameters"):
+            settings = models.settings_of(configs["policy"], attention)
+            own = models.head_model(stage, settings, policy, compute)
+            run.models["reference"] = _frozen(run, "reference", own, wrap)
     if plan.reward == "model" and plan.method in ("grpo", "ppo", "grade"):
         with stage.region(role="reward model", category="parameters"):
             settings = models.settings_of(configs["reward"], attention)
@@ -107,19 +119,14 @@ def build(
     return run
 
 
-def needs_reference(plan: Plan) -> bool:
-    """Whether the loss compares with a reference."""
-    if plan.method == "grade":
-        return plan.grade_kl != "none"
-    return plan.kl != "none" or plan.method == "dpo"
-
-
-def _trained(run: Run, role: str, model: nn.Module, wrap: Wrapper) -> nn.Module:
+def _trained(
+    run: Run, role: str, model: nn.Module, wrap: Wrapper, score: nn.Module | None = None
+) -> nn.Module:
     model.train()
     if run.plan.gradient_checkpointing == "full":
         offloads = run.plan.activation_offload
         models.checkpointed(model, run.stage.saved_on_host if offloads else nullcontext)
-    root = models.Root(model)
+    root = models.Root(model, score)
     run.stage.labelled(role, root)
     model = wrap(run.stage, root, run.plan)
     run.stage.built(role, model)

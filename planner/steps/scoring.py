@@ -8,7 +8,8 @@ from contextlib import nullcontext
 import torch
 from torch import nn
 
-from planner.steps import forward, models
+from planner import references
+from planner.steps import forward, in_loss, models
 from planner.steps.batch import Rows, scoring_rows
 from planner.steps.objectives import KL_WEIGHT, group_advantages
 from planner.steps.run import Run, between_phases, weights_on_device
@@ -19,10 +20,15 @@ FP32 = torch.float32
 
 
 def old_log_probs(run: Run, *, certainty: bool = False) -> None:
-    """Keep the policy's log-probs of the sampled tokens, and its self-certainty if asked."""
+    """Keep the policy's log-probs of the sampled tokens, and what else its forward gives.
+
+    That is its self-certainty if asked, and the values of a critic that shares its body.
+    """
     names = ("old log-probs", "self-certainty") if certainty else ("old log-probs",)
+    if run.plan.critic == "shared":
+        names = (*names, "values")
     with run.stage.phase("old log-probs"), weights_on_device(run, "policy"):
-        _score(run, "policy", names, _log_probs_of(run, certainty))
+        _score(run, "policy", names, _log_probs_of(run, certainty, "values" in names))
     between_phases(run)
 
 
@@ -30,6 +36,10 @@ def reference_log_probs(run: Run) -> None:
     """Keep the reference's log-probs, from a model of its own or the policy's base."""
     plan = run.plan
     if plan.kl == "none":
+        return
+    if references.in_loss(plan):
+        if references.cached(plan):
+            in_loss.keep_hidden(run)
         return
     if plan.reference in ("copy", "offloaded"):
         role, base = "reference", False
@@ -40,7 +50,7 @@ def reference_log_probs(run: Run) -> None:
         _keep(run, "reference log-probs")
         return
     with run.stage.phase("reference log-probs"), weights_on_device(run, role):
-        _score(run, role, ("reference log-probs",), _log_probs_of(run, False), base=base)
+        _score(run, role, ("reference log-probs",), _log_probs_of(run), base=base)
     between_phases(run)
 
 
@@ -129,7 +139,7 @@ def micro_batches(run: Run) -> Iterator[tuple[Rows, slice]]:
         yield rows, slice(first, first + size)
 
 
-def _log_probs_of(run: Run, certainty: bool) -> Score:
+def _log_probs_of(run: Run, certainty: bool = False, valued: bool = False) -> Score:
     plan = run.plan
 
     def score(model: nn.Module, rows: Rows) -> tuple[torch.Tensor, ...]:
@@ -145,7 +155,7 @@ def _log_probs_of(run: Run, certainty: bool) -> Score:
             softcap=cap,
         ).log_probs
         if not certainty:
-            return (taken,)
+            return (taken, run.values_of(hidden)) if valued else (taken,)
         sure = self_certainty(
             run.stage,
             hidden,

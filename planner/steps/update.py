@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import nn
 
-from planner.steps import forward, models
+from planner.steps import forward, in_loss, models
 from planner.steps.batch import Rows, training_rows
-from planner.steps.objectives import policy_loss, value_loss
+from planner.steps.objectives import VALUE_WEIGHT, policy_loss, value_loss
 from planner.steps.run import (
     Run,
     between_phases,
@@ -69,8 +69,8 @@ def clipped_policy_loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
 
 
 def _clipped(run: Run, model: nn.Module, rows: Rows, places: slice) -> torch.Tensor:
-    hidden, targets = forward.scored(model, rows, run.plan)
-    return _policy_loss(run, model, rows, places, hidden, targets)
+    hidden, targets, reference = in_loss.scored(run, model, rows, places)
+    return _policy_loss(run, model, rows, places, hidden, targets, reference)
 
 
 def _policy_loss(
@@ -80,8 +80,11 @@ def _policy_loss(
     places: slice,
     hidden: torch.Tensor,
     targets: torch.Tensor,
+    reference: torch.Tensor | None,
 ) -> torch.Tensor:
     plan = run.plan
+    if reference is None and plan.kl == "loss":
+        reference = run.kept["reference log-probs"][places]
     found = token_log_probs(
         run.stage,
         hidden,
@@ -92,14 +95,28 @@ def _policy_loss(
         entropy=plan.entropy,
         softcap=models.softcap(model),
     )
-    in_loss = plan.kl == "loss"
     entropy = found.entropy
     return policy_loss(
         forward.responses(found.log_probs, rows, plan),
         run.kept["old log-probs"][places],
         run.kept["advantages"][places],
-        run.kept["reference log-probs"][places] if in_loss else None,
+        reference,
         None if entropy is None else forward.responses(entropy, rows, plan),
+    )
+
+
+def shared_loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
+    """PPO's loss of policy and values, of one forward of the body they share."""
+    return run.policy(lambda model: _shared(run, model, rows, places))  # type: ignore[no-any-return]
+
+
+def _shared(run: Run, model: nn.Module, rows: Rows, places: slice) -> torch.Tensor:
+    hidden, targets, reference = in_loss.scored(run, model, rows, places)
+    loss = _policy_loss(run, model, rows, places, hidden, targets, reference)
+    return loss + VALUE_WEIGHT * value_loss(
+        forward.responses(run.values_of(hidden), rows, run.plan),
+        run.kept["values"][places],
+        run.kept["returns"][places],
     )
 
 
@@ -110,8 +127,8 @@ def certain_policy_loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
 
 def _certain(run: Run, model: nn.Module, rows: Rows, places: slice) -> torch.Tensor:
     plan = run.plan
-    hidden, targets = forward.scored(model, rows, plan)
-    loss = _policy_loss(run, model, rows, places, hidden, targets)
+    hidden, targets, reference = in_loss.scored(run, model, rows, places)
+    loss = _policy_loss(run, model, rows, places, hidden, targets, reference)
     sure = self_certainty(
         run.stage,
         hidden,

@@ -132,9 +132,16 @@ TEXTS: Mapping[str, FieldText] = {
     "reference": FieldText(
         "Reference",
         "copy: a second model on the GPUs. offloaded: in host RAM outside its phase. "
-        "adapter-disabled: the policy with LoRA switched off. cached-logprobs: computed before.",
+        "adapter-disabled: the policy with LoRA switched off. cached-logprobs: computed before. "
+        "cached-activations: last hidden states computed before; the loss runs them through the "
+        "reference's head. dual-output: one forward, in which every layer runs with LoRA and "
+        "without.",
     ),
-    "critic": FieldText("Critic", "PPO's network that predicts rewards."),
+    "critic": FieldText(
+        "Critic",
+        "PPO's network that predicts rewards. shared: a second head on the policy's body, with "
+        "one forward, one backward and one optimizer.",
+    ),
     "critic_model": FieldText("Critic's model", "A Hub id of the catalog."),
     "reward": FieldText(
         "Reward", "rule: code checks the answer. model: a network. remote: on other machines."

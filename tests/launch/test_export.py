@@ -211,6 +211,16 @@ def test_a_fitted_plan_differs_only_in_what_the_obstacles_name() -> None:
     assert why_not(nearest, "trl") == ()
 
 
+@pytest.mark.parametrize("framework", ["trl", "verl"])
+@pytest.mark.parametrize("reference", ["cached-activations", "dual-output"])
+def test_references_that_the_loss_makes_are_refused_by_name(framework: str, reference: str) -> None:
+    plan = Plan(finetuning="lora", framework="plain", kl="loss", reference=reference)
+    found = [obstacle for obstacle in obstacles(plan, framework) if obstacle.field == "reference"]
+    assert len(found) == 1 and "adapter-disabled" in found[0].fix
+    with pytest.raises(CannotExpress, match="reference"):
+        export(plan, framework)
+
+
 def test_what_no_change_mends_is_refused_with_the_way_out() -> None:
     ppo = Plan(method="ppo")
     assert "Export ppo to verl." in why_not(ppo, "trl")[0]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from planner import references
 from planner.footprint import PhasePlan, Term
 from planner.formulas import logits
-from planner.methods import inference, saved, training, update, upkeep
+from planner.methods import in_loss, inference, saved, training, update, upkeep
 from planner.methods.role import Role
 from planner.methods.scene import Moment, Scene
 from planner.methods.vocabulary import inference_head, training_head
@@ -37,11 +38,11 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
 
 
 def _reference(scene: Scene) -> tuple[PhasePlan, ...]:
-    """The pass under the reference; none when its log-probs were cached before training."""
+    """The pass under the reference; none when its log-probs were cached or the loss makes them."""
     role = scene.reference
     if role is None and scene.plan.reference == "adapter-disabled":
         role = scene.policy.without_adapters()
-    if role is None:
+    if role is None or references.in_loss(scene.plan):
         return ()
     if scene.plan.framework == "trl":
         # TRL's fused head returns an entropy whenever it scores.
@@ -60,7 +61,9 @@ def _scored_policy(scene: Scene) -> tuple[tuple[Term, ...], ...]:
 
 
 def _kept(scene: Scene) -> tuple[Term, ...]:
-    """One number per response of the step, until the update."""
+    """One number per response of the step, until the update, or what the loss makes it of."""
+    if references.in_loss(scene.plan):
+        return (in_loss.cache(scene),) if references.cached(scene.plan) else ()
     return (
         logits.log_prob_kept(
             inference_head(scene, scene.policy),

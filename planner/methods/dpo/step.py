@@ -7,7 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner.steps import forward, models, scoring
+from planner import references
+from planner.steps import forward, in_loss, models, scoring
 from planner.steps.batch import Rows
 from planner.steps.run import Run, between_phases, end_of_step, weights_on_device
 from planner.steps.update import update_policy
@@ -27,6 +28,10 @@ def step(run: Run) -> None:
 def _reference(run: Run) -> None:
     """Keep the reference's log-probability of every response: one number a sequence."""
     plan, stage = run.plan, run.stage
+    if references.in_loss(plan):
+        if references.cached(plan):
+            in_loss.keep_hidden(run)
+        return
     count = int(run.q.sequences_per_gpu_step)
     with stage.region(role="policy", category="logits"):
         run.kept[KEPT] = torch.empty(count, dtype=torch.float32, device=stage.device)
@@ -52,8 +57,10 @@ def _of_reference(run: Run, model: Any, rows: Rows, base: bool) -> torch.Tensor:
 
 def _loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
     def on(model: nn.Module) -> torch.Tensor:
-        policy = _log_probs(run, model, rows)
-        return preference_loss(_chosen_first(policy), _chosen_first(run.kept[KEPT][places]))
+        hidden, targets, made = in_loss.scored(run, model, rows, places)
+        reference = run.kept[KEPT][places] if made is None else made.sum(-1)
+        policy = _of_responses(run, model, rows, hidden, targets)
+        return preference_loss(_chosen_first(policy), _chosen_first(reference))
 
     return run.policy(on)  # type: ignore[no-any-return]
 
@@ -65,8 +72,13 @@ def _chosen_first(pairs: torch.Tensor) -> torch.Tensor:
 
 def _log_probs(run: Run, model: nn.Module, rows: Rows) -> torch.Tensor:
     """Log-probability [sequences] of each whole response."""
+    return _of_responses(run, model, rows, *forward.scored(model, rows, run.plan))
+
+
+def _of_responses(
+    run: Run, model: nn.Module, rows: Rows, hidden: torch.Tensor, targets: torch.Tensor
+) -> torch.Tensor:
     plan = run.plan
-    hidden, targets = forward.scored(model, rows, plan)
     taken = token_log_probs(
         run.stage,
         hidden,

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from planner import references
 from planner.footprint import Instant, PhasePlan
-from planner.methods import inference, rollout, update, upkeep
+from planner.methods import in_loss, inference, rollout, update, upkeep
 from planner.methods.scene import Moment, Scene
 
 KEPT = ("old log-probs", "advantages")
@@ -51,7 +52,7 @@ def scoring(
     role = scene.reference
     if scene.plan.kl != "none" and scene.plan.reference == "adapter-disabled":
         role = scene.policy.without_adapters()
-    if role is not None:
+    if role is not None and not references.in_loss(scene.plan):
         moment: Moment = "reference log-probs"
         found.append(inference.log_probs(scene, moment, role, with_entropy=False, kept=kept))
     if scene.reward is not None:
@@ -60,5 +61,10 @@ def scoring(
 
 
 def reference_kept(scene: Scene) -> tuple[str, ...]:
-    """Reference log-probs are kept for the update when a KL term needs them."""
+    """Reference log-probs are kept for the update when a KL term needs them.
+
+    A loss that makes them itself is left the hidden states it makes them of, or nothing.
+    """
+    if references.in_loss(scene.plan):
+        return (in_loss.CACHE,) if references.cached(scene.plan) else ()
     return ("reference log-probs",) if scene.plan.kl != "none" else ()

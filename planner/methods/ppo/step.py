@@ -1,4 +1,4 @@
-"""The real step of PPO with a critic of its own."""
+"""The real step of PPO, with a critic of its own or one that shares the policy's body."""
 
 from __future__ import annotations
 
@@ -7,19 +7,30 @@ import torch
 from planner.steps import scoring
 from planner.steps.generation import rollout
 from planner.steps.run import Run, end_of_step
-from planner.steps.update import clipped_policy_loss, update_critic, update_policy
+from planner.steps.update import (
+    clipped_policy_loss,
+    shared_loss,
+    update_critic,
+    update_policy,
+)
 
 
 def step(run: Run) -> None:
-    """Responses, log-probs, rewards and values; then the critic's update and the policy's."""
+    """Responses, log-probs, rewards and values; then the critic's update and the policy's.
+
+    A shared critic's values come with the log-probs, and its error is part of the policy's loss.
+    """
+    shared = run.plan.critic == "shared"
     rollout(run)
     scoring.old_log_probs(run)
     scoring.reference_log_probs(run)
     scoring.rewards(run)
-    scoring.values(run)
+    if not shared:
+        scoring.values(run)
     _advantages(run)
-    update_critic(run)
-    update_policy(run, clipped_policy_loss)
+    if not shared:
+        update_critic(run)
+    update_policy(run, shared_loss if shared else clipped_policy_loss)
     run.kept.clear()
     end_of_step(run)
 

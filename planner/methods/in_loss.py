@@ -1,0 +1,162 @@
+"""References whose log-probs the loss makes: from cached hidden states, or in the same forward.
+
+The code is ``planner/steps/in_loss.py``; what the two forms are:
+docs/decisions/0009-references-in-the-loss.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from planner import references
+from planner.footprint import Instant, Term
+from planner.formulas import logits
+from planner.formulas.activations import layer_forward_transient
+from planner.formulas.formula import Formula
+from planner.methods import gathered, saved, scored
+from planner.methods.layer_kinds import layer_kinds
+from planner.methods.resident import resident
+from planner.methods.scene import Scene
+from planner.methods.training import FIRST_INPUTS, embedded, named_masks, while_saved
+from planner.methods.vocabulary import inference_head, path, training_head
+from planner.numeric import minimum
+
+CACHE = "reference hidden states"
+"""Stands for :func:`cache` among the names of what is kept for the update."""
+
+STEPS = "planner/steps/in_loss.py (read); counted in dry runs"
+
+CACHED = Formula(
+    "cached reference hidden states",
+    "sequences * tokens * hidden * value_bytes",
+    category="activations",
+    source=STEPS,
+    why="One hidden state for every response token of the step, before the head.",
+)
+CARRIED = Formula(
+    "hidden states beside the reference's layer",
+    "(3 - input_kept) * tokens * hidden * value_bytes",
+    category="activations",
+    source=STEPS,
+    why="The policy's layer has its input, which it may keep, and its output; the reference's has "
+    "an input of its own.",
+)
+
+
+def cache(scene: Scene) -> Term:
+    """The reference's hidden states of this GPU's sequences of the step."""
+    return CACHED(
+        "reference",
+        sequences=scene.q.sequences_per_gpu_step,
+        tokens=scene.plan.response_tokens,
+        hidden=scene.policy.arch.hidden,
+        value_bytes=scene.q.compute_bytes,
+    )
+
+
+def made(scene: Scene) -> tuple[Term, ...]:
+    """The reference's log-probs of a micro-batch, which wait for the policy's."""
+    if not references.in_loss(scene.plan):
+        return ()
+    return (
+        logits.log_prob_kept(
+            training_head(scene, scene.policy),
+            name="reference log-probs of the micro-batch",
+            sequences=scene.q.micro_sequences,
+            tokens=scene.plan.response_tokens,
+            role="policy",
+        ),
+    )
+
+
+def instants(scene: Scene, kept: tuple[Term, ...]) -> tuple[Instant, ...]:
+    """What a training forward holds while the reference's log-probs are made in it."""
+    if references.cached(scene.plan):
+        return tuple(_from_cache(scene, kept))
+    if references.dual(scene.plan):
+        return (*_beside_layers(scene, kept), *_beside_head(scene, kept))
+    return ()
+
+
+def _from_cache(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """The head's product, before the policy's forward."""
+    policy, q = scene.policy, scene.q
+    own = scene.reference
+    tokens = q.micro_sequences * scene.plan.response_tokens
+    head = replace(inference_head(scene, policy), tokens=tokens, rows=q.micro_sequences)
+    weights = (
+        *gathered.before_layers(scene, policy),
+        *(gathered.before_layers(scene, own) if own else ()),
+    )
+    batch = 1 + (scene.plan.batch_shape != "full")
+    side_by_side = scored.TARGETS(
+        "reference",
+        label="targets of the responses",
+        tokens=tokens,
+        there=minimum(q.micro_sequences - 1, 1) * (path(scene) in scored.IN_PIECES),
+    )
+    shared = (
+        resident(scene, "policy update", gradients="accumulated"),
+        kept,
+        weights,
+        (
+            scored.BATCH(
+                policy.name, tensors=batch, tensors_per_token=batch, tokens=q.micro_tokens
+            ),
+            side_by_side,
+        ),
+    )
+    for found in logits.logprob_instants(head, with_entropy=False, role="reference"):
+        yield Instant(name=f"reference's {found.name}", terms=found.everything, shared=shared)
+
+
+def _beside_layers(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """A layer's second run, without adapters, after all layers' first runs but the last's."""
+    role = scene.policy
+    workload = replace(scene.training_workload(role), trains="none", lora_rank=0, lora_targets=())
+    for kind in layer_kinds(role.arch):
+        yield Instant(
+            name=f"reference's last {kind.word}layer",
+            terms=(
+                *layer_forward_transient(role.arch, workload, role="reference", sparse=kind.sparse),
+                *gathered.at_layer(scene, role),
+            ),
+            shared=(
+                *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
+                _carried(scene),
+                *named_masks(scene, role),
+                embedded(scene, role),
+            ),
+        )
+
+
+def _beside_head(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """The reference's hidden states meet the head, the policy's wait."""
+    role = scene.policy
+    head = replace(training_head(scene, role), entropy=False, weight_trains=False)
+    for found in logits.logprob_instants(head, with_entropy=False, role="reference"):
+        yield Instant(
+            name=f"reference's {found.name}",
+            terms=(*found.everything, *gathered.at_head(scene, role)),
+            shared=(
+                *while_saved(scene, role, kept),
+                saved.inside_final_norm(scene, role),
+                scored.of_two(scene, role),
+            ),
+        )
+
+
+def _carried(scene: Scene) -> tuple[Term, ...]:
+    """Hidden states on their way, of both."""
+    role = scene.policy
+    input_kept = any(term.name in FIRST_INPUTS for term in saved.all_layers(scene, role))
+    return (
+        CARRIED(
+            "reference",
+            input_kept=int(input_kept),
+            tokens=scene.q.micro_tokens,
+            hidden=role.arch.hidden,
+            value_bytes=scene.embedding_bytes(role),
+        ),
+    )
