@@ -9,9 +9,11 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from planner.catalog.multiprocessors import multiprocessors
 from planner.facts import Facts
 from planner.footprint import Term
 from planner.formulas.activations import Workload
+from planner.formulas.activations.liger import refuse_without_kernels
 from planner.methods.role import Role, role
 from planner.numeric import Num, minimum
 from planner.quantities import BYTES_OF_DTYPE, Quantities, quantities
@@ -155,7 +157,22 @@ class Scene:
             fp32_adapters=self.adapters_in_fp32,
             casts_inputs=self.fsdp,
             compiled=plan.compile and not self.compile_breaks,
+            multiprocessors=liger_multiprocessors(plan, of),
         )
+
+
+def liger_multiprocessors(plan: Any, of: Role) -> int:
+    """Multiprocessors that Liger's kernels run on; 0 where a role goes without them.
+
+    TRL's trainer patches the model it trains when training begins; its reference stands by then.
+
+    Raises:
+        ValueError: for a model or a card of which that is not known.
+    """
+    if not plan.liger or (plan.framework == "trl" and not of.trained):
+        return 0
+    refuse_without_kernels(of.arch)
+    return multiprocessors(plan.gpu)
 
 
 def _what_trains(of: Role) -> str:

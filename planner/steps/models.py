@@ -75,7 +75,7 @@ def language_model(stage: Stage, settings: Any, dtype: torch.dtype) -> nn.Module
     return model  # type: ignore[no-any-return]
 
 
-def score_model(stage: Stage, settings: Any, dtype: torch.dtype, *, bias: bool) -> nn.Module:
+def score_model(stage: Stage, settings: Any, dtype: torch.dtype, *, bias: bool) -> ScoreModel:
     """A critic (token scores with bias) or reward model (without) with empty weights."""
     import transformers
 

@@ -77,6 +77,7 @@ def build(
     settings = models.settings_of(configs["policy"], attention)
     with stage.region(role="policy", category="parameters"):
         policy = models.language_model(stage, settings, kept)
+        _kernels(run, policy)
         if plan.finetuning == "lora":
             policy = models.adapted(policy, plan)
         run.models["policy"] = _trained(run, "policy", policy, wrap)
@@ -84,26 +85,23 @@ def build(
         with stage.region(role="critic", category="parameters"):
             settings = models.settings_of(configs["critic"], attention)
             critic = models.score_model(stage, settings, kept, bias=True)
-            if plan.finetuning == "lora":
-                critic = models.adapted(critic, plan)
-            run.models["critic"] = _trained(run, "critic", critic, wrap)
+            _kernels(run, critic.body)
+            adapted = models.adapted(critic, plan) if plan.finetuning == "lora" else critic
+            run.models["critic"] = _trained(run, "critic", adapted, wrap)
     if plan.reference in ("copy", "offloaded") and needs_reference(plan):
         with stage.region(role="reference", category="parameters"):
             settings = models.settings_of(configs["policy"], attention)
-            run.models["reference"] = _frozen(
-                run, "reference", models.language_model(stage, settings, compute), wrap
-            )
+            reference = models.language_model(stage, settings, compute)
+            _kernels(run, reference)
+            run.models["reference"] = _frozen(run, "reference", reference, wrap)
             if plan.reference == "offloaded":
                 stage.move(run.models["reference"].parameters(), "host")
     if plan.reward == "model" and plan.method in ("grpo", "ppo", "grade"):
         with stage.region(role="reward model", category="parameters"):
             settings = models.settings_of(configs["reward"], attention)
-            run.models["reward model"] = _frozen(
-                run,
-                "reward model",
-                models.score_model(stage, settings, compute, bias=False),
-                wrap,
-            )
+            judge = models.score_model(stage, settings, compute, bias=False)
+            _kernels(run, judge.body)
+            run.models["reward model"] = _frozen(run, "reward model", judge, wrap)
     return run
 
 
@@ -112,6 +110,11 @@ def needs_reference(plan: Plan) -> bool:
     if plan.method == "grade":
         return plan.grade_kl != "none"
     return plan.kl != "none" or plan.method == "dpo"
+
+
+def _kernels(run: Run, model: nn.Module) -> None:
+    if run.plan.liger:
+        run.stage.liger(model)
 
 
 def _trained(run: Run, role: str, model: nn.Module, wrap: Wrapper) -> nn.Module:

@@ -80,6 +80,14 @@ ELEMENTS: dict[str, tuple[str, str]] = {
     ),
     "channel": ("hidden", "One number per hidden channel."),
     "head channel": ("head_dim", "One number per channel of a head."),
+    "partial channel": (
+        "multiprocessors * hidden",
+        "One number per multiprocessor and hidden channel.",
+    ),
+    "partial head channel": (
+        "multiprocessors * head_dim",
+        "One number per multiprocessor and channel of a head.",
+    ),
     "rotary table": ("positions * tokens * rotary_dim", "One number per position and channel."),
     "position": ("positions * tokens", "One number per position."),
     "flash statistic": (

@@ -202,6 +202,7 @@ def _setting(
         sums_gradients=workload.sums_gradients,
         compiled=workload.compiled,
         sparse=sparse,
+        liger=workload.multiprocessors > 0,
     )
 
 
@@ -308,6 +309,7 @@ def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
         "lora_rank": workload.lora_rank,
         "value_bytes": workload.value_bytes,
         "positions": workload.positions,
+        "multiprocessors": workload.multiprocessors,
     }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.formulas.activations import liger
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.setting import Layer
 from planner.formulas.activations.tape import Gradients, Node, Storage, Tape, Tensor
@@ -108,6 +109,13 @@ def weight_shape(given: str, made: str) -> str:
 
 def gated_mlp(layer: Layer, x: Tensor) -> Tensor:
     """``down(act(gate(x)) * up(x))``."""
+    if layer.setting.liger:
+        product = liger.gated(
+            layer,
+            linear(layer, x, "intermediate", "gate projection", "mlp.gate_proj"),
+            linear(layer, x, "intermediate", "up projection", "mlp.up_proj"),
+        )
+        return linear(layer, product, "hidden", "MLP output", "mlp.down_proj")
     product = op.multiply(
         layer.tape,
         activated(

@@ -44,6 +44,8 @@ class Setting:
     counted."""
     sparse: bool = False
     """The layer routes its tokens to experts."""
+    liger: bool = False
+    """Liger's kernels stand in for norms, rotation and the gated product."""
 
     @property
     def value(self) -> str:

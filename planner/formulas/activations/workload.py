@@ -58,6 +58,8 @@ class Workload:
     they stay as they are (an array in a sweep); None leaves weight gradients out."""
     compiled: bool = False
     """Each decoder layer goes through ``torch.compile``."""
+    multiprocessors: int = 0
+    """Of the card, where Liger's kernels run; 0 where they do not."""
 
     def __post_init__(self) -> None:
         """Refuse unknown words and impossible combinations."""
