@@ -50,6 +50,7 @@ IMPOSSIBLE_PLANS: list[dict[str, Any]] = [
     {"method": "dpo", "framework": "trl", "reference": "offloaded"},
     {"method": "dpo", "framework": "trl", "logprob_micro_batch_size": 2},
     {"method": "dpo", "framework": "trl", "framework_version": "1.14.0"},
+    {"framework": "verl", "finetuning": "qlora"},
     {"framework": "trl", "framework_version": "1.14.0", "liger": True},
     {"method": "ppo", "critic": "none"},
     {"critic": "separate"},
@@ -93,7 +94,10 @@ IMPOSSIBLE_PLANS: list[dict[str, Any]] = [
 
 UNMODELLED_PLANS: list[dict[str, Any]] = [
     {"framework": "openrlhf"},
-    {"finetuning": "qlora"},
+    {"finetuning": "qlora", "compile": True},
+    {"finetuning": "qlora", "sharding": "fsdp2"},
+    {"finetuning": "qlora", "rollout": "hf"},
+    {"finetuning": "qlora", "reference": "copy"},
     {"gradient_checkpointing": "selective"},
     {"liger": True, "compile": True},
     {"reference": "dual-output"},

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from planner.dryrun import log as logs
-from planner.dryrun.branches import Branches, implementation_name
+from planner.dryrun.branches import Branches, four_bit, implementation_name
 from planner.dryrun.branches.cpu import CpuBranches
 from planner.dryrun.branches.liger import Apply
 from planner.dryrun.tracker import Tracker
@@ -100,6 +100,19 @@ class DryStage(Stage):
             yield
         finally:
             model.set_experts_implementation(before)
+
+    def four_bit(
+        self,
+        model: nn.Module,
+        layers: nn.ModuleList,
+        adapt: Callable[[nn.Module], nn.Module],
+        dtype: torch.dtype,
+    ) -> nn.Module:
+        """The stand-ins for layers whose package is absent."""
+        four_bit.quantised(layers)
+        model = adapt(model)
+        four_bit.adapted(model, dtype)
+        return model
 
     def liger(self, model: nn.Module) -> None:
         """The stand-ins for kernels that cannot run here."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -78,15 +79,15 @@ def build(
     with stage.region(role="policy", category="parameters"):
         policy = models.language_model(stage, settings, kept)
         _kernels(run, policy)
-        if plan.finetuning == "lora":
-            policy = models.adapted(policy, plan)
+        if plan.finetuning != "full":
+            policy = _adapted(run, policy)
         run.models["policy"] = _trained(run, "policy", policy, wrap)
     if plan.critic == "separate":
         with stage.region(role="critic", category="parameters"):
             settings = models.settings_of(configs["critic"], attention)
             critic = models.score_model(stage, settings, kept, bias=True)
             _kernels(run, critic.body)
-            adapted = models.adapted(critic, plan) if plan.finetuning == "lora" else critic
+            adapted = _adapted(run, critic) if plan.finetuning != "full" else critic
             run.models["critic"] = _trained(run, "critic", adapted, wrap)
     if plan.reference in ("copy", "offloaded") and needs_reference(plan):
         with stage.region(role="reference", category="parameters"):
@@ -110,6 +111,15 @@ def needs_reference(plan: Plan) -> bool:
     if plan.method == "grade":
         return plan.grade_kl != "none"
     return plan.kl != "none" or plan.method == "dpo"
+
+
+def _adapted(run: Run, model: nn.Module) -> nn.Module:
+    plan = run.plan
+    if plan.finetuning == "lora":
+        return models.adapted(model, plan)
+    dtype = torch.float32 if plan.master_dtype == "fp32" else DTYPES[plan.dtype]
+    adapt = partial(models.adapted, plan=plan)
+    return run.stage.four_bit(model, models.layers(model), adapt, dtype)
 
 
 def _kernels(run: Run, model: nn.Module) -> None:

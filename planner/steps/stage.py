@@ -96,6 +96,23 @@ class Stage:
         """
         return model._optimize_model_for_decode()  # type: ignore[no-any-return]
 
+    def four_bit(
+        self,
+        model: torch.nn.Module,
+        layers: torch.nn.ModuleList,
+        adapt: Callable[[torch.nn.Module], torch.nn.Module],
+        dtype: torch.dtype,
+    ) -> torch.nn.Module:
+        """Adapters in ``dtype`` around the linear layers of ``layers``, kept in 4 bits.
+
+        Raises:
+            ValueError: a run of the step has no weights to quantise.
+        """
+        raise ValueError(
+            "finetuning: the step with 4-bit weights is estimated and run dry only; set finetuning "
+            "to lora to run it."
+        )
+
     def liger(self, model: torch.nn.Module) -> None:
         """Put Liger's kernels into a model of transformers, but not its loss.
 

@@ -144,6 +144,11 @@ ELEMENTS |= {
     for shape, (elements, why) in ELEMENTS.items()
     if shape.endswith(" weight") or shape.startswith("rank by ")
 }
+ELEMENTS |= {
+    f"{name} scales": (f"ceil_div({elements}, 64)", "One number per 64 values of a 4-bit weight.")
+    for name, (elements, _) in ELEMENTS.items()
+    if name.endswith(" weight")
+}
 
 WIDTHS: dict[str, tuple[str, str]] = {
     "value": ("value_bytes", "in the computing number format"),

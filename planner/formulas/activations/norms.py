@@ -9,7 +9,7 @@ from __future__ import annotations
 from planner.formulas.activations import liger
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.setting import OLMO, Layer
-from planner.formulas.activations.tape import Gradients, Tensor
+from planner.formulas.activations.tape import Frozen, Gradients, Tensor
 
 
 def norm(layer: Layer, x: Tensor, name: str) -> Tensor:
@@ -112,4 +112,6 @@ def _weighted(layer: Layer, x: Tensor, name: str) -> Tensor:
         del unreduced
         return [op.fitted(tape, result, wanted)]
 
-    return op.record(tape, output, shape, width, [x], backward, (x.storage,) if trained else ())
+    return op.record(
+        tape, output, shape, width, [x], backward, (x.storage if trained else Frozen(),)
+    )
