@@ -102,9 +102,11 @@ def fill(given: Mapping[str, Any]) -> dict[str, Any]:
         values.setdefault("logits_dtype", "fp32")
     elif values.get("finetuning") in ("lora", "qlora"):
         # peft keeps adapters of a half-precision model in fp32 (autocast_adapter_dtype);
-        # verl casts them to the base model's dtype, and lets the engine sleep at level 1.
+        # verl casts them to the base model's dtype, and lets the engine sleep at level 1. TRL
+        # does so with those of 4-bit weights.
         verl = framework == "verl"
-        values.setdefault("master_dtype", "none" if verl else "fp32")
+        lowered = verl or (framework == "trl" and values["finetuning"] == "qlora")
+        values.setdefault("master_dtype", "none" if lowered else "fp32")
         if verl:
             values.setdefault("vllm_sleep_level", 1)
     for source in (framework_defaults(framework, method), METHODS.get(method, {})):
@@ -125,7 +127,8 @@ def _fill_by_parallelism(values: dict[str, Any]) -> None:
         values.setdefault("rollout_gpus", max(1, gpus // 2))
     taken = values.get("rollout_gpus", 0) if separate else 0
     if isinstance(gpus, int) and isinstance(taken, int):
-        many = "ddp" if values.get("method") == "grade" else "fsdp2"
+        whole = values.get("method") == "grade" or values.get("finetuning") == "qlora"
+        many = "ddp" if whole else "fsdp2"
         values.setdefault("sharding", "none" if gpus - taken <= 1 else many)
 
 

@@ -143,7 +143,6 @@ RULES: tuple[tuple[tuple[str, ...], Condition, str], ...] = (
             "pipeline_parallel",
             "context_parallel",
             "expert_parallel",
-            "liger",
         ),
         lambda plan: True,
         "it is not modelled yet",

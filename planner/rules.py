@@ -49,9 +49,14 @@ NOT_YET = "is not modelled yet, so an estimate would be a guess."
 # fmt: off
 UNMODELLED: tuple[Rule, ...] = (
     Rule("framework", _is("framework", "openrlhf"), f"framework openrlhf {NOT_YET}", "Choose plain, trl or verl."),
-    Rule("finetuning", _is("finetuning", "qlora"), f"finetuning qlora {NOT_YET}", "Choose full or lora."),
+    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and (_grade(plan) or plan.compile), f"finetuning qlora with method grade or with compile {NOT_YET}", "Choose full or lora, or set compile to false."),
+    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.sharding not in ("none", "ddp"), f"finetuning qlora with sharded weights {NOT_YET}", "Set sharding to none or ddp, or finetuning to lora."),
+    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.rollout == "hf", f"finetuning qlora with rollout hf {NOT_YET}", "Set rollout to vllm-colocated, or finetuning to lora."),
+    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.reference in ("copy", "offloaded"), f"finetuning qlora with another copy as reference {NOT_YET}", "Set reference to adapter-disabled or cached-logprobs."),
+    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and (plan.reference in ("cached-activations", "dual-output") or plan.critic == "shared"), f"finetuning qlora with this reference form or a shared critic {NOT_YET}", "Choose lora, or reference adapter-disabled and critic separate."),
+    Rule("liger", lambda plan: plan.liger and (plan.reference == "dual-output" or plan.critic == "shared"), f"liger with dual outputs or a shared critic {NOT_YET}", "Set liger to false."),
     Rule("gradient_checkpointing", _is("gradient_checkpointing", "selective"), f"gradient_checkpointing selective {NOT_YET}", "Choose none or full."),
-    Rule("liger", _is("liger", True), f"liger {NOT_YET}", "Set liger to false."),
+    Rule("liger", lambda plan: plan.liger and (_grade(plan) or plan.compile), f"liger with method grade or with compile {NOT_YET}", "Set liger to false."),
     Rule("turns", lambda plan: plan.turns != 1, f"turns above 1 {NOT_YET}", "Set turns to 1 and response_tokens to the whole conversation's."),
     Rule("length_distribution", lambda plan: plan.length_distribution != "", f"length_distribution {NOT_YET}", "Leave it empty; lengths are planned at their caps."),
     *(
@@ -138,6 +143,8 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("reference", lambda p: p.method == "dpo" and p.framework == "trl" and p.reference == "offloaded", "TRL keeps DPO's reference on the GPU.", "Set reference to copy, adapter-disabled or cached-logprobs."),
     Rule("logprob_micro_batch_size", lambda p: (p.method == "dpo" and p.framework == "trl") & (p.logprob_micro_batch_size != p.micro_batch_size), "TRL's DPO scores its reference on the micro-batch it trains on.", "Set logprob_micro_batch_size to the value of micro_batch_size."),
     Rule("framework_version", lambda p: p.method == "dpo" and p.framework == "trl" and p.framework_version != "1.16.0", "Only TRL 1.16.0's DPO has been read.", "Set framework_version to 1.16.0."),
+    Rule("finetuning", lambda p: p.framework == "verl" and p.finetuning == "qlora", "verl trains no 4-bit weights.", "Set finetuning to lora, or framework to plain or trl."),
+    Rule("liger", lambda p: p.liger and p.framework == "trl" and p.framework_version != "1.16.0", "Before 1.16.0 TRL's liger replaces its loss as well, which is not modelled.", "Set framework_version to 1.16.0, or liger to false."),
     Rule("critic", lambda p: p.method == "ppo" and p.critic == "none", "PPO needs a critic.", "Set critic to separate."),
     Rule("critic", lambda p: p.critic == "shared" and p.framework == "verl", "verl's critic is a model of its own.", "Set critic to separate, or framework to plain."),
     Rule("critic", lambda p: p.method != "ppo" and p.critic != "none", "Only PPO has a critic.", "Set critic to none."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -11,8 +11,9 @@ from torch import nn
 
 from planner.dryrun import log as logs
 from planner.dryrun import rounds
-from planner.dryrun.branches import Branches, implementation_name
+from planner.dryrun.branches import Branches, four_bit, implementation_name
 from planner.dryrun.branches.cpu import CpuBranches
+from planner.dryrun.branches.liger import Apply
 from planner.dryrun.tracker import Tracker
 from planner.steps import models
 from planner.steps.stage import Place, Stage
@@ -22,9 +23,14 @@ class DryStage(Stage):
     """Runs a step on ``device`` fakes under a tracker, with loops cut to what shows their peak."""
 
     def __init__(
-        self, tracker: Tracker, device: str = "meta", branches: Branches | CpuBranches | None = None
+        self,
+        tracker: Tracker,
+        device: str = "meta",
+        branches: Branches | CpuBranches | None = None,
+        kernels: Apply | None = None,
     ) -> None:
         super().__init__(device, "cpu", tracker.phase)
+        self._kernels = kernels
         self.tracker = tracker
         self._branches = branches
         self.first = False
@@ -119,6 +125,25 @@ class DryStage(Stage):
             yield
         finally:
             model.set_experts_implementation(before)
+
+    def four_bit(
+        self,
+        model: nn.Module,
+        layers: nn.ModuleList,
+        adapt: Callable[[nn.Module], nn.Module],
+        dtype: torch.dtype,
+    ) -> nn.Module:
+        """The stand-ins for layers whose package is absent."""
+        four_bit.quantised(layers)
+        model = adapt(model)
+        four_bit.adapted(model, dtype)
+        return model
+
+    def liger(self, model: nn.Module) -> None:
+        """The stand-ins for kernels that cannot run here."""
+        if self._kernels is None:
+            raise ValueError("liger: this stage was made for a plan without it.")
+        self._kernels(model)
 
     def empty_cache(self) -> None:
         """Logs it for the allocator's simulation."""

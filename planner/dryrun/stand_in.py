@@ -38,6 +38,14 @@ def stand_in(plan: Plan) -> StandIn:
         notes.append(
             f"The plain step ran with the plan's options; {plan.framework}'s own loss code did not."
         )
+    if plan.liger and plan.framework == "trl" and plan.reference in ("copy", "offloaded"):
+        notes.append(
+            "The reference ran with Liger's kernels too; TRL patches its trained model only."
+        )
+    if plan.liger:
+        notes.append("Liger's kernels ran as stand-ins that make the same tensors.")
+    if plan.finetuning == "qlora":
+        notes.append("4-bit layers ran as stand-ins that make bitsandbytes' tensors.")
     if plan.sharding.startswith("zero"):
         changes |= {"sharding": "none", "master_dtype": "none", "gradient_dtype": plan.dtype}
         by_formula = STATE

@@ -47,6 +47,8 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
         log = dry_run(executed, configs_of(plan), full_depth=whole, full_length=whole)
     except (ValueError, NotImplementedError) as error:
         return {"error": " ".join(str(error).split())}
+    except RuntimeError as error:
+        return {"error": refused_by_torch(error)}
     trace: list[Any] | None = [] if request.get("snapshot") else None
     settings = settings_of(plan)
     found, held = summarise(log, settings, workspace_bytes=workspace_of(plan), trace=trace)
@@ -58,6 +60,15 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     found["versions"] = dict(versions())
     found["seconds"] = time.perf_counter() - start
     return {"result": found}
+
+
+def refused_by_torch(error: RuntimeError) -> str:
+    """A sentence in place of a traceback: torch's own first line, and what still holds."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")
+    return (
+        f"torch cannot run this step on tensors without data: {line.rstrip('.')}. "
+        "The estimate does not depend on it."
+    )
 
 
 def _lengths(plan: Any, log: Any) -> list[Any]:

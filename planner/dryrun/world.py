@@ -14,8 +14,10 @@ from unittest.mock import patch
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+from planner.catalog.multiprocessors import multiprocessors
 from planner.dryrun.branches import Branches, cpu_branches, gpu_branches, traits
 from planner.dryrun.branches.cpu import CpuBranches
+from planner.dryrun.branches.liger import liger_kernels
 from planner.dryrun.sharded import endings, mesh_of, resizes, streams
 from planner.dryrun.stage import DryStage
 from planner.dryrun.tracker import Tracker
@@ -48,12 +50,15 @@ def world(plan: Plan, on: On = "gpu") -> Iterator[World]:
             enter(endings(tracker))
         else:
             wrap, tracker = unsharded, Tracker(branches.scratch, device=device)
-        yield tracker, DryStage(tracker, device, branches), wrap
+        kernels = enter(liger_kernels(multiprocessors(plan.gpu))) if plan.liger else None
+        yield tracker, DryStage(tracker, device, branches, kernels), wrap
         tracker.log.notes.extend(branches.notes)
 
 
 def _branches(plan: Plan, on: On, device: str) -> AbstractContextManager[Branches | CpuBranches]:
     if on == "cpu":
+        if plan.liger:
+            raise ValueError("liger: its kernels run on no CPU; compare without them.")
         return cpu_branches(plan.batch_shape, plan.attention, device)
     return gpu_branches(
         card=traits(facts_of(plan).gpu, plan.torch_version),

@@ -20,6 +20,16 @@ WEIGHTS = Formula(
     "experts aside",
 )
 
+FOUR_BIT_WEIGHTS = Formula(
+    "4-bit weights",
+    "ceil_div(quantised, 2) + ceil_div(quantised, 64) + 4 * ceil_div(quantised, 64 * 256)",
+    category="parameters",
+    source="bitsandbytes 0.50.2 functional.py, quantize_4bit with compress_statistics: two values "
+    "a byte, one byte for each block of 64, one fp32 scale for each 256 of these",
+    why="The frozen projections of all layers are kept in NF4 with double quantisation.",
+    ignores="a table of 16 values and one offset a weight",
+)
+
 ADAPTERS = Formula(
     "adapter weights",
     "ceil_div(adapter_parameters, shards) * value_bytes",

@@ -13,9 +13,10 @@ from planner.catalog import device_constants
 from planner.footprint import Term
 from planner.formulas import allocator, state
 from planner.formulas.formula import Formula
+from planner.formulas.parameters import weights as weights_of
 from planner.methods import engine
 from planner.methods.role import Role
-from planner.methods.scene import Moment, Scene
+from planner.methods.scene import Moment, Scene, four_bit
 from planner.numeric import Num
 
 Place = Literal["gpu", "host"]
@@ -60,16 +61,19 @@ def _trained(scene: Scene, role: Role, moment: Moment, gradients: str) -> Iterat
     )
     weights = _place(plan.offload, "parameters", needed)
     optimizer = _place(plan.offload, "optimizer", updating)
-    yield _placed(
-        scene,
-        weights,
-        state.WEIGHTS,
-        role,
-        layout=role.layout,
-        parameters=scene.sharded(role),
-        shards=scene.shards_of("weights"),
-        value_bytes=role.weight_bytes,
-    )
+    if four_bit(scene.plan, role):
+        yield from _four_bit(scene, role, weights)
+    else:
+        yield _placed(
+            scene,
+            weights,
+            state.WEIGHTS,
+            role,
+            layout=role.layout,
+            parameters=scene.sharded(role),
+            shards=scene.shards_of("weights"),
+            value_bytes=role.weight_bytes,
+        )
     if role.adapters:
         yield _placed(
             scene,
@@ -89,6 +93,33 @@ def _trained(scene: Scene, role: Role, moment: Moment, gradients: str) -> Iterat
         yield from _optimizer_state(scene, role, optimizer)
     if updating and gradients != "none":
         yield from _gradients(scene, role, gradients)
+
+
+def _four_bit(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
+    """Projections of the layers in 4 bits, and the rest as it is computed with."""
+    listed = weights_of(role.arch, "token-score" if role.value_head else "lm")
+    linears = [weight for weight in listed if weight.kind == "linear"]
+    quantised = sum(weight.total_elements for weight in linears)
+    others = [weight for weight in listed if weight.kind != "linear"]
+    yield _placed(
+        scene,
+        place,
+        state.FOUR_BIT_WEIGHTS,
+        role,
+        layout=tuple((weight.count, weight.elements / quantised) for weight in linears),
+        quantised=quantised,
+    )
+    kept = role.parameters - quantised
+    yield _placed(
+        scene,
+        place,
+        state.WEIGHTS,
+        role,
+        layout=tuple((weight.count, weight.elements / kept) for weight in others),
+        parameters=kept,
+        shards=1,
+        value_bytes=role.weight_bytes,
+    )
 
 
 def _place(offload: str, part: str, in_use: bool) -> Place:

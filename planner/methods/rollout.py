@@ -10,7 +10,7 @@ from planner.formulas import allocator, generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.methods import engine, gathered, saved, scored
 from planner.methods.resident import resident
-from planner.methods.scene import Scene, targets
+from planner.methods.scene import Scene, four_bit, liger_multiprocessors, targets
 from planner.numeric import Num, maximum
 
 
@@ -189,6 +189,8 @@ def _prompt(scene: Scene) -> Workload:
         casts_inputs=scene.fsdp,
         positions=scene.q.sequences_per_gpu_step,
         fills_cache=True,
+        four_bit=four_bit(plan, role),
+        multiprocessors=liger_multiprocessors(plan, scene.policy),
     )
 
 

@@ -10,9 +10,12 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from planner import references
+from planner.catalog.multiprocessors import multiprocessors
 from planner.facts import Facts
 from planner.footprint import Term
 from planner.formulas.activations import Workload
+from planner.formulas.activations.four_bit import refuse_other_weights
+from planner.formulas.activations.liger import refuse_without_kernels
 from planner.methods.head_role import head_role, with_value_head
 from planner.methods.role import Role, role
 from planner.numeric import Num, minimum
@@ -157,7 +160,35 @@ class Scene:
             fp32_adapters=self.adapters_in_fp32,
             casts_inputs=self.fsdp,
             compiled=plan.compile and not self.compile_breaks,
+            four_bit=four_bit(plan, of),
+            multiprocessors=liger_multiprocessors(plan, of),
         )
+
+
+def four_bit(plan: Any, of: Role) -> bool:
+    """Whether a role's projections are kept in 4 bits: those that adapters train.
+
+    Raises:
+        ValueError: for a model whose 4-bit layers were not derived.
+    """
+    if plan.finetuning != "qlora" or not of.adapters:
+        return False
+    refuse_other_weights(of.arch)
+    return True
+
+
+def liger_multiprocessors(plan: Any, of: Role) -> int:
+    """Multiprocessors that Liger's kernels run on; 0 where a role goes without them.
+
+    TRL's trainer patches the model it trains when training begins; its reference stands by then.
+
+    Raises:
+        ValueError: for a model or a card of which that is not known.
+    """
+    if not plan.liger or (plan.framework == "trl" and not of.trained):
+        return 0
+    refuse_without_kernels(of.arch)
+    return multiprocessors(plan.gpu)
 
 
 def _what_trains(of: Role) -> str:
@@ -176,8 +207,8 @@ def scene_of(plan: Any, facts: Facts) -> Scene:
     """The scene of a plan or grid."""
     q = quantities(plan)
     lora = {
-        "lora_rank": plan.lora_rank if plan.finetuning == "lora" else 0,
-        "lora_targets": targets(plan) if plan.finetuning == "lora" else (),
+        "lora_rank": plan.lora_rank if plan.finetuning != "full" else 0,
+        "lora_targets": targets(plan) if plan.finetuning != "full" else (),
     }
     zero = plan.sharding.startswith("zero")
     # A frozen base stays in the compute dtype, but verl loads base and adapters alike.

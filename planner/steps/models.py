@@ -105,7 +105,7 @@ def head_model(stage: Stage, settings: Any, like: nn.Module, dtype: torch.dtype)
         return HeadModel(settings.hidden_size, settings.vocab_size, bias=biased)
 
 
-def score_model(stage: Stage, settings: Any, dtype: torch.dtype, *, bias: bool) -> nn.Module:
+def score_model(stage: Stage, settings: Any, dtype: torch.dtype, *, bias: bool) -> ScoreModel:
     """A critic (token scores with bias) or reward model (without) with empty weights."""
     import transformers
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -83,23 +84,24 @@ def build(
     settings = models.settings_of(configs["policy"], attention)
     with stage.region(role="policy", category="parameters"):
         policy = models.language_model(stage, settings, kept)
-        if plan.finetuning == "lora":
-            policy = models.adapted(policy, plan)
+        _kernels(run, policy)
+        if plan.finetuning != "full":
+            policy = _adapted(run, policy)
         score = models.value_head(stage, settings, kept) if plan.critic == "shared" else None
         run.models["policy"] = _trained(run, "policy", policy, wrap, score)
     if plan.critic == "separate":
         with stage.region(role="critic", category="parameters"):
             settings = models.settings_of(configs["critic"], attention)
             critic = models.score_model(stage, settings, kept, bias=True)
-            if plan.finetuning == "lora":
-                critic = models.adapted(critic, plan)
-            run.models["critic"] = _trained(run, "critic", critic, wrap)
+            _kernels(run, critic.body)
+            adapted = _adapted(run, critic) if plan.finetuning != "full" else critic
+            run.models["critic"] = _trained(run, "critic", adapted, wrap)
     if plan.reference in ("copy", "offloaded") and references.compares(plan):
         with stage.region(role="reference", category="parameters"):
             settings = models.settings_of(configs["policy"], attention)
-            run.models["reference"] = _frozen(
-                run, "reference", models.language_model(stage, settings, compute), wrap
-            )
+            reference = models.language_model(stage, settings, compute)
+            _kernels(run, reference)
+            run.models["reference"] = _frozen(run, "reference", reference, wrap)
             if plan.reference == "offloaded":
                 stage.move(run.models["reference"].parameters(), "host")
     if references.own_head(plan):
@@ -110,13 +112,24 @@ def build(
     if plan.reward == "model" and plan.method in ("grpo", "ppo", "grade"):
         with stage.region(role="reward model", category="parameters"):
             settings = models.settings_of(configs["reward"], attention)
-            run.models["reward model"] = _frozen(
-                run,
-                "reward model",
-                models.score_model(stage, settings, compute, bias=False),
-                wrap,
-            )
+            judge = models.score_model(stage, settings, compute, bias=False)
+            _kernels(run, judge.body)
+            run.models["reward model"] = _frozen(run, "reward model", judge, wrap)
     return run
+
+
+def _adapted(run: Run, model: nn.Module) -> nn.Module:
+    plan = run.plan
+    if plan.finetuning == "lora":
+        return models.adapted(model, plan)
+    dtype = torch.float32 if plan.master_dtype == "fp32" else DTYPES[plan.dtype]
+    adapt = partial(models.adapted, plan=plan)
+    return run.stage.four_bit(model, models.layers(model), adapt, dtype)
+
+
+def _kernels(run: Run, model: nn.Module) -> None:
+    if run.plan.liger:
+        run.stage.liger(model)
 
 
 def _trained(

@@ -107,6 +107,43 @@ class Stage:
         """
         return model._optimize_model_for_decode()  # type: ignore[no-any-return]
 
+    def four_bit(
+        self,
+        model: torch.nn.Module,
+        layers: torch.nn.ModuleList,
+        adapt: Callable[[torch.nn.Module], torch.nn.Module],
+        dtype: torch.dtype,
+    ) -> torch.nn.Module:
+        """Adapters in ``dtype`` around the linear layers of ``layers``, kept in 4 bits.
+
+        Raises:
+            ValueError: a run of the step has no weights to quantise.
+        """
+        raise ValueError(
+            "finetuning: the step with 4-bit weights is estimated and run dry only; set finetuning "
+            "to lora to run it."
+        )
+
+    def liger(self, model: torch.nn.Module) -> None:
+        """Put Liger's kernels into a model of transformers, but not its loss.
+
+        Raises:
+            ValueError: the package is not installed, or leaves models of this family alone.
+        """
+        try:
+            from liger_kernel.transformers import monkey_patch  # type: ignore[import-not-found]
+        except ImportError as error:
+            raise ValueError(
+                "liger: the package liger-kernel is not installed here; install "
+                "liger-kernel==0.8.5, or set liger to false."
+            ) from error
+        family: Any = model.config.model_type  # type: ignore[union-attr]
+        if family not in monkey_patch.MODEL_TYPE_TO_APPLY_LIGER_FN:
+            raise ValueError(
+                f"liger: liger-kernel has no kernels for {family}; set liger to false."
+            )
+        monkey_patch._apply_liger_kernel_to_instance(model=model, fused_linear_cross_entropy=False)
+
     def empty_cache(self) -> None:
         """Return cached memory to the driver."""
         if self.device.type == "cuda":

@@ -101,6 +101,11 @@ def test_precision(
             {"finetuning": "lora"},
             {"lora_target_modules": "all-linear", "lora_dropout": 0.0},
         ),
+        (
+            {"finetuning": "qlora", "sharding": "ddp"},
+            {"use_peft": True, "load_in_4bit": True, "use_bnb_nested_quant": True},
+        ),
+        ({"liger": True}, {"use_liger_kernel": True}),
     ],
 )
 def test_settings(

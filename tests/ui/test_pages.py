@@ -175,10 +175,10 @@ def test_no_page_breaks_on_an_impossible_plan(page: str) -> None:
 
 def test_a_choice_not_modelled_yet_is_listed_and_refused() -> None:
     app = opened()
-    finetuning = field(app, "finetuning")
-    assert any("QLoRA" in option and "not modelled yet" in option for option in finetuning.options)
-    finetuning.set_value("qlora").run()
-    assert "finetuning qlora is not modelled yet" in words(app).replace("\\", "")
+    checkpointing = field(app, "gradient_checkpointing")
+    assert any("not modelled yet" in option for option in checkpointing.options)
+    checkpointing.set_value("selective").run()
+    assert "selective is not modelled yet" in words(app).replace("\\", "")
 
 
 def test_grade_can_be_chosen_and_shows_its_own_inputs() -> None:

@@ -15,6 +15,7 @@ from transformers import masking_utils, modeling_flash_attention_utils
 from planner.dryrun.branches import flash, masks, sdpa
 from planner.dryrun.branches.autocast import as_on_cuda
 from planner.dryrun.branches.card import CardTraits
+from planner.dryrun.branches.grouped import grouped_products
 from planner.dryrun.branches.masks import BatchShape
 from planner.dryrun.workspaces import doubt, plain_name, rows, workspace_bytes
 
@@ -163,6 +164,7 @@ def gpu_branches(
             replaced = flash.replacements(shape, lambda: branches.packed_sequences)
             put(_replaced(modeling_flash_attention_utils, replaced))
         put(as_on_cuda())
+        put(grouped_products())
         yield branches
 
 

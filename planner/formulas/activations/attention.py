@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.formulas.activations import liger
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.kernels import Attended, Heads, kernel
 from planner.formulas.activations.linears import linear, residual_dropout
@@ -55,6 +56,8 @@ def _separate_heads(layer: Layer, hidden_states: Tensor) -> Heads:
     key_copy = "key" if arch.kv_heads > 1 else ""
     repeated = setting.masked and arch.heads != arch.kv_heads
     value_copy = key_copy if setting.attention == "eager" or repeated else ""
+    if setting.liger:  # its rotation hands them back by token
+        query_copy = key_copy = ""
     heads: list[Tensor] = []
     for shape, name, path, copied in (
         ("query", "queries", "q_proj", query_copy),
@@ -117,6 +120,8 @@ def _cached(layer: Layer, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
 def _rotated(
     layer: Layer, query: Tensor, key: Tensor, cos: Tensor, sin: Tensor
 ) -> tuple[Tensor, Tensor]:
+    if layer.setting.liger:
+        return liger.rotated(layer, query, key, cos, sin)
     if layer.arch.family in OLMO:  # tables in fp32, and what they turned is cast back
         wide_query = _rotate(layer, query, cos, sin, "queries", "query")
         wide_key = _rotate(layer, key, cos, sin, "keys", "key")

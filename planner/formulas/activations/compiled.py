@@ -76,7 +76,8 @@ def compiled_record(arch: Architecture, setting: Setting) -> Record:
     at_attention = saved - Counter(mlp) + Counter([gradient, *_attention_gradients(arch, setting)])
     made: Label = (("hidden", value), "MLP output")
     forward = saved + Counter([made, (("hidden", setting.weight), "layer output")])
-    return Record(saved, (forward,), (at_mlp, at_attention))
+    again = forward + Counter([gradient])
+    return Record(saved, (forward,), (at_mlp, at_attention), (again,))
 
 
 def _attention(arch: Architecture, setting: Setting) -> list[Label]:

@@ -141,6 +141,9 @@ class Record:
     saved: Live
     forward: tuple[Live, ...]
     backward: tuple[Live, ...]
+    recomputed: tuple[Live, ...] = ()
+    """Peaks of a forward that a checkpoint runs again, as far as it runs, beside the gradients
+    that are there when it begins."""
 
 
 @lru_cache(maxsize=512)
@@ -189,12 +192,14 @@ def layer_record(arch: Architecture, setting: Setting) -> Record:
     if own:
         del cos, sin
     saved = tape.live(len(tape.events)) - outside
+    again = _peaks(tape, start, tape.last_save, outside)
     gradient: Gradients = [tape.new("hidden", width, "gradient of layer output")]
     begin = len(tape.events)
     run_backward(tape, root, gradient)
     backward = _peaks(tape, begin, len(tape.events), outside)
     tape.kept.clear()  # each refers to the tape
-    return Record(saved, forward, backward)
+    arrived = tape.live(tape.first_use) - outside - saved
+    return Record(saved, forward, backward, tuple(peak + arrived for peak in again))
 
 
 def _tables(tape: Tape, width: str, names: tuple[str, str]) -> tuple[Tensor, Tensor]:

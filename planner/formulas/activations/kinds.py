@@ -80,6 +80,14 @@ ELEMENTS: dict[str, tuple[str, str]] = {
     ),
     "channel": ("hidden", "One number per hidden channel."),
     "head channel": ("head_dim", "One number per channel of a head."),
+    "partial channel": (
+        "multiprocessors * hidden",
+        "One number per multiprocessor and hidden channel.",
+    ),
+    "partial head channel": (
+        "multiprocessors * head_dim",
+        "One number per multiprocessor and channel of a head.",
+    ),
     "rotary table": ("positions * tokens * rotary_dim", "One number per position and channel."),
     "position": ("positions * tokens", "One number per position."),
     "flash statistic": (
@@ -135,6 +143,11 @@ ELEMENTS |= {
     shape + GRADIENT: (elements, f"The gradient. {why}")
     for shape, (elements, why) in ELEMENTS.items()
     if shape.endswith(" weight") or shape.startswith("rank by ")
+}
+ELEMENTS |= {
+    f"{name} scales": (f"ceil_div({elements}, 64)", "One number per 64 values of a 4-bit weight.")
+    for name, (elements, _) in ELEMENTS.items()
+    if name.endswith(" weight")
 }
 
 WIDTHS: dict[str, tuple[str, str]] = {

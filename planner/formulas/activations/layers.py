@@ -202,6 +202,8 @@ def _setting(
         sums_gradients=workload.sums_gradients,
         compiled=workload.compiled,
         sparse=sparse,
+        four_bit=workload.four_bit,
+        liger=workload.multiprocessors > 0,
     )
 
 
@@ -236,10 +238,16 @@ def _forward_moments(arch: Architecture, setting: Setting) -> Moments:
 
 @lru_cache(maxsize=512)
 def _recomputed_moments(arch: Architecture, setting: Setting) -> Moments:
-    """The peaks of a checkpointed layer's second forward, beside the gradient that waits."""
-    waiting = (("hidden", setting.weight), "gradient of layer output")
+    """The peaks of a checkpointed layer's second forward, beside the gradients that wait."""
     record = record_of(arch, setting)
-    return tuple(_less(peak, record.saved) | {waiting: 1} for peak in record.forward)
+    moments = []
+    for peak in record.recomputed:
+        inside, saved = (
+            Counter({label: count for label, count in live.items() if label[1] not in GIVEN})
+            for live in (peak, record.saved)
+        )
+        moments.append(_less(inside, saved))
+    return tuple(moments)
 
 
 def _less(peak: Live, saved: Live) -> dict[Label, int]:
@@ -308,6 +316,7 @@ def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
         "lora_rank": workload.lora_rank,
         "value_bytes": workload.value_bytes,
         "positions": workload.positions,
+        "multiprocessors": workload.multiprocessors,
     }
 
 

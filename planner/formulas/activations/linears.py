@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+from planner.formulas.activations import four_bit, liger
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.setting import Layer
-from planner.formulas.activations.tape import Gradients, Node, Storage, Tape, Tensor
+from planner.formulas.activations.tape import Frozen, Gradients, Node, Storage, Tape, Tensor
 
 
 def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
     """The projection at ``path``, with its adapter when it has one."""
-    result = _plain(layer, x, shape, name, layer.setting.all_weights)
+    tape = layer.tape
+    if layer.setting.four_bit:
+        result = four_bit.product(layer, x, shape, name, weight_shape(x.shape, shape))
+    else:
+        result = _plain(layer, x, shape, name, layer.setting.all_weights)
     if path not in layer.setting.adapted:
         return result
-    tape = layer.tape
+    if layer.setting.four_bit:
+        result = op.copy(tape, result, shape, name)
     result_width = result.width
     # peft keeps adapters in fp32 (autocast_adapter_dtype) and casts their input to that,
     # unless sharding hands them over in the compute dtype.
@@ -24,6 +30,8 @@ def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
     del low_rank
     scaled = op.unary(tape, update, f"scaled adapter output of {name}")
     del update
+    if layer.setting.four_bit:
+        scaled = op.cast(tape, scaled, result_width, f"adapter output of {name} in its format")
     result = op.add(tape, result, scaled, f"{name} with its adapter")
     del scaled
     return op.cast(tape, result, result_width, name)
@@ -33,7 +41,7 @@ def _plain(layer: Layer, x: Tensor, shape: str, name: str, trained: bool) -> Ten
     tape, setting = layer.tape, layer.setting
     given = x.shape
     operands: list[Tensor] = []
-    saved: list[Storage] = []
+    saved: list[Storage | Frozen] = []
     if setting.autocast:
         # Autocast multiplies by a bf16 copy of the fp32 weight; the product saves it for
         # the gradient of its input.
@@ -46,6 +54,8 @@ def _plain(layer: Layer, x: Tensor, shape: str, name: str, trained: bool) -> Ten
         x = op.cast(tape, x, setting.value, f"{name} input")
     width = x.width
     output = tape.new(shape, width, name)
+    if x.node is not None:
+        saved.append(Frozen())  # the weight, for the gradient of its input
     if trained:
         saved.append(x.storage)
         if setting.sums_gradients and not setting.autocast:
@@ -108,6 +118,13 @@ def weight_shape(given: str, made: str) -> str:
 
 def gated_mlp(layer: Layer, x: Tensor) -> Tensor:
     """``down(act(gate(x)) * up(x))``."""
+    if layer.setting.liger:
+        product = liger.gated(
+            layer,
+            linear(layer, x, "intermediate", "gate projection", "mlp.gate_proj"),
+            linear(layer, x, "intermediate", "up projection", "mlp.up_proj"),
+        )
+        return linear(layer, product, "hidden", "MLP output", "mlp.down_proj")
     product = op.multiply(
         layer.tape,
         activated(

@@ -179,8 +179,9 @@ def _outside_layers(arch: Architecture, setting: Setting) -> Live:
     if arch.dropout and setting.input_needs_gradient and setting.all_weights:
         form = "bool" if setting.kernels == "cuda" else width
         kept.append(tape.new("hidden", form, "dropout mask of embeddings"))
+    # Liger's norm keeps its input as it is, from here to the backward of the norm.
     hidden = Tensor(
-        tape.new("hidden", width, "hidden states"),
+        tape.new("hidden", width, "final norm input" if setting.liger else "hidden states"),
         "hidden",
         width,
         Node(tape, (), (), lambda _: []),

@@ -6,15 +6,18 @@ decides what is alive without gradients.
 
 from __future__ import annotations
 
+from planner.formulas.activations import liger
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.setting import OLMO, Layer
-from planner.formulas.activations.tape import Gradients, Tensor
+from planner.formulas.activations.tape import Frozen, Gradients, Tensor
 
 
 def norm(layer: Layer, x: Tensor, name: str) -> Tensor:
     """The family's normalisation of hidden states."""
     if layer.arch.norm == "layernorm":
         return layer_norm(layer, x, name)
+    if layer.setting.liger:
+        return liger.rms_norm(layer, x, "token", "channel", name)
     if layer.arch.family in ("gemma2", "gemma3_text"):
         return gemma_norm(layer, x, "token", "channel", name)
     return rms_norm(layer, x, "token", name)
@@ -23,6 +26,8 @@ def norm(layer: Layer, x: Tensor, name: str) -> Tensor:
 def head_norm(layer: Layer, x: Tensor, name: str) -> Tensor:
     """The family's normalisation of every query or key head."""
     statistic = f"{x.shape} head"
+    if layer.setting.liger:
+        return liger.rms_norm(layer, x, statistic, "head channel", name)
     if layer.arch.family == "gemma3_text":
         return gemma_norm(layer, x, statistic, "head channel", name)
     return rms_norm(layer, x, statistic, name)
@@ -107,4 +112,6 @@ def _weighted(layer: Layer, x: Tensor, name: str) -> Tensor:
         del unreduced
         return [op.fitted(tape, result, wanted)]
 
-    return op.record(tape, output, shape, width, [x], backward, (x.storage,) if trained else ())
+    return op.record(
+        tape, output, shape, width, [x], backward, (x.storage if trained else Frozen(),)
+    )

@@ -9,7 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.formulas.activations.tape import Backward, Gradients, Node, Storage, Tape, Tensor
+from planner.formulas.activations.tape import (
+    Backward,
+    Frozen,
+    Gradients,
+    Node,
+    Storage,
+    Tape,
+    Tensor,
+)
 
 FP32 = "fp32"
 
@@ -21,7 +29,7 @@ def record(
     width: str,
     inputs: Sequence[Tensor],
     backward: Backward,
-    saved: Sequence[Storage] = (),
+    saved: Sequence[Storage | Frozen] = (),
 ) -> Tensor:
     """The output tensor, with a node when an input needs a gradient."""
     if all(tensor.node is None for tensor in inputs):

@@ -44,6 +44,10 @@ class Setting:
     counted."""
     sparse: bool = False
     """The layer routes its tokens to experts."""
+    four_bit: bool = False
+    """Projections have frozen 4-bit weights."""
+    liger: bool = False
+    """Liger's kernels stand in for norms, rotation and the gated product."""
 
     @property
     def value(self) -> str:

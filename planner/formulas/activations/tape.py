@@ -27,6 +27,12 @@ class Tape:
 
     events: list[tuple[int, Label]] = field(default_factory=list)
     nodes: int = 0
+    last_save: int = 0
+    """Events before the latest operation that saved something was run: a checkpoint that runs
+    the layer again ends there, with the last tensor that it looks for."""
+    first_use: int = 0
+    """Events before the backward of the first operation that had saved something: until then a
+    checkpoint has not run its layer again."""
     kept: list[Storage] = field(default_factory=list)
     """What outlives the pass, such as gradients of weights."""
 
@@ -51,6 +57,10 @@ class Tape:
         for change, label in self.events[:position]:
             live[label] += change
         return +live
+
+
+class Frozen:
+    """Stands among what an operation saves for a weight that is counted elsewhere."""
 
 
 class Storage:
@@ -87,15 +97,17 @@ class Node:
         self,
         tape: Tape,
         inputs: Sequence[Tensor],
-        saved: Sequence[Storage],
+        saved: Sequence[Storage | Frozen],
         backward: Backward,
         outputs: int = 1,
     ) -> None:
         """Record the operation; ``backward`` gives one gradient per input."""
         self.order = tape.nodes
         tape.nodes += 1
+        if saved:
+            tape.last_save = len(tape.events) - 1
         self.edges = [(tensor.node, tensor.output) for tensor in inputs]
-        self.saved: Sequence[Storage] = saved
+        self.saved: Sequence[Storage | Frozen] = saved
         self.backward: Backward | None = backward
         self.outputs = outputs
 
@@ -129,6 +141,8 @@ def run_backward(tape: Tape, root: Node, gradient: Gradients) -> None:
     while ready:
         _, node = heapq.heappop(ready)
         assert node.backward is not None
+        if node.saved and not tape.first_use:
+            tape.first_use = len(tape.events)
         backward, node.backward = node.backward, None
         arrived = buffers.pop(node)
         outgoing = backward(arrived)

@@ -58,6 +58,10 @@ class Workload:
     they stay as they are (an array in a sweep); None leaves weight gradients out."""
     compiled: bool = False
     """Each decoder layer goes through ``torch.compile``."""
+    four_bit: bool = False
+    """Frozen weights of projections are in 4 bits."""
+    multiprocessors: int = 0
+    """Of the card, where Liger's kernels run; 0 where they do not."""
 
     def __post_init__(self) -> None:
         """Refuse unknown words and impossible combinations."""

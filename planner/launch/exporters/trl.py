@@ -134,9 +134,8 @@ def _adapters(plan: Any) -> dict[str, object]:
         "lora_dropout": 0.0,
     }
     if plan.finetuning == "qlora":
-        values["load_in_4bit"] = True
-        if plan.sharding in ("fsdp1", "fsdp2"):
-            values["bnb_4bit_quant_storage"] = _DTYPE[plan.dtype]
+        # The plan counts scales that are quantised once more; TRL's default leaves them in fp32.
+        values |= {"load_in_4bit": True, "use_bnb_nested_quant": True}
     return values
 
 
