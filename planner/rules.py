@@ -45,18 +45,12 @@ GRADE_ROW_TOKENS = 16_384
 
 NOT_YET = "is not modelled yet, so an estimate would be a guess."
 
-# One rule a line: condition, sentence and fix read best as a table.
+# One rule a line: condition, sentence and fix read best as a table. A rule of UNMODELLED looks at
+# its own field alone: lists of choices ask it about a value without a plan.
 # fmt: off
 UNMODELLED: tuple[Rule, ...] = (
     Rule("framework", _is("framework", "openrlhf"), f"framework openrlhf {NOT_YET}", "Choose plain, trl or verl."),
-    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and (_grade(plan) or plan.compile), f"finetuning qlora with method grade or with compile {NOT_YET}", "Choose full or lora, or set compile to false."),
-    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.sharding not in ("none", "ddp"), f"finetuning qlora with sharded weights {NOT_YET}", "Set sharding to none or ddp, or finetuning to lora."),
-    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.rollout == "hf", f"finetuning qlora with rollout hf {NOT_YET}", "Set rollout to vllm-colocated, or finetuning to lora."),
-    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.reference in ("copy", "offloaded"), f"finetuning qlora with another copy as reference {NOT_YET}", "Set reference to adapter-disabled or cached-logprobs."),
-    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and (plan.reference in ("cached-activations", "dual-output") or plan.critic == "shared"), f"finetuning qlora with this reference form or a shared critic {NOT_YET}", "Choose lora, or reference adapter-disabled and critic separate."),
-    Rule("liger", lambda plan: plan.liger and (plan.reference == "dual-output" or plan.critic == "shared"), f"liger with dual outputs or a shared critic {NOT_YET}", "Set liger to false."),
     Rule("gradient_checkpointing", _is("gradient_checkpointing", "selective"), f"gradient_checkpointing selective {NOT_YET}", "Choose none or full."),
-    Rule("liger", lambda plan: plan.liger and (_grade(plan) or plan.compile), f"liger with method grade or with compile {NOT_YET}", "Set liger to false."),
     Rule("turns", lambda plan: plan.turns != 1, f"turns above 1 {NOT_YET}", "Set turns to 1 and response_tokens to the whole conversation's."),
     Rule("length_distribution", lambda plan: plan.length_distribution != "", f"length_distribution {NOT_YET}", "Leave it empty; lengths are planned at their caps."),
     *(
@@ -101,6 +95,13 @@ def _set_without_grade(field: str, plain: Any) -> Callable[[Any], Num]:
 
 # fmt: off
 IMPOSSIBLE: tuple[Rule, ...] = (
+    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and (_grade(plan) or plan.compile), f"finetuning qlora with method grade or with compile {NOT_YET}", "Choose full or lora, or set compile to false."),
+    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.sharding not in ("none", "ddp"), f"finetuning qlora with sharded weights {NOT_YET}", "Set sharding to none or ddp, or finetuning to lora."),
+    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.rollout == "hf", f"finetuning qlora with rollout hf {NOT_YET}", "Set rollout to vllm-colocated, or finetuning to lora."),
+    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.reference in ("copy", "offloaded"), f"finetuning qlora with another copy as reference {NOT_YET}", "Set reference to adapter-disabled or cached-logprobs."),
+    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and (plan.reference in ("cached-activations", "dual-output") or plan.critic == "shared"), f"finetuning qlora with this reference form or a shared critic {NOT_YET}", "Choose lora, or reference adapter-disabled and critic separate."),
+    Rule("liger", lambda plan: plan.liger and (plan.reference == "dual-output" or plan.critic == "shared"), f"liger with dual outputs or a shared critic {NOT_YET}", "Set liger to false."),
+    Rule("liger", lambda plan: plan.liger and (_grade(plan) or plan.compile), f"liger with method grade or with compile {NOT_YET}", "Set liger to false."),
     Rule("sharding", lambda p: (p.sharding == "none") & (_training_gpus(p) > 1), "sharding none trains on one GPU only.", "Set sharding to ddp or fsdp2, or gpus to 1."),
     Rule("sharding", lambda p: (p.sharding == "ddp") & (_training_gpus(p) < 2), "sharding ddp needs at least two training GPUs.", "Set sharding to none."),
     Rule("shard_size", lambda p: (p.shard_size != 0) & (p.shard_size > _training_gpus(p)), "shard_size exceeds the GPUs that train.", "Lower it, or set it to 0 for all."),

@@ -11,6 +11,13 @@ from planner.rules import IMPOSSIBLE, UNMODELLED
 
 # One plan per rule, in the order of the rules, so that a rule without a test is seen.
 IMPOSSIBLE_PLANS: list[dict[str, Any]] = [
+    {"finetuning": "qlora", "compile": True},
+    {"finetuning": "qlora", "sharding": "fsdp2"},
+    {"finetuning": "qlora", "rollout": "hf"},
+    {"finetuning": "qlora", "reference": "copy"},
+    {"finetuning": "qlora", "reference": "dual-output"},
+    {"liger": True, "reference": "dual-output", "finetuning": "lora"},
+    {"liger": True, "compile": True},
     {"sharding": "none"},
     {"sharding": "ddp", "gpus": 1},
     {"shard_size": 16},
@@ -98,14 +105,7 @@ IMPOSSIBLE_PLANS: list[dict[str, Any]] = [
 
 UNMODELLED_PLANS: list[dict[str, Any]] = [
     {"framework": "openrlhf"},
-    {"finetuning": "qlora", "compile": True},
-    {"finetuning": "qlora", "sharding": "fsdp2"},
-    {"finetuning": "qlora", "rollout": "hf"},
-    {"finetuning": "qlora", "reference": "copy"},
-    {"finetuning": "qlora", "reference": "dual-output"},
-    {"liger": True, "reference": "dual-output", "finetuning": "lora"},
     {"gradient_checkpointing": "selective"},
-    {"liger": True, "compile": True},
     {"turns": 2},
     {"length_distribution": "1:2"},
     {"tensor_parallel": 2},

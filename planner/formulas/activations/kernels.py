@@ -272,4 +272,7 @@ def _flash_attn(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tens
     del operands, saved
     if layer.setting.unpadded:
         result = op.unary(tape, result, "attention output with padding")
+    elif layer.heads_joined and not layer.setting.packed:
+        # The kernel lays its output out as its query came, which is by head.
+        result = op.copy(tape, result, "query", "attention output by token")
     return result
