@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner.footprint import Instant, Term
-from planner.formulas import allocator, logits, sharding, state
+from planner.formulas import allocator, logits, state
 from planner.formulas.activations import final_norm_backward
-from planner.formulas.formula import Formula
 from planner.formulas.parameters import layers_parameter_count
 from planner.methods import gathered, saved, scored, shared_critic
 from planner.methods.layer_kinds import LayerKind, layer_kinds
 from planner.methods.resident import adapter_bytes
 from planner.methods.role import Role
+from planner.methods.root_gradients import embedding_instant, head_gradient, tied_instants
 from planner.methods.scene import Scene
 from planner.methods.training import (
     Bundles,
@@ -35,22 +35,6 @@ from planner.numeric import Num, minimum
 ARRIVE_AGAIN = "root's weights arrive again"
 """FSDP's first instant of a backward."""
 
-EMBEDDING_OUTPUT_GRADIENT = Formula(
-    "gradient of the embedding's output",
-    "tokens * hidden * value_bytes",
-    category="activations",
-    source="counted in real steps",
-    why="The embedding's backward reads it while it writes the dense gradient.",
-)
-
-HEAD_GRADIENT = Formula(
-    "head gradient",
-    "head_parameters * value_bytes * (1 - minimum(micro_batches - 1, 1))",
-    category="gradients",
-    source="torch autograd: the head's weight gradient is the first of the backward",
-    why="With one micro-batch only the head's gradient is alive when the layers begin.",
-)
-
 
 def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> tuple[Instant, ...]:
     """Instants of one backward."""
@@ -65,8 +49,8 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
         *_last_layers(scene, role, kept),
         *_layer_before(scene, role, kept),
         *_first_layers(scene, role, kept),
-        *_tied_gradients(scene, role, kept),
-        _embedding(scene, role, kept),
+        *tied_instants(scene, role, kept),
+        embedding_instant(scene, role, kept),
     )
 
 
@@ -105,7 +89,7 @@ def _final_norm(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
         name="final norm's backward",
         terms=(
             *passing,
-            *_head_gradient(scene, role),
+            *head_gradient(scene, role),
             *gathered.at_head(scene, role, backward=True),
         ),
         shared=while_saved(scene, role, kept, running=False),
@@ -154,7 +138,7 @@ def _coming_down(
         )
     return Instant(
         name=name,
-        terms=(*_head_gradient(scene, role), *above),
+        terms=(*head_gradient(scene, role), *above),
         shared=(
             *while_saved(scene, role, kept, done),
             *_leaf(scene, role),
@@ -178,7 +162,7 @@ def _first_layers(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[
 def _near_the_end(
     scene: Scene, role: Role, kept: tuple[Term, ...], kind: LayerKind, place: int, name: str
 ) -> Instant:
-    waiting = tuple(_head_gradient(scene, role)) if scene.fsdp else ()
+    waiting = tuple(head_gradient(scene, role)) if scene.fsdp else ()
     # The layer's own gradients are counted with its backward.
     to_come = place + _counts_weights(scene, role)
     below = (_gradients_below(scene, role, to_come),) if to_come else ()
@@ -228,108 +212,6 @@ def _trained_between(role: Role, first: int, end: int) -> int:
     if role.adapters:
         return role.layer_adapters * (end - first)
     return layers_parameter_count(role.arch, range(first, end))
-
-
-def _embedding(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
-    """The end of the backward: the embedding's dense gradient, the root's reduction."""
-    dense: tuple[Term, ...] = ()
-    if role.root_trainable and not scene.fsdp:
-        dense = (
-            logits.embedding_backward(
-                vocab=role.arch.vocab,
-                hidden=role.arch.hidden,
-                item_bytes=scene.q.compute_bytes,
-                role=role.name,
-                beside=_beside_tied(scene, role),
-                micro_batches=scene.q.micro_batches,
-            ),
-        )
-        if not role.arch.tied:
-            dense = (*dense, *_embedding_output_gradient(scene, role))
-    return Instant(
-        name="embedding's backward",
-        terms=(
-            *dense,
-            *gathered.reductions_at_end(scene, role),
-            *gathered.held_for_all_reduce(scene, role, role.arch.layers),
-        ),
-        shared=until_end(scene, role, kept, "all"),
-    )
-
-
-def _tied_gradients(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
-    """The embedding's gradient is added to the head's, out of place, before FSDP reduces it."""
-    tied = role.arch.tied and not role.value_head
-    if not scene.fsdp or not role.root_trainable or not tied:
-        return
-    labels = ("head's gradient", "embedding's gradient", "sum of both gradients")
-    parts = tuple(
-        sharding.ROOT_GRADIENTS(
-            role.name,
-            label=label,
-            root_parameters_trained=role.head_parameters,
-            value_bytes=scene.q.compute_bytes,
-        )
-        for label in labels[: 2 + sums_apart(scene, role)]
-    )
-    yield Instant(
-        name="tied gradients added",
-        terms=(
-            *parts,
-            *gathered.root(scene, role),
-            *gathered.reductions_at_layer(scene, role, whole=False),
-            *gathered.held_for_all_reduce(scene, role, role.arch.layers),
-        ),
-        shared=until_end(scene, role, kept, "layers"),
-    )
-
-
-def _beside_tied(scene: Scene, role: Role) -> int:
-    """Tied gradients that are alive beside the embedding's own when the backward ends."""
-    tied = role.arch.tied and not role.value_head
-    return 1 + sums_apart(scene, role) if tied else 0
-
-
-def sums_apart(scene: Scene, role: Role) -> int:
-    """1 where autograd adds the embedding's gradient to the head's out of place, else 0.
-
-    It adds in place to what nobody else holds: the tensor of a fused head, or the sum of
-    chunks. A product's gradient is a view of what the product made.
-    """
-    return int(training_head(scene, role).logits in ("full", "response"))
-
-
-def _embedding_output_gradient(scene: Scene, role: Role) -> Iterator[Term]:
-    """The gradient that reaches the embedding; a tied one's sum comes after it is gone."""
-    yield EMBEDDING_OUTPUT_GRADIENT(
-        role.name,
-        tokens=scene.q.micro_tokens,
-        hidden=role.arch.hidden,
-        value_bytes=scene.q.compute_bytes,
-    )
-
-
-def _head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
-    """The head's gradient while the layers go backward.
-
-    Under FSDP it waits, whole, for the end of the backward; otherwise it joins the
-    gradients, and a tied head's is the embedding's.
-    """
-    if not role.root_trainable:
-        return
-    if scene.fsdp:
-        yield sharding.ROOT_GRADIENTS(
-            role.name,
-            root_parameters_trained=role.head_parameters,
-            value_bytes=scene.q.compute_bytes,
-        )
-    else:
-        yield HEAD_GRADIENT(
-            role.name,
-            head_parameters=role.head_parameters,
-            value_bytes=scene.q.gradient_bytes,
-            micro_batches=scene.q.micro_batches,
-        )
 
 
 def _leaf(scene: Scene, role: Role) -> Bundles:

@@ -8,7 +8,7 @@ from planner.catalog import device_constants
 from planner.footprint import Instant, PhasePlan, Term
 from planner.formulas import allocator, generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
-from planner.methods import engine, gathered, saved, scored
+from planner.methods import engine, gathered, kv_cache, saved, scored
 from planner.methods.resident import resident
 from planner.methods.scene import Scene, four_bit, liger_multiprocessors, targets
 from planner.numeric import Num, maximum
@@ -78,7 +78,7 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     ids = _ids(scene, tokens)
     # The last token is sampled and never fed back, so the cache stays one token shorter.
     cached = maximum(tokens - 1, 1)
-    cache = _cache(scene, cached, arch.sliding_layers if arch.sliding_window else 0)
+    cache = kv_cache.cache(scene, cached, arch.sliding_layers if arch.sliding_window else 0)
     sampling = generation.SAMPLING("policy", tensors=4, vocab=arch.vocab, sequences=sequences)
     before = generation.LAST_SAMPLED("policy", tensors=3, sequences=sequences, vocab=arch.vocab)
     return (
@@ -86,12 +86,12 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
         Instant(name="prefill", terms=_prefill(scene), shared=base),
         Instant(
             name="cache extended",
-            terms=(cache, ids, before, _growth(scene, cached)),
+            terms=(cache, ids, before, kv_cache.growth(scene, cached)),
             shared=base,
         ),
         Instant(
             name="last token decoded",
-            terms=(cache, ids, before, *_attends(scene, cached)),
+            terms=(cache, ids, before, *kv_cache.attends(scene, cached)),
             shared=base,
         ),
         *(
@@ -100,7 +100,7 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
                 terms=(cache, ids, before, copies),
                 shared=base,
             )
-            for copies in _expert_copies(scene)
+            for copies in kv_cache.expert_copies(scene)
         ),
         Instant(
             name="last token sampled",
@@ -163,10 +163,10 @@ def _filled(scene: Scene, *, own: bool) -> Iterator[Term]:
     """
     tokens, arch = scene.plan.prompt_tokens, scene.policy.arch
     if own and arch.measured:
-        yield _cache(scene, tokens, 0)
-        yield _growth(scene, tokens)
+        yield kv_cache.cache(scene, tokens, 0)
+        yield kv_cache.growth(scene, tokens)
         return
-    yield _cache(scene, tokens, 0, layers=max(arch.cache_layers - 1, 0))
+    yield kv_cache.cache(scene, tokens, 0, layers=max(arch.cache_layers - 1, 0))
 
 
 def _ids(scene: Scene, tokens: Num) -> Term:
@@ -191,111 +191,6 @@ def _prompt(scene: Scene) -> Workload:
         fills_cache=True,
         four_bit=four_bit(plan, role),
         multiprocessors=liger_multiprocessors(plan, scene.policy),
-    )
-
-
-def _cache(scene: Scene, tokens: Num, sliding_layers: int, layers: int | None = None) -> Term:
-    arch = scene.policy.arch
-    layers = arch.cache_layers if layers is None else layers
-    return generation.KV_CACHE(
-        "policy",
-        tensors=2 * layers,
-        kv_heads=arch.kv_heads,
-        head_dim=arch.head_dim,
-        value_bytes=_cache_bytes(scene),
-        sequences=scene.q.sequences_per_gpu_step,
-        layers=layers,
-        sliding_layers=sliding_layers,
-        tokens=tokens,
-        window=arch.sliding_window,
-    )
-
-
-def _growth(scene: Scene, tokens: Num) -> Term:
-    arch = scene.policy.arch
-    return generation.KV_GROWTH(
-        "policy",
-        kv_heads=arch.kv_heads,
-        head_dim=arch.head_dim,
-        value_bytes=_cache_bytes(scene),
-        sequences=scene.q.sequences_per_gpu_step,
-        tokens=tokens,
-    )
-
-
-def _cache_bytes(scene: Scene) -> int:
-    """Under autocast rotated keys are as wide as the fp32 rotary tables, and widen the cache."""
-    if scene.precision == "autocast-bf16" and scene.policy.arch.rotary:
-        return 4
-    return scene.q.compute_bytes
-
-
-def _attends(scene: Scene, tokens: Num) -> Iterator[Term]:
-    """What one layer's attention of the new token needs beside the cache."""
-    plan, arch = scene.plan, scene.policy.arch
-    eager = plan.attention == "eager"
-    sizes = {"sequences": scene.q.sequences_per_gpu_step, "tokens": tokens}
-    if eager:
-        yield generation.DECODE_SCORES(
-            "policy", tensors=2, heads=arch.heads, value_bytes=scene.q.compute_bytes, **sizes
-        )
-    cache_bytes = _cache_bytes(scene)
-    repeats = eager and arch.heads != arch.kv_heads
-    if repeats:
-        yield generation.REPEATED_CACHE(
-            "policy",
-            tensors=2,
-            heads=arch.heads,
-            head_dim=arch.head_dim,
-            value_bytes=cache_bytes,
-            **sizes,
-        )
-    grouped = arch.heads != arch.kv_heads
-    if plan.attention == "sdpa" and plan.batch_shape == "full" and plan.dtype == "fp32" and grouped:
-        yield generation.MATH_CACHE(
-            "policy",
-            tensors=3,
-            heads=arch.heads,
-            head_dim=arch.head_dim,
-            value_bytes=scene.q.compute_bytes,
-            **sizes,
-        )
-    if plan.attention == "flash" and plan.batch_shape != "full":
-        yield generation.UNPADDED_CACHE(
-            "policy",
-            tensors=3,
-            kv_heads=arch.kv_heads,
-            head_dim=arch.head_dim,
-            value_bytes=scene.q.compute_bytes,
-            **sizes,
-        )
-    if cache_bytes > scene.q.compute_bytes:
-        copies = 1 if eager else 2
-        yield generation.CAST_CACHE(
-            "policy",
-            tensors=copies,
-            copies=copies,
-            heads=arch.heads if repeats else arch.kv_heads,
-            head_dim=arch.head_dim,
-            **sizes,
-        )
-
-
-def _expert_copies(scene: Scene) -> tuple[Term, ...]:
-    """A sparse layer's weights as decoding copies them for each token."""
-    arch = scene.policy.arch
-    if not arch.sparse_layers:
-        return ()
-    return (
-        generation.DECODE_EXPERTS(
-            "policy",
-            layout=((1, 2 / 3), (1, 1 / 3)),
-            sequences=scene.q.sequences_per_gpu_step,
-            experts_per_token=arch.experts_per_token,
-            expert_intermediate=arch.expert_intermediate,
-            hidden=arch.hidden,
-            value_bytes=4 if scene.precision == "autocast-bf16" else scene.q.compute_bytes,
-        ),
     )
 
 

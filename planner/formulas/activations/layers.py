@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
 
@@ -14,12 +14,13 @@ from planner.footprint import Term
 from planner.formulas.activations import measured
 from planner.formulas.activations.compiled import compiled_record
 from planner.formulas.activations.decoder import OWN_TABLES, Live, Record, layer_record
-from planner.formulas.activations.kinds import KINDS, Kind
+from planner.formulas.activations.kinds import Kind
 from planner.formulas.activations.setting import Setting
 from planner.formulas.activations.tape import Label
+from planner.formulas.activations.terms import Moments, highest, term_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.lora import lora_weights
-from planner.numeric import Num, total, where
+from planner.numeric import Num, where
 
 LAYER_INPUT = "layer input"
 GIVEN = (LAYER_INPUT, *OWN_TABLES)
@@ -218,9 +219,6 @@ def _larger_is_sparse(arch: Architecture) -> bool:
     return arch.experts_per_token * each >= 4 * arch.intermediate
 
 
-Moments = tuple[dict[Label, int], ...]
-
-
 @lru_cache(maxsize=512)
 def _backward_moments(arch: Architecture, setting: Setting) -> Moments:
     record = record_of(arch, setting)
@@ -269,68 +267,6 @@ def _less(peak: Live, saved: Live) -> dict[Label, int]:
             released[label[0]] -= remaining
             result[(label[0], f"released by then: {label[1]}")] = -remaining
     return result
-
-
-def highest(
-    moments: Moments,
-    share: Num,
-    arch: Architecture,
-    workload: Workload,
-    role: str,
-) -> list[Term]:
-    """Terms of the highest moment; for a sweep, each point has its own highest moment."""
-    kinds = {kind for moment in moments for kind, _ in moment}
-    sizes = sizes_of(arch, workload)
-    unit = {kind: KINDS[kind].value(copies=1, **sizes) for kind in kinds}
-    heights = [
-        total([unit[kind] * count for (kind, _), count in moment.items()]) for moment in moments
-    ]
-    if not any(isinstance(height, np.ndarray) for height in (*heights, share)):
-        best = max(range(len(moments)), key=lambda index: heights[index])
-        chosen: Iterable[tuple[Label, Num]] = moments[best].items()
-    else:
-        winner = np.argmax(np.stack(np.broadcast_arrays(*heights)), axis=0)
-        counts: dict[Label, Num] = defaultdict(int)
-        for index in np.unique(winner):
-            for label, count in moments[int(index)].items():
-                counts[label] = counts[label] + count * (winner == index) * share
-        chosen = counts.items()
-    return [term_of(label, count, arch, workload, role) for label, count in chosen]
-
-
-def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
-    """The inputs of every formula in :data:`KINDS`, but ``copies``."""
-    return {
-        "sequences": workload.sequences,
-        "tokens": workload.tokens,
-        "hidden": arch.hidden,
-        "intermediate": arch.intermediate,
-        "heads": arch.heads,
-        "kv_heads": arch.kv_heads,
-        "head_dim": arch.head_dim,
-        "rotary_dim": arch.rotary_dim,
-        "experts": arch.experts,
-        "experts_per_token": arch.experts_per_token,
-        "expert_intermediate": arch.expert_intermediate,
-        "vocab": arch.vocab,
-        "lora_rank": workload.lora_rank,
-        "value_bytes": workload.value_bytes,
-        "positions": workload.positions,
-        "multiprocessors": workload.multiprocessors,
-    }
-
-
-def term_of(label: Label, copies: Num, arch: Architecture, workload: Workload, role: str) -> Term:
-    """``copies`` of a storage as a term."""
-    kind, name = label
-    formula = KINDS[kind]
-    sizes = sizes_of(arch, workload) | {"copies": copies}
-    return formula(
-        role,
-        label=name,
-        tensors=abs(copies),
-        **{key: sizes[key] for key in formula.inputs},
-    )
 
 
 def _is_zero(share: Num) -> bool:

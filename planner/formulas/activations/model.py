@@ -8,7 +8,7 @@ from planner.catalog.architecture import Architecture
 from planner.footprint import Term
 from planner.formulas.activations import measured
 from planner.formulas.activations.decoder import FAMILIES, OWN_TABLES, Live
-from planner.formulas.activations.layers import highest, settings, term_of
+from planner.formulas.activations.layers import settings
 from planner.formulas.activations.norms import norm
 from planner.formulas.activations.setting import Layer, Setting, own_tables, table_width
 from planner.formulas.activations.tape import (
@@ -19,6 +19,7 @@ from planner.formulas.activations.tape import (
     Tensor,
     run_backward,
 )
+from planner.formulas.activations.terms import highest, term_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
 from planner.formulas.parameters import weights

@@ -1,0 +1,132 @@
+"""Gradients outside the layers: the head's, made first, and the embedding's, made last."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.footprint import Instant, Term
+from planner.formulas import logits, sharding
+from planner.formulas.formula import Formula
+from planner.methods import gathered
+from planner.methods.role import Role
+from planner.methods.scene import Scene
+from planner.methods.training import until_end
+from planner.methods.vocabulary import training_head
+
+EMBEDDING_OUTPUT_GRADIENT = Formula(
+    "gradient of the embedding's output",
+    "tokens * hidden * value_bytes",
+    category="activations",
+    source="counted in real steps",
+    why="The embedding's backward reads it while it writes the dense gradient.",
+)
+
+HEAD_GRADIENT = Formula(
+    "head gradient",
+    "head_parameters * value_bytes * (1 - minimum(micro_batches - 1, 1))",
+    category="gradients",
+    source="torch autograd: the head's weight gradient is the first of the backward",
+    why="With one micro-batch only the head's gradient is alive when the layers begin.",
+)
+
+
+def embedding_instant(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
+    """The end of the backward: the embedding's dense gradient, the root's reduction."""
+    dense: tuple[Term, ...] = ()
+    if role.root_trainable and not scene.fsdp:
+        dense = (
+            logits.embedding_backward(
+                vocab=role.arch.vocab,
+                hidden=role.arch.hidden,
+                item_bytes=scene.q.compute_bytes,
+                role=role.name,
+                beside=_beside_tied(scene, role),
+                micro_batches=scene.q.micro_batches,
+            ),
+        )
+        if not role.arch.tied:
+            dense = (*dense, *_embedding_output_gradient(scene, role))
+    return Instant(
+        name="embedding's backward",
+        terms=(
+            *dense,
+            *gathered.reductions_at_end(scene, role),
+            *gathered.held_for_all_reduce(scene, role, role.arch.layers),
+        ),
+        shared=until_end(scene, role, kept, "all"),
+    )
+
+
+def tied_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """The embedding's gradient is added to the head's, out of place, before FSDP reduces it."""
+    tied = role.arch.tied and not role.value_head
+    if not scene.fsdp or not role.root_trainable or not tied:
+        return
+    labels = ("head's gradient", "embedding's gradient", "sum of both gradients")
+    parts = tuple(
+        sharding.ROOT_GRADIENTS(
+            role.name,
+            label=label,
+            root_parameters_trained=role.head_parameters,
+            value_bytes=scene.q.compute_bytes,
+        )
+        for label in labels[: 2 + sums_apart(scene, role)]
+    )
+    yield Instant(
+        name="tied gradients added",
+        terms=(
+            *parts,
+            *gathered.root(scene, role),
+            *gathered.reductions_at_layer(scene, role, whole=False),
+            *gathered.held_for_all_reduce(scene, role, role.arch.layers),
+        ),
+        shared=until_end(scene, role, kept, "layers"),
+    )
+
+
+def _beside_tied(scene: Scene, role: Role) -> int:
+    """Tied gradients that are alive beside the embedding's own when the backward ends."""
+    tied = role.arch.tied and not role.value_head
+    return 1 + sums_apart(scene, role) if tied else 0
+
+
+def sums_apart(scene: Scene, role: Role) -> int:
+    """1 where autograd adds the embedding's gradient to the head's out of place, else 0.
+
+    It adds in place to what nobody else holds: the tensor of a fused head, or the sum of
+    chunks. A product's gradient is a view of what the product made.
+    """
+    return int(training_head(scene, role).logits in ("full", "response"))
+
+
+def _embedding_output_gradient(scene: Scene, role: Role) -> Iterator[Term]:
+    """The gradient that reaches the embedding; a tied one's sum comes after it is gone."""
+    yield EMBEDDING_OUTPUT_GRADIENT(
+        role.name,
+        tokens=scene.q.micro_tokens,
+        hidden=role.arch.hidden,
+        value_bytes=scene.q.compute_bytes,
+    )
+
+
+def head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
+    """The head's gradient while the layers go backward.
+
+    Under FSDP it waits, whole, for the end of the backward; otherwise it joins the
+    gradients, and a tied head's is the embedding's.
+    """
+    if not role.root_trainable:
+        return
+    if scene.fsdp:
+        yield sharding.ROOT_GRADIENTS(
+            role.name,
+            root_parameters_trained=role.head_parameters,
+            value_bytes=scene.q.compute_bytes,
+        )
+    else:
+        yield HEAD_GRADIENT(
+            role.name,
+            head_parameters=role.head_parameters,
+            value_bytes=scene.q.gradient_bytes,
+            micro_batches=scene.q.micro_batches,
+        )
