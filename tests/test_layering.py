@@ -30,6 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("methods",),
     ("levels", "estimate", "cautions"),
     ("dryrun",),
+    ("trial",),
     ("grid", "sweep", "recommend", "cost"),
     ("charts", "charts_timeline", "launch", "examples", "accuracy"),
     ("cli", "ui"),
