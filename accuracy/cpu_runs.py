@@ -13,28 +13,24 @@ import gc
 import json
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 import transformers
-from torch.distributed.device_mesh import init_device_mesh
-from torch.testing._internal.distributed.fake_pg import FakeStore
 
-from accuracy.allocator_events import CopyingStage, Marks, peak_bytes
 from accuracy.cpu_cases import CASES, Case
 from planner.dryrun import curve
 from planner.dryrun.execute import dry_run
-from planner.dryrun.log import Log
 from planner.plan import Plan
-from planner.quantities import quantities
 from planner.steps import run as runs
-from planner.steps.sharding import Wrapper, fully_sharded, unsharded
+from planner.trial.allocations import Marks, peak_bytes
+from planner.trial.predicted import in_one_memory
+from planner.trial.stage import CopyingStage
+from planner.trial.world import sharding
 
 Configs = Mapping[str, Mapping[str, Any]]
 
@@ -69,7 +65,7 @@ def real_peaks(plan: Plan, configs: Configs) -> dict[str, int]:
     """Most live bytes by phase of the second of two real steps, as the allocator saw them."""
     step = import_module(f"planner.methods.{plan.method}.step").step
 
-    with warnings.catch_warnings(), _sharding(plan) as wrap:
+    with warnings.catch_warnings(), sharding(plan, "cpu") as wrap:
         warnings.simplefilter("ignore")
 
         def two_steps(marks: Marks) -> runs.Run:
@@ -88,32 +84,12 @@ def real_peaks(plan: Plan, configs: Configs) -> dict[str, int]:
             return peak_bytes(two_steps)
 
 
-@contextmanager
-def _sharding(plan: Plan) -> Iterator[Wrapper]:
-    """FSDP2 as rank 0 of the plan's world: collectives do what they do, but nothing arrives."""
-    if plan.sharding == "none":
-        yield unsharded
-        return
-    world = int(quantities(plan).data_parallel)
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=world)
-    try:
-        yield fully_sharded(init_device_mesh("cpu", (world,)))
-    finally:
-        dist.destroy_process_group()
-
-
 def dry_peaks(plan: Plan, configs: Configs) -> dict[str, int]:
     """The dry run's, with the CPU's branches; host and device are one memory there."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         log = dry_run(plan, configs, on="cpu")
     return {peak.phase: peak.total_bytes for peak in curve.peaks(in_one_memory(log))}
-
-
-def in_one_memory(log: Log) -> Log:
-    """The same log with everything on the device."""
-    made = {key: value._replace(host=False) for key, value in log.made.items()}
-    return Log(log.events, made, log.names, log.notes)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,23 +12,20 @@ import json
 import platform
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib import import_module
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
 import torch
-import torch.distributed as dist
 
-from accuracy.gpu_meter import Meter, PhaseLog
 from planner.dryrun.request import configs_of
 from planner.plan import Plan
-from planner.quantities import quantities
 from planner.steps import run as runs
-from planner.steps.sharding import Wrapper, fully_sharded, unsharded
 from planner.steps.stage import Stage
+from planner.trial.meter import Meter, PhaseLog
+from planner.trial.world import sharding
 
 STEPS = 2
 """The first makes the optimizer's state and fills the allocator's cache; the second counts."""
@@ -38,7 +35,7 @@ def two_steps(plan: Plan, device: str, meter: Meter, log: PhaseLog) -> None:
     """Build the plan's models with random weights on the device and run its steps."""
     step = import_module(f"planner.methods.{plan.method}.step").step
     torch.manual_seed(0)
-    with _sharding(plan, device) as wrap, meter.watch():
+    with sharding(plan, device) as wrap, meter.watch():
         stage = Stage(device, on_phase=log.on_phase)
         run = runs.build(plan, stage, configs_of(plan), wrap)
         gc.collect()
@@ -48,29 +45,6 @@ def two_steps(plan: Plan, device: str, meter: Meter, log: PhaseLog) -> None:
             step(run)
         stage.synchronize()
         del run
-
-
-@contextmanager
-def _sharding(plan: Plan, device: str) -> Iterator[Wrapper]:
-    """FSDP2 as rank 0 of the plan's world: real shards, and collectives that bring nothing."""
-    if plan.sharding != "fsdp2":
-        yield unsharded
-        return
-    from torch.distributed.device_mesh import init_device_mesh
-    from torch.testing._internal.distributed.fake_pg import FakeStore
-
-    q = quantities(plan)
-    world, shards = int(q.data_parallel), int(q.shards)
-    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=world)
-    try:
-        if shards < world:
-            names = ("replicate", "shard")
-            mesh = init_device_mesh(device, (world // shards, shards), mesh_dim_names=names)
-        else:
-            mesh = init_device_mesh(device, (world,))
-        yield fully_sharded(mesh)
-    finally:
-        dist.destroy_process_group()
 
 
 def answer(request: Mapping[str, Any]) -> dict[str, Any]:

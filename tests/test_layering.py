@@ -46,6 +46,12 @@ UPWARDS = {("refusals", "estimate"), ("refusals", "methods")}
 ASKING = {"port", "answer", "finding", "written", "store", "request", "stand_in", "allocator"}
 """Modules of the dry run for a process without torch, which asks and reads answers."""
 
+MEASURING = {
+    *("allocations", "device", "engine", "measure", "meter", "predicted", "runner", "stage"),
+    *("weights", "worker", "world"),
+}
+"""Modules of a trial that its worker's process alone imports."""
+
 HEAVY = ("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub")
 
 
@@ -92,6 +98,8 @@ def _may_know_torch(module: str) -> bool:
     part, *rest = module.split(".")
     if part == "methods":
         return bool(rest) and (rest[-1] == "step" or rest[-1].startswith("step_"))
+    if part == "trial":
+        return bool(MEASURING & set(rest))
     return part == "steps" or (part == "dryrun" and not ASKING & set(rest))
 
 
@@ -120,6 +128,7 @@ def test_no_module_is_a_drawer_for_anything() -> None:
         "from planner import Plan, estimate; estimate(Plan())",
         "from planner import sweep",
         "import planner.dryrun.port, planner.dryrun.finding, planner.dryrun.written",
+        "import planner.trial.process, planner.trial.request, planner.trial.supervisor",
         "from planner.__main__ import main; main(['estimate', 'grpo-7b@1'])",
     ],
 )

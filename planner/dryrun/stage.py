@@ -67,6 +67,11 @@ class DryStage(Stage):
         enter, index = self.tracker.enter_round, self._places.index(place)
         tensor.register_hook(lambda _: enter(index))  # type: ignore[no-untyped-call]
 
+    def decoded(self, tokens: int, enough: int) -> Sequence[int]:
+        """The prefill, and the last tokens, beside the whole cache."""
+        last = len(self.rounds(tokens, enough)) - 1
+        return [0, *range(tokens - last, tokens)]
+
     def move(self, tensors: Iterable[torch.Tensor], place: Place) -> None:
         """Logs that the tensors are elsewhere; they stay what they are."""
         self.tracker.enter_block(logs.OUTSIDE)

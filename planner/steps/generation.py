@@ -50,35 +50,38 @@ def _generate(run: Run, model: nn.Module) -> torch.Tensor:
     inner.eval()
     cache: Any = DynamicCache(config=inner.config)
     fed = ids
-    rounds = stage.rounds(plan.response_tokens, ENOUGH)
+    done = 0
     with ExitStack() as stack:
         if mask is not None:
             stack.enter_context(stage.padded())
-        for index in rounds:
-            if index == 1:
+        for index in stage.decoded(plan.response_tokens, ENOUGH):
+            if index and done == 1:
                 stack.enter_context(stage.decoding(inner))
-                skipped = plan.response_tokens - len(rounds)
-                ids, mask = _skip(cache, ids, mask, skipped)
-                places = places[:, -1:] + skipped
+                places = places[:, -1:] + (index - done)
+            elif index > done:
+                places = places + (index - done)
             if index:
                 places = places + 1
-            logits = inner(
-                input_ids=fed,
-                attention_mask=mask,
-                position_ids=places,
-                past_key_values=cache,
-                use_cache=True,
-                logits_to_keep=1,
-            ).logits[:, -1]
-            with stage.region(category="logits"):
-                logits = logits.to(torch.float32, copy=True)
-                scores = logits / TEMPERATURE
-                probabilities = torch.softmax(scores, -1)
-                fed = torch.multinomial(probabilities, 1)
-            with stage.region(category="buffers"):
-                ids = torch.cat([ids, fed], 1)
-                if mask is not None:
-                    mask = torch.cat([mask, torch.ones_like(fed)], 1)
+            ids, mask = _skip(cache, ids, mask, index - done)
+            done = index + 1
+            with stage.token(index):
+                logits = inner(
+                    input_ids=fed,
+                    attention_mask=mask,
+                    position_ids=places,
+                    past_key_values=cache,
+                    use_cache=True,
+                    logits_to_keep=1,
+                ).logits[:, -1]
+                with stage.region(category="logits"):
+                    logits = logits.to(torch.float32, copy=True)
+                    scores = logits / TEMPERATURE
+                    probabilities = torch.softmax(scores, -1)
+                    fed = torch.multinomial(probabilities, 1)
+                with stage.region(category="buffers"):
+                    ids = torch.cat([ids, fed], 1)
+                    if mask is not None:
+                        mask = torch.cat([mask, torch.ones_like(fed)], 1)
     inner.train(training)
     return ids
 
@@ -88,7 +91,8 @@ def _skip(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Pretend that ``tokens`` more were decoded: what is held grows, nothing is computed.
 
-    A run with values decodes every token and skips none.
+    A run that trains decodes every token and skips none. What is skipped is zeros, so that
+    what follows in a run with values stays finite.
     """
     if not tokens:
         return ids, mask
@@ -98,8 +102,8 @@ def _skip(
             room = min(tokens, max(layer.sliding_window - 1 - layer.keys.shape[-2], 0))
             layer.cumulative_length += tokens
         shape = (*layer.keys.shape[:-2], room, layer.keys.shape[-1])
-        layer.keys = torch.cat([layer.keys, layer.keys.new_empty(shape)], -2)
+        layer.keys = torch.cat([layer.keys, layer.keys.new_zeros(shape)], -2)
         shape = (*shape[:-1], layer.values.shape[-1])
-        layer.values = torch.cat([layer.values, layer.values.new_empty(shape)], -2)
-    more = ids.new_empty(ids.shape[0], tokens)
+        layer.values = torch.cat([layer.values, layer.values.new_zeros(shape)], -2)
+    more = ids.new_zeros(ids.shape[0], tokens)
     return torch.cat([ids, more], 1), None if mask is None else torch.cat([mask, more], 1)

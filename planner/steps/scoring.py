@@ -96,11 +96,11 @@ def _score(
 
 
 def _keep(run: Run, *names: str) -> None:
-    """Room for a number per response token of the step."""
+    """Room for a number per response token of the step; 0 where a trial leaves batches out."""
     shape = (int(run.q.sequences_per_gpu_step), run.plan.response_tokens)
     with run.stage.region(role="policy", category="logits"):
         for name in names:
-            run.kept[name] = torch.empty(shape, dtype=FP32, device=run.stage.device)
+            run.kept[name] = torch.zeros(shape, dtype=FP32, device=run.stage.device)
 
 
 def keep_group_advantages(run: Run, rewards: torch.Tensor) -> None:
@@ -133,7 +133,7 @@ def _on(model: nn.Module, rows: Rows, score: Score, base: bool) -> tuple[torch.T
 def micro_batches(run: Run) -> Iterator[tuple[Rows, slice]]:
     """Rows of each forward without gradient, and which sequences of the step they hold."""
     per_step, size = int(run.q.sequences_per_gpu_step), int(run.q.logprob_sequences)
-    for index in run.stage.rounds(-(-per_step // size), 2):
+    for index in run.stage.passes(-(-per_step // size), 2):
         rows = scoring_rows(run.stage, run.plan, run.q, run.vocab)
         first = min(index * size, per_step - size)
         yield rows, slice(first, first + size)

@@ -7,7 +7,7 @@ writes down every storage's life.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal
 
@@ -67,6 +67,24 @@ class Stage:
     def turning(self, tensor: torch.Tensor, place: int) -> None:
         """Say that the backward of round ``place`` begins at a tensor. Nothing in a real run."""
 
+    def passes(self, count: int, enough: int) -> range:
+        """The batches of a step that are run: all, or ``enough`` where the others are like them.
+
+        Unlike :meth:`rounds` of a loop inside one batch, which a real run never shortens.
+        """
+        return self.rounds(count, enough)
+
+    def decoded(self, tokens: int, enough: int) -> Sequence[int]:
+        """Which of a response's tokens are computed: all, or what shows a rollout's peak.
+
+        In rising order, the first (the prefill) always among them.
+        """
+        return range(tokens)
+
+    def token(self, index: int) -> AbstractContextManager[None]:
+        """The stretch in which one token of every response is computed."""
+        return nullcontext()
+
     def move(self, tensors: Iterable[torch.Tensor], place: Place) -> None:
         """Move tensors (weights, optimizer states) to the host or back to the device, in place."""
         target = self.host if place == "host" else self.device
@@ -81,7 +99,7 @@ class Stage:
     def gathered(self, tensor: torch.Tensor, ranks: int) -> torch.Tensor:
         """Tensors [n, ...] of all ``ranks``, one after the other: [ranks * n, ...]."""
         found = tensor.new_empty(ranks * tensor.shape[0], *tensor.shape[1:])
-        dist.all_gather_into_tensor(found, tensor.contiguous())
+        dist.all_gather_single(found, tensor.contiguous())
         return found
 
     def saved_on_host(self) -> AbstractContextManager[Any]:

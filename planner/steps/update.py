@@ -25,14 +25,14 @@ Loss = Callable[[Run, Rows, slice], torch.Tensor]
 def update_policy(run: Run, loss: Loss) -> None:
     """Policy forward, policy backward, optimizer step: once per update of the step."""
     names = ("policy forward", "policy backward", "optimizer step")
-    for update in run.stage.rounds(int(run.q.updates_per_step), 1):
+    for update in run.stage.passes(int(run.q.updates_per_step), 1):
         _update(run, "policy", loss, names, update)
     between_phases(run)
 
 
 def update_critic(run: Run) -> None:
     """The critic's forward, backward and optimizer step, one phase."""
-    for update in run.stage.rounds(int(run.q.updates_per_step), 1):
+    for update in run.stage.passes(int(run.q.updates_per_step), 1):
         _update(run, "critic", critic_loss, ("critic update",) * 3, update)
     between_phases(run)
 
@@ -57,7 +57,7 @@ def _update(run: Run, role: str, loss: Loss, names: tuple[str, str, str], update
 
 def _micro_batches(run: Run, update: int) -> Iterator[tuple[Rows, slice]]:
     size, start = int(run.q.micro_sequences), update * int(run.q.sequences_per_gpu_update)
-    for index in run.stage.rounds(int(run.q.micro_batches), 2):
+    for index in run.stage.passes(int(run.q.micro_batches), 2):
         rows = training_rows(run.stage, run.plan, run.q, run.vocab)
         first = min(start + index * size, int(run.q.sequences_per_gpu_step) - size)
         yield rows, slice(first, first + size)

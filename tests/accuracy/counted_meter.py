@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from live_bytes import LiveBytes
+from planner.trial.meter import WallClock
 
 OUTSIDE = 1000
 """Stands for the context and other processes."""
@@ -24,7 +25,7 @@ class Capped(LiveBytes):
             raise torch.OutOfMemoryError(f"tried to allocate {storage.nbytes()} bytes\nmore words")
 
 
-class Counted:
+class Counted(WallClock):
     """Reads :class:`Capped`."""
 
     def __init__(self) -> None:

@@ -8,10 +8,10 @@ from collections.abc import Iterator
 import pytest
 import torch
 
-from accuracy.allocator_events import Marks, peak_bytes
 from accuracy.cpu_cases import CASES, Case
 from accuracy.cpu_runs import compared
 from planner.dryrun.execute import dry_run
+from planner.trial.allocations import Marks, peak_bytes
 
 TOLERANCE = 5e-4
 SWITCHES = {

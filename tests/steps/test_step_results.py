@@ -8,12 +8,12 @@ from unittest.mock import patch
 import pytest
 import torch
 
-from accuracy.allocator_events import CopyingStage
 from planner.methods.ppo import step as ppo
 from planner.quantities import quantities
 from planner.steps import models
 from planner.steps.run import Run
 from planner.steps.stage import Stage
+from planner.trial.stage import CopyingStage
 from step_results import (
     PROMPT,
     RESPONSE,

@@ -34,7 +34,7 @@ def _reference(run: Run) -> None:
         return
     count = int(run.q.sequences_per_gpu_step)
     with stage.region(role="policy", category="logits"):
-        run.kept[KEPT] = torch.empty(count, dtype=torch.float32, device=stage.device)
+        run.kept[KEPT] = torch.zeros(count, dtype=torch.float32, device=stage.device)
     if plan.reference == "cached-logprobs":
         return
     base = plan.reference == "adapter-disabled"

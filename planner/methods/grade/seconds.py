@@ -23,7 +23,7 @@ from planner.numeric import Num, maximum
 def forward(scene: Scene) -> Num | None:
     """Seconds of generation, reference and reward over all micro-batches of a step."""
     steps = scene.plan.response_tokens
-    policy = _policy_flops(scene)
+    policy = policy_flops(scene)
     launches = scene.policy.arch.layers * steps
     own = _slower(scene, policy, launches)
     parts = [own, _reference(scene), _reward(scene)]
@@ -43,7 +43,7 @@ def backward(scene: Scene) -> Num | None:
         weights_train=not role.adapters,
         head=False,
     )
-    flops = flops + again * _policy_flops(scene) + (1 + (not role.adapters)) * _head(scene)
+    flops = flops + again * policy_flops(scene) + (1 + (not role.adapters)) * _head(scene)
     own = _slower(scene, flops, (2 + again) * role.arch.layers * plan.response_tokens)
     through = compute_seconds(
         scene.facts.gpu,
@@ -85,7 +85,7 @@ def _positions(scene: Scene) -> tuple[Num, Num]:
     return scene.q.sequences_per_gpu_step * lengths, squares / lengths
 
 
-def _policy_flops(scene: Scene) -> Num:
+def policy_flops(scene: Scene) -> Num:
     """All unrolled forwards; the head meets the last position of each step only."""
     arch = scene.policy.arch
     tokens, row = _positions(scene)
@@ -103,7 +103,7 @@ def _reference(scene: Scene) -> Num | None:
         return 0.0
     arch = (scene.reference or scene.policy).arch
     if not plan.grade_reference_cache:
-        return _slower(scene, _policy_flops(scene), arch.layers * plan.response_tokens)
+        return _slower(scene, policy_flops(scene), arch.layers * plan.response_tokens)
     each = decode_seconds(
         arch,
         scene.facts.gpu,
