@@ -8,7 +8,7 @@ from importlib import import_module
 from typing import Any
 
 from planner.dryrun import log as logs
-from planner.dryrun.depth import MARGIN, SHARDED_MARGIN, expand, pattern_of
+from planner.dryrun.depth import MARGIN, SHARDED_MARGIN, Pattern, expand, pattern_of
 from planner.dryrun.kinds import layer_kinds, shallow
 from planner.dryrun.log import Log
 from planner.dryrun.repeat import Irregular
@@ -45,10 +45,8 @@ def dry_run(
         ValueError: naming the field, for what the step has no code for.
     """
     filled = {role: _filled(config) for role, config in configs.items()}
-    margin = SHARDED_MARGIN if plan.sharding.startswith("fsdp") else MARGIN
-    patterns = {pattern_of(layer_kinds(config), margin) for config in filled.values()}
-    pattern, alike = next(iter(patterns)), len(patterns) == 1
-    if full_depth or not alike or not pattern.copies:
+    pattern = _pattern(plan, filled)
+    if full_depth or pattern is None or not pattern.copies:
         return _whole_length(plan, filled, on, full_length)
     cut = {role: shallow(config, pattern.shallow) for role, config in filled.items()}
     log = _whole_length(plan, cut, on, full_length)
@@ -71,6 +69,17 @@ def _whole_length(plan: Plan, configs: Configs, on: On, full: bool) -> Log:
         log = execute(plan, configs, on, full_length=True)
         log.notes.append(f"Run at full length: {reason}.")
         return log
+
+
+def repeated(plan: Plan, configs: Configs) -> Pattern | None:
+    """How the layers of all the plan's models repeat; None when not all repeat alike."""
+    return _pattern(plan, {role: _filled(config) for role, config in configs.items()})
+
+
+def _pattern(plan: Plan, filled: Configs) -> Pattern | None:
+    margin = SHARDED_MARGIN if plan.sharding.startswith("fsdp") else MARGIN
+    patterns = {pattern_of(layer_kinds(config), margin) for config in filled.values()}
+    return patterns.pop() if len(patterns) == 1 else None
 
 
 def _filled(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -22,10 +22,11 @@ from planner.quantities import quantities
 from planner.steps import run as runs
 from planner.steps.run import Run
 from planner.trial.allocations import Allocations, Marks
+from planner.trial.collectives import settled
 from planner.trial.endings import MemoryEnded
 from planner.trial.meter import CudaMeter, Meter, PhaseLog, ProcessMeter
 from planner.trial.stage import TrialStage
-from planner.trial.world import sharding
+from planner.trial.world import ranks, sharding
 
 SEED = 7
 WATCHED = 1
@@ -167,18 +168,24 @@ class _Measurement:
     def _window(self, outside: str, *, watched: bool, last: bool = False) -> Iterator[None]:
         """On a CPU, a stretch whose allocations are counted.
 
-        oneDNN is off inside: what it takes depends on the processor's instructions.
+        oneDNN is off inside and one thread runs: what else they take depends on the processor.
         """
         if not self.on_cpu or not watched:
             yield
             return
         trace = self.choices.snapshot if last else None
-        with (
-            torch.backends.mkldnn.flags(enabled=False),
-            self.allocations.window(outside, trace),
-            self.marks.last_step() if last else nullcontext(),
-        ):
-            yield
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        try:
+            with (
+                torch.backends.mkldnn.flags(enabled=False),
+                self.allocations.window(outside, trace),
+                settled() if ranks() > 1 else nullcontext(),
+                self.marks.last_step() if last else nullcontext(),
+            ):
+                yield
+        finally:
+            torch.set_num_threads(threads)
 
     def _on_phase(self, name: str, begins: bool) -> None:
         if begins and name not in self.names[-1:]:

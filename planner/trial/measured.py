@@ -16,7 +16,20 @@ from planner.trial import cadence
 from planner.trial.figures import FootprintFigures, PhaseFigures, VerdictFigures
 from planner.units import read_bytes
 
-Phases = Mapping[str, Mapping[str, float]]
+RANKED = (
+    "requested_bytes",
+    "allocated_bytes",
+    "active_bytes",
+    "reserved_bytes",
+    "device_bytes",
+    "device_before_bytes",
+    "device_after_bytes",
+    "host_bytes",
+    "seconds",
+    "first_seconds",
+    "allocation_retries",
+)
+"""What differs between ranks."""
 
 
 class Read(Protocol):
@@ -49,7 +62,7 @@ def _phase(plan: Plan, read: Read, name: str, warm_up: int, others_bytes: int) -
     measured = [step[name] for step in read.steps[warm_up:] if name in step]
     full = [at for at in range(warm_up, len(read.steps)) if name in read.steps[at]]
 
-    def highest(key: str) -> int | None:
+    def most(key: str) -> int | None:
         found = [int(step[key]) for step in measured if key in step]
         return max(found) if found else None
 
@@ -61,25 +74,25 @@ def _phase(plan: Plan, read: Read, name: str, warm_up: int, others_bytes: int) -
     of_plans = [read.plans[at] for at in full]
     tokens = _mean(of_plans, lambda each: cadence.step_tokens(each, name))
     flops = _mean(of_plans, lambda each: cadence.step_flops(each, name))
-    outside, reserved = highest("outside_bytes"), highest("reserved_bytes")
+    outside, reserved = most("outside_bytes"), most("reserved_bytes")
     device = None
     if outside is not None and reserved is not None:
         device = max(reserved + outside - others_bytes, reserved)
     retries = [int(step["retries"]) for step in measured if "retries" in step]
-    requested = highest("requested_bytes")
+    requested = most("requested_bytes")
     if read.live is not None:
         requested = read.live.get(name)
     return PhaseFigures(
         name=name,
         source="trial",
         requested_bytes=requested,
-        allocated_bytes=highest("allocated_bytes"),
-        active_bytes=highest("active_bytes"),
+        allocated_bytes=most("allocated_bytes"),
+        active_bytes=most("active_bytes"),
         reserved_bytes=reserved,
         device_bytes=device,
         device_before_bytes=_last(measured, "before_bytes"),
         device_after_bytes=_last(measured, "after_bytes"),
-        host_bytes=highest("host_bytes"),
+        host_bytes=most("host_bytes"),
         seconds=spent,
         first_seconds=seconds(0) if name in read.entries[0] else None,
         tokens=tokens,
@@ -99,6 +112,24 @@ def _mean(plans: Sequence[Plan], of: Callable[[Plan], float | None]) -> float | 
 def _last(steps: Sequence[Mapping[str, float]], key: str) -> int | None:
     found = [int(step[key]) for step in steps if key in step]
     return found[-1] if found else None
+
+
+def highest(of_ranks: Sequence[FootprintFigures]) -> FootprintFigures:
+    """Of each phase the highest bytes and the longest time of any rank."""
+    first = of_ranks[0]
+    phases = []
+    for phase in first.phases:
+        others = [found for one in of_ranks if (found := one.phase(phase.name)) is not None]
+        changes = {}
+        for field in RANKED:
+            known = [value for one in others if (value := getattr(one, field)) is not None]
+            changes[field] = max(known) if known else None
+        seconds = changes["seconds"]
+        for unit in ("tokens", "flops"):
+            total = getattr(phase, unit)
+            changes[f"{unit}_per_second"] = total / seconds if total and seconds else None
+        phases.append(phase.model_copy(update=changes))
+    return first.model_copy(update={"phases": tuple(phases)})
 
 
 def judged(figures: FootprintFigures, capacity_bytes: int | None, where: str) -> FootprintFigures:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any
 
 import torch.distributed as dist
 
@@ -58,9 +59,7 @@ def sharding(plan: Plan, device: str) -> Iterator[Wrapper]:
     from torch.testing._internal.distributed.fake_pg import FakeStore
 
     kind = device.partition(":")[0]
-    if several:
-        dist.init_process_group("nccl" if kind == "cuda" else "gloo")
-    else:
+    if not several:
         dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=world)
     try:
         if shards < world:
@@ -70,4 +69,33 @@ def sharding(plan: Plan, device: str) -> Iterator[Wrapper]:
             mesh = init_device_mesh(kind, (world,))
         yield fully_sharded(mesh)
     finally:
+        if not several:
+            dist.destroy_process_group()
+
+
+@contextmanager
+def joined(device: str) -> Iterator[None]:
+    """The process group of torchrun's processes; nothing where this one is alone."""
+    if ranks() == 1:
+        yield
+        return
+    # Figures are gathered as Python objects, which travel between CPUs.
+    dist.init_process_group("cpu:gloo,cuda:nccl" if device.startswith("cuda") else "gloo")
+    try:
+        yield
+    finally:
         dist.destroy_process_group()
+
+
+def rank() -> int:
+    """This process among torchrun's; 0 without it."""
+    return int(os.environ.get("RANK", "0"))
+
+
+def everybody(data: dict[str, Any]) -> list[dict[str, Any]]:
+    """What each rank has to say, on all of them."""
+    if ranks() == 1:
+        return [data]
+    found: list[Any] = [None] * ranks()
+    dist.all_gather_object(found, data)
+    return found

@@ -1,0 +1,196 @@
+"""``python -m planner trial PLAN``: the plan's own steps, really run here for a few iterations."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import Any
+
+from planner.cli import plan_argument
+from planner.cli.table import table
+from planner.units import read_bytes, read_gib, read_seconds
+
+
+def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command to the parser."""
+    from planner.trial.request import LIMIT_SECONDS, STEPS, WARM_UP
+
+    parser = commands.add_parser(
+        "trial", help="run a few real steps on this machine, beside what was predicted of them"
+    )
+    parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
+    parser.add_argument("--json", action="store_true", help="the whole result as JSON")
+    parser.add_argument("--device", default="cpu", help="cpu or cuda:0, cuda:1, …")
+    parser.add_argument("--steps", type=int, default=STEPS, help="measured steps")
+    parser.add_argument("--warm-up", type=int, default=WARM_UP, help="steps before them")
+    parser.add_argument("--cap-bytes", type=int, help="memory that the device plays to have")
+    parser.add_argument("--limit-seconds", type=float, default=LIMIT_SECONDS)
+    parser.add_argument("--host-limit-bytes", type=int, help="most resident memory")
+    parser.add_argument("--model-folder", default="", help="a local model's safetensors")
+    parser.add_argument("--lengths", choices=("full", "random"), default="full")
+    parser.add_argument("--truncate", choices=("auto", "never"), default="auto")
+    parser.add_argument("--depths", default="", metavar="A,B", help="numbers of layers to run")
+    parser.add_argument("--processes", type=int, default=1, help="processes under torchrun")
+    parser.add_argument("--snapshot", default="", metavar="FILE", help="write the allocations")
+    parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON")
+    parser.add_argument("--describe", action="store_true", help="say what would run, and stop")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the result; 0 when it completed, 1 when it ended in another way."""
+    from planner.trial.request import FLAGS, describe, existing_folder, request_of
+
+    plan = plan_argument.require_plan(arguments.plan)
+    choices = {field: getattr(arguments, field) for field in FLAGS}
+    if arguments.model_folder:
+        choices["model_folder"] = existing_folder(arguments.model_folder)
+    if arguments.snapshot:
+        choices["snapshot"] = str(Path(arguments.snapshot).resolve())
+    request = request_of(plan, **choices, depths=_depths(arguments.depths))
+    if arguments.describe:
+        found = describe(request)
+        print(found.refused or "\n".join((found.runs, found.most_words, *found.notes)))
+        return 2 if found.refused else 0
+    if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        return _as_a_rank(request, arguments)
+    result = _alone(request, arguments.folder)
+    _write(arguments.out, result)
+    _print(result, arguments.json)
+    return 0 if result.status == "completed" else 1
+
+
+def _depths(text: str) -> tuple[int, ...]:
+    try:
+        return tuple(int(part) for part in text.split(",") if part)
+    except ValueError:
+        raise ValueError(f"depths: {text[:40]!r} is not two whole numbers such as 4,8.") from None
+
+
+def _alone(request: Any, given: Path | None) -> Any:
+    """The trial in a worker process that this one sees to."""
+    from planner.trial.folders import TrialFolder, new_folder
+    from planner.trial.supervisor import Supervisor
+
+    folder = TrialFolder(given) if given else new_folder(request)
+    supervisor = Supervisor(request, folder)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        signal.signal(number, supervisor.stop)
+    return supervisor.run()
+
+
+def _as_a_rank(request: Any, arguments: argparse.Namespace) -> int:
+    """One of torchrun's processes: it runs the trial itself, and one of them prints it."""
+    import tempfile
+
+    from planner.trial.folders import TrialFolder, new_identifier, trials_folder
+    from planner.trial.turns import Turn
+    from planner.trial.worker import UNFINISHED, run
+
+    first, local = (int(os.environ[name]) == 0 for name in ("RANK", "LOCAL_RANK"))
+    name = new_identifier()
+    with contextlib.ExitStack() as stack:
+        if first:
+            place = trials_folder() / name
+            place.mkdir(parents=True)
+        else:
+            place = Path(stack.enter_context(tempfile.TemporaryDirectory())) / name
+            place.mkdir()
+        folder = TrialFolder(place)
+        if first:
+            (place / "request.json").write_text(request.model_dump_json(), "utf-8")
+            folder.own()
+        if local:
+            count = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+            turn = Turn(request.model_copy(update={"processes": count}).devices(), name)
+            stack.callback(turn.close)
+            turn.wait(lambda ahead: folder.say("queued", ahead=ahead), lambda: False)
+        result = run(request, folder)
+        if first or result.status != "completed":
+            _write(arguments.out, result)
+            _print(result, arguments.json)
+            sys.stdout.flush()
+    return 0 if result.status == "completed" else UNFINISHED
+
+
+def _write(out: Path | None, result: Any) -> None:
+    from planner.trial.result import result_json
+
+    if out is not None:
+        out.parent.mkdir(parents=True, exist_ok=True)
+        fresh = out.with_name(f".{out.name}.part")
+        fresh.write_text(result_json(result) + "\n", "utf-8")
+        fresh.replace(out)
+
+
+def _print(result: Any, as_json: bool) -> None:
+    if as_json:
+        from planner.trial.result import result_json
+
+        print(json.dumps(json.loads(result_json(result))))
+    else:
+        print(_text(result))
+
+
+def _text(result: Any) -> str:
+    lines = [f"Trial {result.id} on {result.device.name}: {result.status}."]
+    if result.reason:
+        lines.append(result.reason)
+    if result.measured is not None:
+        lines += ["", _compared(result), ""]
+        if result.measured.verdict is not None:
+            lines.append(result.measured.verdict.sentence)
+    ended = result.out_of_memory
+    if ended is not None:
+        if ended.predicted is not None:
+            agreed = "does not fit" if ended.predicted.out_of_memory else "fits"
+            lines.append(
+                f"The dry run says {read_bytes(ended.predicted.bytes)} there, which {agreed}."
+            )
+        if ended.would_fit:
+            lines.append(f"What would fit, by the dry run: {ended.would_fit_words}.")
+    lines += [f"note: {note}" for note in result.notes]
+    lines.append(f"It took {read_seconds(result.seconds)}.")
+    if result.status == "failed" and result.stderr_tail:
+        lines += ["", *result.stderr_tail.splitlines()[-12:]]
+    return "\n".join(lines)
+
+
+def _compared(result: Any) -> str:
+    level = "requested_bytes" if result.device.kind == "cpu" else "reserved_bytes"
+    rows = []
+    for phase in result.measured.phases:
+        said = None if result.predicted is None else result.predicted.phase(phase.name)
+        expected = None if said is None else getattr(said, level)
+        measured = getattr(phase, level)
+        ratio = measured / expected - 1 if measured is not None and expected else None
+        rows.append(
+            (
+                phase.name,
+                "?" if expected is None else _size(expected),
+                "?" if measured is None else _size(measured),
+                "" if ratio is None else f"{ratio:+.2%}",
+                "?" if phase.seconds is None else read_seconds(phase.seconds),
+                "?" if phase.first_seconds is None else read_seconds(phase.first_seconds),
+            )
+        )
+    name = level.partition("_")[0]
+    header = (
+        "phase",
+        f"dry run, {name}",
+        f"measured, {name}",
+        "difference",
+        "time",
+        "first step",
+    )
+    return table(header, rows, right=(1, 2, 3, 4, 5))
+
+
+def _size(size_bytes: int) -> str:
+    return f"{read_gib(size_bytes)} GiB" if size_bytes >= 2**30 else read_bytes(size_bytes)

@@ -1,0 +1,193 @@
+"""Trials as an app sees them: start one, look at all of them, stop one. No torch.
+
+A trial belongs to a process of its own and to its folder, not to whoever started it: closing a
+page does not end it, and an app that starts anew finds it again.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from planner.trial.folders import (
+    IDENTIFIER,
+    TrialFolder,
+    folders,
+    new_folder,
+    trials_folder,
+)
+from planner.trial.request import TrialRequest, command_of
+from planner.trial.result import TrialResult
+from planner.trial.supervisor import ended, where
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+STARTING_SECONDS = 5.0
+"""A folder without an owner may be that of a trial that has just begun."""
+
+_children: dict[str, subprocess.Popen[bytes]] = {}
+"""Processes that this one started, so that their ends are noticed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TrialState:
+    """How a trial stands.
+
+    ``ahead`` is how many trials are before it in its device's queue. ``doing`` is what it was
+    last heard to do, ``step`` of ``steps`` how far it is; ``result`` is there when it is over.
+    """
+
+    identifier: str
+    stage: Literal["queued", "running", "finished"]
+    request: TrialRequest
+    ahead: int = 0
+    doing: str = ""
+    step: int = 0
+    steps: int = 0
+    seconds: float = 0.0
+    """Since it began to run; 0 while it waits."""
+    result: TrialResult | None = None
+
+
+def start(request: TrialRequest, root: Path | None = None) -> TrialFolder:
+    """Start a trial in a process of its own, which goes on without this one.
+
+    Raises:
+        OSError: when its folder cannot be written.
+    """
+    folder = new_folder(request, root)
+    environment = dict(os.environ)
+    if root is not None:
+        environment["HEADROOM_DATA"] = str(root)
+    with open(folder.stderr, "ab") as said:
+        process = subprocess.Popen(
+            [*command_of(request, sys.executable), "--folder", str(folder.path)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            cwd=ROOT,
+            env=environment,
+            start_new_session=True,
+        )
+    _children[folder.identifier] = process
+    folder.own(process.pid)
+    return folder
+
+
+def find(identifier: str, root: Path | None = None) -> TrialFolder | None:
+    """The folder of a trial by its name; None when there is none."""
+    if not IDENTIFIER.fullmatch(identifier):
+        return None
+    folder = TrialFolder(trials_folder(root) / identifier)
+    return folder if folder.path.is_dir() else None
+
+
+def states(root: Path | None = None) -> list[TrialState]:
+    """Every trial whose folder can be read, newest first."""
+    found = (look(folder) for folder in folders(root))
+    return [state for state in found if state is not None]
+
+
+def look(folder: TrialFolder) -> TrialState | None:
+    """How a trial stands; None when its folder cannot be read.
+
+    One whose process is gone without a result is given one that says so.
+    """
+    child = _children.get(folder.identifier)
+    if child is not None and child.poll() is not None:
+        del _children[folder.identifier]
+    try:
+        request = folder.request()
+        result = folder.result()
+        if result is None and not folder.owned() and not _starting(folder):
+            result = folder.result() or _lost(folder, request)
+    except (OSError, ValueError):
+        return None
+    events = folder.progress()
+    if result is not None:
+        return TrialState(
+            identifier=folder.identifier,
+            stage="finished",
+            request=request,
+            doing=result.status,
+            seconds=result.seconds,
+            result=result,
+        )
+    return _under_way(folder, request, events)
+
+
+def _under_way(
+    folder: TrialFolder, request: TrialRequest, events: list[dict[str, Any]]
+) -> TrialState:
+    began = next((event for event in events if event["name"] == "starting"), None)
+    if began is None:
+        waiting = [event for event in events if event["name"] == "queued"]
+        ahead = _whole(waiting[-1], "ahead") if waiting else 0
+        return TrialState(
+            identifier=folder.identifier, stage="queued", request=request, ahead=ahead
+        )
+    steps = [event for event in events if "steps" in event]
+    last: Mapping[str, Any] = steps[-1] if steps else {}
+    at = began.get("at")
+    spent = time.time() - at if isinstance(at, (int, float)) else 0.0
+    return TrialState(
+        identifier=folder.identifier,
+        stage="running",
+        request=request,
+        doing=where(folder),
+        step=_whole(last, "step"),
+        steps=_whole(last, "steps"),
+        seconds=max(spent, 0.0),
+    )
+
+
+def _whole(event: Mapping[str, Any], key: str) -> int:
+    value = event.get(key)
+    return value if isinstance(value, int) else 0
+
+
+def _starting(folder: TrialFolder) -> bool:
+    """Whether its process may not have said yet that the trial is its own."""
+    with suppress(OSError):
+        if not (folder.path / "owner.json").exists():
+            return time.time() - folder.path.stat().st_mtime < STARTING_SECONDS
+    return False
+
+
+def _lost(folder: TrialFolder, request: TrialRequest) -> TrialResult:
+    events = folder.progress()
+    times = [event["at"] for event in events if isinstance(event.get("at"), (int, float))]
+    spent = times[-1] - times[0] if times else 0.0
+    return ended(
+        folder,
+        request,
+        "killed",
+        f"Its process was killed from outside in {where(folder)}, and left no result.",
+        seconds=spent,
+    )
+
+
+def stop(folder: TrialFolder) -> None:
+    """End a trial that runs or waits; its result says that it was stopped."""
+    folder.ask_to_stop()
+    pid = folder.owner_pid()
+    if pid is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGTERM)
+
+
+def forget(folder: TrialFolder) -> bool:
+    """Delete the folder of a trial that is over; False when it is not."""
+    state = look(folder)
+    if state is not None and state.stage != "finished":
+        return False
+    shutil.rmtree(folder.path, ignore_errors=True)
+    return True

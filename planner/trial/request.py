@@ -1,0 +1,217 @@
+"""What a trial is asked to run, as a command's arguments and as a file; and what that means.
+
+No torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import Field, ValidationError
+
+from planner.estimate import estimate
+from planner.link import from_query_string, to_query_string
+from planner.plan import Plan
+from planner.trial.endings import CannotRun
+from planner.trial.executed import executed, layers_of
+from planner.trial.figures import FootprintFigures
+from planner.trial.result import WholePlanLink
+from planner.trial.strict import Bytes, Strict
+from planner.units import read_bytes, read_seconds
+
+LIMIT_SECONDS = 300.0
+STEPS, WARM_UP = 3, 2
+
+Layers = Annotated[int, Field(ge=1, le=1000)]
+Place = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00-\x1f]*$")]
+
+
+class TrialRequest(Strict):
+    """One trial. Paths are on the machine that runs it; empty ones are not given."""
+
+    plan: WholePlanLink
+    device: Annotated[str, Field(pattern=r"^(cpu|cuda:\d{1,3})$")] = "cpu"
+    steps: Annotated[int, Field(ge=1, le=1000)] = STEPS
+    """Measured steps."""
+    warm_up: Annotated[int, Field(ge=1, le=1000)] = WARM_UP
+    """Steps before them; the first makes the optimizer's states."""
+    cap_bytes: Annotated[Bytes, Field(ge=1)] | None = None
+    """Memory that the device plays to have; None is all."""
+    limit_seconds: Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)] = LIMIT_SECONDS
+    """Longest that the worker may take, imports and dry runs included."""
+    host_limit_bytes: Annotated[Bytes, Field(ge=1)] | None = None
+    """Most resident memory of the worker's processes; None is 80 % of what is available."""
+    model_folder: Place = ""
+    """A local model's folder (safetensors); empty runs random weights."""
+    lengths: Literal["full", "random"] = "full"
+    """Rows at the plan's caps, or of random lengths below them."""
+    truncate: Literal["auto", "never"] = "auto"
+    """Run fewer layers where the whole model does not fit, or run into the end of memory."""
+    depths: Annotated[tuple[Layers, ...], Field(max_length=2)] = ()
+    """Two numbers of layers to run whatever fits; empty lets the trial decide."""
+    snapshot: Place = ""
+    """Where to write the allocations: a CUDA memory snapshot, or a CPU trace."""
+    processes: Annotated[int, Field(ge=1, le=4096)] = 1
+    """Processes to start with torchrun, one a device."""
+
+    def planned(self) -> Plan:
+        """The plan."""
+        plan = from_query_string(self.plan).plan
+        assert plan is not None
+        return plan
+
+    @property
+    def kind(self) -> Literal["cpu", "cuda"]:
+        """The kind of device."""
+        return "cpu" if self.device == "cpu" else "cuda"
+
+    def devices(self) -> tuple[str, ...]:
+        """Every device that is occupied."""
+        if self.kind == "cpu":
+            return ("cpu",)
+        first = int(self.device.partition(":")[2])
+        return tuple(f"cuda:{first + place}" for place in range(self.processes))
+
+
+def request_of(plan: Plan, **choices: object) -> TrialRequest:
+    """A request for a plan.
+
+    Raises:
+        ValueError: a sentence that names the field.
+    """
+    try:
+        return TrialRequest.model_validate({"plan": to_query_string(plan), **choices})
+    except ValidationError as error:
+        raise ValueError(_said(error)) from None
+
+
+def read_request(text: str) -> TrialRequest:
+    """The request in a file of :func:`request_json`.
+
+    Raises:
+        ValueError: a sentence that names the field.
+    """
+    try:
+        return TrialRequest.model_validate_json(text)
+    except ValidationError as error:
+        raise ValueError(_said(error)) from None
+
+
+def request_json(request: TrialRequest) -> str:
+    """The request as JSON."""
+    return request.model_dump_json()
+
+
+def _said(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    place = ".".join(map(str, first["loc"])) or "trial"
+    return f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}."
+
+
+FLAGS = (
+    "device",
+    "steps",
+    "warm_up",
+    "cap_bytes",
+    "limit_seconds",
+    "host_limit_bytes",
+    "model_folder",
+    "lengths",
+    "truncate",
+    "snapshot",
+    "processes",
+)
+"""Fields that are an option of the command under their own name."""
+
+
+def command_of(request: TrialRequest, python: str = sys.executable) -> list[str]:
+    """The command that runs the request, here or on another machine with the same code."""
+    command = [python, "-m", "planner", "trial", request.plan, "--json"]
+    plain = TrialRequest(plan=request.plan)
+    for field in FLAGS:
+        value = getattr(request, field)
+        if value != getattr(plain, field):
+            command += [f"--{field.replace('_', '-')}", f"{value}"]
+    if request.depths:
+        command += ["--depths", ",".join(map(str, request.depths))]
+    return command
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Description:
+    """What a request will run, and the most it may take."""
+
+    runs: str
+    notes: tuple[str, ...]
+    refused: str
+    """Why no trial runs this plan; empty where one does."""
+    most_bytes: int
+    """Of the device: what the prediction says of the whole plan, or the cap if that is less."""
+    most_seconds: float
+    most_words: str
+
+
+def describe(request: TrialRequest, predicted: FootprintFigures | None = None) -> Description:
+    """The request in words, before anything runs.
+
+    Args:
+        request: what to run.
+        predicted: the plan's dry run, where there is one; the estimate otherwise.
+    """
+    plan = request.planned()
+    refused = ""
+    notes: tuple[str, ...] = ()
+    try:
+        running, notes = executed(plan)
+    except CannotRun as error:
+        running, refused = plan, str(error)
+    needed = estimate(plan).device_bytes if predicted is None else _needed(predicted)
+    source = "estimate" if predicted is None else "dry run"
+    most = needed if request.cap_bytes is None else min(needed, request.cap_bytes)
+    cut = "" if request.truncate == "never" else ", fewer where they do not fit"
+    if request.depths:
+        cut = f", of which {' and '.join(map(str, request.depths))} are run"
+    rank = ""
+    if plan.gpus > 1 and plan.sharding in ("fsdp1", "fsdp2"):
+        world = plan.gpus - plan.rollout_gpus
+        rank = (
+            f", as {request.processes} processes"
+            if request.processes > 1
+            else f", as rank 0 of {world}"
+        )
+    weights = "random weights" if not request.model_folder else "the local folder's weights"
+    runs = (
+        f"{running.method} on {request.device}{rank}: {request.warm_up + request.steps} steps, "
+        f"{request.steps} of them measured, all {layers_of(plan)} layers{cut}, with {weights} and "
+        f"batches of {request.lengths} length."
+    )
+    return Description(
+        runs=runs,
+        notes=notes,
+        refused=refused,
+        most_bytes=most,
+        most_seconds=request.limit_seconds,
+        most_words=(
+            f"At most {read_bytes(most)} of {request.device} by the {source}, and "
+            f"{read_seconds(request.limit_seconds)}, when it is ended."
+        ),
+    )
+
+
+def _needed(predicted: FootprintFigures) -> int:
+    levels = (predicted.device_bytes, predicted.reserved_bytes, predicted.requested_bytes)
+    return next((size for size in levels if size is not None), 0)
+
+
+def existing_folder(text: str) -> str:
+    """A folder's full path, for a worker that may run elsewhere in the file system.
+
+    Raises:
+        ValueError: when there is no such folder.
+    """
+    if not Path(text).is_dir():
+        raise ValueError(f"model_folder: {text} is no folder on this machine.")
+    return str(Path(text).resolve())
