@@ -6,6 +6,7 @@ and a result to the folder, and ends when whoever started it does.
 
 from __future__ import annotations
 
+import gc
 import os
 import sys
 import threading
@@ -44,6 +45,10 @@ def run(request: TrialRequest, folder: TrialFolder) -> TrialResult:
     if first:
         folder.say("imports")
     from planner.trial.runner import run_trial
+
+    # Every run collects garbage; libraries' own objects need not be looked at each time.
+    gc.collect()
+    gc.freeze()
 
     def report(name: str, more: dict[str, Any]) -> None:
         if not first:

@@ -1,0 +1,71 @@
+"""Trials of tiny models for the tests: their plans, and the command that runs them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from accuracy.cpu_cases import Case
+from planner.link import to_query_string
+from planner.plan import Plan
+from planner.trial.result import TrialResult, read_result
+
+ROOT = Path(__file__).parents[2]
+TOLERANCE = 5e-4
+"""Of measured bytes, by which the dry run of the same plan may miss them."""
+
+
+def tiny(method: str, family: str = "llama", **changes: Any) -> Plan:
+    """A plan of a model of two layers (``layers``), as the comparisons with dry runs have them."""
+    return Case(method, family, changes).plan
+
+
+def environment(data: Path) -> dict[str, str]:
+    return {**os.environ, "HEADROOM_DATA": str(data), "OMP_NUM_THREADS": "1"}
+
+
+def command(
+    plan: Plan, *flags: str, data: Path, launcher: Sequence[str] = ()
+) -> subprocess.CompletedProcess[str]:
+    """``python -m planner trial`` with JSON."""
+    python = [sys.executable, *launcher, "-m", "planner", "trial"]
+    return subprocess.run(
+        [*python, to_query_string(plan), "--json", *flags],
+        cwd=ROOT,
+        env=environment(data),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+def result_of(done: subprocess.CompletedProcess[str]) -> TrialResult:
+    """The result in the command's last line."""
+    assert done.stdout, done.stderr[-3000:]
+    return read_result(done.stdout.splitlines()[-1])
+
+
+def errors(result: TrialResult) -> dict[str, float]:
+    """Predicted against measured bytes of every phase, signed and relative."""
+    assert result.measured is not None and result.predicted is not None
+    found = {}
+    for phase in result.measured.phases:
+        said = result.predicted.phase(phase.name)
+        assert said is not None and said.requested_bytes and phase.requested_bytes, phase.name
+        found[phase.name] = said.requested_bytes / phase.requested_bytes - 1
+    return found
+
+
+def until(true: Callable[[], Any], seconds: float = 60.0) -> Any:
+    """What a function returns once that is true."""
+    end = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < end, "it never came"
+        time.sleep(0.02)
+    return found

@@ -1,0 +1,90 @@
+"""Real trials of every method by the command: what they measure is what the dry run said."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner.quantities import quantities
+from planner.trial.result import TrialResult
+from trial.running import TOLERANCE, command, errors, result_of, tiny
+
+CHECKPOINTED = {"gradient_checkpointing": "full", "prompts_per_step": 8}
+ROLLOUT = {"gpus": 1, "rollout": "hf", "rollout_gpus": 0, "response_tokens": 40}
+JUDGED = {"reward": "model", "prompts_per_step": 6, "batch_shape": "padded"}
+SHARDED = {
+    "gpus": 8,
+    "sharding": "fsdp2",
+    "prompts_per_step": 32,
+    "dtype": "bf16",
+    "master_dtype": "fp32",
+}
+CASES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+    "sft": ("qwen3", CHECKPOINTED, ("policy forward", "policy backward", "optimizer step")),
+    "dpo": ("llama", {"reference": "offloaded", "dtype": "bf16"}, ("reference log-probs",)),
+    "grpo": ("qwen3", {**ROLLOUT, "logits": "response"}, ("rollout", "old log-probs")),
+    "ppo": ("llama", JUDGED, ("values", "reward", "critic update")),
+    "intuitor": ("qwen2", {"dtype": "bf16", "master_dtype": "fp32"}, ("old log-probs",)),
+    "grade": ("qwen3", {"grade_kl": "batch"}, ("policy forward", "policy backward")),
+    "rank": ("llama", SHARDED, ("policy forward", "policy backward", "optimizer step")),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def found(request: pytest.FixtureRequest, tmp_path_factory: Any) -> tuple[str, TrialResult]:
+    """One trial of each method, and one that plays rank 0 of eight; run once for all tests."""
+    name = request.param
+    family, changes, _ = CASES[name]
+    plan = tiny("sft" if name == "rank" else name, family, **changes)
+    data: Path = tmp_path_factory.mktemp(name)
+    done = command(plan, "--steps", "2", "--out", str(data / "out.json"), data=data)
+    result = result_of(done)
+    assert done.returncode == 0, result.reason
+    assert (data / "out.json").read_text("utf-8").startswith('{"v":1')
+    assert result.planned() == plan
+    return name, result
+
+
+def test_every_phase_is_measured_where_the_dry_run_says(found: tuple[str, TrialResult]) -> None:
+    name, result = found
+    assert result.status == "completed"
+    assert set(CASES[name][2]) <= set(errors(result))
+    wrong = {phase: error for phase, error in errors(result).items() if abs(error) > TOLERANCE}
+    assert not wrong
+    (ran,) = result.ran
+    assert ran.layers == 2 and not result.extrapolated and not result.censored
+    assert ran.predicted == result.predicted
+
+
+def test_times_are_of_a_whole_step(found: tuple[str, TrialResult]) -> None:
+    _, result = found
+    assert result.measured is not None
+    q = quantities(result.planned())
+    for phase in result.measured.phases:
+        assert phase.seconds and phase.first_seconds
+        if phase.tokens:
+            assert phase.tokens_per_second == pytest.approx(phase.tokens / phase.seconds)
+        if phase.name == "policy forward" and result.planned().method != "grade":
+            assert phase.tokens == int(q.sequences_per_gpu_step) * int(q.row_tokens)
+            assert phase.flops_per_second and phase.flops_per_second > 1e6
+        if phase.name == "optimizer step":
+            assert phase.tokens is None and phase.flops is None
+    assert result.measured.seconds == pytest.approx(
+        sum(phase.seconds or 0 for phase in result.measured.phases)
+    )
+    assert result.seconds < 60
+
+
+def test_what_a_cpu_cannot_say_is_null(found: tuple[str, TrialResult]) -> None:
+    name, result = found
+    assert result.measured is not None
+    for phase in result.measured.phases:
+        assert phase.reserved_bytes is phase.device_bytes is phase.allocation_retries is None
+        assert phase.host_bytes is None or phase.host_bytes > 2**26
+    assert result.environment is not None and "torch" in result.environment.versions
+    assert result.environment.driver is None
+    assert any("random" in note for note in result.notes)
+    assert any("CPU" in note for note in result.notes)
+    assert any("rank 0 of 8" in note for note in result.notes) == (name == "rank")
