@@ -47,8 +47,8 @@ ASKING = {"port", "answer", "finding", "written", "store", "request", "stand_in"
 """Modules of the dry run for a process without torch, which asks and reads answers."""
 
 MEASURING = {
-    *("allocations", "collectives", "device", "engine", "measure", "meter", "predicted", "runner", "stage"),
-    *("weights", "worker", "world"),
+    *("allocations", "collectives", "device", "engine", "measure", "meter", "predicted"),
+    *("runner", "stage", "weights", "worker", "world"),
 }
 """Modules of a trial that its worker's process alone imports."""
 

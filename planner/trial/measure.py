@@ -202,11 +202,7 @@ class _Measurement:
             yield
             return
 
-        def noticed(device: int, asked: int, allocated: int, free: int) -> None:
-            live = torch.cuda.memory_stats(device)["allocated_bytes.all.current"]
-            self.asked.append((asked, int(live)))
-
-        torch._C._cuda_attach_out_of_memory_observer(noticed)  # type: ignore[attr-defined]
+        _observe(self.asked)
         snapshot = self.choices.snapshot
         if snapshot is not None:
             torch.cuda.memory._record_memory_history(max_entries=400_000)
@@ -224,3 +220,21 @@ class _Measurement:
         return MemoryEnded(
             self.log.current, asked_bytes=asked, live_bytes=live, capacity_bytes=capacity
         )
+
+
+_asked: list[list[tuple[int, int]]] = []
+"""Where the observer writes; it is attached once, since nobody can take it off again."""
+
+
+def _observe(asked: list[tuple[int, int]]) -> None:
+    """Note bytes asked for and bytes in use whenever the allocator of a card gives up."""
+    _asked.append(asked)
+    attach = getattr(torch._C, "_cuda_attach_out_of_memory_observer", None)
+    if len(_asked) > 1 or attach is None:
+        return
+
+    def noticed(device: int, size: int, allowed: int, free: int) -> None:
+        live = torch.cuda.memory_stats(device)["allocated_bytes.all.current"]
+        _asked[-1].append((size, int(live)))
+
+    attach(noticed)

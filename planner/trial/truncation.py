@@ -84,4 +84,7 @@ def two_depths(
         )
 
     fitting = [layers for layers in depths if layers > low and room.holds(needs(layers))]
-    return (low, fitting[-1]) if fitting else None
+    if fitting:
+        return low, fitting[-1]
+    # The smallest fits wherever one of more layers does.
+    return (depths[0], low) if low != depths[0] else None

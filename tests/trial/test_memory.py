@@ -87,9 +87,7 @@ def test_the_last_byte_decides() -> None:
     ],
     ids=("group", "period", "moving"),
 )
-def test_two_shallow_runs_tell_the_whole_model(
-    plan: Plan, request: pytest.FixtureRequest
-) -> None:
+def test_two_shallow_runs_tell_the_whole_model(plan: Plan, request: pytest.FixtureRequest) -> None:
     truth, depths = trial(plan), (6, 8)
     result = trial(plan, depths=depths)
     assert result.extrapolated and tuple(one.layers for one in result.ran) == depths
@@ -140,9 +138,7 @@ def test_what_will_not_fit_at_all_names_the_smallest_that_would() -> None:
 
 
 def test_a_processor_that_is_too_slow_gets_fewer_layers(monkeypatch: Any) -> None:
-    monkeypatch.setattr(
-        "planner.trial.runner.processor_flops_per_second", lambda dtype: 4e7
-    )
+    monkeypatch.setattr("planner.trial.runner.processor_flops_per_second", lambda dtype: 4e7)
     result = trial(DEEP, limit_seconds=120.0)
     assert result.extrapolated
     assert any("would take about" in note for note in result.notes)

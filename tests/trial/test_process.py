@@ -1,4 +1,4 @@
-"""Trials in processes of their own: kills, limits, stops, the queue, and an app that starts anew."""
+"""Trials in processes of their own: kills, limits, stops, the queue, an app that starts anew."""
 
 from __future__ import annotations
 
@@ -138,11 +138,11 @@ def test_limits_end_a_trial(choices: Any, status: str, said: str, tmp_path: Path
 
 
 def test_a_cap_ends_the_command_with_a_result(tmp_path: Path) -> None:
-    done = command(PLAN, "--cap-bytes", "4000000", "--truncate", "never", data=tmp_path)
+    done = command(PLAN, "--cap-bytes", "4900000", "--truncate", "never", data=tmp_path)
     result = result_of(done)
     assert done.returncode == 1
     assert result.status == "out of memory" and result.out_of_memory is not None
-    assert result.out_of_memory.phase == "policy forward"
+    assert result.out_of_memory.phase == "policy backward"
 
 
 def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path) -> None:
@@ -155,11 +155,6 @@ def test_what_is_wrong_is_said_before_anything_starts(tmp_path: Path) -> None:
         done = command(PLAN, flag, value, data=tmp_path)
         assert done.returncode == 2 and done.stderr.startswith(field), done.stderr
     assert not (tmp_path / "trials").exists()
-
-
-def test_a_device_that_is_not_here_is_a_result(tmp_path: Path) -> None:
-    result = result_of(command(PLAN, "--device", "cuda:97", data=tmp_path))
-    assert result.status == "failed" and "no cuda:97 here" in result.reason
 
 
 def test_a_damaged_folder_is_no_trial(tmp_path: Path) -> None:

@@ -1,0 +1,97 @@
+"""A request as a command, as a file and in words."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planner.__main__ import parser
+from planner.cli.plan_argument import require_plan
+from planner.plan import Plan
+from planner.presets import presets
+from planner.trial.request import (
+    FLAGS,
+    command_of,
+    describe,
+    read_request,
+    request_json,
+    request_of,
+)
+
+PLAN = Plan(model="Qwen/Qwen2.5-0.5B", method="sft", gpus=1, sharding="none")
+ALL: dict[str, Any] = {
+    "device": "cuda:2",
+    "steps": 5,
+    "warm_up": 3,
+    "cap_bytes": 24 * 2**30,
+    "limit_seconds": 42.5,
+    "host_limit_bytes": 2**33,
+    "model_folder": "/models/qwen",
+    "lengths": "random",
+    "truncate": "never",
+    "snapshot": "/tmp/snapshot.pickle",
+    "processes": 2,
+}
+
+
+def test_the_command_says_all_that_the_request_does() -> None:
+    assert set(ALL) == set(FLAGS)
+    request = request_of(PLAN, **ALL, depths=(2, 4))
+    _, *flags = command_of(request, "python")
+    parsed = parser().parse_args(flags[2:])
+    assert require_plan(parsed.plan) == PLAN
+    assert {field: getattr(parsed, field) for field in FLAGS} == ALL
+    assert parsed.depths == "2,4" and parsed.json
+    assert request.devices() == ("cuda:2", "cuda:3")
+    assert read_request(request_json(request)) == request
+
+
+def test_defaults_are_left_out_of_the_command() -> None:
+    assert command_of(request_of(PLAN), "python")[5:] == ["--json"]
+
+
+@pytest.mark.parametrize(
+    ("choices", "said"),
+    [
+        ({"device": "cuda"}, "device: "),
+        ({"device": "cpu; rm -rf /"}, "device: "),
+        ({"steps": 0}, "steps: "),
+        ({"cap_bytes": 0}, "cap_bytes: "),
+        ({"limit_seconds": float("inf")}, "limit_seconds: "),
+        ({"depths": (1, 2, 3)}, "depths: "),
+        ({"snapshot": "a\nb"}, "snapshot: "),
+        ({"run": "rm"}, "run: "),
+    ],
+)
+def test_bad_choices_name_their_field(choices: Any, said: str) -> None:
+    with pytest.raises(ValueError, match=f"^{said}"):
+        request_of(PLAN, **choices)
+
+
+def test_a_damaged_file_names_its_field() -> None:
+    text = request_json(request_of(PLAN)).replace('"steps":3', '"steps":"3"')
+    with pytest.raises(ValueError, match="^steps: "):
+        read_request(text)
+
+
+@pytest.mark.parametrize("key", presets())
+def test_every_preset_is_described(key: str) -> None:
+    plan = presets()[key].plan
+    found = describe(request_of(plan, device="cuda:0", cap_bytes=24 * 2**30))
+    assert not found.refused
+    assert found.most_bytes <= 24 * 2**30
+    assert found.most_seconds == 300.0 and "5.0 min" in found.most_words
+    assert ("rank 0 of 8" in found.runs) == (plan.gpus == 8)
+    assert f"all {describe_layers(plan)} layers" in found.runs
+
+
+def describe_layers(plan: Plan) -> int:
+    from planner.facts import facts_of
+
+    return facts_of(plan).policy.layers
+
+
+def test_what_no_trial_runs_is_said_before() -> None:
+    found = describe(request_of(PLAN.changed(optimizer="adamw-8bit")))
+    assert found.refused.startswith("optimizer: ")
