@@ -91,8 +91,8 @@ def _skip(
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Pretend that ``tokens`` more were decoded: what is held grows, nothing is computed.
 
-    A run that trains decodes every token and skips none. What is skipped is zeros, so that
-    what follows in a run with values stays finite.
+    A run that trains decodes every token and skips none. What is skipped is zeros
+    that nobody masks, so that what follows in a run with values stays finite.
     """
     if not tokens:
         return ids, mask
@@ -106,4 +106,6 @@ def _skip(
         shape = (*shape[:-1], layer.values.shape[-1])
         layer.values = torch.cat([layer.values, layer.values.new_zeros(shape)], -2)
     more = ids.new_zeros(ids.shape[0], tokens)
-    return torch.cat([ids, more], 1), None if mask is None else torch.cat([mask, more], 1)
+    return torch.cat([ids, more], 1), None if mask is None else torch.cat(
+        [mask, torch.ones_like(more)], 1
+    )

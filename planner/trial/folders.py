@@ -103,9 +103,12 @@ class TrialFolder:
         _write(self.result_file, result_json(result) + "\n")
 
     def say(self, name: str, **more: Any) -> None:
-        """Add a line of progress."""
+        """Add a line of progress; a full disk does not end a trial."""
         line = json.dumps({"at": round(time.time(), 3), "name": name, **more})
-        with open(self.path / "progress.jsonl", "a", encoding="utf-8") as file:
+        with (
+            suppress(OSError),
+            open(self.path / "progress.jsonl", "a", encoding="utf-8") as file,
+        ):
             file.write(line + "\n")
 
     def progress(self) -> list[dict[str, Any]]:
@@ -126,8 +129,9 @@ class TrialFolder:
         return found
 
     def remember(self, known: dict[str, Any]) -> None:
-        """Keep a result's fields so far."""
-        _write(self.path / "known.json", json.dumps(known))
+        """Keep a result's fields so far, if there is room."""
+        with suppress(OSError):
+            _write(self.path / "known.json", json.dumps(known))
 
     def known(self) -> dict[str, Any]:
         """A result's fields so far; empty when there are none, or they cannot be read."""

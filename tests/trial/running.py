@@ -41,7 +41,7 @@ def command(
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=400,
     )
 
 
@@ -62,7 +62,7 @@ def errors(result: TrialResult) -> dict[str, float]:
     return found
 
 
-def until(true: Callable[[], Any], seconds: float = 60.0) -> Any:
+def until(true: Callable[[], Any], seconds: float = 240.0) -> Any:
     """What a function returns once that is true."""
     end = time.monotonic() + seconds
     while not (found := true()):
