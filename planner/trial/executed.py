@@ -38,7 +38,8 @@ def executed(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
     if plan.finetuning == "qlora":
         raise CannotRun("finetuning: no trial runs qlora; set finetuning to lora.")
     standing = stand_in(plan)
-    notes = [note for note in standing.notes if "DDP" not in note]
+    # Of DDP there is another note below; stand-ins for kernels are in the dry run alone.
+    notes = [note for note in standing.notes if "DDP" not in note and "stand-ins" not in note]
     if plan.sharding == "ddp":
         notes.append("One replica ran, without DDP's gradient buckets and its all-reduce.")
     if plan.rollout.startswith("vllm"):

@@ -66,8 +66,10 @@ def on_cpu(plan: Plan) -> tuple[Depth, tuple[str, ...]]:
         warnings.simplefilter("ignore")
         try:
             log = dry_run(plan, configs_of(plan), on="cpu")
-        except (ValueError, NotImplementedError) as error:
+        except (ValueError, NotImplementedError) as error:  # before RuntimeError, its parent
             raise CannotRun(" ".join(str(error).split())) from None
+        except RuntimeError as error:
+            raise CannotRun(worker.refused_by_torch(error)) from None
     found = curve.peaks(in_one_memory(log))
     layers = layers_of(plan)
     instants = {peak.phase: instant(peak.op, peak.module, layers) for peak in found}

@@ -19,7 +19,7 @@ from planner.dryrun.request import configs_of
 from planner.estimate import estimate
 from planner.facts import facts_of
 from planner.link import to_query_string
-from planner.plan import Plan, try_plan
+from planner.plan import FIELDS, Plan, try_plan
 from planner.steps.stage import DTYPES
 from planner.trial import cadence, engine
 from planner.trial.device import (
@@ -110,7 +110,7 @@ class _Trial:
             return self._run()
         except (CannotRun, ValueError, NotImplementedError, TypeError) as error:
             sentence = " ".join(str(error).split())
-            if not isinstance(error, CannotRun):
+            if sentence.partition(":")[0] not in FIELDS and not isinstance(error, CannotRun):
                 sentence = f"{type(error).__name__}: {sentence}"
             return self._result("failed", shown(sentence, 2000))
 

@@ -19,6 +19,8 @@ from planner.trial.endings import CannotRun
 INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 INDEX_BYTES = 64 * 2**20
+EMBEDDINGS = "embed_tokens.weight"
+"""What a model with tied weights stores in its head's place."""
 SAME = ("model_type", "hidden_size", "vocab_size", "num_attention_heads")
 """Fields of config.json in which the folder and the plan have to agree."""
 
@@ -55,6 +57,7 @@ def load_weights(model: nn.Module, folder: Path, role: str) -> None:
 
     wanted: dict[str, torch.Tensor] = {}
     inner = models.causal(model)
+    alone = isinstance(inner, models.HeadModel)
     prefix = "" if not isinstance(inner, models.ScoreModel) else "body."
     for name, weight in inner.state_dict(keep_vars=True).items():
         if "lora_" in name:
@@ -65,6 +68,8 @@ def load_weights(model: nn.Module, folder: Path, role: str) -> None:
         with safe_open(file, framework="pt") as tensors:
             for stored in tensors.keys():  # noqa: SIM118  # the handle is no mapping
                 name = _own_name(stored, wanted)
+                if name is None and alone and stored.endswith(EMBEDDINGS) and not found:
+                    name = "lm_head.weight"  # unless a head of its own comes later
                 if name is None:
                     continue
                 value = tensors.get_tensor(stored)

@@ -146,6 +146,24 @@ def test_a_processor_that_is_too_slow_gets_fewer_layers(monkeypatch: Any) -> Non
     assert nothing.status == "will not fit"
 
 
+@pytest.mark.parametrize(
+    "plan",
+    [
+        tiny("ppo", "qwen3", critic="shared", logits="response"),
+        tiny("grpo", "llama", reference="cached-activations", logits="response"),
+        tiny("dpo", "qwen2", reference="dual-output", finetuning="lora", dtype="bf16"),
+    ],
+    ids=("shared critic", "cached activations", "dual output"),
+)
+def test_other_roles_are_measured_as_predicted(plan: Plan) -> None:
+    assert max(map(abs, errors(trial(plan)).values())) < TOLERANCE
+
+
+def test_kernels_that_are_missing_are_said_by_their_field() -> None:
+    result = trial(tiny("sft", "llama", liger=True, attention="sdpa"))
+    assert result.status == "failed" and result.reason.startswith("liger: ")
+
+
 def test_random_lengths_still_show_the_longest() -> None:
     plan = tiny("sft", "qwen3", prompts_per_step=4)
     result = trial(plan, lengths="random", steps=5)

@@ -112,3 +112,13 @@ def test_another_folder_is_refused(harm: Any, said: str, tmp_path: Path) -> None
         check_folder(folder, configs_of(plan)["policy"])
         runs.build(plan, TrialStage("cpu", lambda *_: None, folder), configs_of(plan))
     assert said in str(error.value)
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_a_reference_that_is_a_head_alone_has_the_folders_head(tied: bool, tmp_path: Path) -> None:
+    family = "qwen2" if tied else "llama"
+    plan = tiny("grpo", family, reference="cached-activations", logits="response")
+    stored = load_file(saved(plan, tmp_path) / "model.safetensors")
+    run = runs.build(plan, TrialStage("cpu", lambda *_: None, tmp_path), configs_of(plan))
+    name = "model.embed_tokens.weight" if tied else "lm_head.weight"
+    assert torch.equal(models.head(run.models["reference"]).weight, stored[name])
