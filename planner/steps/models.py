@@ -75,6 +75,9 @@ def settings_of(config: Mapping[str, Any], attention: str) -> Any:
     import transformers
 
     values = {key: value for key, value in config.items() if key != "quantization_config"}
+    if values.get("head_dim", 0) is None:
+        # Some model files take a head_dim that is there, even None, for a size.
+        del values["head_dim"]
     settings = transformers.AutoConfig.for_model(**values)
     settings.use_cache = False
     settings._attn_implementation = attention

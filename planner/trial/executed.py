@@ -9,6 +9,7 @@ from planner import catalog
 from planner.dryrun.kinds import depth_of, shallow
 from planner.dryrun.request import configs_of
 from planner.dryrun.stand_in import stand_in
+from planner.facts import KNOWN_VERSIONS
 from planner.plan import Plan, try_plan
 from planner.trial.endings import CannotRun
 from planner.trial.strict import shown
@@ -44,7 +45,18 @@ def executed(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
         notes.append("One replica ran, without DDP's gradient buckets and its all-reduce.")
     if plan.rollout.startswith("vllm"):
         notes.append("Responses were not sampled in the steps: the plan's engine does that.")
-    return standing.plan, tuple(notes)
+    return _valid(plan, standing.plan), tuple(notes)
+
+
+def _valid(plan: Plan, running: Plan) -> Plan:
+    """The executed plan as a plan of its own, which a link can carry."""
+    values = running.model_dump()
+    if running.framework != plan.framework:
+        values["framework_version"] = KNOWN_VERSIONS[running.framework][0]
+    found, problems = try_plan(values)
+    if found is None:
+        raise CannotRun(problems[0].sentence)
+    return found
 
 
 def layers_of(plan: Plan) -> int:

@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 import torch
 
+from accuracy.tiny import CONFIGS
+from planner import catalog
 from planner.link import from_query_string
 from planner.plan import Plan
 from planner.trial.request import request_of
@@ -157,6 +159,14 @@ def test_a_processor_that_is_too_slow_gets_fewer_layers(monkeypatch: Any) -> Non
 )
 def test_other_roles_are_measured_as_predicted(plan: Plan) -> None:
     assert max(map(abs, errors(trial(plan)).values())) < TOLERANCE
+
+
+def test_a_config_without_a_head_size_runs() -> None:
+    """As most of Qwen2 are: the size of a head follows from the others."""
+    config = {**CONFIGS["qwen2"], "model_type": "qwen2"}
+    del config["head_dim"]
+    plan = tiny("sft", "qwen2").changed(config=catalog.encode_config(config))
+    assert trial(plan).status == "completed"
 
 
 def test_kernels_that_are_missing_are_said_by_their_field() -> None:

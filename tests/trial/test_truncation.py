@@ -6,9 +6,11 @@ import pytest
 
 from planner.dryrun.depth import Pattern
 from planner.facts import facts_of
+from planner.link import from_query_string, to_query_string
 from planner.plan import Plan
+from planner.presets import presets
 from planner.trial.endings import CannotRun
-from planner.trial.executed import layers_of, smaller, with_layers
+from planner.trial.executed import executed, layers_of, smaller, with_layers
 from planner.trial.extrapolation import Depth, extrapolated
 from planner.trial.figures import FootprintFigures, PhaseFigures
 from planner.trial.truncation import Needs, Room, depths_of, two_depths
@@ -101,6 +103,14 @@ def test_a_model_cut_to_all_its_layers_is_the_same_model(model: str) -> None:
     assert layers_of(part) == 4
     assert facts_of(part).policy.vocab == facts_of(plan).policy.vocab
     assert part.model == model
+
+
+@pytest.mark.parametrize("key", presets())
+def test_what_runs_of_every_preset_is_a_plan_that_a_link_carries(key: str) -> None:
+    running, _ = executed(presets()[key].plan)
+    for plan in (running, with_layers(running, 2)):
+        reading = from_query_string(to_query_string(plan))
+        assert reading.plan == plan and not reading.problems
 
 
 def test_what_no_link_carries_is_refused() -> None:
