@@ -52,6 +52,8 @@ class Choices:
     random_lengths: bool = False
     model_folder: Path | None = None
     snapshot: Path | None = None
+    onednn: bool = False
+    """On a CPU, whether watched steps may use oneDNN, which is faster and takes scratch."""
 
 
 @dataclass(slots=True)
@@ -168,7 +170,8 @@ class _Measurement:
     def _window(self, outside: str, *, watched: bool, last: bool = False) -> Iterator[None]:
         """On a CPU, a stretch whose allocations are counted.
 
-        oneDNN is off inside and one thread runs: what else they take depends on the processor.
+        One thread runs inside, and oneDNN does where it has to: what else they take depends on
+        the processor.
         """
         if not self.on_cpu or not watched:
             yield
@@ -178,7 +181,7 @@ class _Measurement:
         torch.set_num_threads(1)
         try:
             with (
-                torch.backends.mkldnn.flags(enabled=False),
+                torch.backends.mkldnn.flags(enabled=self.choices.onednn),
                 self.allocations.window(outside, trace),
                 settled() if ranks() > 1 else nullcontext(),
                 self.marks.last_step() if last else nullcontext(),

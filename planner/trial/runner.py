@@ -48,6 +48,8 @@ CONTEXT_BYTES = 768 * 2**20
 """Room left on a card for its context and libraries when a trial decides what fits."""
 REACHED = {"cpu": 0.25, "cuda": 0.15}
 """Share of a device's peak that small eager steps reach at the least."""
+SMALL_FLOPS = 5e9
+"""A step of so much takes seconds even without oneDNN, whose scratch then is not in the bytes."""
 TRIED = 10
 """Smaller plans that are looked at after memory has ended."""
 
@@ -295,6 +297,7 @@ class _Trial:
             random_lengths=request.lengths == "random",
             model_folder=Path(request.model_folder) if request.model_folder else None,
             snapshot=Path(request.snapshot) if request.snapshot and rank() == 0 else None,
+            onednn=self._needs_onednn(plan),
         )
 
         def told(name: str, more: Mapping[str, Any]) -> None:
@@ -307,6 +310,15 @@ class _Trial:
         self.ran[-1] = self.ran[-1].model_copy(update={"measured": figures})
         self.report("known", self.known())
         return self.ran[-1]
+
+    def _needs_onednn(self, plan: Plan) -> bool:
+        """Whether half precision without oneDNN would take too long."""
+        if self.request.kind == "cuda" or plan.dtype == "fp32":
+            return False
+        if cadence.trial_flops(plan, 1) < SMALL_FLOPS:
+            return False
+        self.state.note("The bytes have oneDNN's scratch among them, which a GPU does not have.")
+        return True
 
     def _of_all_ranks(self, plan: Plan, read: Readings) -> FootprintFigures:
         own = figures_of_run(
