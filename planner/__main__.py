@@ -1,4 +1,4 @@
-"""The command line: ``python -m planner estimate|dry-run|trial|sweep|launch|…``."""
+"""The command line: ``python -m planner estimate|dry-run|trial|trials|sweep|launch|…``."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import os
 import sys
 from collections.abc import Sequence
 
-from planner.cli import dry_run, estimate, fields, gpus, launch, models, sweep, trial
+from planner.cli import dry_run, estimate, fields, gpus, launch, models, sweep, trial, trials
 from planner.problem import PlanError
 
-COMMANDS = (estimate, dry_run, trial, sweep, launch, models, gpus, fields)
+COMMANDS = (estimate, dry_run, trial, trials, sweep, launch, models, gpus, fields)
 
 
 def parser() -> argparse.ArgumentParser:

@@ -60,9 +60,10 @@ def run(arguments: argparse.Namespace) -> int:
         return 2 if found.refused else 0
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
         return _as_a_rank(request, arguments)
-    result = _alone(request, arguments.folder)
+    folder, result = _alone(request, arguments.folder)
     _write(arguments.out, result)
     _print(result, arguments.json)
+    _keep(folder)
     return 0 if result.status == "completed" else 1
 
 
@@ -73,8 +74,8 @@ def _depths(text: str) -> tuple[int, ...]:
         raise ValueError(f"depths: {text[:40]!r} is not two whole numbers such as 4,8.") from None
 
 
-def _alone(request: Any, given: Path | None) -> Any:
-    """The trial in a worker process that this one sees to."""
+def _alone(request: Any, given: Path | None) -> tuple[Any, Any]:
+    """The trial's folder and result, of a worker process that this one sees to."""
     from planner.trial.folders import TrialFolder, new_folder
     from planner.trial.supervisor import Supervisor
 
@@ -82,7 +83,19 @@ def _alone(request: Any, given: Path | None) -> Any:
     supervisor = Supervisor(request, folder)
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, supervisor.stop)
-    return supervisor.run()
+    return folder, supervisor.run()
+
+
+def _keep(folder: Any) -> None:
+    """Store the result in the history; where that fails its file stays, and a line says so."""
+    from planner.trial.history.errors import HistoryError
+    from planner.trial.history.keep import keep
+
+    sys.stdout.flush()  # a database out of reach must not hold back the result
+    try:
+        keep(folder)
+    except HistoryError as error:
+        print(f"note: {error}", file=sys.stderr)
 
 
 def _as_a_rank(request: Any, arguments: argparse.Namespace) -> int:
@@ -116,6 +129,8 @@ def _as_a_rank(request: Any, arguments: argparse.Namespace) -> int:
             _write(arguments.out, result)
             _print(result, arguments.json)
             sys.stdout.flush()
+        if first:
+            _keep(folder)
     return 0 if result.status == "completed" else UNFINISHED
 
 

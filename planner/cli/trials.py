@@ -1,0 +1,133 @@
+"""``python -m planner trials``: the history of trials on this machine, or in its database."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+from planner.cli.table import table
+from planner.units import read_seconds
+
+
+def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
+    """Adds the command to the parser."""
+    parser = commands.add_parser("trials", help="trials that were run: list, export, import")
+    parser.add_argument("--json", action="store_true", help="the list as JSON")
+    parser.add_argument("--method", default="", help="trials of this method only")
+    parser.add_argument("--model", default="", help="of models whose id has this in it")
+    parser.add_argument(
+        "--device", default="", help="cpu, cuda, a card's key, or a part of a device's name"
+    )
+    parser.add_argument("--status", default="", help="that ended like this, such as completed")
+    parser.add_argument("--limit", type=int, metavar="N", help="the newest N")
+    does = parser.add_mutually_exclusive_group()
+    does.add_argument("--show", metavar="ID", help="one trial's whole result as JSON")
+    does.add_argument("--delete", metavar="ID", action="append", help="delete a trial for good")
+    does.add_argument("--export", type=Path, metavar="FILE", help="write .json or .csv")
+    does.add_argument("--import", type=Path, metavar="FILE", dest="import_from")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the list, or what was done; 1 when a trial that was named is not there."""
+    from planner.trial.history import Filter, History, HistoryError
+    from planner.trial.history.exchange import export, import_file
+    from planner.trial.history.keep import keep_all
+
+    if arguments.limit is not None and arguments.limit < 1:
+        raise ValueError("limit: give a whole number above 0.")
+    history = History()
+    try:
+        keep_all(history)
+    except HistoryError as error:
+        print(f"note: {error}", file=sys.stderr)
+    chosen = Filter(
+        method=arguments.method,
+        model=arguments.model,
+        device=arguments.device,
+        status=arguments.status,
+        limit=arguments.limit,
+    )
+    if arguments.show:
+        return _show(history, arguments.show)
+    if arguments.delete:
+        return _delete(history, arguments.delete)
+    if arguments.export:
+        count = export(history, arguments.export, chosen)
+        print(f"Exported {_trials(count)} to {arguments.export}.")
+    elif arguments.import_from:
+        print("\n".join(_imported(import_file(history, arguments.import_from))))
+    else:
+        lines = history.list(chosen)
+        if arguments.json:
+            print(json.dumps([dataclasses.asdict(line) for line in lines], indent=2))
+        else:
+            print(_listed(lines, history.place))
+    return 0
+
+
+def _show(history: Any, identifier: str) -> int:
+    from planner.trial.result import result_json
+
+    result = history.get(identifier)
+    if result is None:
+        print(f"show: there is no trial {identifier[:64]!r}.", file=sys.stderr)
+        return 1
+    print(result_json(result))
+    return 0
+
+
+def _delete(history: Any, identifiers: list[str]) -> int:
+    from planner.trial.process import find, forget
+
+    missing = 0
+    for identifier in identifiers:
+        folder = find(identifier)
+        if folder is not None and not forget(folder):
+            raise ValueError(f"delete: the trial {identifier} is not over yet; stop it first.")
+        if history.delete([identifier]):
+            print(f"Deleted {identifier}.")
+        else:
+            print(f"delete: there is no trial {identifier[:64]!r}.", file=sys.stderr)
+            missing += 1
+    return 1 if missing else 0
+
+
+def _imported(done: Any) -> list[str]:
+    lines = [f"Imported {_trials(len(done.added))}."]
+    if done.skipped:
+        lines.append(f"Skipped, since they are there already: {', '.join(done.skipped)}.")
+    if done.differing:
+        lines.append(
+            "Skipped, though they differ from the trials of the same id that are there: "
+            f"{', '.join(done.differing)}."
+        )
+    return lines
+
+
+def _listed(lines: list[Any], place: str) -> str:
+    if not lines:
+        return f"No such trial is in {place}."
+    rows = [
+        (
+            line.id,
+            line.created,
+            line.status + (" (censored)" if line.censored else ""),
+            line.method,
+            line.model,
+            line.gpu or line.device_name,
+            line.torch_version or "?",
+            read_seconds(line.seconds),
+        )
+        for line in lines
+    ]
+    header = ("id", "created", "status", "method", "model", "device", "torch", "took")
+    return table(header, rows, right=(7,))
+
+
+def _trials(count: int) -> str:
+    return "1 trial" if count == 1 else f"{count} trials"
