@@ -52,7 +52,7 @@ def estimate(plan: Plan) -> Footprint:
         budget_bytes=facts.budget_bytes,
         phases=phases,
         worst=worst,
-        step_seconds=_step_seconds(phases),
+        step_seconds=step_seconds(phases),
         error=UNMEASURED,
         warnings=warnings,
         blockers=blockers,
@@ -136,7 +136,7 @@ def is_idle(term: Term) -> bool:
     return term.category == "allocator" and not term.host
 
 
-def _step_seconds(phases: tuple[Phase, ...]) -> float | None:
+def step_seconds(phases: tuple[Phase, ...]) -> float | None:
     """Seconds of one step: every phase that happens each step, or None when one is unknown."""
     seconds = [phase.seconds for phase in phases if phase.per_step]
     if any(value is None for value in seconds):

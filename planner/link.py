@@ -1,8 +1,9 @@
 """Plan to link and back: what a teammate opens is what was meant, today and in years.
 
 A complete link has ``v`` and every field. A short one has ``v``, a frozen preset and the
-fields that differ. Reading never raises for what a link holds: whatever is wrong comes
-back as a :class:`~planner.problem.Problem`, and the rest is used.
+fields that differ. Either may carry ``calibration`` beside them: correction factors that
+someone chose to apply, which are no part of the plan. Reading never raises for what a link
+holds: whatever is wrong comes back as a :class:`~planner.problem.Problem`, and the rest is used.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from planner.defaults import ALIASES
+from planner.factors import Factors, factors_from_text, factors_to_text
 from planner.fieldtext import KINDS, from_text, to_text
 from planner.migrations import FIRST_VERSION, VERSION, migrate
 from planner.plan import FIELDS, Plan, remedy, try_plan
@@ -22,6 +24,8 @@ from planner.problem import Problem
 
 MAX_CHARACTERS = 64 * 1024
 MAX_KEYS = 200
+CALIBRATION = "calibration"
+"""Key of the correction factors; not a field of a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +34,8 @@ class Reading:
 
     ``plan`` is None only when nothing usable is left. ``problems`` are what is wrong,
     ``notes`` what a reader should know though nothing is, ``unknown`` the keys that are
-    no field, ``preset`` the released preset it builds on (empty when none).
+    no field, ``preset`` the released preset it builds on (empty when none), ``calibration`` the
+    correction factors that travel with the plan.
     """
 
     plan: Plan | None
@@ -38,27 +43,36 @@ class Reading:
     notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     preset: str = ""
+    calibration: Factors | None = None
 
 
-def to_query(plan: Plan, preset: str = "") -> dict[str, str]:
+def to_query(plan: Plan, preset: str = "", calibration: Factors | None = None) -> dict[str, str]:
     """Every field, in canonical text. ``preset`` only remembers where the plan came from."""
-    return {**_head(preset), **{field: to_text(getattr(plan, field)) for field in FIELDS}}
+    fields = {field: to_text(getattr(plan, field)) for field in FIELDS}
+    return {**_head(preset), **fields, **_tail(calibration)}
 
 
-def to_short_query(plan: Plan) -> dict[str, str]:
+def to_short_query(plan: Plan, calibration: Factors | None = None) -> dict[str, str]:
     """The nearest preset and the fields that differ from it."""
     preset = nearest(plan)
     changed = differences(plan, preset.plan)
-    return {**_head(preset.key), **{field: to_text(getattr(plan, field)) for field in changed}}
+    fields = {field: to_text(getattr(plan, field)) for field in changed}
+    return {**_head(preset.key), **fields, **_tail(calibration)}
 
 
-def to_query_string(plan: Plan, *, short: bool = False) -> str:
+def to_query_string(plan: Plan, *, short: bool = False, calibration: Factors | None = None) -> str:
     """The link's part after the question mark."""
-    return urlencode(to_short_query(plan) if short else to_query(plan))
+    if short:
+        return urlencode(to_short_query(plan, calibration))
+    return urlencode(to_query(plan, calibration=calibration))
 
 
 def _head(preset: str) -> dict[str, str]:
     return {"v": str(VERSION), **({"preset": preset} if preset else {})}
+
+
+def _tail(calibration: Factors | None) -> dict[str, str]:
+    return {} if calibration is None else {CALIBRATION: factors_to_text(calibration)}
 
 
 def from_query_string(text: str) -> Reading:
@@ -98,9 +112,13 @@ def from_query(
 
 
 def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ()) -> Reading:
-    """Reads fields given as their own types or as text, with ``v`` and ``preset`` among them."""
+    """Reads fields given as their own types or as text.
+
+    ``v``, ``preset`` and ``calibration`` may be among them.
+    """
     found = list(problems)
-    fields = {key: value for key, value in given.items() if key not in ("v", "preset")}
+    beside = ("v", "preset", CALIBRATION)
+    fields = {key: value for key, value in given.items() if key not in beside}
     try:
         fields = migrate(fields, _version(given.get("v", FIRST_VERSION)))
     except ValueError as error:
@@ -121,13 +139,30 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
     found.extend(preset_problems)
     plan, dropped = _best_plan(values, base)
     found.extend(dropped)
+    calibration, bad = _calibration(given.get(CALIBRATION, ""))
+    found.extend(bad)
     return Reading(
         plan=plan,
         problems=tuple(found),
         notes=_notes(values, base, plan),
         unknown=tuple(map(_short, unknown)),
         preset=preset,
+        calibration=calibration,
     )
+
+
+def _calibration(value: Any) -> tuple[Factors | None, list[Problem]]:
+    """Correction factors; nothing in their place where the text is wrong in any part."""
+    if value == "":
+        return None, []
+    try:
+        if not isinstance(value, str):
+            raise ValueError("is no text")
+        return factors_from_text(value), []
+    except ValueError as error:
+        sentence = f"{CALIBRATION} {error}; nothing is corrected."
+        fix = "Copy the link again, or leave it out."
+        return None, [Problem(CALIBRATION, sentence, fix)]
 
 
 def _best_plan(

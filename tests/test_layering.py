@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("numeric", "units", "problem", "migrations", "footprint"),
+    ("numeric", "units", "problem", "migrations", "footprint", "factors"),
     (
         "catalog",
         "defaults",
@@ -52,7 +52,18 @@ MEASURING = {
 }
 """Modules of a trial that its worker's process alone imports."""
 
-HEAVY = ("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub")
+HEAVY = (
+    *("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub"),
+    *("sqlalchemy", "alembic"),
+)
+
+HISTORY = """
+import planner.trial.history, planner.trial.history.exchange, planner.trial.history.keep
+import planner.trial.calibration, planner.trial.stated_error
+for name in [name for name in sys.modules if name.partition(".")[0] == "sqlalchemy"]:
+    del sys.modules[name]
+"""
+"""The history loads SQLAlchemy, and none of the others."""
 
 
 def _modules() -> Iterator[tuple[str, Path]]:
@@ -116,6 +127,13 @@ def test_only_the_ui_knows_streamlit() -> None:
             assert not any(name.split(".")[0] == "streamlit" for name, _ in _imports(path)), module
 
 
+def test_only_the_history_knows_sql() -> None:
+    for module, path in _modules():
+        if not module.startswith("trial.history"):
+            packages = {name.split(".")[0] for name, _ in _imports(path)}
+            assert not {"sqlalchemy", "alembic", "psycopg", "sqlite3"} & packages, module
+
+
 def test_no_module_is_a_drawer_for_anything() -> None:
     for module, _ in _modules():
         assert not {"utils", "util", "common", "helpers", "misc"} & set(module.split("."))
@@ -129,11 +147,13 @@ def test_no_module_is_a_drawer_for_anything() -> None:
         "from planner import sweep",
         "import planner.dryrun.port, planner.dryrun.finding, planner.dryrun.written",
         "import planner.trial.process, planner.trial.request, planner.trial.supervisor",
+        "import planner.trial.calibration, planner.trial.stated_error",
+        HISTORY,
         "from planner.__main__ import main; main(['estimate', 'grpo-7b@1'])",
     ],
 )
 def test_importing_the_planner_loads_nothing_heavy(code: str) -> None:
-    check = f"{code}\nimport sys\nprint(sorted(set({HEAVY!r}) & set(sys.modules)))"
+    check = f"import sys\n{code}\nprint(sorted(set({HEAVY!r}) & set(sys.modules)))"
     done = subprocess.run(
         [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
     )

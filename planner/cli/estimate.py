@@ -20,10 +20,18 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the estimate; the exit status does not depend on the verdict."""
+    """Prints the estimate; the exit status does not depend on the verdict.
+
+    A link's calibration is applied, or refused with the field that it does not fit.
+    """
     from planner.estimate import estimate
 
-    footprint = estimate(plan_argument.require_plan(arguments.plan))
+    plan, calibration = plan_argument.require_calibrated(arguments.plan)
+    footprint = estimate(plan)
+    if calibration is not None:
+        from planner.trial.calibration import apply
+
+        footprint = apply(calibration, footprint).footprint
     print(json.dumps(to_json(footprint), indent=2) if arguments.json else _text(footprint))
     return 0
 

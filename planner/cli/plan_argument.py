@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from planner.factors import Factors
 from planner.link import Reading, from_query_string, from_values
 from planner.plan import Plan
 from planner.problem import PlanError, Problem
@@ -31,7 +32,22 @@ def read_plan(text: str) -> Reading:
 
 
 def require_plan(text: str) -> Plan:
-    """The plan of PLAN; notes go to stderr.
+    """The plan of PLAN; notes go to stderr, and one says that a calibration is not used here.
+
+    Raises:
+        PlanError: as :func:`require_calibrated` does.
+    """
+    plan, calibration = require_calibrated(text)
+    if calibration is not None:
+        print(
+            "note: the link's calibration corrects estimates only; it is left out here.",
+            file=sys.stderr,
+        )
+    return plan
+
+
+def require_calibrated(text: str) -> tuple[Plan, Factors | None]:
+    """The plan of PLAN and the correction factors beside it; notes go to stderr.
 
     Raises:
         PlanError: with every problem found, however small: a script should not go on
@@ -42,7 +58,7 @@ def require_plan(text: str) -> Plan:
         raise PlanError(reading.problems)
     for note in reading.notes:
         print(f"note: {note}", file=sys.stderr)
-    return reading.plan
+    return reading.plan, reading.calibration
 
 
 def _is_file(path: Path) -> bool:

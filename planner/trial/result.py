@@ -61,6 +61,8 @@ def _plan_of(text: str) -> Plan:
     if reading.plan is None or reading.problems:
         said = reading.problems[0].sentence if reading.problems else "it holds no plan"
         raise ValueError(f"is no link to a plan: {said}")
+    if reading.calibration is not None:
+        raise ValueError("holds a calibration, which is no part of a plan")
     return reading.plan
 
 
