@@ -67,6 +67,9 @@ def test_released_links_open_for_ever(link: dict[str, Any]) -> None:
         assert getattr(reading.plan, field) == value, field
     if link.get("complete"):
         assert link["fields"].keys() == set(FIELDS)
+    carried = reading.calibration.factors if reading.calibration else ()
+    found = [[one.rung, one.phase, one.quantity, one.factor, one.trials] for one in carried]
+    assert found == link.get("factors", [])
 
 
 def test_fields_that_are_not_given_are_named_in_a_note() -> None:

@@ -12,7 +12,7 @@ import time
 
 import streamlit as st
 
-from planner.link import Reading, from_query, from_query_string
+from planner.link import CALIBRATION, Reading, from_query, from_query_string
 from planner.plan import Plan
 from planner.ui import draft as drafts
 from planner.ui import session
@@ -39,6 +39,8 @@ def _open(given: dict[str, list[str]]) -> None:
     st.session_state["opened"] = True
     session.forget_other_model()
     st.session_state[COMPARE] = given.get(COMPARE, [""])[-1]
+    usable = reading.calibration is not None
+    st.session_state[CALIBRATION] = given[CALIBRATION][-1] if usable else ""
     if reading.plan is not None:
         session.set_draft(drafts.of_plan(reading.plan, reading.preset))
     else:
@@ -74,8 +76,8 @@ def write() -> None:
 
 def current_query() -> dict[str, str]:
     """The complete query of what is on the page."""
-    compare = st.session_state.get(COMPARE, "")
-    return {**drafts.query(session.draft()), **({COMPARE: compare} if compare else {})}
+    beside = {key: st.session_state.get(key, "") for key in (CALIBRATION, COMPARE)}
+    return {**drafts.query(session.draft()), **{key: text for key, text in beside.items() if text}}
 
 
 def plan_b() -> Plan | None:

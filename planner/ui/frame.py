@@ -39,6 +39,7 @@ def run() -> None:
     token = INSIDE.set(True)
     try:
         messages.about_the_link()
+        messages.about_the_calibration()
         page.run()
     finally:
         INSIDE.reset(token)

@@ -6,7 +6,8 @@ import streamlit as st
 
 from planner.plan import Plan
 from planner.problem import Problem
-from planner.ui import session
+from planner.trial.calibration import apply, obstacle
+from planner.ui import compute, session
 from planner.ui.display import say
 from planner.ui.draft import Draft
 from planner.ui.fields import short_label
@@ -35,6 +36,24 @@ def about_the_link() -> None:
             with st.expander(f"{count - SHOWN} more"):
                 _list(reading.problems[SHOWN:])
         st.button("Understood", on_click=session.dismiss_reading, key="dismiss-reading")
+
+
+def about_the_calibration() -> None:
+    """What the correction factors make of the verdict, and that the page itself is uncorrected."""
+    factors, plan = session.calibration(), session.draft().plan
+    if factors is None or plan is None:
+        return
+    footprint = compute.footprint(plan)
+    why = obstacle(factors, footprint)
+    with st.container(border=True, key="calibration-message"):
+        st.markdown(":material/tune: **The link carries corrections measured by trials.**")
+        if why:
+            st.markdown(plain(why))
+        else:
+            done = apply(factors, footprint)
+            st.markdown(f"Corrected: {plain(done.footprint.verdict.sentence)}.")
+            st.caption(plain(f"{done.notes[0]} The figures below are the uncorrected estimate."))
+        st.button("Take them off", on_click=session.take_calibration_off, key="calibration-off")
 
 
 def impossible(draft: Draft) -> None:

@@ -5,6 +5,8 @@ Session keys, and who sets them:
 ``reading``    what was wrong with the link that was opened; set by :mod:`planner.ui.address`.
 ``undo``       the last draft that had a plan, while the current one has none.
 ``compare``    plan B's short query, empty when there is none; kept in the address bar.
+``calibration``  the link's correction factors as text, empty when there are none; kept in the
+               address bar.
 ``edited``     a callback ran before this script run; read and cleared by the address.
 ``unit``       name of the unit of memory.
 ``other model``, ``model error``  the inputs of a model from outside are open, and what was
@@ -20,7 +22,8 @@ from typing import Any, cast
 
 import streamlit as st
 
-from planner.link import Reading
+from planner.factors import Factors, factors_from_text
+from planner.link import CALIBRATION, Reading
 from planner.plan import Plan
 from planner.presets import DEFAULT, presets
 from planner.ui import draft as drafts
@@ -110,6 +113,18 @@ def reading() -> Reading | None:
 def dismiss_reading() -> None:
     """The person has read what was wrong with the link."""
     st.session_state.pop("reading", None)
+    acted()
+
+
+def calibration() -> Factors | None:
+    """The correction factors that the opened link carries."""
+    text = st.session_state.get(CALIBRATION, "")
+    return factors_from_text(text) if text else None
+
+
+def take_calibration_off() -> None:
+    """The page and its link go on without correction factors."""
+    st.session_state[CALIBRATION] = ""
     acted()
 
 
