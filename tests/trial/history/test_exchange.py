@@ -85,6 +85,7 @@ def exported(*rows: Any, **changes: Any) -> bytes:
         (b'{"v":1,"v":2}', "a key stands twice"),
         (b'{"v":NaN}', "NaN is not a number"),
         (b'{"v":' + b"9" * 9000 + b"}", "cannot be read"),
+        (b'{"v":1,"v":1,"source":"trials","trials":[]}', "a key stands twice"),
         (exported(), "holds no trial"),
         (exported(v=2), "version 1"),
         (exported(more=1), "version 1"),
