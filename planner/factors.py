@@ -1,7 +1,8 @@
 """Correction factors as a link carries them: measured ÷ predicted, by phase and quantity.
 
-What they are taken from and how they are applied is in :mod:`planner.trial.calibration`; this is
-the value and its text, which anybody may have written. Imports :mod:`planner.problem` only.
+What they are taken from is in :mod:`planner.trial.calibration`, and how they are applied in
+:mod:`planner.trial.correction`; this is the value and its text, which anybody may have written.
+Imports nothing of ours.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ HEAVY = (
 
 HISTORY = """
 import planner.trial.history, planner.trial.history.exchange, planner.trial.history.keep
-import planner.trial.calibration, planner.trial.stated_error
+import planner.trial.correction, planner.trial.stated_error
 for name in [name for name in sys.modules if name.partition(".")[0] == "sqlalchemy"]:
     del sys.modules[name]
 """
@@ -147,7 +147,7 @@ def test_no_module_is_a_drawer_for_anything() -> None:
         "from planner import sweep",
         "import planner.dryrun.port, planner.dryrun.finding, planner.dryrun.written",
         "import planner.trial.process, planner.trial.request, planner.trial.supervisor",
-        "import planner.trial.calibration, planner.trial.stated_error",
+        "import planner.trial.calibration, planner.trial.correction",
         HISTORY,
         "from planner.__main__ import main; main(['estimate', 'grpo-7b@1'])",
     ],

@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
     plan, calibration = plan_argument.require_calibrated(arguments.plan)
     footprint = estimate(plan)
     if calibration is not None:
-        from planner.trial.calibration import apply
+        from planner.trial.correction import apply
 
         footprint = apply(calibration, footprint).footprint
     print(json.dumps(to_json(footprint), indent=2) if arguments.json else _text(footprint))

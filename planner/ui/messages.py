@@ -6,7 +6,7 @@ import streamlit as st
 
 from planner.plan import Plan
 from planner.problem import Problem
-from planner.trial.calibration import apply, obstacle
+from planner.trial.correction import apply, obstacle
 from planner.ui import compute, session
 from planner.ui.display import say
 from planner.ui.draft import Draft

@@ -12,14 +12,8 @@ import pytest
 from planner import Plan, estimate
 from planner.factors import Factor, Factors, factors_from_text, factors_to_text
 from planner.presets import presets
-from planner.trial.calibration import (
-    Kind,
-    apply,
-    calibration,
-    kind_of,
-    obstacle,
-    ratios,
-)
+from planner.trial.calibration import Kind, calibration, kind_of, ratios
+from planner.trial.correction import apply, obstacle
 from planner.trial.figures import FootprintFigures, PhaseFigures, figures_of
 from planner.trial.result import Device, Environment, TrialResult
 from planner.trial.stated_error import COMMITTED, committed_set, stated_error
