@@ -100,5 +100,5 @@ def root() -> str:
     return f"{scheme}://{'/'.join(parts)}/"
 
 
-PAGE_PATHS = ("plan", "scaling", "launch", "examples", "formulas")
+PAGE_PATHS = ("plan", "scaling", "trial", "launch", "examples", "formulas")
 """Last part of each page's address."""

@@ -24,6 +24,7 @@ def pages() -> list[Page]:
     return [
         st.Page("pages/plan.py", title="Plan", icon=":material/rule:", default=True),
         st.Page("pages/scaling.py", title="Scaling", icon=":material/show_chart:"),
+        st.Page("pages/trial.py", title="Trial", icon=":material/speed:"),
         st.Page("pages/launch.py", title="Launch", icon=":material/rocket_launch:"),
         st.Page("pages/examples.py", title="Examples", icon=":material/menu_book:"),
         st.Page("pages/formulas.py", title="Formulas", icon=":material/function:"),

@@ -49,17 +49,20 @@ def free_port() -> int:
 
 
 @contextmanager
-def app() -> Iterator[str]:
-    """A fresh ``streamlit run app.py`` that remembers no dry run yet; gives its address."""
+def app(data: str = "") -> Iterator[str]:
+    """A fresh ``streamlit run app.py`` that remembers no dry run and no trial; gives its address.
+
+    ``data`` is a folder for trials that outlives it; by default they go when it ends.
+    """
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as cache,
-        _server(cache) as address,
+        _server(cache, data or os.path.join(cache, "data")) as address,
     ):
         yield address
 
 
 @contextmanager
-def _server(cache: str) -> Iterator[str]:
+def _server(cache: str, data: str) -> Iterator[str]:
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "app.py"]
     options = [f"--server.port={port}", "--server.headless=true", "--server.fileWatcherType=none"]
@@ -68,7 +71,12 @@ def _server(cache: str) -> Iterator[str]:
         cwd=REPOSITORY,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1", "HEADROOM_CACHE": cache},
+        env={
+            **os.environ,
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "HEADROOM_CACHE": cache,
+            "HEADROOM_DATA": data,
+        },
     )
     address = f"http://127.0.0.1:{port}"
     PROCESSES[address] = process.pid

@@ -14,6 +14,7 @@ from planner.plan import FIELDS
 PAGES = {
     "": "Best single changes",
     "scaling": "Compare with a second plan",
+    "trial": "Really runs a few",
     "launch": "Framework",
     "examples": "Document 000",
     "formulas": "The expressions below are the code",

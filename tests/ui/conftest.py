@@ -11,7 +11,7 @@ import pytest
 from planner.dryrun.answer import DryRun
 from planner.dryrun.port import Cancelled
 from planner.plan import Plan
-from planner.ui import dry_run
+from planner.ui import dry_run, trial
 
 
 class FakePort:
@@ -47,6 +47,16 @@ class FakePort:
 
     def warm_up(self) -> None:
         self.warmed.set()
+
+
+@pytest.fixture(autouse=True)
+def own_trials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """Trials and their history in a folder of the test; a machine without cards."""
+    monkeypatch.setenv("HEADROOM_DATA", str(tmp_path / "data"))
+    monkeypatch.delenv("HEADROOM_HISTORY_URL", raising=False)
+    monkeypatch.delenv("HEADROOM_TRIALS", raising=False)
+    monkeypatch.setattr(trial, "local_cards", lambda: ())
+    return tmp_path / "data"
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ from planner.plan import FIELDS
 from planner.presets import presets
 
 APP = str(Path(__file__).parents[2] / "app.py")
-PAGES = ("plan", "scaling", "launch", "examples", "formulas")
+PAGES = ("plan", "scaling", "trial", "launch", "examples", "formulas")
 INTUITOR = "intuitor-1.5b@1"
 
 
@@ -170,7 +170,7 @@ def test_no_page_breaks_on_an_impossible_plan(page: str) -> None:
     app = opened(page)
     field(app, "gpus").set_value(7).run()
     assert not app.exception
-    assert ("not possible" in words(app)) == (page in ("plan", "scaling", "launch"))
+    assert ("not possible" in words(app)) == (page in ("plan", "scaling", "trial", "launch"))
 
 
 def test_a_choice_not_modelled_yet_is_listed_and_refused() -> None:

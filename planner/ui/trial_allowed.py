@@ -1,0 +1,48 @@
+"""Whether a visitor may run trials on the server's machine. Imports no Streamlit.
+
+A trial takes a minute of the machine that serves the page, so its owner decides. Without a word
+of theirs it is allowed only to somebody who started the app for themselves: a server that listens
+on the loopback alone, asked for under a local name, with no proxy in front.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+
+SETTING = "HEADROOM_TRIALS"
+"""Environment variable: 1 turns trials on for every visitor, 0 off."""
+LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
+FORWARDED = ("x-forwarded-", "x-real-ip", "forwarded", "via", "cf-connecting-ip", "true-client-ip")
+"""Beginnings of the headers that proxies add."""
+
+
+def setting() -> str:
+    """What the server's owner has set."""
+    return os.environ.get(SETTING, "").strip()
+
+
+def allowed(said: str, listens: str | None, headers: Mapping[str, Iterable[str]]) -> bool:
+    """Whether trials may run.
+
+    Args:
+        said: the owner's setting; empty leaves it to the rest.
+        listens: the address that the server listens on; None is every one.
+        headers: of the visitor's connection, each with all its values.
+    """
+    if said:
+        return said == "1"
+    if listens not in LOCAL:
+        return False
+    named = {name.lower(): list(values) for name, values in headers.items()}
+    if any(name.startswith(FORWARDED) for name in named):
+        return False
+    hosts = named.get("host", [])
+    return len(hosts) == 1 and host_name(hosts[0]) in LOCAL
+
+
+def host_name(host: str) -> str:
+    """A Host header without its port: ``[::1]:8501`` is ``::1``."""
+    if host.startswith("["):
+        return host[1:].partition("]")[0].lower()
+    return host.partition(":")[0].lower()

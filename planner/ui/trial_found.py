@@ -1,0 +1,61 @@
+"""Trials of this machine, found again by whoever opens the page. Imports no Streamlit.
+
+Folders are looked at by their files first: a page that looks every second does not read every
+result that there ever was.
+"""
+
+from __future__ import annotations
+
+import json
+
+from planner.link import to_query_string
+from planner.plan import Plan
+from planner.trial import process
+from planner.trial.folders import TrialFolder, folders
+from planner.trial.history import History
+from planner.trial.history.keep import MARK, keep
+from planner.trial.process import TrialState
+from planner.trial.result import TrialResult
+
+NEWEST = 200
+"""Folders in which a plan's last trial is looked for."""
+
+
+def under_way() -> list[TrialState]:
+    """Trials that run or wait, those that began first in front."""
+    found = (process.look(one) for one in folders() if not one.result_file.exists())
+    states = [one for one in found if one is not None and one.stage != "finished"]
+    return sorted(states, key=lambda state: (state.stage == "queued", state.identifier))
+
+
+def newest_of(plan: Plan) -> TrialResult | None:
+    """The last trial of a plan that is over; None without one."""
+    link = to_query_string(plan)
+    for folder in folders()[:NEWEST]:
+        if folder.result_file.exists() and _plan_of(folder) == link:
+            state = process.look(folder)
+            if state is not None and state.result is not None:
+                return state.result
+    return None
+
+
+def _plan_of(folder: TrialFolder) -> str:
+    try:
+        asked = json.loads((folder.path / "request.json").read_bytes())
+    except (OSError, ValueError, RecursionError):
+        return ""
+    found = asked.get("plan") if isinstance(asked, dict) else None
+    return found if isinstance(found, str) else ""
+
+
+def store(history: History) -> None:
+    """Put results into the history that their own processes did not put there.
+
+    A process that is still there does it itself, and may yet amend its result.
+
+    Raises:
+        HistoryError: when they cannot be stored; the results stay in their folders.
+    """
+    for folder in folders():
+        if not (folder.path / MARK).exists() and not folder.owned():
+            keep(folder, history)
