@@ -166,6 +166,8 @@ def _lost(folder: TrialFolder, request: TrialRequest) -> TrialResult:
     events = folder.progress()
     times = [event["at"] for event in events if isinstance(event.get("at"), (int, float))]
     spent = times[-1] - times[0] if times else 0.0
+    if folder.asked_to_stop():  # before its process could answer to that
+        return ended(folder, request, "stopped", "It was stopped.", seconds=spent)
     return ended(
         folder,
         request,

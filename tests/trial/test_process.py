@@ -164,3 +164,10 @@ def test_a_damaged_folder_is_no_trial(tmp_path: Path) -> None:
     (folder / "request.json").write_text("{", "utf-8")
     assert states(tmp_path) == []
     assert find("../../etc", tmp_path) is None
+
+
+def test_a_stop_before_its_process_can_answer_is_a_stop(tmp_path: Path) -> None:
+    folder = start(endless(), tmp_path)
+    stop(folder)
+    result = finished(folder).result
+    assert result is not None and result.status == "stopped"
