@@ -17,10 +17,10 @@ from planner.trial import process
 from planner.trial.cards import Card, cards
 from planner.trial.process import TrialState
 from planner.trial.request import LIMIT_SECONDS, STEPS, TrialRequest, describe, request_of
-from planner.ui import compute, session, trial_answer, trial_found
+from planner.ui import compute, session, trial_answer, trial_found, trial_history
 from planner.ui.display import Unit
 from planner.ui.messages import plain
-from planner.ui.trial_allowed import SETTING, allowed, setting
+from planner.ui.trial_allowed import SETTING, permitted
 from planner.units import read_seconds
 
 ERROR = "trial error"
@@ -40,13 +40,6 @@ ALONE = (
 )
 LENGTHS = {"full": "At the plan's caps", "random": "Random, below the caps"}
 PROCESSOR = "cpu"
-
-
-def permitted() -> bool:
-    """Whether this visitor may run trials here."""
-    headers = st.context.headers
-    every = {name: headers.get_all(name) for name in headers}
-    return allowed(setting(), st.get_option("server.address"), every)
 
 
 @st.cache_data(ttl=60, show_spinner=False)
@@ -70,6 +63,7 @@ def page(plan: Plan, unit: Unit) -> None:
         drawn = st.fragment(_panel, run_every=POLL if running else None)
         drawn(request, tuple(state.identifier for state in running))
     trial_answer.newest(plan, unit, compute.footprint(plan).verdict)
+    trial_history.section(unit)
 
 
 def process_states() -> list[TrialState]:

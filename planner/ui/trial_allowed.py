@@ -1,4 +1,4 @@
-"""Whether a visitor may run trials on the server's machine. Imports no Streamlit.
+"""Whether a visitor may run trials on the server's machine.
 
 A trial takes a minute of the machine that serves the page, so its owner decides. Without a word
 of theirs it is allowed only to somebody who started the app for themselves: a server that listens
@@ -10,6 +10,8 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 
+import streamlit as st
+
 SETTING = "HEADROOM_TRIALS"
 """Environment variable: 1 turns trials on for every visitor, 0 off."""
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -17,9 +19,12 @@ FORWARDED = ("x-forwarded-", "x-real-ip", "forwarded", "via", "cf-connecting-ip"
 """Beginnings of the headers that proxies add."""
 
 
-def setting() -> str:
-    """What the server's owner has set."""
-    return os.environ.get(SETTING, "").strip()
+def permitted() -> bool:
+    """Whether this visitor may run trials here, and see those that others ran."""
+    headers = st.context.headers
+    every = {name: headers.get_all(name) for name in headers}
+    said = os.environ.get(SETTING, "").strip()
+    return allowed(said, st.get_option("server.address"), every)
 
 
 def allowed(said: str, listens: str | None, headers: Mapping[str, Iterable[str]]) -> bool:
