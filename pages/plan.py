@@ -1,6 +1,16 @@
 """Plan: does this run fit, what decides it, what would change it."""
 
-from planner.ui import advice, compute, dry_run, frame, phases, session, share, verdict
+from planner.ui import (
+    advice,
+    compute,
+    dry_run,
+    frame,
+    phases,
+    session,
+    share,
+    trial_calibration,
+    verdict,
+)
 
 plan = frame.current_plan()
 unit = session.unit()
@@ -11,6 +21,7 @@ verdict.figures(footprint, compute.price(plan), unit)
 verdict.what_decides(footprint, unit)
 verdict.cautions(footprint)
 phases.chart(footprint, unit)
+trial_calibration.offer(footprint)
 advice.advice(compute.suggestions(plan), unit, footprint.verdict.word == "fits")
 dry_run.section(plan, unit)
 phases.terms(footprint, unit)

@@ -122,6 +122,12 @@ def calibration() -> Factors | None:
     return factors_from_text(text) if text else None
 
 
+def apply_calibration(text: str) -> None:
+    """The page and its link go on with these correction factors."""
+    st.session_state[CALIBRATION] = text
+    acted()
+
+
 def take_calibration_off() -> None:
     """The page and its link go on without correction factors."""
     st.session_state[CALIBRATION] = ""

@@ -17,7 +17,7 @@ from planner.trial import process
 from planner.trial.cards import Card, cards
 from planner.trial.process import TrialState
 from planner.trial.request import LIMIT_SECONDS, STEPS, TrialRequest, describe, request_of
-from planner.ui import compute, session, trial_answer, trial_found, trial_history
+from planner.ui import compute, session, trial_answer, trial_calibration, trial_found, trial_history
 from planner.ui.display import Unit
 from planner.ui.messages import plain
 from planner.ui.trial_allowed import SETTING, permitted
@@ -63,6 +63,7 @@ def page(plan: Plan, unit: Unit) -> None:
         drawn = st.fragment(_panel, run_every=POLL if running else None)
         drawn(request, tuple(state.identifier for state in running))
     trial_answer.newest(plan, unit, compute.footprint(plan).verdict)
+    trial_calibration.section(compute.footprint(plan))
     trial_history.section(unit)
 
 

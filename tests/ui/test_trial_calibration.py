@@ -1,0 +1,98 @@
+"""Corrections by stored trials: shown, applied on request, in the link, and taken off."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from planner.factors import factors_from_text
+from planner.link import to_query
+from planner.trial.history import History
+from planner.trial.result import TrialResult
+from trial.test_calibration import PLAN, PROCESSOR, other, scaled
+
+APP = str(Path(__file__).parents[2] / "app.py")
+APPLY = "calibration-apply"
+TRIALS = [scaled(number, share) for number, share in enumerate((1.02, 1.3, 1.05), 1)]
+
+
+@pytest.fixture(autouse=True)
+def _on(own_trials: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    own_trials.mkdir()
+    monkeypatch.setenv("HEADROOM_TRIALS", "1")
+
+
+def opened(page: str = "trial") -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=60)
+    for key, value in to_query(PLAN).items():
+        app.query_params[key] = value
+    app.run()
+    if page != "plan":
+        app.switch_page(f"pages/{page}.py").run()
+    assert not app.exception, [error.value for error in app.exception]
+    return app
+
+
+def words(app: AppTest) -> str:
+    text = "\n".join(str(part.value) for kind in (app.markdown, app.caption) for part in kind)
+    return text.replace("\\", "")
+
+
+def has_button(app: AppTest) -> bool:
+    return APPLY in {button.key for button in app.button}
+
+
+def test_the_medians_are_shown_and_nothing_is_applied_unasked() -> None:
+    History().add(*TRIALS)
+    app = opened()
+    (table,) = [one.value for one in app.dataframe if "Measured beside estimate" in one.value]
+    row = table[(table["Phase"] == "policy backward") & (table["Quantity"] == "requested")]
+    assert row[["Measured beside estimate", "Lowest", "Highest", "Trials"]].values.tolist() == [
+        ["+5.0 %", "+2.0 %", "+30.0 %", "3"]
+    ]
+    assert "the medians of 3 trials" in words(app)
+    assert "calibration" not in app.query_params
+
+
+def test_applied_it_is_in_the_link_is_said_on_plan_and_comes_off() -> None:
+    History().add(*TRIALS)
+    app = opened()
+    app.button(key=APPLY).click().run()
+    assert not app.exception
+    factors = factors_from_text("".join(app.query_params["calibration"]))
+    found = factors.of("estimate", "policy backward", "device")
+    assert found is not None and (found.factor, found.trials) == (pytest.approx(1.05, 1e-3), 3)
+    assert "Corrected: Fits" in words(app) and not has_button(app)
+    app.switch_page("pages/plan.py").run()
+    assert "Corrected: Fits" in words(app) and "uncorrected estimate" in words(app)
+    app.button(key="calibration-off").click().run()
+    assert "calibration" not in app.query_params and "Corrected" not in words(app)
+    assert "3 stored trials of this method on this card" in words(app)
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        scaled(1, 1.1, device=PROCESSOR),
+        scaled(2, 1.1, environment=other(torch="2.12.0+cu130")),
+        scaled(3, 1.1, censored=True),
+        scaled(4, 1.1, status="stopped"),
+    ],
+    ids=["processor", "torch", "censored", "stopped"],
+)
+def test_trials_that_do_not_hold_for_the_plan_are_no_correction(result: TrialResult) -> None:
+    History().add(result)
+    app = opened()
+    assert "its error is unknown: keep at least 10 % free" in words(app)
+    assert not has_button(app)
+    assert "stored trial" not in words(opened("plan"))
+
+
+def test_plan_says_nothing_of_the_history_where_trials_are_off(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    History().add(*TRIALS)
+    monkeypatch.setenv("HEADROOM_TRIALS", "0")
+    assert "stored trial" not in words(opened("plan"))
