@@ -12,7 +12,8 @@ import streamlit as st
 from planner.factors import factors_to_text
 from planner.footprint import Footprint
 from planner.plan import Plan
-from planner.trial.calibration import Kind, calibration, counts, kind_of, obstacle, ratios
+from planner.trial.calibration import Kind, calibration, counts, kind_of, ratios
+from planner.trial.correction import obstacle
 from planner.trial.history import Filter, History, HistoryError, Summary
 from planner.trial.result import TrialResult
 from planner.ui import session

@@ -7,6 +7,7 @@ widgets.
 
 from __future__ import annotations
 
+from functools import partial
 from zlib import crc32
 
 import streamlit as st
@@ -160,7 +161,7 @@ def _files(history: History, chosen: Filter, any_listed: bool) -> None:
             suffix = f".{kind.lower()}"
             st.download_button(
                 f"Export as {kind}",
-                data=lambda suffix=suffix: rows.exported(history, suffix, chosen),
+                data=partial(rows.exported, history, suffix, chosen),
                 file_name=f"headroom-trials{suffix}",
                 mime="text/csv" if kind == "CSV" else "application/json",
                 on_click="ignore",
