@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from planner.dryrun.answer import CUBLAS
 from planner.estimate import estimate
 from planner.footprint import Phase
 from planner.plan import Plan
 from planner.units import MIB
 
 MEASURED = Path(__file__).with_name("measured") / "closed-form-vs-dry-run.json"
-CUBLAS = "cuBLAS workspaces"
 SMALL = 0.001
 """The share up to which a difference counts as none."""
 LISTED = 15

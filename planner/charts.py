@@ -51,6 +51,15 @@ ROW = 34
 CURVE = 400
 
 
+def by_category(present: Sequence[str]) -> alt.Color:
+    """Colour and legend of the categories that a chart shows, in their order."""
+    return alt.Color(
+        "category:N",
+        scale=alt.Scale(domain=list(present), range=[COLORS[name] for name in present]),
+        legend=alt.Legend(title=None, orient="top", columns=3, symbolType="square", labelLimit=120),
+    )
+
+
 def phase_bars(
     rows: pd.DataFrame, *, capacity: float, unit: str, ink: str = INK["light"]
 ) -> alt.LayerChart:
@@ -82,13 +91,7 @@ def phase_bars(
         .encode(
             y=y,
             x=x,
-            color=alt.Color(
-                "category:N",
-                scale=alt.Scale(domain=present, range=[COLORS[name] for name in present]),
-                legend=alt.Legend(
-                    title=None, orient="top", columns=3, symbolType="square", labelLimit=120
-                ),
-            ),
+            color=by_category(present),
             order=alt.Order("rank:Q"),
             opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.2)),
             tooltip=[

@@ -13,7 +13,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from planner.charts import COLORS, INK
+from planner.charts import INK, by_category
 from planner.footprint import CATEGORIES
 
 PLOT = 300
@@ -140,13 +140,7 @@ def _areas(rows: pd.DataFrame, present: list[str], x: alt.X, y: alt.Y) -> alt.Ch
         .encode(
             x=x,
             y=y,
-            color=alt.Color(
-                "category:N",
-                scale=alt.Scale(domain=present, range=[COLORS[name] for name in present]),
-                legend=alt.Legend(
-                    title=None, orient="top", columns=3, symbolType="square", labelLimit=120
-                ),
-            ),
+            color=by_category(present),
             order=alt.Order("rank:Q"),
             opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.2)),
         )

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from planner.references import IN_LOSS
+from planner.rules import GRADE_FIELDS
 
 Condition = Callable[[Any], bool]
 
@@ -100,15 +101,7 @@ RULES: tuple[tuple[tuple[str, ...], Condition, str], ...] = (
     (("entropy",), lambda plan: plan.method == "sft", "there is no policy loss"),
     (("self_certainty", "self_certainty_gradient"), _not("intuitor"), "only Intuitor computes it"),
     (
-        (
-            "grade_estimator",
-            "grade_top_k",
-            "grade_dense_scatter",
-            "grade_kl",
-            "grade_reference_cache",
-            "grade_reward_input",
-            "grade_step_checkpointing",
-        ),
+        tuple(GRADE_FIELDS),
         _not("grade"),
         "only GRADE has it",
     ),

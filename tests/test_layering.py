@@ -48,7 +48,7 @@ ASKING = {"port", "answer", "finding", "written", "store", "request", "stand_in"
 
 MEASURING = {
     *("allocations", "collectives", "device", "engine", "measure", "meter", "predicted"),
-    *("runner", "stage", "weights", "worker", "world"),
+    *("runner", "shortfall", "sizing", "stage", "weights", "worker", "world"),
 }
 """Modules of a trial that its worker's process alone imports."""
 

@@ -3,41 +3,77 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
+from planner.catalog.architecture import Architecture
 from planner.footprint import Term
 from planner.formulas import generation
 from planner.methods.scene import Scene
 from planner.numeric import Num
 
 
-def cache(scene: Scene, tokens: Num, sliding_layers: int, layers: int | None = None) -> Term:
-    """The cache of ``tokens`` a sequence, of all layers unless told how many."""
-    arch = scene.policy.arch
-    layers = arch.cache_layers if layers is None else layers
-    return generation.KV_CACHE(
-        "policy",
-        tensors=2 * layers,
-        kv_heads=arch.kv_heads,
-        head_dim=arch.head_dim,
-        value_bytes=_cache_bytes(scene),
-        sequences=scene.q.sequences_per_gpu_step,
-        layers=layers,
-        sliding_layers=sliding_layers,
-        tokens=tokens,
-        window=arch.sliding_window,
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cache:
+    """Whose keys and values are kept, of how many rows."""
+
+    role: str
+    arch: Architecture
+    sequences: Num
+    value_bytes: int
+
+    def held(self, tokens: Num, sliding_layers: int, layers: int | None = None) -> Term:
+        """The cache of ``tokens`` a sequence, of all layers unless told how many."""
+        arch = self.arch
+        layers = arch.cache_layers if layers is None else layers
+        return generation.KV_CACHE(
+            self.role,
+            tensors=2 * layers,
+            kv_heads=arch.kv_heads,
+            head_dim=arch.head_dim,
+            value_bytes=self.value_bytes,
+            sequences=self.sequences,
+            layers=layers,
+            sliding_layers=sliding_layers,
+            tokens=tokens,
+            window=arch.sliding_window,
+        )
+
+    def growth(self, tokens: Num) -> Term:
+        """One layer's keys, copied into a longer tensor."""
+        return generation.KV_GROWTH(
+            self.role,
+            kv_heads=self.arch.kv_heads,
+            head_dim=self.arch.head_dim,
+            value_bytes=self.value_bytes,
+            sequences=self.sequences,
+            tokens=tokens,
+        )
+
+    def filled(self, tokens: Num, sliding_layers: int, *, own: bool = True) -> Iterator[Term]:
+        """The cache of the prompts while the last layer reads them.
+
+        ``own`` says that the layer is computing: then its own part is counted with its tensors,
+        or, for an architecture nobody derived, as part of the whole and while it is copied.
+        """
+        if own and self.arch.measured:
+            yield self.held(tokens, sliding_layers)
+            yield self.growth(tokens)
+            return
+        yield self.held(tokens, sliding_layers, max(self.arch.cache_layers - 1, 0))
 
 
-def growth(scene: Scene, tokens: Num) -> Term:
-    """One layer's keys, copied into a longer tensor."""
-    arch = scene.policy.arch
-    return generation.KV_GROWTH(
-        "policy",
-        kv_heads=arch.kv_heads,
-        head_dim=arch.head_dim,
-        value_bytes=_cache_bytes(scene),
+def sliding(arch: Architecture) -> int:
+    """Layers whose cache is a window."""
+    return arch.sliding_layers if arch.sliding_window else 0
+
+
+def of_policy(scene: Scene) -> Cache:
+    """What ``generate`` fills for all prompts of a step."""
+    return Cache(
+        role="policy",
+        arch=scene.policy.arch,
         sequences=scene.q.sequences_per_gpu_step,
-        tokens=tokens,
+        value_bytes=_cache_bytes(scene),
     )
 
 

@@ -78,7 +78,8 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     ids = _ids(scene, tokens)
     # The last token is sampled and never fed back, so the cache stays one token shorter.
     cached = maximum(tokens - 1, 1)
-    cache = kv_cache.cache(scene, cached, arch.sliding_layers if arch.sliding_window else 0)
+    keys_and_values = kv_cache.of_policy(scene)
+    cache = keys_and_values.held(cached, kv_cache.sliding(arch))
     sampling = generation.SAMPLING("policy", tensors=4, vocab=arch.vocab, sequences=sequences)
     before = generation.LAST_SAMPLED("policy", tensors=3, sequences=sequences, vocab=arch.vocab)
     return (
@@ -86,7 +87,7 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
         Instant(name="prefill", terms=_prefill(scene), shared=base),
         Instant(
             name="cache extended",
-            terms=(cache, ids, before, kv_cache.growth(scene, cached)),
+            terms=(cache, ids, before, keys_and_values.growth(cached)),
             shared=base,
         ),
         Instant(
@@ -156,17 +157,8 @@ def _embedded(scene: Scene, prompt: Workload, *, first: bool = False) -> Term:
 
 
 def _filled(scene: Scene, *, own: bool) -> Iterator[Term]:
-    """The cache of the prompts while the last layer reads them.
-
-    ``own`` says that the layer is computing: then its own part is counted with its tensors, or,
-    for an architecture nobody derived, as part of the whole and while it is copied.
-    """
-    tokens, arch = scene.plan.prompt_tokens, scene.policy.arch
-    if own and arch.measured:
-        yield kv_cache.cache(scene, tokens, 0)
-        yield kv_cache.growth(scene, tokens)
-        return
-    yield kv_cache.cache(scene, tokens, 0, layers=max(arch.cache_layers - 1, 0))
+    """The prompts' cache; a sliding layer's window is a view of the whole prompt."""
+    return kv_cache.of_policy(scene).filled(scene.plan.prompt_tokens, 0, own=own)
 
 
 def _ids(scene: Scene, tokens: Num) -> Term:

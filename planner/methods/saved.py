@@ -217,21 +217,11 @@ def _layers(scene: Scene, role: Role, layers: int, soft_inputs: bool = False) ->
                 arch, workload, role=role.name, layers=count, sparse=kind.sparse
             )
         )
-    if arch.dense_layers:
-        return _two_kinds(scene, role, layers, soft_inputs)
-    sliding = min(arch.sliding_layers, layers) if arch.sliding_window else 0
-    whole = layers - sliding
-    kinds = [(whole, False, True), (sliding, True, True)]
-    if role.adapters and not soft_inputs:
-        slides = sliding > 0
-        kinds = [
-            (whole - (not slides), False, True),
-            (sliding - slides, True, True),
-            (1, slides, False),
-        ]
+    reached = soft_inputs or not role.adapters
+    kinds = _two_kinds if arch.dense_layers else _by_window
     return tuple(
         term
-        for count, slides, reached in kinds
+        for count, slides, sparse, first in kinds(arch, layers, reached)
         if count
         for term in layer_saved(
             arch,
@@ -239,35 +229,39 @@ def _layers(scene: Scene, role: Role, layers: int, soft_inputs: bool = False) ->
             role=role.name,
             layers=count,
             sliding=slides,
-            input_needs_gradient=reached,
+            sparse=sparse,
+            input_needs_gradient=not first,
         )
     )
 
 
-def _two_kinds(scene: Scene, role: Role, layers: int, soft_inputs: bool) -> tuple[Term, ...]:
+Counted = tuple[int, bool, bool | None, bool]
+"""How many layers, whether they slide, whether they are sparse, whether it is a first layer that
+no gradient goes through."""
+
+
+def _by_window(arch: Architecture, layers: int, reached: bool) -> tuple[Counted, ...]:
+    sliding = min(arch.sliding_layers, layers) if arch.sliding_window else 0
+    whole, slides = layers - sliding, sliding > 0
+    if reached:
+        return (whole, False, None, False), (sliding, True, None, False)
+    return (
+        (whole - (not slides), False, None, False),
+        (sliding - slides, True, None, False),
+        (1, slides, None, True),
+    )
+
+
+def _two_kinds(arch: Architecture, layers: int, reached: bool) -> tuple[Counted, ...]:
     """The same where some layers are sparse; all of them slide, or none."""
-    arch, workload = role.arch, scene.training_workload(role)
+    slides = arch.sliding_layers > 0
     dense = sum(layer < layers for layer in arch.dense_layers)
-    first = 1 if role.adapters and not soft_inputs else 0
+    first = int(not reached)
     starts_dense = 0 in arch.dense_layers
-    kinds = [
-        (layers - dense - (first and not starts_dense), True, True),
-        (dense - (first and starts_dense), False, True),
-        (first, not starts_dense, False),
-    ]
-    return tuple(
-        term
-        for count, sparse, reached in kinds
-        if count
-        for term in layer_saved(
-            arch,
-            workload,
-            role=role.name,
-            layers=count,
-            sliding=arch.sliding_layers > 0,
-            sparse=sparse,
-            input_needs_gradient=reached,
-        )
+    return (
+        (layers - dense - (first and not starts_dense), slides, True, False),
+        (dense - (first and starts_dense), slides, False, False),
+        (first, slides, not starts_dense, True),
     )
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 from torch import nn
@@ -24,6 +24,8 @@ LISTS = ("layers", "h")
 
 NORMS = ("norm", "ln_f", "final_layer_norm")
 """What they call the norm after them."""
+
+Part = TypeVar("Part", bound=nn.Module)
 
 
 class Root(nn.Module):
@@ -178,25 +180,23 @@ def layers(model: nn.Module) -> nn.ModuleList:
     """The list of decoder layers."""
     if isinstance(causal(model), HeadModel):
         return nn.ModuleList()
-    inner = body(model)
-    for name in LISTS:
-        if isinstance(getattr(inner, name, None), nn.ModuleList):
-            return getattr(inner, name)  # type: ignore[no-any-return]
-    raise ValueError(
-        f"model: {type(inner).__name__} keeps its layers under a name that is not known; "
-        f"known are {' and '.join(LISTS)}."
-    )
+    return _part(model, LISTS, nn.ModuleList, "layers")
 
 
 def final_norm(model: nn.Module) -> nn.Module:
     """The norm between the last layer and the head."""
+    return _part(model, NORMS, nn.Module, "final norm")
+
+
+def _part(model: nn.Module, names: tuple[str, ...], kind: type[Part], what: str) -> Part:
     inner = body(model)
-    for name in NORMS:
-        if isinstance(getattr(inner, name, None), nn.Module):
-            return getattr(inner, name)  # type: ignore[no-any-return]
+    for name in names:
+        found = getattr(inner, name, None)
+        if isinstance(found, kind):
+            return found
     raise ValueError(
-        f"model: {type(inner).__name__} keeps its final norm under a name that is not known; "
-        f"known are {', '.join(NORMS)}."
+        f"model: {type(inner).__name__} keeps its {what} under a name that is not known; "
+        f"known are {', '.join(names)}."
     )
 
 

@@ -7,51 +7,40 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from planner.dryrun.execute import repeated
 from planner.dryrun.request import configs_of
 from planner.estimate import estimate
 from planner.facts import facts_of
 from planner.link import to_query_string
 from planner.plan import FIELDS, Plan, try_plan
-from planner.steps.stage import DTYPES
-from planner.trial import cadence, engine
+from planner.trial import cadence, engine, shortfall
 from planner.trial.device import (
     capacity_bytes,
     device_of,
     environment,
-    processor_flops_per_second,
     used_by_others,
 )
 from planner.trial.endings import CannotRun, MemoryEnded
-from planner.trial.executed import executed, layers_of, smaller, with_layers
-from planner.trial.extrapolation import Depth, extrapolated
+from planner.trial.executed import executed, with_layers
+from planner.trial.extrapolation import extrapolated
 from planner.trial.figures import FootprintFigures, figures_of, from_data
 from planner.trial.measure import Choices, Readings, Report, measure
 from planner.trial.measured import censored, figures_of_run, highest, judged
-from planner.trial.predicted import executed_bytes, predicted
 from planner.trial.request import TrialRequest
-from planner.trial.result import Device, OutOfMemory, PredictedPeak, Ran, TrialResult, now
+from planner.trial.result import Device, OutOfMemory, Ran, TrialResult, now
+from planner.trial.sizing import Sizing
 from planner.trial.strict import shown
-from planner.trial.truncation import SHARE, Needs, Room, two_depths
 from planner.trial.weights import check_folder
 from planner.trial.world import RANK_NOTE, everybody, joined, rank, ranks
-from planner.units import read_bytes, read_seconds
 
-CONTEXT_BYTES = 768 * 2**20
-"""Room left on a card for its context and libraries when a trial decides what fits."""
-REACHED = {"cpu": 0.25, "cuda": 0.15}
-"""Share of a device's peak that small eager steps reach at the least."""
 SMALL_FLOPS = 5e9
 """A step of so much takes seconds even without oneDNN, whose scratch then is not in the bytes."""
-TRIED = 10
-"""Smaller plans that are looked at after memory has ended."""
 
 
 @dataclass(slots=True)
@@ -104,7 +93,6 @@ class _Trial:
             }
         )
         self.ran: list[Ran] = []
-        self.dry_runs: dict[Plan, Depth] = {}
         self.others_bytes = 0
 
     def run(self) -> TrialResult:
@@ -135,19 +123,24 @@ class _Trial:
             check_folder(Path(request.model_folder), configs_of(self.plan)["policy"])
         self._say_what_is_not_measured()
         self.report("dry run", {})
-        self.level = "requested_bytes" if device.kind == "cpu" else "reserved_bytes"
-        self.full = self._predicted(self.plan)
-        self.capacity = capacity_bytes(device)
-        state.found["predicted"] = self.full.predicted
+        self.sizing = Sizing(
+            request,
+            self.plan,
+            capacity_bytes=capacity_bytes(device),
+            others_bytes=self.others_bytes,
+            start=self.start,
+            note=state.note,
+        )
+        state.found["predicted"] = self.sizing.full.predicted
         state.found["estimated"] = figures_of(estimate(plan))
         self.report("known", self.known())
         with joined(self.device_name):
             return self._measured(device)
 
     def _measured(self, device: Device) -> TrialResult:
-        choice = self._choose(device)
+        choice = self.sizing.choose()
         if choice is None:
-            return self._will_not_fit()
+            return self._short("will not fit", *shortfall.will_not_fit(self.sizing))
         try:
             if len(choice) == 1:
                 figures = self._one(choice[0]).measured
@@ -155,11 +148,14 @@ class _Trial:
             else:
                 figures = self._two(choice)
         except MemoryEnded as ended:
-            return self._out_of_memory(ended)
+            said = shortfall.out_of_memory(self.sizing, ended, self.ran[-1])
+            return self._short("out of memory", *said)
         figures = self._with_engine(figures)
         where = "the cap" if device.cap_bytes else device.name
         measured = judged(
-            figures, self.capacity if device.kind == "cuda" or device.cap_bytes else None, where
+            figures,
+            self.sizing.capacity if device.kind == "cuda" or device.cap_bytes else None,
+            where,
         )
         self.state.found["measured"] = measured
         runs = (one.measured for one in self.ran)
@@ -213,81 +209,14 @@ class _Trial:
         if self.request.snapshot and self.request.kind == "cpu":
             note("A CPU has no allocator snapshot; the file is a trace for ui.perfetto.dev.")
 
-    def _choose(self, device: Device) -> tuple[int, ...] | None:
-        """The numbers of layers to run: one, all of them, or two; None where nothing fits."""
-        request, layers = self.request, self.full.layers
-        if request.depths:
-            wanted = tuple(sorted(set(request.depths)))
-            if len(wanted) != 2 or wanted[-1] >= layers:
-                raise CannotRun(
-                    f"depths: give two different numbers of layers below the model's {layers}."
-                )
-            return wanted
-        room = self._room()
-        if request.truncate == "never" or room is None:
-            return (layers,)
-        full = self._needs(self.plan, self.full)
-        if room.holds(full):
-            return (layers,)
-        if full.bytes > SHARE * room.bytes:
-            self.state.note(
-                f"The whole model needs {read_bytes(full.bytes)} by the dry run and "
-                f"{read_bytes(room.bytes)} are there."
-            )
-        else:
-            self.state.note(
-                f"The whole model would take about {read_seconds(full.seconds)} here, and the "
-                f"limit leaves {read_seconds(room.seconds)}."
-            )
-        pattern = repeated(self.plan, configs_of(self.plan))
-        if pattern is None:
-            self.state.note("The models' layers do not repeat alike, so none can be left out.")
-            return None
-        return two_depths(pattern, full, self._shallow_needs, room)
-
-    def _room(self) -> Room | None:
-        if self.capacity is None:
-            return None
-        spent = time.perf_counter() - self.start
-        size = self.capacity
-        if self.request.kind == "cuda" and not self.request.cap_bytes:
-            size -= self.others_bytes
-        return Room(bytes=size, seconds=max(self.request.limit_seconds - spent, 1.0))
-
-    def _shallow_needs(self, layers: int) -> Needs:
-        plan = with_layers(self.plan, layers)
-        return self._needs(plan, self._predicted(plan))
-
-    def _predicted(self, plan: Plan) -> Depth:
-        """The dry run of what the trial executes of a plan; asked once of each."""
-        if plan not in self.dry_runs:
-            depth, notes = predicted(plan, self.request.kind)
-            self.state.note(*(note for note in notes if not note.startswith("Branches of the")))
-            self.dry_runs[plan] = depth if self._engine_runs() else _without_engine(depth)
-        return self.dry_runs[plan]
-
-    def _needs(self, plan: Plan, depth: Depth) -> Needs:
-        sizes = executed_bytes(depth.predicted, self.level).values()
-        more = CONTEXT_BYTES if self.request.kind == "cuda" else 0
-        flops = cadence.trial_flops(plan, self.request.warm_up + self.request.steps)
-        rate = self._rate()
-        return Needs(bytes=max(sizes, default=0) + more, seconds=flops / rate if rate else 0.0)
-
-    def _rate(self) -> float | None:
-        """FLOPs a second that small steps reach here at the least; None when nobody knows."""
-        if self.request.kind == "cuda":
-            peak = facts_of(self.plan).gpu.flops_per_second(self.plan.dtype)
-            return None if peak is None else REACHED["cuda"] * peak
-        return REACHED["cpu"] * processor_flops_per_second(DTYPES[self.plan.dtype])
-
     def _one(self, layers: int) -> Ran:
         """Measure the plan with so many layers."""
-        whole = layers == self.full.layers
+        whole = layers == self.sizing.full.layers
         plan = self.plan if whole else with_layers(self.plan, layers)
-        depth = self.full
+        depth = self.sizing.full
         if not whole:
             self.report("dry run", {"layers": layers})
-            depth = self._predicted(plan)
+            depth = self.sizing.predicted(plan)
         request = self.request
         choices = Choices(
             device=self.device_name,
@@ -333,20 +262,18 @@ class _Trial:
     def _two(self, choice: tuple[int, ...]) -> FootprintFigures:
         runs = [self._one(layers) for layers in choice]
         self.state.found["extrapolated"] = True
+        full = self.sizing.full
         self.state.note(
-            f"{choice[0]} and {choice[1]} of {self.full.layers} layers ran, at full width; the "
+            f"{choice[0]} and {choice[1]} of {full.layers} layers ran, at full width; the "
             "whole model's figures are led there from both, instant by instant."
         )
         depths = []
         for one in runs:
-            depth = self._predicted(with_layers(self.plan, one.layers))
+            depth = self.sizing.predicted(with_layers(self.plan, one.layers))
             depths.append(replace(depth, measured=one.measured))
-        figures, notes = extrapolated(self.plan, depths[0], depths[1], self.full)
+        figures, notes = extrapolated(self.plan, depths[0], depths[1], full)
         self.state.note(*notes)
         return figures
-
-    def _engine_runs(self) -> bool:
-        return self.plan.rollout == "vllm-colocated" and not engine.missing(self.request.kind)
 
     def _with_engine(self, figures: FootprintFigures) -> FootprintFigures:
         if self.plan.rollout != "vllm-colocated":
@@ -360,92 +287,13 @@ class _Trial:
         self.state.note(*found.notes)
         return figures.model_copy(update={"phases": (*found.phases, *figures.phases)})
 
-    def _out_of_memory(self, ended: MemoryEnded) -> TrialResult:
-        ran = self.ran[-1]
-        assert ran.predicted is not None
-        said = executed_bytes(ran.predicted, self.level)
-        need = said.get(ended.phase, max(said.values(), default=0))
-        capacity = ended.capacity_bytes or self.capacity
-        asked = "memory" if ended.asked_bytes is None else read_bytes(ended.asked_bytes)
-        live = "" if ended.live_bytes is None else f" with {read_bytes(ended.live_bytes)} in use"
-        limit = "" if capacity is None else f" of {read_bytes(capacity)}"
-        found = self._fitting(smaller(self.request.planned()), capacity)
-        self.state.found["out_of_memory"] = OutOfMemory(
-            phase=ended.phase,
-            asked_bytes=ended.asked_bytes,
-            live_bytes=ended.live_bytes,
-            capacity_bytes=capacity,
-            would_fit=None if found is None else to_query_string(found[0]),
-            would_fit_words="" if found is None else found[1],
-            predicted=PredictedPeak(
-                bytes=need, out_of_memory=capacity is not None and need > capacity
-            ),
-        )
-        return self._result(
-            "out of memory", f"Out of memory in {ended.phase}: it asked for {asked}{live}{limit}."
-        )
-
-    def _will_not_fit(self) -> TrialResult:
-        needs = self._needs(self.plan, self.full)
-        least = self.full.layers
-        pattern = repeated(self.plan, configs_of(self.plan))
-        if pattern is not None:
-            least = min(least, pattern.lead + 2 * pattern.period)
-        found = self._fitting(smaller(self.request.planned()), self.capacity, layers=least)
-        phase = max(
-            executed_bytes(self.full.predicted, self.level).items(),
-            key=lambda pair: pair[1],
-            default=("the step", 0),
-        )
-        self.state.found["out_of_memory"] = OutOfMemory(
-            phase=phase[0],
-            capacity_bytes=self.capacity,
-            would_fit=None if found is None else to_query_string(found[0]),
-            would_fit_words="" if found is None else found[1],
-            predicted=PredictedPeak(
-                bytes=needs.bytes,
-                out_of_memory=self.capacity is not None and needs.bytes > self.capacity,
-            ),
-        )
-        smallest = f" The smallest trial that would: {found[1]}." if found else ""
-        room = self._room()
-        assert room is not None
-        return self._result(
-            "will not fit",
-            f"It will not fit here, even with {least} layers: {read_bytes(room.bytes)} and "
-            f"{read_seconds(room.seconds)} are there.{smallest}",
-        )
-
-    def _fitting(
-        self,
-        plans: Iterator[tuple[Plan, str]],
-        capacity: int | None,
-        layers: int | None = None,
-    ) -> tuple[Plan, str] | None:
-        """The first of smaller plans that the dry run expects to fit, and the change in words."""
-        if capacity is None:
-            return None
-        for tried, (plan, words) in enumerate(plans):
-            spent = time.perf_counter() - self.start
-            if tried >= TRIED or spent > 0.9 * self.request.limit_seconds:
-                return None
-            try:
-                running, _ = executed(plan)
-                if layers is not None and layers < layers_of(running):
-                    running = with_layers(running, layers)
-                needs = self._needs(running, self._predicted(running))
-            except CannotRun:
-                continue
-            room = Room(bytes=capacity, seconds=self.request.limit_seconds)
-            if (layers is None and needs.bytes <= 0.95 * capacity) or (
-                layers is not None and room.holds(needs)
-            ):
-                return plan, words
-        return None
-
     def known(self) -> dict[str, Any]:
         """A result's fields so far, for whoever has to finish it in this process's place."""
         return {**self.state.found, "ran": tuple(self.ran), "notes": tuple(self.state.notes)}
+
+    def _short(self, status: str, part: OutOfMemory, reason: str) -> TrialResult:
+        self.state.found["out_of_memory"] = part
+        return self._result(status, reason)
 
     def _result(self, status: str, reason: str) -> TrialResult:
         return TrialResult(
@@ -456,17 +304,3 @@ class _Trial:
                 "seconds": time.perf_counter() - self.start,
             }
         )
-
-
-def _without_engine(depth: Depth) -> Depth:
-    """The dry run's figures less what an engine holds that the trial does not run."""
-    phases = []
-    for phase in depth.predicted.phases:
-        size = sum(t.bytes for t in phase.terms if t.category == "engine" and not t.host)
-        if size and phase.device_bytes is not None:
-            terms = tuple(term for term in phase.terms if term.category != "engine")
-            less = phase.device_bytes - size
-            phase = phase.model_copy(update={"terms": terms, "device_bytes": less})
-        phases.append(phase)
-    figures = depth.predicted.model_copy(update={"phases": tuple(phases)})
-    return replace(depth, predicted=figures)

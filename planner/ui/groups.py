@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from planner.rules import GRADE_FIELDS
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -96,15 +98,7 @@ GROUPS: tuple[Group, ...] = (
         "grade",
         "GRADE",
         ":material/all_inclusive:",
-        (
-            "grade_estimator",
-            "grade_top_k",
-            "grade_dense_scatter",
-            "grade_kl",
-            "grade_reference_cache",
-            "grade_reward_input",
-            "grade_step_checkpointing",
-        ),
+        tuple(GRADE_FIELDS),
     ),
     Group(
         "rollout",

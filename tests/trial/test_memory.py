@@ -140,7 +140,7 @@ def test_what_will_not_fit_at_all_names_the_smallest_that_would() -> None:
 
 
 def test_a_processor_that_is_too_slow_gets_fewer_layers(monkeypatch: Any) -> None:
-    monkeypatch.setattr("planner.trial.runner.processor_flops_per_second", lambda dtype: 4e7)
+    monkeypatch.setattr("planner.trial.sizing.processor_flops_per_second", lambda dtype: 4e7)
     result = trial(DEEP, limit_seconds=120.0)
     assert result.extrapolated
     assert any("would take about" in note for note in result.notes)

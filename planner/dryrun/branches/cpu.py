@@ -12,28 +12,19 @@ from torch import Tensor
 from transformers import masking_utils
 
 from planner.dryrun.branches import masks
-from planner.dryrun.branches.masks import BatchShape
+from planner.dryrun.branches.masks import BatchShape, Shaped
 from planner.dryrun.branches.sdpa import additive, lowered
 from planner.dryrun.workspaces import workspace_bytes
 from planner.steps.vocabulary import products  # noqa: F401  (registers an operator)
 
 
-class CpuBranches:
+class CpuBranches(Shaped):
     """What :class:`planner.dryrun.branches.gpu.Branches` says, of a CPU."""
 
     notes = ("Branches of the CPU: for comparisons with real runs there, not for any card.",)
 
     def __init__(self, batch_shape: BatchShape) -> None:
         self.batch_shape = batch_shape
-
-    @contextmanager
-    def shaped(self, batch_shape: BatchShape) -> Iterator[None]:
-        """Inside, batches are of another shape (the rollouts of a packed plan, say)."""
-        before, self.batch_shape = self.batch_shape, batch_shape
-        try:
-            yield
-        finally:
-            self.batch_shape = before
 
     def scratch(self, func: Any, args: Any) -> int | None:
         """Bytes a CPU kernel takes and gives back inside one call."""

@@ -16,7 +16,7 @@ from planner.dryrun.branches import flash, masks, sdpa
 from planner.dryrun.branches.autocast import as_on_cuda
 from planner.dryrun.branches.card import CardTraits
 from planner.dryrun.branches.grouped import grouped_products
-from planner.dryrun.branches.masks import BatchShape
+from planner.dryrun.branches.masks import BatchShape, Shaped
 from planner.dryrun.workspaces import doubt, plain_name, rows, workspace_bytes
 
 Kernels = Literal["eager", "sdpa", "flash"]
@@ -30,7 +30,7 @@ FORWARD_OPS = {
 
 
 @dataclass(slots=True)
-class Branches:
+class Branches(Shaped):
     """What was decided while a step ran, and what the answer has to say about it."""
 
     card: CardTraits
@@ -60,15 +60,6 @@ class Branches:
         if plan is _UNSEEN:
             plan = self._plans[func] = self._scratch_of(func)
         return None if plan is None else plan(args)
-
-    @contextmanager
-    def shaped(self, batch_shape: BatchShape) -> Iterator[None]:
-        """Inside, batches are of another shape (the rollouts of a packed plan, say)."""
-        before, self.batch_shape = self.batch_shape, batch_shape
-        try:
-            yield
-        finally:
-            self.batch_shape = before
 
     def _scratch_of(self, func: Any) -> Callable[[Any], int | None] | None:
         name = plain_name(func.name())

@@ -8,7 +8,8 @@ answers what a batch of the plan's shape would have made it answer.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Literal
 
 import torch
@@ -17,6 +18,21 @@ from transformers.masking_utils import create_recurrent_attention_mask
 
 BatchShape = Literal["full", "padded", "packed"]
 Asked = Callable[[], BatchShape]
+
+
+class Shaped:
+    """Something that answers for batches of one shape, and for another for a while."""
+
+    batch_shape: BatchShape
+
+    @contextmanager
+    def shaped(self, batch_shape: BatchShape) -> Iterator[None]:
+        """Inside, batches are of another shape (the rollouts of a packed plan, say)."""
+        before, self.batch_shape = self.batch_shape, batch_shape
+        try:
+            yield
+        finally:
+            self.batch_shape = before
 
 
 def fast_all(shape: Asked) -> Callable[[Tensor], bool]:

@@ -10,6 +10,7 @@ from planner.formulas import soft_generation as soft
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.methods import saved, scored
 from planner.methods.grade import sampled
+from planner.methods.kv_cache import Cache, sliding
 from planner.methods.role import Role
 from planner.methods.scene import Scene
 from planner.numeric import Num
@@ -28,13 +29,17 @@ def forwards(scene: Scene) -> tuple[tuple[str, tuple[Term, ...]], ...]:
     tokens = plan.prompt_tokens + plan.response_tokens - 1
     if not plan.grade_reference_cache:
         return (("reference's forward", _whole_row(scene, tokens)),)
-    last = _cache(scene, tokens)
+    last = _held(scene, tokens)
+    cache, windows = _cache(scene), sliding(reference_of(scene).arch)
     return (
         (
             "reference reads the prompt",
-            (*_whole_row(scene, plan.prompt_tokens, cached=True), *_filled(scene)),
+            (
+                *_whole_row(scene, plan.prompt_tokens, cached=True),
+                *cache.filled(plan.prompt_tokens, windows),
+            ),
         ),
-        ("reference's cache extended", (last, _growth(scene, tokens))),
+        ("reference's cache extended", (last, cache.growth(tokens))),
         ("reference's last token", (last, *_attends(scene, tokens))),
     )
 
@@ -79,7 +84,7 @@ def held(scene: Scene) -> tuple[Term, ...]:
     plan = scene.plan
     if plan.grade_kl == "none" or not plan.grade_reference_cache:
         return ()
-    return (_cache(scene, plan.prompt_tokens + plan.response_tokens - 1),)
+    return (_held(scene, plan.prompt_tokens + plan.response_tokens - 1),)
 
 
 def _over_all(scene: Scene, parts: dict[str, int]) -> tuple[Term, ...]:
@@ -108,44 +113,18 @@ def _whole_row(scene: Scene, tokens: Num, *, cached: bool = False) -> tuple[Term
     )
 
 
-def _filled(scene: Scene) -> tuple[Term, ...]:
-    """The cache of the prompt while the last layer reads it; its own part is the layer's.
-
-    For an architecture nobody derived it is part of the whole.
-    """
-    tokens, arch = scene.plan.prompt_tokens, reference_of(scene).arch
-    if arch.measured:
-        return (_cache(scene, tokens), _growth(scene, tokens))
-    return (_cache(scene, tokens, layers=max(arch.layers - 1, 0)),)
-
-
-def _cache(scene: Scene, tokens: Num, layers: int | None = None) -> Term:
+def _cache(scene: Scene) -> Cache:
     arch = reference_of(scene).arch
-    layers = arch.layers if layers is None else layers
-    return generation.KV_CACHE(
-        "reference",
-        tensors=2 * layers,
-        kv_heads=arch.kv_heads,
-        head_dim=arch.head_dim,
-        value_bytes=scene.q.compute_bytes,
+    return Cache(
+        role="reference",
+        arch=arch,
         sequences=scene.q.micro_rows,
-        layers=layers,
-        sliding_layers=arch.sliding_layers if arch.sliding_window else 0,
-        tokens=tokens,
-        window=arch.sliding_window,
+        value_bytes=scene.q.compute_bytes,
     )
 
 
-def _growth(scene: Scene, tokens: Num) -> Term:
-    arch = reference_of(scene).arch
-    return generation.KV_GROWTH(
-        "reference",
-        kv_heads=arch.kv_heads,
-        head_dim=arch.head_dim,
-        value_bytes=scene.q.compute_bytes,
-        sequences=scene.q.micro_rows,
-        tokens=tokens,
-    )
+def _held(scene: Scene, tokens: Num) -> Term:
+    return _cache(scene).held(tokens, sliding(reference_of(scene).arch))
 
 
 def _attends(scene: Scene, tokens: Num) -> tuple[Term, ...]:

@@ -208,20 +208,13 @@ class Steps:
         if not plan.grade_step_checkpointing:
             found = (*self.saved_layers(0), *saved.layer_forward(last, self.role))
             alive = plan.gradient_checkpointing == "none"
-            return (*found, *self._masks()) if alive else found
+            # The running step's mask, which checkpoints would hold and nothing else does.
+            return (*found, *saved.masks(last, self.role)) if alive else found
         bare = replace(workload, trains="none")
         return (
             *model_saved(self.role.arch, bare, role=self.role.name),
             *layer_forward_transient(self.role.arch, bare, role=self.role.name),
         )
-
-    def _masks(self) -> tuple[Term, ...]:
-        """The mask of the running step, which checkpoints would hold and nothing else does."""
-        workload = replace(
-            self.at(0).training_workload(self.role), trains="none", lora_rank=0, lora_targets=()
-        )
-        found = model_saved(self.role.arch, workload, role=self.role.name)
-        return tuple(term for term in found if term.name.startswith("attention mask"))
 
 
 def in_norm(saved_after: tuple[Term, ...]) -> tuple[Term, ...]:
