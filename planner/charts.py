@@ -12,6 +12,7 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
+from planner.charts_error import error_band, error_bars
 from planner.footprint import CATEGORIES
 
 COLORS: Mapping[str, str] = {
@@ -66,8 +67,9 @@ def phase_bars(
     """One bar per phase, stacked by category, against the card's capacity.
 
     Args:
-        rows: columns ``phase``, ``category``, ``memory``, ``total``, ``word``, ``detail``; one row
-            per phase and category, phases in their order.
+        rows: columns ``phase``, ``category``, ``memory``, ``total``, ``word``, ``detail``, and
+            ``least`` and ``most`` (by measured errors; None where there are none); one row per
+            phase and category, phases in their order.
         capacity: what the card holds, in the unit of ``memory``.
         unit: name of that unit.
         ink: colour of the capacity line and the words.
@@ -76,7 +78,7 @@ def phase_bars(
     present = [category for category in CATEGORIES if category in set(rows["category"])]
     rank = {category: place for place, category in enumerate(CATEGORIES)}
     rows = rows.assign(rank=[rank[category] for category in rows["category"]])
-    most = max(capacity, float(rows["total"].max()))
+    most = max(capacity, float(rows["total"].max()), *rows["most"].dropna())
     chosen = alt.selection_point(name="component", fields=["category"], bind="legend")
     y = alt.Y("phase:N", sort=order, title=None, axis=alt.Axis(labelLimit=190, ticks=False))
     x = alt.X(
@@ -104,25 +106,27 @@ def phase_bars(
         )
         .add_params(chosen)
     )
-    totals = rows.drop_duplicates("phase")[["phase", "total", "word"]]
+    totals = rows.drop_duplicates("phase")[["phase", "total", "word", "least", "most"]]
     totals = totals.assign(
+        end=totals[["total", "most"]].max(axis="columns"),
         text=[
             f"{total:,.1f}  {WORDS[word]}"
             for total, word in zip(totals["total"], totals["word"], strict=True)
-        ]
+        ],
     )
     words = (
         alt.Chart(totals)
         .mark_text(align="left", dx=6, fontSize=12)
         .encode(
             y=y,
-            x="total:Q",
+            x="end:Q",
             text="text:N",
             color=alt.condition("datum.word == 'out of memory'", alt.value(OVER), alt.value(ink)),
         )
     )
+    capacity_line = _capacity_line("x", capacity, unit, ink)
     chart: alt.LayerChart = (
-        alt.layer(bars, words, *_capacity_line("x", capacity, unit, ink))
+        alt.layer(bars, *error_bars(totals, y, unit, ink), words, *capacity_line)
         .properties(height=ROW * len(order), width="container", padding={"top": 5, "right": 5})
         .configure_view(strokeWidth=0)
     )
@@ -163,7 +167,8 @@ def curves(
     """One curve per plan over a logarithmic axis.
 
     Args:
-        rows: columns ``x``, ``y``, ``plan``, ``word`` (a verdict or nothing) and ``detail``.
+        rows: columns ``x``, ``y``, ``plan``, ``word`` (a verdict or nothing), ``detail``, and
+            ``least`` and ``most`` of ``y`` by measured errors (empty where there are none).
         x_title: what the axis counts.
         y_title: what is read off, unit included.
         capacities: a line per card, name to height; none for times and ratios.
@@ -221,7 +226,7 @@ def curves(
             alt.Tooltip("detail:N", title="worst phase"),
         ],
     )
-    layers: list[Any] = [lines, points.add_params(near)]
+    layers: list[Any] = [*error_band(rows, x, color), lines, points.add_params(near)]
     if marked:
         here = alt.Chart(pd.DataFrame({"x": list(dict.fromkeys(marked))}))
         layers.insert(0, here.mark_rule(color=ink, opacity=0.25, strokeWidth=2).encode(x="x:Q"))

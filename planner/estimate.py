@@ -61,11 +61,21 @@ def estimate(plan: Plan) -> Footprint:
 
 
 def judged(footprint: Footprint) -> Footprint:
-    """The footprint with worst phase and verdict found anew, after its phases changed."""
+    """The footprint with worst phase and verdict found anew, after its phases changed.
+
+    A phase that measurements have shown to need more than is predicted is judged by that.
+    """
     worst = max(footprint.phases, key=lambda phase: (phase.device_bytes, phase.allocated_bytes))
     scene = scene_of(footprint.plan, facts_of(footprint.plan))
     verdict = _verdict(scene, worst, footprint.blockers)
-    return replace(footprint, worst=worst, verdict=verdict)
+    doubted = max(footprint.phases, key=lambda phase: phase.most_bytes)
+    if verdict.word == "fits" and doubted.most_bytes > footprint.budget_bytes:
+        verdict = Verdict(
+            word="tight",
+            sentence=f"Tight{verdict.sentence.removeprefix('Fits')}; by what was measured, "
+            f"{doubted.name} may need {read_gib(doubted.most_bytes)} GiB",
+        )
+    return replace(footprint, worst=worst, verdict=verdict, error=worst.error or footprint.error)
 
 
 def phase_plans(scene: Scene) -> tuple[PhasePlan, ...]:

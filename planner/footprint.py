@@ -93,6 +93,24 @@ class PhasePlan:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StatedError:
+    """Relative error of ``device_bytes`` to expect, signed; None when nobody measured it.
+
+    Predicted over measured, less one: below zero where predictions were too low.
+    """
+
+    low: float | None
+    high: float | None
+    source: str
+
+    def real_bytes(self, device_bytes: int) -> tuple[int, int] | None:
+        """Least and most bytes that a prediction stands for; None when nobody measured it."""
+        if self.low is None or self.high is None:
+            return None
+        return round(device_bytes / (1 + self.high)), round(device_bytes / (1 + self.low))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Phase:
     """A phase's peak: the instant that owns it, its terms, and the four totals.
 
@@ -114,6 +132,14 @@ class Phase:
     per_step: bool = True
     source: Source = "estimate"
     """Which rung this phase's figures are from."""
+    error: StatedError | None = None
+    """Of ``device_bytes``, where trials or committed measurements say it; else None."""
+
+    @property
+    def most_bytes(self) -> int:
+        """Device bytes, or what is measured at most where predictions were too low."""
+        real = None if self.error is None else self.error.real_bytes(self.device_bytes)
+        return self.device_bytes if real is None else max(self.device_bytes, real[1])
 
     def by_category(self) -> dict[Category, int]:
         """GPU bytes of the peak by category; sums to ``device_bytes``."""
@@ -122,15 +148,6 @@ class Phase:
             if not term.host:
                 sums[term.category] = sums.get(term.category, 0) + int(term.bytes)
         return {category: sums[category] for category in CATEGORIES if sums.get(category)}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StatedError:
-    """Relative error of ``device_bytes`` to expect, signed; None when nobody measured it."""
-
-    low: float | None
-    high: float | None
-    source: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -186,14 +203,14 @@ def to_json(footprint: Footprint) -> dict[str, Any]:
         "seconds": footprint.step_seconds,
         "worst_phase": worst.name,
         "worst_rank": worst.rank,
-        "error": {
-            "low": footprint.error.low,
-            "high": footprint.error.high,
-            "from": footprint.error.source,
-        },
+        "error": _error_json(footprint.error),
         "phases": [_phase_json(phase) for phase in footprint.phases],
         "warnings": [*footprint.blockers, *footprint.warnings],
     }
+
+
+def _error_json(error: StatedError) -> dict[str, Any]:
+    return {"low": error.low, "high": error.high, "from": error.source}
 
 
 def _phase_json(phase: Phase) -> dict[str, Any]:
@@ -208,6 +225,7 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "device_bytes": phase.device_bytes,
         "host_bytes": phase.host_bytes,
         "seconds": phase.seconds,
+        "error": None if phase.error is None else _error_json(phase.error),
         "terms": [
             {
                 "name": term.name,

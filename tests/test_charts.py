@@ -22,7 +22,7 @@ ROWS = pd.DataFrame(
         ("policy backward", "logits", 65.0, 95.0, "out of memory", "last layer"),
     ],
     columns=["phase", "category", "memory", "total", "word", "detail"],
-)
+).assign(least=None, most=None)
 CURVES = pd.DataFrame(
     [
         (512, 20.0, "A", "fits", "rollout"),
@@ -31,7 +31,7 @@ CURVES = pd.DataFrame(
         (1024, 75.0, "B", "tight", "rollout"),
     ],
     columns=["x", "y", "plan", "word", "detail"],
-)
+).assign(least=None, most=None)
 
 
 def bars(**changes: object) -> dict:
@@ -44,6 +44,37 @@ def layers_with(chart: dict, mark: str) -> list[dict]:
 
 def rows_of(chart: dict, layer: dict) -> list[dict]:
     return chart["datasets"][layer["data"]["name"]]
+
+
+def test_a_measured_error_is_a_line_with_two_ends_and_no_word_covers_it() -> None:
+    assert not layers_with(bars(), "tick")
+    known = ROWS.assign(least=[39.0, 39.0, None, None], most=[50.0, 50.0, None, None])
+    chart = charts.phase_bars(known, capacity=80.0, unit="GiB").to_dict()
+    assert [layer["encoding"]["x"]["field"] for layer in layers_with(chart, "tick")] == [
+        "least",
+        "most",
+    ]
+    (line,) = [layer for layer in layers_with(chart, "rule") if "x2" in layer["encoding"]]
+    assert (line["encoding"]["x"]["field"], line["encoding"]["x2"]["field"]) == ("least", "most")
+    assert [row["phase"] for row in rows_of(chart, line)] == ["rollout"]
+    words = next(
+        layer
+        for layer in layers_with(chart, "text")
+        if layer["encoding"]["text"]["field"] == "text"
+    )
+    assert [row["end"] for row in rows_of(chart, words)] == [50.0, 95.0]
+
+
+def test_a_measured_error_is_a_band_around_its_curve() -> None:
+    def drawn(rows: pd.DataFrame) -> dict:
+        return charts.curves(rows, x_title="tokens", y_title="GiB").to_dict()
+
+    assert not layers_with(drawn(CURVES), "area")
+    known = CURVES.assign(least=[19.0, 85.0, None, None], most=[22.0, 99.0, None, None])
+    chart = drawn(known)
+    (band,) = layers_with(chart, "area")
+    assert (band["encoding"]["y"]["field"], band["encoding"]["y2"]["field"]) == ("least", "most")
+    assert {row["plan"] for row in rows_of(chart, band)} == {"A"}
 
 
 def contrast(one: str, other: str) -> float:

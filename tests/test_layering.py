@@ -32,7 +32,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("dryrun",),
     ("trial",),
     ("grid", "sweep", "recommend", "cost"),
-    ("charts", "charts_timeline", "launch", "examples", "accuracy"),
+    ("charts", "charts_error", "charts_timeline", "launch", "examples", "accuracy"),
     ("cli", "ui"),
     ("__main__",),
 )

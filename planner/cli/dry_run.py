@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.cli import plan_argument
+from planner.cli.own_trials import error_line, own_comparisons
 from planner.cli.table import table
 from planner.units import read_gib
 
@@ -42,6 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the dry run beside the estimate; 2 with a sentence when there is no answer."""
     from planner.dryrun.port import DryRunError, Port
     from planner.dryrun.written import dry_run_to_json
+    from planner.trial.stated_error import stated_of
 
     plan = plan_argument.require_plan(arguments.plan)
     port = Port()
@@ -56,6 +58,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(str(error)) from None
     finally:
         port.close()
+    found = stated_of(found, own_comparisons(plan.method))
     print(json.dumps(dry_run_to_json(found), indent=2) if arguments.json else _text(found))
     return 0
 
@@ -79,6 +82,7 @@ def _text(found: Any) -> str:
         table(header, rows, right=(1, 2, 3)),
         "",
         *finding(found),
+        error_line(found.footprint),
         *(
             f"Over steps of five lengths, {row['order']}: {read_gib(row['reserved_bytes'])} GiB "
             f"reserved for {read_gib(row['allocated_bytes'])} GiB allocated."

@@ -6,6 +6,7 @@ import argparse
 import json
 
 from planner.cli import plan_argument
+from planner.cli.own_trials import error_line, own_comparisons
 from planner.cli.table import table
 from planner.footprint import Footprint, to_json
 from planner.units import read_gib, read_seconds
@@ -32,6 +33,10 @@ def run(arguments: argparse.Namespace) -> int:
         from planner.trial.correction import apply
 
         footprint = apply(calibration, footprint).footprint
+    else:
+        from planner.trial.stated_error import stated
+
+        footprint = stated(footprint, own_comparisons(plan.method))
     print(json.dumps(to_json(footprint), indent=2) if arguments.json else _text(footprint))
     return 0
 
@@ -56,6 +61,7 @@ def _text(footprint: Footprint) -> str:
         "",
         f"One step: {'time unknown' if step is None else read_seconds(step)}.",
     ]
+    lines.append(error_line(footprint))
     doubts = dict.fromkeys((*footprint.blockers, *footprint.warnings))
     lines += [f"warning: {warning}" for warning in doubts]
     lines += [f"note: {note}" for note in footprint.notes]

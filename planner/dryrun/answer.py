@@ -50,6 +50,11 @@ class DryRun:
     lengths: tuple[Mapping[str, Any], ...] = ()
     """Reserved bytes over steps of different lengths, by order; empty when not asked for."""
 
+    @property
+    def fallback(self) -> bool:
+        """Whether another branch ran than a GPU's, so that no measured error holds."""
+        return _fallback(self.notes)
+
 
 def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
     """The dry run of a plan from what the worker found."""
@@ -94,10 +99,13 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
 
 
 def _error(notes: tuple[str, ...]) -> str:
-    fallback = any("fallback" in note.lower() for note in notes)
-    if fallback:
+    if _fallback(notes):
         return "a fallback branch ran in place of a GPU's: the true figure may be well below"
     return "not yet measured on a GPU; on a CPU dry runs meet real ones (docs/accuracy.md)"
+
+
+def _fallback(notes: tuple[str, ...]) -> bool:
+    return any("fallback" in note.lower() for note in notes)
 
 
 def _phase(

@@ -11,8 +11,14 @@ from dataclasses import dataclass, replace
 
 from planner.estimate import judged, step_seconds
 from planner.factors import QUANTITIES, Factor, Factors, Quantity
-from planner.footprint import Footprint, Phase, Term
+from planner.footprint import Footprint, Phase, StatedError, Term
 from planner.trial.calibration import FIELDS
+
+LEFT = StatedError(
+    low=None,
+    high=None,
+    source="corrected by trials, and nobody knows the error that is left. Keep at least 10 % free.",
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +66,9 @@ def apply(factors: Factors, footprint: Footprint) -> Corrected:
         for phase in footprint.phases
     )
     left = [one.name for one, other in zip(footprint.phases, phases, strict=True) if one is other]
-    changed = judged(replace(footprint, phases=phases, step_seconds=step_seconds(phases)))
+    changed = judged(
+        replace(footprint, phases=phases, step_seconds=step_seconds(phases), error=LEFT)
+    )
     most = max(one.trials for one in factors.factors if one.rung == footprint.source)
     versions = f"torch {factors.torch or '?'}, transformers {factors.transformers or '?'}"
     note = (
@@ -93,6 +101,7 @@ def _corrected(phase: Phase, factors: Factors, footprint: Footprint) -> Phase:
     return replace(
         phase,
         terms=terms,
+        error=None,  # what was measured of the prediction is in the factors now
         seconds=seconds,
         requested_bytes=sizes["requested_bytes"],
         allocated_bytes=sizes["allocated_bytes"],

@@ -44,6 +44,14 @@ class TermFigures(Strict):
     host: bool = False
 
 
+class ErrorFigures(Strict):
+    """Relative error to expect, signed; None when nobody knows."""
+
+    low: Signed | None = None
+    high: Signed | None = None
+    source: Annotated[Text, Field(alias="from")] = ""
+
+
 class PhaseFigures(Strict):
     """One phase of one step.
 
@@ -72,6 +80,8 @@ class PhaseFigures(Strict):
     flops: Number | None = None
     flops_per_second: Number | None = None
     allocation_retries: Count | None = None
+    error: ErrorFigures | None = None
+    """Of ``device_bytes``, where measurements state one."""
     terms: Annotated[tuple[TermFigures, ...], Field(max_length=500)] = ()
 
 
@@ -80,14 +90,6 @@ class VerdictFigures(Strict):
 
     word: Literal["fits", "tight", "out of memory"]
     sentence: Text
-
-
-class ErrorFigures(Strict):
-    """Relative error to expect, signed; None when nobody knows."""
-
-    low: Signed | None = None
-    high: Signed | None = None
-    source: Annotated[Text, Field(alias="from")] = ""
 
 
 class FootprintFigures(Strict):

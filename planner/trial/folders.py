@@ -30,6 +30,10 @@ PROFILER = "USDT:"
 """Lines that torch's profiler writes to stderr, whatever happens."""
 
 
+HISTORY_SETTING = "HEADROOM_HISTORY_URL"
+HISTORY_FILE = "trials.sqlite"
+
+
 def data_folder() -> Path:
     """Where the user's data is: ``HEADROOM_DATA``, or the system's usual place."""
     given = os.environ.get("HEADROOM_DATA")
@@ -37,6 +41,12 @@ def data_folder() -> Path:
         return Path(given)
     base = os.environ.get("XDG_DATA_HOME") or str(Path.home() / ".local" / "share")
     return Path(base) / "headroom"
+
+
+def has_history() -> bool:
+    """Whether a history may hold trials: a database is named, or there is its file."""
+    named = os.environ.get(HISTORY_SETTING, "").strip()
+    return bool(named) or (data_folder() / HISTORY_FILE).exists()
 
 
 def new_identifier() -> str:

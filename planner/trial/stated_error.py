@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
-from planner.estimate import estimate
+from planner.dryrun.answer import DryRun
+from planner.estimate import estimate, judged
 from planner.factors import RUNGS, Rung
-from planner.footprint import StatedError
+from planner.footprint import Footprint, Phase, StatedError
 from planner.plan import Plan
 from planner.trial.calibration import counts, said_by
 from planner.trial.result import TrialResult
@@ -43,12 +44,50 @@ class Compared:
         return self.predicted_bytes / self.measured_bytes - 1
 
 
+def stated(
+    footprint: Footprint,
+    own: Iterable[Compared] = (),
+    committed: Iterable[Compared] | None = None,
+) -> Footprint:
+    """The footprint with the error that measurements state of each phase, and judged by it.
+
+    A phase that nobody measured keeps None, and a footprint of such phases is returned as it is.
+
+    Args:
+        footprint: an estimate or a dry run.
+        own: comparisons of stored trials, by :func:`of_trial`.
+        committed: what :func:`committed_set` gives, which is the default.
+    """
+    kept, given = list(own), list(committed_set() if committed is None else committed)
+    phases = tuple(
+        replace(phase, error=_known(footprint.plan.method, phase, kept, given))
+        for phase in footprint.phases
+    )
+    if all(phase.error is None for phase in phases):
+        return footprint
+    return judged(replace(footprint, phases=phases))
+
+
+def stated_of(found: DryRun, own: Iterable[Compared] = ()) -> DryRun:
+    """A dry run with stated errors; unchanged where a fallback branch ran, of which none hold."""
+    return found if found.fallback else replace(found, footprint=stated(found.footprint, own))
+
+
+def _known(
+    method: str, phase: Phase, own: list[Compared], committed: list[Compared]
+) -> StatedError | None:
+    if phase.rank != "trainer" or phase.source == "trial":
+        return None
+    found = stated_error(method, phase.name, rung=phase.source, own=own, committed=committed)
+    return None if found.low is None else found
+
+
 def stated_error(
     method: str,
     phase: str,
     *,
     rung: Rung = "estimate",
-    results: Iterable[TrialResult] = (),
+    own: Iterable[Compared] = (),
     committed: Iterable[Compared] | None = None,
 ) -> StatedError:
     """The error to expect of a phase's device bytes.
@@ -57,14 +96,13 @@ def stated_error(
         method: the plan's method.
         phase: the phase's name, such as that of the worst phase.
         rung: whose prediction is meant.
-        results: stored trials; those on a CPU, censored ones and unfinished ones say nothing here.
+        own: comparisons of stored trials, by :func:`of_trial`.
         committed: what :func:`committed_set` gives, which is the default.
 
     Returns:
         The lowest and the highest error that was seen, or None for both.
     """
-    own = [one for result in results for one in of_trial(result)]
-    others = list(committed_set() if committed is None else committed)
+    others = committed_set() if committed is None else committed
     wanted = (rung, method, phase)
     kept, given = (
         [one for one in found if (one.rung, one.method, one.phase) == wanted]
@@ -88,7 +126,10 @@ def stated_error(
 
 
 def of_trial(result: TrialResult) -> Iterator[Compared]:
-    """What a trial says about device bytes; nothing when it ran on a CPU or proves nothing."""
+    """What a trial says about device bytes.
+
+    Nothing when it ran on a CPU, was censored or is unfinished.
+    """
     if not counts(result) or result.device.kind != "cuda" or result.measured is None:
         return
     method = result.planned().method

@@ -20,12 +20,31 @@ from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.recommend import Suggestion, recommend
 from planner.sweep import sweep
+from planner.trial.history import HistoryError
+from planner.trial.history.compared import compared
+from planner.trial.stated_error import Compared, stated
+from planner.trial.stated_sweep import stated_errors, stated_sweep
+from planner.ui.trial_allowed import permitted
 
 
 @lru_cache(maxsize=512)
-def footprint(plan: Plan) -> Footprint:
-    """The estimate of a plan."""
+def _estimated(plan: Plan) -> Footprint:
     return estimate(plan)
+
+
+def footprint(plan: Plan) -> Footprint:
+    """The estimate of a plan, with the error that measurements state of each phase."""
+    return stated(_estimated(plan), own_comparisons(plan.method))
+
+
+def own_comparisons(method: str) -> tuple[Compared, ...]:
+    """What stored trials of a method say of predictions, to a visitor who may see them."""
+    if not permitted():
+        return ()
+    try:
+        return compared(method)
+    except HistoryError:  # the Trial page says it, and what to do
+        return ()
 
 
 def price(plan: Plan) -> Cost:
@@ -36,10 +55,14 @@ def price(plan: Plan) -> Cost:
 @lru_cache(maxsize=128)
 def suggestions(plan: Plan) -> tuple[Suggestion, ...]:
     """The best single changes."""
-    return recommend(footprint(plan))
+    return recommend(_estimated(plan))
 
 
 @st.cache_data(max_entries=64, show_spinner=False, hash_funcs={Plan: hash})
-def swept(plan: Plan, over: Mapping[str, list[Any]]) -> pd.DataFrame:
-    """A table of the plan over the axes."""
+def _swept(plan: Plan, over: Mapping[str, list[Any]]) -> pd.DataFrame:
     return sweep(plan, over=dict(over))
+
+
+def swept(plan: Plan, over: Mapping[str, list[Any]]) -> pd.DataFrame:
+    """A table of the plan over the axes, judged by the errors that measurements state."""
+    return stated_sweep(_swept(plan, over), stated_errors(footprint(plan)))

@@ -16,7 +16,8 @@ from planner.dryrun.answer import DryRun
 from planner.dryrun.finding import finding
 from planner.dryrun.port import Port
 from planner.plan import Plan
-from planner.ui import dry_run_answer, session
+from planner.trial.stated_error import stated_of
+from planner.ui import compute, dry_run_answer, session
 from planner.ui.display import Unit
 from planner.ui.dry_run_job import FILE, Asked, Job
 from planner.ui.messages import plain
@@ -186,6 +187,7 @@ def _shown(plan: Plan, unit: Unit, job: Job | None) -> Shown | None:
         return None
     if kept is None or kept.plan != plan:
         st.session_state.pop(dry_run_answer.PHASE, None)  # open at this answer's worst phase
+    found = stated_of(found, compute.own_comparisons(plan.method))
     sentences = finding(found, read=unit.read)
     st.session_state[SHOWN] = Shown(plan, unit, found, sentences)
     return Shown(plan, unit, found, sentences)

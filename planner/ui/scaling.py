@@ -142,6 +142,12 @@ def _tidy(name: str, table: pd.DataFrame, choice: Choice, unit: Unit) -> pd.Data
         {
             "x": x,
             "y": y,
+            **{
+                name: table[f"{name}_bytes"].astype(float) / unit.size_bytes
+                if choice.quantity == MEMORY
+                else float("nan")
+                for name in ("least", "most")
+            },
             "plan": name,
             "word": table["verdict"].astype(str),
             "detail": table["worst_phase"].astype(str),
@@ -155,6 +161,7 @@ def _read_as(
     title = f"peak memory per GPU, {unit.name}" if choice.quantity == MEMORY else "seconds per step"
     if choice.reading == VALUE:
         return rows, title
+    rows = rows.assign(least=float("nan"), most=float("nan"))  # a share has no such range
     if choice.reading == TO_PLAN:
         own = compute.footprint(plan)
         base = unit.value(own.device_bytes) if choice.quantity == MEMORY else own.step_seconds

@@ -9,28 +9,40 @@ from typing import Any
 import pandas as pd
 
 from planner.estimate import word_of
-from planner.footprint import Footprint
-from planner.ui.display import Unit
+from planner.footprint import Footprint, Phase
+from planner.ui.display import Unit, interval
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """What makes a spreadsheet read a text as a formula."""
 
 
 def bar_rows(footprint: Footprint, unit: Unit) -> pd.DataFrame:
-    """One row per phase and category, in the unit."""
+    """One row per phase and category, in the unit; ``least`` and ``most`` by measured errors."""
+    measured = [
+        (phase, None if phase.error is None else phase.error.real_bytes(phase.device_bytes))
+        for phase in footprint.phases
+    ]
     rows = [
         {
             "phase": phase_name(phase.name, phase.rank),
             "category": category,
             "memory": unit.value(size_bytes),
             "total": unit.value(phase.device_bytes),
-            "word": word_of(phase.device_bytes, footprint.budget_bytes, False),
+            "word": phase_word(phase, footprint.budget_bytes),
             "detail": phase.instant,
+            "least": unit.value(real[0]) if real else None,
+            "most": unit.value(real[1]) if real else None,
         }
-        for phase in footprint.phases
+        for phase, real in measured
         for category, size_bytes in phase.by_category().items()
     ]
     return pd.DataFrame(rows)
+
+
+def phase_word(phase: Phase, budget_bytes: int) -> str:
+    """The verdict's word for one phase, by what was measured where predictions were too low."""
+    word = word_of(phase.device_bytes, budget_bytes, False)
+    return "tight" if word == "fits" and phase.most_bytes > budget_bytes else word
 
 
 def phase_name(name: str, rank: str) -> str:
@@ -44,7 +56,7 @@ def phase_table(footprint: Footprint, unit: Unit) -> pd.DataFrame:
         [
             {
                 "Phase": phase_name(phase.name, phase.rank),
-                "Verdict": word_of(phase.device_bytes, footprint.budget_bytes, False),
+                "Verdict": phase_word(phase, footprint.budget_bytes),
                 "Share of card": phase.device_bytes / footprint.budget_bytes,
                 f"Device, {unit.name}": unit.value(phase.device_bytes),
                 f"Reserved, {unit.name}": unit.value(phase.reserved_bytes),
@@ -53,6 +65,9 @@ def phase_table(footprint: Footprint, unit: Unit) -> pd.DataFrame:
                 f"Host RAM, {unit.name}": None
                 if phase.host_bytes is None
                 else unit.value(phase.host_bytes),
+                "Error": interval(None, None)
+                if phase.error is None
+                else interval(phase.error.low, phase.error.high),
                 "Seconds": phase.seconds,
                 "Peak at": phase.instant,
             }

@@ -6,25 +6,36 @@ verdict; the figures on the pages stay the uncorrected estimate's.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import pandas as pd
 import streamlit as st
 
-from planner.factors import factors_to_text
+from planner.factors import Factors, factors_to_text
 from planner.footprint import Footprint
 from planner.plan import Plan
-from planner.trial.calibration import Kind, calibration, counts, kind_of, ratios
+from planner.trial.calibration import Kind, calibration, kind_of, ratios
 from planner.trial.correction import obstacle
-from planner.trial.history import Filter, History, HistoryError, Summary
+from planner.trial.history import HistoryError
+from planner.trial.history.compared import proving
 from planner.trial.result import TrialResult
 from planner.ui import session
 from planner.ui.messages import plain
 from planner.ui.trial_allowed import permitted
 from planner.ui.trial_words import share
 
-READ = 200
-"""The newest so many trials of a method on a card are read."""
 ROW = 35
 """Pixels of a table's row."""
+
+
+@dataclass(frozen=True, slots=True)
+class Correction:
+    """What stored trials of one kind say of the estimate."""
+
+    results: list[TrialResult]
+    kind: Kind
+    factors: Factors
+    notes: tuple[str, ...]
 
 
 def offer(footprint: Footprint) -> None:
@@ -32,58 +43,60 @@ def offer(footprint: Footprint) -> None:
     if session.calibration() is not None or not permitted():
         return
     try:
-        lines = lines_of(footprint.plan)
-    except HistoryError:  # the Trial page says it, and what to do
+        found = correction_of(footprint.plan)
+    except (HistoryError, ValueError):  # the Trial page says it, and what to do
         return
-    if lines:
-        count = "One stored trial" if len(lines) == 1 else f"{len(lines)} stored trials"
+    if found is None or obstacle(found.factors, footprint):
+        return
+    count = len(found.results)
+    said = "One stored trial" if count == 1 else f"{count} stored trials"
+    with st.container(horizontal=True, vertical_alignment="center", key="calibration-offer"):
         st.markdown(
-            f":material/tune: {count} of this method on this card and torch version: "
-            "*Trial* shows measured ÷ predicted, and applies it if you ask."
+            f":material/tune: {said} of this method on this card and torch version: "
+            "*Trial* shows measured ÷ predicted."
         )
+        _apply(found.factors)
 
 
-def lines_of(plan: Plan) -> list[Summary]:
-    """Completed trials of the plan's method, card and torch version.
+def correction_of(plan: Plan) -> Correction | None:
+    """The factors of the stored trials that hold for a plan; None where there are none.
 
     Raises:
         HistoryError: when the history cannot be read.
+        ValueError: when the trials give no factor, with the reason.
     """
-    wanted = Filter(method=plan.method, gpu=plan.gpu, status="completed", limit=READ)
-    return [
-        line
-        for line in History().list(wanted)
-        if line.device_kind == "cuda" and not line.censored and _same_torch(line, plan)
-    ]
+    results = [one for one in proving(plan.method, plan.gpu) if _same_torch(one, plan)]
+    if not results:
+        return None
+    kind = most_common(results)
+    factors, notes = calibration(results, kind)
+    return Correction(results, kind, factors, notes)
 
 
-def _same_torch(line: Summary, plan: Plan) -> bool:
-    return line.torch_version.partition("+")[0] == plan.torch_version.partition("+")[0]
+def _same_torch(result: TrialResult, plan: Plan) -> bool:
+    environment = result.environment
+    version = environment.versions.get("torch", "") if environment is not None else ""
+    return version.partition("+")[0] == plan.torch_version.partition("+")[0]
 
 
 def section(footprint: Footprint) -> None:
     """On Trial: the ratios of the trials that hold for the plan, and the button."""
     st.subheader("What trials say of the prediction", anchor="calibration")
     try:
-        history = History()
-        found = [history.get(line.id) for line in lines_of(footprint.plan)]
+        found = correction_of(footprint.plan)
     except HistoryError:  # the history below says it
         return
-    results = [one for one in found if one is not None and counts(one)]
-    if not results:
+    except ValueError as error:
+        st.caption(plain(str(error)))
+        return
+    if found is None:
         st.caption(
             "No stored trial has this method, card and torch version, so there is nothing to "
             "correct the estimate with; its error is unknown: keep at least 10 % free. Trials on "
             "a processor correct nothing of a GPU."
         )
         return
-    kind = most_common(results)
-    try:
-        factors, notes = calibration(results, kind)
-    except ValueError as error:
-        st.caption(plain(str(error)))
-        return
-    rows = table(results, kind)
+    rows = table(found.results, found.kind)
     st.dataframe(
         rows,
         hide_index=True,
@@ -94,22 +107,27 @@ def section(footprint: Footprint) -> None:
             name: st.column_config.TextColumn(alignment="right") for name in rows.columns[2:]
         },
     )
-    st.caption(plain(f"Of {kind.words}: {_said(results, kind)} {' '.join(notes)}"))
-    why = obstacle(factors, footprint)
+    of = f"Of {found.kind.words}: {_said(found.results, found.kind)}"
+    st.caption(plain(f"{of} {' '.join(found.notes)}"))
+    why = obstacle(found.factors, footprint)
     if why:
         st.caption(plain(why))
-    elif session.calibration() == factors:
+    elif session.calibration() == found.factors:
         st.markdown(":material/check: Applied; the message above the page takes it off.")
     else:
-        st.button(
-            "Apply to the estimate",
-            key="calibration-apply",
-            icon=":material/tune:",
-            on_click=session.apply_calibration,
-            args=(factors_to_text(factors),),
-            help="Phase by phase, never as one factor. The link carries it, so that whoever "
-            "opens it sees the same; it can be taken off.",
-        )
+        _apply(found.factors)
+
+
+def _apply(factors: Factors) -> None:
+    st.button(
+        "Apply to the estimate",
+        key="calibration-apply",
+        icon=":material/tune:",
+        on_click=session.apply_calibration,
+        args=(factors_to_text(factors),),
+        help="Phase by phase, never as one factor. The link carries it, so that whoever "
+        "opens it sees the same; it can be taken off.",
+    )
 
 
 def most_common(results: list[TrialResult]) -> Kind:

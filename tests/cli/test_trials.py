@@ -18,6 +18,8 @@ from planner.trial.history import History
 from planner.trial.request import request_of
 from planner.trial.result import TrialResult, read_result
 from trial.history.results import CARD, PLAN, PROCESSOR, trial
+from trial.test_calibration import PLAN as MEASURED
+from trial.test_calibration import scaled
 
 
 @pytest.fixture(autouse=True)
@@ -126,3 +128,18 @@ def test_an_estimate_of_a_link_with_factors_is_corrected_and_says_so(
     assert "calibration" in capsys.readouterr().err
     assert main(["estimate", link.replace("device", "everything")]) == 2
     assert capsys.readouterr().err.startswith("calibration ")
+
+
+def test_an_estimate_states_the_error_that_stored_trials_have_shown(
+    history: History, capsys: pytest.CaptureFixture[str]
+) -> None:
+    link = to_query_string(MEASURED)
+    assert main(["estimate", link]) == 0
+    assert "Error of the peak: not yet measured on a GPU" in capsys.readouterr().out
+    history.add(scaled(1, 1.25))
+    assert main(["estimate", link]) == 0
+    assert "Error of the peak: -20.0% to -20.0%; estimate of" in capsys.readouterr().out
+    assert main(["estimate", link, "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["error"]["low"] == pytest.approx(-0.2, abs=1e-6)
+    assert {round(phase["error"]["high"], 6) for phase in said["phases"]} == {-0.2}

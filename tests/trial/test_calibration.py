@@ -9,14 +9,23 @@ from typing import Any
 
 import pytest
 
-from planner import Plan, estimate
+from planner import Plan, estimate, sweep
 from planner.factors import Factor, Factors, factors_from_text, factors_to_text
+from planner.footprint import StatedError, to_json
 from planner.presets import presets
 from planner.trial.calibration import Kind, calibration, kind_of, ratios
 from planner.trial.correction import apply, obstacle
 from planner.trial.figures import FootprintFigures, PhaseFigures, figures_of
 from planner.trial.result import Device, Environment, TrialResult
-from planner.trial.stated_error import COMMITTED, committed_set, stated_error
+from planner.trial.stated_error import (
+    COMMITTED,
+    Compared,
+    committed_set,
+    of_trial,
+    stated,
+    stated_error,
+)
+from planner.trial.stated_sweep import stated_errors, stated_sweep
 from trial.history.results import CARD, PROCESSOR, VERSIONS, trial
 
 PLAN = Plan(model="Qwen/Qwen2.5-0.5B", method="sft", gpus=1, sharding="none", gpu="h100-80gb")
@@ -218,20 +227,89 @@ def _fields(kind: Kind) -> dict[str, str]:
     return {name: getattr(kind, name) for name in kind.__dataclass_fields__}
 
 
+def said(results: list[TrialResult]) -> list[Compared]:
+    return [one for result in results for one in of_trial(result)]
+
+
 def test_an_error_that_nobody_measured_is_unknown() -> None:
     assert list(COMMITTED.glob("*.json")), "the committed set has moved"
-    found = stated_error("sft", "policy backward", results=OF_OTHERS[:2], committed=())
+    found = stated_error("sft", "policy backward", own=said(OF_OTHERS[:2]), committed=())
     assert (found.low, found.high) == (None, None)
     assert "unknown" in found.source and "10 % free" in found.source
 
 
 def test_the_error_of_stored_trials_is_signed_and_counts_them() -> None:
-    found = stated_error("sft", "policy backward", results=SCALED, committed=())
+    found = stated_error("sft", "policy backward", own=said(SCALED), committed=())
     assert found.low == pytest.approx(1 / 1.5 - 1, rel=1e-6)  # measured more than predicted
     assert found.high == pytest.approx(1 / 1.01 - 1, rel=1e-6)
     assert "3 stored trials" in found.source and CARD.gpu in found.source
-    dry = stated_error("sft", "policy backward", rung="dry run", results=SCALED, committed=())
+    dry = stated_error("sft", "policy backward", rung="dry run", own=said(SCALED), committed=())
     assert (dry.low, dry.high) == (0.0, 0.0)
+
+
+def test_every_phase_states_its_own_error_and_the_footprint_its_worst_ones() -> None:
+    assert stated(ESTIMATE, own=[], committed=[]) is ESTIMATE
+    of_backward = [one for one in said(SCALED) if one.phase == "policy backward"]
+    found = stated(ESTIMATE, own=of_backward, committed=[])
+    errors = {phase.name: phase.error for phase in found.phases}
+    assert [name for name, error in errors.items() if error] == ["policy backward"]
+    real = errors["policy backward"].real_bytes(BACKWARD.device_bytes)
+    assert real == pytest.approx(
+        (BACKWARD.device_bytes * 1.01, BACKWARD.device_bytes * 1.5), rel=1e-6
+    )
+    assert found.worst.name != "policy backward" or found.error == errors["policy backward"]
+    assert stated_errors(found) == {"policy backward": errors["policy backward"]}
+    everywhere = stated(ESTIMATE, own=said(SCALED), committed=[])
+    assert everywhere.error == everywhere.worst.error
+    assert to_json(everywhere)["error"]["low"] == pytest.approx(1 / 1.5 - 1, rel=1e-6)
+    assert to_json(ESTIMATE)["phases"][0]["error"] is None
+
+
+def test_a_plan_fits_only_where_the_measured_error_leaves_room() -> None:
+    """A phase that is not the worst can be the one that was predicted too low."""
+    budget = ESTIMATE.budget_bytes
+    assert ESTIMATE.verdict.word == "fits"
+    other = next(phase for phase in ESTIMATE.phases if phase.name != ESTIMATE.worst.name)
+    for over, word in ((1.01, "tight"), (0.99, "fits")):
+        one = Compared(
+            rung="estimate",
+            method="sft",
+            phase=other.name,
+            gpu=CARD.gpu,
+            predicted_bytes=other.device_bytes,
+            measured_bytes=round(budget * over),
+        )
+        found = stated(ESTIMATE, own=[one], committed=[])
+        assert found.verdict.word == word
+        assert (other.name in found.verdict.sentence) == (word == "tight")
+        assert found.worst.name == ESTIMATE.worst.name
+
+
+def test_a_sweep_is_judged_by_the_measured_error_of_every_phase() -> None:
+    lengths = [512, 2048, 4096]
+    table = sweep(PLAN, over={"response_tokens": lengths})
+    assert list(table["verdict"]) == ["fits"] * 3
+    same = stated_sweep(table, {})
+    assert same["most_bytes"].isna().all() and list(same["verdict"]) == ["fits"] * 3
+    backward = table["phase: policy backward"]
+    low = (backward[1] + backward[2]) / 2 / ESTIMATE.budget_bytes - 1  # the last one alone exceeds
+    error = StatedError(low=low, high=0.25, source="a trial")
+    found = stated_sweep(table, {"policy backward": error})
+    assert list(found["verdict"]) == ["fits", "fits", "tight"]
+    own = found["worst_phase"] == "policy backward"
+    assert own.any()
+    assert found["most_bytes"][own].tolist() == pytest.approx(backward[own] / (1 + low))
+    assert found["least_bytes"][own].tolist() == pytest.approx(backward[own] / 1.25)
+    assert found["most_bytes"][~own].isna().all()
+    assert list(table["verdict"]) == ["fits"] * 3
+
+
+def test_a_corrected_estimate_states_no_error_of_the_uncorrected_one() -> None:
+    before = stated(ESTIMATE, own=said(SCALED), committed=[])
+    factors, _ = calibration(SCALED, KIND)
+    after = apply(factors, before).footprint
+    assert after.error.low is None and "10 % free" in after.error.source
+    assert {phase.error for phase in after.phases} == {None}
 
 
 def row(name: str, share: float, **changes: Any) -> dict[str, Any]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import io
+from dataclasses import replace
 
 import pandas as pd
 import pytest
 
 from planner.estimate import estimate
+from planner.footprint import StatedError
 from planner.plan import FIELDS, Plan
 from planner.presets import presets
 from planner.ui import tables
@@ -53,8 +55,28 @@ def test_units_name_what_they_count() -> None:
 
 
 def test_an_unmeasured_error_is_not_a_number() -> None:
-    assert interval(None, None) == "not measured yet"
-    assert interval(-0.07, 0.12) == "−7 % to +12 %"
+    assert interval(None, None) == "not measured"
+    assert interval(-0.07, 0.123) == "−7.0 % to +12.3 %"
+
+
+def test_a_measured_error_is_in_the_table_and_on_the_bars() -> None:
+    first, *others = FOOTPRINT.phases
+    error = StatedError(low=-0.2, high=0.25, source="two trials")
+    known = replace(FOOTPRINT, phases=(replace(first, error=error), *others))
+    table = tables.phase_table(known, UNITS["GiB"])
+    assert list(table["Error"])[:2] == ["−20.0 % to +25.0 %", "not measured"]
+    rows = tables.bar_rows(known, UNITS["GiB"]).drop_duplicates("phase")
+    size = first.device_bytes / 2**30
+    assert rows.iloc[0][["least", "most"]].tolist() == pytest.approx([size / 1.25, size / 0.8])
+    assert rows.iloc[1:][["least", "most"]].isna().all(axis=None)
+
+
+def test_a_phase_that_measured_more_than_the_card_is_tight() -> None:
+    phase, budget = FOOTPRINT.phases[0], FOOTPRINT.budget_bytes
+    assert tables.phase_word(phase, budget) == "fits"
+    low = phase.device_bytes / (budget * 1.01) - 1
+    wrong = replace(phase, error=StatedError(low=low, high=0.0, source="a trial"))
+    assert tables.phase_word(wrong, budget) == "tight"
 
 
 def test_formulas_show_their_numbers() -> None:

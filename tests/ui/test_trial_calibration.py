@@ -72,6 +72,25 @@ def test_applied_it_is_in_the_link_is_said_on_plan_and_comes_off() -> None:
     assert "3 stored trials of this method on this card" in words(app)
 
 
+def test_plan_states_the_error_that_trials_have_shown_and_applies_them_when_asked() -> None:
+    History().add(*TRIALS)
+    app = opened("plan")
+    assert "Error of the peak: −23.1 % to −2.0 %; estimate of" in words(app)
+    assert "3 stored trials" in words(app)
+    assert "calibration" not in app.query_params
+    app.button(key=APPLY).click().run()
+    assert not app.exception
+    assert "calibration" in app.query_params and not has_button(app)
+
+
+def test_a_visitor_who_may_run_no_trials_sees_no_errors_of_theirs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    History().add(*TRIALS)
+    monkeypatch.setenv("HEADROOM_TRIALS", "0")
+    assert "Error of the peak: not yet measured" in words(opened("plan"))
+
+
 @pytest.mark.parametrize(
     "result",
     [
@@ -87,7 +106,8 @@ def test_trials_that_do_not_hold_for_the_plan_are_no_correction(result: TrialRes
     app = opened()
     assert "its error is unknown: keep at least 10 % free" in words(app)
     assert not has_button(app)
-    assert "stored trial" not in words(opened("plan"))
+    plan = opened("plan")
+    assert "of this method on this card" not in words(plan) and not has_button(plan)
 
 
 def test_plan_says_nothing_of_the_history_where_trials_are_off(

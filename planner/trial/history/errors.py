@@ -12,7 +12,9 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-SETTING = "HEADROOM_HISTORY_URL"
+from planner.trial.folders import HISTORY_SETTING
+
+SETTING = HISTORY_SETTING
 """Environment variable with the database's URL."""
 
 

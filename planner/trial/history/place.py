@@ -15,10 +15,9 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
-from planner.trial.folders import data_folder
+from planner.trial.folders import HISTORY_FILE, data_folder
 from planner.trial.history.errors import SETTING, HistoryError
 
-FILE = "trials.sqlite"
 BUSY_SECONDS = 30.0
 """For so long a writer waits for others."""
 CONNECT_SECONDS = 10
@@ -34,7 +33,9 @@ def history_url() -> URL:
     """
     given = os.environ.get(SETTING, "").strip()
     return (
-        URL.create("sqlite", database=str(data_folder() / FILE)) if not given else read_url(given)
+        URL.create("sqlite", database=str(data_folder() / HISTORY_FILE))
+        if not given
+        else read_url(given)
     )
 
 

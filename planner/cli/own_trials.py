@@ -1,0 +1,34 @@
+"""What this machine's stored trials say of a prediction's error, for the command line."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+from planner.footprint import Footprint
+
+
+def own_comparisons(method: str) -> tuple[Any, ...]:
+    """Comparisons of stored trials of a method (:class:`planner.trial.stated_error.Compared`).
+
+    A history that cannot be read is no reason to hold back an answer: a line on stderr says so.
+    """
+    from planner.trial.folders import has_history
+
+    if not has_history():
+        return ()  # nor is SQLAlchemy loaded
+    from planner.trial.history.compared import compared
+    from planner.trial.history.errors import HistoryError
+
+    try:
+        return compared(method)
+    except HistoryError as error:
+        print(f"note: {error}", file=sys.stderr)
+        return ()
+
+
+def error_line(footprint: Footprint) -> str:
+    """The error to expect of the peak, in words."""
+    error = footprint.error
+    known = "" if error.low is None else f"{error.low:+.1%} to {error.high:+.1%}; "
+    return f"Error of the peak: {known}{error.source.rstrip('.')}."
