@@ -45,7 +45,8 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the result; 0 when it completed, 1 when it ended in another way."""
-    from planner.trial.request import FLAGS, describe, existing_folder, request_of
+    from planner.trial.description import describe
+    from planner.trial.request import FLAGS, existing_folder, request_of
 
     plan = plan_argument.require_plan(arguments.plan)
     choices = {field: getattr(arguments, field) for field in FLAGS}

@@ -17,7 +17,7 @@ import torch
 
 from planner import catalog
 from planner.catalog import Gpu
-from planner.trial.host_memory import available_bytes, memory_bytes
+from planner.trial.host_memory import guarded_bytes, memory_bytes
 from planner.trial.result import Device, Environment
 from planner.trial.strict import shown
 
@@ -31,8 +31,6 @@ SETTINGS = (
 )
 NEAR = 0.06
 """Share of its memory by which a card may differ from the catalog's row."""
-AVAILABLE = 0.8
-"""Of the memory that a machine has left, a trial on its processor takes this share at most."""
 
 
 def device_of(name: str, cap_bytes: int | None) -> Device:
@@ -91,8 +89,7 @@ def capacity_bytes(device: Device) -> int | None:
         return device.cap_bytes
     if device.kind == "cuda":
         return device.total_bytes
-    available = available_bytes()
-    return None if available is None else int(AVAILABLE * available)
+    return guarded_bytes(None)
 
 
 def _processor() -> str:

@@ -8,6 +8,8 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+GUARDED = 0.8
+"""Share of the available memory that a trial's processes may hold, unless it is told otherwise."""
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")
 
 
@@ -25,6 +27,14 @@ def memory_bytes(key: str) -> int | None:
 def available_bytes() -> int | None:
     """What new processes can have without swapping, as the system estimates it."""
     return memory_bytes("MemAvailable")
+
+
+def guarded_bytes(asked: int | None) -> int | None:
+    """What a trial's processes may hold together: what was asked for, or most of what is there."""
+    if asked is not None:
+        return asked
+    available = available_bytes()
+    return None if available is None else int(GUARDED * available)
 
 
 def resident_bytes(pid: int) -> int | None:

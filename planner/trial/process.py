@@ -64,6 +64,10 @@ def start(request: TrialRequest, root: Path | None = None) -> TrialFolder:
         OSError: when its folder cannot be written.
     """
     folder = new_folder(request, root)
+    if request.snapshot:
+        # A name alone is a file in the trial's folder; a whole path stays as it is.
+        place = str(folder.path / request.snapshot)
+        request = request.model_copy(update={"snapshot": place})
     environment = dict(os.environ)
     if root is not None:
         environment["HEADROOM_DATA"] = str(root)

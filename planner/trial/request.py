@@ -6,23 +6,19 @@ No torch.
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import Field, ValidationError
 
-from planner.estimate import estimate
 from planner.link import from_query_string, to_query_string
 from planner.plan import Plan
-from planner.trial.endings import CannotRun
-from planner.trial.executed import executed, layers_of
-from planner.trial.figures import FootprintFigures
 from planner.trial.result import WholePlanLink
 from planner.trial.strict import Bytes, Strict
-from planner.units import read_bytes, read_seconds
 
 LIMIT_SECONDS = 300.0
+SNAPSHOT = "allocations"
+"""Name of the file of allocations in a trial's own folder."""
 STEPS, WARM_UP = 3, 2
 
 Layers = Annotated[int, Field(ge=1, le=1000)]
@@ -53,7 +49,10 @@ class TrialRequest(Strict):
     depths: Annotated[tuple[Layers, ...], Field(max_length=2)] = ()
     """Two numbers of layers to run whatever fits; empty lets the trial decide."""
     snapshot: Place = ""
-    """Where to write the allocations: a CUDA memory snapshot, or a CPU trace."""
+    """Where to write the allocations: a CUDA memory snapshot, or a CPU trace.
+
+    A name without a folder is a file in the trial's own folder.
+    """
     processes: Annotated[int, Field(ge=1, le=4096)] = 1
     """Processes to start with torchrun, one a device."""
 
@@ -138,72 +137,6 @@ def command_of(request: TrialRequest, python: str = sys.executable) -> list[str]
     if request.depths:
         command += ["--depths", ",".join(map(str, request.depths))]
     return command
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Description:
-    """What a request will run, and the most it may take."""
-
-    runs: str
-    notes: tuple[str, ...]
-    refused: str
-    """Why no trial runs this plan; empty where one does."""
-    most_bytes: int
-    """Of the device: what the prediction says of the whole plan, or the cap if that is less."""
-    most_seconds: float
-    most_words: str
-
-
-def describe(request: TrialRequest, predicted: FootprintFigures | None = None) -> Description:
-    """The request in words, before anything runs.
-
-    Args:
-        request: what to run.
-        predicted: the plan's dry run, where there is one; the estimate otherwise.
-    """
-    plan = request.planned()
-    refused = ""
-    notes: tuple[str, ...] = ()
-    try:
-        running, notes = executed(plan)
-    except CannotRun as error:
-        running, refused = plan, str(error)
-    needed = estimate(plan).device_bytes if predicted is None else _needed(predicted)
-    source = "estimate" if predicted is None else "dry run"
-    most = needed if request.cap_bytes is None else min(needed, request.cap_bytes)
-    cut = "" if request.truncate == "never" else ", fewer where they do not fit"
-    if request.depths:
-        cut = f", of which {' and '.join(map(str, request.depths))} are run"
-    rank = ""
-    if plan.gpus > 1 and plan.sharding in ("fsdp1", "fsdp2"):
-        world = plan.gpus - plan.rollout_gpus
-        rank = (
-            f", as {request.processes} processes"
-            if request.processes > 1
-            else f", as rank 0 of {world}"
-        )
-    weights = "random weights" if not request.model_folder else "the local folder's weights"
-    runs = (
-        f"{running.method} on {request.device}{rank}: {request.warm_up + request.steps} steps, "
-        f"{request.steps} of them measured, all {layers_of(plan)} layers{cut}, with {weights} and "
-        f"batches of {request.lengths} length."
-    )
-    return Description(
-        runs=runs,
-        notes=notes,
-        refused=refused,
-        most_bytes=most,
-        most_seconds=request.limit_seconds,
-        most_words=(
-            f"At most {read_bytes(most)} of {request.device} by the {source}, and "
-            f"{read_seconds(request.limit_seconds)}, when it is ended."
-        ),
-    )
-
-
-def _needed(predicted: FootprintFigures) -> int:
-    levels = (predicted.device_bytes, predicted.reserved_bytes, predicted.requested_bytes)
-    return next((size for size in levels if size is not None), 0)
 
 
 def existing_folder(text: str) -> str:

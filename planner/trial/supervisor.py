@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.trial.folders import TrialFolder
-from planner.trial.host_memory import available_bytes, resident_bytes
+from planner.trial.host_memory import guarded_bytes, resident_bytes
 from planner.trial.request import TrialRequest
 from planner.trial.result import Device, Status, TrialResult, now
 from planner.trial.strict import shown
@@ -27,8 +27,6 @@ from planner.units import read_bytes, read_seconds
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 3.0
 """Between asking a worker to end and killing it."""
-HOST_SHARE = 0.8
-"""Of the memory that is available when it starts, what a worker may have."""
 ROOT = Path(__file__).resolve().parent.parent.parent
 SUPERVISOR = "HEADROOM_TRIAL_SUPERVISOR"
 """Environment variable that tells a worker whose end is its own: pid and start."""
@@ -65,10 +63,7 @@ class Supervisor:
         return self._stop or self.folder.asked_to_stop()
 
     def _guarded(self, turn: Turn) -> TrialResult:
-        limit = self.request.host_limit_bytes
-        if limit is None:
-            available = available_bytes()
-            limit = None if available is None else int(HOST_SHARE * available)
+        limit = guarded_bytes(self.request.host_limit_bytes)
         self.folder.say("starting", limit_seconds=self.request.limit_seconds)
         with open(self.folder.stderr, "ab") as said:
             process = subprocess.Popen(

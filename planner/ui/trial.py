@@ -15,9 +15,18 @@ import streamlit as st
 from planner.plan import Plan
 from planner.trial import process
 from planner.trial.cards import Card, cards
+from planner.trial.description import describe
 from planner.trial.process import TrialState
-from planner.trial.request import LIMIT_SECONDS, STEPS, TrialRequest, describe, request_of
-from planner.ui import compute, session, trial_answer, trial_calibration, trial_found, trial_history
+from planner.trial.request import TrialRequest, request_of
+from planner.ui import (
+    compute,
+    session,
+    trial_answer,
+    trial_calibration,
+    trial_found,
+    trial_history,
+    trial_inputs,
+)
 from planner.ui.display import Unit
 from planner.ui.messages import plain
 from planner.ui.trial_allowed import SETTING, permitted
@@ -38,7 +47,6 @@ ALONE = (
     "On a machine of yours, `python -m planner trial LINK` runs the same trial without the app; "
     "*Plan* has the link."
 )
-LENGTHS = {"full": "At the plan's caps", "random": "Random, below the caps"}
 PROCESSOR = "cpu"
 
 
@@ -74,39 +82,10 @@ def process_states() -> list[TrialState]:
 
 def _request(plan: Plan) -> TrialRequest | None:
     device = _device()
-    with st.expander("How it runs", icon=":material/tune:", key="trial-how"):
-        columns = st.columns(3)
-        steps = columns[0].number_input(
-            "Measured steps",
-            min_value=1,
-            max_value=100,
-            value=STEPS,
-            key="trial-steps",
-            on_change=session.acted,
-            help="After the warm-up; the time shown is their median.",
-        )
-        minutes = columns[1].number_input(
-            "Time limit, minutes",
-            min_value=1,
-            max_value=120,
-            value=round(LIMIT_SECONDS / 60),
-            key="trial-minutes",
-            on_change=session.acted,
-            help="The trial is ended when it has taken this long, imports included.",
-        )
-        lengths = columns[2].selectbox(
-            "Lengths",
-            list(LENGTHS),
-            key="trial-lengths",
-            format_func=LENGTHS.__getitem__,
-            on_change=session.acted,
-            help="Full batches need the most memory; random lengths are nearer to a run's time.",
-        )
     try:
-        return request_of(
-            plan, device=device, steps=steps, limit_seconds=60.0 * minutes, lengths=lengths
-        )
-    except ValueError as error:  # a forged value of a widget
+        chosen = trial_inputs.choices(plan, device, len(local_cards()))
+        return request_of(plan, device=device, **chosen)
+    except ValueError as error:
         st.error(plain(str(error)), icon=":material/block:")
         return None
 

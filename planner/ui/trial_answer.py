@@ -17,6 +17,11 @@ from planner.units import read_seconds
 
 ROW = 35
 """Pixels of a table's row."""
+KEPT_AS = {"cpu": "json", "cuda": "pickle"}
+LOOK_AT = {
+    "cpu": "Open it at ui.perfetto.dev.",
+    "cuda": "Open it at pytorch.org/memory_viz.",
+}
 MEANING = {
     "cpu": "Memory is what the step asks for at each phase's peak; time is of this processor, "
     "and nobody predicts that.",
@@ -96,6 +101,17 @@ def _ways_out(result: TrialResult, key: str) -> None:
             icon=":material/download:",
             key=f"{key}-json",
         )
+        file = trial_found.allocations_of(result.id)
+        if file is not None:
+            st.download_button(
+                "Allocations",
+                data=file.read_bytes,
+                file_name=f"headroom-trial-{result.id}.{KEPT_AS[result.device.kind]}",
+                on_click="ignore",
+                icon=":material/download:",
+                key=f"{key}-allocations",
+                help=LOOK_AT[result.device.kind],
+            )
 
 
 def _open(link: str) -> None:

@@ -7,6 +7,7 @@ result that there ever was.
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 from planner.link import to_query_string
 from planner.plan import Plan
@@ -15,6 +16,7 @@ from planner.trial.folders import TrialFolder, folders
 from planner.trial.history import History
 from planner.trial.history.keep import MARK, keep
 from planner.trial.process import TrialState
+from planner.trial.request import SNAPSHOT
 from planner.trial.result import TrialResult
 
 NEWEST = 200
@@ -37,6 +39,13 @@ def newest_of(plan: Plan) -> TrialResult | None:
             if state is not None and state.result is not None:
                 return state.result
     return None
+
+
+def allocations_of(identifier: str) -> Path | None:
+    """The file of a trial's allocations, if it was asked for and is on this machine."""
+    folder = process.find(identifier)
+    file = None if folder is None else folder.path / SNAPSHOT
+    return file if file is not None and file.is_file() else None
 
 
 def _plan_of(folder: TrialFolder) -> str:

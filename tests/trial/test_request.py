@@ -6,14 +6,16 @@ from typing import Any
 
 import pytest
 
+from planner import estimate
 from planner.__main__ import parser
 from planner.cli.plan_argument import require_plan
 from planner.plan import Plan
 from planner.presets import presets
+from planner.trial import description
+from planner.trial.description import describe
 from planner.trial.request import (
     FLAGS,
     command_of,
-    describe,
     read_request,
     request_json,
     request_of,
@@ -84,6 +86,25 @@ def test_every_preset_is_described(key: str) -> None:
     assert found.most_seconds == 300.0 and "5.0 min" in found.most_words
     assert ("rank 0 of 8" in found.runs) == (plan.gpus == 8)
     assert f"all {describe_layers(plan)} layers" in found.runs
+
+
+def test_the_most_a_processor_gives_is_tensors_alone_and_what_is_guarded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(description, "guarded_bytes", lambda asked: asked or 10**15)
+    tensors = max(phase.requested_bytes for phase in estimate(PLAN).phases)
+    found = describe(request_of(PLAN))
+    assert found.most_bytes == tensors < estimate(PLAN).device_bytes
+    assert "of this machine's memory for tensors by the estimate" in found.most_words
+    assert describe(request_of(PLAN, device="cuda:0")).most_bytes == estimate(PLAN).device_bytes
+    capped = describe(request_of(PLAN, cap_bytes=2**30))
+    assert capped.most_bytes == 2**30 and "by its cap" in capped.most_words
+    limited = describe(request_of(PLAN, host_limit_bytes=2**29))
+    assert limited.most_bytes == 2**29 and "which is its limit" in limited.most_words
+    monkeypatch.setattr(description, "guarded_bytes", lambda asked: 2**28)
+    scarce = describe(request_of(PLAN))
+    assert scarce.most_bytes == 2**28
+    assert scarce.most_words.startswith("At most 80 % of this machine's free memory, and")
 
 
 def describe_layers(plan: Plan) -> int:
