@@ -168,16 +168,16 @@ def cases(gpu: str) -> Iterator[Case]:
     """Every case that is a plan for a card of the catalog, those near its capacity last."""
     for method, found in SWITCHES.items():
         for model, switches in found:
-            plan = _plan(gpu, method, model, switches)
-            if plan is not None and _share(estimate(plan)) < FULLEST:
+            plan = plan_of(gpu, method, model, switches)
+            if _share(estimate(plan)) < FULLEST:
                 yield Case(_name(method, model, switches), plan)
     for method, model, switches in RANKS:
-        plan = _plan(gpu, method, model, {**SHARDED, **switches})
-        if plan is not None and _share(estimate(plan)) < FULLEST:
+        plan = plan_of(gpu, method, model, {**SHARDED, **switches})
+        if _share(estimate(plan)) < FULLEST:
             yield Case(_name(method, model, {"rank": "0", **switches}), plan)
     for method, model, switches in CAPPED:
-        plan = _plan(gpu, method, model, switches)
-        if plan is not None and _share(estimate(plan)) < FULLEST:
+        plan = plan_of(gpu, method, model, switches)
+        if _share(estimate(plan)) < FULLEST:
             for cap in CAPS:
                 name = _name(method, model, {"cap": cap, **switches})
                 yield Case(name, plan, int(cap * trainer_bytes(estimate(plan))))
@@ -195,19 +195,19 @@ def sized(gpu: str, method: str, model: str, switches: Fields, target: float) ->
     target by more than a hundredth.
     """
 
-    def of(tokens: int) -> Plan | None:
-        return _plan(gpu, method, model, {**switches, "response_tokens": tokens})
+    def of(tokens: int) -> Plan:
+        return plan_of(gpu, method, model, {**switches, "response_tokens": tokens})
 
     low, high = 1, LONGEST_TOKENS // 8
     while low < high:
         middle = (low + high + 1) // 2
         plan = of(8 * middle)
-        if plan is None or _share(estimate(plan)) > target:
+        if _share(estimate(plan)) > target:
             high = middle - 1
         else:
             low = middle
     plan = of(8 * low)
-    if plan is None or not target - 0.01 <= _share(estimate(plan)) <= target:
+    if not target - 0.01 <= _share(estimate(plan)) <= target:
         return None
     return plan
 
@@ -234,7 +234,12 @@ def _share(footprint: Footprint) -> float:
     return max(p.device_bytes for p in executed(footprint)) / footprint.budget_bytes
 
 
-def _plan(gpu: str, method: str, model: str, switches: Fields) -> Plan | None:
+def plan_of(gpu: str, method: str, model: str, switches: Fields) -> Plan:
+    """The plan of a method on a card, with these fields changed from the cases' usual ones.
+
+    Raises:
+        ValueError: naming the case, the field and the fix, for what is no plan.
+    """
     values = {**BASE, **METHODS[method], **switches, "model": model, "method": method, "gpu": gpu}
     if values.get("rollout") == "hf":
         values |= {"gpus": 1, "rollout_gpus": 0}

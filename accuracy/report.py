@@ -8,7 +8,7 @@ from functools import cache
 
 import numpy as np
 
-from accuracy import cpu_summary, dry_run, gpu_report, grid_summary, times
+from accuracy import cpu_summary, dry_run, gpu_report, grid_summary, times, trial_report
 from accuracy.mapping import mappings
 from accuracy.prediction import Predicted, Unpredicted
 from accuracy.published import Row, rows
@@ -65,6 +65,7 @@ def text() -> str:
         "## What is behind each row\n\n" + "\n\n".join(_details(item) for item in found),
         "## Not predicted, and why\n\n" + _reasons(),
         "## Measured on a GPU\n\n" + gpu_report.text(),
+        "## Trials on a GPU\n\n" + trial_report.text(),
         "## Closed form beside dry runs\n\n" + grid_summary.text(),
         "## Closed form beside the first dry runs\n\n" + DRY_RUN + "\n" + _dry_run(),
         "## Dry runs beside real runs on a CPU\n\n" + cpu_summary.text(),

@@ -7,7 +7,7 @@ prediction was too low. Where nothing was measured the error is unknown, and say
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
@@ -19,10 +19,13 @@ from planner.factors import RUNGS, Rung
 from planner.footprint import Footprint, Phase, StatedError
 from planner.plan import Plan
 from planner.trial.calibration import counts, said_by
-from planner.trial.result import TrialResult
+from planner.trial.result import TrialResult, read_result
 
 COMMITTED = Path(__file__).resolve().parents[2] / "accuracy" / "measured"
-"""Measurements that come with this repository: ``gpu-*.json`` of :mod:`accuracy.gpu`."""
+"""Measurements that come with this repository.
+
+``gpu-*.json`` is of ``python -m accuracy.gpu``, ``trials-*.json`` of ``python -m accuracy.trials``.
+"""
 
 UNKNOWN = "nothing has been measured for {what}: the error is unknown. Keep at least 10 % free."
 
@@ -153,21 +156,33 @@ def committed_set(folder: Path = COMMITTED) -> tuple[Compared, ...]:
     """Every comparison in the files that come with the repository; none where there are none.
 
     Raises:
-        ValueError: when a file is not what :mod:`accuracy.gpu` writes.
+        ValueError: when a file is not what these commands write.
     """
-    return tuple(one for path in sorted(folder.glob("gpu-*.json")) for one in _of_file(path))
+    kinds = (("gpu-*.json", _of_steps), ("trials-*.json", _of_trials))
+    return tuple(
+        one
+        for pattern, read in kinds
+        for path in sorted(folder.glob(pattern))
+        for one in _of_file(path, read)
+    )
 
 
-def _of_file(path: Path) -> Iterator[Compared]:
+def _of_file(
+    path: Path, read: Callable[[Mapping[str, Any], str], Iterator[Compared]]
+) -> Iterator[Compared]:
     try:
         data = json.loads(path.read_text("utf-8"))
         for row in data["cases"]:
-            yield from _of_row(row, str(data["gpu"]))
+            yield from read(row, str(data["gpu"]))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path.name}: it is no file of accuracy.gpu: {error!r}.") from None
+        raise ValueError(f"{path.name}: it is no file of measurements: {error!r}.") from None
 
 
-def _of_row(row: Mapping[str, Any], gpu: str) -> Iterator[Compared]:
+def _of_trials(row: Mapping[str, Any], gpu: str) -> Iterator[Compared]:
+    return of_trial(read_result(json.dumps(row["result"])))
+
+
+def _of_steps(row: Mapping[str, Any], gpu: str) -> Iterator[Compared]:
     measured = row["measured"]
     last = (measured.get("steps") or [{}])[-1]
     if "failed" in measured or any(each.get("num_alloc_retries", 0) for each in last.values()):

@@ -16,7 +16,7 @@ from planner.presets import presets
 from planner.trial.calibration import Kind, calibration, kind_of, ratios
 from planner.trial.correction import apply, obstacle
 from planner.trial.figures import FootprintFigures, PhaseFigures, figures_of
-from planner.trial.result import Device, Environment, TrialResult
+from planner.trial.result import Device, Environment, TrialResult, result_json
 from planner.trial.stated_error import (
     COMMITTED,
     Compared,
@@ -339,6 +339,14 @@ def test_the_committed_set_is_read(tmp_path: Path) -> None:
     assert "2 committed measurements" in found.source
     dry = stated_error("sft", "policy backward", rung="dry run", committed=committed_set(tmp_path))
     assert dry.low == pytest.approx(0.1, rel=1e-6)
+    said = result_json(scaled(1, 2.0))
+    (tmp_path / "trials-h100-80gb.json").write_text(
+        f'{{"gpu": "h100-80gb", "cases": [{{"name": "t", "result": {said}}}]}}'
+    )
+    committed_set.cache_clear()
+    both = stated_error("sft", "policy backward", committed=committed_set(tmp_path))
+    assert both.low == pytest.approx(-0.5, rel=1e-6)
+    assert "3 committed measurements" in both.source
     (tmp_path / "gpu-h100-80gb.json").write_text('{"gpu": "x", "cases": [{}]}')
     committed_set.cache_clear()
     with pytest.raises(ValueError, match="gpu-h100-80gb.json"):

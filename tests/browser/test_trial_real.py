@@ -1,0 +1,99 @@
+"""Real trials through the page: methods, memory that ends, a queue, an app that restarts."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+from running_app import PROCESSES, app, settle
+
+from planner.link import to_query_string
+from planner.plan import Plan
+from trial.running import tiny
+
+SLOW = 180_000
+"""Milliseconds that a loaded machine may take."""
+
+
+@pytest.fixture(scope="module")
+def own_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OMP_NUM_THREADS", "1")
+        for name in ("HEADROOM_TRIALS", "HEADROOM_HISTORY_URL"):
+            patch.delenv(name, raising=False)
+        with app(data=str(tmp_path_factory.mktemp("data"))) as address:
+            yield address
+
+
+def opened(page: Page, server: str, plan: Plan) -> None:
+    page.goto(f"{server}/trial?{to_query_string(plan)}")
+    settle(page)
+
+
+def run(page: Page) -> None:
+    page.get_by_role("button", name="Run the trial").click()
+
+
+def typed(page: Page, label: str, value: str) -> None:
+    box = page.get_by_role("spinbutton", name=label)
+    box.fill(value)
+    box.press("Enter")
+    settle(page)
+
+
+def chosen(page: Page, label: str, option: str) -> None:
+    page.get_by_role("combobox", name=label).click()
+    page.get_by_role("option", name=option).click()
+    settle(page)
+
+
+@pytest.mark.parametrize("method", ("dpo", "grpo", "ppo", "intuitor", "grade"))
+def test_a_method_is_tried(method: str, page: Page, own_server: str) -> None:
+    opened(page, own_server, tiny(method))
+    run(page)
+    expect(page.get_by_text("its memory is as predicted")).to_be_visible(timeout=SLOW)
+    settle(page)
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_the_end_of_memory_is_an_answer(page: Page, own_server: str) -> None:
+    opened(page, own_server, tiny("sft"))
+    page.get_by_text("How it runs").click()
+    typed(page, "Memory cap, GiB", "0.004563")
+    chosen(page, "Layers", "All, or until memory ends")
+    run(page)
+    expect(page.get_by_text("Out of memory in policy backward.")).to_be_visible(timeout=SLOW)
+    settle(page)
+    expect(page.get_by_test_id("stException")).to_have_count(0)
+
+
+def test_two_wait_for_each_other_and_a_restarted_app_finds_both(
+    page: Page, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    monkeypatch.delenv("HEADROOM_TRIALS", raising=False)
+    # Steps of half a second: the first one is still running when the app comes back.
+    first = tiny("sft", prompt_tokens=512, response_tokens=512)
+    second = tiny("sft", layers=3)
+    with app(data=str(tmp_path)) as server:
+        opened(page, server, first)
+        page.get_by_text("How it runs").click()
+        typed(page, "Measured steps", "100")
+        run(page)
+        expect(page.get_by_text("Running on the processor")).to_be_visible(timeout=SLOW)
+        opened(page, server, second)
+        run(page)
+        waits = page.get_by_text("Waiting for the processor: 1 trial is before it")
+        expect(waits).to_be_visible(timeout=SLOW)
+        os.kill(PROCESSES[server], signal.SIGKILL)
+    with app(data=str(tmp_path)) as server:
+        opened(page, server, second)
+        expect(page.get_by_text("Running on the processor").first).to_be_visible(timeout=SLOW)
+        page.get_by_role("button", name="Stop").first.click()
+        expect(page.get_by_text("its memory is as predicted")).to_be_visible(timeout=SLOW)
+        opened(page, server, first)
+        expect(page.get_by_text("Stopped; nothing was measured.")).to_be_visible(timeout=SLOW)
