@@ -118,13 +118,17 @@ def stated_error(
             source=UNKNOWN.format(what=f"{phase} of {method} on a GPU"),
         )
     errors = [one.error for one in (*kept, *given)]
+    counted = [
+        _of(len(found), what)
+        for found, what in ((kept, "stored trial"), (given, "committed measurement"))
+        if found
+    ]
     cards = ", ".join(sorted({one.gpu or "a card of no catalog" for one in (*kept, *given)}))
     return StatedError(
         low=min(errors),
         high=max(errors),
-        source=f"{rung} of {phase} of {method}: {_of(len(kept), 'stored trial')} and "
-        f"{_of(len(given), 'committed measurement')} on {cards}; predicted ÷ measured - 1 of "
-        "device bytes, lowest to highest",
+        source=f"{' and '.join(counted)} of {method} on {cards}, {phase}, {rung} of device "
+        "memory; below zero is predicted too low",
     )
 
 

@@ -40,7 +40,7 @@ def choices(plan: Plan, device: str, cards: int) -> dict[str, Any]:
         ValueError: for a model folder that is not there, naming the field.
     """
     with st.expander("How it runs", icon=":material/tune:", key="trial-how"):
-        found = {**_length_of_it(), **_depth(plan), **_device(plan, device, cards)}
+        found = {**_length_of_it(), **_what_of_it(plan, device, cards)}
         return {**found, **_files()}
 
 
@@ -75,9 +75,9 @@ def _length_of_it() -> dict[str, Any]:
     return {"steps": steps, "limit_seconds": 60.0 * minutes, "lengths": lengths}
 
 
-def _depth(plan: Plan) -> dict[str, Any]:
+def _what_of_it(plan: Plan, device: str, cards: int) -> dict[str, Any]:
     columns = st.columns(3)
-    chosen = columns[0].selectbox(
+    layers = columns[0].selectbox(
         "Layers",
         list(LAYERS),
         key="trial-layers",
@@ -86,29 +86,7 @@ def _depth(plan: Plan) -> dict[str, Any]:
         help="Where a model is too large for this device, two shallower ones run at true width, "
         "and the whole one is worked out from both.",
     )
-    if chosen == ALL:
-        return {"truncate": "never"}
-    if chosen != TWO:
-        return {}
-    most = layers_of(plan)
-    depths = [
-        columns[place].number_input(
-            label,
-            min_value=1,
-            max_value=most,
-            value=min(most, value),
-            key=f"trial-depth-{place}",
-            on_change=session.acted,
-            help=f"Layers of the model's {most}.",
-        )
-        for place, label, value in ((1, "Fewer layers", 2), (2, "More layers", 4))
-    ]
-    return {"depths": tuple(depths)}
-
-
-def _device(plan: Plan, device: str, cards: int) -> dict[str, Any]:
-    columns = st.columns(3)
-    cap = columns[0].number_input(
+    cap = columns[1].number_input(
         "Memory cap, GiB",
         min_value=0.0,
         max_value=100_000.0,
@@ -123,7 +101,7 @@ def _device(plan: Plan, device: str, cards: int) -> dict[str, Any]:
     world = int(quantities(plan).training_gpus)
     most = MOST_PROCESSES if device == "cpu" else cards
     if 1 < world <= most and plan.sharding in ("fsdp1", "fsdp2"):
-        together = columns[1].selectbox(
+        together = columns[2].selectbox(
             "Sharded over",
             [1, world],
             key="trial-processes",
@@ -135,7 +113,28 @@ def _device(plan: Plan, device: str, cards: int) -> dict[str, Any]:
             "really exchange their shards.",
         )
         found["processes"] = int(together)
-    return found
+    if layers == ALL:
+        found["truncate"] = "never"
+    return {**found, "depths": _two_depths(plan)} if layers == TWO else found
+
+
+def _two_depths(plan: Plan) -> tuple[int, ...]:
+    most = layers_of(plan)
+    columns = st.columns(3)
+    return tuple(
+        int(
+            columns[place].number_input(
+                label,
+                min_value=1,
+                max_value=most,
+                value=min(most, value),
+                key=f"trial-depth-{place}",
+                on_change=session.acted,
+                help=f"Layers of the model's {most}.",
+            )
+        )
+        for place, label, value in ((0, "Fewer layers", 2), (1, "More layers", 4))
+    )
 
 
 def _files() -> dict[str, Any]:

@@ -122,7 +122,8 @@ def what_decides(footprint: Footprint, unit: Unit) -> None:
         f"{_largest(worst, category, size, unit)})"
         for category, size in sums
     ]
-    ranked = sorted(footprint.phases, key=lambda phase: -phase.device_bytes)[1:2]
+    others = [phase for phase in footprint.phases if phase is not worst]
+    ranked = sorted(others, key=lambda phase: -phase.device_bytes)[:1]
     runner = "".join(
         f" The next phase, {phase_name(second.name, second.rank)}, needs "
         f"{unit.read(second.device_bytes)}."

@@ -138,7 +138,9 @@ def test_an_estimate_states_the_error_that_stored_trials_have_shown(
     assert "Error of the peak: not yet measured on a GPU" in capsys.readouterr().out
     history.add(scaled(1, 1.25))
     assert main(["estimate", link]) == 0
-    assert "Error of the peak: -20.0% to -20.0%; estimate of" in capsys.readouterr().out
+    assert (
+        "Error of the peak: -20.0% to -20.0%; 1 stored trial of sft on" in capsys.readouterr().out
+    )
     assert main(["estimate", link, "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
     assert said["error"]["low"] == pytest.approx(-0.2, abs=1e-6)

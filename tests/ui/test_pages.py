@@ -361,3 +361,13 @@ def test_a_preset_puts_an_other_model_away() -> None:
     app.selectbox(key="preset").set_value("sft-8b@1").run()
     assert not app.text_area
     assert field(app, "model").value == presets()["sft-8b@1"].plan.model
+
+
+@pytest.mark.parametrize("preset", presets())
+def test_the_next_phase_is_another_one_than_the_worst(preset: str) -> None:
+    """Phases tie where one holds what another one cached."""
+    app = opened(preset=preset)
+    told = words(app)
+    [worst] = [one.value for one in app.metric if one.label == "Worst phase"]
+    assert "The next phase, " in told
+    assert f"The next phase, {worst}, needs" not in told
