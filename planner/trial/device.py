@@ -83,13 +83,9 @@ def row_of(name: str, capability: str, total_bytes: int) -> Gpu | None:
 
 def capacity_bytes(device: Device) -> int | None:
     """What a trial may fill: the cap, or what is there; None where nobody says."""
-    if device.cap_bytes is not None and device.total_bytes is not None:
-        return min(device.cap_bytes, device.total_bytes)
-    if device.cap_bytes is not None:
-        return device.cap_bytes
-    if device.kind == "cuda":
-        return device.total_bytes
-    return guarded_bytes(None)
+    there = device.total_bytes if device.kind == "cuda" else guarded_bytes(None)
+    known = [size for size in (device.cap_bytes, there) if size is not None]
+    return min(known, default=None)
 
 
 def _processor() -> str:

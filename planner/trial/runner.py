@@ -154,7 +154,8 @@ class _Trial:
         where = "the cap" if device.cap_bytes else device.name
         measured = judged(
             figures,
-            self.sizing.capacity if device.kind == "cuda" or device.cap_bytes else None,
+            # On a processor a cap plays a card; how much memory the machine has says nothing of it.
+            self.sizing.capacity if device.kind == "cuda" else device.cap_bytes,
             where,
         )
         self.state.found["measured"] = measured

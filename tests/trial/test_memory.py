@@ -125,6 +125,19 @@ def test_a_small_card_played_by_a_cap_gets_fewer_layers() -> None:
     assert roomy.measured.verdict.word == "fits"
 
 
+def test_a_card_that_is_larger_than_the_machine_is_played_with_the_machines_memory(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What runs is cut to what is here; the verdict is that of the card that is played."""
+    monkeypatch.setattr("planner.trial.device.guarded_bytes", lambda asked: 7_000_000)
+    result = trial(DEEP, cap_bytes=24 * 2**30)
+    assert result.status == "completed" and result.extrapolated
+    assert result.measured is not None and result.measured.verdict is not None
+    assert (result.measured.requested_bytes or 0) > 7_000_000
+    assert result.measured.budget_bytes == 24 * 2**30
+    assert result.measured.verdict.word == "fits"
+
+
 def test_what_will_not_fit_at_all_names_the_smallest_that_would() -> None:
     result = trial(WIDE, cap_bytes=6_500_000)
     assert result.status == "will not fit" and not result.ran
