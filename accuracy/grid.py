@@ -47,13 +47,10 @@ MODELS = (
 )
 """A small model of each family with a derived sum, of vocabularies small and large."""
 
-EXPERTS = ("allenai/OLMoE-1B-7B-0924", "Qwen/Qwen3-30B-A3B")
-"""Left out in fp32 when the committed grid was drawn: their dry runs could not do it then."""
-
 FACTORS: Mapping[str, tuple[Any, ...]] = {
     "method": ("sft", "dpo", "grpo", "ppo", "intuitor", "grade"),
     "model": MODELS,
-    "finetuning": ("full", "lora"),
+    "finetuning": ("full", "lora", "qlora"),
     "lora_targets": ("all-linear", "q_proj,v_proj"),
     "dtype": ("bf16", "fp32"),
     "master_dtype": ("none", "fp32"),
@@ -64,7 +61,16 @@ FACTORS: Mapping[str, tuple[Any, ...]] = {
     "logits_dtype": ("bf16", "fp32"),
     "entropy": (False, True),
     "optimizer": ("adamw-fused", "adamw-foreach", "sgd"),
-    "reference": ("copy", "adapter-disabled", "offloaded", "cached-logprobs"),
+    "liger": (False, True),
+    "reference": (
+        "copy",
+        "adapter-disabled",
+        "offloaded",
+        "cached-logprobs",
+        "cached-activations",
+        "dual-output",
+    ),
+    "critic": ("separate", "shared"),
     "kl": ("none", "loss", "reward"),
     "reward": ("rule", "model"),
     "rollout": ("hf", "vllm-colocated"),
@@ -101,14 +107,15 @@ OF_PLAN = ("shards", "lengths", "accumulation", "updates")
 
 GRADE = tuple(name for name in FACTORS if name.startswith("grade_"))
 CERTAIN = ("self_certainty", "self_certainty_gradient")
-NO_RL = ("kl", "reward", "rollout", "entropy", *CERTAIN, *GRADE)
+CRITIC = ("critic",)
+NO_RL = ("kl", "reward", "rollout", "entropy", *CRITIC, *CERTAIN, *GRADE)
 WITHOUT: Mapping[str, tuple[str, ...]] = {
     "sft": ("reference", "logprob_micro_batch_size", *NO_RL),
     "dpo": NO_RL,
-    "grpo": (*CERTAIN, *GRADE),
+    "grpo": (*CRITIC, *CERTAIN, *GRADE),
     "ppo": (*CERTAIN, *GRADE),
-    "intuitor": ("reward", *GRADE),
-    "grade": ("kl", "reward", "rollout", "entropy", "logits", "logits_dtype", *CERTAIN),
+    "intuitor": ("reward", *CRITIC, *GRADE),
+    "grade": ("kl", "reward", "rollout", "entropy", "logits", "logits_dtype", *CRITIC, *CERTAIN),
 }
 """Factors that a method's defaults decide."""
 
@@ -146,17 +153,49 @@ BLAMED = {
 }
 """Factors behind a field that the rules blame."""
 
+KERNELS = MODELS[:6]
+"""Models whose layers Liger's kernels run, with a derived sum."""
+NEEDS: Mapping[tuple[str, object], Mapping[str, tuple[Any, ...]]] = {
+    ("finetuning", "qlora"): {
+        "method": ("sft", "dpo", "grpo", "ppo", "intuitor"),
+        "shards": ("1",),
+        "rollout": ("vllm-colocated",),
+        "reference": ("adapter-disabled", "cached-logprobs"),
+        "critic": ("separate",),
+        "model": (*KERNELS, "HuggingFaceTB/SmolLM3-3B", "microsoft/Phi-4-mini-instruct"),
+    },
+    ("liger", True): {
+        "model": KERNELS,
+        "method": ("sft", "dpo", "grpo", "ppo", "intuitor"),
+        "critic": ("separate",),
+    },
+    ("reference", "adapter-disabled"): {"finetuning": ("lora", "qlora")},
+    ("reference", "dual-output"): {"finetuning": ("lora",), "kl": ("loss",), "liger": (False,)},
+    ("reference", "cached-activations"): {"kl": ("loss",)},
+    ("critic", "shared"): {"liger": (False,)},
+}
+"""What else a value asks for: only a hint of what to draw again, the rules have the last word."""
+
+
+def _lacking(row: Row) -> set[str]:
+    """Factors that keep a value of the row from being possible."""
+    return {
+        name
+        for (factor, value), needed in NEEDS.items()
+        if row[factor] == value
+        for name, values in needed.items()
+        if row[name] not in values
+    }
+
 
 def judged(row: Row) -> tuple[Row, Iterable[str]]:
     """The values of a row that have an effect in its plan; what to change when it has none."""
-    if row["model"] in EXPERTS and row["dtype"] == "fp32":
-        return {}, ("dtype", "model")
     plan, problems = try_plan(fields(row))
     if plan is None:
         names = {
             name for problem in problems for name in BLAMED.get(problem.field, (problem.field,))
         }
-        return {}, names & set(FACTORS)
+        return {}, (names & set(FACTORS)) | _lacking(row)
     idle = set(without_effect(plan)) | set(WITHOUT[plan.method])
     return {name: value for name, value in row.items() if name not in idle}, ()
 

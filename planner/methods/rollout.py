@@ -182,6 +182,7 @@ def _prompt(scene: Scene) -> Workload:
         positions=scene.q.sequences_per_gpu_step,
         fills_cache=True,
         four_bit=four_bit(plan, role),
+        cudnn=scene.cudnn,
         multiprocessors=liger_multiprocessors(plan, scene.policy),
     )
 

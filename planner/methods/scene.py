@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from planner import references
+from planner.catalog.cudnn import CUDNN_OF_TORCH, comes_first
 from planner.catalog.multiprocessors import multiprocessors
 from planner.facts import Facts
 from planner.footprint import Term
@@ -82,6 +83,12 @@ class Scene:
         if autocast and plan.dtype != "fp32":
             return "autocast-bf16"
         return str(plan.dtype)
+
+    @property
+    def cudnn(self) -> bool:
+        """Whether the card asks cuDNN for attention first; no where its version is not known."""
+        version = CUDNN_OF_TORCH.get(self.plan.torch_version, 0)
+        return comes_first(self.facts.gpu.compute_capability, version)
 
     @property
     def adapters_in_fp32(self) -> bool:
@@ -161,6 +168,7 @@ class Scene:
             casts_inputs=self.fsdp,
             compiled=plan.compile and not self.compile_breaks,
             four_bit=four_bit(plan, of),
+            cudnn=self.cudnn,
             multiprocessors=liger_multiprocessors(plan, of),
         )
 

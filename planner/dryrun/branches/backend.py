@@ -10,11 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from planner.catalog.cudnn import comes_first
 from planner.dryrun.branches.card import CardTraits
 
 Backend = Literal["cudnn", "flash", "efficient", "math"]
 
-CUDNN_FIRST_ABOVE = 91500
 CUDNN_WIDE_HEADS_FROM = 91000
 OLDEST_FLASH, NEWEST = (8, 0), (12, 1)
 
@@ -42,7 +42,7 @@ class Call:
 
 def backend(call: Call, card: CardTraits) -> Backend:
     """The first kernel of the card's order that takes the call."""
-    if prefers_cudnn(card) and _cudnn(call, card):
+    if comes_first(card.compute_capability, card.cudnn_version) and _cudnn(call, card):
         return "cudnn"
     if _flash(call, card):
         return "flash"
@@ -50,11 +50,6 @@ def backend(call: Call, card: CardTraits) -> Backend:
         return "efficient"
     # Where cuDNN is not preferred it stands behind plain arithmetic, which takes everything.
     return "math"
-
-
-def prefers_cudnn(card: CardTraits) -> bool:
-    """``check_prefer_cudnn_attention`` of builds for CUDA 13."""
-    return card.cudnn_version > CUDNN_FIRST_ABOVE and card.capability[0] in (9, 10)
 
 
 def _same_heads(call: Call, *, groups: bool) -> bool:

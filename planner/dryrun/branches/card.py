@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planner.catalog.cudnn import CUDNN_OF_TORCH
 from planner.catalog.gpu_catalog import Gpu
-
-CUDNN_OF_TORCH = {"2.13.0": 92000}
-"""cuDNN that torch's wheels from PyPI pin: torch 2.13.0 asks for nvidia-cudnn-cu13 9.20.0.48."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -145,8 +145,11 @@ def _sdpa(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     backward = _kernel_backward(layer, operands, scratch)
     result = op.record(tape, output, "query", width, operands, backward, saved)
     del operands, saved
-    # Joined heads lie by head, and flash lays its output out as its query came.
-    by_head = layer.heads_joined and not (setting.masked and cuda)
+    # Joined heads lie by head, and flash and cuDNN lay their output out as the query came; the
+    # efficient kernel always does so by token. It takes masks, and what is in fp32.
+    half = width != op.FP32
+    efficient = cuda and not (half and (setting.cudnn or not setting.masked))
+    by_head = layer.heads_joined and not efficient
     return op.copy(tape, result, "query", "attention output by token") if by_head else result
 
 
@@ -174,18 +177,23 @@ def _math(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tensor:
     scaled = op.unary(tape, query, "scaled queries")
     key = _copied(layer, key, "keys")
     value = _copied(layer, value, "values")
+    bias = tape.new("token pair", op.FP32, "causal mask as a bias")
     turned = op.unary(tape, key, "scaled keys")
-    weights = _product(
+    # The bias is added to the scores in place.
+    scores = _product(
         layer, _batched(layer, scaled, "queries"), turned, "score", "attention scores"
     )
-    weights = op.shift(tape, weights, "masked attention scores")
-    weights = op.unary(tape, weights, "attention weights", saves="output")
+    del turned
+    weights = op.unary(tape, scores, "attention weights", saves="output")
+    # _safe_softmax looks for rows that see nothing, while the scores are still there.
+    beside = [tape.new(shape, "bool", "rows without a score") for shape in ("score", "query head")]
+    del beside, scores
     if layer.arch.dropout:
         weights = op.dropout(
             tape, weights, "dropped attention weights", kernels=layer.setting.kernels
         )
     output = _product(layer, weights, value, "query", "attention output by head")
-    del weights, turned, scaled
+    del weights, scaled, bias
     output = op.view(tape, output, "query", copied="query")
     return op.copy(tape, output, "query", "attention output")
 
@@ -269,10 +277,12 @@ def _flash_attn(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tens
     saved += [output, tape.new("query head", op.FP32, "attention log-sum-exp")]
     backward = _kernel_backward(layer, operands, _flash_scratch(layer, width))
     result = op.record(tape, output, "query", width, operands, backward, saved)
-    del operands, saved
+    del saved
     if layer.setting.unpadded:
+        # What went into the kernel is still named.
         result = op.unary(tape, result, "attention output with padding")
-    elif layer.heads_joined and not layer.setting.packed:
+    del operands
+    if layer.heads_joined and not (layer.setting.packed or layer.setting.unpadded):
         # The kernel lays its output out as its query came, which is by head.
         result = op.copy(tape, result, "query", "attention output by token")
     return result

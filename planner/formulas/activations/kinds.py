@@ -74,6 +74,7 @@ ELEMENTS: dict[str, tuple[str, str]] = {
         "One number per query head, query token and key token.",
     ),
     "pair": ("sequences * tokens * tokens", "One number per query token and key token."),
+    "token pair": ("tokens * tokens", "One number per query token and key token of any row."),
     "padded pair": (
         "sequences * tokens * round_up(tokens, 8)",
         "One number per query token and key token; a bias row is padded to 8.",
@@ -182,5 +183,5 @@ KINDS: dict[Kind, Formula] = {
     for shape in ELEMENTS
     for width in WIDTHS
     if width in ("value", "fp32")
-    or shape in ("hidden", "score", "pair", "token", "position", "routed", "expert")
+    or shape in ("hidden", "score", "query head", "pair", "token", "position", "routed", "expert")
 }

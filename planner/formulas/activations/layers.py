@@ -204,6 +204,7 @@ def _setting(
         compiled=workload.compiled,
         sparse=sparse,
         four_bit=workload.four_bit,
+        cudnn=workload.cudnn,
         liger=workload.multiprocessors > 0,
     )
 

@@ -46,6 +46,8 @@ class Setting:
     """The layer routes its tokens to experts."""
     four_bit: bool = False
     """Projections have frozen 4-bit weights."""
+    cudnn: bool = False
+    """cuDNN takes attention in half precision before other kernels do."""
     liger: bool = False
     """Liger's kernels stand in for norms, rotation and the gated product."""
 

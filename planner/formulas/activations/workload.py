@@ -60,6 +60,8 @@ class Workload:
     """Each decoder layer goes through ``torch.compile``."""
     four_bit: bool = False
     """Frozen weights of projections are in 4 bits."""
+    cudnn: bool = False
+    """The card asks cuDNN for attention first."""
     multiprocessors: int = 0
     """Of the card, where Liger's kernels run; 0 where they do not."""
 

@@ -11,6 +11,7 @@ from planner import references
 from planner.steps import forward, in_loss, models, scoring
 from planner.steps.batch import Rows
 from planner.steps.run import Run, between_phases, end_of_step, weights_on_device
+from planner.steps.sharding import reshard
 from planner.steps.update import update_policy
 from planner.steps.vocabulary import preference_loss, token_log_probs
 
@@ -41,10 +42,11 @@ def _reference(run: Run) -> None:
     role = "policy" if base else "reference"
     with stage.phase(KEPT), weights_on_device(run, role):
         for rows, places in scoring.micro_batches(run):
-            with torch.no_grad(), run.autocast(), stage.region(role=role):
+            with torch.no_grad(), run.autocast(role), stage.region(role=role):
                 run.kept[KEPT][places] = run.models[role](
                     lambda model, rows=rows: _of_reference(run, model, rows, base)
                 )
+        reshard(run.models[role])
     between_phases(run)
 
 
