@@ -14,18 +14,14 @@ import torch
 import transformers.models.qwen3_5.modeling_qwen3_5 as modeling
 from torch import Tensor
 
-from branch_steps import config
+from branch_steps import TOKENS as TOKENS_OF_A_STEP
+from branch_steps import config, step
 from live_bytes import LiveBytes
 from planner import catalog
 from planner.catalog import measured
-from planner.dryrun.branches import CardTraits
-from planner.dryrun.branches.linear_attention import (
-    SUPPOSED,
-    Chunks,
-    Convolution,
-    kernels,
-    tile_width,
-)
+from planner.dryrun.branches import CardTraits, gpu_branches
+from planner.dryrun.branches.gated_delta import Chunks, tile_width
+from planner.dryrun.branches.linear_attention import SUPPOSED, Convolution, kernels
 from planner.dryrun.curve import peaks
 from planner.dryrun.execute import dry_run
 from planner.dryrun.stage import DryStage
@@ -142,7 +138,7 @@ def test_a_convolution_keeps_its_input_and_lies_as_it_does() -> None:
     assert sizes == [2 * 8 * 48 * 2, 48 * 4 * 2]
     assert output.stride() == (8 * 48, 1, 48)
     arrives = torch.ones(2, 48, 8, dtype=torch.bfloat16)
-    with LiveBytes([arrives]) as live:
+    with LiveBytes([arrives, by_token, weight]) as live:
         found, summed = torch.autograd.grad(output, (by_token, weight), arrives)
         # Gradients that lie by channel are copied; a weight's sums are in fp32 first.
         assert live.peak == 2 * (2 * 8 * 48 * 2) + 48 * 4 * 4
@@ -244,10 +240,14 @@ def test_a_card_runs_the_kernels_and_a_cpu_the_loop(family: str, values: dict[st
     assert set(found) == set(more)
 
 
-def test_every_format_has_the_kernels() -> None:
-    for values in ({"dtype": "fp32"}, {"dtype": "fp16"}, {"master_dtype": "fp32"}):
-        notes, operators, _ = ran(tiny(**values), "qwen3_5_text")
-        assert SUPPOSED in notes and LOOP not in operators
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_every_format_has_the_kernels(dtype: torch.dtype) -> None:
+    with gpu_branches(card=HOPPER, batch_shape="full", attention="sdpa", dtype=dtype) as branches:
+        found = step("qwen3_5_text", "sdpa", "full", "meta", dtype=dtype)
+    assert LOOP not in found.operators
+    assert SUPPOSED in branches.notes
+    inverse = 2 * TOKENS_OF_A_STEP * VALUE_HEADS * 64 * dtype.itemsize
+    assert (inverse, str(dtype).removeprefix("torch.")) in found.saved
 
 
 def test_a_fallback_is_among_an_answers_notes() -> None:
@@ -271,13 +271,15 @@ def test_functions_are_put_back() -> None:
 
 
 SMALL, MOE = "Qwen/Qwen3.5-0.8B", "Qwen/Qwen3.5-35B-A3B"
-EIGHT = {"gpus": 8, "sharding": "fsdp2"}
+ALONE = {**ONE, "master_dtype": "none"}
+EIGHT = {"gpus": 8, "sharding": "fsdp2", "master_dtype": "fp32"}
 NONE = {"gradient_checkpointing": "none"}
 PLANS: list[dict[str, Any]] = [
-    {"model": SMALL, "method": "sft", "batch_shape": "full", **ONE, **NONE},
-    {"model": "Qwen/Qwen3.5-4B", "method": "grpo", "micro_batch_size": 2, **ONE, **NONE},
-    {"model": SMALL, "method": "dpo", "attention": "eager", **ONE, **NONE},
-    {"model": "Qwen/Qwen3.5-2B", "method": "sft", "master_dtype": "fp32", **ONE, **NONE},
+    {"model": SMALL, "method": "sft", "batch_shape": "full", **ALONE, **NONE},
+    {"model": "Qwen/Qwen3.5-4B", "method": "grpo", "micro_batch_size": 2, **ALONE, **NONE},
+    {"model": SMALL, "method": "dpo", "attention": "eager", **ALONE, **NONE},
+    {"model": "Qwen/Qwen3.5-2B", "method": "sft", **ONE, **NONE},  # under autocast
+    {"model": "Qwen/Qwen3.5-27B", "method": "grpo", **EIGHT},
     {"model": MOE, "method": "grpo", **EIGHT},
     {"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "method": "sft", **EIGHT, **NONE},
 ]
@@ -286,26 +288,25 @@ PLANS: list[dict[str, Any]] = [
 @pytest.mark.parametrize("values", PLANS, ids=lambda v: f"{v['method']} {v['model']}")
 def test_coefficients_meet_the_dry_run(values: dict[str, Any]) -> None:
     plan = Plan(
-        gpu="b200-180gb",
+        gpu="h100-80gb",
         dtype="bf16",
         prompt_tokens=256,
         response_tokens=512,
         prompts_per_step=8,
         prompts_per_update=8,
         logprob_micro_batch_size=1,
-        **{"master_dtype": "none" if plan_is_single(values) else "fp32", **values},
+        **values,
     )
     policy = dict(catalog.model(plan.model).config)
     log = dry_run(plan, {"policy": policy, "critic": policy, "reward": policy})
-    found = {peak.phase: peak.total_bytes for peak in peaks(log)}
+    found = {peak.phase: peak.total_bytes + CUBLAS_BYTES for peak in peaks(log)}
     closed = {phase.name: phase.requested_bytes for phase in estimate(plan).phases}
     assert {"policy forward", "policy backward", "optimizer step"} <= set(found)
+    experts = catalog.model(plan.model).architecture.experts  # type: ignore[union-attr]
+    # Sharded experts' gathered weights and a layer's highest instant do not meet: too high.
+    above = 1e-2 if experts and plan.sharding == "fsdp2" else 1e-3
     for phase, size in found.items():
-        assert closed[phase] == pytest.approx(size + CUBLAS_BYTES, rel=1e-3), phase
-
-
-def plan_is_single(values: dict[str, Any]) -> bool:
-    return values["sharding"] == "none"
+        assert -1e-3 <= closed[phase] / size - 1 <= above, phase
 
 
 def test_estimates_say_which_packages_they_suppose() -> None:
