@@ -33,9 +33,10 @@ def weight_list(config: Mapping[str, Any]) -> tuple[list[WeightRow], list[str], 
         settings = models.settings_of(config, "eager")
         model = models.language_model(Stage("meta"), settings, torch.bfloat16)
     depth = len(models.layers(model))
-    owners = {
-        id(weight): module for module in model.modules() for weight in module.parameters(False)
-    }
+    owners: dict[int, nn.Module] = {}
+    for module in model.modules():
+        for weight in module.parameters(False):
+            owners.setdefault(id(weight), module)  # a tied head's is the embedding's
     found: dict[tuple[str, str, int, int, int], set[int]] = {}
     head = models.head(model)
     for name, weight in model.named_parameters():

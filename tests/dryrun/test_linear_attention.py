@@ -279,6 +279,7 @@ PLANS: list[dict[str, Any]] = [
     {"model": "Qwen/Qwen3.5-4B", "method": "grpo", "micro_batch_size": 2, **ALONE, **NONE},
     {"model": SMALL, "method": "dpo", "attention": "eager", **ALONE, **NONE},
     {"model": "Qwen/Qwen3.5-2B", "method": "sft", **ONE, **NONE},  # under autocast
+    {"model": "Qwen/Qwen3.5-2B", "method": "grpo", **EIGHT},  # tied embeddings
     {"model": "Qwen/Qwen3.5-27B", "method": "grpo", **EIGHT},
     {"model": MOE, "method": "grpo", **EIGHT},
     {"model": "Qwen/Qwen3-Next-80B-A3B-Instruct", "method": "sft", **EIGHT, **NONE},
@@ -302,9 +303,8 @@ def test_coefficients_meet_the_dry_run(values: dict[str, Any]) -> None:
     found = {peak.phase: peak.total_bytes + CUBLAS_BYTES for peak in peaks(log)}
     closed = {phase.name: phase.requested_bytes for phase in estimate(plan).phases}
     assert {"policy forward", "policy backward", "optimizer step"} <= set(found)
-    experts = catalog.model(plan.model).architecture.experts  # type: ignore[union-attr]
-    # Sharded experts' gathered weights and a layer's highest instant do not meet: too high.
-    above = 1e-2 if experts and plan.sharding == "fsdp2" else 1e-3
+    # What is gathered and a layer's highest instant do not always meet: too high, never too low.
+    above = 1e-2 if plan.sharding == "fsdp2" else 1e-3
     for phase, size in found.items():
         assert -1e-3 <= closed[phase] / size - 1 <= above, phase
 
