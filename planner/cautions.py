@@ -130,6 +130,7 @@ def _measured_warnings(scene: Scene) -> tuple[str, ...]:
         found.append(
             f"Activations of {key} come from dry-run coefficients, not from a derived sum."
         )
+        found += [sentence for sentence in measured.entry(key)["supposed"] if sentence not in found]
         if measured.entry(key)["fallback"]:
             found.append(
                 f"In the dry run of {key} a fallback branch ran in place of a GPU's kernels: the "

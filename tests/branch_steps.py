@@ -29,6 +29,13 @@ SMALL = dict(
 GROUPED = {**SMALL, "num_key_value_heads": 2}
 WIDE = {**GROUPED, "head_dim": 32}
 EXPERTS = dict(num_experts=4, num_experts_per_tok=2, moe_intermediate_size=32)
+LINEAR = dict(
+    linear_num_value_heads=4,
+    linear_num_key_heads=2,
+    linear_key_head_dim=16,
+    linear_value_head_dim=16,
+    layer_types=["linear_attention", "full_attention"],
+)
 DRY = dict(resid_pdrop=0.0, embd_pdrop=0.0, attn_pdrop=0.0)
 
 
@@ -49,14 +56,11 @@ def config(family: str) -> Any:
         "gpt_neox": lambda: hf.GPTNeoXConfig(**SMALL),
         "qwen3_moe": lambda: hf.Qwen3MoeConfig(**WIDE, **EXPERTS),
         "qwen3_next": lambda: hf.Qwen3NextConfig(
-            **WIDE,
-            **EXPERTS,
-            shared_expert_intermediate_size=32,
-            linear_num_value_heads=4,
-            linear_num_key_heads=2,
-            linear_key_head_dim=16,
-            linear_value_head_dim=16,
-            layer_types=["linear_attention", "full_attention"],
+            **WIDE, **EXPERTS, **LINEAR, shared_expert_intermediate_size=32
+        ),
+        "qwen3_5_text": lambda: hf.Qwen3_5TextConfig(**WIDE, **LINEAR),
+        "qwen3_5_moe_text": lambda: hf.Qwen3_5MoeTextConfig(
+            **WIDE, **EXPERTS, **LINEAR, shared_expert_intermediate_size=32
         ),
     }
     return made[family]()

@@ -20,7 +20,6 @@ from typing import Any
 import torch
 
 from planner import catalog
-from planner.dryrun.branches.fallback import fallbacks
 from planner.dryrun.kinds import layer_kinds, shallow
 from planner.dryrun.observed import Body, Moments, Observation, observe
 from planner.dryrun.request import versions
@@ -37,8 +36,7 @@ CARD = "h100-80gb"
 ROWS = (2, 3)
 """A single row lies in memory as others want it, and saves some operators a copy."""
 LENGTHS = (256, 512, 1024)
-LOOP_LENGTHS = (128, 256, 384)
-"""Of models whose loops over chunks take a turn every 64 tokens."""
+"""Whole chunks of linear attention, which keeps a state every 64 tokens."""
 GRID = tuple((rows, 2**power) for rows in (1, 4, 64, 1024) for power in range(4, 21))
 """Sizes at which an instant has to be the highest to be worth keeping."""
 ATTENTIONS = ("sdpa", "eager")
@@ -61,23 +59,23 @@ def measure(
 
     ``layers`` names each layer's kind by a digit; ``weights`` lists tensors (name, kind,
     elements, indices of layers); ``settings`` holds polynomials by setting. What transformers
-    refuses stands in ``refused`` with its sentence.
+    refuses stands in ``refused`` with its sentence; ``supposed`` says which packages stand-ins
+    take the place of.
     """
     whole = {**models.settings_of(config, "eager").to_dict(), "model_type": config["model_type"]}
     kinds = list(dict.fromkeys(layer_kinds(whole)))
     places = [kinds.index(kind) for kind in layer_kinds(whole)]
-    weights, fallback = weight_list(config)
+    weights, fallback, supposed = weight_list(config)
     sparse = any(kind == "experts" for _, kind, *_ in weights)
     found: Measured = {
         "layers": "".join(str(place) for place in places),
         "fallback": fallback,
+        "supposed": supposed,
         "refused": {},
         "settings": {},
         "weights": weights,
     }
     cut, shown = _cut(whole, places)
-    if fallback:  # loops take long, and no plan needs eager attention
-        attentions = [attention for attention in attentions if attention == "sdpa"]
     for attention in attentions:
         for shape in shapes:
             for precision in precisions:
@@ -97,8 +95,7 @@ def _cut(whole: dict[str, Any], places: Sequence[int]) -> tuple[dict[str, Any], 
     """A shallow config in which every kind stands between two layers, and its layers' kinds."""
     types = whole.get("layer_types")
     if len(set(places)) == 2 and types:
-        # Loops of linear attention take long: one such layer is enough.
-        order = [1, 0, 1, 1] if types[places.index(0)] == "linear_attention" else [0, 1, 0, 1]
+        order = [0, 1, 0, 1]
         config = shallow(whole, len(order))
         return config | {"layer_types": [types[places.index(k)] for k in order]}, order
     depth = max(places.index(kind, 1) for kind in set(places) if kind in places[1:]) + 2
@@ -129,7 +126,6 @@ def _setting(config: Mapping[str, Any], places: Sequence[int], name: str) -> Mea
         model = models.language_model(stage, settings, models.dtype_of(plan))
         model.train()
         body = Body(model, tracker)
-        lengths = LOOP_LENGTHS if fallbacks(model) else LENGTHS
 
         def run(rows: int, tokens: int, trains: bool) -> Observation:
             ids = torch.zeros((rows, tokens), dtype=torch.int64, device=stage.device)
@@ -143,9 +139,9 @@ def _setting(config: Mapping[str, Any], places: Sequence[int], name: str) -> Mea
             return observe(body, given, trains=trains, casting=casts)
 
         for trains in (True, False):
-            seen = [[run(rows, tokens, trains) for tokens in lengths] for rows in ROWS]
+            seen = [[run(rows, tokens, trains) for tokens in LENGTHS] for rows in ROWS]
             key = f"{name}/{'all' if trains else 'none'}"
-            found[key] = _solved(seen, lengths, places, trains)
+            found[key] = _solved(seen, LENGTHS, places, trains)
     return found
 
 
@@ -226,13 +222,16 @@ def missing() -> list[str]:
     ]
 
 
+HEAD = ("layers", "fallback", "supposed", "refused")
+
+
 def text_of(models: Mapping[str, Any], libraries: Mapping[str, str]) -> str:
     """The file's text: a line for each setting and each weight, so that changes can be read."""
     lines = ["{", f' "versions": {json.dumps(dict(libraries))},', f' "card": "{CARD}",']
     lines.append(' "models": {')
     blocks = []
     for name, entry in models.items():
-        parts = [f'   "{key}": {_compact(entry[key])}' for key in ("layers", "fallback", "refused")]
+        parts = [f'   "{key}": {_compact(entry[key])}' for key in HEAD]
         settings = [f'    "{key}": {_compact(value)}' for key, value in entry["settings"].items()]
         parts.append('   "settings": {\n' + ",\n".join(settings) + "\n   }")
         rows = [f"    {_compact(row)}" for row in entry["weights"]]

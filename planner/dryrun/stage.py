@@ -11,7 +11,7 @@ from torch import nn
 
 from planner.dryrun import log as logs
 from planner.dryrun import rounds
-from planner.dryrun.branches import Branches, four_bit, implementation_name
+from planner.dryrun.branches import Branches, fallbacks, four_bit, implementation_name
 from planner.dryrun.branches.cpu import CpuBranches
 from planner.dryrun.branches.liger import Apply
 from planner.dryrun.tracker import Tracker
@@ -170,8 +170,11 @@ class DryStage(Stage):
             )
 
     def built(self, role: str, model: nn.Module) -> None:
-        """Label weights, and mark where layers begin and gradients appear."""
+        """Label weights, mark where layers begin and gradients appear, and say what is no GPU's."""
         self.labelled(role, model)
+        if isinstance(self._branches, Branches):
+            for sentence in fallbacks(model):
+                self._branches.note(sentence)
         owners, names = _owners(model)
         stack = models.layers(model)
         for weight in model.parameters():

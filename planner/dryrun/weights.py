@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner.dryrun.branches.fallback import fallbacks
+from planner.dryrun.branches import fallbacks, supposed
 from planner.steps import models
 from planner.steps.stage import Stage
 
@@ -19,8 +19,10 @@ WeightRow = tuple[str, str, int, int, int, str]
 """Name with ``{layer}``, kind, elements, input and output width, the layers as a pattern."""
 
 
-def weight_list(config: Mapping[str, Any]) -> tuple[list[WeightRow], list[str]]:
-    """The weights of a config.json's model, and what of it runs another branch on a GPU.
+def weight_list(config: Mapping[str, Any]) -> tuple[list[WeightRow], list[str], list[str]]:
+    """The weights of a config.json's model, and in sentences what of it is no GPU's own code.
+
+    First what runs another branch on a GPU, then which packages stand-ins suppose there.
 
     Weights that are alike in several layers are one row; its last entry has a 1 for each layer
     that has one and a 0 for each other, and is empty for weights outside the layers.
@@ -31,9 +33,10 @@ def weight_list(config: Mapping[str, Any]) -> tuple[list[WeightRow], list[str]]:
         settings = models.settings_of(config, "eager")
         model = models.language_model(Stage("meta"), settings, torch.bfloat16)
     depth = len(models.layers(model))
-    owners = {
-        id(weight): module for module in model.modules() for weight in module.parameters(False)
-    }
+    owners: dict[int, nn.Module] = {}
+    for module in model.modules():
+        for weight in module.parameters(False):
+            owners.setdefault(id(weight), module)  # a tied head's is the embedding's
     found: dict[tuple[str, str, int, int, int], set[int]] = {}
     head = models.head(model)
     for name, weight in model.named_parameters():
@@ -48,7 +51,7 @@ def weight_list(config: Mapping[str, Any]) -> tuple[list[WeightRow], list[str]]:
         (*row, "".join(str(int(layer in layers)) for layer in range(depth)) if layers else "")
         for row, layers in found.items()
     ]
-    return rows, fallbacks(model)
+    return rows, fallbacks(model), supposed(model)
 
 
 LINEAR = ("linear", "router", "lm_head")

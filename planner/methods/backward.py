@@ -19,7 +19,12 @@ from planner.methods import gathered, saved, scored, shared_critic
 from planner.methods.layer_kinds import LayerKind, layer_kinds
 from planner.methods.resident import adapter_bytes
 from planner.methods.role import Role
-from planner.methods.root_gradients import embedding_instant, head_gradient, tied_instants
+from planner.methods.root_gradients import (
+    cast_instants,
+    embedding_instant,
+    head_gradient,
+    tied_instants,
+)
 from planner.methods.scene import Scene
 from planner.methods.training import (
     Bundles,
@@ -45,6 +50,7 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
         *_weights_arrive(scene, role, kept),
         *shared_critic.backward_instants(scene, role, kept, _kept_by_scoring(scene, role)),
         *(at_head(scene, role, with_terms(loss, idle), kept, backward=True) for loss in losses),
+        *cast_instants(scene, role, kept),
         _final_norm(scene, role, kept),
         *_last_layers(scene, role, kept),
         *_layer_before(scene, role, kept),

@@ -1,4 +1,8 @@
-"""Gradients outside the layers: the head's, made first, and the embedding's, made last."""
+"""Gradients outside the layers: the head's, made first, and the embedding's, made last.
+
+Autocast's products are in half precision and their gradients, too; a cast gives the head's the
+format of its weight. The embedding is no product: all of its gradients are as wide as its weight.
+"""
 
 from __future__ import annotations
 
@@ -7,10 +11,10 @@ from collections.abc import Iterator
 from planner.footprint import Instant, Term
 from planner.formulas import logits, sharding
 from planner.formulas.formula import Formula
-from planner.methods import gathered
+from planner.methods import gathered, saved, scored
 from planner.methods.role import Role
 from planner.methods.scene import Scene
-from planner.methods.training import until_end
+from planner.methods.training import until_end, while_saved
 from planner.methods.vocabulary import training_head
 
 EMBEDDING_OUTPUT_GRADIENT = Formula(
@@ -38,13 +42,13 @@ def embedding_instant(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Insta
             logits.embedding_backward(
                 vocab=role.arch.vocab,
                 hidden=role.arch.hidden,
-                item_bytes=scene.q.compute_bytes,
+                item_bytes=scene.embedding_bytes(role),
                 role=role.name,
                 beside=_beside_tied(scene, role),
                 micro_batches=scene.q.micro_batches,
             ),
         )
-        if not role.arch.tied:
+        if not (role.arch.tied and sums_apart(scene, role)):
             dense = (*dense, *_embedding_output_gradient(scene, role))
     return Instant(
         name="embedding's backward",
@@ -93,19 +97,45 @@ def _beside_tied(scene: Scene, role: Role) -> int:
 def sums_apart(scene: Scene, role: Role) -> int:
     """1 where autograd adds the embedding's gradient to the head's out of place, else 0.
 
-    It adds in place to what nobody else holds: the tensor of a fused head, or the sum of
-    chunks. A product's gradient is a view of what the product made.
+    It adds in place to what nobody else holds: the tensor of a fused head, the sum of chunks, or
+    what a cast made. A product's gradient is a view of what the product made.
     """
-    return int(training_head(scene, role).logits in ("full", "response"))
+    return int(
+        training_head(scene, role).logits in ("full", "response") and not _casts(scene, role)
+    )
 
 
 def _embedding_output_gradient(scene: Scene, role: Role) -> Iterator[Term]:
-    """The gradient that reaches the embedding; a tied one's sum comes after it is gone."""
+    """The gradient that reaches the embedding; it is gone before a tied one's is summed apart."""
     yield EMBEDDING_OUTPUT_GRADIENT(
         role.name,
         tokens=scene.q.micro_tokens,
         hidden=role.arch.hidden,
-        value_bytes=scene.q.compute_bytes,
+        value_bytes=scene.embedding_bytes(role),
+    )
+
+
+def _casts(scene: Scene, role: Role) -> bool:
+    """Whether autocast's gradient of the head is cast to the format of its weight."""
+    return scene.embedding_bytes(role) > scene.q.compute_bytes
+
+
+def cast_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """The head's gradient in both formats; the logits' is gone by then, and so is the copy.
+
+    Of a loss in tiles or chunks the sum is in fp32 from the start.
+    """
+    head = training_head(scene, role)
+    if role.value_head or not _casts(scene, role) or head.logits not in ("full", "response"):
+        return
+    yield Instant(
+        name="head's gradient cast",
+        terms=logits.cast_gradients(head, role=role.name),
+        shared=(
+            *while_saved(scene, role, kept, running=False),
+            saved.inside_final_norm(scene, role),
+            scored.after_scoring(scene, role),
+        ),
     )
 
 

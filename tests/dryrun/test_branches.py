@@ -9,7 +9,13 @@ import transformers.masking_utils
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from branch_steps import TOKENS, Ran, config, step
-from planner.dryrun.branches import CardTraits, fallbacks, gpu_branches
+from planner.dryrun.branches import (
+    CardTraits,
+    fallbacks,
+    gpu_branches,
+    linear_attention,
+    supposed,
+)
 
 torch.set_num_threads(1)
 
@@ -18,8 +24,9 @@ HOPPER = CardTraits(compute_capability="9.0", cudnn_version=92000)
 SHAPES = ("full", "padded", "packed")
 FAMILIES = [
     *("llama", "qwen2", "qwen3", "mistral", "gemma2", "gemma3", "phi3", "olmo2"),
-    *("gpt2", "gpt_neox", "qwen3_moe", "qwen3_next"),
+    *("gpt2", "gpt_neox", "qwen3_moe"),
 ]
+STATEFUL = ["qwen3_next", "qwen3_5_text", "qwen3_5_moe_text"]
 
 CPU_KERNEL = "aten::_scaled_dot_product_flash_attention_for_cpu"
 KERNELS = {
@@ -43,11 +50,17 @@ def renamed(ran: Ran, kernel: str) -> list[str]:
 @pytest.mark.parametrize("family", FAMILIES)
 def test_eager_runs_the_operators_of_a_real_step(family: str, shape: str) -> None:
     real, meta = step(family, "eager", shape, "cpu"), dry(family, "eager", shape)
-    if family == "qwen3_next":  # the CPU's convolution lays its output out differently
-        views = ("aten::clone", "aten::_unsafe_view", "aten::view")
-        real.operators = [name for name in real.operators if name not in views]
-        meta.operators = [name for name in meta.operators if name not in views]
     assert meta.operators == real.operators
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("family", STATEFUL)
+def test_around_the_kernels_of_linear_attention_a_real_step_runs(family: str, shape: str) -> None:
+    with linear_attention.kernels(AMPERE, lambda _: None):  # a CPU has the loop only
+        real = step(family, "eager", shape, "cpu")
+    meta = dry(family, "eager", shape)
+    assert meta.operators == real.operators
+    assert meta.saved == real.saved
 
 
 @pytest.mark.parametrize("card", [AMPERE, HOPPER], ids=["ampere", "hopper"])
@@ -277,11 +290,25 @@ def test_words_of_the_plan_are_checked() -> None:
         pass
 
 
-def test_fallbacks_are_named() -> None:
+def test_fallbacks_and_supposed_packages_are_named() -> None:
     def model(family: str) -> torch.nn.Module:
         with torch.device("meta"):
             return transformers.AutoModelForCausalLM.from_config(config(family))
 
-    assert fallbacks(model("llama")) == []
-    (sentence,) = fallbacks(model("qwen3_next"))
+    class MadeMamba2Mixer(torch.nn.Module):
+        """Named as transformers names its state-space layers."""
+
+    class MadeGatedDeltaNet(torch.nn.Module):
+        """As in a family whose kernels were not read."""
+
+    assert fallbacks(model("llama")) == supposed(model("llama")) == []
+    for family in STATEFUL:
+        assert fallbacks(model(family)) == []
+        (sentence,) = supposed(model(family))
+        assert "flash-linear-attention 0.6.0 and causal-conv1d 1.7.0" in sentence
+        assert "fallback" not in sentence
+    (sentence,) = fallbacks(MadeMamba2Mixer())
+    assert sentence.startswith("fallback branch: the state-space layers")
+    (sentence,) = fallbacks(MadeGatedDeltaNet())
     assert sentence.startswith("fallback branch: linear attention")
+    assert supposed(MadeGatedDeltaNet()) == []

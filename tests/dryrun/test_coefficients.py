@@ -138,6 +138,17 @@ def _plain(coefficient: Any) -> Any:
     return [_plain(each) if isinstance(each, tuple) else each for each in coefficient]
 
 
+def test_a_tied_head_is_the_embedding() -> None:
+    def kinds(name: str) -> list[str]:
+        return [row[1] for row in measured.entry(name)["weights"] if not row[5]]
+
+    for name, tied in (("Qwen/Qwen3.5-2B", True), ("Qwen/Qwen3.5-9B", False)):
+        model = catalog.model(name)
+        assert model.config["tie_word_embeddings"] == tied
+        assert model.architecture is not None and model.architecture.tied == tied
+        assert kinds(name) == ["embedding", "norm", *["lm_head"] * (not tied)]
+
+
 def test_every_model_without_a_derived_sum_is_in_the_table_and_can_be_planned() -> None:
     refused = []
     for model in catalog.models():

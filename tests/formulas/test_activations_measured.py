@@ -57,6 +57,7 @@ TABLE = {
         "a/b": {
             "layers": "011",
             "fallback": [],
+            "supposed": [],
             "refused": {"eager/full/bf16": "no"},
             "settings": {
                 "sdpa/full/bf16/all": SETTING,

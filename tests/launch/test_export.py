@@ -178,6 +178,16 @@ def test_files_state_link_version_and_install(framework: str) -> None:
 
 
 @pytest.mark.parametrize("framework", ["trl", "verl"])
+def test_kernels_of_linear_attention_are_installed_where_the_estimate_supposes_them(
+    framework: str,
+) -> None:
+    packages = "flash-linear-attention==0.6.0 causal-conv1d==1.7.0"
+    plan = Plan(**{**BOTH, "model": "Qwen/Qwen3.5-0.8B"})
+    assert packages in export(plan, framework).install
+    assert packages not in export(Plan(**BOTH), framework).install
+
+
+@pytest.mark.parametrize("framework", ["trl", "verl"])
 def test_the_zip_is_the_same_each_time_and_unpacks_to_the_files(
     framework: str, tmp_path: Path
 ) -> None:

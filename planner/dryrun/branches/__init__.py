@@ -4,6 +4,7 @@ from planner.dryrun.branches.card import CardTraits, traits
 from planner.dryrun.branches.cpu import cpu_branches
 from planner.dryrun.branches.fallback import Fallback, fallbacks
 from planner.dryrun.branches.gpu import Branches, gpu_branches, implementation_name
+from planner.dryrun.branches.linear_attention import supposed
 
 __all__ = [
     "Branches",
@@ -13,5 +14,6 @@ __all__ = [
     "fallbacks",
     "gpu_branches",
     "implementation_name",
+    "supposed",
     "traits",
 ]

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import torch
+
+from planner.dryrun.branches.linear_attention import stands_in
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -45,9 +46,5 @@ def fallbacks(model: torch.nn.Module) -> list[str]:
 
     The error of such a plan is unknown: what the absent kernels keep has not been derived.
     """
-    names = {type(module).__name__ for module in model.modules()}
-    return [kind.sentence for kind in KINDS if _found(kind.suffix, names)]
-
-
-def _found(suffix: str, names: Iterable[str]) -> bool:
-    return any(name.endswith(suffix) for name in names)
+    names = {type(module).__name__ for module in model.modules() if not stands_in(module)}
+    return [kind.sentence for kind in KINDS if any(name.endswith(kind.suffix) for name in names)]

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 from transformers import masking_utils, modeling_flash_attention_utils
 
-from planner.dryrun.branches import flash, masks, sdpa
+from planner.dryrun.branches import flash, linear_attention, masks, sdpa
 from planner.dryrun.branches.autocast import as_on_cuda
 from planner.dryrun.branches.card import CardTraits
 from planner.dryrun.branches.grouped import grouped_products
@@ -113,8 +113,9 @@ def gpu_branches(
 
     Inside, ``scaled_dot_product_attention`` calls the CUDA kernel that the card would choose,
     dropout is the fused kernel with a mask of booleans, autocast of the CPU casts what autocast
-    of CUDA casts, and transformers' masks are those of batches of the plan's shape: no mask is
-    passed when full, a ``[sequence, token]`` mask when padded, ``position_ids`` when packed.
+    of CUDA casts, linear attention runs as with its packages, and transformers' masks are those of
+    batches of the plan's shape: no mask is passed when full, a ``[sequence, token]`` mask when
+    padded, ``position_ids`` when packed.
 
     Args:
         card: what decides the kernels.
@@ -156,6 +157,7 @@ def gpu_branches(
             put(_replaced(modeling_flash_attention_utils, replaced))
         put(as_on_cuda())
         put(grouped_products())
+        put(linear_attention.kernels(card, branches.note))
         yield branches
 
 

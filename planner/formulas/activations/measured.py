@@ -63,11 +63,6 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
             f"attention is {workload.attention!r} but transformers refuses it for {arch.family}; "
             f"set attention to {'eager' if workload.attention == 'sdpa' else 'sdpa'!r}"
         )
-    if entry["fallback"] and workload.attention == "eager":
-        raise ValueError(
-            f"attention is 'eager' but coefficients of {arch.family} were measured with 'sdpa' "
-            "only; set attention to 'sdpa'"
-        )
     if precision == "autocast-bf16":
         raise ValueError(
             f"master_dtype is 'fp32' without sharding but autocast of {arch.family} has no dry-run "

@@ -30,11 +30,13 @@ from planner.formulas.logits.kept import (
     embedding_backward,
     log_prob_kept,
 )
+from planner.formulas.logits.materialised import FP32_BYTES
 from planner.formulas.logits.pieces import head_gradient, hidden_gradient
 
 __all__ = [
     "Head",
     "backward_instants",
+    "cast_gradients",
     "document_premise_bytes",
     "effective_logits",
     "embedding_backward",
@@ -89,6 +91,12 @@ def scoring_kept(head: Head, *, role: str) -> tuple[Term, ...]:
 def head_gradients(head: Head, *, role: str) -> tuple[Term, ...]:
     """What a second use of the head has handed back before the first goes backward."""
     return (hidden_gradient(head, role), *head_gradient(head, role))
+
+
+def cast_gradients(head: Head, *, role: str) -> tuple[Term, ...]:
+    """What the head's backward hands on while its weight's gradient is cast to fp32."""
+    wide = head_gradient(head, role, item_bytes=FP32_BYTES, label="head's gradient in fp32")
+    return (*head_gradients(head, role=role), *wide)
 
 
 def self_certainty_forward(

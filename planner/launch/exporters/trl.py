@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from planner.facts import facts_of
 from planner.launch import reward
 from planner.launch.launch import Launch, LaunchFile, Obstacle
 from planner.launch.script import (
@@ -258,6 +259,8 @@ def _install(plan: Any) -> str:
         words.append("torchao==0.18.0")
     if plan.liger:
         words.append("liger-kernel==0.8.5")
+    if facts_of(plan).policy.stateful_layers:
+        words += ["flash-linear-attention==0.6.0", "causal-conv1d==1.7.0"]
     if plan.attention == "flash":
         words.append("flash-attn==2.8.3.post2")
     return f"pip install {' '.join(words)}"
