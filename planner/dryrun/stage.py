@@ -238,13 +238,14 @@ class DryStage(Stage):
 
 
 def _owners(model: nn.Module) -> tuple[dict[int, int], dict[int, str]]:
-    """The layer and the name of each weight, by its id."""
+    """The layer and the name of each weight and buffer, by its id."""
     owners = {
         id(weight): index
         for index, layer in enumerate(models.layers(model))
-        for weight in layer.parameters()
+        for weight in (*layer.parameters(), *layer.buffers())
     }
-    return owners, {id(weight): name for name, weight in model.named_parameters()}
+    named = (*model.named_parameters(), *model.named_buffers())
+    return owners, {id(weight): name for name, weight in named}
 
 
 def local(tensor: Any) -> torch.Tensor:

@@ -21,8 +21,9 @@ from planner.methods.resident import adapter_bytes
 from planner.methods.role import Role
 from planner.methods.root_gradients import (
     cast_instants,
-    embedding_instant,
+    end_instants,
     head_gradient,
+    late_head_gradient,
     tied_instants,
 )
 from planner.methods.scene import Scene
@@ -56,7 +57,7 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
         *_layer_before(scene, role, kept),
         *_first_layers(scene, role, kept),
         *tied_instants(scene, role, kept),
-        embedding_instant(scene, role, kept),
+        *end_instants(scene, role, kept),
     )
 
 
@@ -168,7 +169,6 @@ def _first_layers(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[
 def _near_the_end(
     scene: Scene, role: Role, kept: tuple[Term, ...], kind: LayerKind, place: int, name: str
 ) -> Instant:
-    waiting = tuple(head_gradient(scene, role)) if scene.fsdp else ()
     # The layer's own gradients are counted with its backward.
     to_come = place + _counts_weights(scene, role)
     below = (_gradients_below(scene, role, to_come),) if to_come else ()
@@ -176,7 +176,7 @@ def _near_the_end(
         name=f"{name}'s backward",
         terms=(
             *saved.first_layers(scene, role, place + 1),
-            *waiting,
+            *late_head_gradient(scene, role),
             *below,
             *gathered.held_for_all_reduce(scene, role, role.arch.layers - 1 - place),
         ),

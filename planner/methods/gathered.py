@@ -138,15 +138,20 @@ def reductions_at_end(scene: Scene, role: Role) -> tuple[Term, ...]:
                 value_bytes=q.compute_bytes,
                 tensors=3,
             ),
-            sharding.ROOT_REDUCE_INPUT(
-                role.name,
-                root_parameters_trained=role.root_trainable,
-                value_bytes=q.reduce_bytes,
-            ),
+            root_reduction(scene, role),
         )
     if scene.zero_stage >= 2:
         return (_zero_buckets(scene, role),)
     return ()
+
+
+def root_reduction(scene: Scene, role: Role) -> Term:
+    """Input of the reduction of the root's gradients."""
+    return sharding.ROOT_REDUCE_INPUT(
+        role.name,
+        root_parameters_trained=role.root_trainable,
+        value_bytes=scene.q.reduce_bytes,
+    )
 
 
 def held_for_all_reduce(scene: Scene, role: Role, layers: int) -> tuple[Term, ...]:

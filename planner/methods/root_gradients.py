@@ -16,6 +16,7 @@ from planner.methods.role import Role
 from planner.methods.scene import Scene
 from planner.methods.training import until_end, while_saved
 from planner.methods.vocabulary import training_head
+from planner.numeric import Num, minimum
 
 EMBEDDING_OUTPUT_GRADIENT = Formula(
     "gradient of the embedding's output",
@@ -34,8 +35,34 @@ HEAD_GRADIENT = Formula(
 )
 
 
-def embedding_instant(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
-    """The end of the backward: the embedding's dense gradient, the root's reduction."""
+TIED_GRADIENT = Formula(
+    "gradient of the tied weight, from the head",
+    "head_parameters * value_bytes * waits",
+    category="gradients",
+    source="torch autograd: a leaf's gradient is added up once all of its uses have given theirs",
+    why="It waits for the embedding's, the last of the backward, beside earlier micro-batches'.",
+)
+
+
+def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """The end of the backward: the embedding's dense gradient, then the root's reduction.
+
+    FSDP gives the gradients back when they lie in the reduction's input, before it has an output.
+    """
+    sharded = scene.fsdp and bool(role.root_trainable)
+    yield _embedding_instant(scene, role, kept, "layers" if sharded else "all")
+    if sharded:
+        yield Instant(
+            name="root's gradients reduced",
+            terms=(
+                gathered.root_reduction(scene, role),
+                *gathered.held_for_all_reduce(scene, role, role.arch.layers),
+            ),
+            shared=until_end(scene, role, kept, "all"),
+        )
+
+
+def _embedding_instant(scene: Scene, role: Role, kept: tuple[Term, ...], gradients: str) -> Instant:
     dense: tuple[Term, ...] = ()
     if role.root_trainable and not scene.fsdp:
         dense = (
@@ -57,14 +84,13 @@ def embedding_instant(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Insta
             *gathered.reductions_at_end(scene, role),
             *gathered.held_for_all_reduce(scene, role, role.arch.layers),
         ),
-        shared=until_end(scene, role, kept, "all"),
+        shared=until_end(scene, role, kept, gradients),
     )
 
 
 def tied_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """The embedding's gradient is added to the head's, out of place, before FSDP reduces it."""
-    tied = role.arch.tied and not role.value_head
-    if not scene.fsdp or not role.root_trainable or not tied:
+    if not scene.fsdp or not role.root_trainable or not _tied(role):
         return
     labels = ("head's gradient", "embedding's gradient", "sum of both gradients")
     parts = tuple(
@@ -90,8 +116,7 @@ def tied_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[
 
 def _beside_tied(scene: Scene, role: Role) -> int:
     """Tied gradients that are alive beside the embedding's own when the backward ends."""
-    tied = role.arch.tied and not role.value_head
-    return 1 + sums_apart(scene, role) if tied else 0
+    return 1 + sums_apart(scene, role) if _tied(role) else 0
 
 
 def sums_apart(scene: Scene, role: Role) -> int:
@@ -100,9 +125,15 @@ def sums_apart(scene: Scene, role: Role) -> int:
     It adds in place to what nobody else holds: the tensor of a fused head, the sum of chunks, or
     what a cast made. A product's gradient is a view of what the product made.
     """
-    return int(
-        training_head(scene, role).logits in ("full", "response") and not _casts(scene, role)
-    )
+    materialised = training_head(scene, role).logits in ("full", "response")
+    return int(materialised and not (_casts(scene, role) or _used_twice(scene, role)))
+
+
+def _used_twice(scene: Scene, role: Role) -> bool:
+    """Whether the head's gradient is a sum already: self-certainty in pieces reads it, too."""
+    plan = scene.plan
+    pieces = plan.self_certainty_gradient and plan.self_certainty != "full"
+    return bool(plan.method == "intuitor" and role.trained and pieces)
 
 
 def _embedding_output_gradient(scene: Scene, role: Role) -> Iterator[Term]:
@@ -142,8 +173,8 @@ def cast_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[
 def head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
     """The head's gradient while the layers go backward.
 
-    Under FSDP it waits, whole, for the end of the backward; otherwise it joins the
-    gradients, and a tied head's is the embedding's.
+    Under FSDP it waits, whole, for the end of the backward, and so does a tied one; otherwise it
+    joins the gradients.
     """
     if not role.root_trainable:
         return
@@ -153,6 +184,8 @@ def head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
             root_parameters_trained=role.head_parameters,
             value_bytes=scene.q.compute_bytes,
         )
+    elif _tied(role):
+        yield _waiting(scene, role, 1)
     else:
         yield HEAD_GRADIENT(
             role.name,
@@ -160,3 +193,27 @@ def head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
             value_bytes=scene.q.gradient_bytes,
             micro_batches=scene.q.micro_batches,
         )
+
+
+def late_head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
+    """What of the head's gradient the gradients of all layers leave out near the end.
+
+    Of one micro-batch a tied head's is counted among them, as the embedding's.
+    """
+    if scene.fsdp:
+        yield from head_gradient(scene, role)
+    elif role.root_trainable and _tied(role):
+        yield _waiting(scene, role, minimum(scene.q.micro_batches - 1, 1))
+
+
+def _waiting(scene: Scene, role: Role, waits: Num) -> Term:
+    return TIED_GRADIENT(
+        role.name,
+        head_parameters=role.head_parameters,
+        value_bytes=scene.q.gradient_bytes,
+        waits=waits,
+    )
+
+
+def _tied(role: Role) -> bool:
+    return role.arch.tied and not role.value_head

@@ -124,6 +124,22 @@ def test_random_plans_to_the_byte(family: str, changes: dict[str, Any]) -> None:
         assert one.shares == other.shares
 
 
+def test_buffers_of_layers_are_repeated_with_them() -> None:
+    """The scales of 4-bit weights are buffers, which come back from the host after the weights."""
+    plan, config = plan_of(
+        "llama",
+        method="grpo",
+        finetuning="qlora",
+        master_dtype="none",
+        kl="none",
+        rollout="vllm-colocated",
+        offload="all-between-phases",
+    )
+    short, _ = of(plan, config, full_depth=False)
+    whole, _ = of(plan, config, full_depth=True)
+    assert [peak.total_bytes for peak in short] == [peak.total_bytes for peak in whole]
+
+
 def test_dense_layers_before_the_experts() -> None:
     plan, config = plan_of("deepseek_v3", method="sft", master_dtype="none")
     short, log = of(plan, config, full_depth=False)

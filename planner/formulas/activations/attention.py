@@ -8,17 +8,21 @@ from planner.formulas.activations.kernels import Attended, Heads, kernel
 from planner.formulas.activations.linears import linear, residual_dropout
 from planner.formulas.activations.norms import head_norm, rms_norm
 from planner.formulas.activations.setting import GLM, OLMO, Layer
-from planner.formulas.activations.tape import Tensor
+from planner.formulas.activations.tape import Storage, Tensor
 
 
 def attention(
     layer: Layer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
 ) -> Attended:
     """Self-attention of every family with rotary positions."""
+    named: list[Storage] = []
+    """A fused product keeps its name until the attention returns."""
     if layer.arch.family == "gpt_neox":
         query_states, key_states, value_states = _interleaved_heads(layer, hidden_states)
+        named.append(value_states.storage)
     elif layer.arch.fused_qkv:
         query_states, key_states, value_states = _fused_heads(layer, hidden_states)
+        named.append(value_states.storage)
     else:
         query_states, key_states, value_states = _separate_heads(layer, hidden_states)
     query_states, key_states = _rotated(layer, query_states, key_states, cos, sin)
