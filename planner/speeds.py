@@ -147,9 +147,7 @@ def _speed(text: str) -> Speed:
     low, typical, high = map(float, values)
     lowest, highest = BOUNDS[known]
     if not lowest <= low <= typical <= high <= highest:
-        raise ValueError(
-            f"has {known} out of order or outside {_text(lowest)} to {_text(highest)}"
-        )
+        raise ValueError(f"has {known} out of order or outside {_text(lowest)} to {_text(highest)}")
     return Speed(known, low, typical, high)
 
 

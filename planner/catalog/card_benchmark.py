@@ -28,9 +28,7 @@ Bytes = Annotated[int, Field(ge=0, le=2**53)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9 \-]{0,59}$")]
 Versions = Annotated[dict[Name, Line], Field(max_length=20)]
 
-Part = Literal[
-    "products", "attention", "layers", "bandwidth", "decode", "launches", "host copy"
-]
+Part = Literal["products", "attention", "layers", "bandwidth", "decode", "launches", "host copy"]
 Peak = Literal["dense peak", "memory bandwidth", "PCIe slot"]
 
 
