@@ -6,13 +6,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from benchmarks_of_cards import H100
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from benchmarks_of_cards import H100
 from planner.__main__ import main
 from planner.catalog.efficiencies import typical
 from planner.estimate import estimate
+from planner.factors import Factor, Factors
 from planner.facts import facts_of
 from planner.footprint import Footprint, to_json
 from planner.formulas.compute import time_error
@@ -31,6 +32,7 @@ from planner.speeds import (
     speeds_to_text,
 )
 from planner.sweep import sweep
+from planner.trial.correction import apply
 
 ALONE = Plan(
     model="Qwen/Qwen2.5-1.5B", method="sft", gpu="h100-80gb", gpus=1, sharding="none",
@@ -219,3 +221,23 @@ def test_the_command_line_honours_the_link(capsys: pytest.CaptureFixture[str]) -
     assert "benchmark changes estimates only" in capsys.readouterr().err
     assert main(["estimate", to_query_string(ALONE.changed(gpu="a100-80gb"), benchmark=H100)]) == 2
     assert capsys.readouterr().err.startswith("gpu: ")
+
+
+def test_a_calibrations_seconds_are_not_counted_on_top_of_a_benchmark() -> None:
+    factors = Factors(
+        gpu="h100-80gb",
+        method="sft",
+        torch="2.13.0+cu130",
+        transformers="5.23.0",
+        factors=(
+            Factor("estimate", "policy backward", "requested", 1.1, 2),
+            Factor("estimate", "policy backward", "seconds", 1.5, 2),
+        ),
+    )
+    for speeds, factor in ((None, 1.5), (H100, 1.0)):
+        before = estimate(ALONE, speeds)
+        done = apply(factors, before)
+        name = "policy backward"
+        assert seconds(done.footprint)[name] == pytest.approx(factor * seconds(before)[name])
+        assert any("rest on the benchmark" in one for one in done.notes) == (speeds is not None)
+        assert done.footprint.device_bytes > before.device_bytes

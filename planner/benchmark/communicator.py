@@ -1,7 +1,7 @@
 """What NCCL's first communicator takes outside the allocator: two processes, two cards.
 
 ``python -m planner.benchmark.communicator RANK FILE DEVICE`` is one of them: it meets the other
-through a file, and prints its bytes as JSON. Imports torch where it measures.
+through a file, and writes its bytes beside it. Imports torch where it measures.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from pathlib import Path
 
@@ -32,22 +33,34 @@ def communicator_bytes(devices: tuple[str, str]) -> int | None:
         processes = [
             subprocess.Popen(
                 [sys.executable, "-m", module, str(rank), meeting, device],
-                stdout=subprocess.PIPE,
+                stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 cwd=ROOT,
-                text=True,
             )
             for rank, device in enumerate(devices)
         ]
         try:
-            said = [process.communicate(timeout=LIMIT_SECONDS)[0] for process in processes]
-            return max(int(json.loads(one.splitlines()[-1])) for one in said)
-        except (subprocess.TimeoutExpired, ValueError, IndexError):
-            return None
+            if not _ended_well(processes):
+                return None
+            said = [Path(f"{meeting}-{rank}").read_text("utf-8") for rank in range(2)]
+            return max(int(json.loads(one)) for one in said)
         finally:
             for process in processes:
                 process.kill()
                 process.wait()
+
+
+def _ended_well(processes: Sequence[subprocess.Popen[bytes]]) -> bool:
+    """Whether all of them do, in time; one that fails leaves the other waiting in vain."""
+    end = time.monotonic() + LIMIT_SECONDS
+    while time.monotonic() < end:
+        states = [process.poll() for process in processes]
+        if any(state not in (None, 0) for state in states):
+            return False
+        if all(state == 0 for state in states):
+            return True
+        time.sleep(0.05)
+    return False
 
 
 def measure(rank: int, meeting: str, device: str) -> int:
@@ -85,5 +98,5 @@ def _reader(device: str) -> Callable[[], int]:
 
 if __name__ == "__main__":
     found = measure(int(sys.argv[1]), sys.argv[2], sys.argv[3])
-    print(json.dumps(found), flush=True)
+    Path(f"{sys.argv[2]}-{sys.argv[1]}").write_text(json.dumps(found), "utf-8")
     os._exit(0)  # threads of a library must not hold the process

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from benchmarks_of_cards import CONSTANTS, H100, ROW, benchmark, commit, forget
 
+from benchmarks_of_cards import CONSTANTS, H100, ROW, benchmark, commit, forget
 from planner import catalog
 from planner.catalog import card_benchmark, device_constants
 from planner.catalog.card_benchmark import benchmark_json, read_benchmark, speeds_of
