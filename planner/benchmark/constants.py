@@ -65,8 +65,6 @@ class Reading:
 
     def __init__(self, memory: Memory, device: str, others_bytes: int | None) -> None:
         self._memory, self._device, self._others = memory, device, others_bytes
-        self.nccl_bytes: int | None = None
-        """Set by whoever had two cards to measure it with."""
 
     def start(self) -> None:
         """The first tensor, the first product with its backward, and the first convolution."""
@@ -103,10 +101,10 @@ class Reading:
             context_bytes=self._own(self._used_with_context),
             loaded_bytes=self._own(outside),
             cublas_forward_bytes=max(self._forward - RESULT_BYTES, 0),
-            # Of the backward stay a gradient, the product and its scalar sum.
-            cublas_backward_bytes=max(self._backward - self._forward - 2 * RESULT_BYTES, 0),
+            # Of the backward stays one gradient; the product was there before.
+            cublas_backward_bytes=max(self._backward - self._forward - RESULT_BYTES, 0),
             cudnn_bytes=max(self._convolution, 0),
-            nccl_bytes=self.nccl_bytes,
+            nccl_bytes=None,  # one process cannot tell
         )
 
     def _own(self, size_bytes: int) -> int | None:

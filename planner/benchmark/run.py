@@ -40,6 +40,7 @@ from planner.catalog.card_benchmark import (
 from planner.formulas.communication import slot_bytes_per_second
 from planner.trial.device import device_of, environment, nvidia_smi, used_by_others
 from planner.trial.result import now
+from planner.trial.turns import GivenUp, Turn
 
 Report = Callable[[str, int, int], None]
 """Told what is measured, its number and how many there are."""
@@ -143,10 +144,8 @@ def run_benchmark(
     constants = None
     if reading is not None:
         constants = reading.finish()
-        if bench.cards > 1:
-            report("NCCL communicator", 1, 1)
-            nccl = communicator_bytes((bench.device, _other(bench)))
-            constants = constants.model_copy(update={"nccl_bytes": nccl})
+        nccl = _communicator(bench, identifier, notes)
+        constants = constants.model_copy(update={"nccl_bytes": nccl})
     said = environment(bench.device)
     return CardBenchmark(
         id=identifier,
@@ -251,9 +250,20 @@ def _free(device: str) -> None:
         torch.cuda.empty_cache()
 
 
-def _other(bench: Bench) -> str:
-    index = int(bench.device.partition(":")[2])
-    return f"cuda:{1 if index == 0 else 0}"
+def _communicator(bench: Bench, identifier: str, notes: list[str]) -> int | None:
+    """NCCL's bytes, where there is a second card and nobody has it."""
+    if bench.cards < 2:
+        return None
+    other = "cuda:1" if bench.device == "cuda:0" else "cuda:0"
+    turn = Turn([other], identifier)
+    try:
+        turn.wait(lambda ahead: None, lambda: True)
+        return communicator_bytes((bench.device, other))
+    except GivenUp:
+        notes.append(f"NCCL was not measured: {other} is in use.")
+        return None
+    finally:
+        turn.close()
 
 
 def _versions(given: Mapping[str, str]) -> dict[str, str]:

@@ -19,7 +19,8 @@ class PlayedCard:
     """
 
     def __init__(self) -> None:
-        self.allocated = iter((BLOCK, 2 * BLOCK + WORKSPACE, 4 * BLOCK + 2 * WORKSPACE))
+        # One tensor; its product; its gradient.
+        self.allocated = iter((BLOCK, 2 * BLOCK + WORKSPACE, 3 * BLOCK + 2 * WORKSPACE))
         self.used = iter((0, 0, CUDNN, CUDNN + LATER))
         self.reserved = 66 * MIB
 
@@ -40,7 +41,7 @@ def read(others_bytes: int | None) -> Constants:
     reading = Reading(PlayedCard(), "cpu", others_bytes)
     reading.start()
     assert reading.context_with_others_bytes == OTHERS + CONTEXT
-    assert reading.product_bytes == (BLOCK + WORKSPACE, 3 * BLOCK + 2 * WORKSPACE)
+    assert reading.product_bytes == (BLOCK + WORKSPACE, 2 * BLOCK + 2 * WORKSPACE)
     return reading.finish()
 
 

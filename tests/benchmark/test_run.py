@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
 
 from planner import catalog
 from planner.benchmark import layers, run
-from planner.benchmark.case import CARD, PROCESSOR, Case, Run
+from planner.benchmark.case import CARD, PROCESSOR, Case, Run, Sizes
 from planner.benchmark.clock import MOST_SAMPLES, Cancelled, WallClock, sample
 from planner.benchmark.run import PARTS, Bench, bench_of, run_benchmark
 from planner.catalog.card_benchmark import CardBenchmark, read_benchmark, speeds_of
+from planner.trial.turns import Turn
 
+Cases = Callable[[Sizes, str], Iterator[Case]]
 H100 = catalog.gpu("h100-80gb")
 PEAK, BANDWIDTH, SLOT = 989.0e12, 3.35e12, 63.0e9
 
@@ -49,6 +52,21 @@ def measured(
     )
 
 
+@pytest.fixture
+def unmade(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No tensor is made, since a clock of the test runs nothing."""
+
+    def bare(cases: Cases) -> Cases:
+        def found(sizes: Sizes, device: str) -> Iterator[Case]:
+            for case in cases(sizes, device):
+                yield replace(case, make=lambda: lambda: None)
+
+        return found
+
+    monkeypatch.setattr(run, "PARTS", {bare(cases): share for cases, share in PARTS.items()})
+    monkeypatch.setattr(layers, "prepare", lambda sizes, device: None)
+
+
 def cost(case: Case) -> float:
     """Layers at 0.4 of the peak, heads at 0.2, memory at 0.5, the slot at 0.6 (to host 0.3)."""
     if case.part == "layers":
@@ -65,7 +83,7 @@ def cost(case: Case) -> float:
     return 1e-4
 
 
-def test_shares_are_those_that_the_clock_gave() -> None:
+def test_shares_are_those_that_the_clock_gave(unmade: None) -> None:
     found = measured(cost)
     told = {one.key: one for one in found.derived}
     # SmolLM2-135M: 30 layers of 576, 1,536 and 9 + 3 heads of 64; head of 49,152; 64 positions
@@ -95,7 +113,7 @@ def test_shares_are_those_that_the_clock_gave() -> None:
     assert speeds.torch == torch.__version__
 
 
-def test_every_row_has_its_work_its_time_and_its_share() -> None:
+def test_every_row_has_its_work_its_time_and_its_share(unmade: None) -> None:
     found = measured(cost)
     by = {(row.part, row.name, row.dtype): row for row in found.measured}
     stack = by["layers", "layers training", "bf16"]
@@ -112,7 +130,7 @@ def test_every_row_has_its_work_its_time_and_its_share() -> None:
     assert read_benchmark(found.model_dump_json()) == found
 
 
-def test_a_part_without_time_runs_its_first_case_and_says_what_is_left_out() -> None:
+def test_a_part_without_time_runs_its_first_case_and_says_what_is_left_out(unmade: None) -> None:
     said: list[str] = []
     found = measured(lambda case: 1.0, budget_seconds=1.0, said=said)
     assert len(found.measured) == len(PARTS)
@@ -123,7 +141,7 @@ def test_a_part_without_time_runs_its_first_case_and_says_what_is_left_out() -> 
     assert len(said) == len(PARTS)
 
 
-def test_the_time_is_kept_to_whatever_a_run_takes() -> None:
+def test_the_time_is_kept_to_whatever_a_run_takes(unmade: None) -> None:
     clock = FakeClock(lambda case: 0.05)
     bench = Bench(device="cpu", clock=clock, sizes=PROCESSOR, gpu=H100)
     run_benchmark(bench, identifier="20261122-120000-abcdef", budget_seconds=20.0)
@@ -158,7 +176,7 @@ def test_the_median_stands_between_the_lowest_and_the_highest_sample() -> None:
     assert (found.lowest, found.median, found.highest) == (0.001, 0.002, 0.005)
 
 
-def test_a_benchmark_is_given_up_between_two_cases() -> None:
+def test_a_benchmark_is_given_up_between_two_cases(unmade: None) -> None:
     looks = iter([False] * 5)
     bench = Bench(device="cpu", clock=FakeClock(cost), sizes=PROCESSOR, gpu=None)
     with pytest.raises(Cancelled):
@@ -201,9 +219,57 @@ def test_a_card_is_measured_in_about_its_time() -> None:
     assert {"training-compute", "forward-compute", "decode-bandwidth"} <= told, found.notes
 
 
-def test_a_processor_gives_rates_and_no_share() -> None:
+def test_a_processor_gives_rates_and_no_share(unmade: None) -> None:
     bench = replace(bench_of("cpu"), clock=FakeClock(cost))
     found = run_benchmark(bench, identifier="20261122-120000-abcdef", budget_seconds=1e4)
     assert found.derived == () and found.constants is None
     assert all(row.share is None for row in found.measured)
     assert any("change no estimate" in note for note in found.notes)
+
+
+class PlayedMemory:
+    """A card whose driver says the same at every look."""
+
+    def total_bytes(self) -> int:
+        return 80 * 10**9
+
+    def used_bytes(self) -> int:
+        return 600 * 10**6
+
+    def reserved_bytes(self) -> int:
+        return 100 * 10**6
+
+    def allocated_bytes(self) -> int:
+        return 512
+
+
+@pytest.mark.parametrize("taken", [False, True])
+def test_a_second_card_tells_nccls_bytes_unless_somebody_has_it(
+    taken: bool, unmade: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[tuple[str, str]] = []
+
+    def played(devices: tuple[str, str]) -> int:
+        asked.append(devices)
+        return 7
+
+    monkeypatch.setenv("HEADROOM_DATA", str(tmp_path))
+    monkeypatch.setattr(run, "communicator_bytes", played)
+    trial = Turn(["cuda:0"], "a-trial", tmp_path) if taken else None
+    bench = Bench(
+        device="cpu",
+        clock=FakeClock(lambda case: 1.0),
+        sizes=PROCESSOR,
+        gpu=H100,
+        memory=PlayedMemory(),
+        others_bytes=200 * 10**6,
+        cards=2,
+    )
+    found = run_benchmark(bench, identifier="20261122-120000-abcdef", budget_seconds=1.0)
+    if trial is not None:
+        trial.close()
+    assert found.constants is not None
+    assert found.constants.context_bytes == 300 * 10**6
+    assert found.constants.nccl_bytes == (None if taken else 7)
+    assert asked == ([] if taken else [("cpu", "cuda:0")])
+    assert any("NCCL was not measured: cuda:0 is in use" in one for one in found.notes) == taken
