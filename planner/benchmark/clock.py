@@ -15,6 +15,8 @@ from planner.benchmark.case import Case, Run
 
 SAMPLE_SECONDS = 0.02
 """A sample repeats a run until it is about so long: beyond a timer's error and one launch."""
+LEAST_SECONDS = 1e-9
+"""A timer that saw nothing saw less than it can tell, which is not no time."""
 MOST_RUNS = 2000
 MOST_SAMPLES = 15
 
@@ -93,12 +95,12 @@ def sample(
     run = case.make()
     clock.seconds(case, run, 1)  # kernels are chosen and loaded, memory is cached
     once = clock.seconds(case, run, 1)
-    times = min(max(math.ceil(SAMPLE_SECONDS / max(once, 1e-9)), 1), MOST_RUNS)
+    times = min(max(math.ceil(SAMPLE_SECONDS / max(once, LEAST_SECONDS)), 1), MOST_RUNS)
     found: list[float] = []
     while len(found) < MOST_SAMPLES:
         if cancelled():
             raise Cancelled
         if found and clock.now() + found[-1] * times > until:
             break
-        found.append(clock.seconds(case, run, times) / times)
+        found.append(max(clock.seconds(case, run, times) / times, LEAST_SECONDS))
     return Samples(statistics.median(found), min(found), max(found), len(found))

@@ -55,7 +55,7 @@ class Measured(Strict):
     flops: Amount | None = None
     moved_bytes: Annotated[Bytes, Field(ge=1)] | None = None
     """Read and written."""
-    share: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] | None = None
+    share: Annotated[float, Field(gt=0, le=1e6, allow_inf_nan=False)] | None = None
     of: Peak | None = None
 
     @model_validator(mode="after")

@@ -12,9 +12,11 @@ import torch
 from planner import catalog
 from planner.benchmark import layers, run
 from planner.benchmark.case import CARD, PROCESSOR, Case, Run, Sizes
-from planner.benchmark.clock import MOST_SAMPLES, Cancelled, WallClock, sample
+from planner.benchmark.clock import MOST_SAMPLES, Cancelled, DeviceClock, WallClock, sample
 from planner.benchmark.run import PARTS, Bench, bench_of, run_benchmark
 from planner.catalog.card_benchmark import CardBenchmark, read_benchmark, speeds_of
+from planner.speeds import SPEED_KEYS
+from planner.trial.result import Device, Environment
 from planner.trial.turns import Turn
 
 Cases = Callable[[Sizes, str], Iterator[Case]]
@@ -164,16 +166,78 @@ def test_what_is_beyond_the_devices_memory_is_left_out_and_said(
 
 
 def test_the_median_stands_between_the_lowest_and_the_highest_sample() -> None:
-    spent = iter((9.0, 0.004, 0.005, 0.001, 0.003))  # warm-up, one run, then samples of five
+    spent = iter((9.0, 0.004, 0.005, 0.001, 0.003))  # warm-up, one run, then samples
+    asked: list[int] = []
 
     class Scripted(WallClock):
         def seconds(self, case: Case, run: Run, times: int) -> float:
+            asked.append(times)
             return next(spent, 0.002) * times
 
     case = Case(part="launches", name="x", make=lambda: lambda: None)
     found = sample(case, Scripted(), until=float("inf"))
     assert found.count == MOST_SAMPLES
     assert (found.lowest, found.median, found.highest) == (0.001, 0.002, 0.005)
+    # The warm-up's 9 s decide nothing: a run of 4 ms is repeated until 20 ms.
+    assert asked == [1, 1, *(5,) * MOST_SAMPLES]
+
+
+def test_a_cards_clock_reads_events_around_the_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    happened: list[str] = []
+
+    class Event:
+        def __init__(self, enable_timing: bool) -> None:
+            assert enable_timing
+
+        def record(self) -> None:
+            happened.append("event")
+
+        def elapsed_time(self, end: Event) -> float:
+            return 30.0  # milliseconds
+
+    monkeypatch.setattr(torch.cuda, "Event", Event)
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda device: happened.append(f"{device}"))
+    case = Case(part="launches", name="x", make=lambda: lambda: None)
+    clock = DeviceClock("cuda:1")
+    assert clock.seconds(case, lambda: happened.append("run"), 3) == 0.03
+    assert happened == ["cuda:1", "event", "run", "run", "run", "event", "cuda:1"]
+
+
+def test_what_the_driver_says_of_a_card_stands_in_the_result(
+    unmade: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = {"power.limit": "650.00", "clocks.sm": "1755", "clocks.max.sm": "[N/A]"}
+    name = "NVIDIA H100 80GB HBM3"
+    device = Device(kind="cuda", name=name, total_bytes=85 * 10**9, gpu="h100-80gb")
+    monkeypatch.setattr(run, "device_of", lambda *_: device)
+    monkeypatch.setattr(run, "used_by_others", lambda device: 4 * 2**20)
+    monkeypatch.setattr(run, "nvidia_smi", lambda device, field: said[field])
+    versions = {"torch": "2.13.0+cu130", "cuda": "13.0", "peft": "1"}
+    environment = Environment(versions=versions, driver="580.95.05")
+    monkeypatch.setattr(run, "environment", lambda device: environment)
+    monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
+    monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
+    bench = bench_of("cuda:0")
+    assert isinstance(bench.clock, DeviceClock) and bench.sizes is CARD
+    assert bench.gpu is H100 and bench.others_bytes == 4 * 2**20
+
+    def large(case: Case) -> float:
+        alone = case.part in ("products", "attention")
+        return (case.flops or 0) / PEAK if alone else cost(case)
+
+    played = replace(bench, clock=FakeClock(large), memory=None)
+    found = run_benchmark(played, identifier="20261122-120000-abcdef", budget_seconds=1e4)
+    told = found.device
+    assert (told.name, told.gpu, told.power_limit_watts) == (name, "h100-80gb", 650.0)
+    assert (told.sm_clock_hertz, told.max_sm_clock_hertz) == (1.755e9, None)
+    assert found.versions == {"torch": "2.13.0+cu130", "cuda": "13.0"}
+    speeds = speeds_of(found)
+    assert speeds is not None and speeds.driver == "580.95.05"
+    # With pinned copies at 0.6 and 0.3 of the slot, there and back together are at 0.4.
+    slot = speeds.of("host-copy-bandwidth")
+    assert slot is not None
+    assert (slot.low, slot.typical, slot.high) == pytest.approx((0.3, 0.4, 0.6))
+    assert {one.key for one in speeds.speeds} == set(SPEED_KEYS)
 
 
 def test_a_benchmark_is_given_up_between_two_cases(unmade: None) -> None:
