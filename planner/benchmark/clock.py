@@ -16,7 +16,7 @@ from planner.benchmark.case import Case, Run
 SAMPLE_SECONDS = 0.02
 """A sample repeats a run until it is about so long: beyond a timer's error and one launch."""
 LEAST_SECONDS = 1e-9
-"""A timer that saw nothing saw less than it can tell, which is not no time."""
+"""What a timer that saw nothing may have missed."""
 MOST_RUNS = 2000
 MOST_SAMPLES = 15
 

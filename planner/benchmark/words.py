@@ -5,9 +5,19 @@ from __future__ import annotations
 from planner import catalog
 from planner.catalog.card_benchmark import CardBenchmark, Measured
 from planner.catalog.efficiencies import efficiencies
+from planner.speeds import SpeedKey
 from planner.units import read_bytes, read_seconds
 
-HEADER = ("efficiency", "measured", "its shapes", "published", "of others")
+HEADER = ("efficiency", "measured", "its range", "published", "published range")
+LABELS: dict[SpeedKey, str] = {
+    "training-compute": "Training, of the dense peak",
+    "forward-compute": "Forward alone, of the dense peak",
+    "decode-bandwidth": "Decoding, of the memory bandwidth",
+    "optimizer-bandwidth": "Optimizer, of the memory bandwidth",
+    "host-copy-bandwidth": "Pinned copies, of the PCIe slot",
+    "hf-step-seconds-per-layer": "Transformers' launches, a layer",
+}
+"""What a person reads in place of a key."""
 ROWS_HEADER = ("part", "what", "sizes", "time", "rate", "share")
 
 

@@ -68,8 +68,14 @@ def about_the_benchmark() -> None:
         if why:
             st.markdown(plain(why))
         else:
-            source = compute.footprint(plan).seconds_source
-            st.markdown(f"Times of plans on {plain(speeds.gpu)} rest on {plain(source)}.")
+            count = len(speeds.speeds)
+            values = "a value" if count == 1 else f"{count} values"
+            st.markdown(
+                plain(
+                    f"Times of plans on {speeds.gpu} rest on {values} measured on such a card "
+                    f"({speeds.words}), and on published runs for the rest."
+                )
+            )
         st.button("Take it off", on_click=session.take_speeds_off, key="benchmark-off")
 
 

@@ -17,7 +17,7 @@ import streamlit as st
 
 from planner.benchmark import kept, process
 from planner.benchmark.process import BUDGET_SECONDS, BenchmarkState
-from planner.benchmark.words import HEADER, compared, constants
+from planner.benchmark.words import HEADER, LABELS, compared, constants
 from planner.catalog.card_benchmark import CardBenchmark, speeds_of
 from planner.plan import Plan
 from planner.speeds import obstacle, speeds_to_text
@@ -148,7 +148,8 @@ def _shown(plan: Plan) -> CardBenchmark | None:
 
 
 def _result(found: CardBenchmark, plan: Plan) -> None:
-    rows = pd.DataFrame(compared(found), columns=list(HEADER))
+    rows = pd.DataFrame(compared(found), columns=[name.capitalize() for name in HEADER])
+    rows["Efficiency"] = [LABELS[one.key] for one in found.derived]
     st.markdown(f"**{plain(found.device.name)}**, {found.created[:10]}")
     if found.derived:
         st.dataframe(

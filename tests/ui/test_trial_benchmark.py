@@ -13,6 +13,7 @@ from streamlit.testing.v1 import AppTest
 from benchmarks_of_cards import H100, benchmark
 from planner.benchmark import kept, process
 from planner.benchmark.process import BenchmarkState
+from planner.benchmark.words import LABELS
 from planner.estimate import estimate
 from planner.link import from_query_string, to_query
 from planner.plan import Plan
@@ -78,11 +79,11 @@ def test_a_machine_without_a_card_has_a_sentence_and_no_button() -> None:
 def test_measured_stands_beside_published_and_nothing_is_applied_unasked(card: None) -> None:
     keep()
     app = opened()
-    (table,) = [one.value for one in app.dataframe if "efficiency" in one.value]
-    row = table[table["efficiency"] == "training-compute"].iloc[0]
+    (table,) = [one.value for one in app.dataframe if "Efficiency" in one.value]
+    row = table[table["Efficiency"] == "Training, of the dense peak"].iloc[0]
     assert row.tolist()[1:] == ["30.0 %", "20.0 % to 40.0 %", "45.0 %", "28.0 % to 58.0 %"]
-    launch = table[table["efficiency"] == "hf-step-seconds-per-layer"].iloc[0]
-    assert launch["measured"] == "0.44 ms"
+    assert set(table["Efficiency"]) == set(LABELS.values())
+    assert table.iloc[-1]["Measured"] == "0.44 ms"
     assert "CUDA context: " in words(app) and "torch 2.13.0+cu130" in words(app)
     assert "benchmark" not in app.query_params
     assert {"benchmark-start", "benchmark-apply", "benchmark-remove"} <= buttons(app)
@@ -98,7 +99,10 @@ def test_applied_it_is_in_the_link_changes_the_times_and_comes_off(card: None) -
     assert "Applied; the message above" in words(app)
     assert "benchmark-apply" not in buttons(app)
     app.switch_page("pages/plan.py").run()
-    assert "Times of plans on h100-80gb rest on" in words(app)
+    said = (
+        "Times of plans on h100-80gb rest on 6 values measured on such a card (torch 2.13.0+cu130"
+    )
+    assert said in words(app)
     assert step_time(app) != published
     seconds = estimate(PLAN, H100).step_seconds
     assert seconds is not None and step_time(app) == f"≈ {read_seconds(seconds)}"
