@@ -79,7 +79,8 @@ class Reading:
         product.sum().backward()  # type: ignore[no-untyped-call]
         self._backward = memory.allocated_bytes() - before
         outside = memory.used_bytes() - memory.reserved_bytes()
-        nn.functional.conv2d(torch.ones(1, 8, 8, 8, **kind), torch.ones(8, 8, 3, 3, **kind))
+        image = torch.ones(1, 8, 8, 8, device=self._device)  # in fp32, which every card has
+        nn.functional.conv2d(image, torch.ones(8, 8, 3, 3, device=self._device))
         self._convolution = memory.used_bytes() - memory.reserved_bytes() - outside
 
     @property

@@ -124,7 +124,7 @@ def run_benchmark(
 
     Raises:
         Cancelled: when ``cancelled`` says so.
-        ValueError: where a library is missing.
+        ValueError: where a library is missing, or nothing could be measured.
     """
     began = time.monotonic() if began is None else began
     reading = None
@@ -137,6 +137,8 @@ def run_benchmark(
         warnings.simplefilter("ignore")
         layers.prepare(bench.sizes, bench.device)
         rows = tuple(_rows(bench, budget_seconds, peaks, notes, report, cancelled))
+    if not rows:
+        raise ValueError(f"device: nothing could be measured on {bench.device}: {notes[0]}")
     derived, left = derive(rows, peaks) if bench.gpu is not None else ((), ())
     if bench.device == "cpu":
         notes.append("A processor's figures change no estimate.")
@@ -190,6 +192,10 @@ def _rows(
                 found = sample(case, clock, clock.now() + (until - clock.now()) / left, cancelled)
             except torch.OutOfMemoryError:
                 notes.append(f"{_said(case)} {SHORT_OF_MEMORY}.")
+                continue
+            except RuntimeError as error:  # an old card may have no kernel for it
+                first = str(error).partition("\n")[0]
+                notes.append(f"{_said(case)} is left out: {type(error).__name__}: {first}")
                 continue
             yield _row(case, found, _peak(case, peaks))
         _free(bench.device)

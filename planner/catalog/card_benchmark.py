@@ -146,7 +146,7 @@ class CardBenchmark(Strict):
     measured: Annotated[tuple[Measured, ...], Field(max_length=400)]
     derived: Annotated[tuple[Derived, ...], Field(max_length=12)] = ()
     constants: Constants | None = None
-    notes: Annotated[tuple[Line, ...], Field(max_length=60)] = ()
+    notes: Annotated[tuple[Line, ...], Field(max_length=200)] = ()
 
     @model_validator(mode="after")
     def _holds_together(self) -> Self:

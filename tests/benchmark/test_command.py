@@ -120,6 +120,19 @@ def test_an_app_stops_one_and_nothing_is_kept(data: Path, monkeypatch: pytest.Mo
     assert process.forget(folder) and process.states() == ()
 
 
+def test_an_interrupt_gives_it_up(data: Path) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "--seconds", "300"], cwd=ROOT, env=environment(data), text=True,
+        stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+    ) as child:  # fmt: skip
+        assert child.stderr is not None
+        assert "layers" in next(line for line in child.stderr if line.startswith("1 of "))
+        child.send_signal(signal.SIGINT)
+        rest = child.stderr.read()
+    assert child.returncode == 1 and rest.endswith("given up; nothing is kept.\n")
+    assert kept.kept() == ()
+
+
 def test_one_that_is_killed_says_so(data: Path) -> None:
     folder = process.start("cpu")
     until(lambda: next((one for one in process.states() if one.number), None))

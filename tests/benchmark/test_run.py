@@ -150,19 +150,33 @@ def test_the_time_is_kept_to_whatever_a_run_takes(unmade: None) -> None:
     assert clock.time < 20.0 + 3 * 0.05 * len(PARTS)
 
 
-def test_what_is_beyond_the_devices_memory_is_left_out_and_said(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (torch.OutOfMemoryError("no"), "not enough memory"),
+        (RuntimeError("no kernel image\nis available"), "left out: RuntimeError: no kernel image"),
+    ],
+)
+def test_what_a_device_cannot_run_is_left_out_and_said(
+    error: Exception, says: str, unmade: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def too_large(*_: object) -> object:
-        def make() -> Run:
-            raise torch.OutOfMemoryError("no")
+    def failing(case: Case) -> float:
+        if case.part == "layers" and case.name.startswith("head"):
+            raise error
+        return cost(case)
 
-        return make
+    found = measured(failing)
+    assert sum(says in note for note in found.notes) == 2
+    told = {one.key for one in found.derived}
+    assert "training-compute" not in told and "decode-bandwidth" in told
 
-    monkeypatch.setattr(layers, "_head", too_large)
-    found = measured(cost)
-    assert sum("not enough memory" in note for note in found.notes) == 2
-    assert "training-compute" not in {one.key for one in found.derived}
+
+def test_a_device_that_runs_nothing_has_no_benchmark(unmade: None) -> None:
+    def failing(case: Case) -> float:
+        raise RuntimeError("an illegal memory access was encountered")
+
+    with pytest.raises(ValueError, match="nothing could be measured on cpu: layers: .* illegal"):
+        measured(failing)
 
 
 def test_the_median_stands_between_the_lowest_and_the_highest_sample() -> None:

@@ -62,7 +62,7 @@ def test_what_is_written_is_read_again() -> None:
         (text(versions={"python": "3"}), "versions has no torch"),
         (text(versions={"torch": "2\x1b[2J"}), "^versions.torch: "),
         (text(notes=["é" * 3]), "^notes.0: "),
-        (text(notes=["x"] * 61), "^notes: "),
+        (text(notes=["x"] * 201), "^notes: "),
         (text(device={"kind": "cuda", "name": "x", "gpu": "<b>"}), "^device.gpu: "),
         (text(device={"kind": "cpu", "name": "x"}), "no card"),
         (text(measured=[ROW] * 401), "^measured: "),
