@@ -54,7 +54,8 @@ MEASURING = {
 """Modules of a trial that its worker's process alone imports."""
 
 TIMING = {
-    *("attention", "bandwidth", "clock", "communicator", "constants", "decode", "host_copy"),
+    *("attention", "bandwidth", "clock", "communicator", "constants", "decode", "described"),
+    "host_copy",
     *("launches", "layers", "products", "run"),
 }
 """Modules of a benchmark that its command's process alone imports."""

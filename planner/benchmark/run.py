@@ -29,16 +29,16 @@ from planner.benchmark.clock import Cancelled, Clock, Samples, clock_of, sample
 from planner.benchmark.communicator import communicator_bytes
 from planner.benchmark.constants import CudaMemory, Memory, Reading
 from planner.benchmark.derive import derive
+from planner.benchmark.described import described, versions_of
 from planner.catalog import Gpu
 from planner.catalog.card_benchmark import (
-    BenchmarkedDevice,
     CardBenchmark,
     Measured,
     Peaks,
     ascii_line,
 )
 from planner.formulas.communication import slot_bytes_per_second
-from planner.trial.device import device_of, environment, nvidia_smi, used_by_others
+from planner.trial.device import device_of, environment, used_by_others
 from planner.trial.result import now
 from planner.trial.turns import GivenUp, Turn
 
@@ -56,8 +56,6 @@ PARTS: Mapping[Callable[[Sizes, str], Iterator[Case]], float] = {
 }
 """Parts in their order, with their shares of the time: what estimates use comes first."""
 
-VERSIONS = ("python", "torch", "transformers", "cuda")
-MEGAHERTZ = 1e6
 SHORT_OF_MEMORY = "is left out: the device has not enough memory for it"
 
 
@@ -142,7 +140,7 @@ def run_benchmark(
     derived, left = derive(rows, peaks) if bench.gpu is not None else ((), ())
     if bench.device == "cpu":
         notes.append("A processor's figures change no estimate.")
-    device = _described(bench)
+    device = described(bench.device, bench.gpu)
     constants = None
     if reading is not None:
         constants = reading.finish()
@@ -155,7 +153,7 @@ def run_benchmark(
         budget_seconds=budget_seconds,
         seconds=max(time.monotonic() - began, 1e-6),
         device=device,
-        versions=_versions(said.versions),
+        versions=versions_of(said.versions),
         driver=None if said.driver is None else ascii_line(said.driver),
         peaks=peaks,
         measured=rows,
@@ -270,40 +268,3 @@ def _communicator(bench: Bench, identifier: str, notes: list[str]) -> int | None
         return None
     finally:
         turn.close()
-
-
-def _versions(given: Mapping[str, str]) -> dict[str, str]:
-    found = {name: ascii_line(given[name]) for name in VERSIONS if name in given}
-    cudnn = torch.backends.cudnn.version() if torch.cuda.is_available() else None  # type: ignore[no-untyped-call]
-    if cudnn is not None:
-        found["cudnn"] = str(cudnn)
-        found["nccl"] = ".".join(map(str, torch.cuda.nccl.version()))  # type: ignore[no-untyped-call]
-    return found
-
-
-def _described(bench: Bench) -> BenchmarkedDevice:
-    found = device_of(bench.device, None)
-    clocks: dict[str, float | None] = {}
-    if bench.device != "cpu":
-        clocks = {
-            "power_limit_watts": _number(bench.device, "power.limit"),
-            "sm_clock_hertz": _number(bench.device, "clocks.sm", MEGAHERTZ),
-            "max_sm_clock_hertz": _number(bench.device, "clocks.max.sm", MEGAHERTZ),
-        }
-    return BenchmarkedDevice(
-        kind=found.kind,
-        name=ascii_line(found.name),
-        gpu=bench.gpu.key if bench.gpu else "",
-        compute_capability=bench.gpu.compute_capability if bench.gpu else None,
-        total_bytes=found.total_bytes,
-        **clocks,
-    )
-
-
-def _number(device: str, field_name: str, unit: float = 1.0) -> float | None:
-    told = nvidia_smi(device, field_name)
-    try:
-        value = float(told or "")
-    except ValueError:  # "[N/A]" on cards that have no such reading
-        return None
-    return value * unit if value > 0 else None

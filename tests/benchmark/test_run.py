@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from planner import catalog
-from planner.benchmark import layers, run
+from planner.benchmark import described, layers, run
 from planner.benchmark.case import CARD, PROCESSOR, Case, Run, Sizes
 from planner.benchmark.clock import MOST_SAMPLES, Cancelled, DeviceClock, WallClock, sample
 from planner.benchmark.run import PARTS, Bench, bench_of, run_benchmark
@@ -223,9 +223,10 @@ def test_what_the_driver_says_of_a_card_stands_in_the_result(
     said = {"power.limit": "650.00", "clocks.sm": "1755", "clocks.max.sm": "[N/A]"}
     name = "NVIDIA H100 80GB HBM3"
     device = Device(kind="cuda", name=name, total_bytes=85 * 10**9, gpu="h100-80gb")
-    monkeypatch.setattr(run, "device_of", lambda *_: device)
+    for module in (run, described):
+        monkeypatch.setattr(module, "device_of", lambda *_: device)
     monkeypatch.setattr(run, "used_by_others", lambda device: 4 * 2**20)
-    monkeypatch.setattr(run, "nvidia_smi", lambda device, field: said[field])
+    monkeypatch.setattr(described, "nvidia_smi", lambda device, field: said[field])
     versions = {"torch": "2.13.0+cu130", "cuda": "13.0", "peft": "1"}
     environment = Environment(versions=versions, driver="580.95.05")
     monkeypatch.setattr(run, "environment", lambda device: environment)
