@@ -20,6 +20,7 @@ from typing import Any
 
 import torch
 
+from planner.benchmark.constants import CudaMemory, Reading
 from planner.dryrun.request import configs_of
 from planner.plan import Plan
 from planner.steps import run as runs
@@ -92,21 +93,16 @@ def versions(device: str) -> dict[str, str]:
 
 def constants() -> dict[str, Any]:
     """CUDA context and cuBLAS workspaces of this card, before anything else runs."""
-    one = torch.ones(8, 8, device="cuda", dtype=torch.bfloat16, requires_grad=True)
-    torch.cuda.synchronize()
-    free, total = torch.cuda.mem_get_info()
-    context = total - free - torch.cuda.memory_reserved()
-    before = torch.cuda.memory_allocated()
-    product = one @ one
-    forward = torch.cuda.memory_allocated() - before
-    product.sum().backward()
-    torch.cuda.synchronize()
+    memory = CudaMemory("cuda")
+    reading = Reading(memory, "cuda", None)
+    reading.start()
+    forward, backward = reading.product_bytes
     return {
         "versions": versions("cuda"),
-        "total_bytes": total,
-        "context_bytes_with_other_processes": context,
+        "total_bytes": memory.total_bytes(),
+        "context_bytes_with_other_processes": reading.context_with_others_bytes,
         "after_first_product_bytes": forward,
-        "after_first_backward_bytes": torch.cuda.memory_allocated() - before,
+        "after_first_backward_bytes": backward,
     }
 
 

@@ -7,10 +7,32 @@ import os
 import sys
 from collections.abc import Sequence
 
-from planner.cli import dry_run, estimate, fields, gpus, launch, models, sweep, trial, trials
+from planner.cli import (
+    benchmark,
+    dry_run,
+    estimate,
+    fields,
+    gpus,
+    launch,
+    models,
+    sweep,
+    trial,
+    trials,
+)
 from planner.problem import PlanError
 
-COMMANDS = (estimate, dry_run, trial, trials, sweep, launch, models, gpus, fields)
+COMMANDS = (
+    estimate,
+    dry_run,
+    trial,
+    trials,
+    benchmark,
+    sweep,
+    launch,
+    models,
+    gpus,
+    fields,
+)
 
 
 def parser() -> argparse.ArgumentParser:

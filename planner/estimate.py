@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import Literal, cast
 
+from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
 from planner.facts import facts_of
 from planner.footprint import Footprint, Instant, Phase, PhasePlan, StatedError, Term, Verdict
@@ -19,6 +20,7 @@ from planner.levels import Adder, Totals, cached_before
 from planner.methods.scene import Scene, scene_of
 from planner.methods.timing import phase_seconds
 from planner.plan import Plan
+from planner.speeds import Speeds, obstacle
 from planner.units import read_gib
 
 MARGIN = 0.9
@@ -32,19 +34,30 @@ UNMEASURED = StatedError(
 )
 
 
-def estimate(plan: Plan) -> Footprint:
+def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     """The footprint of one plan.
 
+    Args:
+        plan: what to estimate.
+        speeds: shares of the card's peaks that a benchmark measured, which its times then rest
+            on; without them on those of the catalog.
+
     Raises:
-        ValueError: only for what a plan's own validation lets through and a formula
-            refuses, naming the field.
+        ValueError: for a benchmark of another card or torch version, and for what a plan's own
+            validation lets through and a formula refuses, naming the field.
     """
-    facts = facts_of(plan)
+    why = obstacle(speeds, plan) if speeds is not None else ""
+    if why:
+        raise ValueError(why)
+    facts = facts_of(plan, speeds)
     scene = scene_of(plan, facts)
     plans = phase_plans(scene)
     phases = _phases(scene, plans)
     worst = max(phases, key=lambda phase: (phase.device_bytes, phase.allocated_bytes))
     blockers, warnings, notes = cautions_of(scene, phases)
+    source = seconds_source(facts.gpu)
+    if facts.gpu.speeds is not None:
+        notes = (*notes, f"Times rest on {source}.")
     return Footprint(
         source="estimate",
         plan=plan,
@@ -57,6 +70,8 @@ def estimate(plan: Plan) -> Footprint:
         warnings=warnings,
         blockers=blockers,
         notes=notes,
+        speeds=speeds,
+        seconds_source=source,
     )
 
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +13,7 @@ from planner import catalog
 from planner.catalog import Gpu, Model
 from planner.catalog.architecture import Architecture
 from planner.problem import Problem
+from planner.speeds import Speeds
 
 KNOWN_VERSIONS: dict[str, tuple[str, ...]] = {
     "plain": ("1",),
@@ -40,11 +41,17 @@ class Facts:
     budget_bytes: int
 
 
-def facts_of(plan: Any) -> Facts:
-    """Facts of a plan; ``ValueError`` with the field and the fix when a name is unknown."""
-    return _facts(
+def facts_of(plan: Any, speeds: Speeds | None = None) -> Facts:
+    """Facts of a plan; ``ValueError`` with the field and the fix when a name is unknown.
+
+    ``speeds`` are a benchmark's shares of the card's peaks, used where the plan has that card.
+    """
+    facts = _facts(
         plan.model, plan.config, plan.critic_model, plan.reward_model, plan.gpu, plan.gpu_bytes
     )
+    if speeds is None or speeds.gpu != plan.gpu:
+        return facts
+    return replace(facts, gpu=facts.gpu.with_speeds(speeds))
 
 
 @lru_cache(maxsize=1024)

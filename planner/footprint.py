@@ -1,6 +1,6 @@
 """What every rung of evidence answers with: terms, instants, phases, footprint, verdict.
 
-Pure data; imports :mod:`planner.numeric` and :mod:`planner.units` only. Values are
+Pure data; imports :mod:`planner.numeric` and :mod:`planner.speeds` only. Values are
 ``int`` for one plan and arrays for a sweep; see :data:`planner.numeric.Num`.
 """
 
@@ -12,6 +12,7 @@ from itertools import chain
 from typing import Any, Literal, get_args
 
 from planner.numeric import Num
+from planner.speeds import Speeds
 
 Category = Literal[
     "parameters",
@@ -173,6 +174,10 @@ class Footprint:
     warnings: tuple[str, ...] = ()
     blockers: tuple[str, ...] = ()
     notes: tuple[str, ...] = field(default=())
+    speeds: Speeds | None = None
+    """The benchmark that the estimate was given for its times; None where it was given none."""
+    seconds_source: str = ""
+    """What the times rest on, with versions."""
 
     @property
     def device_bytes(self) -> int:
@@ -201,6 +206,7 @@ def to_json(footprint: Footprint) -> dict[str, Any]:
         "device_bytes": worst.device_bytes,
         "host_bytes": footprint.host_bytes,
         "seconds": footprint.step_seconds,
+        "seconds_from": footprint.seconds_source or None,
         "worst_phase": worst.name,
         "worst_rank": worst.rank,
         "error": _error_json(footprint.error),

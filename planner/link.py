@@ -1,17 +1,18 @@
 """Plan to link and back: what a teammate opens is what was meant, today and in years.
 
 A complete link has ``v`` and every field. A short one has ``v``, a frozen preset and the
-fields that differ. Either may carry ``calibration`` beside them: correction factors that
-someone chose to apply, which are no part of the plan. Reading never raises for what a link
-holds: whatever is wrong comes back as a :class:`~planner.problem.Problem`, and the rest is used.
+fields that differ. Either may carry ``calibration`` beside them, correction factors that
+someone chose to apply, and ``benchmark``, shares of the card's peaks that someone measured; they
+are no part of the plan. Reading never raises for what a link holds: whatever is wrong comes back
+as a :class:`~planner.problem.Problem`, and the rest is used.
 """
 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlencode
 
 from planner.defaults import ALIASES
@@ -21,11 +22,15 @@ from planner.migrations import FIRST_VERSION, VERSION, migrate
 from planner.plan import FIELDS, Plan, remedy, try_plan
 from planner.presets import differences, nearest, presets
 from planner.problem import Problem
+from planner.speeds import Speeds, speeds_from_text, speeds_to_text
 
 MAX_CHARACTERS = 64 * 1024
 MAX_KEYS = 200
+Beside = TypeVar("Beside", Factors, Speeds)
 CALIBRATION = "calibration"
 """Key of the correction factors; not a field of a plan."""
+BENCHMARK = "benchmark"
+"""Key of the shares that a benchmark measured; not a field of a plan."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -35,7 +40,7 @@ class Reading:
     ``plan`` is None only when nothing usable is left. ``problems`` are what is wrong,
     ``notes`` what a reader should know though nothing is, ``unknown`` the keys that are
     no field, ``preset`` the released preset it builds on (empty when none), ``calibration`` the
-    correction factors that travel with the plan.
+    correction factors and ``benchmark`` the measured shares that travel with the plan.
     """
 
     plan: Plan | None
@@ -44,35 +49,54 @@ class Reading:
     unknown: tuple[str, ...] = ()
     preset: str = ""
     calibration: Factors | None = None
+    benchmark: Speeds | None = None
 
 
-def to_query(plan: Plan, preset: str = "", calibration: Factors | None = None) -> dict[str, str]:
+def to_query(
+    plan: Plan,
+    preset: str = "",
+    calibration: Factors | None = None,
+    benchmark: Speeds | None = None,
+) -> dict[str, str]:
     """Every field, in canonical text. ``preset`` only remembers where the plan came from."""
     fields = {field: to_text(getattr(plan, field)) for field in FIELDS}
-    return {**_head(preset), **fields, **_tail(calibration)}
+    return {**_head(preset), **fields, **_tail(calibration, benchmark)}
 
 
-def to_short_query(plan: Plan, calibration: Factors | None = None) -> dict[str, str]:
+def to_short_query(
+    plan: Plan, calibration: Factors | None = None, benchmark: Speeds | None = None
+) -> dict[str, str]:
     """The nearest preset and the fields that differ from it."""
     preset = nearest(plan)
     changed = differences(plan, preset.plan)
     fields = {field: to_text(getattr(plan, field)) for field in changed}
-    return {**_head(preset.key), **fields, **_tail(calibration)}
+    return {**_head(preset.key), **fields, **_tail(calibration, benchmark)}
 
 
-def to_query_string(plan: Plan, *, short: bool = False, calibration: Factors | None = None) -> str:
+def to_query_string(
+    plan: Plan,
+    *,
+    short: bool = False,
+    calibration: Factors | None = None,
+    benchmark: Speeds | None = None,
+) -> str:
     """The link's part after the question mark."""
     if short:
-        return urlencode(to_short_query(plan, calibration))
-    return urlencode(to_query(plan, calibration=calibration))
+        return urlencode(to_short_query(plan, calibration, benchmark))
+    return urlencode(to_query(plan, calibration=calibration, benchmark=benchmark))
 
 
 def _head(preset: str) -> dict[str, str]:
     return {"v": str(VERSION), **({"preset": preset} if preset else {})}
 
 
-def _tail(calibration: Factors | None) -> dict[str, str]:
-    return {} if calibration is None else {CALIBRATION: factors_to_text(calibration)}
+def _tail(calibration: Factors | None, benchmark: Speeds | None) -> dict[str, str]:
+    found: dict[str, str] = {}
+    if calibration is not None:
+        found[CALIBRATION] = factors_to_text(calibration)
+    if benchmark is not None:
+        found[BENCHMARK] = speeds_to_text(benchmark)
+    return found
 
 
 def from_query_string(text: str) -> Reading:
@@ -114,10 +138,10 @@ def from_query(
 def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ()) -> Reading:
     """Reads fields given as their own types or as text.
 
-    ``v``, ``preset`` and ``calibration`` may be among them.
+    ``v``, ``preset``, ``calibration`` and ``benchmark`` may be among them.
     """
     found = list(problems)
-    beside = ("v", "preset", CALIBRATION)
+    beside = ("v", "preset", CALIBRATION, BENCHMARK)
     fields = {key: value for key, value in given.items() if key not in beside}
     try:
         fields = migrate(fields, _version(given.get("v", FIRST_VERSION)))
@@ -139,7 +163,9 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
     found.extend(preset_problems)
     plan, dropped = _best_plan(values, base)
     found.extend(dropped)
-    calibration, bad = _calibration(given.get(CALIBRATION, ""))
+    calibration, bad = _beside(given, CALIBRATION, factors_from_text, "nothing is corrected")
+    found.extend(bad)
+    benchmark, bad = _beside(given, BENCHMARK, speeds_from_text, "nothing of it is used")
     found.extend(bad)
     return Reading(
         plan=plan,
@@ -148,21 +174,24 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
         unknown=tuple(map(_short, unknown)),
         preset=preset,
         calibration=calibration,
+        benchmark=benchmark,
     )
 
 
-def _calibration(value: Any) -> tuple[Factors | None, list[Problem]]:
-    """Correction factors; nothing in their place where the text is wrong in any part."""
+def _beside(
+    given: Mapping[str, Any], key: str, read: Callable[[str], Beside], then: str
+) -> tuple[Beside | None, list[Problem]]:
+    """What travels beside the plan; nothing in its place where the text is wrong in any part."""
+    value = given.get(key, "")
     if value == "":
         return None, []
     try:
         if not isinstance(value, str):
             raise ValueError("is no text")
-        return factors_from_text(value), []
+        return read(value), []
     except ValueError as error:
-        sentence = f"{CALIBRATION} {error}; nothing is corrected."
         fix = "Copy the link again, or leave it out."
-        return None, [Problem(CALIBRATION, sentence, fix)]
+        return None, [Problem(key, f"{key} {error}; {then}.", fix)]
 
 
 def _best_plan(

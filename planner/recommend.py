@@ -14,6 +14,7 @@ from typing import Any
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.plan import Plan, try_plan
+from planner.speeds import holding
 from planner.units import GIB, read_bytes, read_seconds
 
 Changes = dict[str, Any]
@@ -44,7 +45,8 @@ def recommend(footprint: Footprint, most: int = 5) -> tuple[Suggestion, ...]:
         changed, _ = try_plan({**plan.model_dump(), **changes})
         if changed is None or changed == plan:
             continue
-        suggestion = _suggestion(footprint, title, changes, estimate(changed))
+        after = estimate(changed, holding(footprint.speeds, changed))
+        suggestion = _suggestion(footprint, title, changes, after)
         mends = suggestion.fits and footprint.verdict.word != "fits"
         if suggestion.saved_bytes >= WORTH_BYTES or mends:
             found.append(suggestion)

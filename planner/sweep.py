@@ -24,6 +24,7 @@ from planner.numeric import Num, maximum
 from planner.plan import FIELDS, Plan, try_plan
 from planner.quantities import VECTOR_FIELDS
 from planner.rules import valid
+from planner.speeds import Speeds, obstacle
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +37,9 @@ LIMIT = 20_000_000
 WORDS = ("fits", "tight", "out of memory")
 
 
-def sweep(plan: Plan, over: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
+def sweep(
+    plan: Plan, over: Mapping[str, Sequence[Any]], speeds: Speeds | None = None
+) -> pd.DataFrame:
     """One row per combination of the values in ``over``, in the order given.
 
     Columns: the swept fields, ``valid`` (False: that combination is no plan, its
@@ -44,16 +47,23 @@ def sweep(plan: Plan, over: Mapping[str, Sequence[Any]]) -> pd.DataFrame:
     ``host_bytes``, ``budget_bytes``, ``verdict``, ``worst_phase``, ``step_seconds``
     (NaN when unknown) and ``phase: <name>`` with each phase's device bytes.
 
+    ``speeds`` are a benchmark's shares of the card's peaks; rows with another card have those of
+    the catalog.
+
     Raises:
-        ValueError: naming an axis that is not a field, has no values or is too large.
+        ValueError: naming an axis that is not a field, has no values or is too large, or a
+            benchmark of another card or torch version than the plan's.
     """
     import pandas as pd
 
     _check(over)
+    why = obstacle(speeds, plan) if speeds is not None else ""
+    if why:
+        raise ValueError(why)
     arrays = {field: values for field, values in over.items() if field in VECTOR_FIELDS}
     others = {field: values for field, values in over.items() if field not in VECTOR_FIELDS}
     frames = [
-        _frame(plan, dict(zip(others, combination, strict=True)), arrays)
+        _frame(plan, dict(zip(others, combination, strict=True)), arrays, speeds)
         for combination in product(*others.values())
     ]
     table = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
@@ -79,7 +89,10 @@ def _check(over: Mapping[str, Sequence[Any]]) -> None:
 
 
 def _frame(
-    plan: Plan, changes: Mapping[str, Any], arrays: Mapping[str, Sequence[int]]
+    plan: Plan,
+    changes: Mapping[str, Any],
+    arrays: Mapping[str, Sequence[int]],
+    speeds: Speeds | None,
 ) -> pd.DataFrame:
     """All rows of one combination of the fields that are not arrays."""
     import pandas as pd
@@ -96,7 +109,7 @@ def _frame(
     grid = Grid(base, arrays)
     for field in arrays:
         columns[field] = grid.spread(getattr(grid, field), np.int64)
-    columns.update(judge(grid))
+    columns.update(judge(grid, speeds))
     return pd.DataFrame(columns, index=range(count))
 
 
@@ -106,9 +119,9 @@ def _along(values: Sequence[int], shape: tuple[int, ...], position: int) -> Arra
     return np.broadcast_to(np.asarray(values).reshape(mesh), shape).ravel()
 
 
-def judge(grid: Grid) -> dict[str, Any]:
+def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
     """The columns of every plan of a grid."""
-    facts = facts_of(grid)
+    facts = facts_of(grid, speeds)
     scene = scene_of(grid, facts)
     plans = phase_plans(scene)
     adder = Adder(grid.expandable_segments)

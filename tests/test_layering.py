@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("numeric", "units", "problem", "migrations", "footprint", "factors"),
+    ("numeric", "units", "problem", "migrations", "footprint", "factors", "speeds"),
     (
         "catalog",
         "defaults",
@@ -31,6 +31,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("levels", "estimate", "cautions"),
     ("dryrun",),
     ("trial",),
+    ("benchmark",),
     ("grid", "sweep", "recommend", "cost"),
     ("charts", "charts_error", "charts_timeline", "launch", "examples", "accuracy"),
     ("cli", "ui"),
@@ -51,6 +52,13 @@ MEASURING = {
     *("runner", "shortfall", "sizing", "stage", "weights", "worker", "world"),
 }
 """Modules of a trial that its worker's process alone imports."""
+
+TIMING = {
+    *("attention", "bandwidth", "clock", "communicator", "constants", "decode", "described"),
+    "host_copy",
+    *("launches", "layers", "products", "run"),
+}
+"""Modules of a benchmark that its command's process alone imports."""
 
 HEAVY = (
     *("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub"),
@@ -111,6 +119,8 @@ def _may_know_torch(module: str) -> bool:
         return bool(rest) and (rest[-1] == "step" or rest[-1].startswith("step_"))
     if part == "trial":
         return bool(MEASURING & set(rest))
+    if part == "benchmark":
+        return bool(TIMING & set(rest))
     return part == "steps" or (part == "dryrun" and not ASKING & set(rest))
 
 
@@ -149,6 +159,8 @@ def test_no_module_is_a_drawer_for_anything() -> None:
         "import planner.trial.process, planner.trial.request, planner.trial.supervisor",
         "import planner.trial.calibration, planner.trial.correction",
         HISTORY,
+        "import planner.benchmark.process, planner.benchmark.kept, planner.benchmark.words",
+        "import planner.benchmark.derive, planner.cli.benchmark",
         "from planner.__main__ import main; main(['estimate', 'grpo-7b@1'])",
     ],
 )

@@ -1,14 +1,15 @@
 """Device memory that no formula gives: what libraries take outside PyTorch's allocator.
 
 Each is an interval over published observations, since it moves with the driver, the
-card and the library's version. A verdict uses the upper end. Read 2026-11-20. None of
-these was measured by this project yet; a trial measures them on the user's card.
+card and the library's version. A verdict uses the upper end. Read 2026-11-20. A card with
+a committed benchmark has what that measured in their place; there is none yet.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from planner.catalog.gpu_catalog import Gpu
 from planner.units import MIB
 
 READ = "2026-11-20"
@@ -188,3 +189,16 @@ ENGINE_RESIDUE = _interval(
     ),
 )
 """CUDA graphs, communicators and context, which sleep does not give back."""
+
+
+def context_bytes(gpu: Gpu) -> int:
+    """CUDA context of one process: the most that was measured on the card, kernels loaded."""
+    own = gpu.constants
+    found = (own.context_bytes, own.loaded_bytes) if own else ()
+    return max((size for size in found if size), default=CUDA_CONTEXT.high_bytes)
+
+
+def first_communicator_bytes(gpu: Gpu) -> int:
+    """A process's first NCCL communicator."""
+    own = gpu.constants.nccl_bytes if gpu.constants else None
+    return own or NCCL_FIRST.high_bytes

@@ -1,7 +1,8 @@
 """How much of a card's peak real programs reach: intervals with their published figures.
 
 Reads ``efficiencies.json`` once, on first use. Every interval is low, typical, high; an
-estimate uses the typical value, and its stated error follows from the two ends.
+estimate uses the typical value, and its stated error follows from the two ends. A card that
+was measured (:class:`planner.speeds.Speeds`) has its own in their place.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
+from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.schema import Rate, Row, Text
 
 Key = Literal[
@@ -71,9 +73,21 @@ class Efficiency(Row):
             raise ValueError(f"efficiencies.json: {self.key} needs an interval for 'any'.")
         return self
 
-    def spread(self, compute_capability: str | None = None) -> tuple[float, float]:
+    def published_for(self, gpu: Gpu | None) -> Interval:
+        """The published interval for a card of this compute capability."""
+        card = gpu.compute_capability if gpu else None
+        return self.intervals.get(card or "any", self.intervals["any"])
+
+    def of(self, gpu: Gpu | None) -> Interval:
+        """What was measured on such a card, or else the published interval."""
+        own = gpu.speeds.of(self.key) if gpu and gpu.speeds else None
+        if own is None:
+            return self.published_for(gpu)
+        return Interval(low=own.low, typical=own.typical, high=own.high)
+
+    def spread(self, gpu: Gpu | None = None) -> tuple[float, float]:
         """Factors on the estimated time at the interval's best and worst end."""
-        span = self.intervals.get(compute_capability or "any", self.intervals["any"])
+        span = self.of(gpu)
         if self.unit.startswith("seconds"):
             return span.low / span.typical, span.high / span.typical
         return span.typical / span.high, span.typical / span.low
@@ -103,17 +117,20 @@ def efficiencies() -> Mapping[str, Efficiency]:
     return MappingProxyType(found)
 
 
-def interval(key: Key, compute_capability: str | None = None) -> Interval:
-    """Interval of an efficiency for a card of this compute capability."""
-    by_card = efficiencies()[key].intervals
-    return by_card.get(compute_capability or "any", by_card["any"])
-
-
-def typical(key: Key, compute_capability: str | None = None) -> float:
-    """The value that an estimate uses."""
-    return interval(key, compute_capability).typical
+def typical(key: Key, gpu: Gpu | None = None) -> float:
+    """The value that an estimate for a card uses."""
+    return efficiencies()[key].of(gpu).typical
 
 
 def date_read() -> str:
     """Day on which the published figures were read."""
     return _file().date_read
+
+
+def seconds_source(gpu: Gpu) -> str:
+    """What an estimate's time rests on for a card, with versions."""
+    published = f"shares of the peak that published runs reached (read {date_read()})"
+    if gpu.speeds is None:
+        return published
+    keys = ", ".join(one.key for one in gpu.speeds.speeds)
+    return f"{keys} measured on {gpu.key} ({gpu.speeds.words}); the rest by {published}"

@@ -1,6 +1,6 @@
 """A card a plan can name: what torch can use of it, how fast it is, what it costs.
 
-Reads ``gpus.json`` once, on first use. Imports :mod:`planner.catalog.schema` only.
+Reads ``gpus.json`` once, on first use, and the committed benchmarks of its cards beside it.
 """
 
 from __future__ import annotations
@@ -11,8 +11,10 @@ from functools import cache
 from importlib.resources import files
 from types import MappingProxyType
 
+from planner.catalog.card_benchmark import Constants, committed, speeds_of
 from planner.catalog.closest import unknown
 from planner.catalog.schema import GpuFile, GpuRow, Price
+from planner.speeds import Speeds
 
 GB = 10**9
 TERA = 10**12
@@ -50,6 +52,10 @@ class Gpu:
     confidence: str
     note: str
     date: str
+    speeds: Speeds | None = None
+    """Shares of the peaks measured on such a card; None where only published ones are known."""
+    constants: Constants | None = None
+    """Memory outside PyTorch measured on such a card; None where only published figures are."""
 
     @property
     def unsupported_reason(self) -> str:
@@ -69,6 +75,10 @@ class Gpu:
             budget_bytes=_positive(size_bytes),
             memory_sources=("typed in by the user",),
         )
+
+    def with_speeds(self, speeds: Speeds) -> Gpu:
+        """The same card with shares that a benchmark measured, in place of all others."""
+        return replace(self, speeds=speeds)
 
     def flops_per_second(self, dtype: str) -> float | None:
         """Dense peak for ``bf16``, ``fp16``, ``fp32`` or ``fp8``; None when unknown."""
@@ -95,6 +105,7 @@ def _scaled(value: float | None, unit: int) -> float | None:
 
 def _gpu(row: GpuRow) -> Gpu:
     rates = row.dense_tflops
+    measured = committed().get(row.key)
     return Gpu(
         key=row.key,
         name=row.name,
@@ -117,6 +128,8 @@ def _gpu(row: GpuRow) -> Gpu:
         confidence=row.confidence,
         note=row.note,
         date=row.date,
+        speeds=None if measured is None else speeds_of(measured),
+        constants=None if measured is None else measured.constants,
     )
 
 
@@ -127,6 +140,9 @@ def _by_key() -> Mapping[str, Gpu]:
     found = {row.key: _gpu(row) for row in rows}
     if len(found) != len(rows):
         raise ValueError("gpus.json: two rows have the same key.")
+    strange = committed().keys() - found.keys()
+    if strange:
+        raise ValueError(f"benchmarks: {min(strange)} is no card of gpus.json.")
     return MappingProxyType(found)
 
 

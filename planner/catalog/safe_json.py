@@ -1,13 +1,14 @@
 """Reading JSON that a stranger wrote: bounded size and depth, no NaN, no duplicate keys.
 
-The one way in for a pasted, uploaded, linked or fetched ``config.json``. Standard
-library only.
+The one way in for a pasted, uploaded, linked or fetched ``config.json``, and for a file of a
+card's benchmark. Standard library only.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 MAX_BYTES = 256 * 1024
@@ -18,57 +19,68 @@ MAX_DIGITS = 40
 TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 
-def read_object(text: str | bytes) -> dict[str, Any]:
-    """The JSON object in ``text``; ``ValueError`` naming ``config`` for anything else."""
+def read_object(
+    text: str | bytes, field: str = "config", what: str = "config.json"
+) -> dict[str, Any]:
+    """The JSON object in ``text``; ``ValueError`` naming ``field`` for anything else."""
     if len(text) > MAX_BYTES:
-        raise ValueError(f"config: more than {MAX_BYTES // 1024} KiB is not a config.json.")
+        raise ValueError(f"{field}: more than {MAX_BYTES // 1024} KiB is not a {what}.")
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8-sig")
         except UnicodeDecodeError:
-            raise ValueError("config: the file is not UTF-8 text.") from None
-    _refuse_deep(text)
+            raise ValueError(f"{field}: the file is not UTF-8 text.") from None
+    _refuse_deep(text, field)
     try:
         value = json.loads(
             text.removeprefix("\ufeff"),
-            object_pairs_hook=_unique,
-            parse_constant=_refuse_constant,
-            parse_int=_short_int,
+            object_pairs_hook=_unique(field),
+            parse_constant=_refuse_constant(field),
+            parse_int=_short_int(field),
         )
     except json.JSONDecodeError as error:
         raise ValueError(
-            f"config: not valid JSON (line {error.lineno}, column {error.colno})."
+            f"{field}: not valid JSON (line {error.lineno}, column {error.colno})."
         ) from None
     if not isinstance(value, dict):
-        raise ValueError("config: a config.json is one JSON object in braces.")
+        raise ValueError(f"{field}: a {what} is one JSON object in braces.")
     return value
 
 
-def _refuse_deep(text: str) -> None:
+def _refuse_deep(text: str, field: str) -> None:
     depth = 0
     for token in TOKENS.finditer(text):
         if token[0] in "[{":
             depth += 1
             if depth > MAX_DEPTH:
-                raise ValueError(f"config: nested deeper than {MAX_DEPTH} levels.")
+                raise ValueError(f"{field}: nested deeper than {MAX_DEPTH} levels.")
         elif token[0] in "]}":
             depth -= 1
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found: dict[str, Any] = {}
-    for key, value in pairs:
-        if key in found:
-            raise ValueError(f"config: {key[:64]!r} stands twice.")
-        found[key] = value
-    return found
+def _unique(field: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
+    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key, value in pairs:
+            if key in found:
+                raise ValueError(f"{field}: {key[:64]!r} stands twice.")
+            found[key] = value
+        return found
+
+    return read
 
 
-def _refuse_constant(name: str) -> NoReturn:
-    raise ValueError(f"config: {name} is not a number a config may hold.")
+def _refuse_constant(field: str) -> Callable[[str], NoReturn]:
+    def read(name: str) -> NoReturn:
+        raise ValueError(f"{field}: {name} is not a number a {field} may hold.")
+
+    return read
 
 
-def _short_int(digits: str) -> int:
-    if len(digits) > MAX_DIGITS:
-        raise ValueError(f"config: a whole number of {len(digits)} digits is absurd.")
-    return int(digits)
+def _short_int(field: str) -> Callable[[str], int]:
+    def read(digits: str) -> int:
+        if len(digits) > MAX_DIGITS:
+            raise ValueError(f"{field}: a whole number of {len(digits)} digits is absurd.")
+        return int(digits)
+
+    return read

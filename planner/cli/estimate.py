@@ -23,20 +23,21 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 def run(arguments: argparse.Namespace) -> int:
     """Prints the estimate; the exit status does not depend on the verdict.
 
-    A link's calibration is applied, or refused with the field that it does not fit.
+    A link's benchmark and calibration are applied, or refused with the field that they do not
+    fit.
     """
     from planner.estimate import estimate
 
-    plan, calibration = plan_argument.require_calibrated(arguments.plan)
-    footprint = estimate(plan)
-    if calibration is not None:
+    asked = plan_argument.require_asked(arguments.plan)
+    footprint = estimate(asked.plan, asked.benchmark)
+    if asked.calibration is not None:
         from planner.trial.correction import apply
 
-        footprint = apply(calibration, footprint).footprint
+        footprint = apply(asked.calibration, footprint).footprint
     else:
         from planner.trial.stated_error import stated
 
-        footprint = stated(footprint, own_comparisons(plan.method))
+        footprint = stated(footprint, own_comparisons(asked.plan.method))
     print(json.dumps(to_json(footprint), indent=2) if arguments.json else _text(footprint))
     return 0
 

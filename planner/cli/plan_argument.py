@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from planner.factors import Factors
-from planner.link import Reading, from_query_string, from_values
+from planner.link import BENCHMARK, CALIBRATION, Reading, from_query_string, from_values
 from planner.plan import Plan
 from planner.problem import PlanError, Problem
+from planner.speeds import Speeds
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """An answer with every term of every phase is far below; a wrong file is often above."""
@@ -31,23 +33,38 @@ def read_plan(text: str) -> Reading:
     return _refused(f"{text[:80]!r} is no link, no preset and no file.", f"Give {HELP}.")
 
 
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What PLAN holds: the plan, and what travels beside it."""
+
+    plan: Plan
+    calibration: Factors | None
+    benchmark: Speeds | None
+
+
 def require_plan(text: str) -> Plan:
-    """The plan of PLAN; notes go to stderr, and one says that a calibration is not used here.
+    """The plan of PLAN; notes go to stderr, and they name what is not used here.
 
     Raises:
-        PlanError: as :func:`require_calibrated` does.
+        PlanError: as :func:`require_asked` does.
     """
-    plan, calibration = require_calibrated(text)
-    if calibration is not None:
-        print(
-            "note: the link's calibration corrects estimates only; it is left out here.",
-            file=sys.stderr,
-        )
-    return plan
+    asked = require_asked(text)
+    for_estimates(asked, CALIBRATION, BENCHMARK)
+    return asked.plan
 
 
-def require_calibrated(text: str) -> tuple[Plan, Factors | None]:
-    """The plan of PLAN and the correction factors beside it; notes go to stderr.
+def for_estimates(asked: Asked, *keys: str) -> None:
+    """Says on stderr which of these things beside the plan are there and left out."""
+    for key in keys:
+        if getattr(asked, key) is not None:
+            print(
+                f"note: the link's {key} changes estimates only; it is left out here.",
+                file=sys.stderr,
+            )
+
+
+def require_asked(text: str) -> Asked:
+    """The plan of PLAN and what travels beside it; notes go to stderr.
 
     Raises:
         PlanError: with every problem found, however small: a script should not go on
@@ -58,7 +75,7 @@ def require_calibrated(text: str) -> tuple[Plan, Factors | None]:
         raise PlanError(reading.problems)
     for note in reading.notes:
         print(f"note: {note}", file=sys.stderr)
-    return reading.plan, reading.calibration
+    return Asked(reading.plan, reading.calibration, reading.benchmark)
 
 
 def _is_file(path: Path) -> bool:

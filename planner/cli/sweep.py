@@ -8,6 +8,7 @@ import sys
 
 from planner.cli import plan_argument
 from planner.cli.axes import MAX_POINTS, parse_axis
+from planner.link import CALIBRATION
 from planner.problem import PlanError, Problem
 
 
@@ -30,7 +31,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints or writes the table as CSV."""
     from planner.sweep import sweep
 
-    plan = plan_argument.require_plan(arguments.plan)
+    asked = plan_argument.require_asked(arguments.plan)
+    plan_argument.for_estimates(asked, CALIBRATION)
     axes = dict(parse_axis(text) for text in arguments.over)
     if len(axes) < len(arguments.over):
         raise PlanError((Problem("--over", "A field is swept twice.", "Name each field once."),))
@@ -38,7 +40,7 @@ def run(arguments: argparse.Namespace) -> int:
     if points > MAX_POINTS:
         message = f"That is {points:,} plans; one sweep has at most {MAX_POINTS:,}."
         raise PlanError((Problem("--over", message, "Take fewer values."),))
-    frame = sweep(plan, axes)
+    frame = sweep(asked.plan, axes, asked.benchmark)
     if arguments.csv:
         frame.to_csv(arguments.csv, index=False)
         print(f"{len(frame):,} rows in {arguments.csv}", file=sys.stderr)

@@ -34,7 +34,8 @@ CUDA_CONTEXT = Formula(
     "CUDA context",
     "context_bytes",
     category="device",
-    source="catalog/device_constants.py: interval of published observations; upper end",
+    source="catalog/device_constants.py: upper end of published observations, or the card's "
+    "own by a committed benchmark",
     why="The driver keeps code and state for each process, outside PyTorch's view.",
 )
 
@@ -42,7 +43,8 @@ NCCL = Formula(
     "NCCL communicators",
     "communicator_bytes",
     category="device",
-    source="catalog/device_constants.py: interval of published observations; upper end",
+    source="catalog/device_constants.py: upper end of published observations, or the card's "
+    "own by a committed benchmark",
     why="Collectives keep buffers per communicator, outside PyTorch's view.",
 )
 

@@ -93,18 +93,17 @@ def linked_gpus(gpu: Gpu) -> int | None:
 
 def bus_bytes_per_second(gpu: Gpu, *, ranks: Num, gpus_per_node: Num) -> Num | None:
     """Rate of a large collective over ``ranks`` GPUs; None when the card's links are unknown."""
-    card = gpu.compute_capability
     slot = slot_bytes_per_second(gpu)
     over_slot = None
     if slot is not None:
         over_slot = SLOT_RATE(
-            slot_bytes_per_second=slot, share=typical("pcie-collective-bandwidth", card)
+            slot_bytes_per_second=slot, share=typical("pcie-collective-bandwidth", gpu)
         )
     inside: Num = over_slot
     link = gpu.interconnect_bytes_per_second
     if link is not None:
         inside = LINK_RATE(
-            bidirectional_bytes_per_second=link, share=typical("link-bandwidth", card)
+            bidirectional_bytes_per_second=link, share=typical("link-bandwidth", gpu)
         )
         joined = linked_gpus(gpu)
         if joined is not None:
@@ -115,8 +114,8 @@ def bus_bytes_per_second(gpu: Gpu, *, ranks: Num, gpus_per_node: Num) -> Num | N
         return None
     across = NODE_RATE(
         node_rate=inside,
-        network_bytes_per_second=typical("network-bytes-per-second", card),
-        share=typical("network-bandwidth", card),
+        network_bytes_per_second=typical("network-bytes-per-second", gpu),
+        share=typical("network-bandwidth", gpu),
         gpus_per_node=gpus_per_node,
     )
     return where(ranks <= gpus_per_node, inside, across)
@@ -128,7 +127,7 @@ def _collective(
     rate = bus_bytes_per_second(gpu, ranks=ranks, gpus_per_node=gpus_per_node)
     if rate is None:
         return None
-    latency = typical("collective-latency", gpu.compute_capability)
+    latency = typical("collective-latency", gpu)
     return formula(
         size_bytes=size_bytes,
         ranks=ranks,
@@ -172,7 +171,7 @@ def host_copy_seconds(gpu: Gpu, *, size_bytes: Num) -> Num | None:
     slot = slot_bytes_per_second(gpu)
     if slot is None:
         return None
-    share = typical("host-copy-bandwidth", gpu.compute_capability)
+    share = typical("host-copy-bandwidth", gpu)
     return HOST_COPY(size_bytes=size_bytes, slot_bytes_per_second=slot, share=share)
 
 

@@ -191,7 +191,7 @@ def compute_seconds(gpu: Gpu, *, flops: Num, dtype: str, key: Key) -> Num | None
     peak = gpu.flops_per_second(dtype)
     if peak is None:
         return None
-    share = typical(key, gpu.compute_capability)
+    share = typical(key, gpu)
     return COMPUTE_SECONDS(flops=flops, peak_flops_per_second=peak, share=share)
 
 
@@ -249,7 +249,7 @@ def optimizer_seconds(gpu: Gpu, *, bytes_touched: Num) -> Num | None:
     return OPTIMIZER_SECONDS(
         bytes_touched=bytes_touched,
         bandwidth_bytes_per_second=bandwidth,
-        share=typical("optimizer-bandwidth", gpu.compute_capability),
+        share=typical("optimizer-bandwidth", gpu),
     )
 
 
@@ -267,12 +267,12 @@ def time_error(
 ) -> tuple[float, float, str]:
     """Factors between which the true time of a step is expected, and a sentence that says so.
 
-    The widest of the intervals that the time rests on; ``gpu`` narrows them to its kind.
+    The widest of the intervals that the time rests on; ``gpu`` narrows them to its kind, or to
+    what was measured on it.
     Name the keys of ``efficiencies.json`` for a phase of its own, or add those of the
     network when collectives that cross nodes decide the time.
     """
-    card = gpu.compute_capability if gpu else None
-    spreads = [efficiencies()[key].spread(card) for key in keys]
+    spreads = [efficiencies()[key].spread(gpu) for key in keys]
     low = min(best for best, _ in spreads)
     high = max(worst for _, worst in spreads)
     sentence = (
@@ -280,4 +280,11 @@ def time_error(
         "by the share of the card's peak that they reached. Eager code, models under 1 B "
         "parameters and rows of a few hundred tokens can take longer still."
     )
+    if gpu is not None and gpu.speeds is not None:
+        sentence = (
+            f"The time is an estimate: {low:.2f} to {high:.2f} times it, by the shares of the "
+            f"card's peak over the shapes that a benchmark measured ({gpu.speeds.words}), and by "
+            "those of published runs for what it did not. Waiting for data and for other "
+            "processes comes on top."
+        )
     return low, high, sentence

@@ -157,12 +157,11 @@ def _wave_seconds(
     peak, bandwidth = gpu.flops_per_second(dtype), gpu.bandwidth_bytes_per_second
     if prefill is None or reduce is None or peak is None or bandwidth is None:
         return None
-    card = gpu.compute_capability
     rates = {
         "bandwidth_bytes_per_second": bandwidth,
-        "share": typical("decode-bandwidth", card),
+        "share": typical("decode-bandwidth", gpu),
         "peak_flops_per_second": peak,
-        "compute_share": typical("forward-compute", card),
+        "compute_share": typical("forward-compute", gpu),
     }
     flops = layers_flops(arch, tokens=1) + head_flops(arch, tokens=1)
     weights = WEIGHT_SECONDS(
@@ -175,8 +174,8 @@ def _wave_seconds(
     step = STEP_SECONDS(
         weight_seconds=weights,
         reduce_seconds=2 * arch.layers * reduce,
-        engine_seconds=0.0 if hf else arch.layers * typical("engine-step-seconds-per-layer", card),
-        launch_seconds=arch.layers * typical("hf-step-seconds-per-layer", card) if hf else 0.0,
+        engine_seconds=0.0 if hf else arch.layers * typical("engine-step-seconds-per-layer", gpu),
+        launch_seconds=arch.layers * typical("hf-step-seconds-per-layer", gpu) if hf else 0.0,
     )
     # Fewer key/value heads than GPUs: the heads are copied, so a GPU never reads less than one.
     kv_heads = maximum(arch.kv_heads / tensor_parallel, 1.0)

@@ -265,6 +265,8 @@ def _process(scene: Scene) -> Iterator[Term]:
         handles=2,
         workspace_bytes=allocator.cublas_workspace_bytes(capability),
     )
-    yield allocator.CUDA_CONTEXT("process", context_bytes=device_constants.CUDA_CONTEXT.high_bytes)
+    context = device_constants.context_bytes(scene.facts.gpu)
+    yield allocator.CUDA_CONTEXT("process", context_bytes=context)
     if scene.plan.sharding != "none":
-        yield allocator.NCCL("process", communicator_bytes=device_constants.NCCL_FIRST.high_bytes)
+        communicator = device_constants.first_communicator_bytes(scene.facts.gpu)
+        yield allocator.NCCL("process", communicator_bytes=communicator)

@@ -63,7 +63,9 @@ def _separate(scene: Scene) -> tuple[Term, ...]:
     """All that a GPU of a separate engine holds."""
     return (
         *engine.awake(scene),
-        allocator.CUDA_CONTEXT(engine.ROLE, context_bytes=device_constants.CUDA_CONTEXT.high_bytes),
+        allocator.CUDA_CONTEXT(
+            engine.ROLE, context_bytes=device_constants.context_bytes(scene.facts.gpu)
+        ),
     )
 
 

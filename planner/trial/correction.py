@@ -53,6 +53,8 @@ def apply(factors: Factors, footprint: Footprint) -> Corrected:
     """The footprint with each phase's own factors applied, and its verdict found anew.
 
     A total without a factor stays as predicted, unless a total that it contains is larger then.
+    Seconds stay where the footprint was given a benchmark: the factors were taken of the catalog's
+    shares, and both would count the same difference twice.
     Each corrected phase has one more term, so that its terms still add up to its device bytes.
 
     Raises:
@@ -76,6 +78,8 @@ def apply(factors: Factors, footprint: Footprint) -> Corrected:
         f"({factors.method} on {factors.gpu}, {versions})."
     )
     notes = (note, *((f"Not corrected: {', '.join(left)}.",) if left else ()))
+    if footprint.speeds is not None and any(one.quantity == "seconds" for one in factors.factors):
+        notes = (*notes, "Seconds are not corrected: they rest on the benchmark.")
     return Corrected(
         footprint=replace(changed, notes=(*notes, *footprint.notes)),
         uncorrected=footprint,
@@ -85,12 +89,14 @@ def apply(factors: Factors, footprint: Footprint) -> Corrected:
 
 def _corrected(phase: Phase, factors: Factors, footprint: Footprint) -> Phase:
     known = {
-        quantity: factors.of(footprint.source, phase.name, quantity) for quantity in QUANTITIES
+        quantity: factors.of(footprint.source, phase.name, quantity)
+        for quantity in QUANTITIES
+        if quantity != "seconds" or footprint.speeds is None
     }
     if not any(known.values()):
         return phase
     sizes = _sizes(phase, known)
-    spent = known["seconds"]
+    spent = known.get("seconds")
     seconds = phase.seconds
     if spent is not None and seconds is not None:
         seconds *= spent.factor

@@ -101,7 +101,7 @@ def _processor() -> str:
 
 def used_by_others(device: str) -> int | None:
     """Bytes in use on a card before this process touches it; None where the driver is silent."""
-    told = _nvidia_smi(device, "memory.used")
+    told = nvidia_smi(device, "memory.used")
     return int(told) * 2**20 if told and told.isdigit() else None
 
 
@@ -119,7 +119,7 @@ def environment(device: str) -> Environment:
         versions["cuda"] = str(torch.version.cuda)
         capability = torch.cuda.get_device_capability(index)
         versions["compute capability"] = ".".join(map(str, capability))
-        driver = _nvidia_smi(device, "driver_version")
+        driver = nvidia_smi(device, "driver_version")
     return Environment(
         versions={name: shown(text) for name, text in versions.items()},
         driver=None if driver is None else shown(driver),
@@ -128,7 +128,8 @@ def environment(device: str) -> Environment:
     )
 
 
-def _nvidia_smi(device: str, field: str) -> str | None:
+def nvidia_smi(device: str, field: str) -> str | None:
+    """What the driver says of a card, by the name that nvidia-smi has for it; None without one."""
     visible = os.environ.get("CUDA_VISIBLE_DEVICES", "")
     index = int(device.partition(":")[2])
     cards = [card for card in visible.split(",") if card]

@@ -106,6 +106,8 @@ class FootprintFigures(Strict):
     device_bytes: Bytes | None = None
     host_bytes: Bytes | None = None
     seconds: Seconds | None = None
+    seconds_from: Text | None = None
+    """What a predicted time rests on."""
     worst_phase: Line | None = None
     worst_rank: Line | None = None
     error: ErrorFigures = ErrorFigures()

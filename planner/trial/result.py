@@ -63,6 +63,8 @@ def _plan_of(text: str) -> Plan:
         raise ValueError(f"is no link to a plan: {said}")
     if reading.calibration is not None:
         raise ValueError("holds a calibration, which is no part of a plan")
+    if reading.benchmark is not None:
+        raise ValueError("holds a benchmark, which is no part of a plan")
     return reading.plan
 
 

@@ -12,7 +12,7 @@ import time
 
 import streamlit as st
 
-from planner.link import CALIBRATION, Reading, from_query, from_query_string
+from planner.link import BENCHMARK, CALIBRATION, Reading, from_query, from_query_string
 from planner.plan import Plan
 from planner.ui import draft as drafts
 from planner.ui import session
@@ -39,8 +39,8 @@ def _open(given: dict[str, list[str]]) -> None:
     st.session_state["opened"] = True
     session.forget_other_model()
     st.session_state[COMPARE] = given.get(COMPARE, [""])[-1]
-    usable = reading.calibration is not None
-    st.session_state[CALIBRATION] = given[CALIBRATION][-1] if usable else ""
+    for key, found in ((CALIBRATION, reading.calibration), (BENCHMARK, reading.benchmark)):
+        st.session_state[key] = "" if found is None else given[key][-1]
     if reading.plan is not None:
         session.set_draft(drafts.of_plan(reading.plan, reading.preset))
     else:
@@ -76,7 +76,7 @@ def write() -> None:
 
 def current_query() -> dict[str, str]:
     """The complete query of what is on the page."""
-    beside = {key: st.session_state.get(key, "") for key in (CALIBRATION, COMPARE)}
+    beside = {key: st.session_state.get(key, "") for key in (CALIBRATION, BENCHMARK, COMPARE)}
     return {**drafts.query(session.draft()), **{key: text for key, text in beside.items() if text}}
 
 

@@ -19,22 +19,28 @@ from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.recommend import Suggestion, recommend
+from planner.speeds import Speeds, holding
 from planner.sweep import sweep
 from planner.trial.history import HistoryError
 from planner.trial.history.compared import compared
 from planner.trial.stated_error import Compared, stated
 from planner.trial.stated_sweep import stated_errors, stated_sweep
+from planner.ui import session
 from planner.ui.trial_allowed import permitted
 
 
 @lru_cache(maxsize=512)
-def _estimated(plan: Plan) -> Footprint:
-    return estimate(plan)
+def _estimated(plan: Plan, speeds: Speeds | None) -> Footprint:
+    return estimate(plan, speeds)
 
 
 def footprint(plan: Plan) -> Footprint:
-    """The estimate of a plan, with the error that measurements state of each phase."""
-    return stated(_estimated(plan), own_comparisons(plan.method))
+    """The estimate of a plan, with the error that measurements state of each phase.
+
+    Its times are by the link's benchmark where that holds for the plan.
+    """
+    found = _estimated(plan, holding(session.speeds(), plan))
+    return stated(found, own_comparisons(plan.method))
 
 
 def own_comparisons(method: str) -> tuple[Compared, ...]:
@@ -52,17 +58,22 @@ def price(plan: Plan) -> Cost:
     return cost(footprint(plan))
 
 
-@lru_cache(maxsize=128)
 def suggestions(plan: Plan) -> tuple[Suggestion, ...]:
     """The best single changes."""
-    return recommend(_estimated(plan))
+    return _suggestions(plan, holding(session.speeds(), plan))
 
 
-@st.cache_data(max_entries=64, show_spinner=False, hash_funcs={Plan: hash})
-def _swept(plan: Plan, over: Mapping[str, list[Any]]) -> pd.DataFrame:
-    return sweep(plan, over=dict(over))
+@lru_cache(maxsize=128)
+def _suggestions(plan: Plan, speeds: Speeds | None) -> tuple[Suggestion, ...]:
+    return recommend(_estimated(plan, speeds))
+
+
+@st.cache_data(max_entries=64, show_spinner=False, hash_funcs={Plan: hash, Speeds: hash})
+def _swept(plan: Plan, over: Mapping[str, list[Any]], speeds: Speeds | None) -> pd.DataFrame:
+    return sweep(plan, over=dict(over), speeds=speeds)
 
 
 def swept(plan: Plan, over: Mapping[str, list[Any]]) -> pd.DataFrame:
     """A table of the plan over the axes, judged by the errors that measurements state."""
-    return stated_sweep(_swept(plan, over), stated_errors(footprint(plan)))
+    table = _swept(plan, over, holding(session.speeds(), plan))
+    return stated_sweep(table, stated_errors(footprint(plan)))

@@ -41,6 +41,7 @@ def run() -> None:
     try:
         messages.about_the_link()
         messages.about_the_calibration()
+        messages.about_the_benchmark()
         page.run()
     finally:
         INSIDE.reset(token)

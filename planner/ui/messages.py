@@ -6,6 +6,7 @@ import streamlit as st
 
 from planner.plan import Plan
 from planner.problem import Problem
+from planner.speeds import obstacle as obstacle_of_speeds
 from planner.trial.correction import apply, obstacle
 from planner.ui import compute, session
 from planner.ui.display import say
@@ -54,6 +55,28 @@ def about_the_calibration() -> None:
             st.markdown(f"Corrected: {plain(done.footprint.verdict.sentence)}.")
             st.caption(plain(f"{done.notes[0]} The figures below are the uncorrected estimate."))
         st.button("Take them off", on_click=session.take_calibration_off, key="calibration-off")
+
+
+def about_the_benchmark() -> None:
+    """Whose times the pages show, or why the link's measured shares are not used."""
+    speeds, plan = session.speeds(), session.draft().plan
+    if speeds is None or plan is None:
+        return
+    why = obstacle_of_speeds(speeds, plan)
+    with st.container(border=True, key="benchmark-message"):
+        st.markdown(":material/timer: **The link carries a benchmark of the card.**")
+        if why:
+            st.markdown(plain(why))
+        else:
+            count = len(speeds.speeds)
+            values = "a value" if count == 1 else f"{count} values"
+            st.markdown(
+                plain(
+                    f"Times of plans on {speeds.gpu} rest on {values} measured on such a card "
+                    f"({speeds.words}), and on published runs for the rest."
+                )
+            )
+        st.button("Take it off", on_click=session.take_speeds_off, key="benchmark-off")
 
 
 def impossible(draft: Draft) -> None:

@@ -7,6 +7,8 @@ Session keys, and who sets them:
 ``compare``    plan B's short query, empty when there is none; kept in the address bar.
 ``calibration``  the link's correction factors as text, empty when there are none; kept in the
                address bar.
+``benchmark``  the link's measured shares as text, empty when there are none; kept in the address
+               bar.
 ``edited``     a callback ran before this script run; read and cleared by the address.
 ``unit``       name of the unit of memory.
 ``other model``, ``model error``  the inputs of a model from outside are open, and what was
@@ -23,9 +25,10 @@ from typing import Any, cast
 import streamlit as st
 
 from planner.factors import Factors, factors_from_text
-from planner.link import CALIBRATION, Reading
+from planner.link import BENCHMARK, CALIBRATION, Reading
 from planner.plan import Plan
 from planner.presets import DEFAULT, presets
+from planner.speeds import Speeds, speeds_from_text
 from planner.ui import draft as drafts
 from planner.ui.display import UNITS, Unit
 from planner.ui.draft import Draft
@@ -131,6 +134,24 @@ def apply_calibration(text: str) -> None:
 def take_calibration_off() -> None:
     """The page and its link go on without correction factors."""
     st.session_state[CALIBRATION] = ""
+    acted()
+
+
+def speeds() -> Speeds | None:
+    """The shares of a card's peaks that the opened link carries."""
+    text = st.session_state.get(BENCHMARK, "")
+    return speeds_from_text(text) if text else None
+
+
+def apply_speeds(text: str) -> None:
+    """The page and its link go on with these measured shares."""
+    st.session_state[BENCHMARK] = text
+    acted()
+
+
+def take_speeds_off() -> None:
+    """The page and its link go on with the catalog's shares."""
+    st.session_state[BENCHMARK] = ""
     acted()
 
 

@@ -40,5 +40,7 @@ def share(footprint: Footprint) -> None:
             width="stretch",
             key="download-json",
         )
-    query = to_short_query(footprint.plan) if kind == "Short link" else address.current_query()
+    query = address.current_query()
+    if kind == "Short link":
+        query = to_short_query(footprint.plan, session.calibration(), session.speeds())
     st.code(f"{address.root()}?{urlencode(query)}", language=None)

@@ -30,6 +30,7 @@ from planner.ui import (
 from planner.ui.display import Unit
 from planner.ui.messages import plain
 from planner.ui.trial_allowed import SETTING, permitted
+from planner.ui.trial_benchmark import section as benchmark_section
 from planner.units import read_seconds
 
 ERROR = "trial error"
@@ -72,6 +73,7 @@ def page(plan: Plan, unit: Unit) -> None:
         drawn(request, tuple(state.identifier for state in running))
     trial_answer.newest(plan, unit, compute.footprint(plan).verdict)
     trial_calibration.section(compute.footprint(plan))
+    benchmark_section(plan, local_cards())
     trial_history.section(unit)
 
 

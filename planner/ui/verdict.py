@@ -31,7 +31,7 @@ def sentence(footprint: Footprint) -> None:
 def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
     """The row of metrics."""
     worst = footprint.worst
-    low, high, sentence = time_error(facts_of(footprint.plan).gpu)
+    low, high, sentence = time_error(facts_of(footprint.plan, footprint.speeds).gpu)
     cards = st.grid(6, min_column_width=105)
     cards.metric(
         "GPU peak",
@@ -60,8 +60,8 @@ def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
         delta_arrow="off",
         delta_color="off",
         border=True,
-        help="Operations and bytes against the card's peak rates, with the shares of the peak "
-        f"that published runs reached (a roofline). {sentence}",
+        help="Operations and bytes against the card's peak rates (a roofline). "
+        f"{sentence} Source: {footprint.seconds_source}.",
     )
     cards.metric(
         "Cost of run",

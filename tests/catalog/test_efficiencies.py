@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import ValidationError
 
+from planner import catalog
 from planner.catalog.efficiencies import Efficiency, Interval, date_read, efficiencies, typical
 
 
@@ -25,8 +26,9 @@ def test_the_date_is_a_day():
 
 
 def test_a_card_has_its_own_interval_or_that_of_any():
-    assert typical("training-compute", "9.0") != typical("training-compute", "8.0")
-    assert typical("training-compute", "12.0") == typical("training-compute", None)
+    hopper, ampere, ada = (catalog.gpu(key) for key in ("h100-80gb", "a100-80gb", "l4"))
+    assert typical("training-compute", hopper) != typical("training-compute", ampere)
+    assert typical("training-compute", ada) == typical("training-compute", None)
 
 
 def test_seconds_and_shares_move_the_time_in_opposite_directions():

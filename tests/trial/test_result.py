@@ -54,6 +54,7 @@ def test_what_is_written_is_read_again() -> None:
 
 
 LINK = data()["plan"]
+MEASURED = "1~h100-80gb~2.13.0~~2026-11-22_training-compute~0.2~0.3~0.4"
 
 
 @pytest.mark.parametrize(
@@ -72,6 +73,7 @@ LINK = data()["plan"]
         (json.dumps(data(steps=10**400)), "steps"),
         (json.dumps(data(more=1)), "more"),
         (json.dumps(data(v=2)), "v: "),
+        (json.dumps(data(plan=f"{LINK}&benchmark={MEASURED}")), "holds a benchmark"),
         (json.dumps(data(status="fine")), "status"),
         (json.dumps(data(source="estimate")), "source"),
         (json.dumps(data(created="yesterday")), "created"),

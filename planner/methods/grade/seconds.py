@@ -67,7 +67,7 @@ def _slower(scene: Scene, flops: Num, layer_runs: Num) -> Num | None:
     seconds = compute_seconds(gpu, flops=flops, dtype=scene.plan.dtype, key="training-compute")
     if seconds is None:
         return None
-    each = typical("hf-step-seconds-per-layer", gpu.compute_capability)
+    each = typical("hf-step-seconds-per-layer", gpu)
     passes = scene.q.micro_batches * scene.q.updates_per_step
     return maximum(1.0 * seconds, each * layer_runs * passes)
 

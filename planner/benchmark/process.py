@@ -1,0 +1,136 @@
+"""Benchmarks as an app sees them: start one, look how it stands, stop it. No torch.
+
+A benchmark is a process of its own, the command ``planner benchmark``, with a folder while it
+runs: who it is, how far, and what its libraries said. When it ends well its result is among the
+kept ones and the folder is gone; otherwise the folder says why.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from planner.benchmark.kept import benchmarks_folder
+from planner.trial.folders import IDENTIFIER, TrialFolder, new_identifier
+from planner.trial.strict import shown
+
+ROOT = Path(__file__).resolve().parents[2]
+BUDGET_SECONDS = 20.0
+STARTING_SECONDS = 5.0
+"""A folder without an owner may be that of a benchmark that has just begun."""
+
+_children: dict[str, subprocess.Popen[bytes]] = {}
+"""Processes that this one started, so that their ends are noticed."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkState:
+    """How a benchmark stands that has not ended well: what it measures, or why it ended."""
+
+    identifier: str
+    running: bool
+    doing: str = ""
+    number: int = 0
+    count: int = 0
+    reason: str = ""
+
+
+def start(device: str, root: Path | None = None) -> TrialFolder:
+    """Start a benchmark in a process of its own, which goes on without this one.
+
+    Raises:
+        OSError: when its folder cannot be written.
+    """
+    folder = TrialFolder(benchmarks_folder(root) / new_identifier())
+    folder.path.mkdir(parents=True)
+    environment = dict(os.environ)
+    if root is not None:
+        environment["HEADROOM_DATA"] = str(root)
+    command = [sys.executable, "-m", "planner", "benchmark", "--device", device]
+    command += ["--seconds", f"{BUDGET_SECONDS:g}", "--folder", str(folder.path)]
+    with open(folder.stderr, "ab") as said:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=said,
+            cwd=ROOT,
+            env=environment,
+            start_new_session=True,
+        )
+    _children[folder.identifier] = process
+    folder.own(process.pid)
+    return folder
+
+
+def states(root: Path | None = None) -> tuple[BenchmarkState, ...]:
+    """Benchmarks that run, or ended without a result; newest first."""
+    base = benchmarks_folder(root)
+    try:
+        names = sorted(os.listdir(base), reverse=True)
+    except OSError:
+        return ()
+    folders = [TrialFolder(base / name) for name in names if IDENTIFIER.fullmatch(name)]
+    return tuple(_state(folder) for folder in folders if folder.path.is_dir())
+
+
+def _state(folder: TrialFolder) -> BenchmarkState:
+    child = _children.get(folder.identifier)
+    if child is not None and child.poll() is not None:
+        del _children[folder.identifier]
+    events = folder.progress()
+    if folder.owned() or _starting(folder):
+        last = events[-1] if events else {}
+        number, count = (last.get(key, 0) for key in ("number", "count"))
+        return BenchmarkState(
+            identifier=folder.identifier,
+            running=True,
+            doing=shown(str(last.get("name", "imports")), 200),
+            number=number if isinstance(number, int) else 0,
+            count=count if isinstance(count, int) else 0,
+        )
+    if folder.asked_to_stop():
+        reason = "It was stopped."
+    else:
+        last_line = (folder.stderr_tail().strip().splitlines() or ["it said nothing"])[-1]
+        reason = f"It ended without a result: {shown(last_line, 300)}"
+    return BenchmarkState(identifier=folder.identifier, running=False, reason=reason)
+
+
+def _starting(folder: TrialFolder) -> bool:
+    with suppress(OSError):
+        if not (folder.path / "owner.json").exists():
+            return time.time() - folder.path.stat().st_mtime < STARTING_SECONDS
+    return False
+
+
+def find(identifier: str, root: Path | None = None) -> TrialFolder | None:
+    """The folder of a benchmark by its name; None when there is none."""
+    if not IDENTIFIER.fullmatch(identifier):
+        return None
+    folder = TrialFolder(benchmarks_folder(root) / identifier)
+    return folder if folder.path.is_dir() else None
+
+
+def stop(folder: TrialFolder) -> None:
+    """End a benchmark; it keeps nothing."""
+    folder.ask_to_stop()
+    pid = folder.owner_pid()
+    if pid is not None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.kill(pid, signal.SIGTERM)
+
+
+def forget(folder: TrialFolder) -> bool:
+    """Delete the folder of a benchmark that is over; False when it is not."""
+    if _state(folder).running:
+        return False
+    shutil.rmtree(folder.path, ignore_errors=True)
+    return True
