@@ -286,7 +286,6 @@ def test_a_cards_sizes_are_beyond_its_caches_and_of_known_models() -> None:
 
 
 @pytest.mark.gpu
-@pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 def test_a_card_is_measured_in_about_its_time() -> None:
     found = run_benchmark(
         bench_of("cuda:0"), identifier="20261122-120000-abcdef", budget_seconds=20.0
