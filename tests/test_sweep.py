@@ -20,6 +20,7 @@ BASES: dict[str, dict[str, Any]] = {
     "lora": {"finetuning": "lora", "lora_targets": "q_proj,v_proj", "logits": "fused"},
     "verl": {"framework": "verl", "offload": "all-between-phases"},
     "separate": {"gpus": 9, "rollout": "vllm-separate", "rollout_gpus": 1, "sharding": "zero2"},
+    "one row": {"model": "EleutherAI/pythia-160m", "attention": "eager", "prompt_tokens": 64},
     "sliding": {"model": "google/gemma-3-1b-pt", "attention": "sdpa", "batch_shape": "full"},
 }
 

@@ -50,6 +50,8 @@ def _eager(
     by_head = layer.heads_joined  # joining the rotated part laid them out by head
     alike = arch.heads == arch.kv_heads
     same = (by_head or setting.cached) and alike
+    # Of one row they are a view, which keeps the product of all three alive.
+    viewed = setting.one_row and by_head and layer.heads_fused and alike
     key_states = _repeated(layer, key, "keys")
     value_states = _repeated(layer, value, "values")
     weights = _product(
@@ -78,7 +80,7 @@ def _eager(
         layer,
         weights,
         value_states
-        if grouped or (setting.cached and alike)
+        if grouped or viewed or (setting.cached and alike)
         else _batched(layer, value_states, "values"),
         "query",
         "attention output by head",

@@ -151,13 +151,23 @@ def settings(
         workload.attention == "sdpa" and workload.batch_shape != "full"
     )
     if masked or not sliding or workload.attention == "flash":
-        return [(_setting(arch, workload, masked, input_needs_gradient, sparse), 1)]
+        one = _setting(arch, workload, masked, input_needs_gradient, sparse)
+        return _by_rows(arch, workload, one)
     long = where(workload.tokens >= arch.sliding_window, 1, 0)
     both = [
         (_setting(arch, workload, True, input_needs_gradient, sparse), long),
         (_setting(arch, workload, False, input_needs_gradient, sparse), 1 - long),
     ]
     return [(setting, share) for setting, share in both if not _is_zero(share)]
+
+
+def _by_rows(arch: Architecture, workload: Workload, setting: Setting) -> list[tuple[Setting, Num]]:
+    """The setting of one row and of several, where eager attention keeps something else of one."""
+    if setting.attention != "eager" or not (arch.fused_qkv or arch.family == "gpt_neox"):
+        return [(setting, 1)]
+    single = where(workload.sequences == 1, 1, 0)
+    both = [(replace(setting, one_row=True), single), (setting, 1 - single)]
+    return [(one, share) for one, share in both if not _is_zero(share)]
 
 
 def record_of(arch: Architecture, setting: Setting) -> Record:

@@ -46,6 +46,9 @@ class Setting:
     """The layer routes its tokens to experts."""
     four_bit: bool = False
     """Projections have frozen 4-bit weights."""
+    one_row: bool = False
+    """The micro-batch is a single row, whose heads eager attention multiplies as they lie; told
+    only where that changes what is kept."""
     cudnn: bool = False
     """cuDNN takes attention in half precision before other kernels do."""
     liger: bool = False
