@@ -149,10 +149,12 @@ def _cache_warnings(scene: Scene) -> tuple[str, ...]:
             "The KV cache holds expanded keys and values, as transformers caches them; an engine "
             "with latent attention caches less.",
         )
-    if scene.policy.arch.stateful_layers:
+    arch = scene.policy.arch
+    if arch.stateful_layers and scene.plan.rollout != "hf":
+        state = arch.stateful_layers * (4 * arch.state_values + 2 * arch.convolution_values)
         return (
-            "The KV cache counts full-attention layers only; the states of linear attention, a "
-            "few MiB a sequence, are left out.",
+            "The engine's KV cache counts full-attention layers only; linear attention keeps "
+            f"{read_bytes(state)} a sequence in the same room, so fewer run at once.",
         )
     return ()
 

@@ -74,6 +74,10 @@ class Architecture:
     """Key of the coefficients that a dry run measured, where no sum is derived; else empty."""
     stateful_layers: int = 0
     """Layers of linear attention, which keep a state of fixed size in place of keys and values."""
+    state_values: int = 0
+    """Numbers of one such layer's state for one sequence, kept in fp32."""
+    convolution_values: int = 0
+    """Numbers that its convolution keeps of the last tokens, in the compute dtype."""
 
     @property
     def cache_layers(self) -> int:

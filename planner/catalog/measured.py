@@ -64,6 +64,7 @@ def architecture_of(key: str, config: Mapping[str, Any]) -> Architecture | None:
     stateful = next(
         (row[5].count("1") for row in measured["weights"] if ".linear_attn." in row[0]), 0
     )
+    states = _state_sizes(config) if stateful else (0, 0)
     return Architecture(
         family=str(config["model_type"]),
         hidden=int(config["hidden_size"]),
@@ -91,7 +92,17 @@ def architecture_of(key: str, config: Mapping[str, Any]) -> Architecture | None:
         else (),
         measured=key,
         stateful_layers=stateful,
+        state_values=states[0],
+        convolution_values=states[1],
     )
+
+
+def _state_sizes(config: Mapping[str, Any]) -> tuple[int, int]:
+    """Numbers of a layer's state of one sequence, and of its convolution's last inputs."""
+    keys = int(config["linear_num_key_heads"]) * int(config["linear_key_head_dim"])
+    values = int(config["linear_num_value_heads"]) * int(config["linear_value_head_dim"])
+    last_inputs = (2 * keys + values) * int(config["linear_conv_kernel_dim"])
+    return values * int(config["linear_key_head_dim"]), last_inputs
 
 
 def _first(config: Mapping[str, Any], *names: str) -> int:

@@ -15,6 +15,22 @@ KV_CACHE = Formula(
     why="Each token keeps a key and a value per layer; sliding layers keep a window.",
 )
 
+LINEAR_STATES = Formula(
+    "states of linear attention",
+    "layers * sequences * (4 * state_values + value_bytes * convolution_values)",
+    category="kv-cache",
+    source="transformers 5.23 cache_utils.py LinearAttentionLayer; fla 0.6.0 makes states in fp32",
+    why="In place of keys and values: a matrix a head, and the last inputs of the convolution.",
+)
+
+NEW_STATES = Formula(
+    "one layer's new states",
+    "4 * sequences * state_values",
+    category="kv-cache",
+    source="fla 0.6.0 final_state; transformers 5.23 LinearAttentionLayer.update_recurrent_state",
+    why="The kernel returns new states, which are then copied into the cache.",
+)
+
 KV_GROWTH = Formula(
     "KV cache being extended",
     "kv_heads * head_dim * value_bytes * sequences * tokens",

@@ -49,6 +49,26 @@ class Cache:
             tokens=tokens,
         )
 
+    def states(self) -> Iterator[Term]:
+        """What layers of linear attention keep, which is as much after any token."""
+        if self.arch.stateful_layers:
+            yield generation.LINEAR_STATES(
+                self.role,
+                tensors=2 * self.arch.stateful_layers,
+                layers=self.arch.stateful_layers,
+                sequences=self.sequences,
+                state_values=self.arch.state_values,
+                convolution_values=self.arch.convolution_values,
+                value_bytes=self.value_bytes,
+            )
+
+    def new_states(self) -> Iterator[Term]:
+        """One layer's states beside those they replace."""
+        if self.arch.stateful_layers:
+            yield generation.NEW_STATES(
+                self.role, sequences=self.sequences, state_values=self.arch.state_values
+            )
+
     def filled(self, tokens: Num, sliding_layers: int, *, own: bool = True) -> Iterator[Term]:
         """The cache of the prompts while the last layer reads them.
 
@@ -58,7 +78,10 @@ class Cache:
         if own and self.arch.measured:
             yield self.held(tokens, sliding_layers)
             yield self.growth(tokens)
+            yield from self.states()
+            yield from self.new_states()
             return
+        yield from self.states()
         yield self.held(tokens, sliding_layers, max(self.arch.cache_layers - 1, 0))
 
 

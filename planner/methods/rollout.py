@@ -81,33 +81,40 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     # The last token is sampled and never fed back, so the cache stays one token shorter.
     cached = maximum(tokens - 1, 1)
     keys_and_values = kv_cache.of_policy(scene)
-    cache = keys_and_values.held(cached, kv_cache.sliding(arch))
+    cache = (
+        keys_and_values.held(cached, kv_cache.sliding(arch)),
+        *keys_and_values.states(),
+    )
     sampling = generation.SAMPLING("policy", tensors=4, vocab=arch.vocab, sequences=sequences)
     before = generation.LAST_SAMPLED("policy", tensors=3, sequences=sequences, vocab=arch.vocab)
     return (
-        *_weights_arrive(scene, held, response_tokens, (cache, before)),
+        *_weights_arrive(scene, held, response_tokens, (*cache, before)),
         Instant(name="prefill", terms=_prefill(scene), shared=base),
         Instant(
             name="cache extended",
-            terms=(cache, ids, before, keys_and_values.growth(cached)),
+            terms=(*cache, ids, before, keys_and_values.growth(cached)),
             shared=base,
         ),
         Instant(
             name="last token decoded",
-            terms=(cache, ids, before, *kv_cache.attends(scene, cached)),
+            terms=(*cache, ids, before, *kv_cache.attends(scene, cached)),
             shared=base,
+        ),
+        *(
+            Instant(name="states renewed", terms=(*cache, ids, before, new), shared=base)
+            for new in keys_and_values.new_states()
         ),
         *(
             Instant(
                 name="experts of the new token",
-                terms=(cache, ids, before, copies),
+                terms=(*cache, ids, before, copies),
                 shared=base,
             )
             for copies in kv_cache.expert_copies(scene)
         ),
         Instant(
             name="last token sampled",
-            terms=(cache, ids, sampling),
+            terms=(*cache, ids, sampling),
             shared=(*held, _weights_at_head(scene)),
         ),
     )

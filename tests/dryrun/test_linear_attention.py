@@ -309,6 +309,37 @@ def test_coefficients_meet_the_dry_run(values: dict[str, Any]) -> None:
         assert -1e-3 <= closed[phase] / size - 1 <= above, phase
 
 
+def test_states_of_a_rollout_are_summed_by_hand() -> None:
+    plan = Plan(
+        model=SMALL,
+        method="grpo",
+        gpu="h100-80gb",
+        rollout="hf",
+        prompt_tokens=256,
+        response_tokens=64,
+        prompts_per_step=8,
+        prompts_per_update=8,
+        responses_per_prompt=8,
+        dtype="bf16",
+        **ALONE,  # type: ignore[arg-type]
+    )
+    closed = {phase.name: phase for phase in estimate(plan).phases}["rollout"]
+    states = {term.name: term.bytes for term in closed.terms}["states of linear attention"]
+    # 18 layers, 64 rows: 16 heads of 128 by 128 in fp32, four inputs of 6,144 channels in bf16.
+    assert states == 18 * 64 * (16 * 128 * 128 * 4 + 4 * 6144 * 2)
+    policy = dict(catalog.model(SMALL).config)
+    log = dry_run(plan, {"policy": policy, "critic": policy, "reward": policy})
+    size = next(peak.total_bytes for peak in peaks(log) if peak.phase == "rollout") + CUBLAS_BYTES
+    # The last layer's growing cache and a layer's highest instant are put together: too high.
+    assert -1e-3 <= closed.requested_bytes / size - 1 <= 0.02
+
+
+def test_an_engine_keeps_states_beside_its_cache() -> None:
+    plan = tiny(method="grpo", responses_per_prompt=2, rollout="vllm-colocated")
+    # 18 layers of 16 x 128 x 128 x 4 + 4 x 6,144 x 2 bytes.
+    assert any("keeps 18.8 MiB a sequence" in text for text in estimate(plan).warnings)
+
+
 def test_estimates_say_which_packages_they_suppose() -> None:
     names = [name for name in measured.table()["models"] if name.startswith("Qwen/Qwen3")]
     assert len(names) == 9
