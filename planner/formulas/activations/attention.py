@@ -26,15 +26,12 @@ def attention(
     else:
         query_states, key_states, value_states = _separate_heads(layer, hidden_states)
     query_states, key_states = _rotated(layer, query_states, key_states, cos, sin)
-    # The product of all three has a name of its own until the module returns.
-    named = value_states if layer.heads_fused else None
     if layer.setting.cached:
         key_states, value_states = _cached(layer, key_states, value_states)
     attn_output, attn_weights = kernel(layer, query_states, key_states, value_states, mask)
     path = "attention.dense" if layer.arch.family == "gpt_neox" else "self_attn.o_proj"
     attn_output = linear(layer, attn_output, "hidden", "attention projection", path)
     attn_output = residual_dropout(layer, attn_output, "dropped attention output")
-    del named
     return attn_output, attn_weights
 
 
