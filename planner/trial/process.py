@@ -167,6 +167,10 @@ def _starting(folder: TrialFolder) -> bool:
 
 
 def _lost(folder: TrialFolder, request: TrialRequest) -> TrialResult:
+    if request.ray:  # its job goes on without it
+        from planner.trial.remote import abandon
+
+        _children[folder.identifier] = abandon(folder)
     events = folder.progress()
     times = [event["at"] for event in events if isinstance(event.get("at"), (int, float))]
     spent = times[-1] - times[0] if times else 0.0

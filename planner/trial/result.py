@@ -112,6 +112,8 @@ class Environment(Strict):
     platform: Line = ""
     settings: Versions = {}
     """Environment variables that change an allocator or a kernel."""
+    cluster: Line = ""
+    """Address of the Ray cluster whose node ran it; empty where no cluster did."""
 
 
 class Ran(Strict):
@@ -207,7 +209,7 @@ def read_result(text: str | bytes) -> TrialResult:
         data = json.loads(decoded, object_pairs_hook=unique, parse_constant=refuse_constant)
         if not isinstance(data, dict):
             raise ValueError("a result is one JSON object")
-        _refuse_deep(data, MAX_DEPTH)
+        refuse_deep(data)
     except RecursionError:
         raise ValueError("trial: the file is nested too deeply.") from None
     except ValueError as error:
@@ -220,15 +222,16 @@ def read_result(text: str | bytes) -> TrialResult:
         raise ValueError(f"{place}: {_short(first['msg'])}.") from None
 
 
-def _refuse_deep(value: Any, left: int) -> None:
+def refuse_deep(value: Any, left: int = MAX_DEPTH) -> None:
+    """Refuse (``ValueError``) lists and objects that stand deeper in each other than ``left``."""
     if not left:
         raise ValueError("it is nested too deeply")
     if isinstance(value, dict):
         for inner in value.values():
-            _refuse_deep(inner, left - 1)
+            refuse_deep(inner, left - 1)
     elif isinstance(value, list):
         for inner in value:
-            _refuse_deep(inner, left - 1)
+            refuse_deep(inner, left - 1)
 
 
 def _short(text: str) -> str:
