@@ -217,5 +217,7 @@ def _within(seconds: float, call: Callable[[], Answer]) -> Answer:
 
 def _sentence(error: BaseException) -> str:
     """An error on one line, shortened."""
+    if type(error).__name__ == "ConnectionError":  # Ray's, and the long one of requests
+        return "no connection"
     said = " ".join(str(error).split()) or type(error).__name__
     return shown(said, 400).rstrip(".")

@@ -101,8 +101,9 @@ class Heard:
             self._talk(line)
         elif "status" in found and "id" in found:
             self._take(line)
-        elif found.get("name") == "known" and isinstance(found.get("known"), dict):
-            self.folder.remember(self._placed(found["known"]))
+        elif found.get("name") == "known":
+            known = found.get("known")
+            self.folder.remember(self._placed(known if isinstance(known, dict) else {}))
         else:
             self._event(found, line)
 

@@ -222,7 +222,8 @@ class _Following:
             self.folder.say("not stopped", status=str(error)[:100])
 
     def _where(self) -> str:
-        return self.keeper._where()
+        found = self.keeper._where()
+        return "its beginning" if found == "queued" else found
 
 
 def job_name(folder: TrialFolder) -> str:
