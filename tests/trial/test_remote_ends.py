@@ -215,7 +215,7 @@ def test_without_ray_the_command_says_what_to_install(
         "found = PathFinder.find_spec\n"
         "def absent(name, path=None, target=None):\n"
         "    return None if name.partition('.')[0] == 'ray' else found(name, path, target)\n"
-        "PathFinder.find_spec = absent\n",
+        "PathFinder.find_spec = staticmethod(absent)\n",
         "utf-8",
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
