@@ -198,7 +198,7 @@ def _print(result: Any, as_json: bool) -> None:
 
 
 def _text(result: Any) -> str:
-    lines = [f"Trial {result.id} on {result.device.name}: {result.status}."]
+    lines = [f"Trial {result.id} on {result.where}: {result.status}."]
     if result.reason:
         lines.append(result.reason)
     if result.measured is not None:

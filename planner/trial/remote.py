@@ -20,7 +20,7 @@ from planner.trial.cluster_address import SETTING, host_of
 from planner.trial.folders import TrialFolder
 from planner.trial.heard import Heard
 from planner.trial.request import TrialRequest, command_of
-from planner.trial.result import TrialResult
+from planner.trial.result import Status, TrialResult
 from planner.trial.supervisor import Supervisor
 from planner.trial.turns import Turn
 from planner.units import read_seconds
@@ -116,9 +116,10 @@ class _Following:
                     return self._gone(error)
             if self.state.over:
                 return self._over()
-            if late := self._late():
+            late = self._late()
+            if late is not None:
                 self._stop()
-                return self.keeper._ended("timed out", late)
+                return self.keeper._ended(*late)
 
     def _ask(self) -> None:
         state = self.cluster.state(self.job)
@@ -139,18 +140,19 @@ class _Following:
             self.tail = self.cluster.log(self.job, self.heard.characters)
         self.heard.feed(self.tail.take(POLL_SECONDS / 2))
 
-    def _late(self) -> str:
-        """Why it has taken too long; empty when it has not."""
+    def _late(self) -> tuple[Status, str] | None:
+        """How it ends for having taken too long; None when it has not."""
         spent, limit = time.monotonic() - self.since, self.request.limit_seconds
-        if self.state.status != "PENDING":
-            over = f"It took more than {read_seconds(limit)} and was ended in {self._where()}."
-            return over if spent > limit + SLACK_SECONDS else ""
-        if spent <= START_SECONDS:
-            return ""
+        waits = self.state.status == "PENDING"
+        if spent <= (START_SECONDS if waits else limit + SLACK_SECONDS):
+            return None
+        if not waits:
+            took = f"It took more than {read_seconds(limit)} and was ended in {self._where()}."
+            return "timed out", took
         needs = f"{self.request.processes} × CPU"
         if self.request.kind == "cuda":
             needs += f" and {self.request.processes} × GPU"
-        return (
+        return "failed", (
             f"The Ray cluster {self.keeper.host} did not start it in "
             f"{read_seconds(START_SECONDS)}; it asks one node for {needs}. "
             f"Ray says: {_line(self.state.message)}"

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from planner.link import Reading, from_query_string
 from planner.plan import FIELDS, Plan
+from planner.trial.cluster_address import host_of
 from planner.trial.figures import FootprintFigures
 from planner.trial.strict import (
     Bytes,
@@ -185,6 +186,16 @@ class TrialResult(Strict):
         if self.extrapolated and len(self.ran) < 2:
             raise ValueError("ran has fewer than two plans though measured is extrapolated")
         return self
+
+    @property
+    def where(self) -> str:
+        """The device's name, and the cluster's where one ran it."""
+        cluster = self.environment.cluster if self.environment else ""
+        return (
+            f"{self.device.name} of the Ray cluster {host_of(cluster)}"
+            if cluster
+            else (self.device.name)
+        )
 
     def planned(self) -> Plan:
         """The plan that was asked."""

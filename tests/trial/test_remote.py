@@ -214,7 +214,7 @@ def test_a_card_that_no_node_has_is_waited_for_and_not_for_ever(
     monkeypatch.setattr(remote, "START_SECONDS", 2.0)
     folder, result = followed(endless(head, device="cuda:0"), tmp_path)
     found = result()
-    assert found.status == "timed out" and "1 × GPU" in found.reason
+    assert found.status == "failed" and "1 × GPU" in found.reason
     assert "waiting for resources" in found.reason
     assert [event["name"] for event in folder.progress()] == ["queued"]
 
