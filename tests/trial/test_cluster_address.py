@@ -8,7 +8,8 @@ import pytest
 
 from planner.plan import Plan
 from planner.trial.cluster_address import SETTING, cluster_address, host_of, owners_address
-from planner.trial.request import command_of, describe, read_request, request_json, request_of
+from planner.trial.description import describe
+from planner.trial.request import command_of, read_request, request_json, request_of
 from trial.running import command, tiny
 
 PLAN = Plan(model="Qwen/Qwen2.5-0.5B", method="sft", gpus=1, sharding="none")
@@ -69,7 +70,12 @@ def test_a_request_for_a_cluster_is_one_device_and_one_command() -> None:
     assert request.devices() == ("ray:head:8265",)
     assert command_of(request)[-2:] == ["--ray", "http://head:8265"]
     assert read_request(request_json(request)) == request
-    assert "cuda:0 of the Ray cluster head:8265" in describe(request).runs
+    said = describe(request)
+    assert "cuda:0 of the Ray cluster head:8265" in said.runs
+    assert "of cuda:0 of the Ray cluster head:8265 by the estimate" in said.most_words
+    # What this machine has free does not limit a node.
+    whole = describe(request_of(PLAN, ray="http://head:8265", host_limit_bytes=2**20))
+    assert "1 MiB of the node's memory, which is its limit" in whole.most_words
 
 
 @pytest.mark.parametrize(

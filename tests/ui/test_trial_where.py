@@ -72,10 +72,10 @@ def test_this_machine_is_first_and_the_cluster_is_one_choice(stand_in: StandIn) 
 
 def test_a_node_without_a_card_can_be_asked_for(stand_in: StandIn) -> None:
     app = opened()
+    assert [one for one in app.toggle if one.key == "trial-snapshot"]
     app.radio(key="trial-where").set_value("cluster")
     looked_at(app).selectbox(key="trial-cluster-device").set_value("cpu")
     # Files of this machine are no use to a node.
-    assert not [one for one in app.text_input if one.key == "trial-model-folder"]
     assert not [one for one in app.toggle if one.key == "trial-snapshot"]
     press(looked_at(app), START)
     assert stand_in.asked[0].device == "cpu" and stand_in.asked[0].ray == ADDRESS
