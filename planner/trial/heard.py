@@ -92,8 +92,6 @@ class Heard:
         self._length += len(piece)
         if self._length <= LINE_CHARACTERS:
             self._line.append(piece)
-        else:
-            self._line = []
 
     def _read(self, line: str) -> None:
         found = _object(line)

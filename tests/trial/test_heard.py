@@ -100,6 +100,7 @@ def test_another_trials_result_is_refused(log: Heard, changes: Any, why: str) ->
         '{"name": "measuring", "step": 1e999}',
         '{"name": "measuring", "step": NaN}',
         '{"name": "a", "name": "b"}',
+        '{"name": "known", "known": ' + '{"a": ' * 30 + "1" + "}" * 31,
         '{"name": "known", "known": ' + '{"a": ' * 5000 + "1" + "}" * 5001,
         '{"id": "x", "status": "completed"}',
         '{"id": 1, "status": {}}',

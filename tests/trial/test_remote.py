@@ -74,7 +74,7 @@ def followed(request: TrialRequest, data: Path) -> tuple[TrialFolder, Callable[[
     folder = new_folder(request, data)
     results: list[TrialResult] = []
     supervisor = RemoteSupervisor(request, folder, data)
-    thread = threading.Thread(target=lambda: results.append(supervisor.run()))
+    thread = threading.Thread(target=lambda: results.append(supervisor.run()), daemon=True)
     thread.start()
 
     def wait() -> TrialResult:

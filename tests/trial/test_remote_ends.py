@@ -166,7 +166,7 @@ def test_a_log_without_end_ends_the_trial_and_the_job(
 ) -> None:
     monkeypatch.setattr("planner.trial.heard.LOG_CHARACTERS", 1000)
     stand_in = StandIn(RUNNING, log="x" * 2000)
-    result = ended(monkeypatch, tmp_path, stand_in)
+    result = ended(monkeypatch, tmp_path, stand_in, limit_seconds=5.0)
     assert result.status == "failed" and "more than any trial" in result.reason
     assert stand_in.stopped
 
