@@ -21,7 +21,7 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     from planner.trial.request import LIMIT_SECONDS, STEPS, WARM_UP
 
     parser = commands.add_parser(
-        "trial", help="run a few real steps on this machine, beside what was predicted of them"
+        "trial", help="run a few real steps here or on a Ray cluster, beside what was predicted"
     )
     parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
     parser.add_argument("--json", action="store_true", help="the whole result as JSON")
@@ -70,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
         print(found.refused or "\n".join((found.runs, found.most_words, *found.notes)))
         return 2 if found.refused else 0
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if request.ray:
+            raise ValueError("ray: torchrun has started this here; use --processes on a cluster.")
         return _as_a_rank(request, arguments)
     if arguments.stream:
         return _streamed(request, arguments.stream)

@@ -91,6 +91,14 @@ def test_what_no_cluster_runs_is_refused(choices: dict[str, str], said: str) -> 
         request_of(PLAN, **{"ray": "http://head:8265", **choices})
 
 
+def test_torchrun_and_a_cluster_are_one_too_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    done = command(tiny("sft"), "--ray", "http://head:8265", data=tmp_path)
+    assert done.returncode == 2 and done.stderr.startswith("ray: torchrun has started this here")
+
+
 @pytest.mark.parametrize(
     ("flags", "setting", "said"),
     [
