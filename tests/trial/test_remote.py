@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from planner.trial import cluster, process, remote
+from planner.trial import cluster, following, process, remote
 from planner.trial.cluster import Cluster
 from planner.trial.folders import TrialFolder, new_folder
 from planner.trial.history import Filter, History
@@ -194,7 +194,7 @@ def test_a_cluster_that_is_gone_ends_the_trial(
     head: Head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_job(monkeypatch, STEPS % 5000)
-    monkeypatch.setattr(remote, "GONE_SECONDS", 2.0)
+    monkeypatch.setattr(following, "GONE_SECONDS", 2.0)
     line = Line(head.port)
     try:
         folder, result = followed(endless(head, ray=line.address), tmp_path)
@@ -211,7 +211,7 @@ def test_a_cluster_that_is_gone_ends_the_trial(
 def test_a_card_that_no_node_has_is_waited_for_and_not_for_ever(
     head: Head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remote, "START_SECONDS", 2.0)
+    monkeypatch.setattr(following, "START_SECONDS", 2.0)
     folder, result = followed(endless(head, device="cuda:0"), tmp_path)
     found = result()
     assert found.status == "failed" and "1 × GPU" in found.reason
@@ -233,7 +233,7 @@ def test_limits_hold_when_the_node_does_not_keep_them(
     head: Head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_job(monkeypatch, "import time; time.sleep(100)")
-    monkeypatch.setattr(remote, "SLACK_SECONDS", 0.5)
+    monkeypatch.setattr(following, "SLACK_SECONDS", 0.5)
     folder, result = followed(endless(head, limit_seconds=1.0), tmp_path)
     found = result()
     assert found.status == "timed out" and "more than 1 s" in found.reason

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from planner.plan import Plan
-from planner.trial import cluster, remote
+from planner.trial import cluster, following, remote
 from planner.trial.cluster import ClusterAway, ClusterRefused, JobState
 from planner.trial.folders import new_folder
 from planner.trial.remote import RemoteSupervisor, job_command
@@ -48,7 +48,7 @@ class StandIn:
         self.refusing: Exception | None = None
 
     def __call__(self, address: str) -> StandIn:
-        self.address = address
+        self.host = address.partition("//")[2]
         return self
 
     def submit(self, name: str, command: str, environment: Callable[[], Any], **needs: int) -> None:
@@ -87,11 +87,11 @@ class StandInTail:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remote, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(remote, "GONE_SECONDS", 0.2)
-    monkeypatch.setattr(remote, "START_SECONDS", 0.2)
-    monkeypatch.setattr(remote, "SLACK_SECONDS", 0.2)
-    monkeypatch.setattr(remote, "REST_SECONDS", 0.2)
+    monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(following, "GONE_SECONDS", 0.2)
+    monkeypatch.setattr(following, "START_SECONDS", 0.2)
+    monkeypatch.setattr(following, "SLACK_SECONDS", 0.2)
+    monkeypatch.setattr(following, "REST_SECONDS", 0.2)
 
 
 def ended(
