@@ -62,7 +62,7 @@ TIMING = {
 
 HEAVY = (
     *("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub"),
-    *("sqlalchemy", "alembic"),
+    *("sqlalchemy", "alembic", "ray"),
 )
 
 HISTORY = """
@@ -144,6 +144,21 @@ def test_only_the_history_knows_sql() -> None:
             assert not {"sqlalchemy", "alembic", "psycopg", "sqlite3"} & packages, module
 
 
+def test_only_the_cluster_knows_ray() -> None:
+    for module, path in _modules():
+        if module != "trial.cluster":
+            assert not any(name.split(".")[0] == "ray" for name, _ in _imports(path)), module
+
+
+def test_a_local_trial_does_not_load_ray() -> None:
+    """Libraries that use Ray where it is installed are not to find a use for it here."""
+    check = "import sys, planner.trial.runner, planner.cli.trial; print('ray' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.splitlines()[-1] == "False"
+
+
 def test_no_module_is_a_drawer_for_anything() -> None:
     for module, _ in _modules():
         assert not {"utils", "util", "common", "helpers", "misc"} & set(module.split("."))
@@ -158,6 +173,7 @@ def test_no_module_is_a_drawer_for_anything() -> None:
         "import planner.dryrun.port, planner.dryrun.finding, planner.dryrun.written",
         "import planner.trial.process, planner.trial.request, planner.trial.supervisor",
         "import planner.trial.calibration, planner.trial.correction",
+        "import planner.trial.remote, planner.trial.stream",
         HISTORY,
         "import planner.benchmark.process, planner.benchmark.kept, planner.benchmark.words",
         "import planner.benchmark.derive, planner.cli.benchmark",

@@ -21,7 +21,7 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     from planner.trial.request import LIMIT_SECONDS, STEPS, WARM_UP
 
     parser = commands.add_parser(
-        "trial", help="run a few real steps on this machine, beside what was predicted of them"
+        "trial", help="run a few real steps here or on a Ray cluster, beside what was predicted"
     )
     parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
     parser.add_argument("--json", action="store_true", help="the whole result as JSON")
@@ -39,7 +39,16 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("--snapshot", default="", metavar="FILE", help="write the allocations")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON")
     parser.add_argument("--describe", action="store_true", help="say what would run, and stop")
+    parser.add_argument(
+        "--ray",
+        nargs="?",
+        const="owner's",
+        metavar="ADDRESS",
+        help="run it on a Ray cluster: http://head-node:8265, or what HEADROOM_RAY_ADDRESS says",
+    )
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
+    # How a cluster's node runs it: progress, then the result, as lines; nothing is kept there.
+    parser.add_argument("--stream", metavar="ID", help=argparse.SUPPRESS)
     parser.set_defaults(run=run)
 
 
@@ -50,7 +59,8 @@ def run(arguments: argparse.Namespace) -> int:
 
     plan = plan_argument.require_plan(arguments.plan)
     choices = {field: getattr(arguments, field) for field in FLAGS}
-    if arguments.model_folder:
+    choices["ray"] = _address(arguments.ray)
+    if arguments.model_folder and not choices["ray"]:
         choices["model_folder"] = existing_folder(arguments.model_folder)
     if arguments.snapshot:
         choices["snapshot"] = str(Path(arguments.snapshot).resolve())
@@ -60,7 +70,11 @@ def run(arguments: argparse.Namespace) -> int:
         print(found.refused or "\n".join((found.runs, found.most_words, *found.notes)))
         return 2 if found.refused else 0
     if int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if request.ray:
+            raise ValueError("ray: torchrun has started this here; use --processes on a cluster.")
         return _as_a_rank(request, arguments)
+    if arguments.stream:
+        return _streamed(request, arguments.stream)
     folder, result = _alone(request, arguments.folder)
     _write(arguments.out, result)
     _print(result, arguments.json)
@@ -75,16 +89,47 @@ def _depths(text: str) -> tuple[int, ...]:
         raise ValueError(f"depths: {text[:40]!r} is not two whole numbers such as 4,8.") from None
 
 
+def _address(given: str | None) -> str:
+    """The cluster's address: as given, or the owner's; empty for this machine."""
+    from planner.trial.cluster_address import EXAMPLE, SETTING, owners_address
+
+    if given != "owner's":
+        return given or ""
+    found = owners_address()
+    if not found:
+        raise ValueError(f"ray: no cluster is named; give --ray {EXAMPLE}, or set {SETTING}.")
+    return found
+
+
 def _alone(request: Any, given: Path | None) -> tuple[Any, Any]:
-    """The trial's folder and result, of a worker process that this one sees to."""
+    """The trial's folder and result, of a worker process or a job that this one sees to."""
     from planner.trial.folders import TrialFolder, new_folder
+    from planner.trial.remote import RemoteSupervisor
     from planner.trial.supervisor import Supervisor
 
     folder = TrialFolder(given) if given else new_folder(request)
-    supervisor = Supervisor(request, folder)
+    kind = RemoteSupervisor if request.ray else Supervisor
+    return folder, _seen_to(kind(request, folder))
+
+
+def _seen_to(supervisor: Any) -> Any:
+    """The result, unless a signal ends the trial early; then one that says so."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, supervisor.stop)
-    return folder, supervisor.run()
+    return supervisor.run()
+
+
+def _streamed(request: Any, identifier: str) -> int:
+    """A trial that somebody follows elsewhere by what this process writes."""
+    from planner.trial.stream import root_of, streamed, temporary_folder
+    from planner.trial.supervisor import Supervisor
+
+    with temporary_folder(request, identifier) as folder:
+        with streamed(folder, sys.stdout):
+            result = _seen_to(Supervisor(request, folder, root_of(folder)))
+        _print(result, as_json=True)
+        sys.stdout.flush()
+    return 0 if result.status == "completed" else 1
 
 
 def _keep(folder: Any) -> None:
@@ -155,7 +200,7 @@ def _print(result: Any, as_json: bool) -> None:
 
 
 def _text(result: Any) -> str:
-    lines = [f"Trial {result.id} on {result.device.name}: {result.status}."]
+    lines = [f"Trial {result.id} on {result.where}: {result.status}."]
     if result.reason:
         lines.append(result.reason)
     if result.measured is not None:

@@ -55,7 +55,7 @@ def describe(request: TrialRequest, predicted: FootprintFigures | None = None) -
         )
     weights = "random weights" if not request.model_folder else "the local folder's weights"
     runs = (
-        f"{running.method} on {request.device}{rank}: {request.warm_up + request.steps} steps, "
+        f"{running.method} on {request.where}{rank}: {request.warm_up + request.steps} steps, "
         f"{request.steps} of them measured, all {layers_of(plan)} layers{cut}, with {weights} and "
         f"batches of {request.lengths} length."
     )
@@ -77,7 +77,8 @@ def _most(request: TrialRequest, predicted: FootprintFigures | None) -> tuple[in
     A processor holds the tensors alone, so a card's context and caching do not count there; what
     all its processes may hold together is guarded as well.
     """
-    whose = request.device if request.kind == "cuda" else "this machine's memory for tensors"
+    machine = "the node" if request.ray else "this machine"
+    whose = request.where if request.kind == "cuda" else f"{machine}'s memory for tensors"
     cap = request.cap_bytes
     if predicted is not None:
         needed, by = _needed(predicted), "by the dry run"
@@ -87,10 +88,12 @@ def _most(request: TrialRequest, predicted: FootprintFigures | None) -> tuple[in
         needed = found.device_bytes if request.kind == "cuda" else of_tensors * request.processes
     if cap is not None and cap < needed:
         needed, by = cap, "by its cap"
-    guarded = guarded_bytes(request.host_limit_bytes) if request.kind == "cpu" else None
-    if guarded is not None and guarded < needed:
+    guarded = request.host_limit_bytes
+    if not request.ray:  # what is free on a node, its own guard asks there
+        guarded = guarded_bytes(guarded)
+    if request.kind == "cpu" and guarded is not None and guarded < needed:
         if request.host_limit_bytes is not None:
-            return guarded, f"{read_bytes(guarded)} of this machine's memory, which is its limit"
+            return guarded, f"{read_bytes(guarded)} of {machine}'s memory, which is its limit"
         # What is free changes from one look to the next; the share of it does not.
         return guarded, f"{GUARDED:.0%} of this machine's free memory".replace("%", " %")
     return needed, f"{read_bytes(needed)} of {whose} {by}"

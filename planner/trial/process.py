@@ -35,6 +35,8 @@ STARTING_SECONDS = 5.0
 
 _children: dict[str, subprocess.Popen[bytes]] = {}
 """Processes that this one started, so that their ends are noticed."""
+_enders: list[subprocess.Popen[bytes]] = []
+"""Processes that end the cluster's jobs of trials whose own process is gone."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,6 +110,7 @@ def look(folder: TrialFolder) -> TrialState | None:
     child = _children.get(folder.identifier)
     if child is not None and child.poll() is not None:
         del _children[folder.identifier]
+    _enders[:] = [one for one in _enders if one.poll() is None]
     try:
         request = folder.request()
         result = folder.result()
@@ -167,6 +170,10 @@ def _starting(folder: TrialFolder) -> bool:
 
 
 def _lost(folder: TrialFolder, request: TrialRequest) -> TrialResult:
+    if request.ray:  # its job goes on without it
+        from planner.trial.remote import abandon
+
+        _enders.append(abandon(folder))
     events = folder.progress()
     times = [event["at"] for event in events if isinstance(event.get("at"), (int, float))]
     spent = times[-1] - times[0] if times else 0.0

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from planner.link import from_query_string, to_query_string
 from planner.plan import Plan
+from planner.trial.cluster_address import cluster_address, host_of
 from planner.trial.result import WholePlanLink
 from planner.trial.strict import Bytes, Strict
 
@@ -23,6 +24,16 @@ STEPS, WARM_UP = 3, 2
 
 Layers = Annotated[int, Field(ge=1, le=1000)]
 Place = Annotated[str, Field(max_length=1000, pattern=r"^[^\x00-\x1f]*$")]
+
+
+def _address(text: str) -> str:
+    try:
+        return cluster_address(text) if text else ""
+    except ValueError as error:
+        raise ValueError(str(error).removeprefix("ray: ").rstrip(".")) from None
+
+
+Cluster = Annotated[str, Field(max_length=300), AfterValidator(_address)]
 
 
 class TrialRequest(Strict):
@@ -55,6 +66,18 @@ class TrialRequest(Strict):
     """
     processes: Annotated[int, Field(ge=1, le=4096)] = 1
     """Processes to start with torchrun, one a device."""
+    ray: Cluster = ""
+    """Address of the Ray cluster that runs it; empty is this machine."""
+
+    @model_validator(mode="after")
+    def _holds_on_a_cluster(self) -> Self:
+        if self.ray and self.device not in ("cpu", "cuda:0"):
+            raise ValueError("device: Ray chooses the card on its cluster; give cuda:0, or cpu")
+        if self.ray and self.snapshot:
+            raise ValueError(
+                "snapshot: it would stay on the cluster's node; leave it out, or run the trial here"
+            )
+        return self
 
     def planned(self) -> Plan:
         """The plan."""
@@ -68,11 +91,18 @@ class TrialRequest(Strict):
         return "cpu" if self.device == "cpu" else "cuda"
 
     def devices(self) -> tuple[str, ...]:
-        """Every device that is occupied."""
+        """Every device that is occupied; a cluster is one, whatever stands in it."""
+        if self.ray:
+            return (f"ray:{host_of(self.ray)}",)
         if self.kind == "cpu":
             return ("cpu",)
         first = int(self.device.partition(":")[2])
         return tuple(f"cuda:{first + place}" for place in range(self.processes))
+
+    @property
+    def where(self) -> str:
+        """The device, and the cluster it belongs to, in words."""
+        return f"{self.device} of the Ray cluster {host_of(self.ray)}" if self.ray else self.device
 
 
 def request_of(plan: Plan, **choices: object) -> TrialRequest:
@@ -106,8 +136,9 @@ def request_json(request: TrialRequest) -> str:
 
 def _said(error: ValidationError) -> str:
     first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"])) or "trial"
-    return f"{place}: {first['msg'][:1].lower()}{first['msg'][1:]}."
+    place = ".".join(map(str, first["loc"]))
+    said = first["msg"].removeprefix("Value error, ")
+    return f"{place}: {said[:1].lower()}{said[1:]}." if place else f"{said}."
 
 
 FLAGS = (
@@ -136,6 +167,8 @@ def command_of(request: TrialRequest, python: str = sys.executable) -> list[str]
             command += [f"--{field.replace('_', '-')}", f"{value}"]
     if request.depths:
         command += ["--depths", ",".join(map(str, request.depths))]
+    if request.ray:
+        command += ["--ray", request.ray]
     return command
 
 

@@ -17,6 +17,7 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from planner.link import Reading, from_query_string
 from planner.plan import FIELDS, Plan
+from planner.trial.cluster_address import host_of
 from planner.trial.figures import FootprintFigures
 from planner.trial.strict import (
     Bytes,
@@ -112,6 +113,8 @@ class Environment(Strict):
     platform: Line = ""
     settings: Versions = {}
     """Environment variables that change an allocator or a kernel."""
+    cluster: Line = ""
+    """Address of the Ray cluster whose node ran it; empty where no cluster did."""
 
 
 class Ran(Strict):
@@ -184,6 +187,16 @@ class TrialResult(Strict):
             raise ValueError("ran has fewer than two plans though measured is extrapolated")
         return self
 
+    @property
+    def where(self) -> str:
+        """The device's name, and the cluster's where one ran it."""
+        cluster = self.environment.cluster if self.environment else ""
+        return (
+            f"{self.device.name} of the Ray cluster {host_of(cluster)}"
+            if cluster
+            else (self.device.name)
+        )
+
     def planned(self) -> Plan:
         """The plan that was asked."""
         return _plan_of(self.plan)
@@ -207,7 +220,7 @@ def read_result(text: str | bytes) -> TrialResult:
         data = json.loads(decoded, object_pairs_hook=unique, parse_constant=refuse_constant)
         if not isinstance(data, dict):
             raise ValueError("a result is one JSON object")
-        _refuse_deep(data, MAX_DEPTH)
+        refuse_deep(data)
     except RecursionError:
         raise ValueError("trial: the file is nested too deeply.") from None
     except ValueError as error:
@@ -220,15 +233,16 @@ def read_result(text: str | bytes) -> TrialResult:
         raise ValueError(f"{place}: {_short(first['msg'])}.") from None
 
 
-def _refuse_deep(value: Any, left: int) -> None:
+def refuse_deep(value: Any, left: int = MAX_DEPTH) -> None:
+    """Refuse (``ValueError``) lists and objects that stand deeper in each other than ``left``."""
     if not left:
         raise ValueError("it is nested too deeply")
     if isinstance(value, dict):
         for inner in value.values():
-            _refuse_deep(inner, left - 1)
+            refuse_deep(inner, left - 1)
     elif isinstance(value, list):
         for inner in value:
-            _refuse_deep(inner, left - 1)
+            refuse_deep(inner, left - 1)
 
 
 def _short(text: str) -> str:

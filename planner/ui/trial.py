@@ -26,6 +26,7 @@ from planner.ui import (
     trial_found,
     trial_history,
     trial_inputs,
+    trial_where,
 )
 from planner.ui.display import Unit
 from planner.ui.messages import plain
@@ -83,10 +84,12 @@ def process_states() -> list[TrialState]:
 
 
 def _request(plan: Plan) -> TrialRequest | None:
-    device = _device()
+    ray = trial_where.cluster()
+    device = trial_where.device() if ray else _device()
+    cards = trial_where.CARDS if ray else len(local_cards())
     try:
-        chosen = trial_inputs.choices(plan, device, len(local_cards()))
-        return request_of(plan, device=device, **chosen)
+        chosen = trial_inputs.choices(plan, device, cards, files=not ray)
+        return request_of(plan, device=device, ray=ray, **chosen)
     except ValueError as error:
         st.error(plain(str(error)), icon=":material/block:")
         return None
@@ -128,7 +131,7 @@ def _panel(request: TrialRequest, seen: tuple[str, ...]) -> None:
     if tuple(state.identifier for state in running) != seen:
         st.rerun()  # the whole page, so that looking begins or ends, and an answer appears
     same = any(
-        (state.request.plan, state.request.device) == (request.plan, request.device)
+        (state.request.plan, state.request.where) == (request.plan, request.where)
         for state in running
     )
     # The first one stands beside the button, so that nothing below moves when it begins or ends.
@@ -168,7 +171,7 @@ def _progress(state: TrialState, request: TrialRequest) -> None:
 
 def how(state: TrialState) -> str:
     """How a trial stands that is not over, in one line."""
-    device = "the processor" if state.request.device == PROCESSOR else state.request.device
+    device = trial_where.named(state.request)
     if state.stage == "queued":
         if not state.ahead:
             return f"Waiting for {device}"

@@ -124,7 +124,7 @@ def _notes(result: TrialResult, key: str) -> None:
     versions = result.environment.versions if result.environment else {}
     lines = [
         f"Trial {result.id} of {result.created}, {read_seconds(result.seconds)} in all, on "
-        f"{result.device.name}: {result.warm_up} steps of warm-up, {result.steps} measured, "
+        f"{result.where}: {result.warm_up} steps of warm-up, {result.steps} measured, "
         f"lengths {result.lengths}, weights {result.weights}.",
         *result.notes,
     ]

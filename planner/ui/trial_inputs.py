@@ -28,20 +28,21 @@ MOST_PROCESSES = 8
 """On a processor; cards have one process each."""
 
 
-def choices(plan: Plan, device: str, cards: int) -> dict[str, Any]:
+def choices(plan: Plan, device: str, cards: int, *, files: bool = True) -> dict[str, Any]:
     """The choices as fields of a :class:`planner.trial.request.TrialRequest`.
 
     Args:
         plan: what would run.
         device: where it would run.
-        cards: how many cards this machine has.
+        cards: how many cards the machine has that would run it.
+        files: whether it may read and leave files, which are on the machine that runs it.
 
     Raises:
         ValueError: for a model folder that is not there, naming the field.
     """
     with st.expander("How it runs", icon=":material/tune:", key="trial-how"):
         found = {**_length_of_it(), **_what_of_it(plan, device, cards)}
-        return {**found, **_files()}
+        return {**found, **_files()} if files else found
 
 
 def _length_of_it() -> dict[str, Any]:
