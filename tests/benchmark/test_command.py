@@ -124,6 +124,8 @@ def test_an_interrupt_gives_it_up(data: Path) -> None:
     with subprocess.Popen(
         [*COMMAND, "--seconds", "300"], cwd=ROOT, env=environment(data), text=True,
         stdout=subprocess.DEVNULL, stderr=subprocess.PIPE,
+        # Where the tests themselves run in the background, interrupts are ignored and inherited so.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
     ) as child:  # fmt: skip
         assert child.stderr is not None
         assert "layers" in next(line for line in child.stderr if line.startswith("1 of "))
