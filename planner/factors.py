@@ -2,7 +2,7 @@
 
 What they are taken from is in :mod:`planner.trial.calibration`, and how they are applied in
 :mod:`planner.trial.correction`; this is the value and its text, which anybody may have written.
-Imports nothing of ours.
+Imports :mod:`planner.linktext` only.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, get_args
+
+from planner.linktext import GPU, decimal, parts, require, short
 
 Quantity = Literal["requested", "allocated", "reserved", "device", "seconds"]
 QUANTITIES: tuple[Quantity, ...] = get_args(Quantity)
@@ -28,7 +30,6 @@ DIGITS = 6
 """Decimal places of a factor."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9 ,\-]{0,59}")
-_GPU = re.compile(r"[a-z0-9][a-z0-9\-]{0,63}")
 _VERSION = re.compile(r"[0-9A-Za-z.+\-]{0,60}")
 _NUMBER = re.compile(r"[0-9]{1,2}(\.[0-9]{1,9})?")
 _WHOLE = re.compile(r"[1-9][0-9]{0,6}")
@@ -70,13 +71,13 @@ def factors_to_text(factors: Factors) -> str:
 
     After that head one part per rung and phase, ``rung~phase~quantity~factor~trials~…``.
     """
-    parts = ["~".join(("1", factors.gpu, factors.method, factors.torch, factors.transformers))]
+    said_parts = ["~".join(("1", factors.gpu, factors.method, factors.torch, factors.transformers))]
     phases: dict[tuple[str, str], list[str]] = {}
     for one in factors.factors:
-        said = [one.quantity, f"{one.factor:.{DIGITS}f}".rstrip("0").rstrip("."), str(one.trials)]
+        said = [one.quantity, decimal(one.factor, DIGITS), str(one.trials)]
         phases.setdefault((one.rung, one.phase), []).extend(said)
-    parts += ["~".join((*place, *said)) for place, said in phases.items()]
-    return "_".join(parts)
+    said_parts += ["~".join((*place, *said)) for place, said in phases.items()]
+    return "_".join(said_parts)
 
 
 def factors_from_text(text: str) -> Factors:
@@ -85,17 +86,12 @@ def factors_from_text(text: str) -> Factors:
     Raises:
         ValueError: what is wrong, as a part of a sentence that begins with the field's name.
     """
-    if len(text) > MAX_CHARACTERS:
-        raise ValueError(f"has more than {MAX_CHARACTERS} characters")
-    head, *rest = text.split("_")
-    fields = head.split("~")
-    if len(fields) != 5 or fields[0] != "1":
-        raise ValueError("does not begin with 1~card~method~torch~transformers")
-    _, gpu, method, torch, transformers = fields
-    _require(_GPU, gpu, "the card")
-    _require(_GPU, method, "the method")
-    _require(_VERSION, torch, "the version of torch")
-    _require(_VERSION, transformers, "the version of transformers")
+    names = ("card", "method", "torch", "transformers")
+    (gpu, method, torch, transformers), rest = parts(text, names, MAX_CHARACTERS)
+    require(GPU, gpu, "the card")
+    require(GPU, method, "the method")
+    require(_VERSION, torch, "the version of torch")
+    require(_VERSION, transformers, "the version of transformers")
     factors = tuple(one for part in rest for one in _phase(part))
     if not factors:
         raise ValueError("holds no factor")
@@ -109,30 +105,20 @@ def factors_from_text(text: str) -> Factors:
 def _phase(text: str) -> Iterator[Factor]:
     rung, *more = text.split("~")
     if rung not in RUNGS:
-        raise ValueError(f"corrects {_short(rung)}, which is neither of {', '.join(RUNGS)}")
+        raise ValueError(f"corrects {short(rung)}, which is neither of {', '.join(RUNGS)}")
     if len(more) < 4 or len(more) % 3 != 1:
-        raise ValueError(f"has a phase without quantity~factor~trials: {_short(text)}")
+        raise ValueError(f"has a phase without quantity~factor~trials: {short(text)}")
     phase = more[0]
-    _require(_NAME, phase, "a phase")
+    require(_NAME, phase, "a phase")
     for at in range(1, len(more), 3):
         quantity, factor, trials = more[at : at + 3]
         if quantity not in QUANTITIES:
-            raise ValueError(f"corrects {_short(quantity)}, which is none of a phase's quantities")
-        _require(_NUMBER, factor, f"the factor of {phase}")
-        _require(_WHOLE, trials, f"the number of trials of {phase}")
+            raise ValueError(f"corrects {short(quantity)}, which is none of a phase's quantities")
+        require(_NUMBER, factor, f"the factor of {phase}")
+        require(_WHOLE, trials, f"the number of trials of {phase}")
         number = float(factor)
         if not LOWEST <= number <= HIGHEST:
             raise ValueError(f"multiplies {phase} with {factor}, outside {LOWEST} to {HIGHEST}")
         if int(trials) > MAX_TRIALS:
             raise ValueError(f"names more than {MAX_TRIALS} trials of {phase}")
         yield Factor(rung, phase, quantity, number, int(trials))
-
-
-def _require(pattern: re.Pattern[str], text: str, what: str) -> None:
-    if not pattern.fullmatch(text) or not text.isascii():
-        raise ValueError(f"has {_short(text)} as {what}")
-
-
-def _short(text: str) -> str:
-    shown = "".join(character if character.isprintable() else "?" for character in text[:40])
-    return repr(shown + ("…" if len(text) > 40 else ""))

@@ -2,7 +2,7 @@
 
 Where they come from is in :mod:`planner.benchmark`; an estimate that is given them uses them in
 place of the published intervals of ``efficiencies.json``. This is the value and its text, which
-anybody may have written. Imports nothing of ours.
+anybody may have written. Imports :mod:`planner.linktext` only.
 """
 
 from __future__ import annotations
@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
+
+from planner.linktext import GPU, decimal, parts, require, short
 
 SpeedKey = Literal[
     "training-compute",
@@ -33,7 +35,6 @@ DIGITS = 9
 """Decimal places of a value."""
 MAX_CHARACTERS = 2000
 
-_GPU = re.compile(r"[a-z0-9][a-z0-9\-]{0,63}")
 _VERSION = re.compile(r"[0-9A-Za-z.+\-]{1,60}")
 _DRIVER = re.compile(r"[0-9.]{0,30}")
 _DATE = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")
@@ -107,7 +108,7 @@ def speeds_to_text(speeds: Speeds) -> str:
 
 
 def _text(value: float) -> str:
-    return f"{value:.{DIGITS}f}".rstrip("0").rstrip(".")
+    return decimal(value, DIGITS)
 
 
 def speeds_from_text(text: str) -> Speeds:
@@ -116,17 +117,12 @@ def speeds_from_text(text: str) -> Speeds:
     Raises:
         ValueError: what is wrong, as a part of a sentence that begins with the field's name.
     """
-    if len(text) > MAX_CHARACTERS:
-        raise ValueError(f"has more than {MAX_CHARACTERS} characters")
-    head, *rest = text.split("_")
-    fields = head.split("~")
-    if len(fields) != 5 or fields[0] != "1":
-        raise ValueError("does not begin with 1~card~torch~driver~date")
-    _, gpu, torch, driver, date = fields
-    _require(_GPU, gpu, "the card")
-    _require(_VERSION, torch, "the version of torch")
-    _require(_DRIVER, driver, "the driver")
-    _require(_DATE, date, "the day")
+    names = ("card", "torch", "driver", "date")
+    (gpu, torch, driver, date), rest = parts(text, names, MAX_CHARACTERS)
+    require(GPU, gpu, "the card")
+    require(_VERSION, torch, "the version of torch")
+    require(_DRIVER, driver, "the driver")
+    require(_DATE, date, "the day")
     speeds = tuple(_speed(part) for part in rest)
     if not speeds:
         raise ValueError("holds no value")
@@ -139,23 +135,13 @@ def _speed(text: str) -> Speed:
     key, *values = text.split("~")
     known = next((one for one in SPEED_KEYS if one == key), None)
     if known is None:
-        raise ValueError(f"measures {_short(key)}, which is none of {', '.join(SPEED_KEYS)}")
+        raise ValueError(f"measures {short(key)}, which is none of {', '.join(SPEED_KEYS)}")
     if len(values) != 3:
         raise ValueError(f"has {known} without low~typical~high")
     for value in values:
-        _require(_NUMBER, value, f"a value of {known}")
+        require(_NUMBER, value, f"a value of {known}")
     low, typical, high = map(float, values)
     lowest, highest = BOUNDS[known]
     if not lowest <= low <= typical <= high <= highest:
         raise ValueError(f"has {known} out of order or outside {_text(lowest)} to {_text(highest)}")
     return Speed(known, low, typical, high)
-
-
-def _require(pattern: re.Pattern[str], text: str, what: str) -> None:
-    if not pattern.fullmatch(text):
-        raise ValueError(f"has {_short(text)} as {what}")
-
-
-def _short(text: str) -> str:
-    shown = "".join(character if character.isprintable() else "?" for character in text[:40])
-    return repr(shown + ("…" if len(text) > 40 else ""))

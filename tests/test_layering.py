@@ -12,7 +12,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("numeric", "units", "problem", "migrations", "footprint", "factors", "speeds"),
+    ("numeric", "units", "problem", "migrations", "linktext", "footprint", "factors", "speeds"),
     (
         "catalog",
         "defaults",

@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import time
 from contextlib import suppress
@@ -18,16 +17,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from planner.benchmark.kept import benchmarks_folder
+from planner.trial.background import begin, notice
 from planner.trial.folders import IDENTIFIER, TrialFolder, new_identifier
 from planner.trial.strict import shown
 
-ROOT = Path(__file__).resolve().parents[2]
 BUDGET_SECONDS = 20.0
 STARTING_SECONDS = 5.0
 """A folder without an owner may be that of a benchmark that has just begun."""
-
-_children: dict[str, subprocess.Popen[bytes]] = {}
-"""Processes that this one started, so that their ends are noticed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,23 +46,9 @@ def start(device: str, root: Path | None = None) -> TrialFolder:
     """
     folder = TrialFolder(benchmarks_folder(root) / new_identifier())
     folder.path.mkdir(parents=True)
-    environment = dict(os.environ)
-    if root is not None:
-        environment["HEADROOM_DATA"] = str(root)
     command = [sys.executable, "-m", "planner", "benchmark", "--device", device]
-    command += ["--seconds", f"{BUDGET_SECONDS:g}", "--folder", str(folder.path)]
-    with open(folder.stderr, "ab") as said:
-        process = subprocess.Popen(
-            command,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            cwd=ROOT,
-            env=environment,
-            start_new_session=True,
-        )
-    _children[folder.identifier] = process
-    folder.own(process.pid)
+    command += ["--seconds", f"{BUDGET_SECONDS:g}"]
+    begin(command, folder, root)
     return folder
 
 
@@ -82,9 +64,7 @@ def states(root: Path | None = None) -> tuple[BenchmarkState, ...]:
 
 
 def _state(folder: TrialFolder) -> BenchmarkState:
-    child = _children.get(folder.identifier)
-    if child is not None and child.poll() is not None:
-        del _children[folder.identifier]
+    notice(folder)
     events = folder.progress()
     if folder.owned() or _starting(folder):
         last = events[-1] if events else {}

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
+from planner.trial.background import begin, notice
 from planner.trial.folders import (
     IDENTIFIER,
     TrialFolder,
@@ -29,12 +30,9 @@ from planner.trial.request import TrialRequest, command_of
 from planner.trial.result import TrialResult
 from planner.trial.supervisor import ended, where
 
-ROOT = Path(__file__).resolve().parent.parent.parent
 STARTING_SECONDS = 5.0
 """A folder without an owner may be that of a trial that has just begun."""
 
-_children: dict[str, subprocess.Popen[bytes]] = {}
-"""Processes that this one started, so that their ends are noticed."""
 _enders: list[subprocess.Popen[bytes]] = []
 """Processes that end the cluster's jobs of trials whose own process is gone."""
 
@@ -70,21 +68,7 @@ def start(request: TrialRequest, root: Path | None = None) -> TrialFolder:
         # A name alone is a file in the trial's folder; a whole path stays as it is.
         place = str(folder.path / request.snapshot)
         request = request.model_copy(update={"snapshot": place})
-    environment = dict(os.environ)
-    if root is not None:
-        environment["HEADROOM_DATA"] = str(root)
-    with open(folder.stderr, "ab") as said:
-        process = subprocess.Popen(
-            [*command_of(request, sys.executable), "--folder", str(folder.path)],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=said,
-            cwd=ROOT,
-            env=environment,
-            start_new_session=True,
-        )
-    _children[folder.identifier] = process
-    folder.own(process.pid)
+    begin(command_of(request, sys.executable), folder, root)
     return folder
 
 
@@ -107,9 +91,7 @@ def look(folder: TrialFolder) -> TrialState | None:
 
     One whose process is gone without a result is given one that says so.
     """
-    child = _children.get(folder.identifier)
-    if child is not None and child.poll() is not None:
-        del _children[folder.identifier]
+    notice(folder)
     _enders[:] = [one for one in _enders if one.poll() is None]
     try:
         request = folder.request()

@@ -17,6 +17,7 @@ from planner.benchmark import kept, process
 from planner.benchmark.case import PROCESSOR
 from planner.benchmark.run import PARTS
 from planner.catalog.card_benchmark import read_benchmark
+from planner.trial import background
 from planner.trial.turns import Turn
 from trial.running import ROOT, environment, until
 
@@ -28,10 +29,10 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("HEADROOM_DATA", str(tmp_path))
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     yield tmp_path
-    for child in process._children.values():
+    for child in background.children.values():
         child.kill()
         child.wait()
-    process._children.clear()
+    background.children.clear()
 
 
 def run(*flags: str, data: Path) -> subprocess.CompletedProcess[str]:

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from planner.trial import cluster, following, process, remote
+from planner.trial import background, cluster, following, process, remote
 from planner.trial.cluster import Cluster
 from planner.trial.folders import TrialFolder, new_folder
 from planner.trial.history import Filter, History
@@ -56,7 +56,7 @@ def finished(folder: TrialFolder) -> TrialResult:
 
     found: TrialResult = until(result, 60)
     # Looking on notices that the trial's processes have ended.
-    until(lambda: look(folder) and not {folder.identifier} & {*process._children}, 60)
+    until(lambda: look(folder) and not {folder.identifier} & {*background.children}, 60)
     return found
 
 
