@@ -33,6 +33,8 @@ def measure(
 ) -> None:
     """Run every trial that ``out`` has no result of, and write the file after each.
 
+    One that failed is no result: it is tried again.
+
     Args:
         found: what to run.
         out: JSON file; what it holds is kept.
@@ -41,6 +43,7 @@ def measure(
         limit_seconds: of one trial.
     """
     rows = list(stored(out)) if out.exists() else []
+    rows = [row for row in rows if row["result"]["status"] != "failed"]  # tried again
     done = {row["name"] for row in rows}
     for case in found:
         if case.name in done:

@@ -54,6 +54,11 @@ def test_the_loop_runs_on_a_cpu_and_goes_on_where_it_was_stopped(
     command = ["--gpu", "h200-141gb", "--device", "cpu", "--out", str(out)]
     assert trials.main([*command, "--only", "one"]) == 0
     assert trials.main(command) == 2  # a file is never overwritten unasked
+    failing = json.loads(out.read_text())
+    (first,) = failing["cases"]
+    lost = {"status": "failed", "reason": "The card fell off the bus."}
+    failing["cases"].append({**first, "name": "other", "result": {**first["result"], **lost}})
+    out.write_text(json.dumps(failing))
     assert trials.main([*command, "--resume"]) == 0
     told = [line for line in capsys.readouterr().out.splitlines() if "completed" in line]
     assert [line.split(":")[0] for line in told] == ["1", "2"]
