@@ -9,8 +9,10 @@ from planner.catalog.architecture import Architecture
 from planner.footprint import Term
 from planner.formulas import state
 from planner.formulas.activations import (
+    EMBEDDING_DROPOUT,
     autocast_weight_copies,
     checkpointed_saved,
+    embeddings_leaf,
     given_tables,
     layer_backward_transient,
     layer_forward_transient,
@@ -42,7 +44,8 @@ def all_layers(
         before = shared_by_layers(scene, role)
         if scene.plan.gradient_checkpointing == "none":
             return (*_layers(scene, role, layers, soft_inputs), *before)
-        return (*_checkpoints(scene, role, layers, near), *before)
+        leaf = () if soft_inputs else _leaf(scene, role)
+        return (*_checkpoints(scene, role, layers, near), *leaf, *before)
 
     return scene.once(("saved", role.name, done, soft_inputs, near), make)
 
@@ -116,7 +119,14 @@ def first_layers(scene: Scene, role: Role, layers: int = 1) -> tuple[Term, ...]:
     """What is left when the backward has come down to the first ``layers`` layers."""
     if scene.plan.gradient_checkpointing == "none":
         return _layers(scene, role, layers)
-    return _checkpoints(scene, role, layers, 1 + leaf_inputs(role))
+    return (*_checkpoints(scene, role, layers, 1 + leaf_inputs(role)), *_leaf(scene, role))
+
+
+def _leaf(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """GPT-2's leaf, which is no input of a layer; offloaded inputs leave every leaf behind."""
+    if scene.plan.activation_offload:
+        return ()
+    return embeddings_leaf(role.arch, scene.training_workload(role), role=role.name)
 
 
 def leaf_inputs(role: Role) -> int:
@@ -273,7 +283,7 @@ def _checkpoints(scene: Scene, role: Role, layers: int, near_inputs: int) -> tup
     near = checkpointed_saved(arch, workload, role=role.name, layers=near_inputs)
     far = checkpointed_saved(arch, workload, role=role.name, layers=layers)
     tables = given_tables(arch, workload, role=role.name, layers=layers)
-    names = {term.name for term in tables}
+    names = {*(term.name for term in tables), EMBEDDING_DROPOUT}
     host = tuple(
         state.LOCAL_RANKS_OFFLOAD(
             role.name,
@@ -285,5 +295,6 @@ def _checkpoints(scene: Scene, role: Role, layers: int, near_inputs: int) -> tup
         for term in far
         if term.name not in names
     )
-    # Only what autograd saves is offloaded; tables are arguments of the layer to run again.
-    return (*(term for term in near if term.name not in names), *tables, *host)
+    # Only what autograd saves of layers is offloaded; tables are arguments of a layer to run again.
+    stays = (term for term in near if term.name == EMBEDDING_DROPOUT)
+    return (*(term for term in near if term.name not in names), *stays, *tables, *host)

@@ -12,8 +12,10 @@ from planner.formulas.activations.layers import (
     layer_saved,
 )
 from planner.formulas.activations.model import (
+    EMBEDDING_DROPOUT,
     autocast_weight_copies,
     checkpointed_saved,
+    embeddings_leaf,
     final_norm_backward,
     given_tables,
     model_saved,
@@ -21,9 +23,11 @@ from planner.formulas.activations.model import (
 from planner.formulas.activations.workload import Workload
 
 __all__ = [
+    "EMBEDDING_DROPOUT",
     "Workload",
     "autocast_weight_copies",
     "checkpointed_saved",
+    "embeddings_leaf",
     "final_norm_backward",
     "given_tables",
     "layer_backward_transient",

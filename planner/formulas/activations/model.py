@@ -35,6 +35,9 @@ AUTOCAST_COPIES = Formula(
 )
 
 
+EMBEDDING_DROPOUT = "dropout mask of embeddings"
+
+
 def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
     """What the model keeps outside its layers, in bytes.
 
@@ -83,7 +86,27 @@ def checkpointed_saved(
     terms = [term_of(label, layers, arch, workload, role)]
     terms += given_tables(arch, workload, role=role, layers=layers)
     terms += [term_of(mask, 1, arch, workload, role) for mask in _masks(arch, setting)]
+    if workload.lora_targets and arch.dropout and arch.learned_positions:
+        terms.append(term_of(_embedding_dropout(setting), 1, arch, workload, role))
     return tuple(terms)
+
+
+def embeddings_leaf(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
+    """The token embeddings that adapters' gradients end at, where no layer reads them, in bytes.
+
+    Checkpoints of frozen layers need an input with a gradient, so the embeddings are made a leaf
+    (``enable_input_require_grads``). GPT-2 adds positions to them before the first layer.
+    """
+    if arch.measured or not (workload.lora_targets and arch.learned_positions):
+        return ()
+    setting, _ = settings(arch, workload, False)[0]
+    label: Label = (("hidden", setting.weight), "embeddings that gradients reach")
+    return (term_of(label, 1, arch, workload, role),)
+
+
+def _embedding_dropout(setting: Setting) -> Label:
+    form = "bool" if setting.kernels == "cuda" else setting.weight
+    return ("hidden", form), EMBEDDING_DROPOUT
 
 
 def given_tables(
@@ -178,8 +201,8 @@ def _outside_layers(arch: Architecture, setting: Setting) -> Live:
         if arch.learned_positions:
             kept.append(tape.new("position", "int64", "position ids"))
     if arch.dropout and setting.input_needs_gradient and setting.all_weights:
-        form = "bool" if setting.kernels == "cuda" else width
-        kept.append(tape.new("hidden", form, "dropout mask of embeddings"))
+        (shape, form), name = _embedding_dropout(setting)
+        kept.append(tape.new(shape, form, name))
     # Liger's norm keeps its input as it is, from here to the backward of the norm.
     hidden = Tensor(
         tape.new("hidden", width, "final norm input" if setting.liger else "hidden states"),
