@@ -9,21 +9,16 @@ from __future__ import annotations
 
 import os
 import shutil
-import signal
 import sys
-import time
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from planner.benchmark.kept import benchmarks_folder
-from planner.trial.background import begin, notice
+from planner.trial import background
 from planner.trial.folders import IDENTIFIER, TrialFolder, new_identifier
 from planner.trial.strict import shown
 
 BUDGET_SECONDS = 20.0
-STARTING_SECONDS = 5.0
-"""A folder without an owner may be that of a benchmark that has just begun."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +43,7 @@ def start(device: str, root: Path | None = None) -> TrialFolder:
     folder.path.mkdir(parents=True)
     command = [sys.executable, "-m", "planner", "benchmark", "--device", device]
     command += ["--seconds", f"{BUDGET_SECONDS:g}"]
-    begin(command, folder, root)
+    background.begin(command, folder, root)
     return folder
 
 
@@ -64,9 +59,9 @@ def states(root: Path | None = None) -> tuple[BenchmarkState, ...]:
 
 
 def _state(folder: TrialFolder) -> BenchmarkState:
-    notice(folder)
+    background.notice(folder)
     events = folder.progress()
-    if folder.owned() or _starting(folder):
+    if folder.owned() or background.starting(folder):
         last = events[-1] if events else {}
         number, count = (last.get(key, 0) for key in ("number", "count"))
         return BenchmarkState(
@@ -84,28 +79,14 @@ def _state(folder: TrialFolder) -> BenchmarkState:
     return BenchmarkState(identifier=folder.identifier, running=False, reason=reason)
 
 
-def _starting(folder: TrialFolder) -> bool:
-    with suppress(OSError):
-        if not (folder.path / "owner.json").exists():
-            return time.time() - folder.path.stat().st_mtime < STARTING_SECONDS
-    return False
-
-
 def find(identifier: str, root: Path | None = None) -> TrialFolder | None:
     """The folder of a benchmark by its name; None when there is none."""
-    if not IDENTIFIER.fullmatch(identifier):
-        return None
-    folder = TrialFolder(benchmarks_folder(root) / identifier)
-    return folder if folder.path.is_dir() else None
+    return background.found(identifier, benchmarks_folder(root))
 
 
 def stop(folder: TrialFolder) -> None:
     """End a benchmark; it keeps nothing."""
-    folder.ask_to_stop()
-    pid = folder.owner_pid()
-    if pid is not None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGTERM)
+    background.end(folder)
 
 
 def forget(folder: TrialFolder) -> bool:

@@ -6,21 +6,17 @@ page does not end it, and an app that starts anew finds it again.
 
 from __future__ import annotations
 
-import os
 import shutil
-import signal
 import subprocess
 import sys
 import time
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from planner.trial.background import begin, notice
+from planner.trial import background
 from planner.trial.folders import (
-    IDENTIFIER,
     TrialFolder,
     folders,
     new_folder,
@@ -29,9 +25,6 @@ from planner.trial.folders import (
 from planner.trial.request import TrialRequest, command_of
 from planner.trial.result import TrialResult
 from planner.trial.supervisor import ended, where
-
-STARTING_SECONDS = 5.0
-"""A folder without an owner may be that of a trial that has just begun."""
 
 _enders: list[subprocess.Popen[bytes]] = []
 """Processes that end the cluster's jobs of trials whose own process is gone."""
@@ -68,16 +61,13 @@ def start(request: TrialRequest, root: Path | None = None) -> TrialFolder:
         # A name alone is a file in the trial's folder; a whole path stays as it is.
         place = str(folder.path / request.snapshot)
         request = request.model_copy(update={"snapshot": place})
-    begin(command_of(request, sys.executable), folder, root)
+    background.begin(command_of(request, sys.executable), folder, root)
     return folder
 
 
 def find(identifier: str, root: Path | None = None) -> TrialFolder | None:
     """The folder of a trial by its name; None when there is none."""
-    if not IDENTIFIER.fullmatch(identifier):
-        return None
-    folder = TrialFolder(trials_folder(root) / identifier)
-    return folder if folder.path.is_dir() else None
+    return background.found(identifier, trials_folder(root))
 
 
 def states(root: Path | None = None) -> list[TrialState]:
@@ -91,12 +81,12 @@ def look(folder: TrialFolder) -> TrialState | None:
 
     One whose process is gone without a result is given one that says so.
     """
-    notice(folder)
+    background.notice(folder)
     _enders[:] = [one for one in _enders if one.poll() is None]
     try:
         request = folder.request()
         result = folder.result()
-        if result is None and not folder.owned() and not _starting(folder):
+        if result is None and not folder.owned() and not background.starting(folder):
             result = folder.result() or _lost(folder, request)
     except (OSError, ValueError):
         return None
@@ -143,14 +133,6 @@ def _whole(event: Mapping[str, Any], key: str) -> int:
     return value if isinstance(value, int) else 0
 
 
-def _starting(folder: TrialFolder) -> bool:
-    """Whether its process may not have said yet that the trial is its own."""
-    with suppress(OSError):
-        if not (folder.path / "owner.json").exists():
-            return time.time() - folder.path.stat().st_mtime < STARTING_SECONDS
-    return False
-
-
 def _lost(folder: TrialFolder, request: TrialRequest) -> TrialResult:
     if request.ray:  # its job goes on without it
         from planner.trial.remote import abandon
@@ -172,11 +154,7 @@ def _lost(folder: TrialFolder, request: TrialRequest) -> TrialResult:
 
 def stop(folder: TrialFolder) -> None:
     """End a trial that runs or waits; its result says that it was stopped."""
-    folder.ask_to_stop()
-    pid = folder.owner_pid()
-    if pid is not None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.kill(pid, signal.SIGTERM)
+    background.end(folder)
 
 
 def forget(folder: TrialFolder) -> bool:

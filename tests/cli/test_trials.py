@@ -18,8 +18,8 @@ from planner.trial.history import History
 from planner.trial.request import request_of
 from planner.trial.result import TrialResult, read_result
 from trial.history.results import CARD, PLAN, PROCESSOR, trial
-from trial.test_calibration import PLAN as MEASURED
-from trial.test_calibration import scaled
+from trial.scaled import PLAN as MEASURED
+from trial.scaled import scaled
 
 
 @pytest.fixture(autouse=True)

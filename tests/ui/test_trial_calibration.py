@@ -11,7 +11,7 @@ from planner.factors import factors_from_text
 from planner.link import to_query
 from planner.trial.history import History
 from planner.trial.result import TrialResult
-from trial.test_calibration import PLAN, PROCESSOR, other, scaled
+from trial.scaled import PLAN, PROCESSOR, other, scaled
 
 APP = str(Path(__file__).parents[2] / "app.py")
 APPLY = "calibration-apply"

@@ -2,133 +2,40 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-from planner.link import to_query, to_query_string
-from planner.plan import Plan
-from planner.trial.figures import FootprintFigures, PhaseFigures
-from planner.trial.folders import TrialFolder, folders, new_folder
+from planner.link import to_query_string
+from planner.trial.folders import folders
 from planner.trial.history import History
-from planner.trial.request import SNAPSHOT, TrialRequest, request_of
-from planner.trial.result import Device, OutOfMemory, TrialResult
-from planner.ui import trial, trial_inputs
+from planner.trial.request import request_of
+from planner.trial.result import OutOfMemory
+from planner.ui import trial
 from planner.ui.trial_allowed import allowed
-
-APP = str(Path(__file__).parents[2] / "app.py")
-PLAN = Plan(
-    model="Qwen/Qwen2.5-0.5B",
-    method="sft",
-    framework="plain",
-    gpus=1,
-    responses_per_prompt=1,
-    rollout="none",
-    reference="none",
+from ui.trial_page import (
+    OTHER,
+    PLAN,
+    PREDICTED,
+    START,
+    StandIn,
+    buttons,
+    ended,
+    figures,
+    looked_at,
+    opened,
+    press,
+    result,
+    running,
+    standing_in,
+    words,
 )
-OTHER = PLAN.changed(prompt_tokens=PLAN.prompt_tokens + 1)
-PREDICTED = {"policy forward": 1000 * 2**20, "policy backward": 2000 * 2**20}
-START = "trial-start"
-
-
-class StandIn:
-    """In place of ``process.start``: a trial's folder that this process owns, and nothing runs."""
-
-    def __init__(self) -> None:
-        self.asked: list[TrialRequest] = []
-        self.folder: TrialFolder | None = None
-        self.error: OSError | None = None
-
-    def __call__(self, request: TrialRequest) -> TrialFolder:
-        if self.error is not None:
-            raise self.error
-        self.asked.append(request)
-        self.folder = running(request)
-        return self.folder
-
-
-def running(request: TrialRequest) -> TrialFolder:
-    folder = new_folder(request)
-    folder.own(os.getpid())
-    return folder
 
 
 @pytest.fixture(autouse=True)
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    found = StandIn()
-    monkeypatch.setattr(trial.process, "start", found)
-    monkeypatch.setenv("HEADROOM_TRIALS", "1")
-    return found
-
-
-def opened(plan: Plan = PLAN) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60)
-    for key, value in to_query(plan).items():
-        app.query_params[key] = value
-    app.run()
-    app.switch_page("pages/trial.py")
-    return looked_at(app)
-
-
-def looked_at(app: AppTest) -> AppTest:
-    app.run()
-    assert not app.exception, [error.value for error in app.exception]
-    return app
-
-
-def press(app: AppTest, key: str) -> AppTest:
-    app.button(key=key).click().run()
-    assert not app.exception, [error.value for error in app.exception]
-    return app
-
-
-def buttons(app: AppTest) -> set[str]:
-    return {str(button.key) for button in app.button}
-
-
-def words(app: AppTest) -> str:
-    shown = (app.markdown, app.caption, app.info, app.success, app.warning, app.error)
-    text = "\n".join(str(part.value) for kind in shown for part in kind)
-    progress = [str(part.proto.text) for part in app.get("progress")]
-    return "\n".join((text, *progress)).replace("\\", "")
-
-
-def figures(source: Any, factor: float = 1.0, seconds: float | None = None) -> FootprintFigures:
-    return FootprintFigures(
-        source=source,
-        plan={},
-        phases=tuple(
-            PhaseFigures(
-                name=name, source=source, requested_bytes=round(size * factor), seconds=seconds
-            )
-            for name, size in PREDICTED.items()
-        ),
-    )
-
-
-def result(identifier: str, **changes: Any) -> TrialResult:
-    given: dict[str, Any] = {
-        "id": identifier,
-        "status": "completed",
-        "created": "2026-01-31T12:00:00Z",
-        "seconds": 12.0,
-        "plan": to_query_string(PLAN),
-        "device": Device(kind="cpu", name="A processor"),
-        "predicted": figures("dry run"),
-        "measured": figures("trial", 1.01, 4.0),
-    }
-    return TrialResult(**{**given, **changes})
-
-
-def ended(plan: Plan = PLAN, **changes: Any) -> TrialFolder:
-    """A trial whose process is over and has stored nothing."""
-    folder = new_folder(request_of(plan))
-    folder.finish(result(folder.identifier, plan=to_query_string(plan), **changes))
-    return folder
+    return standing_in(monkeypatch)
 
 
 def test_nothing_starts_until_somebody_presses(stand_in: StandIn) -> None:
@@ -145,73 +52,6 @@ def test_one_press_starts_the_plan_on_the_page(stand_in: StandIn) -> None:
     assert asked.planned() == PLAN and asked.device == "cpu"
     assert app.button(key=START).disabled
     assert "Waiting for the processor" in words(app)
-
-
-def test_choices_of_how_it_runs_are_asked_for(stand_in: StandIn) -> None:
-    app = opened()
-    app.number_input(key="trial-steps").set_value(7)
-    app.number_input(key="trial-minutes").set_value(2)
-    app.selectbox(key="trial-lengths").set_value("random")
-    press(looked_at(app), START)
-    (asked,) = stand_in.asked
-    assert (asked.steps, asked.limit_seconds, asked.lengths) == (7, 120.0, "random")
-
-
-def test_a_cap_and_depths_are_asked_for_and_said(stand_in: StandIn) -> None:
-    app = opened()
-    app.number_input(key="trial-cap").set_value(24.0)
-    app.selectbox(key="trial-layers").set_value("two")
-    looked_at(app)
-    app.number_input(key="trial-depth-1").set_value(6)
-    assert "of which 2 and 6 are run" in words(looked_at(app))
-    press(app, START)
-    (asked,) = stand_in.asked
-    assert (asked.cap_bytes, asked.depths) == (24 * 2**30, (2, 6))
-    app.selectbox(key="trial-layers").set_value("all")
-    assert "fewer where they do not fit" not in words(looked_at(app))
-
-
-def test_a_sharded_plan_runs_as_one_rank_or_as_all_of_them(stand_in: StandIn) -> None:
-    assert not opened().get("trial-processes")
-    app = opened(PLAN.changed(gpus=2, sharding="fsdp2"))
-    assert "as rank 0 of 2" in words(app)
-    app.selectbox(key="trial-processes").set_value(2)
-    assert "as 2 processes" in words(looked_at(app))
-    press(app, START)
-    assert stand_in.asked[0].processes == 2
-    keys = {box.key for box in opened(PLAN.changed(gpus=16, sharding="fsdp2")).selectbox}
-    assert "trial-processes" not in keys  # more than run together on a processor
-
-
-def test_a_model_folder_is_for_somebody_on_their_own_machine(
-    stand_in: StandIn, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    folder = "trial-model-folder"
-    assert folder not in {box.key for box in opened().text_input}
-    monkeypatch.setattr(trial_inputs, "own_machine", lambda: True)
-    app = opened()
-    app.text_input(key=folder).set_value(str(tmp_path / "nowhere"))
-    said = words(looked_at(app))
-    assert "model_folder" in said and "is no folder on this machine" in said
-    assert START not in buttons(app)
-    app.text_input(key=folder).set_value(f" {tmp_path} ")
-    press(looked_at(app), START)
-    assert stand_in.asked[0].model_folder == str(tmp_path.resolve())
-
-
-def test_allocations_are_kept_when_asked_for_and_offered_with_the_answer(
-    stand_in: StandIn,
-) -> None:
-    app = opened()
-    app.toggle(key="trial-snapshot").set_value(True)
-    press(looked_at(app), START)
-    folder = stand_in.folder
-    assert folder is not None and stand_in.asked[0].snapshot == SNAPSHOT
-    (folder.path / SNAPSHOT).write_text("{}")
-    folder.finish(result(folder.identifier))
-    assert "trial-allocations" in {one.key for one in looked_at(app).get("download_button")}
-    (folder.path / SNAPSHOT).unlink()
-    assert "trial-allocations" not in {one.key for one in looked_at(app).get("download_button")}
 
 
 def test_its_place_in_the_queue_and_its_progress_are_said(stand_in: StandIn) -> None:

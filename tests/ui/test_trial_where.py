@@ -10,8 +10,8 @@ from planner.trial import cluster
 from planner.trial.folders import new_folder
 from planner.trial.request import request_of
 from planner.trial.result import Environment
-from planner.ui import trial, trial_where
-from ui.test_trial_page import (
+from planner.ui import trial_where
+from ui.trial_page import (
     PLAN,
     START,
     StandIn,
@@ -20,6 +20,7 @@ from ui.test_trial_page import (
     opened,
     press,
     running,
+    standing_in,
     words,
 )
 
@@ -30,11 +31,8 @@ CLUSTER = "The team's Ray cluster (head.example:8265)"
 
 @pytest.fixture(autouse=True)
 def stand_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
-    found = StandIn()
-    monkeypatch.setattr(trial.process, "start", found)
-    monkeypatch.setenv("HEADROOM_TRIALS", "1")
     monkeypatch.setenv(SETTING, ADDRESS)
-    return found
+    return standing_in(monkeypatch)
 
 
 def places(app: Any) -> list[str]:

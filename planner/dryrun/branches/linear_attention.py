@@ -63,40 +63,40 @@ class Convolution(torch.autograd.Function):
         return by_input, by_weight, None if by_bias is None else by_bias.type_as(weight)
 
 
+Given = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]
+"""Queries, keys, values, gate, beta and the state to begin with."""
+
+
+def _rule(run: Callable[[Given, bool], Any]) -> Callable[..., Any]:
+    """A form of the gated delta rule under the signature that layers call."""
+
+    def called(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        g: Tensor,
+        beta: Tensor,
+        initial_state: Tensor | None = None,
+        output_final_state: bool = False,
+        cu_seqlens: Tensor | None = None,
+        **_: Any,
+    ) -> Any:
+        _refuse(cu_seqlens)
+        return run((query, key, value, g, beta, initial_state), output_final_state)
+
+    return called
+
+
 def _functions(card: CardTraits, ran: Callable[[str], None]) -> dict[str, Callable[..., Any]]:
     """What stands in for which name of a modeling file."""
 
-    def chunks(
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        g: Tensor,
-        beta: Tensor,
-        initial_state: Tensor | None = None,
-        output_final_state: bool = False,
-        cu_seqlens: Tensor | None = None,
-        **_: Any,
-    ) -> Any:
-        _refuse(cu_seqlens)
+    def chunks(given: Given, final_state: bool) -> Any:
         ran(SUPPOSED)
-        tile = tile_width(card, query.element_size())
-        given = (query, key, value, g, beta, initial_state, output_final_state, tile)
-        return Chunks.apply(*given)  # type: ignore[no-untyped-call]
+        tile = tile_width(card, given[0].element_size())
+        return Chunks.apply(*given, final_state, tile)  # type: ignore[no-untyped-call]
 
-    def recurrence(
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        g: Tensor,
-        beta: Tensor,
-        initial_state: Tensor | None = None,
-        output_final_state: bool = False,
-        cu_seqlens: Tensor | None = None,
-        **_: Any,
-    ) -> Any:
-        _refuse(cu_seqlens)
-        given = (output_final_state, query, key, value, g, beta, initial_state)
-        return Recurrence.apply(*given)  # type: ignore[no-untyped-call]
+    def recurrence(given: Given, final_state: bool) -> Any:
+        return Recurrence.apply(final_state, *given)  # type: ignore[no-untyped-call]
 
     def convolution(
         x: Tensor,
@@ -119,8 +119,8 @@ def _functions(card: CardTraits, ran: Callable[[str], None]) -> dict[str, Callab
         return torch.empty_like(x)  # the state is written over
 
     return {
-        "torch_chunk_gated_delta_rule": chunks,
-        "torch_recurrent_gated_delta_rule": recurrence,
+        "torch_chunk_gated_delta_rule": _rule(chunks),
+        "torch_recurrent_gated_delta_rule": _rule(recurrence),
         "causal_conv1d_fn": convolution,
         "causal_conv1d_update": update,
     }
