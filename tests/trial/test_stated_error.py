@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
-from planner import sweep
+from planner import estimate, sweep
 from planner.footprint import StatedError, to_json
+from planner.presets import presets
 from planner.trial.calibration import calibration
 from planner.trial.correction import apply
 from planner.trial.result import result_json
@@ -57,6 +58,23 @@ def test_every_phase_states_its_own_error_and_the_footprint_its_worst_ones() -> 
     assert everywhere.error == everywhere.worst.error
     assert to_json(everywhere)["error"]["low"] == pytest.approx(1 / 1.5 - 1, rel=1e-6)
     assert to_json(ESTIMATE)["phases"][0]["error"] is None
+
+
+def test_the_trainers_error_is_none_of_the_engines_own_gpus() -> None:
+    plan = presets()["grpo-7b@1"].plan.changed(rollout="vllm-separate", rollout_gpus=4)
+    before = estimate(plan)
+    trainers = {phase.name for phase in before.phases if phase.rank == "trainer"}
+    engine = next(phase for phase in before.phases if phase.name not in trainers)
+    assert engine.rank == "rollout"
+    one = Compared(
+        rung="estimate",
+        method="grpo",
+        phase=engine.name,
+        gpu=CARD.gpu,
+        predicted_bytes=100,
+        measured_bytes=110,
+    )
+    assert stated(before, own=[one], committed=[]) is before
 
 
 def test_a_plan_fits_only_where_the_measured_error_leaves_room() -> None:
