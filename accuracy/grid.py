@@ -19,7 +19,7 @@ from typing import Any
 from accuracy.pairs import Design, Row, all_pairs
 from planner import catalog
 from planner.plan import Plan, try_plan
-from planner.relevance import without_effect
+from planner.plan.relevance import without_effect
 
 MEASURED = Path(__file__).parent / "measured" / "closed-form-vs-dry-run.json"
 

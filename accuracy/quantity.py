@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from planner.estimate import phase_plans
-from planner.facts import facts_of
 from planner.footprint import Instant, Term
 from planner.levels import Adder
-from planner.methods.scene import Scene, scene_of
+from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan
+from planner.plan.facts import facts_of
 
 Level = Literal["requested", "allocated", "reserved", "device"]
 

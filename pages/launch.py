@@ -4,7 +4,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
-from planner.link import to_query
+from planner.plan.link import to_query
 from planner.ui import address, compute, frame, launching, verdict
 
 plan = frame.current_plan()

@@ -10,8 +10,8 @@ function's place. Reach into the modules by ``from planner.estimate import ...``
 
 from planner.estimate import estimate
 from planner.footprint import Footprint
-from planner.link import from_query, to_query
 from planner.plan import Plan, try_plan
+from planner.plan.link import from_query, to_query
 from planner.problem import PlanError, Problem
 from planner.recommend import recommend
 from planner.sweep import sweep

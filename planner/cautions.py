@@ -7,12 +7,12 @@ about the plan or about the estimate; a note says what was understood.
 from __future__ import annotations
 
 from planner.catalog import measured
-from planner.defaults import fill
 from planner.footprint import Phase
-from planner.methods import engine
-from planner.methods.scene import Scene
-from planner.methods.vocabulary import path
-from planner.relevance import without_effect
+from planner.phases import engine
+from planner.phases.scene import Scene
+from planner.phases.vocabulary import path
+from planner.plan.defaults import fill
+from planner.plan.relevance import without_effect
 from planner.units import read_bytes, read_gib
 
 DECIDING = (

@@ -6,8 +6,8 @@ import datetime as dt
 import re
 from dataclasses import dataclass
 
-from planner.facts import facts_of
 from planner.footprint import Footprint
+from planner.plan.facts import facts_of
 
 OLD_AFTER_DAYS = 60
 

@@ -13,13 +13,13 @@ from typing import Literal, cast
 
 from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
-from planner.facts import facts_of
 from planner.footprint import Footprint, Instant, Phase, PhasePlan, StatedError, Term, Verdict
 from planner.formulas import allocator
 from planner.levels import Adder, Totals, cached_before
-from planner.methods.scene import Scene, scene_of
-from planner.methods.timing import phase_seconds
+from planner.phases.scene import Scene, scene_of
+from planner.phases.timing import phase_seconds
 from planner.plan import Plan
+from planner.plan.facts import facts_of
 from planner.speeds import Speeds, obstacle
 from planner.units import read_gib
 

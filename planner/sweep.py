@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from planner.estimate import MARGIN, phase_plans
-from planner.facts import facts_of
 from planner.footprint import PhasePlan
 from planner.grid import Grid, followed
 from planner.levels import Adder, cached_before
-from planner.methods import engine
-from planner.methods.scene import Scene, scene_of
-from planner.methods.timing import phase_seconds
 from planner.numeric import Num, maximum
+from planner.phases import engine
+from planner.phases.scene import Scene, scene_of
+from planner.phases.timing import phase_seconds
 from planner.plan import FIELDS, Plan, try_plan
+from planner.plan.facts import facts_of
+from planner.plan.rules import valid
 from planner.quantities import VECTOR_FIELDS
-from planner.rules import valid
 from planner.speeds import Speeds, obstacle
 
 if TYPE_CHECKING:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from planner import facts
 from planner.catalog import card_benchmark, gpu_catalog
+from planner.plan import facts
 from planner.speeds import Speed, Speeds
 
 H100 = Speeds(

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.estimate import estimate
-from planner.presets import presets
+from planner.plan.presets import presets
 
 FILE = Path(__file__).parent / "fixtures" / "golden-estimates.json"
 

@@ -8,8 +8,8 @@ from typing import Any, get_args
 
 from hypothesis import strategies as st
 
-from planner.fieldtext import KINDS
 from planner.plan import Plan, try_plan
+from planner.plan.fieldtext import KINDS
 
 MODELS = ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-1.5B", "Qwen/Qwen2.5-7B", "Qwen/Qwen3-4B")
 CARDS = ("h100-80gb", "a100-80gb", "rtx-4090")

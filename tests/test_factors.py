@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.factors import (
+from planner.plan import Plan
+from planner.plan.factors import (
     HIGHEST,
     LOWEST,
     QUANTITIES,
@@ -16,8 +17,7 @@ from planner.factors import (
     factors_from_text,
     factors_to_text,
 )
-from planner.link import from_query, from_query_string, to_query, to_query_string
-from planner.plan import Plan
+from planner.plan.link import from_query, from_query_string, to_query, to_query_string
 
 PHASES = ("policy backward", "old log-probs", "optimizer step", "critic update")
 places = st.tuples(st.sampled_from(RUNGS), st.sampled_from(PHASES), st.sampled_from(QUANTITIES))

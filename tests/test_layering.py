@@ -12,22 +12,11 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("numeric", "units", "problem", "migrations", "linktext", "footprint", "factors", "speeds"),
-    (
-        "catalog",
-        "defaults",
-        "quantities",
-        "facts",
-        "references",
-        "rules",
-        "refusals",
-        "plan",
-        "relevance",
-    ),
-    ("fieldtext", "presets", "link"),
+    ("numeric", "units", "problem", "linktext", "footprint", "speeds"),
+    ("catalog", "quantities", "plan"),
     ("formulas",),
     ("steps",),
-    ("methods",),
+    ("phases", "methods"),
     ("levels", "estimate", "cautions"),
     ("dryrun",),
     ("trial",),
@@ -41,7 +30,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
 
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
-UPWARDS = {("refusals", "estimate"), ("refusals", "methods")}
+UPWARDS = {("plan", "estimate"), ("plan", "phases")}
 """A plan asks the formulas, when it is made, whether they refuse it. Inside a function."""
 
 ASKING = {"port", "answer", "finding", "written", "store", "request", "stand_in", "allocator"}

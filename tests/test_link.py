@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.link import (
+from planner.plan import FIELDS, Plan
+from planner.plan.link import (
     MAX_CHARACTERS,
     MAX_KEYS,
     from_query,
@@ -19,8 +20,7 @@ from planner.link import (
     to_query_string,
     to_short_query,
 )
-from planner.plan import FIELDS, Plan
-from planner.presets import presets
+from planner.plan.presets import presets
 from random_plans import plans
 
 LINKS = json.loads((Path(__file__).parent / "fixtures" / "links.json").read_text("utf-8"))

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from planner.migrations import FIRST_VERSION, MIGRATIONS, VERSION, migrate
+from planner.plan.migrations import FIRST_VERSION, MIGRATIONS, VERSION, migrate
 
 
 def _renames_lengths(fields: dict[str, Any]) -> dict[str, Any]:

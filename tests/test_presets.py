@@ -9,7 +9,7 @@ import pytest
 from planner.estimate import estimate
 from planner.launch.export import why_not
 from planner.plan import FIELDS, Plan
-from planner.presets import DEFAULT, PATH, differences, nearest, presets
+from planner.plan.presets import DEFAULT, PATH, differences, nearest, presets
 
 RELEASED = Path(__file__).parent / "fixtures" / "presets-released.json"
 

@@ -17,9 +17,9 @@ from accuracy.tiny import CONFIGS, MIXTURES
 from live_bytes import LiveBytes
 from planner import catalog
 from planner.estimate import estimate
-from planner.facts import facts_of
 from planner.formulas.parameters import layer_parameter_count
 from planner.plan import Plan
+from planner.plan.facts import facts_of
 from planner.units import MIB
 
 CUBLAS = 64 * MIB

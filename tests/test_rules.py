@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from planner.plan import FIELDS, Plan, try_plan
-from planner.rules import IMPOSSIBLE, UNMODELLED
+from planner.plan.rules import IMPOSSIBLE, UNMODELLED
 
 # One plan per rule, in the order of the rules, so that a rule without a test is seen.
 IMPOSSIBLE_PLANS: list[dict[str, Any]] = [

@@ -13,13 +13,13 @@ from benchmarks_of_cards import H100
 from planner.__main__ import main
 from planner.catalog.efficiencies import typical
 from planner.estimate import estimate
-from planner.factors import Factor, Factors
-from planner.facts import facts_of
 from planner.footprint import Footprint, to_json
 from planner.formulas.compute import time_error
-from planner.link import from_query, from_query_string, to_query, to_query_string
 from planner.plan import Plan
-from planner.presets import presets
+from planner.plan.factors import Factor, Factors
+from planner.plan.facts import facts_of
+from planner.plan.link import from_query, from_query_string, to_query, to_query_string
+from planner.plan.presets import presets
 from planner.recommend import recommend
 from planner.speeds import (
     BOUNDS,

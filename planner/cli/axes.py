@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from planner.fieldtext import KINDS, from_text
+from planner.plan.fieldtext import KINDS, from_text
 from planner.problem import PlanError, Problem
 
 MAX_POINTS = 100_000

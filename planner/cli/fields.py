@@ -12,7 +12,7 @@ HEADING = """# The fields of a plan
 
 Written by `python -m planner fields`; a test compares this page with it. The keys are those of a
 link. A field that is left out gets what its method, framework and GPUs make usual
-(`planner/defaults.py`), or the default below.
+(`planner/plan/defaults.py`), or the default below.
 
 """
 

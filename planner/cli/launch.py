@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from planner.cli import plan_argument
-from planner.link import to_query_string
+from planner.plan.link import to_query_string
 from planner.problem import PlanError, Problem
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from planner.factors import Factors
-from planner.link import BENCHMARK, CALIBRATION, Reading, from_query_string, from_values
 from planner.plan import Plan
+from planner.plan.factors import Factors
+from planner.plan.link import BENCHMARK, CALIBRATION, Reading, from_query_string, from_values
 from planner.problem import PlanError, Problem
 from planner.speeds import Speeds
 

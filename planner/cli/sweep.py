@@ -8,7 +8,7 @@ import sys
 
 from planner.cli import plan_argument
 from planner.cli.axes import MAX_POINTS, parse_axis
-from planner.link import CALIBRATION
+from planner.plan.link import CALIBRATION
 from planner.problem import PlanError, Problem
 
 

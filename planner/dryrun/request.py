@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from planner.dryrun.allocator import AllocatorSettings
-from planner.facts import facts_of
 from planner.formulas.allocator import cublas_workspace_bytes
 from planner.plan import Plan
+from planner.plan.facts import facts_of
 
 LIBRARIES = ("torch", "transformers", "peft")
 IRRELEVANT = frozenset(("steps", "price_per_gpu_hour", "host_ram_per_node", "gpu_bytes"))

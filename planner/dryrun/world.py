@@ -21,8 +21,8 @@ from planner.dryrun.branches.liger import liger_kernels
 from planner.dryrun.sharded import endings, mesh_of, resizes, streams
 from planner.dryrun.stage import DryStage
 from planner.dryrun.tracker import Tracker
-from planner.facts import facts_of
 from planner.plan import Plan
+from planner.plan.facts import facts_of
 from planner.quantities import quantities
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded
 from planner.steps.stage import DTYPES

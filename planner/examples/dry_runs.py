@@ -15,7 +15,7 @@ from types import MappingProxyType
 from typing import Any
 
 from planner.plan import Plan
-from planner.presets import presets
+from planner.plan.presets import presets
 
 PATH = Path(__file__).with_name("dry_runs.json")
 

@@ -14,9 +14,9 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from planner.facts import facts_of
 from planner.formulas.lora import lora_weights
 from planner.plan import Plan
+from planner.plan.facts import facts_of
 from planner.steps.stage import DTYPES, Stage
 
 LISTS = ("layers", "h")

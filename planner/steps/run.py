@@ -11,8 +11,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner import references
-from planner.plan import Plan
+from planner.plan import Plan, references
 from planner.quantities import Quantities, quantities
 from planner.steps import models, optimizers
 from planner.steps.sharding import Wrapper, unsharded

@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from functools import cache
 
-from planner.facts import facts_of
 from planner.formulas.compute import backward_flops, forward_flops, head_flops
 from planner.methods.grade.seconds import policy_flops
-from planner.methods.scene import scene_of
+from planner.phases.scene import scene_of
 from planner.plan import Plan
+from planner.plan.facts import facts_of
 from planner.quantities import quantities
 
 ALL = 16

@@ -14,7 +14,9 @@ from statistics import median
 from typing import TypeVar
 
 from planner.estimate import estimate
-from planner.factors import (
+from planner.footprint import Phase
+from planner.plan import Plan, try_plan
+from planner.plan.factors import (
     DIGITS,
     HIGHEST,
     LOWEST,
@@ -25,8 +27,6 @@ from planner.factors import (
     Quantity,
     Rung,
 )
-from planner.footprint import Phase
-from planner.plan import Plan, try_plan
 from planner.trial.figures import PhaseFigures
 from planner.trial.result import TrialResult
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from planner.estimate import judged, step_seconds
-from planner.factors import QUANTITIES, Factor, Factors, Quantity
 from planner.footprint import Footprint, Phase, StatedError, Term
+from planner.plan.factors import QUANTITIES, Factor, Factors, Quantity
 from planner.trial.calibration import FIELDS
 
 LEFT = StatedError(

@@ -21,7 +21,7 @@ import torch
 from torch import nn
 
 from planner.dryrun.request import configs_of
-from planner.methods.engine import SYNC_BUCKET_BYTES
+from planner.phases.engine import SYNC_BUCKET_BYTES
 from planner.plan import Plan
 from planner.quantities import quantities
 from planner.steps import models

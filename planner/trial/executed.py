@@ -9,8 +9,8 @@ from planner import catalog
 from planner.dryrun.kinds import depth_of, shallow
 from planner.dryrun.request import configs_of
 from planner.dryrun.stand_in import stand_in
-from planner.facts import KNOWN_VERSIONS
 from planner.plan import Plan, try_plan
+from planner.plan.facts import KNOWN_VERSIONS
 from planner.trial.endings import CannotRun
 from planner.trial.strict import shown
 

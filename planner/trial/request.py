@@ -11,8 +11,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from planner.link import from_query_string, to_query_string
 from planner.plan import Plan
+from planner.plan.link import from_query_string, to_query_string
 from planner.trial.cluster_address import cluster_address, host_of
 from planner.trial.result import WholePlanLink
 from planner.trial.strict import Bytes, Strict

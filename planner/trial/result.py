@@ -15,8 +15,8 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from planner.link import Reading, from_query_string
 from planner.plan import FIELDS, Plan
+from planner.plan.link import Reading, from_query_string
 from planner.trial.cluster_address import host_of
 from planner.trial.figures import FootprintFigures
 from planner.trial.strict import (

@@ -16,9 +16,9 @@ import torch
 
 from planner.dryrun.request import configs_of
 from planner.estimate import estimate
-from planner.facts import facts_of
-from planner.link import to_query_string
 from planner.plan import FIELDS, Plan, try_plan
+from planner.plan.facts import facts_of
+from planner.plan.link import to_query_string
 from planner.trial import cadence, engine, shortfall
 from planner.trial.device import (
     capacity_bytes,

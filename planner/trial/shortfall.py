@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from planner.dryrun.execute import repeated
 from planner.dryrun.request import configs_of
-from planner.link import to_query_string
 from planner.plan import Plan
+from planner.plan.link import to_query_string
 from planner.trial.endings import MemoryEnded
 from planner.trial.executed import smaller
 from planner.trial.predicted import executed_bytes

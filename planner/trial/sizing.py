@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from planner.dryrun.execute import repeated
 from planner.dryrun.request import configs_of
-from planner.facts import facts_of
 from planner.plan import Plan
+from planner.plan.facts import facts_of
 from planner.steps.stage import DTYPES
 from planner.trial import cadence, engine
 from planner.trial.device import processor_flops_per_second

@@ -15,9 +15,9 @@ from typing import Any
 
 from planner.dryrun.answer import DryRun
 from planner.estimate import estimate, judged
-from planner.factors import RUNGS, Rung
 from planner.footprint import Footprint, Phase, StatedError
 from planner.plan import Plan
+from planner.plan.factors import RUNGS, Rung
 from planner.trial.calibration import counts, said_by
 from planner.trial.result import TrialResult, read_result
 

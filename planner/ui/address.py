@@ -12,8 +12,8 @@ import time
 
 import streamlit as st
 
-from planner.link import BENCHMARK, CALIBRATION, Reading, from_query, from_query_string
 from planner.plan import Plan
+from planner.plan.link import BENCHMARK, CALIBRATION, Reading, from_query, from_query_string
 from planner.ui import draft as drafts
 from planner.ui import session
 

@@ -10,9 +10,9 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any, get_args
 
-from planner.facts import KNOWN_TORCH, KNOWN_VERSIONS
 from planner.plan import Plan
-from planner.rules import UNMODELLED
+from planner.plan.facts import KNOWN_TORCH, KNOWN_VERSIONS
+from planner.plan.rules import UNMODELLED
 
 NAMES: Mapping[tuple[str, str], str] = {
     ("method", "sft"): "SFT · supervised fine-tuning",

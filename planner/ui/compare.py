@@ -5,9 +5,9 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from planner.link import from_query_string, to_query_string
 from planner.plan import Plan
-from planner.presets import differences
+from planner.plan.link import from_query_string, to_query_string
+from planner.plan.presets import differences
 from planner.ui import address, compute, session
 from planner.ui.display import say
 from planner.ui.fields import short_label

@@ -11,11 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from planner.defaults import fill
-from planner.fieldtext import to_text
-from planner.migrations import VERSION
 from planner.plan import FIELDS, Plan, try_plan
-from planner.presets import Preset, nearest, presets
+from planner.plan.defaults import fill
+from planner.plan.fieldtext import to_text
+from planner.plan.migrations import VERSION
+from planner.plan.presets import Preset, nearest, presets
 from planner.problem import Problem
 
 DEFAULTS: Mapping[str, Any] = {name: info.default for name, info in Plan.model_fields.items()}

@@ -11,7 +11,7 @@ from planner.examples import doc_000, doc_000_scaling, doc_004
 from planner.examples.claim import Claim
 from planner.footprint import Footprint
 from planner.plan import Plan
-from planner.presets import presets
+from planner.plan.presets import presets
 from planner.ui import compute, draft, session
 from planner.ui.display import Unit, put_in
 

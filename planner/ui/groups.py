@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from planner.rules import GRADE_FIELDS
+from planner.plan.rules import GRADE_FIELDS
 
 
 @dataclass(frozen=True, slots=True)

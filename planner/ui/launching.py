@@ -7,7 +7,7 @@ import streamlit as st
 
 from planner.launch.export import CannotExpress, Launch, as_zip, export, fitted, frameworks
 from planner.plan import Plan
-from planner.presets import differences
+from planner.plan.presets import differences
 from planner.ui import choices, session
 from planner.ui.display import say
 from planner.ui.fields import short_label

@@ -24,10 +24,10 @@ from typing import Any, cast
 
 import streamlit as st
 
-from planner.factors import Factors, factors_from_text
-from planner.link import BENCHMARK, CALIBRATION, Reading
 from planner.plan import Plan
-from planner.presets import DEFAULT, presets
+from planner.plan.factors import Factors, factors_from_text
+from planner.plan.link import BENCHMARK, CALIBRATION, Reading
+from planner.plan.presets import DEFAULT, presets
 from planner.speeds import Speeds, speeds_from_text
 from planner.ui import draft as drafts
 from planner.ui.display import UNITS, Unit

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from planner.footprint import Footprint, to_json
-from planner.link import to_short_query
+from planner.plan.link import to_short_query
 from planner.ui import address, session
 
 KINDS = ("Complete link", "Short link")

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 
 import streamlit as st
 
-from planner.presets import presets
-from planner.relevance import without_effect
+from planner.plan.presets import presets
+from planner.plan.relevance import without_effect
 from planner.ui import session, widgets
 from planner.ui.draft import Draft
 from planner.ui.folded import folded

@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from planner.footprint import Verdict
-from planner.link import from_query_string
 from planner.plan import Plan
+from planner.plan.link import from_query_string
 from planner.trial.history import History, HistoryError
 from planner.trial.result import TrialResult, result_json
 from planner.ui import session, trial_found, trial_words

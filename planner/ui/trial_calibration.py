@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import pandas as pd
 import streamlit as st
 
-from planner.factors import Factors, factors_to_text
 from planner.footprint import Footprint
 from planner.plan import Plan
+from planner.plan.factors import Factors, factors_to_text
 from planner.trial.calibration import Kind, calibration, kind_of, ratios
 from planner.trial.correction import obstacle
 from planner.trial.history import HistoryError

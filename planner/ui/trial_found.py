@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from planner.link import to_query_string
 from planner.plan import Plan
+from planner.plan.link import to_query_string
 from planner.trial import process
 from planner.trial.folders import TrialFolder, folders
 from planner.trial.history import History

@@ -7,9 +7,9 @@ from typing import Literal
 import streamlit as st
 
 from planner.cost import Cost
-from planner.facts import facts_of
 from planner.footprint import Footprint, Phase
 from planner.formulas.compute import time_error
+from planner.plan.facts import facts_of
 from planner.ui.display import UNKNOWN, Unit, interval, percent
 from planner.ui.tables import phase_name
 from planner.units import read_seconds, read_usd

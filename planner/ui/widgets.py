@@ -6,8 +6,8 @@ from typing import Any
 
 import streamlit as st
 
-from planner.fieldtext import KINDS
 from planner.plan import Plan
+from planner.plan.fieldtext import KINDS
 from planner.ui import choices, session
 from planner.ui.fields import help_text, label
 from planner.units import GIB

@@ -11,7 +11,7 @@ import pytest
 
 from accuracy import trial_report, trials
 from accuracy.trial_cases import TrialCase, cases
-from planner.link import to_query_string
+from planner.plan.link import to_query_string
 from planner.trial.figures import FootprintFigures, PhaseFigures
 from planner.trial.result import TrialResult, result_json
 from trial.history.results import CARD, trial

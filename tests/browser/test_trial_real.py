@@ -11,8 +11,8 @@ import pytest
 from playwright.sync_api import Page, expect
 from running_app import PROCESSES, app, settle
 
-from planner.link import to_query_string
 from planner.plan import Plan
+from planner.plan.link import to_query_string
 from trial.running import tiny
 
 SLOW = 180_000

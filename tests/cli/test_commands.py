@@ -11,7 +11,7 @@ import pytest
 
 from planner.__main__ import main
 from planner.estimate import estimate
-from planner.presets import presets
+from planner.plan.presets import presets
 
 KEYS = {
     *("v", "source", "plan", "verdict", "budget_bytes", "requested_bytes", "allocated_bytes"),

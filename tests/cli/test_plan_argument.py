@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from planner.cli.plan_argument import read_plan, require_plan
-from planner.link import to_query, to_query_string
 from planner.plan import Plan
-from planner.presets import presets
+from planner.plan.link import to_query, to_query_string
+from planner.plan.presets import presets
 from planner.problem import PlanError
 
 PLAN = Plan(model="Qwen/Qwen2.5-1.5B", gpus=4, response_tokens=777, gpu_memory_utilization=0.35)

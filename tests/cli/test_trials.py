@@ -9,8 +9,8 @@ import pytest
 
 from planner import estimate
 from planner.__main__ import main
-from planner.link import to_query_string
-from planner.presets import presets
+from planner.plan.link import to_query_string
+from planner.plan.presets import presets
 from planner.trial.calibration import calibration, kind_of
 from planner.trial.figures import figures_of
 from planner.trial.folders import new_folder

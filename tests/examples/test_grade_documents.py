@@ -7,12 +7,12 @@ import pytest
 from planner import catalog
 from planner.examples import doc_001, doc_002, dry_runs, unrolled
 from planner.examples.claim import Claim
-from planner.facts import facts_of
 from planner.formulas.activations import layer_saved
 from planner.methods.grade.unrolled import scene_at
-from planner.methods.scene import scene_of
+from planner.phases.scene import scene_of
 from planner.plan import Plan
-from planner.presets import presets
+from planner.plan.facts import facts_of
+from planner.plan.presets import presets
 
 ALL = (*doc_001.OPTIMIZATIONS, *doc_001.PROFILE, *doc_002.CHANGES)
 

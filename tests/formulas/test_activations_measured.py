@@ -28,7 +28,7 @@ from planner.formulas.parameters import (
     value_model_parameter_count,
     weights,
 )
-from planner.methods.layer_kinds import layer_kinds
+from planner.phases.layer_kinds import layer_kinds
 
 SETTING: dict[str, Any] = {
     "before": [0, 0, 1, 0, 8, 0],

@@ -21,7 +21,7 @@ from planner.launch.export import (
     why_not,
 )
 from planner.plan import FIELDS, Plan
-from planner.presets import DEFAULT, presets
+from planner.plan.presets import DEFAULT, presets
 
 # What both frameworks do alike: no KL term, a fused head, accelerate's dtype for reductions,
 # TRL's engine setting.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from accuracy.tiny import CONFIGS
 from planner import catalog
 from planner.catalog.architecture import Architecture
-from planner.facts import facts_of
 from planner.footprint import Instant
-from planner.methods.backward import backward_instants
-from planner.methods.layer_kinds import layer_kinds
-from planner.methods.scene import scene_of
-from planner.methods.training import forward_instants
+from planner.phases.backward import backward_instants
+from planner.phases.layer_kinds import layer_kinds
+from planner.phases.scene import scene_of
+from planner.phases.training import forward_instants
 from planner.plan import Plan
+from planner.plan.facts import facts_of
 
 ATTENTION = 2 * 64 * 64 + 2 * 64 * 32 + 2 * 16 + 2 * 64
 DENSE = ATTENTION + 3 * 64 * 176

@@ -15,8 +15,8 @@ from planner.dryrun.execute import dry_run
 from planner.estimate import estimate
 from planner.launch.export import CannotExpress, export, obstacles
 from planner.plan import Plan, try_plan
+from planner.plan.relevance import without_effect
 from planner.recommend import candidates
-from planner.relevance import without_effect
 from planner.sweep import sweep
 from planner.ui import choices
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from planner.facts import facts_of
-from planner.methods.backward import backward_instants
-from planner.methods.scene import scene_of
+from planner.phases.backward import backward_instants
+from planner.phases.scene import scene_of
 from planner.plan import Plan
+from planner.plan.facts import facts_of
 
 TIED, UNTIED = "Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-7B"
 WAITING = "gradient of the tied weight, from the head"

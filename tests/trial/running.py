@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from accuracy.cpu_cases import Case
-from planner.link import to_query_string
 from planner.plan import Plan
+from planner.plan.link import to_query_string
 from planner.trial.result import TrialResult, read_result
 
 ROOT = Path(__file__).parents[2]

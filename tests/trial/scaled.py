@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner import Plan, estimate
-from planner.presets import presets
+from planner.plan.presets import presets
 from planner.trial.calibration import kind_of
 from planner.trial.figures import FootprintFigures, PhaseFigures, figures_of
 from planner.trial.result import Device, Environment, TrialResult

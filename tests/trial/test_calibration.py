@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from planner import estimate
-from planner.factors import Factor, Factors, factors_from_text, factors_to_text
-from planner.presets import presets
+from planner.plan.factors import Factor, Factors, factors_from_text, factors_to_text
+from planner.plan.presets import presets
 from planner.trial.calibration import Kind, calibration, kind_of, ratios
 from planner.trial.correction import apply, obstacle
 from planner.trial.figures import FootprintFigures, PhaseFigures

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from planner.link import to_query_string
 from planner.plan import Plan
+from planner.plan.link import to_query_string
 from planner.trial import heard
 from planner.trial.folders import TrialFolder, new_folder
 from planner.trial.heard import Heard

@@ -11,8 +11,8 @@ import torch
 
 from accuracy.tiny import CONFIGS
 from planner import catalog
-from planner.link import from_query_string
 from planner.plan import Plan
+from planner.plan.link import from_query_string
 from planner.trial.request import request_of
 from planner.trial.result import TrialResult, read_result, result_json
 from planner.trial.runner import run_trial

@@ -10,7 +10,7 @@ from planner import estimate
 from planner.__main__ import parser
 from planner.cli.plan_argument import require_plan
 from planner.plan import Plan
-from planner.presets import presets
+from planner.plan.presets import presets
 from planner.trial import description
 from planner.trial.description import describe
 from planner.trial.request import (
@@ -108,7 +108,7 @@ def test_the_most_a_processor_gives_is_tensors_alone_and_what_is_guarded(
 
 
 def describe_layers(plan: Plan) -> int:
-    from planner.facts import facts_of
+    from planner.plan.facts import facts_of
 
     return facts_of(plan).policy.layers
 

@@ -10,7 +10,7 @@ import pytest
 
 from planner import estimate, sweep
 from planner.footprint import StatedError, to_json
-from planner.presets import presets
+from planner.plan.presets import presets
 from planner.trial.calibration import calibration
 from planner.trial.correction import apply
 from planner.trial.result import result_json

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from planner.dryrun.depth import Pattern
-from planner.facts import facts_of
-from planner.link import from_query_string, to_query_string
 from planner.plan import Plan
-from planner.presets import presets
+from planner.plan.facts import facts_of
+from planner.plan.link import from_query_string, to_query_string
+from planner.plan.presets import presets
 from planner.trial.endings import CannotRun
 from planner.trial.executed import executed, layers_of, smaller, with_layers
 from planner.trial.extrapolation import Depth, extrapolated

@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from planner.link import from_query
 from planner.plan import Plan
-from planner.presets import presets
+from planner.plan.link import from_query
+from planner.plan.presets import presets
 from planner.ui import draft as drafts
 from random_plans import plans
 

@@ -8,9 +8,9 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from planner.link import to_query_string, to_short_query
 from planner.plan import FIELDS
-from planner.presets import presets
+from planner.plan.link import to_query_string, to_short_query
+from planner.plan.presets import presets
 
 APP = str(Path(__file__).parents[2] / "app.py")
 PAGES = ("plan", "scaling", "trial", "launch", "examples", "formulas")

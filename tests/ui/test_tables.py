@@ -12,7 +12,7 @@ import pytest
 from planner.estimate import estimate
 from planner.footprint import StatedError
 from planner.plan import FIELDS, Plan
-from planner.presets import presets
+from planner.plan.presets import presets
 from planner.ui import tables
 from planner.ui.axes import AXES, border, family, relatives
 from planner.ui.display import UNITS, interval, put_in

@@ -15,9 +15,9 @@ from planner.benchmark import kept, process
 from planner.benchmark.process import BenchmarkState
 from planner.benchmark.words import LABELS
 from planner.estimate import estimate
-from planner.link import from_query_string, to_query
 from planner.plan import Plan
-from planner.presets import presets
+from planner.plan.link import from_query_string, to_query
+from planner.plan.presets import presets
 from planner.speeds import speeds_from_text, speeds_to_text
 from planner.trial.cards import Card
 from planner.ui import trial, trial_benchmark

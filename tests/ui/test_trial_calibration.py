@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from planner.factors import factors_from_text
-from planner.link import to_query
+from planner.plan.factors import factors_from_text
+from planner.plan.link import to_query
 from planner.trial.history import History
 from planner.trial.result import TrialResult
 from trial.scaled import PLAN, PROCESSOR, other, scaled

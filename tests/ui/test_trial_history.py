@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from planner.link import to_query_string
 from planner.plan import Plan
+from planner.plan.link import to_query_string
 from planner.trial.figures import FootprintFigures, PhaseFigures
 from planner.trial.folders import TrialFolder, new_folder
 from planner.trial.history import Filter, History

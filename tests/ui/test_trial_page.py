@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from planner.link import to_query_string
+from planner.plan.link import to_query_string
 from planner.trial.folders import folders
 from planner.trial.history import History
 from planner.trial.request import request_of

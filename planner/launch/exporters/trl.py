@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.facts import facts_of
 from planner.launch import reward
 from planner.launch.launch import Launch, LaunchFile, Obstacle
 from planner.launch.script import (
@@ -28,6 +27,7 @@ from planner.launch.trl_accelerate import (
     nodes,
 )
 from planner.launch.trl_limits import limits, sequences_at_once, training_gpus, zero
+from planner.plan.facts import facts_of
 
 VERSION = "1.16.0"
 

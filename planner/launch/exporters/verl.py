@@ -10,7 +10,6 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from planner.facts import facts_of
 from planner.launch import reward
 from planner.launch.launch import Launch, LaunchFile, Obstacle
 from planner.launch.script import (
@@ -22,6 +21,7 @@ from planner.launch.script import (
     required,
 )
 from planner.launch.verl_limits import limits
+from planner.plan.facts import facts_of
 
 VERSION = "0.9.1"
 TORCH = "2.11.0"

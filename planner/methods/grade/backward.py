@@ -12,9 +12,9 @@ from planner.footprint import Instant, Term
 from planner.formulas import soft_generation as soft
 from planner.methods.grade import judged, sampled
 from planner.methods.grade.held import FP32, Bundles, Held
-from planner.methods.resident import adapter_bytes, resident
-from planner.methods.role import Role
 from planner.numeric import Num, where
+from planner.phases.resident import adapter_bytes, resident
+from planner.phases.role import Role
 
 
 def backward_instants(held: Held) -> Iterator[Instant]:

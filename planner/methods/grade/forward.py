@@ -9,8 +9,8 @@ from planner.formulas import soft_generation as soft
 from planner.formulas import state
 from planner.methods.grade import judged, sampled
 from planner.methods.grade.held import FP32, Held
-from planner.methods.resident import resident
-from planner.methods.scene import Scene
+from planner.phases.resident import resident
+from planner.phases.scene import Scene
 
 
 def forward_instants(held: Held) -> Iterator[Instant]:

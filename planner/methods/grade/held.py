@@ -9,9 +9,9 @@ from planner.formulas import soft_generation as soft
 from planner.methods.grade import judged, sampled
 from planner.methods.grade.rewarded import Rewarded
 from planner.methods.grade.unrolled import Steps
-from planner.methods.role import Role
-from planner.methods.scene import Scene
 from planner.numeric import Num, maximum
+from planner.phases.role import Role
+from planner.phases.scene import Scene
 
 FP32, INT64 = sampled.FP32, sampled.INT64
 

@@ -8,12 +8,12 @@ from planner.footprint import Term
 from planner.formulas import generation
 from planner.formulas import soft_generation as soft
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
-from planner.methods import saved, scored
 from planner.methods.grade import sampled
-from planner.methods.kv_cache import Cache, sliding
-from planner.methods.role import Role
-from planner.methods.scene import Scene
 from planner.numeric import Num
+from planner.phases import saved, scored
+from planner.phases.kv_cache import Cache, sliding
+from planner.phases.role import Role
+from planner.phases.scene import Scene
 
 FP32 = sampled.FP32
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from planner.footprint import PhasePlan
-from planner.methods import training, upkeep
 from planner.methods.grade.backward import backward_instants
 from planner.methods.grade.forward import forward_instants
 from planner.methods.grade.held import Held
-from planner.methods.scene import Scene
+from planner.phases import training, upkeep
+from planner.phases.scene import Scene
 
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:

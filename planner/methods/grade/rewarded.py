@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from planner.footprint import Term
 from planner.formulas import soft_generation as soft
-from planner.methods import saved
 from planner.methods.grade import sampled
 from planner.methods.grade.unrolled import in_norm, scene_at
-from planner.methods.role import Role
-from planner.methods.scene import Scene
+from planner.phases import saved
+from planner.phases.role import Role
+from planner.phases.scene import Scene
 
 FP32 = sampled.FP32
 

@@ -8,8 +8,8 @@ from typing import Literal
 from planner.footprint import Term
 from planner.formulas import soft_generation as soft
 from planner.formulas.formula import Formula
-from planner.methods.scene import Scene
 from planner.numeric import Num
+from planner.phases.scene import Scene
 
 FP32, INT64 = 4, 8
 

@@ -16,8 +16,8 @@ from planner.formulas.compute import (
     head_flops,
 )
 from planner.formulas.decoding import decode_seconds
-from planner.methods.scene import Scene
 from planner.numeric import Num, maximum
+from planner.phases.scene import Scene
 
 
 def forward(scene: Scene) -> Num | None:

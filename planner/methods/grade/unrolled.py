@@ -14,11 +14,11 @@ from planner.formulas.activations import (
     layer_saved,
     model_saved,
 )
-from planner.methods import saved
 from planner.methods.grade.sums import BLOCK, over_steps
-from planner.methods.role import Role
-from planner.methods.scene import Scene
 from planner.numeric import Num, maximum, round_up
+from planner.phases import saved
+from planner.phases.role import Role
+from planner.phases.scene import Scene
 
 ONCE = ("token ids",)
 """What a model saves once for all steps: only the prompt is looked up by id."""

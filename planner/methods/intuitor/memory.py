@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from planner.footprint import Instant, PhasePlan
 from planner.formulas import logits
-from planner.methods import rollout, scored, training, update, upkeep
-from planner.methods.backward import ARRIVE_AGAIN
 from planner.methods.grpo.memory import KEPT, reference_kept, scoring
-from planner.methods.scene import Scene
-from planner.methods.vocabulary import inference_head, training_head
+from planner.phases import rollout, scored, training, update, upkeep
+from planner.phases.backward import ARRIVE_AGAIN
+from planner.phases.scene import Scene
+from planner.phases.vocabulary import inference_head, training_head
 
 IN_SLICES = "chunked-vocabulary"
 """The form that multiplies all scored positions, side by side, by slices of the head."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from planner.footprint import PhasePlan
-from planner.methods import inference, rollout, shared_critic, update, upkeep
 from planner.methods.grpo.memory import KEPT, reference_kept, scoring
-from planner.methods.scene import Scene
+from planner.phases import inference, rollout, shared_critic, update, upkeep
+from planner.phases.scene import Scene
 
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from planner.footprint import PhasePlan
-from planner.methods import update, upkeep
-from planner.methods.scene import Scene
+from planner.phases import update, upkeep
+from planner.phases.scene import Scene
 
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.link import to_query_string
 from planner.plan import Plan
+from planner.plan.link import to_query_string
 from planner.trial.figures import FootprintFigures, PhaseFigures
 from planner.trial.result import Device, Environment, TrialResult
 

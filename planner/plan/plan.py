@@ -1,9 +1,9 @@
 """A plan: everything a person chooses, frozen, validated, comparable, hashable.
 
 A plan *is* what a link carries, so its field names are the keys of a link and are
-never renamed. Fields that are left out are filled by :mod:`planner.defaults` (what
+never renamed. Fields that are left out are filled by :mod:`planner.plan.defaults` (what
 the method, the framework and the number of GPUs make usual) and then stand in the
-plan like any other. What cannot be is refused by :mod:`planner.rules`.
+plan like any other. What cannot be is refused by :mod:`planner.plan.rules`.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
 
-from planner.defaults import ALIASES, fill
+from planner.plan.defaults import ALIASES, fill
 from planner.problem import PlanError, Problem
 
 Method = Literal["sft", "dpo", "grpo", "ppo", "intuitor", "grade"]
@@ -210,8 +210,8 @@ class Plan(BaseModel):
     @model_validator(mode="after")
     def _check(self) -> Plan:
         # Formulas and catalog import the plan's parts, so they are asked when a plan is made.
-        from planner.refusals import refusals
-        from planner.rules import problems_of
+        from planner.plan.refusals import refusals
+        from planner.plan.rules import problems_of
 
         problems = problems_of(self) or tuple(refusals(self))
         if problems:

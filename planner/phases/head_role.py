@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.catalog.architecture import Architecture
-from planner.methods.role import Role, Split, role
+from planner.phases.role import Role, Split, role
 
 
 def head_role(arch: Architecture, weight_bytes: int) -> Role:

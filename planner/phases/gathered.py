@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from planner.footprint import Term
 from planner.formulas import sharding
-from planner.methods.role import Role
-from planner.methods.scene import Scene
 from planner.numeric import Num
+from planner.phases.role import Role
+from planner.phases.scene import Scene
 
 
 def at_layer(scene: Scene, role: Role, *, backward_of: int | None = None) -> tuple[Term, ...]:

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 from types import MappingProxyType
 
-from planner.migrations import migrate
 from planner.plan import Plan
+from planner.plan.migrations import migrate
 
 DEFAULT = "grpo-7b@1"
 """The preset a first visit opens with."""

@@ -15,19 +15,20 @@ from planner.footprint import Instant, Term
 from planner.formulas import allocator, logits, state
 from planner.formulas.activations import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
-from planner.methods import gathered, saved, scored, shared_critic
-from planner.methods.layer_kinds import LayerKind, layer_kinds
-from planner.methods.resident import adapter_bytes
-from planner.methods.role import Role
-from planner.methods.root_gradients import (
+from planner.numeric import Num, minimum
+from planner.phases import gathered, saved, scored, shared_critic
+from planner.phases.layer_kinds import LayerKind, layer_kinds
+from planner.phases.resident import adapter_bytes
+from planner.phases.role import Role
+from planner.phases.root_gradients import (
     cast_instants,
     end_instants,
     head_gradient,
     late_head_gradient,
     tied_instants,
 )
-from planner.methods.scene import Scene
-from planner.methods.training import (
+from planner.phases.scene import Scene
+from planner.phases.training import (
     Bundles,
     at_head,
     objective,
@@ -35,8 +36,7 @@ from planner.methods.training import (
     while_saved,
     with_terms,
 )
-from planner.methods.vocabulary import training_head
-from planner.numeric import Num, minimum
+from planner.phases.vocabulary import training_head
 
 ARRIVE_AGAIN = "root's weights arrive again"
 """FSDP's first instant of a backward."""

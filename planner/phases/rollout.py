@@ -8,10 +8,10 @@ from planner.catalog import device_constants
 from planner.footprint import Instant, PhasePlan, Term
 from planner.formulas import allocator, generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
-from planner.methods import engine, gathered, kv_cache, saved, scored
-from planner.methods.resident import resident
-from planner.methods.scene import Scene, four_bit, liger_multiprocessors, targets
 from planner.numeric import Num, maximum
+from planner.phases import engine, gathered, kv_cache, saved, scored
+from planner.phases.resident import resident
+from planner.phases.scene import Scene, four_bit, liger_multiprocessors, targets
 
 
 def rollout(scene: Scene) -> PhasePlan:

@@ -15,12 +15,12 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlencode
 
-from planner.defaults import ALIASES
-from planner.factors import Factors, factors_from_text, factors_to_text
-from planner.fieldtext import KINDS, from_text, to_text
-from planner.migrations import FIRST_VERSION, VERSION, migrate
 from planner.plan import FIELDS, Plan, remedy, try_plan
-from planner.presets import differences, nearest, presets
+from planner.plan.defaults import ALIASES
+from planner.plan.factors import Factors, factors_from_text, factors_to_text
+from planner.plan.fieldtext import KINDS, from_text, to_text
+from planner.plan.migrations import FIRST_VERSION, VERSION, migrate
+from planner.plan.presets import differences, nearest, presets
 from planner.problem import Problem
 from planner.speeds import Speeds, speeds_from_text, speeds_to_text
 

@@ -8,11 +8,11 @@ from planner.footprint import Instant, PhasePlan, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient, model_saved
 from planner.formulas.formula import Formula
-from planner.methods import gathered, saved, scored
-from planner.methods.resident import resident
-from planner.methods.role import Role
-from planner.methods.scene import Moment, Scene
-from planner.methods.vocabulary import inference_head
+from planner.phases import gathered, saved, scored
+from planner.phases.resident import resident
+from planner.phases.role import Role
+from planner.phases.scene import Moment, Scene
+from planner.phases.vocabulary import inference_head
 
 Bundles = tuple[tuple[Term, ...], ...]
 

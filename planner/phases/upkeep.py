@@ -5,11 +5,11 @@ from __future__ import annotations
 from planner.footprint import Category, Instant, PhasePlan, Term
 from planner.formulas import sharding
 from planner.formulas.formula import Formula
-from planner.methods import engine
-from planner.methods.resident import resident
-from planner.methods.role import Role
-from planner.methods.scene import Scene
 from planner.numeric import Num
+from planner.phases import engine
+from planner.phases.resident import resident
+from planner.phases.role import Role
+from planner.phases.scene import Scene
 
 HOST: Category = "buffers"
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 from planner.footprint import Instant, Term
 from planner.formulas import logits
 from planner.formulas.formula import Formula
-from planner.methods import scored
-from planner.methods.inference import SCORES
-from planner.methods.role import Role
-from planner.methods.scene import Scene
-from planner.methods.training import at_head
-from planner.methods.vocabulary import training_head
+from planner.phases import scored
+from planner.phases.inference import SCORES
+from planner.phases.role import Role
+from planner.phases.scene import Scene
+from planner.phases.training import at_head
+from planner.phases.vocabulary import training_head
 
 VALUE_GRADIENT = Formula(
     "gradient that the value head hands back",

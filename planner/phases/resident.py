@@ -14,10 +14,10 @@ from planner.footprint import Term
 from planner.formulas import allocator, state
 from planner.formulas.formula import Formula
 from planner.formulas.parameters import weights as weights_of
-from planner.methods import engine
-from planner.methods.role import Role
-from planner.methods.scene import Moment, Scene, four_bit
 from planner.numeric import Num
+from planner.phases import engine
+from planner.phases.role import Role
+from planner.phases.scene import Moment, Scene, four_bit
 
 Place = Literal["gpu", "host"]
 

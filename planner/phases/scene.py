@@ -9,17 +9,17 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from planner import references
 from planner.catalog.cudnn import CUDNN_OF_TORCH, comes_first
 from planner.catalog.multiprocessors import multiprocessors
-from planner.facts import Facts
 from planner.footprint import Term
 from planner.formulas.activations import Workload
 from planner.formulas.activations.four_bit import refuse_other_weights
 from planner.formulas.activations.liger import refuse_without_kernels
-from planner.methods.head_role import head_role, with_value_head
-from planner.methods.role import Role, role
 from planner.numeric import Num, minimum
+from planner.phases.head_role import head_role, with_value_head
+from planner.phases.role import Role, role
+from planner.plan import references
+from planner.plan.facts import Facts
 from planner.quantities import BYTES_OF_DTYPE, Quantities, quantities
 
 Moment = Literal[

@@ -9,18 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner import references
 from planner.footprint import Instant, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient
 from planner.formulas.formula import Formula
-from planner.methods import gathered, saved, scored
-from planner.methods.layer_kinds import layer_kinds
-from planner.methods.resident import resident
-from planner.methods.scene import Scene
-from planner.methods.training import FIRST_INPUTS, embedded, named_masks, while_saved
-from planner.methods.vocabulary import inference_head, path, training_head
 from planner.numeric import minimum
+from planner.phases import gathered, saved, scored
+from planner.phases.layer_kinds import layer_kinds
+from planner.phases.resident import resident
+from planner.phases.scene import Scene
+from planner.phases.training import FIRST_INPUTS, embedded, named_masks, while_saved
+from planner.phases.vocabulary import inference_head, path, training_head
+from planner.plan import references
 
 CACHE = "reference hidden states"
 """Stands for :func:`cache` among the names of what is kept for the update."""

@@ -11,8 +11,8 @@ from typing import Any
 from planner.catalog import device_constants
 from planner.footprint import Term
 from planner.formulas import generation, sharding, state
-from planner.methods.scene import Moment, Scene
 from planner.numeric import Num, ceil_div, maximum
+from planner.phases.scene import Moment, Scene
 from planner.units import MIB
 
 ROLE = "rollout engine"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from planner.footprint import PhasePlan, Term
 from planner.formulas import logits
-from planner.methods import backward, in_loss, shared_critic, training
-from planner.methods.scene import Scene
-from planner.methods.vocabulary import inference_head
+from planner.phases import backward, in_loss, shared_critic, training
+from planner.phases.scene import Scene
+from planner.phases.vocabulary import inference_head
 
 
 def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan, ...]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
 from planner.formulas import generation
-from planner.methods.scene import Scene
 from planner.numeric import Num
+from planner.phases.scene import Scene
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

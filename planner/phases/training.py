@@ -1,6 +1,6 @@
 """Forward and optimizer step of a trained role (policy or critic).
 
-What they share with its backward (:mod:`planner.methods.backward`) stands here too.
+What they share with its backward (:mod:`planner.phases.backward`) stands here too.
 Each phase lists the instants that can own its peak; the estimate takes the highest.
 """
 
@@ -11,12 +11,12 @@ from dataclasses import replace
 
 from planner.footprint import Instant, Term
 from planner.formulas import logits, sharding, state
-from planner.methods import gathered, saved, scored
-from planner.methods.layer_kinds import layer_kinds
-from planner.methods.resident import resident
-from planner.methods.role import Role
-from planner.methods.scene import Moment, Scene
-from planner.methods.vocabulary import training_head
+from planner.phases import gathered, saved, scored
+from planner.phases.layer_kinds import layer_kinds
+from planner.phases.resident import resident
+from planner.phases.role import Role
+from planner.phases.scene import Moment, Scene
+from planner.phases.vocabulary import training_head
 
 Bundles = tuple[tuple[Term, ...], ...]
 

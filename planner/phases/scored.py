@@ -13,10 +13,10 @@ from collections.abc import Iterator
 from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits import Head
-from planner.methods.role import Role
-from planner.methods.scene import Scene
-from planner.methods.vocabulary import inference_head, training_head
 from planner.numeric import Num, minimum
+from planner.phases.role import Role
+from planner.phases.scene import Scene
+from planner.phases.vocabulary import inference_head, training_head
 
 STEPS = "planner/steps/forward.py and planner/steps/vocabulary (read); counted in dry runs"
 IN_PIECES = ("chunked", "fused")
@@ -239,7 +239,7 @@ def _value_input(scene: Scene, role: Role, *, forward: bool) -> Iterator[Term]:
 def of_two(scene: Scene, role: Role) -> tuple[Term, ...]:
     """While the first of two hidden states of one forward is scored: the policy's beside it.
 
-    The second is of the reference, without gradient (:mod:`planner.methods.in_loss`).
+    The second is of the reference, without gradient (:mod:`planner.phases.in_loss`).
     """
     return scene.once(("scored of two", role.name), lambda: _of_two(scene, role))
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from planner.references import IN_LOSS
-from planner.rules import GRADE_FIELDS
+from planner.plan.references import IN_LOSS
+from planner.plan.rules import GRADE_FIELDS
 
 Condition = Callable[[Any], bool]
 

@@ -7,25 +7,15 @@ and a sentence. :func:`problems_of` judges one plan, :func:`valid` a whole grid.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from planner.facts import fact_problems
 from planner.numeric import Num
+from planner.plan.facts import fact_problems
+from planner.plan.references import IN_LOSS
+from planner.plan.rule import NOT_YET, Rule
 from planner.problem import Problem
-from planner.references import IN_LOSS
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """``broken`` tells where a plan violates the rule; ``message`` and ``fix`` are for people."""
-
-    field: str
-    broken: Callable[[Any], Num]
-    message: str
-    fix: str
 
 
 def _is(field: str, *values: Any) -> Callable[[Any], Num]:
@@ -43,7 +33,6 @@ def _grade(plan: Any) -> bool:
 GRADE_ROW_TOKENS = 16_384
 """Longest row of a soft generation: sums over its steps stay within 64-bit integers."""
 
-NOT_YET = "is not modelled yet, so an estimate would be a guess."
 
 # One rule a line: condition, sentence and fix read best as a table. A rule of UNMODELLED looks at
 # its own field alone: lists of choices ask it about a value without a plan.

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from planner import references
 from planner.formulas.communication import (
     all_gather_seconds,
     all_reduce_seconds,
@@ -25,12 +24,13 @@ from planner.formulas.compute import (
     optimizer_seconds,
 )
 from planner.formulas.decoding import decode_seconds
-from planner.methods import engine
 from planner.methods.grade import seconds
-from planner.methods.resident import adapter_bytes
-from planner.methods.role import Role
-from planner.methods.scene import Scene
 from planner.numeric import Num, ceil_div, maximum
+from planner.phases import engine
+from planner.phases.resident import adapter_bytes
+from planner.phases.role import Role
+from planner.phases.scene import Scene
+from planner.plan import references
 
 
 def phase_seconds(scene: Scene, name: str) -> Num | None:

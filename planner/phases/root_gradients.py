@@ -11,12 +11,12 @@ from collections.abc import Iterator
 from planner.footprint import Instant, Term
 from planner.formulas import logits, sharding
 from planner.formulas.formula import Formula
-from planner.methods import gathered, saved, scored
-from planner.methods.role import Role
-from planner.methods.scene import Scene
-from planner.methods.training import until_end, while_saved
-from planner.methods.vocabulary import training_head
 from planner.numeric import Num, minimum
+from planner.phases import gathered, saved, scored
+from planner.phases.role import Role
+from planner.phases.scene import Scene
+from planner.phases.training import until_end, while_saved
+from planner.phases.vocabulary import training_head
 
 EMBEDDING_OUTPUT_GRADIENT = Formula(
     "gradient of the embedding's output",

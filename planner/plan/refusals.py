@@ -34,8 +34,8 @@ def refusals(plan: Any) -> list[Problem]:
     if words in _agreed():
         return []
     from planner.estimate import phase_plans
-    from planner.facts import facts_of
-    from planner.methods.scene import scene_of
+    from planner.phases.scene import scene_of
+    from planner.plan.facts import facts_of
 
     try:
         phase_plans(scene_of(plan, facts_of(plan)))

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from planner.formulas.logits import Head, effective_logits
-from planner.methods.role import Role
-from planner.methods.scene import Scene
 from planner.numeric import Num, ceil_div
+from planner.phases.role import Role
+from planner.phases.scene import Scene
 
 
 def training_head(scene: Scene, role: Role) -> Head:

@@ -19,10 +19,10 @@ from planner.formulas.activations import (
     layer_saved,
     model_saved,
 )
-from planner.methods.layer_kinds import layer_kinds
-from planner.methods.role import Role
-from planner.methods.scene import Scene
 from planner.numeric import Num
+from planner.phases.layer_kinds import layer_kinds
+from planner.phases.role import Role
+from planner.phases.scene import Scene
 
 AFTER_LAYERS = ("hidden states", "final norm", "input of the language-model head")
 """Beginnings of the names of what the model saves after its last layer: what the last layer made
@@ -86,7 +86,7 @@ def final_norm(scene: Scene, role: Role) -> tuple[Term, ...]:
     """What is saved between the last layer and the loss, gone before the layers' backward.
 
     Its output is among it where all positions are scored at once; see
-    :mod:`planner.methods.scored` for those that cut it.
+    :mod:`planner.phases.scored` for those that cut it.
     """
     return scene.once(
         ("final norm", role.name),
