@@ -123,8 +123,8 @@ def _expert_warnings(scene: Scene) -> tuple[str, ...]:
 
 def _measured_warnings(scene: Scene) -> tuple[str, ...]:
     """What is said where no sum was derived for one of the models."""
-    roles = (scene.policy, scene.critic, scene.reward)
-    keys = dict.fromkeys(role.arch.measured for role in roles if role and role.arch.measured)
+    measured_of = (role.arch.measured for role in scene.roles.values())
+    keys = dict.fromkeys(key for key in measured_of if key)
     found: list[str] = []
     for key in keys:
         found.append(

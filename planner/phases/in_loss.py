@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from planner import references
 from planner.footprint import Instant, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient
@@ -20,7 +21,6 @@ from planner.phases.resident import resident
 from planner.phases.scene import Scene
 from planner.phases.training import FIRST_INPUTS, embedded, named_masks, while_saved
 from planner.phases.vocabulary import inference_head, path, training_head
-from planner.plan import references
 
 CACHE = "reference hidden states"
 """Stands for :func:`cache` among the names of what is kept for the update."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from planner import references
 from planner.formulas.communication import (
     all_gather_seconds,
     all_reduce_seconds,
@@ -30,7 +31,6 @@ from planner.phases import engine
 from planner.phases.resident import adapter_bytes
 from planner.phases.role import Role
 from planner.phases.scene import Scene
-from planner.plan import references
 
 
 def phase_seconds(scene: Scene, name: str) -> Num | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from planner.footprint import Instant, Term
 from planner.formulas import logits, sharding, state
+from planner.methods import method_of
 from planner.phases import gathered, saved, scored
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.resident import resident
@@ -28,7 +29,7 @@ def objective(scene: Scene, role: Role) -> str:
     """Which loss meets the head."""
     if role.value_head:
         return "value"
-    return "sft" if scene.plan.method == "sft" else "policy"
+    return "sft" if method_of(scene.plan).objective == "cross-entropy" else "policy"
 
 
 def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> tuple[Instant, ...]:
@@ -51,7 +52,7 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
     )
     head = training_head(scene, role)
     # transformers computes the loss inside forward(), where the logits still have a name.
-    held = scene.plan.method == "sft" and head.framework == "plain"
+    held = method_of(scene.plan).objective == "cross-entropy" and head.framework == "plain"
     losses = logits.forward_instants(
         replace(head, logits_held=held), objective=objective(scene, role), role=role.name
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.formulas.logits import Head, effective_logits
+from planner.methods import method_of
 from planner.numeric import Num, ceil_div
 from planner.phases.role import Role
 from planner.phases.scene import Scene
@@ -81,7 +82,7 @@ def _tokens_at_head(scene: Scene, rows: Num, tokens: Num) -> Num:
     (``logits_to_keep``); a packed row is thinned to its share of response tokens.
     """
     plan = scene.plan
-    if plan.method == "sft" or path(scene) == "full":
+    if method_of(plan).objective == "cross-entropy" or path(scene) == "full":
         return tokens
     if plan.batch_shape == "packed":
         return ceil_div(tokens * plan.response_tokens, scene.q.row_tokens)

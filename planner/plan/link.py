@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlencode
 
+from planner.methods import aliases
 from planner.plan import FIELDS, Plan, remedy, try_plan
-from planner.plan.defaults import ALIASES
 from planner.plan.factors import Factors, factors_from_text, factors_to_text
 from planner.plan.fieldtext import KINDS, from_text, to_text
 from planner.plan.migrations import FIRST_VERSION, VERSION, migrate
@@ -229,7 +229,7 @@ def _notes(
 ) -> tuple[str, ...]:
     notes: list[str] = []
     method = values.get("method")
-    if plan is not None and isinstance(method, str) and method.lower() in ALIASES:
+    if plan is not None and isinstance(method, str) and method.lower() in aliases():
         notes.append(f"{method} needs the memory of {plan.method} and is planned as it.")
     filled = [field for field in FIELDS if field not in values and field not in base]
     if plan is not None and filled:

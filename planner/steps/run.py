@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner.plan import Plan, references
+from planner import references
+from planner.plan import Plan
 from planner.quantities import Quantities, quantities
 from planner.steps import models, optimizers
 from planner.steps.sharding import Wrapper, unsharded

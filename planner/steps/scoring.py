@@ -8,7 +8,7 @@ from contextlib import nullcontext
 import torch
 from torch import nn
 
-from planner.plan import references
+from planner import references
 from planner.steps import forward, in_loss, models
 from planner.steps.batch import Rows, scoring_rows
 from planner.steps.objectives import KL_WEIGHT, group_advantages

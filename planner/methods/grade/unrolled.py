@@ -44,7 +44,7 @@ def scene_at(scene: Scene, tokens: Num, **instead: Any) -> Scene:
     """The scene of one forward over rows of ``tokens`` positions."""
     q = replace(scene.q, micro_row_tokens=tokens)
     plan = Instead(scene.plan, **instead) if instead else scene.plan
-    return replace(scene, q=q, plan=plan, memory={})
+    return replace(scene, setup=replace(scene.setup, q=q, plan=plan), memory={})
 
 
 class Steps:

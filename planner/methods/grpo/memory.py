@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from planner import references
 from planner.footprint import Instant, PhasePlan
 from planner.phases import in_loss, inference, rollout, update, upkeep
 from planner.phases.scene import Moment, Scene
-from planner.plan import references
 
 KEPT = ("old log-probs", "advantages")
 

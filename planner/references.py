@@ -8,15 +8,16 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.methods import method_of
+
 IN_LOSS = ("cached-activations", "dual-output")
 """Made of each micro-batch in its training forward, instead of once a step before it."""
 
 
 def compares(plan: Any) -> bool:
     """Whether the loss compares with a reference."""
-    if plan.method == "grade":
-        return bool(plan.grade_kl != "none")
-    return bool(plan.kl != "none" or plan.method == "dpo")
+    method = method_of(plan)
+    return bool(getattr(plan, method.kl_field) != "none" or method.held_to_reference)
 
 
 def in_loss(plan: Any) -> bool:
