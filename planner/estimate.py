@@ -11,10 +11,11 @@ from typing import Literal, cast
 
 from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
-from planner.footprint import Footprint, Instant, Phase, PhasePlan, StatedError, Term, Verdict
+from planner.footprint import Footprint, Instant, Phase, StatedError, Term, Verdict
 from planner.formulas import allocator
 from planner.levels import Adder, Totals, cached_before
 from planner.methods import part
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene, scene_of
 from planner.phases.timing import phase_seconds
 from planner.plan import Plan
@@ -149,7 +150,7 @@ def _phase(scene: Scene, phase: PhasePlan, peak: _Peak, carried: int) -> Phase:
         reserved_bytes=int(reserved),
         device_bytes=int(reserved + sums.outside),
         host_bytes=peak.host,
-        seconds=phase_seconds(scene, phase.name),
+        seconds=phase_seconds(scene, phase),
         per_step=phase.per_step,
     )
 

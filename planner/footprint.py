@@ -78,22 +78,6 @@ class Instant:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PhasePlan:
-    """A phase before anything is added up: its instants, and how long it takes.
-
-    ``rank`` says whose GPU it happens on: ``trainer``, or ``rollout`` for GPUs that
-    only hold a separate engine. ``seconds`` is None when the time is unknown.
-    """
-
-    name: str
-    role: str
-    instants: tuple[Instant, ...]
-    seconds: Num | None = None
-    rank: str = "trainer"
-    per_step: bool = True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class StatedError:
     """Relative error of ``device_bytes`` to expect, signed; None when nobody measured it.
 

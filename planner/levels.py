@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.footprint import OUTSIDE, Instant, PhasePlan, Term
+from planner.footprint import OUTSIDE, Instant, Term
 from planner.formulas import allocator
 from planner.numeric import Num, maximum, total
+from planner.phases.phase import PhasePlan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

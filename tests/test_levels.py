@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planner.footprint import Instant, PhasePlan, Term
+from planner.footprint import Instant, Term
+from planner.phases.phase import PhasePlan
 from planner.formulas.allocator import (
     cublas_workspace_bytes,
     held_bytes,

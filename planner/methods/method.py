@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, Self
 
-from pydantic import BaseModel
+from pydantic import BaseModel, ConfigDict
 
 from planner.rule import NoEffect, Rule
 
@@ -25,6 +25,17 @@ ENGINES = ("vllm-colocated", "hf", "vllm-separate")
 """What can generate the responses of a method that scores them afterwards."""
 
 NOTHING_GENERATED = ("none",)
+
+
+class OwnFields(BaseModel):
+    """Base of a method's own fields; a plan has them under the same flat names."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @classmethod
+    def of(cls, plan: Any) -> Self:
+        """The own fields of a plan or grid, whose values were checked when it was made."""
+        return cls.model_construct(**{name: getattr(plan, name) for name in cls.model_fields})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,8 +77,8 @@ class Method:
     extra_models: Callable[[Any], tuple[ModelSetup, ...]] = lambda plan: ()
     """Models of a plan besides policy, reference, critic and reward model."""
 
-    fields: type[BaseModel] | None = None
-    """Its own fields, frozen; a plan has them under the same flat names."""
+    fields: type[OwnFields] | None = None
+    """Its own fields."""
     refused_elsewhere: tuple[str, ...] = ()
     """Own fields that no other method's plan may set; others have no effect there."""
     defaults: Mapping[str, Any] = field(default_factory=dict)

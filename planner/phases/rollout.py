@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.catalog import device_constants
-from planner.footprint import Instant, PhasePlan, Term
+from planner.footprint import Instant, Term
 from planner.formulas import allocator, generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.numeric import Num, maximum
 from planner.phases import engine, gathered, kv_cache, saved, scored
+from planner.phases.phase import Decoding, PhasePlan, Work
 from planner.phases.resident import resident
 from planner.phases.scene import Scene, four_bit, liger_multiprocessors, targets
 
@@ -38,6 +39,7 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
             name="weight sync",
             role="policy",
             instants=(moment,),
+            work=(Work(role=scene.policy, run="send"),),
         ),
     )
 
@@ -54,8 +56,31 @@ def _generate(scene: Scene, name: str, response_tokens: Num, per_step: bool = Tr
         name=name,
         role=engine.ROLE if kind != "hf" else "policy",
         instants=instants,
+        work=(_decoding(scene),) if per_step else (),
         rank="rollout" if kind == "vllm-separate" else "trainer",
         per_step=per_step,
+    )
+
+
+def _decoding(scene: Scene) -> Decoding:
+    """Every prompt's responses, by the policy itself or by the engine's copies of it."""
+    plan, q = scene.plan, scene.q
+    own = plan.rollout == "hf"
+    sequences = q.sequences_per_gpu_step
+    return Decoding(
+        role=scene.policy,
+        run="decode",
+        tokens=sequences * q.row_tokens,
+        row_tokens=q.row_tokens,
+        scored_tokens=sequences * plan.response_tokens,
+        sequences=sequences if own else engine.sequences_each(scene),
+        prompt_tokens=plan.prompt_tokens,
+        response_tokens=plan.response_tokens,
+        engine="hf" if own else "vllm",
+        max_num_seqs=sequences if own else plan.max_num_seqs,
+        kv_value_bytes=q.compute_bytes if own else engine.kv_value_bytes(plan),
+        tensor_parallel=1 if own else plan.rollout_tensor_parallel,
+        concurrent=None if own else engine.concurrent_sequences(scene),
     )
 
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from planner.footprint import Category, Instant, PhasePlan, Term
+from planner.footprint import Category, Instant, Term
 from planner.formulas import sharding
 from planner.formulas.formula import Formula
 from planner.numeric import Num
 from planner.phases import engine
+from planner.phases.phase import PhasePlan
 from planner.phases.resident import resident
 from planner.phases.scene import Scene
 

@@ -37,6 +37,12 @@ def inference_head(scene: Scene, role: Role) -> Head:
     )
 
 
+def scored_in_step(scene: Scene) -> Num:
+    """Positions of one step that meet the vocabulary in one pass over all of a GPU's sequences."""
+    sequences = scene.q.sequences_per_gpu_step
+    return _tokens_at_head(scene, sequences, sequences * scene.q.row_tokens)
+
+
 def path(scene: Scene) -> str:
     """The logits path that really runs: some frameworks ignore what a plan asks for."""
     plan = scene.plan

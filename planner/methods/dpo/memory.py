@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from planner import references
-from planner.footprint import PhasePlan, Term
+from planner.footprint import Term
 from planner.formulas import logits
 from planner.phases import in_loss, inference, saved, training, update, upkeep
+from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene
 from planner.phases.vocabulary import inference_head, training_head

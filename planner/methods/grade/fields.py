@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from planner.methods.method import OwnFields
 
 
-class GradeFields(BaseModel):
+class GradeFields(OwnFields):
     """The switches of documents 001 and 002."""
 
     grade_estimator: Literal["soft", "straight-through"] = Field(

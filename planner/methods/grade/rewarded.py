@@ -19,7 +19,7 @@ class Rewarded:
     def __init__(self, scene: Scene) -> None:
         """``scene`` is that of a GRADE plan or grid."""
         self._scene = scene
-        self.role = _role(scene)
+        self.role = judge(scene)
         self._at = scene_at(
             scene,
             scene.plan.response_tokens,
@@ -108,7 +108,8 @@ class Rewarded:
         )
 
 
-def _role(scene: Scene) -> Role:
+def judge(scene: Scene) -> Role:
+    """The reward model, which reads the policy's soft tokens."""
     if scene.reward is None:
         raise ValueError("reward: GRADE needs a model that gradients flow through; set it to model")
     if scene.reward.arch.vocab != scene.policy.arch.vocab:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from planner import references
-from planner.footprint import Instant, PhasePlan
+from planner.footprint import Instant
 from planner.phases import in_loss, inference, rollout, update, upkeep
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Moment, Scene
 
 KEPT = ("old log-probs", "advantages")

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pydantic import BaseModel, Field
+from pydantic import Field
+
+from planner.methods.method import OwnFields
 
 
-class IntuitorFields(BaseModel):
+class IntuitorFields(OwnFields):
     """How self-certainty is computed, and whether gradients flow through it."""
 
     self_certainty: Literal["full", "chunked-vocabulary", "chunked-tokens"] = Field(

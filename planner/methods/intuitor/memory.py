@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.footprint import Instant, PhasePlan
+from planner.footprint import Instant
 from planner.formulas import logits
 from planner.methods.grpo.memory import KEPT, reference_kept, scoring
 from planner.phases import rollout, scored, training, update, upkeep
 from planner.phases.backward import ARRIVE_AGAIN
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import inference_head, training_head
 
