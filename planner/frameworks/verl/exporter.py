@@ -20,7 +20,7 @@ from planner.launch.script import (
     plain_characters,
     required,
 )
-from planner.launch.verl_limits import limits
+from planner.frameworks.verl.limits import limits
 from planner.plan.facts import facts_of
 
 VERSION = "0.9.1"

@@ -19,14 +19,14 @@ from planner.launch.script import (
     required,
     yaml_text,
 )
-from planner.launch.trl_accelerate import (
+from planner.frameworks.trl.accelerate import (
     ACCELERATE,
     accelerate_files,
     activations_by_accelerate,
     mixed_precision,
     nodes,
 )
-from planner.launch.trl_limits import limits, sequences_at_once, training_gpus, zero
+from planner.frameworks.trl.limits import limits, sequences_at_once, training_gpus, zero
 from planner.plan.facts import facts_of
 
 VERSION = "1.16.0"
