@@ -57,13 +57,13 @@ class Backboneless(torch.nn.Module):
 def fused_trl(head: Head, objective: str) -> Callable[[Batch], Any]:
     from trl.trainer.utils import add_fused_lm_head
 
-    outputs = ("log_probs", "entropy") + (("is_top1",) if objective == "sft" else ())
+    outputs = ("log_probs", "entropy") + (("is_top1",) if objective == "cross-entropy" else ())
 
     def step(batch: Batch) -> Any:
         model = Backboneless(batch.weight.detach().requires_grad_(batch.trains))
         add_fused_lm_head(model, 1.0, False, outputs)
         scored = model(hidden=batch.hidden, labels=batch.ids, fused_lm_head=True)
-        if objective == "sft":
+        if objective == "cross-entropy":
             return -scored.log_probs.sum() / scored.label_mask.sum()
         return ratio_loss(scored.log_probs, batch, scored.entropy if head.entropy else None)
 

@@ -67,7 +67,7 @@ def test_hugging_face_sft(size: tuple[int, int, int, int], dtype: str) -> None:
     for softcap, held, trains in product((False, True), repeat=3):
         batch = Batch(*size, DTYPES[dtype], trains)
         head = head_of(batch, softcap=softcap, logits_held=held)
-        check(head, batch, plain_sft(head), "sft")
+        check(head, batch, plain_sft(head), "cross-entropy")
 
 
 TILED_SIZES = [*SIZES, (1, 100, 3001, 90)]
@@ -84,7 +84,7 @@ def test_plain_fused(size: tuple[int, int, int, int], dtype: str, device: str) -
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])
-@pytest.mark.parametrize("objective", ["policy", "sft"])
+@pytest.mark.parametrize("objective", ["policy", "cross-entropy"])
 def test_trl_fused(
     size: tuple[int, int, int, int], dtype: str, objective: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -63,7 +63,7 @@ def test_refused_objectives() -> None:
         self_certainty_forward(big(), how="fast", with_gradient=False, role="policy")
     older = {"logits": "chunked", "framework": "trl", "framework_version": "1.13.0"}
     with pytest.raises(ValueError, match=r"framework_version.*1\.15\.0"):
-        loss_forward(big(**older), objective="sft", role="policy")
+        loss_forward(big(**older), objective="cross-entropy", role="policy")
     older["logits"] = "response"
     with pytest.raises(ValueError, match="entropy.*framework_version"):
         loss_forward(big(**older, entropy=True), objective="policy", role="policy")

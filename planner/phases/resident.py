@@ -214,8 +214,7 @@ def _late_gradients(scene: Scene, role: Role) -> int:
 
 def _frozen(scene: Scene, role: Role, moment: Moment) -> Iterator[Term]:
     offloaded = role.name == "reference" and scene.plan.reference == "offloaded"
-    # verl computes with a reference that FSDP streams from host RAM; the plain step moves it.
-    streamed = scene.fsdp and scene.plan.framework != "plain"
+    streamed = scene.fsdp and scene.framework.reference_streamed
     away = offloaded and (moment not in USED_BY[role.name] or streamed)
     yield _placed(
         scene,

@@ -15,6 +15,8 @@ from planner.footprint import Term
 from planner.formulas.activations import Workload
 from planner.formulas.activations.four_bit import refuse_other_weights
 from planner.formulas.activations.liger import refuse_without_kernels
+from planner.frameworks import framework_named
+from planner.frameworks.framework import Framework
 from planner.numeric import Num, minimum
 from planner.phases.head_role import head_role, with_value_head
 from planner.phases.role import Role, role
@@ -54,6 +56,11 @@ class Scene:
         if key not in self.memory:
             self.memory[key] = tuple(make())
         return self.memory[key]
+
+    @property
+    def framework(self) -> Framework:
+        """What the plan's framework does."""
+        return framework_named(self.plan.framework)
 
     @property
     def ranks_per_node(self) -> Num:
@@ -188,12 +195,12 @@ def four_bit(plan: Any, of: Role) -> bool:
 def liger_multiprocessors(plan: Any, of: Role) -> int:
     """Multiprocessors that Liger's kernels run on; 0 where a role goes without them.
 
-    TRL's trainer patches the model it trains when training begins; its reference stands by then.
-
     Raises:
         ValueError: for a model or a card of which that is not known.
     """
-    if not plan.liger or (plan.framework == "trl" and not of.trained):
+    if not plan.liger:
+        return 0
+    if framework_named(plan.framework).liger_patches_trained_only and not of.trained:
         return 0
     refuse_without_kernels(of.arch)
     return multiprocessors(plan.gpu)
@@ -219,8 +226,8 @@ def scene_of(plan: Any, facts: Facts) -> Scene:
         "lora_targets": targets(plan) if plan.finetuning != "full" else (),
     }
     zero = plan.sharding.startswith("zero")
-    # A frozen base stays in the compute dtype, but verl loads base and adapters alike.
-    frozen_base = plan.finetuning != "full" and plan.framework != "verl"
+    alike = framework_named(plan.framework).base_in_master_dtype
+    frozen_base = plan.finetuning != "full" and not alike
     kept = q.compute_bytes if zero or frozen_base else q.master_bytes
     policy = role("policy", facts.policy, weight_bytes=kept, trained=True, **lora)
     if plan.critic == "shared":
@@ -251,13 +258,14 @@ def scene_of(plan: Any, facts: Facts) -> Scene:
 def _reference(plan: Any, facts: Facts) -> Role | None:
     """The frozen reference, when it is a model of its own.
 
-    verl and TRL load it like the policy, so an fp32 master means an fp32 reference;
-    our own step keeps it in the compute dtype.
+    Where it is loaded like the policy an fp32 master means an fp32 reference; otherwise
+    it is kept in the compute dtype.
     """
     if references.own_head(plan):
         return head_role(facts.policy, BYTES_OF_DTYPE[plan.dtype])
     if not references.compares(plan) or plan.reference not in ("copy", "offloaded"):
         return None
-    like_policy = plan.framework in ("trl", "verl") and plan.finetuning == "full"
-    dtype = "fp32" if like_policy and plan.master_dtype == "fp32" else plan.dtype
+    alike = framework_named(plan.framework).reference_loaded_like_policy
+    wide = alike and plan.finetuning == "full" and plan.master_dtype == "fp32"
+    dtype = "fp32" if wide else plan.dtype
     return role("reference", facts.policy, weight_bytes=BYTES_OF_DTYPE[dtype], trained=False)
