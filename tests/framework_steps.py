@@ -205,26 +205,6 @@ def verl_packed(head: Head) -> Callable[[Batch], Any]:
     return lambda batch: verl_outputs(head, batch, temperature, entropy=head.entropy)
 
 
-def openrlhf_full(head: Head) -> Callable[[Batch], Any]:
-    """OpenRLHF's actor: logits upcast in place of the output's, which stays named."""
-
-    def actor(batch: Batch) -> Any:
-        output = {"logits": squash(F.linear(batch.hidden, batch.weight), head)}
-        output["logits"] = output["logits"].to(torch.float32)
-        if head.temperature_scaled:
-            output["logits"].div_(0.9)
-        spread = verl_entropy(output["logits"], autocast=False) if head.entropy else None
-        flat = output["logits"].reshape(-1, batch.vocab)
-        taken = -CrossEntropyKernel.apply(flat, batch.ids.reshape(-1), False)[0]
-        return taken.view(batch.ids.shape), spread, output
-
-    def step(batch: Batch) -> Any:
-        taken, spread, output = actor(batch)
-        return ratio_loss(taken, batch, spread), output
-
-    return step
-
-
 def verl_chunked_entropy(logits: torch.Tensor, chunk: int) -> torch.Tensor:
     """verl's entropy by chunks; its names outlive each round, which is what costs."""
     entropy = torch.zeros(logits.shape[0])

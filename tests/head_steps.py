@@ -232,8 +232,8 @@ def head_of(batch: Batch, logits: str = "full", **changes: Any) -> Head:
 
 def with_loss(given: dict[str, Any]) -> dict[str, Any]:
     """The head's values with the loss code of the framework and version among them."""
-    framework = framework_named(given.pop("framework"))
-    return {**given, "loss": framework.loss_code(given.pop("framework_version"))}
+    loss = framework_named(given.pop("framework")).loss_code(given.pop("framework_version"))
+    return {"loss": loss, **given}
 
 
 def visible(instants: tuple[Instant, ...]) -> int:

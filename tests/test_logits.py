@@ -12,7 +12,6 @@ from framework_steps import (
     chunked,
     fused_trl,
     gpu_kernels,
-    openrlhf_full,
     trl_kernel,
     trl_loop,
     verl_packed,
@@ -180,20 +179,3 @@ def test_verl_packed(size: tuple[int, int, int, int], dtype: str, loss_dtype: st
             framework_version="0.9.1",
         )
         check_visible(head, batch, verl_packed(head))
-
-
-@pytest.mark.parametrize("size", [*PACKED_SIZES, (8, 13, 701, 33)])
-@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
-def test_openrlhf(size: tuple[int, int, int, int], dtype: str) -> None:
-    for softcap, trains, entropy, scaled in product((False, True), repeat=4):
-        batch = Batch(*size, DTYPES[dtype], trains)
-        head = head_of(
-            batch,
-            logits_dtype="fp32",
-            softcap=softcap,
-            entropy=entropy,
-            temperature_scaled=scaled,
-            framework="openrlhf",
-            framework_version="0.11.2",
-        )
-        check_visible(head, batch, openrlhf_full(head))

@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from planner.frameworks import framework_named
+from planner.plan.choices import choices
 from planner.plan.facts import KNOWN_TORCH
 from planner.plan.rules import UNMODELLED
 
@@ -26,6 +27,9 @@ NAMES: Mapping[tuple[str, str], str] = {
     ("finetuning", "qlora"): "QLoRA",
     ("kv_cache_dtype", "auto"): "compute dtype",
 }
+
+options = choices
+"""The values a field of choices can have; empty for other fields."""
 
 
 def versions(field: str, framework: str) -> tuple[str, ...]:
