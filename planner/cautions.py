@@ -179,11 +179,8 @@ def _notes(scene: Scene, phases: tuple[Phase, ...]) -> tuple[str, ...]:
             f"{plan.framework} {plan.framework_version} meets the vocabulary by its "
             f"{path(scene)} path, whatever logits says ({plan.logits})."
         )
-    if plan.framework == "verl" and path(scene) == "full":
-        found.append(
-            "verl's entropy beside the old log-probs is counted as eager code in fp32; compiled, "
-            "which is verl's default, it can only need less."
-        )
+    if path(scene) in scene.framework.path_notes:
+        found.append(scene.framework.path_notes[path(scene)])
     if plan.compile and scene.compile_breaks:
         found.append(
             "compile is counted as having no effect on memory: flash-attn breaks the graph inside "

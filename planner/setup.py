@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from planner import references
+from planner.frameworks import framework_named
 from planner.methods import method_of
 from planner.quantities import Quantities, quantities
 
@@ -139,7 +140,8 @@ def _stored(plan: Any) -> Dtype:
     DeepSpeed keeps its fp32 copy apart, as optimizer state. A frozen base under adapters stays in
     the compute dtype, unless the framework loads base and adapters alike.
     """
-    frozen_base = plan.finetuning != "full" and plan.framework != "verl"
+    alike = framework_named(plan.framework).base_in_master_dtype
+    frozen_base = plan.finetuning != "full" and not alike
     if plan.master_dtype == "none" or plan.sharding.startswith("zero") or frozen_base:
         return plan.dtype  # type: ignore[no-any-return]
     return "fp32"
@@ -148,19 +150,18 @@ def _stored(plan: Any) -> Dtype:
 def _reference(plan: Any) -> Iterator[ModelSetup]:
     """The frozen reference, when it is a model of its own.
 
-    verl and TRL load it like the policy, so an fp32 master means an fp32 reference; our own step
-    keeps it in the compute dtype.
+    Where it is loaded like the policy an fp32 master means an fp32 reference; otherwise it is kept
+    in the compute dtype.
     """
     if references.own_head(plan):
         yield ModelSetup(role="reference", config="policy", kind="head", stored=plan.dtype)
     if not references.compares(plan) or plan.reference not in ("copy", "offloaded"):
         return
-    like_policy = plan.framework in ("trl", "verl") and plan.finetuning == "full"
-    wide = like_policy and plan.master_dtype == "fp32"
-    # verl computes with a reference that FSDP streams from host RAM; the plain step moves it.
-    away: Place = "host"
-    if plan.sharding.startswith("fsdp") and plan.framework != "plain":
-        away = "host, streamed"
+    framework = framework_named(plan.framework)
+    alike = framework.reference_loaded_like_policy and plan.finetuning == "full"
+    wide = alike and plan.master_dtype == "fp32"
+    streamed = plan.sharding.startswith("fsdp") and framework.reference_streamed
+    away: Place = "host, streamed" if streamed else "host"
     yield ModelSetup(
         role="reference",
         config="policy",

@@ -4,11 +4,12 @@ Fields are drawn freely and those that the plan's rules blame are left to the de
 so nearly every draw ends in a valid plan without repeating the rules here.
 """
 
-from typing import Any, get_args
+from typing import Any
 
 from hypothesis import strategies as st
 
 from planner.plan import Plan, try_plan
+from planner.plan.choices import choices
 from planner.plan.fieldtext import KINDS
 
 MODELS = ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-1.5B", "Qwen/Qwen2.5-7B", "Qwen/Qwen3-4B")
@@ -33,9 +34,8 @@ def _strategy(field: str) -> st.SearchStrategy[Any]:
     }
     if field in special:
         return special[field]
-    choices = get_args(Plan.model_fields[field].annotation)
-    if choices:
-        return st.sampled_from(choices)
+    if choices(field):
+        return st.sampled_from(choices(field))
     if KINDS[field] is bool:
         return st.booleans()
     if KINDS[field] is int:

@@ -13,7 +13,7 @@ PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("numeric", "units", "problem", "linktext", "footprint", "speeds"),
-    ("catalog", "quantities", "plan"),
+    ("catalog", "quantities", "plan", "frameworks", "launch"),
     ("formulas",),
     ("steps",),
     ("phases", "methods"),
@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("trial",),
     ("benchmark",),
     ("grid", "sweep", "recommend", "cost"),
-    ("charts", "charts_error", "charts_timeline", "launch", "examples", "accuracy"),
+    ("charts", "charts_error", "charts_timeline", "examples", "accuracy"),
     ("cli", "ui"),
     ("__main__",),
 )

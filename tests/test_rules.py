@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from planner.frameworks import frameworks
 from planner.methods import methods
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.defaults import fill
@@ -60,13 +61,7 @@ BROKEN: list[dict[str, Any]] = [
     {"method": "dpo", "kl": "loss"},
     {"method": "dpo", "entropy": True},
     {"method": "dpo", "reference": "none"},
-    {"method": "dpo", "framework": "trl", "reference": "offloaded"},
-    {"method": "dpo", "framework": "trl", "logprob_micro_batch_size": 2},
-    {"method": "dpo", "framework": "trl", "framework_version": "1.14.0"},
-    {"framework": "verl", "finetuning": "qlora"},
-    {"framework": "trl", "framework_version": "1.14.0", "liger": True},
     {"method": "ppo", "critic": "none"},
-    {"method": "ppo", "critic": "shared", "framework": "verl"},
     {"critic": "separate"},
     {"offload": "parameters"},
     {"offload": "all", "sharding": "ddp"},
@@ -85,7 +80,6 @@ BROKEN: list[dict[str, Any]] = [
     {"method": "grade", "compile": True},
     {"method": "grade", "activation_offload": True},
     {"method": "grade", "response_tokens": 16_384},
-    {"method": "grade", "framework": "trl"},
     {"method": "grade", "reward": "rule"},
     {"method": "grade", "kl": "loss"},
     {"method": "grade", "entropy": True},
@@ -95,18 +89,20 @@ BROKEN: list[dict[str, Any]] = [
     {"method": "grade", "grade_reference_cache": True},
     {"method": "grade", "grade_dense_scatter": True},
     {"method": "grade", "grade_reward_input": "sparse"},
+    {"sharding": "zero2", "master_dtype": "none"},
+    {"method": "grade", "finetuning": "qlora"},
+    {"method": "grade", "liger": True},
+    {"method": "dpo", "framework": "trl", "reference": "offloaded"},
+    {"method": "dpo", "framework": "trl", "logprob_micro_batch_size": 2},
+    {"method": "dpo", "framework": "trl", "framework_version": "1.14.0"},
+    {"framework": "verl", "finetuning": "qlora"},
+    {"framework": "trl", "framework_version": "1.14.0", "liger": True},
+    {"method": "ppo", "critic": "shared", "framework": "verl"},
     {"framework": "verl", "vllm_sleep_level": 0},
     {"framework": "verl", "reference": "copy"},
     {"framework": "verl", "sharding": "ddp"},
     {"framework": "verl", "rollout": "hf"},
-    {"framework": "trl", "method": "ppo"},
-    {"framework": "verl", "method": "sft"},
-    {"framework": "verl", "method": "dpo"},
     {"framework": "trl", "kl": "reward"},
-    {"sharding": "zero2", "master_dtype": "none"},
-    {"method": "grade", "finetuning": "qlora"},
-    {"method": "grade", "liger": True},
-    {"framework": "openrlhf"},
     {"gradient_checkpointing": "selective"},
     {"turns": 2},
     {"length_distribution": "1:2"},
@@ -119,7 +115,12 @@ BROKEN: list[dict[str, Any]] = [
 
 def _all_rules() -> list[Rule]:
     """Every rule there is: of every plan, of a method, of what one method alone has."""
-    named = [rule for name in methods() for rule in rules_of(Plan.model_construct(method=name))]
+    named = [
+        rule
+        for method in methods()
+        for framework in frameworks()
+        for rule in rules_of(Plan.model_construct(method=method, framework=framework))
+    ]
     return list({(rule.field, rule.message, rule.fix): rule for rule in named}.values())
 
 

@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 
 from planner.cli import plan_argument
+from planner.frameworks import exported
 from planner.plan.link import to_query_string
 from planner.problem import PlanError, Problem
 
@@ -14,7 +15,7 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     """Adds the command to the parser."""
     parser = commands.add_parser("launch", help="write the plan as a framework's launch script")
     parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
-    parser.add_argument("--framework", required=True, help="trl or verl")
+    parser.add_argument("--framework", required=True, help=" or ".join(exported()))
     parser.add_argument("--out", metavar="DIR", type=Path, help="write the files here")
     parser.set_defaults(run=run)
 

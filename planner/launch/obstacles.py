@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from planner.frameworks.framework import Framework
 from planner.launch.launch import Obstacle
 
 MODEL_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
@@ -41,7 +42,7 @@ class Obstacles:
         self.refuse(field, why, f"Set {field} to {choice}{others}.", **{field: allowed[0]}, **also)
 
 
-def shared_obstacles(plan: Any, framework: str, version: str) -> tuple[Obstacle, ...]:
+def shared_obstacles(plan: Any, framework: Framework) -> tuple[Obstacle, ...]:
     """Obstacles that do not depend on the framework: names, versions, parallelism."""
     found = Obstacles(plan)
     for field in ("model", "critic_model", "reward_model"):
@@ -67,7 +68,8 @@ def shared_obstacles(plan: Any, framework: str, version: str) -> tuple[Obstacle,
             "Set lora_targets to all-linear or to names such as q_proj,v_proj.",
             lora_targets="all-linear",
         )
-    if plan.framework == framework:
+    if plan.framework == framework.name:
+        version = framework.versions[0]
         found.only(
             "framework_version", version, why=f"The exporter was checked against {version} only."
         )

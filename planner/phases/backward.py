@@ -15,7 +15,7 @@ from planner.footprint import Instant, Term
 from planner.formulas import allocator, logits, state
 from planner.formulas.activations import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
-from planner.methods import method_of
+from planner.frameworks.loss import CROSS_ENTROPY
 from planner.numeric import Num, minimum
 from planner.phases import gathered, saved, scored, shared_critic
 from planner.phases.layer_kinds import LayerKind, layer_kinds
@@ -82,9 +82,9 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
 
 def _kept_by_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
     head = training_head(scene, role)
-    if role.value_head or head.framework != "plain":
+    if role.value_head or not head.loss.counted_at_regather:
         return ()
-    if method_of(scene.plan).objective == "cross-entropy" and head.logits in ("full", "response"):
+    if objective(scene, role) == CROSS_ENTROPY and head.logits in ("full", "response"):
         # Transformers' loss computes in fp32.
         head = replace(head, logits_dtype="fp32")
     return logits.scoring_kept(head, role=role.name)

@@ -16,6 +16,8 @@ from planner.footprint import Term
 from planner.formulas.activations import Workload
 from planner.formulas.activations.four_bit import refuse_other_weights
 from planner.formulas.activations.liger import refuse_without_kernels
+from planner.frameworks import framework_named
+from planner.frameworks.framework import Framework
 from planner.numeric import Num, minimum
 from planner.phases.head_role import head_role, with_value_head
 from planner.phases.role import Role, role
@@ -75,6 +77,11 @@ class Scene:
     def reward(self) -> Role | None:
         """The reward model."""
         return self.roles.get("reward model")
+
+    @property
+    def framework(self) -> Framework:
+        """What the plan's framework does."""
+        return framework_named(self.plan.framework)
 
     @property
     def ranks_per_node(self) -> Num:
@@ -200,12 +207,12 @@ def four_bit(plan: Any, of: Role) -> bool:
 def liger_multiprocessors(plan: Any, of: Role) -> int:
     """Multiprocessors that Liger's kernels run on; 0 where a role goes without them.
 
-    TRL's trainer patches the model it trains when training begins; its reference stands by then.
-
     Raises:
         ValueError: for a model or a card of which that is not known.
     """
-    if not plan.liger or (plan.framework == "trl" and not of.trained):
+    if not plan.liger:
+        return 0
+    if framework_named(plan.framework).liger_patches_trained_only and not of.trained:
         return 0
     refuse_without_kernels(of.arch)
     return multiprocessors(plan.gpu)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     ConfigDict,
     Field,
@@ -21,11 +22,12 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from planner.frameworks import OWN, complaint, frameworks
 from planner.methods import aliases, methods
+from planner.plan.choices import choices
 from planner.plan.defaults import fill
 from planner.problem import PlanError, Problem
 
-Framework = Literal["plain", "trl", "verl", "openrlhf"]
 Sharding = Literal["none", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2"]
 Dtype = Literal["bf16", "fp16", "fp32"]
 Offload = Literal[
@@ -38,10 +40,18 @@ Offload = Literal[
     "all-between-phases",
 ]
 
+
+def _known_framework(name: str) -> str:
+    if name not in frameworks():
+        raise PydanticCustomError("framework", "{text}", {"text": complaint(name)})
+    return name
+
+
 Tokens = Annotated[int, Field(ge=1, le=4_194_304)]
 Count = Annotated[int, Field(ge=1, le=1_048_576)]
 CountOrNone = Annotated[int, Field(ge=0, le=1_048_576)]
 Bytes = Annotated[int, Field(ge=0, le=2**53)]
+Framework = Annotated[str, AfterValidator(_known_framework)]
 Name = Annotated[str, Field(max_length=160, pattern=r"^[\w.\-/]*$")]
 Version = Annotated[str, Field(max_length=32, pattern=r"^[\w.+]+$")]
 
@@ -67,7 +77,7 @@ class BasePlan(BaseModel):
     critic_model: Name = Field("", description="Critic's model; empty is the policy's.")
     reward_model: Name = Field("", description="Reward model; empty is the policy's.")
     method: str = Field("", description="Training method.")
-    framework: Framework = Field("plain", description="Software that runs the step.")
+    framework: Framework = Field(OWN, description="Software that runs the step.")
     framework_version: Version = Field("1", description="Version of that software.")
     torch_version: Version = Field("2.13.0", description="Version of PyTorch.")
 
@@ -269,7 +279,7 @@ def remedy(field: str) -> str:
     info = Plan.model_fields.get(field)
     if info is None:
         return "Leave it out."
-    kind = REMEDIES.get(info.annotation, "Choose one of these")
+    kind = "Choose one of these" if choices(field) else REMEDIES[info.annotation]
     return f"{kind}. It means: {info.description}"
 
 

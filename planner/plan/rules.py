@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from planner.frameworks import framework_named, frameworks
 from planner.methods import method_of, methods
 from planner.numeric import Num
 from planner.plan.facts import fact_problems
@@ -32,7 +33,6 @@ def _above_one(field: str) -> Callable[[Any], Num]:
 # its own field alone: lists of choices ask it about a value without a plan.
 # fmt: off
 UNMODELLED: tuple[Rule, ...] = (
-    Rule("framework", _is("framework", "openrlhf"), f"framework openrlhf {NOT_YET}", "Choose plain, trl or verl."),
     Rule("gradient_checkpointing", _is("gradient_checkpointing", "selective"), f"gradient_checkpointing selective {NOT_YET}", "Choose none or full."),
     Rule("turns", lambda plan: plan.turns != 1, f"turns above 1 {NOT_YET}", "Set turns to 1 and response_tokens to the whole conversation's."),
     Rule("length_distribution", lambda plan: plan.length_distribution != "", f"length_distribution {NOT_YET}", "Leave it empty; lengths are planned at their caps."),
@@ -109,36 +109,27 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("reference", lambda p: p.reference == "adapter-disabled" and not _adapters(p), "Only adapters can be disabled to get the reference.", "Set reference to copy or offloaded, or finetuning to lora."),
     Rule("reference", lambda p: p.reference == "dual-output" and not _adapters(p), "Only a model with adapters has the reference's weights in the forward that trains.", "Set finetuning to lora, or reference to copy."),
     Rule("reference", lambda p: p.reference in IN_LOSS and p.kl == "reward", "This form makes reference log-probs in the loss, too late for a KL term in the reward.", "Set kl to loss, or reference to copy, adapter-disabled or cached-logprobs."),
-    Rule("reference", lambda p: p.reference in IN_LOSS and p.framework != "plain", "No framework's trainer has this reference form.", "Set framework to plain, or reference to copy, offloaded, adapter-disabled or cached-logprobs."),
+    Rule("reference", lambda p: p.reference in IN_LOSS and not framework_named(p.framework).loss_makes_reference, "No framework's trainer has this reference form.", "Set framework to plain, or reference to copy, offloaded, adapter-disabled or cached-logprobs."),
     Rule("reference", lambda p: p.kl != "none" and p.reference == "none", "A KL term needs a reference.", "Set reference to copy (or adapter-disabled with LoRA), or kl to none."),
-    Rule("reference", lambda p: p.method == "dpo" and p.framework == "trl" and p.reference == "offloaded", "TRL keeps DPO's reference on the GPU.", "Set reference to copy, adapter-disabled or cached-logprobs."),
-    Rule("logprob_micro_batch_size", lambda p: (p.method == "dpo" and p.framework == "trl") & (p.logprob_micro_batch_size != p.micro_batch_size), "TRL's DPO scores its reference on the micro-batch it trains on.", "Set logprob_micro_batch_size to the value of micro_batch_size."),
-    Rule("framework_version", lambda p: p.method == "dpo" and p.framework == "trl" and p.framework_version != "1.16.0", "Only TRL 1.16.0's DPO has been read.", "Set framework_version to 1.16.0."),
-    Rule("finetuning", lambda p: p.framework == "verl" and p.finetuning == "qlora", "verl trains no 4-bit weights.", "Set finetuning to lora, or framework to plain or trl."),
-    Rule("liger", lambda p: p.liger and p.framework == "trl" and p.framework_version != "1.16.0", "Before 1.16.0 TRL's liger replaces its loss as well, which is not modelled.", "Set framework_version to 1.16.0, or liger to false."),
-    Rule("critic", lambda p: p.critic == "shared" and p.framework == "verl", "verl's critic is a model of its own.", "Set critic to separate, or framework to plain."),
     Rule("critic", lambda p: p.critic not in ("none", *method_of(p).critics), "This method has no such critic.", "Set critic to none."),
     Rule("offload", lambda p: p.offload == "parameters", "Weights cannot stay in host RAM without the optimizer that updates them.", "Set offload to all or to parameters-between-phases."),
     Rule("offload", lambda p: p.offload == "all" and p.sharding not in ("fsdp2", "zero3"), "Weights can stay in host RAM throughout only under fsdp2 or zero3.", "Set sharding to fsdp2, or offload to all-between-phases."),
     Rule("offload", lambda p: p.offload == "optimizer" and p.sharding not in ("zero1", "zero2", "zero3"), "The optimizer alone can stay in host RAM only under ZeRO.", "Set sharding to zero2, or offload to optimizer-between-phases."),
     Rule("activation_offload", lambda p: p.activation_offload and p.gradient_checkpointing != "full", "Only checkpointed activations are offloaded.", "Set gradient_checkpointing to full."),
-    Rule("framework", lambda p: p.method == "grade" and p.framework != "plain", "No framework has a trainer for GRADE.", "Set framework to plain."),
-    Rule("vllm_sleep_level", lambda p: p.framework == "verl" and p.rollout == "vllm-colocated" and p.vllm_sleep_level == 0, "verl always lets its engine sleep while it trains.", "Set vllm_sleep_level to 1 or 2."),
-    Rule("reference", lambda p: p.framework == "verl" and p.reference == "copy", "verl keeps a whole reference in host RAM.", "Set reference to offloaded."),
-    Rule("sharding", lambda p: p.framework == "verl" and p.sharding not in ("fsdp1", "fsdp2"), "verl trains with FSDP here.", "Set sharding to fsdp2 or fsdp1."),
-    Rule("rollout", lambda p: p.framework == "verl" and p.rollout not in ("vllm-colocated", "none"), "verl is planned with its colocated engine.", "Set rollout to vllm-colocated."),
-    Rule("method", lambda p: p.framework == "trl" and p.method == "ppo", "TRL has had no PPO since 1.13.0.", "Set framework to verl or plain."),
-    Rule("method", lambda p: p.framework == "verl" and p.method == "sft", "verl's SFT trainer is not planned.", "Set framework to plain or trl."),
-    Rule("method", lambda p: p.framework == "verl" and p.method == "dpo", "verl has no DPO trainer.", "Set framework to plain or trl."),
-    Rule("kl", lambda p: p.framework == "trl" and p.kl == "reward", "TRL's GRPO adds KL to the loss, never to the reward.", "Set kl to loss or none."),
     Rule("master_dtype", lambda p: p.sharding.startswith("zero") and _half(p) and p.master_dtype == "none", "DeepSpeed keeps an fp32 copy of half-precision weights.", "Set master_dtype to fp32, or sharding to fsdp2."),
 )
 # fmt: on
 
 
 def rules_of(plan: Any) -> tuple[Rule, ...]:
-    """Every rule that a plan, or a sweep's grid, is held to."""
-    return (*UNMODELLED, *IMPOSSIBLE, *_of_other_methods(plan.method), *method_of(plan).rules)
+    """Every rule that a plan, or a sweep's grid, is held to: its method's and framework's too."""
+    return (
+        *UNMODELLED,
+        *IMPOSSIBLE,
+        *_of_other_methods(plan.method),
+        *method_of(plan).rules,
+        *framework_named(plan.framework).rules,
+    )
 
 
 @cache
@@ -161,9 +152,20 @@ def _differs(field: str, plain: Any) -> Callable[[Any], Num]:
     return lambda plan: getattr(plan, field) != plain
 
 
+def _untrained(plan: Any) -> tuple[Problem, ...]:
+    """A problem where the framework has no step for the method, or none that was read."""
+    framework = framework_named(plan.framework)
+    if framework.can_train(plan.method):
+        return ()
+    usual = f"{framework.label} has no trainer for {method_of(plan).title}."
+    able = [name for name, each in frameworks().items() if each.can_train(plan.method)]
+    sentence = framework.untrained.get(plan.method, usual)
+    return (Problem("framework", sentence, f"Set framework to {' or '.join(able)}."),)
+
+
 def problems_of(plan: Any) -> tuple[Problem, ...]:
     """Every rule a single plan breaks; empty when it is possible and modelled."""
-    found = fact_problems(plan)
+    found = [*fact_problems(plan), *_untrained(plan)]
     for rule in rules_of(plan):
         if rule.broken(plan):
             value = getattr(plan, rule.field)
@@ -173,7 +175,7 @@ def problems_of(plan: Any) -> tuple[Problem, ...]:
 
 def valid(grid: Any) -> Num:
     """Where a sweep's grid is possible: True or False, or an array of them."""
-    result: Num = True
+    result: Num = not _untrained(grid)
     for rule in rules_of(grid):
         result = result & ~np.asarray(rule.broken(grid), dtype=bool)
     return result

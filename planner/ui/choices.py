@@ -8,10 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import cache
 from types import SimpleNamespace
-from typing import Any, get_args
+from typing import Any
 
-from planner.plan import Plan
-from planner.plan.facts import KNOWN_TORCH, KNOWN_VERSIONS
+from planner.frameworks import framework_named
+from planner.plan.choices import choices
+from planner.plan.facts import KNOWN_TORCH
 from planner.plan.rules import UNMODELLED
 
 NAMES: Mapping[tuple[str, str], str] = {
@@ -21,27 +22,19 @@ NAMES: Mapping[tuple[str, str], str] = {
     ("method", "ppo"): "PPO · with a critic",
     ("method", "intuitor"): "Intuitor · self-certainty as reward",
     ("method", "grade"): "GRADE · Gumbel-softmax relaxation",
-    ("framework", "plain"): "Plain PyTorch",
-    ("framework", "trl"): "TRL",
-    ("framework", "verl"): "verl",
-    ("framework", "openrlhf"): "OpenRLHF",
     ("finetuning", "full"): "Full",
     ("finetuning", "lora"): "LoRA",
     ("finetuning", "qlora"): "QLoRA",
     ("kv_cache_dtype", "auto"): "compute dtype",
 }
 
-
-@cache
-def options(field: str) -> tuple[str, ...]:
-    """The values a field of choices can have; empty for other fields."""
-    found = get_args(Plan.model_fields[field].annotation)
-    return tuple(found) if all(isinstance(value, str) for value in found) else ()
+options = choices
+"""The values a field of choices can have; empty for other fields."""
 
 
 def versions(field: str, framework: str) -> tuple[str, ...]:
     """Known versions of the framework, or of PyTorch."""
-    return KNOWN_TORCH if field == "torch_version" else KNOWN_VERSIONS[framework]
+    return KNOWN_TORCH if field == "torch_version" else framework_named(framework).versions
 
 
 @cache
@@ -54,4 +47,6 @@ def not_yet(field: str, value: str) -> bool:
 def name(field: str, value: str) -> str:
     """A choice as the list shows it."""
     text = NAMES.get((field, value), value)
+    if field == "framework":
+        text = framework_named(value).label
     return f"{text} (not modelled yet)" if not_yet(field, value) else text

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from planner.launch.export import CannotExpress, Launch, as_zip, export, fitted, frameworks
+from planner.frameworks import exported
+from planner.launch.export import CannotExpress, Launch, as_zip, export, fitted
 from planner.plan import Plan
 from planner.plan.presets import differences
 from planner.ui import choices, session
@@ -17,7 +18,7 @@ LANGUAGES = {".sh": "bash", ".yaml": "yaml", ".yml": "yaml", ".py": "python", ".
 
 def choose_framework(plan: Plan) -> str:
     """Which framework's files to show."""
-    known = frameworks()
+    known = exported()
     if st.session_state.get("export for") != plan.framework:  # follows the plan, else the click
         st.session_state["export for"] = plan.framework
         if plan.framework in known or "export to" not in st.session_state:

@@ -82,6 +82,11 @@ def forward(head: Head, role: str) -> tuple[Instant, ...]:
     return instant("first chunk", first, 0), instant("second chunk", second, more * TOKEN_CHUNK)
 
 
+def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
+    """Log-probabilities come with entropies, whether asked for or not."""
+    return forward(head, role)
+
+
 def backward(head: Head, role: str) -> tuple[Instant, ...]:
     """First and second chunk, each at its widest over the vocabulary and at its products."""
     first, second, more = chunk_tokens(head)
@@ -137,7 +142,7 @@ def product(head: Head, role: str, there: Num, label: str) -> Term:
 
     verl's kernel makes it for a frozen head too; the plain step does not.
     """
-    made = head.weight_trains or head.framework == "verl"
+    made = head.weight_trains or head.loss.frozen_weight_gradient
     return HEAD_GRADIENT(
         role,
         label=label,

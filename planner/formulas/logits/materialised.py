@@ -1,4 +1,4 @@
-"""Losses on materialised logits: the plain step, and Hugging Face's own SFT loss.
+"""A policy's loss on materialised logits, as the plain step has it.
 
 The plain step frees each tensor as soon as it can: it rebinds the logits when it upcasts or
 divides them, drops them before picking the taken tokens, and computes the entropy last.
@@ -27,8 +27,6 @@ from planner.formulas.logits.pieces import (
     wide,
 )
 
-LABEL_BYTES = 8
-"""torch indexes and labels with int64."""
 FP32_BYTES = 4
 RATIO_VECTORS = 8
 """fp32 vectors of the clipped ratio with a k3 KL alive at its widest point."""
@@ -49,7 +47,7 @@ def kept_from_head(head: Head, role: str, *, apart: bool) -> tuple[Term, ...]:
     return kept
 
 
-def policy_forward(head: Head, role: str) -> tuple[Instant, ...]:
+def forward(head: Head, role: str) -> tuple[Instant, ...]:
     """Log-probability of the taken tokens, the clipped ratio and, if asked, an entropy."""
     apart = head.upcasts or head.temperature_scaled
     entering = wide(WIDE_LOGITS if apart else LOGITS, head, role)
@@ -68,7 +66,7 @@ def policy_forward(head: Head, role: str) -> tuple[Instant, ...]:
     return softmax, entropy_sum(head, role, still_named, sums=2)
 
 
-def policy_kept(head: Head, role: str) -> tuple[Term, ...]:
+def kept(head: Head, role: str) -> tuple[Term, ...]:
     """What the log-softmax and the entropy keep for their backwards."""
     kept = (wide(LOG_PROBS, head, role), *kept_from_head(head, role, apart=True))
     return (*kept, wide(PROBS, head, role)) if head.entropy else kept
@@ -90,7 +88,7 @@ def entropy_sum(head: Head, role: str, named: tuple[Term, ...], *, sums: int) ->
 
 def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
     """Old and reference log-probabilities: tanh's output is gone before the log-softmax."""
-    softmax, _ = policy_forward(replace(head, softcap=False), role)
+    softmax, _ = forward(replace(head, softcap=False), role)
     if not with_entropy:
         return (softmax,)
     # Nothing keeps exp for a backward, so it is gone when the sums appear: one vector.
@@ -98,7 +96,7 @@ def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Inst
     return softmax, entropy_sum(head, role, named, sums=1)
 
 
-def policy_backward(head: Head, role: str) -> tuple[Instant, ...]:
+def backward(head: Head, role: str) -> tuple[Instant, ...]:
     """The way back through the log-softmax, then through the head."""
     log_probs = wide(LOG_PROBS, head, role)
     named = kept_from_head(head, role, apart=True)
@@ -140,38 +138,3 @@ def squash_backward(head: Head, role: str, small: Term) -> tuple[Instant, ...]:
     squashed = wide(SQUASHED, head, role, item_bytes=head.item_bytes)
     before = wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes)
     return (Instant(name="soft cap backward", terms=(after, squashed, before, small)),)
-
-
-def sft_forward(head: Head, role: str) -> tuple[Instant, ...]:
-    """``ForCausalLMLoss``: upcast, labels padded by one per row, cross entropy."""
-    log_probs = wide(LOG_PROBS, head, role, item_bytes=FP32_BYTES)
-    apart = head.item_bytes < FP32_BYTES
-    entering = wide(WIDE_LOGITS if apart else LOGITS, head, role, item_bytes=FP32_BYTES)
-    # Several rows make the shifted labels a copy; one row leaves them a view of the padded ones.
-    copied = LABEL_BYTES * (head.rows > 1)
-    labels = vectors(
-        head,
-        role,
-        LABEL_BYTES + copied,
-        per_row=LABEL_BYTES,
-        scalars=LOSS_SCALARS,
-        tensors=4,
-    )
-    kept = kept_from_head(head, role, apart=apart)
-    return (Instant(name="cross entropy", terms=(entering, log_probs, *kept, labels)),)
-
-
-def sft_backward(head: Head, role: str) -> tuple[Instant, ...]:
-    """Cross entropy's two gradients over the vocabulary, then the head."""
-    scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
-    softmax = Instant(
-        name="log-softmax backward",
-        terms=(
-            wide(LOG_PROBS, head, role, item_bytes=FP32_BYTES),
-            wide(LOSS_GRADIENT, head, role, item_bytes=FP32_BYTES),
-            wide(LOGITS_GRADIENT, head, role, item_bytes=FP32_BYTES),
-            *kept_from_head(head, role, apart=True),
-            scalars,
-        ),
-    )
-    return softmax, head_backward(head, role, scalars)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
-from planner.formulas.logits.head import TRL_LOSS, Head
+from planner.formulas.logits.head import Head
 from planner.formulas.logits.materialised import LOSS_SCALARS, head_backward, squash_backward
 from planner.formulas.logits.pieces import (
     LOG_PROBS,
@@ -107,7 +107,7 @@ def squashed(head: Head, role: str) -> tuple[Term, ...]:
 def forward(head: Head, role: str) -> tuple[Instant, ...]:
     """The policy's forward with gradient."""
     computed = (wide(LOGITS, head, role), *squashed(head, role))
-    if TRL_LOSS[head.framework_version] == "kernel":
+    if head.loss.one_kernel:
         return kernel_forward(head, role, computed, KERNEL_LOSS_VECTORS)
     divided = scored(head, role, "logits over the temperature")
     before = maximum((head.tokens - head.rows) // ENTROPY_CHUNK - 1, 0)
@@ -165,7 +165,7 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
         ),
     )
     rest = (slices, *squash_backward(head, role, scalars), head_backward(head, role, scalars))
-    if TRL_LOSS[head.framework_version] == "kernel":
+    if head.loss.one_kernel:
         return kernel_backward(head, role), *rest
     if head.loss_item_bytes == FP32_BYTES:
         return (*loop_backward_fp32(head, role), *rest)
@@ -219,10 +219,10 @@ def kernel_backward(head: Head, role: str) -> Instant:
     )
 
 
-def without_gradient(head: Head, role: str) -> tuple[Instant, ...]:
+def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
     """Old and reference log-probabilities: no entropy is logged."""
     computed: tuple[Term, ...] = (wide(LOGITS, head, role),)
-    if TRL_LOSS[head.framework_version] == "kernel":
+    if head.loss.one_kernel:
         return kernel_forward(head, role, computed, KERNEL_VECTORS)
     computed += (scored(head, role, "logits over the temperature"),)
     if head.loss_item_bytes == FP32_BYTES:

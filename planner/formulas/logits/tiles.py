@@ -62,8 +62,8 @@ COMPACT_BYTES = 8 + 1
 
 
 def compacted(head: Head, role: str) -> tuple[Term, ...]:
-    """What TRL's gathering of the scored tokens keeps; the plain step needs none."""
-    if head.framework != "trl":
+    """What gathering the scored tokens keeps."""
+    if not head.loss.gathers_scored_rows:
         return ()
     return (
         COMPACT(role, item_bytes=head.item_bytes, tokens=head.tokens, hidden=head.hidden),
@@ -88,8 +88,8 @@ ROW_NUMBERS = Formula(
 
 
 def widened(head: Head, role: str, *, twice: bool, per_token: int) -> tuple[Term, ...]:
-    """What the plain step has in fp32 of the tile at hand; TRL's kernel has it in registers."""
-    if head.framework != "plain":
+    """What is in fp32 of the tile at hand, unless a kernel has it in registers."""
+    if head.loss.triton_tiles:
         return ()
     return (
         WIDE_ROWS(
@@ -113,8 +113,8 @@ def kept(head: Head, role: str) -> tuple[Term, ...]:
 
 
 def scores(head: Head) -> bool:
-    """The kernel also returns an entropy: asked for by the plain loss, always by TRL."""
-    return head.entropy or head.framework == "trl"
+    """Scoring also returns an entropy: asked for by the loss, or always."""
+    return head.entropy or head.loss.always_entropy
 
 
 def forward(head: Head, role: str, *, entropy: bool | None = None) -> tuple[Instant, ...]:
@@ -123,14 +123,21 @@ def forward(head: Head, role: str, *, entropy: bool | None = None) -> tuple[Inst
     ``entropy`` says whether the kernel returns one where the loss does not decide it.
     """
     wanted = scores(head) if entropy is None else entropy
-    if head.framework == "plain":
-        count = RUNNING_IN_PLAIN + wanted
-        more = widened(head, role, twice=wanted, per_token=ROW_FORWARD + FP32_BYTES * wanted)
-    else:
+    count = RUNNING_IN_PLAIN + wanted
+    if head.loss.triton_tiles:
         count = RUNNING_VECTORS + (4 if wanted else 2)
-        more = compacted(head, role)
-    small = vectors(head, role, count * FP32_BYTES, tensors=count)
-    return (Instant(name="fold of the tiles", terms=(tile(head, role), *more, small)),)
+    terms = (
+        tile(head, role),
+        *widened(head, role, twice=wanted, per_token=ROW_FORWARD + FP32_BYTES * wanted),
+        *compacted(head, role),
+        vectors(head, role, count * FP32_BYTES, tensors=count),
+    )
+    return (Instant(name="fold of the tiles", terms=terms),)
+
+
+def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
+    """The same fold; the caller says whether an entropy comes of it."""
+    return forward(head, role, entropy=with_entropy)
 
 
 def backward(head: Head, role: str) -> tuple[Instant, ...]:

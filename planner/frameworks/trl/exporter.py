@@ -9,6 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from planner.frameworks.trl import FRAMEWORK
+from planner.frameworks.trl.accelerate import (
+    ACCELERATE,
+    accelerate_files,
+    activations_by_accelerate,
+    mixed_precision,
+    nodes,
+)
+from planner.frameworks.trl.limits import limits, sequences_at_once, training_gpus, zero
 from planner.launch import reward
 from planner.launch.launch import Launch, LaunchFile, Obstacle
 from planner.launch.script import (
@@ -19,23 +28,24 @@ from planner.launch.script import (
     required,
     yaml_text,
 )
-from planner.launch.trl_accelerate import (
-    ACCELERATE,
-    accelerate_files,
-    activations_by_accelerate,
-    mixed_precision,
-    nodes,
-)
-from planner.launch.trl_limits import limits, sequences_at_once, training_gpus, zero
 from planner.plan.facts import facts_of
 
-VERSION = "1.16.0"
+VERSION = FRAMEWORK.versions[0]
 
 NO_EFFECT: Mapping[str, str] = {"logits_dtype": "TRL's fused head keeps no logits to have one."}
 
 BETA = 0.001
 """KL coefficient: what GRPOConfig's documentation quotes of DeepSeek-R1; TRL's default is 0."""
 ENTROPY_COEFFICIENT = 0.001
+
+SCORE = '''
+
+def compute_score(completions, answer, **columns):
+    """TRL's reward function: one number per completion; `answer` is a dataset column."""
+    texts = [c if isinstance(c, str) else c[-1]["content"] for c in completions]
+    return [score(text, expected) for text, expected in zip(texts, answer)]
+'''
+"""What TRL calls, asking ``score``."""
 
 _DTYPE = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 _ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
@@ -63,11 +73,11 @@ def write(plan: Any, link: str) -> Launch:
         *accelerate_files(plan),
     ]
     if plan.method == "grpo" and plan.reward != "model":
-        files.append(reward.reward_file("trl", plan.reward))
+        files.append(reward.reward_file(SCORE, plan.reward))
     if plan.rollout == "vllm-separate":
         files.append(LaunchFile(name="engine.sh", text=_engine_script(plan, about)))
     return Launch(
-        framework="trl", version=VERSION, files=tuple(files), install=install, notes=notes
+        framework=FRAMEWORK.name, version=VERSION, files=tuple(files), install=install, notes=notes
     )
 
 
@@ -293,6 +303,6 @@ def _notes(plan: Any) -> tuple[str, ...]:
     if plan.batch_shape == "full":
         notes.append("Full rows are a property of the data: every row has the planned length.")
     notes.append("Validation is off (eval_strategy no); turned on, it runs at the same length.")
-    if plan.framework != "trl":
+    if plan.framework != FRAMEWORK.name:
         notes.append(f"The plan was estimated for framework {plan.framework}, not TRL.")
     return tuple(notes)

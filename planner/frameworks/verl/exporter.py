@@ -10,6 +10,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from planner.frameworks.verl import FRAMEWORK
+from planner.frameworks.verl.limits import limits
 from planner.launch import reward
 from planner.launch.launch import Launch, LaunchFile, Obstacle
 from planner.launch.script import (
@@ -20,10 +22,9 @@ from planner.launch.script import (
     plain_characters,
     required,
 )
-from planner.launch.verl_limits import limits
 from planner.plan.facts import facts_of
 
-VERSION = "0.9.1"
+VERSION = FRAMEWORK.versions[0]
 TORCH = "2.11.0"
 """What the wheel's vllm extra pins, with vllm 0.24.0 and transformers 5.9.0."""
 
@@ -32,6 +33,14 @@ NO_EFFECT: Mapping[str, str] = {}
 KL_COEFFICIENT = 0.001
 """verl's own default for kl_loss_coef and kl_ctrl.kl_coef."""
 ENTROPY_COEFFICIENT = 0.001
+
+SCORE = '''
+
+def compute_score(data_source, solution_str, ground_truth, extra_info=None, **unused):
+    """verl's reward function: one number; `ground_truth` is the row's reward_model field."""
+    return score(solution_str, ground_truth)
+'''
+"""What verl calls, asking ``score``."""
 
 _TORCH_DTYPE = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 _ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
@@ -53,11 +62,11 @@ def write(plan: Any, link: str) -> Launch:
     notes = _notes(plan)
     install = _install(plan)
     return Launch(
-        framework="verl",
+        framework=FRAMEWORK.name,
         version=VERSION,
         files=(
             LaunchFile(name="launch.sh", text=_script(plan, link, install, notes)),
-            reward.reward_file("verl", plan.reward),
+            reward.reward_file(SCORE, plan.reward),
         ),
         install=install,
         notes=notes,
@@ -315,6 +324,6 @@ def _notes(plan: Any) -> tuple[str, ...]:
         notes.append("Full rows are a property of the data: every row has the planned length.")
     if plan.method == "ppo" and plan.finetuning == "lora":
         notes.append("The critic is trained with adapters too, like the policy.")
-    if plan.framework != "verl":
+    if plan.framework != FRAMEWORK.name:
         notes.append(f"The plan was estimated for framework {plan.framework}, not verl.")
     return tuple(notes)

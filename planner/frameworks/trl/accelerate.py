@@ -8,9 +8,9 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from planner.frameworks.trl.limits import training_gpus, zero
 from planner.launch.launch import LaunchFile
 from planner.launch.script import yaml_text
-from planner.launch.trl_limits import training_gpus, zero
 
 ACCELERATE = "accelerate.yaml"
 DEEPSPEED = "deepspeed.json"
