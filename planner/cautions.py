@@ -14,6 +14,7 @@ from planner.phases.vocabulary import path
 from planner.plan.defaults import fill
 from planner.plan.relevance import without_effect
 from planner.units import read_bytes, read_gib
+from planner.workload import compile_breaks
 
 DECIDING = (
     "method",
@@ -181,7 +182,7 @@ def _notes(scene: Scene, phases: tuple[Phase, ...]) -> tuple[str, ...]:
         )
     if path(scene) in scene.framework.path_notes:
         found.append(scene.framework.path_notes[path(scene)])
-    if plan.compile and scene.compile_breaks:
+    if plan.compile and compile_breaks(plan):
         found.append(
             "compile is counted as having no effect on memory: flash-attn breaks the graph inside "
             "a checkpointed layer."

@@ -64,10 +64,24 @@ class Setup:
         """The model of a role; None where the plan has none."""
         return next((model for model in self.models if model.role == role), None)
 
+    def __getitem__(self, role: str) -> ModelSetup:
+        """The model of a role that the plan has."""
+        return next(model for model in self.models if model.role == role)
+
     @property
     def fsdp(self) -> bool:
         """Whether weights are gathered unit by unit by PyTorch's FSDP."""
         return self.plan.sharding.startswith("fsdp")
+
+    @property
+    def precision(self) -> str:
+        """How trained models' forwards compute, in the activation formulas' words."""
+        return "autocast-bf16" if self.models[0].autocast else self.plan.dtype
+
+    @property
+    def adapters_in_fp32(self) -> bool:
+        """Whether adapters compute as peft keeps them; sharding hands them over otherwise."""
+        return self.q.master_bytes == 4 and not (self.fsdp or self.zero_stage)
 
     @property
     def zero_stage(self) -> int:

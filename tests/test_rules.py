@@ -103,6 +103,7 @@ BROKEN: list[dict[str, Any]] = [
     {"framework": "verl", "sharding": "ddp"},
     {"framework": "verl", "rollout": "hf"},
     {"framework": "trl", "kl": "reward"},
+    {"method": "intuitor", "framework": "trl", "self_certainty_gradient": True},
     {"gradient_checkpointing": "selective"},
     {"turns": 2},
     {"length_distribution": "1:2"},

@@ -7,15 +7,17 @@ plan, since a plan is built from its methods.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict
 
+from planner.problem import Problem
 from planner.rule import NoEffect, Rule
 
 if TYPE_CHECKING:
+    from planner.plan.facts import Facts
     from planner.setup import ModelSetup
 
 Objective = Literal["cross-entropy", "policy"]
@@ -34,8 +36,8 @@ class OwnFields(BaseModel):
 
     @classmethod
     def of(cls, plan: Any) -> Self:
-        """The own fields of a plan or grid, whose values were checked when it was made."""
-        return cls.model_construct(**{name: getattr(plan, name) for name in cls.model_fields})
+        """A plan or grid, read as having these fields: every plan has every method's."""
+        return cast("Self", plan)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +87,8 @@ class Method:
     """What nobody set in a plan of it."""
     rules: tuple[Rule, ...] = ()
     """What cannot be, in a plan of it."""
+    fact_problems: Callable[[Any, Facts], Iterable[Problem]] = lambda plan, facts: ()
+    """What cannot be with these models, in a plan that breaks no rule."""
     without_effect: tuple[NoEffect, ...] = ()
     """Fields that change nothing in a plan of it."""
 

@@ -38,6 +38,7 @@ from planner.phases.training import (
     with_terms,
 )
 from planner.phases.vocabulary import training_head
+from planner.workload import compile_breaks
 
 ARRIVE_AGAIN = "root's weights arrive again"
 """FSDP's first instant of a backward."""
@@ -253,7 +254,7 @@ def _counts_weights(scene: Scene, role: Role) -> bool:
     A compiled layer's come out together, and coefficients do not tell them apart; ZeRO's
     buckets take them over.
     """
-    compiled = scene.plan.compile and not scene.compile_breaks
+    compiled = scene.plan.compile and not compile_breaks(scene.plan)
     return not (role.arch.measured or compiled or scene.zero_stage)
 
 

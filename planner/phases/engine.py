@@ -107,7 +107,7 @@ def _weights_on_host(scene: Scene) -> Term:
 
 def _working_set(scene: Scene) -> Term:
     arch = scene.policy.arch
-    sizes = {
+    sizes: dict[str, Any] = {
         "max_num_batched_tokens": scene.plan.max_num_batched_tokens,
         "hidden": arch.hidden,
         "tensor_parallel": scene.plan.rollout_tensor_parallel,

@@ -17,8 +17,9 @@ from planner.formulas.parameters import weights as weights_of
 from planner.numeric import Num
 from planner.phases import engine
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene, four_bit
+from planner.phases.scene import Moment, Scene
 from planner.setup import ModelSetup
+from planner.workload import four_bit
 
 Place = Literal["gpu", "host"]
 
@@ -52,7 +53,7 @@ def _trained(
     plan, updating = scene.plan, moment == f"{role.name} update"
     weights = _place(plan.offload, "parameters", moment in model.used_in)
     optimizer = _place(plan.offload, "optimizer", updating)
-    if four_bit(scene.plan, role):
+    if four_bit(scene.setup, model):
         yield from _four_bit(scene, role, weights)
     else:
         yield _placed(

@@ -12,7 +12,8 @@ from planner.numeric import Num, maximum
 from planner.phases import engine, gathered, kv_cache, saved, scored
 from planner.phases.phase import Decoding, PhasePlan, Work
 from planner.phases.resident import resident
-from planner.phases.scene import Scene, four_bit, liger_multiprocessors, targets
+from planner.phases.scene import Scene
+from planner.workload import prompt_workload
 
 
 def rollout(scene: Scene) -> PhasePlan:
@@ -201,24 +202,7 @@ def _ids(scene: Scene, tokens: Num) -> Term:
 
 
 def _prompt(scene: Scene) -> Workload:
-    plan, role = scene.plan, scene.policy
-    return Workload(
-        sequences=scene.q.sequences_per_gpu_step,
-        tokens=plan.prompt_tokens,
-        batch_shape="full" if plan.batch_shape == "full" else "padded",
-        attention=plan.attention,
-        precision=scene.precision,
-        trains="none",
-        lora_targets=targets(plan) if role.adapters else (),
-        lora_rank=plan.lora_rank if role.adapters else 0,
-        fp32_adapters=scene.adapters_in_fp32,
-        casts_inputs=scene.fsdp,
-        positions=scene.q.sequences_per_gpu_step,
-        fills_cache=True,
-        four_bit=four_bit(plan, role),
-        cudnn=scene.cudnn,
-        multiprocessors=liger_multiprocessors(plan, scene.policy),
-    )
+    return prompt_workload(scene.setup, scene.setup["policy"], scene.facts.gpu)
 
 
 def _weights_for_generation(scene: Scene) -> tuple[Term, ...]:

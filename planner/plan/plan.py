@@ -25,7 +25,9 @@ from pydantic_core import PydanticCustomError
 from planner.frameworks import OWN, complaint, frameworks
 from planner.methods import aliases, methods
 from planner.plan.choices import choices
+from planner.plan.coverage import uncovered
 from planner.plan.defaults import fill
+from planner.plan.rules import problems_of
 from planner.problem import PlanError, Problem
 
 Sharding = Literal["none", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2"]
@@ -208,11 +210,7 @@ class BasePlan(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> BasePlan:
-        # Formulas and catalog import the plan's parts, so they are asked when a plan is made.
-        from planner.plan.refusals import refusals
-        from planner.plan.rules import problems_of
-
-        problems = problems_of(self) or tuple(refusals(self))
+        problems = problems_of(self) or tuple(uncovered(self))
         if problems:
             raise PydanticCustomError(
                 "plan",

@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ import torch
 
 from planner.dryrun.lengths import SHARES, shortened
 from planner.dryrun.request import configs_of
+from planner.methods import part
 from planner.plan import Plan
-from planner.quantities import quantities
+from planner.setup import setup_of
 from planner.steps import run as runs
 from planner.steps.run import Run
 from planner.trial.allocations import Allocations, Marks
@@ -135,11 +135,11 @@ class _Measurement:
         return self.found
 
     def _steps(self, run: Run, stage: TrialStage) -> None:
-        step = import_module(f"planner.methods.{self.plan.method}.step").step
+        step = part(self.plan.method, "step", "step")
         total = self.choices.warm_up + self.choices.steps
-        whole = run.plan, run.q
+        whole = run.setup
         for index, plan in enumerate(self._plans(total)):
-            run.plan, run.q = (plan, quantities(plan)) if plan is not self.plan else whole
+            run.setup = setup_of(plan) if plan is not self.plan else whole
             kind = "first step" if not index else "warm-up"
             if index >= self.choices.warm_up:
                 kind = "measuring"

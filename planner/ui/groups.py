@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from planner.plan.rules import GRADE_FIELDS
+from planner.methods import methods
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,6 @@ GROUPS: tuple[Group, ...] = (
             "offload",
             "attention",
             "logits",
-            "self_certainty",
             "compile",
             "empty_cache",
             "expandable_segments",
@@ -91,14 +90,12 @@ GROUPS: tuple[Group, ...] = (
             "critic_model",
             "reward",
             "reward_model",
-            "self_certainty_gradient",
         ),
     ),
-    Group(
-        "grade",
-        "GRADE",
-        ":material/all_inclusive:",
-        tuple(GRADE_FIELDS),
+    *(
+        Group(method.name, method.title, ":material/tune:", method.own_fields)
+        for method in methods().values()
+        if method.fields
     ),
     Group(
         "rollout",

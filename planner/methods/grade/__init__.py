@@ -8,7 +8,7 @@ embeddings; the graph of every generated token stays alive until the backward. T
 from __future__ import annotations
 
 from planner.methods.grade.fields import GradeFields
-from planner.methods.grade.rules import RULES
+from planner.methods.grade.rules import RULES, fact_problems
 from planner.methods.method import Method
 from planner.rule import NoEffect
 
@@ -32,6 +32,7 @@ METHOD = Method(
         "master_dtype": "none",
     },
     rules=RULES,
+    fact_problems=fact_problems,
     without_effect=(
         NoEffect(
             ("validation_response_tokens", "logprob_micro_batch_size", "logits", "logits_dtype"),

@@ -25,3 +25,7 @@ class GradeFields(OwnFields):
         "dense", description="Soft tokens as a dense or sparse mixture."
     )
     grade_step_checkpointing: bool = Field(False, description="Checkpoint each generated token.")
+
+
+own = GradeFields.of
+"""A plan as having these fields."""

@@ -13,7 +13,6 @@ from planner.phases.scene import Scene
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     """Load, policy forward, policy backward, optimizer step, checkpoint."""
-    _refuse(scene)
     held = Held(scene)
     role = scene.policy.name
     return (
@@ -38,12 +37,3 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
         ),
         upkeep.checkpoint(scene),
     )
-
-
-def _refuse(scene: Scene) -> None:
-    vocab = scene.policy.arch.vocab
-    if scene.plan.grade_top_k > vocab:
-        raise ValueError(
-            f"grade_top_k: {scene.plan.grade_top_k:,} tokens are more than the model's {vocab:,}; "
-            "lower it, or set it to 0 for all of them"
-        )

@@ -2,7 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from planner.methods.grade.fields import own
+from planner.problem import Problem
 from planner.rule import NOT_YET, Rule
+
+if TYPE_CHECKING:
+    from planner.plan.facts import Facts
 
 ROW_TOKENS = 16_384
 """Longest row of a soft generation: sums over its steps stay within 64-bit integers."""
@@ -113,3 +121,29 @@ RULES: tuple[Rule, ...] = (
         "Set grade_top_k, or grade_reward_input to dense.",
     ),
 )
+
+
+def fact_problems(plan: Any, facts: Facts) -> Iterator[Problem]:
+    """What GRADE asks of the models: a vocabulary for its top k, and the judge's to be the same."""
+    vocab, top_k = facts.policy.vocab, own(plan).grade_top_k
+    if top_k > vocab:
+        yield Problem(
+            "grade_top_k",
+            f"{top_k:,} tokens are more than the model's {vocab:,}.",
+            "Lower it, or set it to 0 for all of them.",
+        )
+    if facts.reward.vocab != vocab:
+        yield Problem(
+            "reward_model",
+            "Its vocabulary differs from the policy's, whose soft tokens it reads.",
+            "Choose a reward model of the policy's family.",
+        )
+    for arch in (facts.policy, facts.reward):
+        if arch.measured:
+            yield Problem(
+                "method",
+                f"{arch.family} has no derived sum, and coefficients of dry runs do not cover "
+                "soft tokens.",
+                "Choose another method, or a model whose layers are derived.",
+            )
+            return

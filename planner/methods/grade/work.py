@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.methods.grade.fields import GradeFields
+from planner.methods.grade.fields import own
 from planner.methods.grade.rewarded import judge
 from planner.numeric import Num
 from planner.phases.phase import Decoding, Work
@@ -22,18 +22,18 @@ def forward(scene: Scene) -> tuple[Work, ...]:
 
 def backward(scene: Scene) -> tuple[Work, ...]:
     """The backward, with what checkpoints of layers and of steps run again."""
-    plan, own = scene.plan, _unrolled(scene)
-    again = (plan.gradient_checkpointing == "full") + GradeFields.of(plan).grade_step_checkpointing
+    plan, all_steps = scene.plan, _unrolled(scene)
+    again = (plan.gradient_checkpointing == "full") + own(plan).grade_step_checkpointing
     through = _reward(scene)
     return (
         Work(
-            role=own.role,
+            role=all_steps.role,
             run="backward",
-            tokens=own.tokens,
-            row_tokens=own.row_tokens,
-            scored_tokens=own.scored_tokens,
-            rounds=own.rounds,
-            layer_runs=(2 + again) * own.layer_runs,
+            tokens=all_steps.tokens,
+            row_tokens=all_steps.row_tokens,
+            scored_tokens=all_steps.scored_tokens,
+            rounds=all_steps.rounds,
+            layer_runs=(2 + again) * all_steps.layer_runs,
             recomputed=again,
             gathered=False,
         ),
@@ -70,11 +70,11 @@ def _unrolled(scene: Scene) -> Work:
 
 
 def _reference(scene: Scene) -> tuple[Work, ...]:
-    plan, q, own = scene.plan, scene.q, GradeFields.of(scene.plan)
+    plan, q = scene.plan, scene.q
     role = scene.reference or scene.policy
-    if own.grade_kl == "none":
+    if own(plan).grade_kl == "none":
         return ()
-    if not own.grade_reference_cache:
+    if not own(plan).grade_reference_cache:
         return (replace(_unrolled(scene), role=role),)
     return (
         Decoding(

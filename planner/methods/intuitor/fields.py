@@ -18,3 +18,7 @@ class IntuitorFields(OwnFields):
     self_certainty_gradient: bool = Field(
         False, description="Let gradients flow through self-certainty (the document's premise)."
     )
+
+
+own = IntuitorFields.of
+"""A plan as having these fields."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from planner.methods.intuitor.fields import IntuitorFields
+from planner.methods.intuitor.fields import own
 from planner.steps import forward, in_loss, models, scoring
 from planner.steps.batch import Rows
 from planner.steps.generation import rollout
@@ -18,7 +18,7 @@ KEPT = "self-certainty"
 
 def step(run: Run) -> None:
     """Responses, log-probs with self-certainty, then the update against its group advantages."""
-    premise = IntuitorFields.of(run.plan).self_certainty_gradient
+    premise = own(run.plan).self_certainty_gradient
     rollout(run)
     scoring.old_log_probs(run, {KEPT: _certainty})
     scoring.reference_log_probs(run)
@@ -35,7 +35,7 @@ def _certainty(
         run.stage,
         hidden,
         models.head(model),
-        how=IntuitorFields.of(run.plan).self_certainty,
+        how=own(run.plan).self_certainty,
         logits_dtype=run.logits_dtype,
         with_gradient=with_gradient,
         softcap=models.softcap(model),
