@@ -7,18 +7,12 @@ from functools import lru_cache
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
 from planner.formulas.activations import measured
+from planner.formulas.activations import operations as op
 from planner.formulas.activations.decoder import FAMILIES, OWN_TABLES, Live
 from planner.formulas.activations.layers import settings
 from planner.formulas.activations.norms import norm
 from planner.formulas.activations.setting import Layer, Setting, own_tables, table_width
-from planner.formulas.activations.tape import (
-    Gradients,
-    Label,
-    Node,
-    Tape,
-    Tensor,
-    run_backward,
-)
+from planner.formulas.activations.tape import Gradients, Label, Tape, Tensor, run_backward
 from planner.formulas.activations.terms import highest, term_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
@@ -169,21 +163,19 @@ def _masks(arch: Architecture, setting: Setting) -> list[Label]:
 def _norm_moments(arch: Architecture, setting: Setting) -> tuple[Live, ...]:
     """Run the final norm on a tape, forward and backward: what is alive at each peak."""
     tape = Tape()
-    width = setting.weight
-    hidden = Tensor(
-        tape.new("hidden", width, "hidden states"),
-        "hidden",
-        width,
-        Node(tape, (), (), lambda _: []),
-    )
-    output = norm(Layer(tape, arch, setting), hidden, "final norm")
+    output = _normed(tape, arch, setting, "hidden states")
     root, width = output.node, output.width
     assert root is not None
-    del hidden, output
+    del output
     gradient: Gradients = [tape.new("hidden", width, "gradient of the final norm's output")]
     start = len(tape.events)
     run_backward(tape, root, gradient)
     return tuple(tape.live_at_peaks(start, len(tape.events)))
+
+
+def _normed(tape: Tape, arch: Architecture, setting: Setting, given: str) -> Tensor:
+    hidden = op.leaf(tape.new("hidden", setting.weight, given), "hidden", setting.weight)
+    return norm(Layer(tape, arch, setting), hidden, "final norm")
 
 
 @lru_cache(maxsize=256)
@@ -194,31 +186,23 @@ def _outside_layers(arch: Architecture, setting: Setting) -> Live:
             f"family is {arch.family!r}: not derived by hand; choose one of {', '.join(FAMILIES)}"
         )
     tape = Tape()
-    width = setting.weight
     kept = []
     if setting.all_weights:
         kept.append(tape.new("token", "int64", "token ids"))
         if arch.learned_positions:
             kept.append(tape.new("position", "int64", "position ids"))
-    if arch.dropout and setting.input_needs_gradient and setting.all_weights:
-        (shape, form), name = _embedding_dropout(setting)
-        kept.append(tape.new(shape, form, name))
+        if arch.dropout and setting.input_needs_gradient:
+            (shape, form), name = _embedding_dropout(setting)
+            kept.append(tape.new(shape, form, name))
     # Liger's norm keeps its input as it is, from here to the backward of the norm.
-    hidden = Tensor(
-        tape.new("hidden", width, "final norm input" if setting.liger else "hidden states"),
-        "hidden",
-        width,
-        Node(tape, (), (), lambda _: []),
-    )
-    output = norm(Layer(tape, arch, setting), hidden, "final norm")
+    given = "final norm input" if setting.liger else "hidden states"
+    output = _normed(tape, arch, setting, given)
     if setting.all_weights:
-        head_input = output.storage
-        if setting.autocast:
-            head_input = tape.new("hidden", setting.value, "input of the language-model head")
-        kept.append(head_input)
-        del head_input
+        head_input = "input of the language-model head"
+        cast = setting.autocast
+        kept.append(tape.new("hidden", setting.value, head_input) if cast else output.storage)
     graph = output.node
-    del hidden, output
+    del output
     live = tape.live(len(tape.events))
     del graph, kept
     return live
