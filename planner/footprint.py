@@ -86,13 +86,12 @@ class PhasePlan:
     """A phase before anything is added up: its instants, and how long it takes.
 
     ``rank`` says whose GPU it happens on: ``trainer``, or ``rollout`` for GPUs that
-    only hold a separate engine. ``seconds`` is None when the time is unknown.
+    only hold a separate engine.
     """
 
     name: str
     role: str
     instants: tuple[Instant, ...]
-    seconds: Num | None = None
     rank: str = "trainer"
     per_step: bool = True
 

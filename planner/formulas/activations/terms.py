@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import lru_cache, wraps
-from typing import ParamSpec
+from typing import Concatenate, ParamSpec
 
 import numpy as np
 
@@ -30,16 +30,24 @@ WORKLOAD_SIZES = (
 P = ParamSpec("P")
 
 
-def remembered(make: Callable[P, tuple[Term, ...]]) -> Callable[P, tuple[Term, ...]]:
-    """``make``, which keeps what it made for plain numbers; for a sweep's arrays it computes."""
+Made = Callable[Concatenate[Architecture, P], tuple[Term, ...]]
+
+
+def remembered(make: Made[P]) -> Made[P]:
+    """``make``, which keeps what it made from a tape for plain numbers.
+
+    For a sweep's arrays it computes, and measured coefficients cost too little to be kept.
+    """
     known = lru_cache(maxsize=1024)(make)
 
     @wraps(make)
-    def look_up(*args: P.args, **kwargs: P.kwargs) -> tuple[Term, ...]:
+    def look_up(arch: Architecture, *args: P.args, **kwargs: P.kwargs) -> tuple[Term, ...]:
+        if arch.measured:
+            return make(arch, *args, **kwargs)
         try:
-            return known(*args, **kwargs)
+            return known(arch, *args, **kwargs)
         except TypeError:  # arrays have no hash
-            return make(*args, **kwargs)
+            return make(arch, *args, **kwargs)
 
     return look_up
 
