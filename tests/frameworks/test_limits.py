@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from planner.frameworks import framework_named, frameworks
+from planner.frameworks import exported, framework_named, frameworks
 from planner.plan import FIELDS, try_plan
+from planner.plan.choices import choices
 
 # One plan per rule, in the order of the rules, so that a rule without a test is seen.
 BROKEN: dict[str, list[dict[str, Any]]] = {
@@ -64,6 +65,11 @@ def test_a_method_that_a_framework_cannot_train_is_refused_with_those_that_can(
     plan, problems = try_plan({"framework": name, "method": method})
     assert plan is None
     assert ("framework", sentence, fix) in {(p.field, p.message, p.fix) for p in problems}
+
+
+def test_frameworks_have_the_order_of_lists() -> None:
+    assert tuple(frameworks()) == choices("framework") == ("plain", "trl", "verl")
+    assert exported() == ("trl", "verl")
 
 
 @pytest.mark.parametrize("name", ["openrlhf", "slime", "", "TRL", "../trl"])
