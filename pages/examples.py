@@ -2,7 +2,10 @@
 
 import streamlit as st
 
-from planner.ui import examples, examples_grade, frame, session
+from planner.ui import frame
+from planner.ui.examples import documents as examples
+from planner.ui.examples import grade as examples_grade
+from planner.ui.state import session
 
 frame.enter()
 

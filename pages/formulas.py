@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from planner.ui import frame, reference
+from planner.ui import formulas as reference
+from planner.ui import frame
 
 frame.enter()
 

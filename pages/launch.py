@@ -5,7 +5,9 @@ from urllib.parse import urlencode
 import streamlit as st
 
 from planner.plan.link import to_query
-from planner.ui import address, compute, frame, launching, verdict
+from planner.ui import compute, frame, verdict
+from planner.ui import launch as launching
+from planner.ui.state import address
 
 plan = frame.current_plan()
 

@@ -1,16 +1,10 @@
 """Plan: does this run fit, what decides it, what would change it."""
 
-from planner.ui import (
-    advice,
-    compute,
-    dry_run,
-    frame,
-    phases,
-    session,
-    share,
-    trial_calibration,
-    verdict,
-)
+from planner.ui import compute, frame, verdict
+from planner.ui.dry_run import section as dry_run
+from planner.ui.plan import advice, phases, share
+from planner.ui.state import session
+from planner.ui.trial import calibration as trial_calibration
 
 plan = frame.current_plan()
 unit = session.unit()

@@ -2,7 +2,10 @@
 
 import streamlit as st
 
-from planner.ui import compare, compute, frame, scaling, session, verdict
+from planner.ui import compute, frame, verdict
+from planner.ui.scaling import compare
+from planner.ui.scaling import curves as scaling
+from planner.ui.state import session
 
 plan = frame.current_plan()
 unit = session.unit()

@@ -22,7 +22,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("trial",),
     ("benchmark",),
     ("grid", "sweep", "recommend", "cost"),
-    ("charts", "charts_error", "charts_timeline", "launch", "examples", "accuracy"),
+    ("charts", "launch", "examples", "accuracy"),
     ("cli", "ui"),
     ("__main__",),
 )

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 import streamlit as st
 
-from planner.ui import session
+from planner.ui.state import session
 
 
 @contextmanager

@@ -8,11 +8,12 @@ from planner.plan import Plan
 from planner.problem import Problem
 from planner.speeds import obstacle as obstacle_of_speeds
 from planner.trial.correction import apply, obstacle
-from planner.ui import compute, session
+from planner.ui import compute
 from planner.ui.display import say
-from planner.ui.draft import Draft
-from planner.ui.fields import short_label
-from planner.ui.groups import GROUPS
+from planner.ui.inputs.fields import short_label
+from planner.ui.inputs.groups import GROUPS
+from planner.ui.state import session
+from planner.ui.state.draft import Draft
 
 SHOWN = 8
 """More problems than this are folded."""
