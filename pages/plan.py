@@ -1,10 +1,10 @@
 """Plan: does this run fit, what decides it, what would change it."""
 
 from planner.ui import compute, frame, verdict
-from planner.ui.dry_run import section as dry_run
+from planner.ui.dry_run import section
 from planner.ui.plan import advice, phases, share
 from planner.ui.state import session
-from planner.ui.trial import calibration as trial_calibration
+from planner.ui.trial import calibration
 
 plan = frame.current_plan()
 unit = session.unit()
@@ -15,8 +15,8 @@ verdict.figures(footprint, compute.price(plan), unit)
 verdict.what_decides(footprint, unit)
 verdict.cautions(footprint)
 phases.chart(footprint, unit)
-trial_calibration.offer(footprint)
+calibration.offer(footprint)
 advice.advice(compute.suggestions(plan), unit, footprint.verdict.word == "fits")
-dry_run.section(plan, unit)
+section.section(plan, unit)
 phases.terms(footprint, unit)
 share.share(footprint)

@@ -3,8 +3,7 @@
 import streamlit as st
 
 from planner.ui import compute, frame, verdict
-from planner.ui.scaling import compare
-from planner.ui.scaling import curves as scaling
+from planner.ui.scaling import compare, curves
 from planner.ui.state import session
 
 plan = frame.current_plan()
@@ -13,4 +12,4 @@ unit = session.unit()
 st.title("Scaling", anchor=False)
 verdict.sentence(compute.footprint(plan))
 other = compare.second_plan(plan)
-scaling.curves(plan, other, scaling.choose(plan, other), unit)
+curves.curves(plan, other, curves.choose(plan, other), unit)

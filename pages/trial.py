@@ -2,7 +2,7 @@
 
 from planner.ui import frame
 from planner.ui.state import session
-from planner.ui.trial import page as trial
+from planner.ui.trial import page
 
 plan = frame.current_plan()
-trial.page(plan, session.unit())
+page.page(plan, session.unit())

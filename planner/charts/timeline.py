@@ -13,7 +13,15 @@ from typing import Any
 import altair as alt
 import pandas as pd
 
-from planner.charts.bars import INK, by_category
+from planner.charts.marks import (
+    INK,
+    by_category,
+    capacity_line,
+    chosen_in_legend,
+    finished,
+    nearest,
+    tooltip,
+)
 from planner.footprint import CATEGORIES
 
 PLOT = 300
@@ -82,12 +90,7 @@ def timeline(
         *_capacity(capacity, unit, ink, _at(lines * LINE + 24, highest), drawn),
         _hover(rows, present, unit, ink),
     ]
-    chart: alt.LayerChart = (
-        alt.layer(*layers)
-        .properties(height=PLOT, width="container", padding={"top": 5, "right": 8})
-        .configure_view(strokeWidth=0)
-    )
-    return chart
+    return finished(layers, height=PLOT, padding={"top": 5, "right": 8})
 
 
 def height() -> int:
@@ -131,18 +134,14 @@ def _left(start: float, long: float) -> float:
 
 
 def _areas(rows: pd.DataFrame, present: list[str], x: alt.X, y: alt.Y) -> alt.Chart:
-    chosen = alt.selection_point(name="component", fields=["category"], bind="legend")
+    chosen, opacity = chosen_in_legend()
     chart: alt.Chart = (
         alt.Chart(rows)
         .transform_fold([*present], as_=["category", "memory"])
         .transform_calculate(rank=f"indexof({json.dumps(present)}, datum.category)")
         .mark_area(interpolate="step-after", strokeWidth=0)
         .encode(
-            x=x,
-            y=y,
-            color=by_category(present),
-            order=alt.Order("rank:Q"),
-            opacity=alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.2)),
+            x=x, y=y, color=by_category(present), order=alt.Order("rank:Q"), opacity=opacity
         )
         .add_params(chosen)
     )
@@ -171,18 +170,12 @@ def _phases(phases: list[Stretch], whole: float, highest: float, ink: str) -> li
         .mark_rule(color=ink, opacity=0.35, strokeWidth=1)
         .encode(x="event:Q", y="from:Q", y2="to:Q")
     )
-    named = data[data["named"]]
     marks = [
         alt.Chart(part)
-        .mark_text(
-            align="right" if turned else "left",
-            baseline="top",
-            dx=-4 if turned else 4,
-            fontSize=11,
-            color=ink,
-        )
+        .mark_text(align=align, baseline="top", dx=dx, fontSize=11, color=ink)
         .encode(x="event:Q", y="from:Q", text="phase:N")
-        for turned, part in named.groupby("turned")
+        for turned, part in data[data["named"]].groupby("turned")
+        for align, dx in [("right", -4) if turned else ("left", 4)]
     ]
     return [rules, *marks]
 
@@ -199,36 +192,30 @@ def _long(phase: str) -> float:
 
 def _capacity(capacity: float, unit: str, ink: str, place: float, drawn: bool) -> list[Any]:
     """A dashed line with its label; only the label, at ``place``, where it is not drawn."""
-    words = f"card: {capacity:,.1f} {unit}" + ("" if drawn else ", far above ↑")
-    data = pd.DataFrame({"capacity": [capacity if drawn else place], "label": [words]})
-    base = alt.Chart(data)
-    text = base.mark_text(
-        align="right", baseline="bottom", dx=-4, dy=-4, fontSize=11, color=ink
-    ).encode(y="capacity:Q", x=alt.value("width"), text="label:N")
-    rule = base.mark_rule(strokeDash=[6, 4], strokeWidth=2, color=ink).encode(y="capacity:Q")
+    label = f"card: {capacity:,.1f} {unit}" + ("" if drawn else ", far above ↑")
+    aside = {"align": "right", "baseline": "bottom", "dx": -4, "dy": -4, "fontSize": 11}
+    at = {"x": alt.value("width")}
+    rule, text = capacity_line("y", capacity if drawn else place, label, ink, at, **aside)
     return [rule, text] if drawn else [text]
 
 
 def _hover(rows: pd.DataFrame, present: list[str], unit: str, ink: str) -> alt.Chart:
     """A line at the nearest point, with its op, module, phase and memory."""
-    near = alt.selection_point(
-        name="near", nearest=True, on="pointerover", fields=["event"], empty=False
-    )
-    shown = [*reversed(present)]
+    near = nearest("event")
     chart: alt.Chart = (
         alt.Chart(rows)
         .mark_rule(color=ink, strokeWidth=1.5)
         .encode(
             x="event:Q",
             opacity=alt.when(near).then(alt.value(0.8)).otherwise(alt.value(0)),
-            tooltip=[
-                alt.Tooltip("phase:N", title="phase"),
-                alt.Tooltip("op:N", title="op"),
-                alt.Tooltip("module:N", title="in"),
-                alt.Tooltip("total:Q", title=f"live, {unit}", format=",.2f"),
-                *(alt.Tooltip(f"{name}:Q", title=name, format=",.2f") for name in shown),
-                alt.Tooltip("event:Q", title="event", format=","),
-            ],
+            tooltip=tooltip(
+                ("phase:N", "phase"),
+                ("op:N", "op"),
+                ("module:N", "in"),
+                ("total:Q", f"live, {unit}", ",.2f"),
+                *((f"{name}:Q", name, ",.2f") for name in reversed(present)),
+                ("event:Q", "event", ","),
+            ),
         )
         .add_params(near)
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 
@@ -12,7 +13,7 @@ import planner.formulas
 import planner.methods
 from planner.footprint import CATEGORIES
 from planner.formulas import duration, formula
-from planner.ui.folded import folded
+from planner.ui.elements import folded, named_choice
 from planner.ui.state import session
 
 TITLES = {
@@ -62,15 +63,11 @@ def entries() -> list[Entry]:
                 importlib.import_module(module.name)
     rank = {category: place for place, category in enumerate(CATEGORIES)}
     memory = sorted(formula.REGISTRY.values(), key=lambda found: rank[found.category])
+    found: list[tuple[Any, str, str]] = [(one, one.category, "bytes") for one in memory]
+    found += [(one, "time", one.unit) for one in duration.REGISTRY.values()]
     return [
-        *(
-            Entry(f.name, f.category, "bytes", f.expression, f.why, f.source, f.ignores)
-            for f in memory
-        ),
-        *(
-            Entry(f.name, "time", f.unit, f.expression, f.why, f.source, f.ignores)
-            for f in duration.REGISTRY.values()
-        ),
+        Entry(one.name, group, unit, one.expression, one.why, one.source, one.ignores)
+        for one, group, unit in found
     ]
 
 
@@ -85,13 +82,12 @@ def show() -> None:
         on_change=session.acted,
         help="Every word must occur in the name, expression, meaning, source or limits.",
     )
-    groups = list(dict.fromkeys(entry.group for entry in found))
-    chosen = right.selectbox(
+    titles = {"all": "All groups", **{entry.group: TITLES[entry.group] for entry in found}}
+    chosen = named_choice(
         "Group",
-        ["all", *groups],
-        key="formula group",
-        format_func=lambda group: "All groups" if group == "all" else TITLES[group],
-        on_change=session.acted,
+        titles,
+        "formula group",
+        right,
         help="What the bytes or seconds belong to.",
     )
     shown = [

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
+
 import pandas as pd
 import streamlit as st
 
 from planner.launch.export import CannotExpress, Launch, as_zip, export, fitted, frameworks
 from planner.plan import Plan
 from planner.plan.presets import differences
-from planner.ui.display import say
+from planner.ui.elements import bullets, download, segments
 from planner.ui.inputs import choices
-from planner.ui.inputs.fields import short_label
+from planner.ui.inputs.fields import changes_in_words, short_label
 from planner.ui.state import session
 
 LANGUAGES = {".sh": "bash", ".yaml": "yaml", ".yml": "yaml", ".py": "python", ".json": "json"}
@@ -21,20 +24,17 @@ def choose_framework(plan: Plan) -> str:
     known = frameworks()
     if st.session_state.get("export for") != plan.framework:  # follows the plan, else the click
         st.session_state["export for"] = plan.framework
-        if plan.framework in known or "export to" not in st.session_state:
-            st.session_state["export to"] = plan.framework if plan.framework in known else known[0]
+        if plan.framework in known:
+            st.session_state["export to"] = plan.framework
     st.session_state.setdefault("export to", known[0])
-    chosen = st.segmented_control(
+    return segments(
         "Framework",
         known,
-        key="export to",
-        required=True,
-        format_func=lambda name: choices.name("framework", name),
-        on_change=session.acted,
+        "export to",
+        format_func=partial(choices.name, "framework"),
         help="The plan is written in this framework's own options. A field it cannot do at the "
         "plan's value is named, never dropped.",
     )
-    return str(chosen)
 
 
 def show(plan: Plan, framework: str, link: str) -> None:
@@ -45,11 +45,12 @@ def show(plan: Plan, framework: str, link: str) -> None:
     except CannotExpress as error:
         _why_not(plan, framework, name, error)
         return
-    _install(launch, name)
+    st.markdown(f"Checked against {name} {launch.version}. Install it with")
+    st.code(launch.install, language="bash", wrap_lines=True)
     _files(launch)
     if launch.notes:
         st.subheader("What to know", anchor=False)
-        st.markdown("\n".join(f"- {note}" for note in launch.notes))
+        bullets(launch.notes, escape=False)
 
 
 def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> None:
@@ -58,14 +59,9 @@ def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> Non
     st.warning(
         f"**{name} cannot run this plan as it is.** {noun} in the way.", icon=":material/block:"
     )
+    rows = [(short_label(one.field), one.why, one.fix) for one in error.obstacles]
     st.dataframe(
-        pd.DataFrame(
-            {
-                "Field": [short_label(obstacle.field) for obstacle in error.obstacles],
-                "Why": [obstacle.why for obstacle in error.obstacles],
-                "What to do": [obstacle.fix for obstacle in error.obstacles],
-            }
-        ),
+        pd.DataFrame(rows, columns=["Field", "Why", "What to do"]),
         hide_index=True,
         key="obstacles",
         alt="Fields in the way of the export, why, and what to do",
@@ -76,47 +72,31 @@ def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> Non
         near = fitted(plan, framework)
     except ValueError:
         return
-    changed = differences(near, plan)
-    listed = ", ".join(f"{short_label(f)} → {say(getattr(near, f))}" for f in changed)
+    changes = {field: getattr(near, field) for field in differences(near, plan)}
     st.button(
         f"Change the plan so that {name} can run it",
         icon=":material/build:",
         key="fit-framework",
         on_click=session.apply,
-        args=({field: getattr(near, field) for field in changed},),
-        help=f"Sets {listed}. The estimate changes with it.",
+        args=(changes,),
+        help=f"Sets {changes_in_words(changes)}. The estimate changes with it.",
     )
-
-
-def _install(launch: Launch, name: str) -> None:
-    st.markdown(f"Checked against {name} {launch.version}. Install it with")
-    st.code(launch.install, language="bash", wrap_lines=True)
 
 
 def _files(launch: Launch) -> None:
     with st.container(horizontal=True):
         if len(launch.files) > 1:
-            st.download_button(
+            download(
                 "All files as zip",
-                data=lambda: as_zip(launch),
-                file_name=f"headroom-{launch.framework}.zip",
-                mime="application/zip",
-                on_click="ignore",
+                lambda: as_zip(launch),
+                f"headroom-{launch.framework}.zip",
+                "download-zip",
                 icon=":material/folder_zip:",
                 type="primary",
-                key="download-zip",
             )
         for file in launch.files:
-            st.download_button(
-                file.name,
-                data=file.text,
-                file_name=file.name,
-                mime="text/plain",
-                on_click="ignore",
-                icon=":material/download:",
-                key=f"download:{file.name}",
-            )
+            download(file.name, file.text, file.name, f"download:{file.name}", mime="text/plain")
     tabs = st.tabs([file.name for file in launch.files])
     for tab, file in zip(tabs, launch.files, strict=True):
-        suffix = file.name[file.name.rfind(".") :]
-        tab.code(file.text, language=LANGUAGES.get(suffix), line_numbers=True)
+        language = LANGUAGES.get(Path(file.name).suffix)
+        tab.code(file.text, language=language, line_numbers=True)

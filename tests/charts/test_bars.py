@@ -11,7 +11,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from planner.charts import bars as charts
+from planner.charts import bars as bars_of
+from planner.charts import curves as curves_of
+from planner.charts import marks
 from planner.footprint import CATEGORIES
 
 ROWS = pd.DataFrame(
@@ -35,7 +37,7 @@ CURVES = pd.DataFrame(
 
 
 def bars(**changes: object) -> dict:
-    return charts.phase_bars(ROWS, **{"capacity": 80.0, "unit": "GiB", **changes}).to_dict()
+    return bars_of.phase_bars(ROWS, **{"capacity": 80.0, "unit": "GiB", **changes}).to_dict()
 
 
 def layers_with(chart: dict, mark: str) -> list[dict]:
@@ -49,7 +51,7 @@ def rows_of(chart: dict, layer: dict) -> list[dict]:
 def test_a_measured_error_is_a_line_with_two_ends_and_no_word_covers_it() -> None:
     assert not layers_with(bars(), "tick")
     known = ROWS.assign(least=[39.0, 39.0, None, None], most=[50.0, 50.0, None, None])
-    chart = charts.phase_bars(known, capacity=80.0, unit="GiB").to_dict()
+    chart = bars_of.phase_bars(known, capacity=80.0, unit="GiB").to_dict()
     assert [layer["encoding"]["x"]["field"] for layer in layers_with(chart, "tick")] == [
         "least",
         "most",
@@ -67,7 +69,7 @@ def test_a_measured_error_is_a_line_with_two_ends_and_no_word_covers_it() -> Non
 
 def test_a_measured_error_is_a_band_around_its_curve() -> None:
     def drawn(rows: pd.DataFrame) -> dict:
-        return charts.curves(rows, x_title="tokens", y_title="GiB").to_dict()
+        return curves_of.curves(rows, x_title="tokens", y_title="GiB").to_dict()
 
     assert not layers_with(drawn(CURVES), "area")
     known = CURVES.assign(least=[19.0, 85.0, None, None], most=[22.0, 99.0, None, None])
@@ -90,9 +92,9 @@ def contrast(one: str, other: str) -> float:
 
 
 def test_every_category_has_a_colour_of_its_own() -> None:
-    assert list(charts.COLORS) == list(CATEGORIES)
-    assert len(set(charts.COLORS.values())) == len(CATEGORIES)
-    assert charts.OVER not in charts.COLORS.values()
+    assert list(marks.COLORS) == list(CATEGORIES)
+    assert len(set(marks.COLORS.values())) == len(CATEGORIES)
+    assert marks.OVER not in marks.COLORS.values()
 
 
 def test_bars_are_stacked_in_the_fixed_order_of_the_categories() -> None:
@@ -117,9 +119,9 @@ def test_the_capacity_line_is_readable_on_both_backgrounds() -> None:
         section = config.split(f"[theme.{mode}]")[1]
         background = re.search(r'backgroundColor = "(#\w+)"', section)
         assert background is not None
-        assert contrast(charts.INK[mode], background[1]) > 7
-        rule = layers_with(bars(ink=charts.INK[mode]), "rule")[0]
-        assert rule["mark"]["color"] == charts.INK[mode]
+        assert contrast(marks.INK[mode], background[1]) > 7
+        rule = layers_with(bars(ink=marks.INK[mode]), "rule")[0]
+        assert rule["mark"]["color"] == marks.INK[mode]
 
 
 def test_every_bar_ends_in_a_word() -> None:
@@ -139,12 +141,12 @@ def test_the_theme_knows_the_charts_colours() -> None:
     config = Path(__file__).parents[2].joinpath(".streamlit/config.toml").read_text()
     listed = re.findall(r"chartCategoricalColors = (\[.*\])", config)
     assert len(listed) == 2
-    assert all(set(json.loads(colors)) & set(charts.COLORS.values()) for colors in listed)
+    assert all(set(json.loads(colors)) & set(marks.COLORS.values()) for colors in listed)
 
 
 def curves(**changes: object) -> dict:
     options = {"x_title": "tokens", "y_title": "GiB", **changes}
-    return charts.curves(CURVES, **options).to_dict()
+    return curves_of.curves(CURVES, **options).to_dict()
 
 
 def test_two_plans_differ_in_colour_and_in_dash() -> None:
@@ -173,20 +175,23 @@ def test_one_line_for_one_card_and_two_for_two() -> None:
 @pytest.mark.parametrize("count", [3, 12, 13, 40])
 def test_tick_labels_stay_few_and_keep_the_largest(count: int) -> None:
     ticks = [2.0**power for power in range(count)]
-    shown = charts._spread(ticks)
+    shown = curves_of._spread(ticks)
     assert min(count, 6) <= len(shown) <= 12
     assert shown[-1] == ticks[-1]
 
 
 def test_tick_labels_do_not_touch() -> None:
-    assert charts._spread([8192, 16_000, 16_384]) == [8192, 16_384]
+    assert curves_of._spread([8192, 16_000, 16_384]) == [8192, 16_384]
 
 
 def test_charts_can_be_saved_as_pictures(tmp_path: Path) -> None:
-    charts.phase_bars(ROWS, capacity=80.0, unit="GiB").save(tmp_path / "bars.svg")
+    bars_of.phase_bars(ROWS, capacity=80.0, unit="GiB").save(tmp_path / "bars.svg")
     assert "policy backward" in (tmp_path / "bars.svg").read_text()
 
 
 def test_charts_need_no_streamlit() -> None:
-    code = "import sys, planner.charts.bars; sys.exit('streamlit' in sys.modules)"
+    code = (
+        "import sys, planner.charts.bars, planner.charts.curves; "
+        "sys.exit('streamlit' in sys.modules)"
+    )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

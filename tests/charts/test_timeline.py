@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from planner.charts import bars as charts
+from planner.charts import marks
 from planner.charts import timeline as charts_timeline
 
 ROWS = pd.DataFrame(
@@ -45,7 +45,7 @@ def test_categories_are_stacked_in_the_charts_order_and_colours() -> None:
     assert area["encoding"]["order"]["field"] == "rank"
     scale = area["encoding"]["color"]["scale"]
     assert scale["domain"] == ["parameters", "activations"]
-    assert scale["range"] == [charts.COLORS["parameters"], charts.COLORS["activations"]]
+    assert scale["range"] == [marks.COLORS["parameters"], marks.COLORS["activations"]]
 
 
 def test_the_axis_says_what_it_counts() -> None:
@@ -146,7 +146,7 @@ def test_hovering_names_op_module_phase_and_memory() -> None:
 
 @pytest.mark.parametrize("mode", ["light", "dark"])
 def test_lines_and_words_have_the_visitors_ink(mode: str) -> None:
-    ink = charts.INK[mode]
+    ink = marks.INK[mode]
     chart = drawn(ink=ink)
     inked = [*layers_with(chart, "rule"), *layers_with(chart, "text")]
     assert {layer["mark"]["color"] for layer in inked} == {ink}

@@ -7,20 +7,18 @@ from collections.abc import Sequence
 
 import streamlit as st
 
-from planner.charts import timeline as charts_timeline
+from planner.charts import timeline
 from planner.dryrun.answer import DryRun
 from planner.dryrun.written import dry_run_to_json
 from planner.plan import Plan
 from planner.ui import compute
-from planner.ui.display import Unit
-from planner.ui.dry_run import tables as dry_run_tables
-from planner.ui.messages import plain
+from planner.ui.display import Unit, plain
+from planner.ui.dry_run import tables
+from planner.ui.elements import ROW, bullets, download, numbers, text_table
 from planner.ui.plan.phases import ink
 from planner.units import read_seconds
 
 PHASE = "dry-run-phase"
-ROW = 35
-"""Pixels of a table's row."""
 ALIVE_HEIGHT = 10 * ROW + 3
 """The largest tensors; more of them scroll."""
 WORDS_HEIGHT = 680
@@ -38,52 +36,45 @@ def executed_with(found: DryRun) -> None:
 def draw(found: DryRun, sentences: Sequence[str], unit: Unit) -> None:
     """The whole answer but its files."""
     st.markdown(f"**{plain(sentences[0])}**")
-    st.markdown("\n".join(f"- {plain(text)}" for text in sentences[1:]))
-    _comparison(found, unit)
-    _timeline(found, unit)
-    _alive(found, unit)
-    _notes(found)
-
-
-def expected_height(plan: Plan) -> int:
-    """Pixels that the plan's answer will take, about: kept free while it is on its way."""
-    rows = (len(compute.footprint(plan).phases) + 1) * ROW
-    return rows + charts_timeline.height() + ALIVE_HEIGHT + WORDS_HEIGHT
-
-
-def _comparison(found: DryRun, unit: Unit) -> None:
-    table = dry_run_tables.against_closed_form(found, unit)
-    st.dataframe(
-        table,
-        hide_index=True,
-        height=(len(table) + 1) * ROW + 3,
-        key="dry-run-table",
-        alt="Each phase's requested memory by closed form and by dry run",
-        column_config={
-            name: st.column_config.TextColumn(alignment="right") for name in table.columns[1:]
-        },
+    bullets(sentences[1:])
+    text_table(
+        tables.against_closed_form(found, unit),
+        "dry-run-table",
+        "Each phase's requested memory by closed form and by dry run",
     )
     st.caption(
         "What the step asks for at each phase's peak, per GPU, before the allocator's rounding; "
         "the difference is closed form minus dry run. *closed form only*: the training step "
         "does not execute this phase."
     )
+    _timeline(found, unit)
+    _alive(found, unit)
+    with st.expander("What this dry run did not see", icon=":material/notes:", key="dry-run-notes"):
+        versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
+        error = f"Error to expect: {found.footprint.error.source}."
+        bullets([*found.notes, error, f"Libraries: {versions}."])
+
+
+def expected_height(plan: Plan) -> int:
+    """Pixels that the plan's answer will take, about: kept free while it is on its way."""
+    rows = (len(compute.footprint(plan).phases) + 1) * ROW
+    return rows + timeline.height() + ALIVE_HEIGHT + WORDS_HEIGHT
 
 
 def _timeline(found: DryRun, unit: Unit) -> None:
-    rows = dry_run_tables.timeline_rows(found, unit)
+    rows = tables.timeline_rows(found, unit)
     if rows.empty:
         return
     st.markdown("**Live memory through one step**")
     st.altair_chart(
-        charts_timeline.timeline(
+        timeline.timeline(
             rows,
             capacity=unit.value(found.footprint.budget_bytes),
             unit=unit.name,
             ink=ink(),
         ),
         key="dry-run-timeline",
-        height=charts_timeline.height(),
+        height=timeline.height(),
         alt=_in_words(found, unit),
     )
     st.caption(
@@ -95,31 +86,29 @@ def _timeline(found: DryRun, unit: Unit) -> None:
 
 
 def _in_words(found: DryRun, unit: Unit) -> str:
-    parts = [
-        f"{phase.name} {unit.read(phase.requested_bytes)}"
-        for phase in found.footprint.phases
-        if phase.source == "dry run"
-    ]
+    phases = [phase for phase in found.footprint.phases if phase.source == "dry run"]
+    parts = [f"{phase.name} {unit.read(phase.requested_bytes)}" for phase in phases]
     return f"Live memory through one step; highest in each phase: {', '.join(parts)}."
 
 
 def _alive(found: DryRun, unit: Unit) -> None:
-    ran = [phase.name for phase in dry_run_tables.executed(found)]
+    ran = [phase.name for phase in tables.executed(found)]
     if not ran:
         return
     st.markdown("**Alive at the peak**")
     if st.session_state.get(PHASE) not in ran:
         st.session_state[PHASE] = ran[0]
+    phases = {one["phase"]: one for one in found.phases if one["phase"] in ran}
     chosen = st.selectbox(
         "Phase of the dry run",
-        [one["phase"] for one in found.phases if one["phase"] in ran],
+        list(phases),
         key=PHASE,
         format_func=lambda name: f"{name} (the worst)" if name == ran[0] else name,
         help="The largest tensors on the GPU at this phase's highest instant. Equal tensors "
         "are one row; those of repeated layers carry one layer's name.",
     )
-    phase = next(one for one in found.phases if one["phase"] == chosen)
-    table = dry_run_tables.alive_table(phase, unit)
+    phase = phases[chosen]
+    table = tables.alive_table(phase, unit)
     where = f" in {phase['module']}" if phase["module"] else ""
     st.caption(f"At {plain(phase['op'])}{plain(where)}; largest first.")
     st.dataframe(
@@ -128,33 +117,15 @@ def _alive(found: DryRun, unit: Unit) -> None:
         height=ALIVE_HEIGHT,
         key="dry-run-alive",
         alt="The largest tensors alive at the phase's peak",
-        column_config={
-            table.columns[0]: st.column_config.NumberColumn(format="%.2f"),
-        }
-        if len(table)
-        else None,
+        column_config=numbers(table.columns[:1], "%.2f"),
     )
 
 
-def _notes(found: DryRun) -> None:
-    versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
-    lines = [
-        *found.notes,
-        f"Error to expect: {found.footprint.error.source}.",
-        f"Libraries: {versions}.",
-    ]
-    with st.expander("What this dry run did not see", icon=":material/notes:", key="dry-run-notes"):
-        st.markdown("\n".join(f"- {plain(line)}" for line in lines))
-
-
-def download(found: DryRun) -> None:
+def save(found: DryRun) -> None:
     """The answer in the shape of every rung of evidence."""
-    st.download_button(
+    download(
         "Dry run as JSON",
-        data=lambda: json.dumps(dry_run_to_json(found), indent=2),
-        file_name="headroom-dry-run.json",
-        mime="application/json",
-        on_click="ignore",
-        icon=":material/download:",
-        key="dry-run-json",
+        lambda: json.dumps(dry_run_to_json(found), indent=2),
+        "headroom-dry-run.json",
+        "dry-run-json",
     )

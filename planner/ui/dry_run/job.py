@@ -9,37 +9,13 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol
 
 from planner.dryrun.answer import DryRun
-from planner.dryrun.port import Cancelled, DryRunError
+from planner.dryrun.port import Cancelled, DryRunError, Port
 from planner.plan import Plan
 
 FILE = "headroom-snapshot.pickle"
-
-
-class Asked(Protocol):
-    """What a job needs of :class:`planner.dryrun.port.Port`."""
-
-    def run(
-        self,
-        plan: Plan,
-        *,
-        snapshot: Path | None = None,
-        cancelled: Callable[[], bool] = ...,
-    ) -> DryRun:
-        """The dry run of a plan."""
-        ...
-
-    def remembered(self, plan: Plan) -> DryRun | None:
-        """The stored answer, if there is one."""
-        ...
-
-    def warm_up(self) -> None:
-        """Start the process, so that its imports are over when somebody asks."""
-        ...
 
 
 class Job:
@@ -49,7 +25,7 @@ class Job:
     ``error`` and ``given_up`` says how it ended.
     """
 
-    def __init__(self, port: Asked, plan: Plan, *, with_snapshot: bool = False) -> None:
+    def __init__(self, port: Port, plan: Plan, *, with_snapshot: bool = False) -> None:
         self.plan = plan
         self.with_snapshot = with_snapshot
         self.found: DryRun | None = None
@@ -83,13 +59,12 @@ class Job:
 
     def _work(self) -> None:
         try:
-            if self.with_snapshot:
-                with tempfile.TemporaryDirectory() as folder:
-                    file = Path(folder) / FILE
-                    self.found = self._run(file)
-                    self.snapshot = file.read_bytes()
-            else:
-                self.found = self._run(None)
+            with tempfile.TemporaryDirectory() as folder:
+                file = Path(folder) / FILE if self.with_snapshot else None
+                self.found = self._port.run(
+                    self.plan, snapshot=file, cancelled=self._cancel.is_set
+                )
+                self.snapshot = file.read_bytes() if file else b""
         except Cancelled:
             self.given_up = True
         except DryRunError as error:
@@ -100,6 +75,3 @@ class Job:
             self._over.set()
         if self.given_up:
             self._port.warm_up()  # the next press should not pay for the imports
-
-    def _run(self, snapshot: Path | None) -> DryRun:
-        return self._port.run(self.plan, snapshot=snapshot, cancelled=self._cancel.is_set)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from typing import cast
 
 import streamlit as st
 
@@ -18,10 +19,10 @@ from planner.dryrun.port import Port
 from planner.plan import Plan
 from planner.trial.stated_error import stated_of
 from planner.ui import compute
-from planner.ui.display import Unit
-from planner.ui.dry_run import answer as dry_run_answer
-from planner.ui.dry_run.job import FILE, Asked, Job
-from planner.ui.messages import plain
+from planner.ui.display import Unit, plain
+from planner.ui.dry_run import answer
+from planner.ui.dry_run.job import FILE, Job
+from planner.ui.elements import download, row
 from planner.ui.state import session
 
 JOB = "dry run job"
@@ -46,7 +47,7 @@ class Shown:
 
 
 @st.cache_resource(show_spinner=False)
-def port() -> Asked:
+def port() -> Port:
     """The server's one way to its dry-run process."""
     return Port()
 
@@ -66,47 +67,41 @@ def _panel(plan: Plan, unit: Unit, seen: tuple[int, bool]) -> None:
     if _state(job) != seen:
         st.rerun()  # the whole page, so that looking at the job begins or ends
     shown = _shown(plan, unit, job)
+    own = job is not None and job.plan == plan
     checking = job is not None and job.running and not job.with_snapshot
-    with st.container(horizontal=True, vertical_alignment="center", key="dry-run-controls"):
+    with row("dry-run-controls"):
+        if checking or shown is None:
+            st.button(
+                "Check with a dry run",
+                key="dry-run-start",
+                icon=":material/play_arrow:",
+                disabled=checking,
+                on_click=_start,
+                args=(plan,),
+            )
         if job is not None and checking:
-            _button(plan, running=True)
-            _progress(job, "" if job.plan == plan else "the plan before your change")
-        elif shown is None:
-            _button(plan, running=False)
-        else:
-            dry_run_answer.executed_with(shown.found)
+            _progress(job, "" if own else " the plan before your change")
+        elif shown is not None:
+            answer.executed_with(shown.found)
     if shown is not None:
-        dry_run_answer.draw(shown.found, shown.sentences, unit)
-        with st.container(horizontal=True, vertical_alignment="center", key="dry-run-files"):
-            dry_run_answer.download(shown.found)
+        answer.draw(shown.found, shown.sentences, unit)
+        with row("dry-run-files"):
+            answer.save(shown.found)
             _snapshot(plan, job)
     elif checking:
-        st.skeleton(dry_run_answer.expected_height(plan))
-    elif job is not None and job.plan == plan:
-        _ended(job)
-    elif SHOWN in st.session_state:
+        st.skeleton(answer.expected_height(plan))
+    elif not own and SHOWN in st.session_state:
         st.caption(
             ":material/history: The plan has changed since the last dry run, so its answer is "
             "not shown."
         )
-    if job is not None and job.with_snapshot and job.plan == plan and shown is not None:
+    if job is not None and own and not job.running and (job.with_snapshot or shown is None):
         _ended(job)
-
-
-def _button(plan: Plan, *, running: bool) -> None:
-    st.button(
-        "Check with a dry run",
-        key="dry-run-start",
-        icon=":material/play_arrow:",
-        disabled=running,
-        on_click=_start,
-        args=(plan,),
-    )
 
 
 def _progress(job: Job, whose: str) -> None:
     """Elapsed seconds and the way out."""
-    words = "Ending" if job.cancelling else "Executing" + (f" {whose}" if whose else "")
+    words = "Ending" if job.cancelling else f"Executing{whose}"
     st.markdown(f":material/hourglass_top: {words} … {job.elapsed_seconds:.0f} s", width="content")
     st.button(
         "Cancel",
@@ -119,18 +114,10 @@ def _progress(job: Job, whose: str) -> None:
 
 def _snapshot(plan: Plan, job: Job | None) -> None:
     """A second run writes the allocations down; then they can be downloaded."""
-    if job is not None and job.with_snapshot and job.plan == plan and job.snapshot:
-        st.download_button(
-            "Snapshot for PyTorch's viewer",
-            data=job.snapshot,
-            file_name=FILE,
-            mime="application/octet-stream",
-            on_click="ignore",
-            icon=":material/download:",
-            key="dry-run-snapshot-file",
-        )
+    if job is not None and job.plan == plan and job.snapshot:
+        download("Snapshot for PyTorch's viewer", job.snapshot, FILE, "dry-run-snapshot-file")
     elif job is not None and job.running and job.with_snapshot:
-        _progress(job, "the step for the snapshot")
+        _progress(job, " the step for the snapshot")
     else:
         st.button(
             "Make a memory snapshot",
@@ -165,8 +152,7 @@ def _cancel() -> None:
 
 
 def _job() -> Job | None:
-    found: Job | None = st.session_state.get(JOB)
-    return found
+    return cast("Job | None", st.session_state.get(JOB))
 
 
 def _state(job: Job | None) -> tuple[int, bool]:
@@ -188,11 +174,11 @@ def _shown(plan: Plan, unit: Unit, job: Job | None) -> Shown | None:
     if found is None:
         return None
     if kept is None or kept.plan != plan:
-        st.session_state.pop(dry_run_answer.PHASE, None)  # open at this answer's worst phase
+        st.session_state.pop(answer.PHASE, None)  # open at this answer's worst phase
     found = stated_of(found, compute.own_comparisons(plan.method))
-    sentences = finding(found, read=unit.read)
-    st.session_state[SHOWN] = Shown(plan, unit, found, sentences)
-    return Shown(plan, unit, found, sentences)
+    shown = Shown(plan, unit, found, finding(found, read=unit.read))
+    st.session_state[SHOWN] = shown
+    return shown
 
 
 def _remembered(plan: Plan) -> DryRun | None:

@@ -26,16 +26,15 @@ def against_closed_form(found: DryRun, unit: Unit) -> pd.DataFrame:
     """
     rows = []
     for one, phase in zip(found.comparisons, found.estimate.phases, strict=True):
-        dry = one.dry_bytes
+        dry, share = one.dry_bytes, one.difference
+        apart = None if dry is None else unit.value(one.closed_bytes - dry)
         rows.append(
             {
-                "Phase": phase_name(one.phase, phase.rank),
+                "Phase": phase_name(phase),
                 f"Closed form, {unit.name}": f"{unit.value(one.closed_bytes):,.2f}",
                 f"Dry run, {unit.name}": NOT_EXECUTED if dry is None else f"{unit.value(dry):,.2f}",
-                f"Difference, {unit.name}": ""
-                if dry is None
-                else signed(unit.value(one.closed_bytes - dry)),
-                "Difference, %": "" if one.difference is None else signed(100 * one.difference),
+                f"Difference, {unit.name}": "" if apart is None else signed(apart),
+                "Difference, %": "" if share is None else signed(100 * share),
             }
         )
     return pd.DataFrame(rows)
@@ -55,30 +54,31 @@ def timeline_rows(found: DryRun, unit: Unit) -> pd.DataFrame:
     in the table.
     """
     replaced = stand_in(found.footprint.plan).by_formula
-    by_phase = {phase.name: _flat(phase, replaced) for phase in found.footprint.phases}
-    first = found.timeline[0]["event"] if found.timeline else 0
+    by_phase = {
+        phase.name: {name: n for name, n in phase.by_category().items() if name in replaced}
+        for phase in found.footprint.phases
+    }
     flat: Mapping[str, int] = {}
     rows: list[dict[str, Any]] = []
     for point in found.timeline:
         flat = by_phase.get(point["phase"], flat)  # what stands stays between phases
-        own = {name: size for name, size in point["by_category"].items() if name not in replaced}
-        row: dict[str, Any] = {
-            "event": point["event"] - first,
-            "phase": point["phase"] or BETWEEN,
-            "op": plain_op(point["op"]) or "where it begins",
-            "module": point["module"] or NOWHERE,
-        }
-        for category in CATEGORIES:
-            row[category] = unit.value(flat.get(category, own.get(category, 0)))
-        rows.append(row)
+        sizes = {n: size for n, size in point["by_category"].items() if n not in replaced}
+        sizes.update(flat)
+        rows.append(
+            {
+                "event": point["event"] - found.timeline[0]["event"],
+                "phase": point["phase"] or BETWEEN,
+                "op": plain_op(point["op"]) or "where it begins",
+                "module": point["module"] or NOWHERE,
+                **{name: unit.value(sizes.get(name, 0)) for name in CATEGORIES},
+            }
+        )
     table = pd.DataFrame(rows)
-    present = [name for name in CATEGORIES if len(table) and table[name].any()]
-    table = table[["event", "phase", "op", "module", *present]] if rows else table
-    return table.assign(total=table[present].sum(axis=1)) if rows else table
-
-
-def _flat(phase: Phase, replaced: frozenset[str]) -> Mapping[str, int]:
-    return {name: size for name, size in phase.by_category().items() if name in replaced}
+    if table.empty:
+        return table
+    present = [name for name in CATEGORIES if table[name].any()]
+    table = table[["event", "phase", "op", "module", *present]]
+    return table.assign(total=table[present].sum(axis=1))
 
 
 def plain_op(op: str) -> str:

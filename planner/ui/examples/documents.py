@@ -14,6 +14,7 @@ from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.ui import compute
 from planner.ui.display import Unit, put_in
+from planner.ui.elements import card, cards
 from planner.ui.state import draft, session
 
 REAL = "intuitor-1.5b@1"
@@ -63,35 +64,22 @@ def intuitor_against_ppo(unit: Unit) -> None:
     st.header(doc_000.TITLE, anchor="doc-000")
     intuitor, ppo = presets()[REAL].plan, real_ppo()
     mine, other = at_length(intuitor, 6_000), at_length(ppo, 6_000)
-    cards = st.grid(4, min_column_width=170)
-    cards.metric(
-        "The document: PPO", "13.2 GB", "in all", delta_arrow="off", delta_color="off", border=True
-    )
-    cards.metric(
-        "The document: Intuitor",
-        "481 GB",
-        "36 times PPO",
-        delta_arrow="off",
-        delta_color="off",
-        border=True,
-    )
-    cards.metric(
+    places = cards()
+    card(places, "The document: PPO", "13.2 GB", "in all")
+    card(places, "The document: Intuitor", "481 GB", "36 times PPO")
+    card(
+        places,
         "Planned: PPO",
         unit.read(other.device_bytes),
         other.worst.name,
-        delta_arrow="off",
-        delta_color="off",
-        border=True,
-        help="Peak per GPU on eight H100 at the same 6K tokens, with the critic PPO needs.",
+        "Peak per GPU on eight H100 at the same 6K tokens, with the critic PPO needs.",
     )
-    cards.metric(
+    card(
+        places,
         "Planned: Intuitor",
         unit.read(mine.device_bytes),
         f"{mine.device_bytes / other.device_bytes:.2f} times PPO",
-        delta_arrow="off",
-        delta_color="off",
-        border=True,
-        help="Peak per GPU on eight H100, as the method's own trainer runs it.",
+        "Peak per GPU on eight H100, as the method's own trainer runs it.",
     )
     st.markdown(
         "The document fears 468 GB of logits. They never exist: self-certainty is read without "
@@ -114,15 +102,13 @@ def scaling(intuitor: Plan, ppo: Plan, unit: Unit) -> None:
     for place, tokens in enumerate(LENGTHS):
         claimed = doc_000_scaling.SCALING[3 * place : 3 * place + 3]
         a, b = at_length(intuitor, tokens), at_length(ppo, tokens)
+        cells = {"Tokens": f"{tokens:,}"}
+        for n, (name, claim) in enumerate(zip(("PPO", "Intuitor", "Ratio"), claimed, strict=True)):
+            cells[f"{name}: claimed"] = claim.written
+            cells["by its formula" + " " * n] = _value(claim, claim.derived)
         rows.append(
             {
-                "Tokens": f"{tokens:,}",
-                "PPO: claimed": claimed[0].written,
-                "by its formula": _value(claimed[0], claimed[0].derived),
-                "Intuitor: claimed": claimed[1].written,
-                "by its formula ": _value(claimed[1], claimed[1].derived),
-                "Ratio: claimed": claimed[2].written,
-                "by its formula  ": _value(claimed[2], claimed[2].derived),
+                **cells,
                 "**PPO, planned**": unit.read(b.device_bytes),
                 "**Intuitor, planned**": unit.read(a.device_bytes),
                 "**Ratio, planned**": f"{a.device_bytes / b.device_bytes:.2f}×",
@@ -159,41 +145,17 @@ def activations(unit: Unit) -> None:
     st.header(doc_004.TITLE, anchor="doc-004")
     footprint = compute.footprint(presets()[ACTIVATIONS].plan)
     forward = next(phase for phase in footprint.phases if phase.name == "policy forward")
-    kept = forward.by_category()
-    cards = st.grid(4, min_column_width=170)
-    cards.metric(
-        "The document",
-        "2.4 GB",
-        "per forward pass",
-        delta_arrow="off",
-        delta_color="off",
-        border=True,
-    )
     last = next(claim for claim in doc_004.TABLE if claim.what == "Per forward pass")
-    cards.metric(
-        "Its own sum",
-        _value(last, last.derived),
-        "in bytes",
-        delta_arrow="off",
-        delta_color="off",
-        border=True,
-    )
-    cards.metric(
-        "With the true shapes",
-        _value(last, last.true),
-        "the same inventory",
-        delta_arrow="off",
-        delta_color="off",
-        border=True,
-    )
-    cards.metric(
+    places = cards()
+    card(places, "The document", "2.4 GB", "per forward pass")
+    card(places, "Its own sum", _value(last, last.derived), "in bytes")
+    card(places, "With the true shapes", _value(last, last.true), "the same inventory")
+    card(
+        places,
         "What autograd keeps",
-        unit.read(kept.get("activations", 0)),
+        unit.read(forward.by_category().get("activations", 0)),
         "activations, planned",
-        delta_arrow="off",
-        delta_color="off",
-        border=True,
-        help="The exact sum over every operation of the layers, eager attention, LoRA on all "
+        "The exact sum over every operation of the layers, eager attention, LoRA on all "
         "projections, no checkpointing; logits apart.",
     )
     st.markdown(
@@ -208,18 +170,17 @@ def activations(unit: Unit) -> None:
 
 def claims(found: Sequence[Claim]) -> None:
     """A table of claims; each derivation opens below it."""
-    st.table(
-        pd.DataFrame(
-            {
-                "What": [f"**{claim.what}**: {claim.why}" for claim in found],
-                "The document": [claim.written for claim in found],
-                "Its own sum": [
-                    f"{_value(claim, claim.derived)} {MARKS[claim.judgement]}" for claim in found
-                ],
-                "Right": [_value(claim, claim.true) for claim in found],
-            }
-        ).set_index("What")
-    )
+    rows = [
+        (
+            f"**{claim.what}**: {claim.why}",
+            claim.written,
+            f"{_value(claim, claim.derived)} {MARKS[claim.judgement]}",
+            _value(claim, claim.true),
+        )
+        for claim in found
+    ]
+    columns = ["What", "The document", "Its own sum", "Right"]
+    st.table(pd.DataFrame(rows, columns=columns).set_index("What"))
     with st.expander("The sums with their numbers", icon=":material/calculate:"):
         lines = []
         for claim in found:
@@ -234,8 +195,7 @@ def _value(claim: Claim, value: float | None) -> str:
         return "—"
     if value == 0:
         return "0"
-    if claim.unit == "GB" and value < 0.01:
-        return f"{value * 1000:.3g} MB"
-    if claim.unit == "MB" and value < 0.01:
-        return f"{value * 1000:.3g} KB"
-    return f"{value:,.3g} {claim.unit}" if value < 1000 else f"{value:,.0f} {claim.unit}"
+    smaller = {"GB": "MB", "MB": "KB"}.get(claim.unit)
+    if smaller and value < 0.01:
+        return f"{value * 1000:.3g} {smaller}"
+    return f"{value:,{'.3g' if value < 1000 else '.0f'}} {claim.unit}"

@@ -11,6 +11,7 @@ from planner.examples import doc_001, doc_002, dry_runs
 from planner.examples.dry_runs import Case
 from planner.ui import compute
 from planner.ui.display import Unit
+from planner.ui.elements import card, cards
 from planner.ui.examples.documents import claims, open_button
 from planner.units import MIB
 
@@ -19,11 +20,11 @@ def optimised(unit: Unit) -> None:
     """Document 001."""
     st.header(doc_001.TITLE, anchor="doc-001")
     legacy, best = _found(dry_runs.LADDER[0]), _found(dry_runs.LADDER[-1])
-    cards = st.grid(4, min_column_width=170)
-    _card(cards, "The document: before", "40+ GB", "one row of 64 tokens")
-    _card(cards, "The document: after", "10-15 GB", "three to four times less")
-    _card(cards, "Dry run: before", unit.read(legacy), "policy, reference and reward model")
-    _card(cards, "Dry run: after", unit.read(best), f"{legacy / best:.1f} times less")
+    places = cards()
+    card(places, "The document: before", "40+ GB", "one row of 64 tokens")
+    card(places, "The document: after", "10-15 GB", "three to four times less")
+    card(places, "Dry run: before", unit.read(legacy), "policy, reference and reward model")
+    card(places, "Dry run: after", unit.read(best), f"{legacy / best:.1f} times less")
     st.markdown(
         "Of its optimizations **one** changes the memory: the checkpoint around every soft "
         "token. The vocabulary, which the others are about, is megabytes; the graph of 64 "
@@ -57,11 +58,11 @@ def out_of_memory(unit: Unit) -> None:
     """Document 002."""
     st.header(doc_002.TITLE, anchor="doc-002")
     before, first, after = (_found(case) for case in dry_runs.RUN_002)
-    cards = st.grid(4, min_column_width=170)
-    _card(cards, "The document: before", "78 GB", "the card was full")
-    _card(cards, "The document: after", "25-35 GB", "in all")
-    _card(cards, "Dry run: before", unit.read(before), "what the step needs")
-    _card(cards, "Dry run: after", unit.read(first), f"{unit.read(after)} from the second step on")
+    places = cards()
+    card(places, "The document: before", "78 GB", "the card was full")
+    card(places, "The document: after", "25-35 GB", "in all")
+    card(places, "Dry run: before", unit.read(before), "what the step needs")
+    card(places, "Dry run: after", unit.read(first), f"{unit.read(after)} from the second step on")
     st.markdown(
         "The card's size is not the step's need: it needs nearly twice the card. After the changes "
         "the **first** step is the one to plan for. The model is still in evaluation mode then, "
@@ -163,10 +164,6 @@ def _signed(change: int, unit: Unit) -> str:
     if abs(change) < MIB:
         return "less than 1 MiB" if change else "nothing"
     return f"{'+' if change > 0 else '−'}{unit.read(abs(change))}"
-
-
-def _card(cards: st.delta_generator.DeltaGenerator, name: str, value: str, below: str) -> None:
-    cards.metric(name, value, below, delta_arrow="off", delta_color="off", border=True)
 
 
 def _buttons(place: str, *keys: str) -> None:

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from planner.plan import Plan
+from planner.ui.display import say
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,15 +224,18 @@ TEXTS: Mapping[str, FieldText] = {
 
 def label(name: str) -> str:
     """What stands above the input, unit included."""
-    text = TEXTS.get(name)
-    if text is None:
-        return name
-    return f"{text.label}, {text.unit}" if text.unit else text.label
+    unit = TEXTS[name].unit if name in TEXTS else ""
+    return f"{short_label(name)}, {unit}" if unit else short_label(name)
 
 
 def short_label(name: str) -> str:
     """The label without its unit, for sentences."""
     return TEXTS[name].label if name in TEXTS else name
+
+
+def changes_in_words(changes: Mapping[str, Any]) -> str:
+    """Fields by label with the values they get."""
+    return ", ".join(f"{short_label(name)} → {say(value)}" for name, value in changes.items())
 
 
 def help_text(name: str) -> str:

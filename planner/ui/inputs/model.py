@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import streamlit as st
 
 from planner import catalog
 from planner.catalog.hub import model_from_hub
 from planner.catalog.model_catalog import Model
-from planner.ui.inputs.fields import help_text, label
-from planner.ui.inputs.widgets import mirror
-from planner.ui.messages import plain
+from planner.ui.display import plain
+from planner.ui.elements import segments
+from planner.ui.inputs.widgets import select
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
 
 OTHER = "Other model…"
-KEY = session.widget_key("model")
 WAYS = ("Paste", "Upload", "Hub id")
 LARGEST_MB = 1
 """Of an uploaded config.json; the reader's own limit is a quarter of it."""
@@ -25,27 +25,17 @@ LARGEST_MB = 1
 def model_input(draft: Draft) -> None:
     """Selector of the model, and the ways to bring another one."""
     names = _names()
-    current = draft.values["model"]
     other = bool(st.session_state.get("other model") or draft.values["config"])
-    shown = list(names) if current in names else [current, *names]
-    options = [*shown, OTHER]
+    current = draft.values["model"]
+    known = (*names, OTHER) if current in names else (current, *names, OTHER)
     chosen = OTHER if other else current
-    mirror(KEY, chosen)
-    st.selectbox(
-        label("model"),
-        options,
-        index=options.index(chosen),
-        key=KEY,
-        format_func=lambda id: names.get(id, id),
-        help=help_text("model"),
-        on_change=_chosen,
-    )
+    select("model", chosen, known, lambda id: names.get(id, id), on_change=_chosen, args=())
     if other:
         _other(draft)
 
 
 def _chosen() -> None:
-    id = st.session_state[KEY]
+    id = st.session_state[session.widget_key("model")]
     st.session_state["other model"] = id == OTHER
     st.session_state.pop("model error", None)
     if id == OTHER:
@@ -65,23 +55,20 @@ def _other(draft: Draft) -> None:
     with st.container(border=True):
         if draft.values["config"]:
             st.caption(_describe(draft.values["config"]))
-        st.segmented_control(
+        way = segments(
             "Where from",
             WAYS,
-            key="other model way",
+            "other model way",
             default=WAYS[0],
-            required=True,
-            on_change=session.acted,
             help="Only the config is read, never weights; no code of the model is run.",
         )
-        way = st.session_state["other model way"]
         if way == "Paste":
             st.text_area(
                 "config.json",
                 key="pasted config",
                 height=120,
                 placeholder='{"model_type": "llama", "hidden_size": 4096, …}',
-                on_change=lambda: _take(lambda: _parsed(st.session_state["pasted config"])),
+                on_change=lambda: _take(_parsed, st.session_state["pasted config"]),
                 help="The whole file. Press Ctrl+Enter to use it.",
             )
         elif way == "Upload":
@@ -98,7 +85,7 @@ def _other(draft: Draft) -> None:
                 "Hub id",
                 key="hub id",
                 placeholder="owner/name",
-                on_change=lambda: _take(lambda: _fetched(st.session_state["hub id"].strip())),
+                on_change=lambda: _take(_fetched, st.session_state["hub id"].strip()),
                 help="Fetches config.json from the Hugging Face Hub, within five seconds; "
                 "private models need the file itself.",
             )
@@ -112,22 +99,20 @@ def _describe(config: str) -> str:
     except ValueError as error:
         return plain(str(error))
     arch = model.architecture
-    if arch is None:
-        return f"In use: {plain(model.name)}, {plain(model.unsupported_reason)}"
-    return f"In use: {plain(model.name)}, {arch.layers} layers, width {arch.hidden:,}"
+    what = f"{arch.layers} layers, width {arch.hidden:,}" if arch else model.unsupported_reason
+    return f"In use: {plain(model.name)}, {what if arch else plain(what)}"
 
 
 def _take_upload() -> None:
     file = st.session_state["uploaded config"]
     if file is not None:
-        _take(lambda: _parsed(file.getvalue()))
+        _take(_parsed, file.getvalue())
     else:
         session.acted()
 
 
 def _parsed(text: str | bytes) -> dict[str, str]:
-    model = catalog.parse_config(text)
-    return {"config": _encoded(model)}
+    return {"config": _encoded(catalog.parse_config(text))}
 
 
 def _fetched(id: str) -> dict[str, str]:
@@ -144,11 +129,11 @@ def _encoded(model: Model) -> str:
     return catalog.encode_config(model.config)
 
 
-def _take(read: Callable[[], dict[str, str]]) -> None:
+def _take(read: Callable[[Any], dict[str, str]], given: str | bytes) -> None:
     st.session_state.pop("model error", None)
     session.acted()
     try:
-        changes = read()
+        changes = read(given)
     except ValueError as error:
         st.session_state["model error"] = str(error).removeprefix("config: ")
         return

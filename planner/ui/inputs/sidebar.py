@@ -12,7 +12,7 @@ import streamlit as st
 
 from planner.plan.presets import presets
 from planner.plan.relevance import without_effect
-from planner.ui.folded import folded
+from planner.ui.elements import folded, segments
 from planner.ui.inputs import widgets
 from planner.ui.inputs.gpu import gpu_input
 from planner.ui.inputs.groups import GROUPS, Group
@@ -24,17 +24,18 @@ from planner.ui.state.draft import Draft
 def draw() -> None:
     """Draw the sidebar of the current draft."""
     draft = session.draft()
+    blamed = {problem.field for problem in draft.problems}
+    idle = set(without_effect(SimpleNamespace(**draft.values))) - blamed
     with st.sidebar:
         _preset(draft)
-        shown = _Shown(draft)
         model_input(draft)
         widgets.field("method", draft.values)
         gpu_input(draft)
         _side_by_side(draft, ("prompt_tokens", "response_tokens"))
         last = ("responses_per_prompt", "finetuning")
-        _side_by_side(draft, tuple(name for name in last if name in shown))
+        _side_by_side(draft, tuple(name for name in last if name not in idle))
         for group in GROUPS:
-            _group(group, draft, shown)
+            _group(group, draft, [name for name in group.fields if name not in idle], blamed)
         _unit()
 
 
@@ -42,17 +43,6 @@ def _side_by_side(draft: Draft, names: tuple[str, ...]) -> None:
     for column, name in zip(st.columns(2), names, strict=False):
         with column:
             widgets.field(name, draft.values)
-
-
-class _Shown:
-    """Which fields of a draft have an input now."""
-
-    def __init__(self, draft: Draft) -> None:
-        self.blamed = {problem.field for problem in draft.problems}
-        self.idle = set(without_effect(SimpleNamespace(**draft.values))) - self.blamed
-
-    def __contains__(self, name: str) -> bool:
-        return name not in self.idle
 
 
 def _preset(draft: Draft) -> None:
@@ -70,10 +60,10 @@ def _preset(draft: Draft) -> None:
         on_change=lambda: session.open_preset(st.session_state["preset"]),
     )
     count = len(draft.changed())
-    text = {0: "Nothing changed yet", 1: "1 field differs · start over"}
+    differ = "field differs" if count == 1 else "fields differ"
     # Always there, so that the inputs below keep their place.
     st.button(
-        text.get(count, f"{count} fields differ · start over"),
+        f"{count} {differ} · start over" if count else "Nothing changed yet",
         icon=":material/restart_alt:",
         type="tertiary",
         disabled=not count,
@@ -83,31 +73,25 @@ def _preset(draft: Draft) -> None:
     )
 
 
-def _group(group: Group, draft: Draft, shown: _Shown) -> None:
-    fields = [name for name in group.fields if name in shown]
+def _group(group: Group, draft: Draft, fields: list[str], blamed: set[str]) -> None:
     if not fields:
         return
     title = group.title
-    changed = len(set(draft.changed()) & set(fields))
-    wrong = len(shown.blamed & set(fields))
-    if changed:
+    if changed := len({*draft.changed()}.intersection(fields)):
         title += f" · {changed} changed"
-    if wrong:
+    if wrong := len(blamed.intersection(fields)):
         title += f" · :red[{wrong} to fix]"
     with folded(title, f"group:{group.key}", icon=group.icon) as opened:
-        if opened:
-            for name in fields:
-                widgets.field(name, draft.values)
+        for name in fields if opened else ():
+            widgets.field(name, draft.values)
 
 
 def _unit() -> None:
-    st.segmented_control(
+    segments(
         "Memory in",
         ["GiB", "GB"],
-        key="unit",
+        "unit",
         default="GiB",
-        required=True,
-        on_change=session.acted,
         help="GiB is 2³⁰ bytes, what drivers and PyTorch count in. GB is 10⁹ bytes, what "
         "sellers say: an “80 GB” H100 has 79.1 GiB, which is 84.9 GB. Sentences use GiB.",
     )

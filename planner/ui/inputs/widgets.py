@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -30,22 +32,20 @@ STEPS = {
 """What the plus and minus buttons add."""
 
 
-def field(name: str, values: Any, disabled_reason: str = "") -> None:
+def field(name: str, values: Any) -> None:
     """Draw the input of a field with its current value."""
+    value = values[name]
     if name in BYTES_FIELDS:
-        _gib(name, values[name])
+        _gib(name, value)
     elif name.endswith("_version"):
-        _select(name, values[name], choices.versions(name, values["framework"]))
+        select(name, value, choices.versions(name, values["framework"]))
     elif choices.options(name):
-        _select(name, values[name], choices.options(name))
-    elif KINDS[name] is bool:
-        mirror(session.widget_key(name), values[name])
-        st.toggle(label(name), values[name], key=session.widget_key(name), **_common(name))
-    elif KINDS[name] is str:
-        mirror(session.widget_key(name), values[name])
-        st.text_input(label(name), values[name], key=session.widget_key(name), **_common(name))
+        select(name, value, choices.options(name))
+    elif KINDS[name] in (bool, str):
+        draw = st.toggle if KINDS[name] is bool else st.text_input
+        draw(label(name), value, **_common(name, value))
     else:
-        _number(name, values[name])
+        _number(name, value)
 
 
 def bounds(name: str) -> tuple[Any, Any]:
@@ -57,8 +57,16 @@ def bounds(name: str) -> tuple[Any, Any]:
     return low, high
 
 
-def _common(name: str) -> dict[str, Any]:
-    return {"help": help_text(name), "on_change": session.on_edit, "args": (name,)}
+def _common(name: str, value: Any, *convert: Callable[[Any], Any]) -> dict[str, Any]:
+    """What every input of a field is given; ``convert`` makes the plan's value of the typed one."""
+    key = session.widget_key(name)
+    mirror(key, value)
+    return {
+        "key": key,
+        "help": help_text(name),
+        "on_change": session.on_edit,
+        "args": (name, *convert),
+    }
 
 
 def mirror(key: str, value: Any) -> None:
@@ -71,16 +79,21 @@ def mirror(key: str, value: Any) -> None:
         st.session_state[key] = value
 
 
-def _select(name: str, value: str, options: tuple[str, ...]) -> None:
+def select(
+    name: str,
+    value: str,
+    options: tuple[str, ...],
+    read: Callable[[str], str] | None = None,
+    **more: Any,
+) -> None:
+    """A list of choices; a value that is none of them stands in front."""
     shown = options if value in options else (value, *options)
-    mirror(session.widget_key(name), value)
     st.selectbox(
         label(name),
         shown,
         index=shown.index(value),
-        key=session.widget_key(name),
-        format_func=lambda option: choices.name(name, option),
-        **_common(name),
+        format_func=read or partial(choices.name, name),
+        **{**_common(name, value), **more},
     )
 
 
@@ -89,7 +102,6 @@ def _number(name: str, value: float) -> None:
     whole = KINDS[name] is int
     if name == "gpu_memory_utilization":
         low, high = min(0.01, value), max(0.99, value)
-    mirror(session.widget_key(name), value)
     st.number_input(
         label(name),
         min_value=low if whole else float(low),
@@ -97,13 +109,11 @@ def _number(name: str, value: float) -> None:
         value=value,
         step=STEPS.get(name, 1 if whole else 0.1),
         format="%d" if whole else "%.2f",
-        key=session.widget_key(name),
-        **_common(name),
+        **_common(name, value),
     )
 
 
 def _gib(name: str, value_bytes: int) -> None:
-    mirror(session.widget_key(name), value_bytes / GIB)
     st.number_input(
         label(name) if name != "gpu_bytes" else "Usable memory of the card (GiB)",
         min_value=0.0,
@@ -111,10 +121,7 @@ def _gib(name: str, value_bytes: int) -> None:
         value=value_bytes / GIB,
         step=1.0,
         format="%.2f",
-        key=session.widget_key(name),
-        help=help_text(name),
-        on_change=session.on_edit,
-        args=(name, to_bytes),
+        **_common(name, value_bytes / GIB, to_bytes),
     )
 
 

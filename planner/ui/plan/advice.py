@@ -5,8 +5,8 @@ from __future__ import annotations
 import streamlit as st
 
 from planner.recommend import Suggestion
-from planner.ui.display import Unit, say
-from planner.ui.inputs.fields import short_label
+from planner.ui.display import Unit
+from planner.ui.inputs.fields import changes_in_words
 from planner.ui.state import session
 
 SHOWN = 5
@@ -27,11 +27,9 @@ def advice(suggestions: tuple[Suggestion, ...], unit: Unit, fits_now: bool) -> N
 def _row(place: int, suggestion: Suggestion, unit: Unit, fits_now: bool) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         mark = ":green-badge[makes it fit] " if suggestion.fits and not fits_now else ""
-        fields = ", ".join(
-            f"{short_label(name)} → {say(value)}" for name, value in suggestion.changes.items()
-        )
         st.markdown(
-            f"{mark}**{suggestion.title}**: {suggestion.sentence}.  \n:small[:gray[{fields} · "
+            f"{mark}**{suggestion.title}**: {suggestion.sentence}.  \n"
+            f":small[:gray[{changes_in_words(suggestion.changes)} · "
             f"new peak {unit.read(suggestion.device_bytes)}]]",
             width="stretch",
         )

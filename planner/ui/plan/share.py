@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from urllib.parse import urlencode
 
 import streamlit as st
 
 from planner.footprint import Footprint, to_json
 from planner.plan.link import to_short_query
+from planner.ui.elements import download, segments
 from planner.ui.state import address, session
 
 KINDS = ("Complete link", "Short link")
@@ -18,29 +18,24 @@ def share(footprint: Footprint) -> None:
     """The link to copy and the JSON to download."""
     st.subheader("Share", anchor="share")
     left, right = st.columns([3, 1], vertical_alignment="bottom")
-    with left:
-        kind = st.segmented_control(
-            "Link to this page",
-            KINDS,
-            key="link kind",
-            default=KINDS[0],
-            required=True,
-            on_change=session.acted,
-            help="A complete link names every field. A short one names a preset that never "
-            "changes, and the fields that differ from it. Both mean the same for ever.",
-        )
+    kind = segments(
+        "Link to this page",
+        KINDS,
+        "link kind",
+        left,
+        default=KINDS[0],
+        help="A complete link names every field. A short one names a preset that never "
+        "changes, and the fields that differ from it. Both mean the same for ever.",
+    )
     with right:
-        st.download_button(
+        download(
             "Answer as JSON",
-            data=lambda: json.dumps(to_json(footprint), indent=2),
-            file_name="headroom.json",
-            mime="application/json",
-            on_click="ignore",
-            icon=":material/download:",
+            lambda: json.dumps(to_json(footprint), indent=2),
+            "headroom.json",
+            "download-json",
             width="stretch",
-            key="download-json",
         )
     query = address.current_query()
     if kind == "Short link":
         query = to_short_query(footprint.plan, session.calibration(), session.speeds())
-    st.code(f"{address.root()}?{urlencode(query)}", language=None)
+    st.code(address.link(query), language=None)

@@ -6,9 +6,8 @@ Imports no Streamlit.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import pandas as pd
 
@@ -29,10 +28,7 @@ class Axis:
 
     def ticks(self) -> tuple[int, ...]:
         """Powers of two from low to high."""
-        found = [self.low]
-        while found[-1] * 2 <= self.high:
-            found.append(found[-1] * 2)
-        return tuple(found)
+        return tuple(self.low << n for n in range((self.high // self.low).bit_length()))
 
     def values(self, plan: Plan, low: int, high: int) -> list[int]:
         """Powers of two between the two, and the plan's own value."""
@@ -76,8 +72,7 @@ def relatives(model: str) -> list[str]:
     own = [id for id in known if family(id) == family(model)]
     if len(own) >= 3:
         return own
-    default = [id for id in known if family(id) == "Qwen/Qwen2.5"]
-    return list(dict.fromkeys([*own, *default]))
+    return list(dict.fromkeys([*own, *relatives("Qwen/Qwen2.5-7B")]))
 
 
 def border(rows: pd.DataFrame, field: str, unit: str) -> str:
@@ -85,15 +80,15 @@ def border(rows: pd.DataFrame, field: str, unit: str) -> str:
     rows = rows[rows["valid"].astype(bool)].sort_values(field)
     if rows.empty:
         return "No value of this axis makes a possible plan."
-    runs = rows["verdict"].astype(str).ne("out of memory").tolist()
-    xs: Sequence[Any] = rows[field].tolist()
-    if all(runs):
-        return f"Every possible plan from {xs[0]:,} to {xs[-1]:,} {unit} runs."
-    if not any(runs):
-        return f"No plan from {xs[0]:,} to {xs[-1]:,} {unit} runs."
-    last, first = len(runs) - 1 - runs[::-1].index(True), runs.index(True)
-    if first == 0:
-        return f"Runs up to **{xs[last]:,} {unit}**."
-    if last == len(runs) - 1:
-        return f"Runs from **{xs[first]:,} {unit}** on."
-    return f"Runs from **{xs[first]:,}** to **{xs[last]:,} {unit}**."
+    runs = rows["verdict"].astype(str).ne("out of memory")
+    low, high = (f"{rows[field].iloc[place]:,}" for place in (0, -1))
+    if runs.all():
+        return f"Every possible plan from {low} to {high} {unit} runs."
+    if not runs.any():
+        return f"No plan from {low} to {high} {unit} runs."
+    first, last = (f"{rows[field][runs].iloc[place]:,}" for place in (0, -1))
+    if runs.iloc[0]:
+        return f"Runs up to **{last} {unit}**."
+    if runs.iloc[-1]:
+        return f"Runs from **{first} {unit}** on."
+    return f"Runs from **{first}** to **{last} {unit}**."

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pandas as pd
 import streamlit as st
 
@@ -9,9 +11,8 @@ from planner.plan import Plan
 from planner.plan.link import from_query_string, to_query_string
 from planner.plan.presets import differences
 from planner.ui import compute
-from planner.ui.display import say
+from planner.ui.display import plain, say
 from planner.ui.inputs.fields import short_label
-from planner.ui.messages import plain
 from planner.ui.state import address, session
 
 
@@ -26,24 +27,10 @@ def second_plan(plan: Plan) -> Plan | None:
         else:
             _describe(plan, other)
         with st.container(horizontal=True, vertical_alignment="bottom"):
-            st.button(
-                "Pin this plan as B",
-                icon=":material/keep:",
-                key="pin",
-                on_click=_pin,
-                args=(plan,),
-            )
+            _button("Pin this plan as B", "keep", "pin", _pin, plan)
             if other is not None:
-                st.button(
-                    "Swap A and B",
-                    icon=":material/swap_horiz:",
-                    key="swap",
-                    on_click=_swap,
-                    args=(plan, other),
-                )
-                st.button(
-                    "Remove B", icon=":material/close:", key="unpin", on_click=_set, args=("",)
-                )
+                _button("Swap A and B", "swap_horiz", "swap", _swap, plan, other)
+                _button("Remove B", "close", "unpin", _set, "")
             st.text_input(
                 "Link of plan B",
                 key="pasted b",
@@ -56,6 +43,10 @@ def second_plan(plan: Plan) -> Plan | None:
     return other
 
 
+def _button(label: str, icon: str, key: str, does: Callable[..., None], *args: Plan | str) -> None:
+    st.button(label, icon=f":material/{icon}:", key=key, on_click=does, args=args)
+
+
 def _describe(plan: Plan, other: Plan) -> None:
     fields = differences(other, plan)
     if not fields:
@@ -65,14 +56,12 @@ def _describe(plan: Plan, other: Plan) -> None:
     noun = "field" if len(fields) == 1 else "fields"
     st.markdown(f"**B differs from A in {len(fields)} {noun}.** {verdict}")
     with st.expander("Differences", key="differences", on_change=session.acted):
+        rows = [
+            (short_label(name), say(getattr(plan, name)), say(getattr(other, name)))
+            for name in fields
+        ]
         st.dataframe(
-            pd.DataFrame(
-                {
-                    "Field": [short_label(name) for name in fields],
-                    "A": [say(getattr(plan, name)) for name in fields],
-                    "B": [say(getattr(other, name)) for name in fields],
-                }
-            ),
+            pd.DataFrame(rows, columns=["Field", "A", "B"]),
             hide_index=True,
             key="differences-table",
             alt="Fields in which plan B differs from plan A",
@@ -100,7 +89,7 @@ def _paste() -> None:
     if not text:
         return
     reading = from_query_string(text)
-    if reading.plan is not None:
+    if reading.plan:
         _pin(reading.plan)
     if reading.problems:
         st.session_state["b error"] = "The link of plan B: " + " ".join(

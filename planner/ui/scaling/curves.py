@@ -8,10 +8,11 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from planner.charts import bars as charts
+from planner.charts import curves as drawn
 from planner.plan import Plan
 from planner.ui import compute
 from planner.ui.display import Unit
+from planner.ui.elements import download, numbers, segments
 from planner.ui.plan.phases import ink
 from planner.ui.scaling.axes import AXES, MODEL, TITLES, border, models, relatives
 from planner.ui.state import session
@@ -33,40 +34,36 @@ class Choice:
 
 def choose(plan: Plan, other: Plan | None) -> Choice:
     """The controls above the curves."""
-    field = st.segmented_control(
+    field = segments(
         "Vary",
         list(TITLES),
-        key="axis",
+        "axis",
         default="response_tokens",
-        required=True,
-        format_func=lambda name: TITLES[name],
-        on_change=session.acted,
+        format_func=TITLES.__getitem__,
         help="The field that goes along the axis; everything else stays as in the plan.",
     )
     values = _models(plan) if field == MODEL else _range(field, plan)
     left, right = st.columns(2)
-    quantity = left.segmented_control(
+    quantity = segments(
         "Show",
         [MEMORY, TIME],
-        key="quantity",
+        "quantity",
+        left,
         default=MEMORY,
-        required=True,
-        on_change=session.acted,
         help="Memory is the peak of the worst phase; time is one step's, a first estimate.",
     )
     readings = [VALUE, TO_PLAN, *([TO_B] if other else [])]
     if st.session_state.get("reading as") not in readings:
         st.session_state["reading as"] = VALUE
-    reading = right.segmented_control(
+    reading = segments(
         "As",
         readings,
-        key="reading as",
-        required=True,
-        on_change=session.acted,
+        "reading as",
+        right,
         help="A ratio to this plan divides by what the plan needs at its own value; B ÷ A "
         "divides plan B by plan A at the same place.",
     )
-    return Choice(field, values, quantity, str(reading))
+    return Choice(field, values, quantity, reading)
 
 
 def _range(field: str, plan: Plan) -> list[int]:
@@ -106,49 +103,46 @@ def curves(plan: Plan, other: Plan | None, choice: Choice, unit: Unit) -> None:
     named = {"A: this plan": plan, **({"B: compared": other} if other else {})}
     tables = {name: compute.swept(p, {choice.field: choice.values}) for name, p in named.items()}
     for name, p in named.items():
-        _border(name if other else "", p, choice.field, tables[name])
+        _border(f"**{name}**: " if other else "", p, choice.field, tables[name])
     rows = pd.concat([_tidy(name, tables[name], choice, unit) for name in named], ignore_index=True)
     rows, y_title = _read_as(rows, choice, plan, unit)
-    shown = rows.dropna(subset=["y"])
-    if shown.empty:
+    rows = rows.dropna(subset=["y"])
+    if rows.empty:
         st.info("Nothing to draw: no possible plan, or its time is not known.")
     else:
-        _chart(shown, choice, y_title, named, tables, unit)
+        _chart(rows, choice, y_title, named, tables, unit)
     _table(tables, choice, unit)
 
 
-def _border(name: str, plan: Plan, field: str, table: pd.DataFrame) -> None:
+def _border(lead: str, plan: Plan, field: str, table: pd.DataFrame) -> None:
     axis = AXES.get(field)
     if axis is None:
         return
     exact = compute.swept(plan, {field: list(range(axis.finest, axis.high + 1, axis.finest))})
-    lead = f"**{name}**: " if name else ""
     st.markdown(f":material/straighten: {lead}{border(exact, field, axis.unit)}")
-    refused = int((~table["valid"].astype(bool)).sum())
-    if refused:
+    if refused := int((~_valid(table)).sum()):
         noun = "value makes" if refused == 1 else "values make"
         st.caption(f"{refused} {noun} an impossible plan and are left out (see the table).")
 
 
+def _valid(table: pd.DataFrame) -> pd.Series[bool]:
+    return table["valid"].astype(bool)
+
+
 def _tidy(name: str, table: pd.DataFrame, choice: Choice, unit: Unit) -> pd.DataFrame:
-    table = table[table["valid"].astype(bool)]
-    sizes = models()
-    x = [sizes[id] for id in table[MODEL]] if choice.field == MODEL else table[choice.field]
-    y = (
-        table["device_bytes"].astype(float) / unit.size_bytes
-        if choice.quantity == MEMORY
-        else table["step_seconds"].astype(float)
-    )
+    """What is drawn of a plan; a time has no range by measured errors."""
+    table = table[_valid(table)]
+    memory = choice.quantity == MEMORY
+    quantities = {"y": "device_bytes", "least": "least_bytes", "most": "most_bytes"}
+    sizes = {
+        key: table[column].astype(float) / unit.size_bytes if memory else float("nan")
+        for key, column in quantities.items()
+    }
     return pd.DataFrame(
         {
-            "x": x,
-            "y": y,
-            **{
-                name: table[f"{name}_bytes"].astype(float) / unit.size_bytes
-                if choice.quantity == MEMORY
-                else float("nan")
-                for name in ("least", "most")
-            },
+            "x": table[MODEL].map(models()) if choice.field == MODEL else table[choice.field],
+            **sizes,
+            **({} if memory else {"y": table["step_seconds"].astype(float)}),
             "plan": name,
             "word": table["verdict"].astype(str),
             "detail": table["worst_phase"].astype(str),
@@ -180,32 +174,33 @@ def _chart(
     tables: dict[str, pd.DataFrame],
     unit: Unit,
 ) -> None:
-    memory = choice.quantity == MEMORY and choice.reading == VALUE
-    capacities = {
-        name: unit.value(float(table["budget_bytes"].dropna().iloc[0]))
+    budgets = {
+        name: table["budget_bytes"].dropna()
         for name, table in tables.items()
-        if memory and "budget_bytes" in table and table["budget_bytes"].notna().any()
+        if choice.quantity == MEMORY and choice.reading == VALUE and "budget_bytes" in table
     }
-    sizes = models()
     own = [
-        sizes.get(p.model, 0) if choice.field == MODEL else getattr(p, choice.field)
+        models().get(p.model, 0) if choice.field == MODEL else getattr(p, choice.field)
         for p in named.values()
     ]
-    inside = [x for x in own if rows["x"].min() <= x <= rows["x"].max()]
     axis = AXES.get(choice.field)
     x_title = f"{axis.title.lower()}, {axis.unit}" if axis else "parameters"
     st.altair_chart(
-        charts.curves(
+        drawn.curves(
             rows,
             x_title=x_title,
             y_title=y_title,
-            capacities=capacities,
+            capacities={
+                name: unit.value(float(found.iloc[0]))
+                for name, found in budgets.items()
+                if len(found)
+            },
             unit=unit.name,
-            marked=inside,
+            marked=[x for x in own if rows["x"].min() <= x <= rows["x"].max()],
             ink=ink(),
         ),
         key="curves",
-        height=charts.CURVE + 90,
+        height=drawn.CURVE + 90,
         alt=f"{y_title} over {x_title}, from {rows['y'].min():.3g} to {rows['y'].max():.3g}; "
         "the table below has every value.",
     )
@@ -213,41 +208,29 @@ def _chart(
 
 def _table(tables: dict[str, pd.DataFrame], choice: Choice, unit: Unit) -> None:
     table = pd.concat([part.assign(plan=name) for name, part in tables.items()], ignore_index=True)
-    table["verdict"] = (
-        table["verdict"].astype(object).where(table["valid"].astype(bool), "impossible")
-    )
+    valid = _valid(table)
+    table["verdict"] = table["verdict"].astype(object).where(valid, "impossible")
+    numbered = {
+        f"Peak, {unit.name}": table["device_bytes"].astype(float) / unit.size_bytes,
+        "Worst phase": table["worst_phase"].astype(object),
+        "Seconds per step": table["step_seconds"].astype(float),
+        f"Host RAM, {unit.name}": table["host_bytes"].astype(float) / unit.size_bytes,
+    }
     shown = pd.DataFrame(
         {
             "Plan": table["plan"],
             TITLES[choice.field]: table[choice.field],
             "Verdict": table["verdict"].astype(str),
-            f"Peak, {unit.name}": table["device_bytes"].astype(float) / unit.size_bytes,
-            "Worst phase": table["worst_phase"].astype(object),
-            "Seconds per step": table["step_seconds"].astype(float),
-            f"Host RAM, {unit.name}": table["host_bytes"].astype(float) / unit.size_bytes,
+            **{name: column.where(valid) for name, column in numbered.items()},
         }
     )
-    blank = ~table["valid"].astype(bool)
-    for column in shown.columns[3:]:
-        shown[column] = shown[column].mask(blank)
     with st.expander("Table", icon=":material/table:", key="curve-table", on_change=session.acted):
         st.dataframe(
             shown,
             hide_index=True,
             key="curve-rows",
             alt="The values of the curves",
-            column_config={
-                name: st.column_config.NumberColumn(format="%.4g")
-                for name in shown.columns
-                if name.endswith(unit.name) or name.startswith("Seconds")
-            },
+            column_config=numbers((name for name in numbered if name != "Worst phase"), "%.4g"),
         )
-    st.download_button(
-        "Table as CSV",
-        data=lambda: as_csv(table),
-        file_name=f"headroom-{choice.field}.csv",
-        mime="text/csv",
-        on_click="ignore",
-        icon=":material/download:",
-        key="download-csv",
-    )
+    name = f"headroom-{choice.field}.csv"
+    download("Table as CSV", lambda: as_csv(table), name, "download-csv")

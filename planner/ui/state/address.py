@@ -9,11 +9,13 @@ query is what the browser still showed.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
+from urllib.parse import urlencode
 
 import streamlit as st
 
 from planner.plan import Plan
-from planner.plan.link import BENCHMARK, CALIBRATION, Reading, from_query, from_query_string
+from planner.plan.link import BENCHMARK, CALIBRATION, from_query, from_query_string
 from planner.ui.state import draft as drafts
 from planner.ui.state import session
 
@@ -28,10 +30,9 @@ def read() -> None:
     given = {key: st.query_params.get_all(key) for key in st.query_params}
     edited = st.session_state.pop("edited", False)
     first = "draft" not in st.session_state
-    if not given or (not first and (edited or _is_ours(_flat(given)))):
-        session.draft()
-        return
-    _open(given)
+    if given and (first or not (edited or _is_ours({key: given[key][-1] for key in given}))):
+        _open(given)
+    session.draft()
 
 
 def _open(given: dict[str, list[str]]) -> None:
@@ -43,16 +44,7 @@ def _open(given: dict[str, list[str]]) -> None:
         st.session_state[key] = "" if found is None else given[key][-1]
     if reading.plan is not None:
         session.set_draft(drafts.of_plan(reading.plan, reading.preset))
-    else:
-        session.draft()
-    if reading.problems:
-        st.session_state["reading"] = reading
-    else:
-        st.session_state.pop("reading", None)
-
-
-def _flat(given: dict[str, list[str]]) -> dict[str, str]:
-    return {key: values[-1] for key, values in given.items()}
+    st.session_state["reading"] = reading if reading.problems else None
 
 
 def _is_ours(given: dict[str, str]) -> bool:
@@ -82,22 +74,16 @@ def current_query() -> dict[str, str]:
 
 def plan_b() -> Plan | None:
     """The plan that is compared with, if there is one."""
-    return compared().plan if st.session_state.get(COMPARE) else None
+    query = st.session_state.get(COMPARE)
+    return from_query_string(query).plan if query else None
 
 
-def compared() -> Reading:
-    """What plan B's query says."""
-    return from_query_string(st.session_state.get(COMPARE, ""))
-
-
-def root() -> str:
-    """Scheme, host and path of the app as the browser sees them, without a page."""
-    url = st.context.url or "http://localhost:8501/"
-    scheme, _, rest = url.partition("://")
-    parts = rest.rstrip("/").split("/")
-    if len(parts) > 1 and parts[-1] in PAGE_PATHS:
-        parts.pop()
-    return f"{scheme}://{'/'.join(parts)}/"
+def link(query: Mapping[str, str]) -> str:
+    """A query under the app's address as the browser sees it, without a page."""
+    url = (st.context.url or "http://localhost:8501").rstrip("/")
+    front, _, page = url.rpartition("/")
+    root = front if page in PAGE_PATHS and "//" in front else url
+    return f"{root}/?{urlencode(query)}"
 
 
 PAGE_PATHS = ("plan", "scaling", "trial", "launch", "examples", "formulas")

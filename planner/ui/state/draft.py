@@ -66,32 +66,32 @@ def of_plan(plan: Plan, preset: str = "") -> Draft:
 def replaced(draft: Draft, changes: Mapping[str, Any]) -> Draft:
     """The draft with exactly these changes; nothing follows."""
     values = {**draft.values, **changes}
-    chosen = {**draft.chosen, **changes}
-    implied = completed(chosen)
+    implied = completed({**draft.chosen, **changes})
     kept = {name: values[name] for name in FIELDS if implied[name] != values[name]}
-    plan, problems = try_plan(values)
-    return Draft(
-        values=values,
-        chosen={**chosen, **kept},
-        preset=draft.preset,
-        plan=plan,
-        problems=problems,
-    )
+    return _with(draft, values, {**changes, **kept})
 
 
 def edited(draft: Draft, changes: Mapping[str, Any]) -> Draft:
     """The draft after a person set these fields; fields nobody set follow their defaults."""
-    chosen = {**draft.chosen, **changes}
-    after = completed(chosen)
+    after = completed({**draft.chosen, **changes})
     followed = tuple(
         Change(field=name, before=draft.values[name], after=after[name])
         for name in FIELDS
         if name not in changes and after[name] != draft.values[name]
     )
-    plan, problems = try_plan(after)
+    return _with(draft, after, changes, followed)
+
+
+def _with(
+    draft: Draft,
+    values: Mapping[str, Any],
+    chosen: Mapping[str, Any],
+    followed: tuple[Change, ...] = (),
+) -> Draft:
+    plan, problems = try_plan(values)
     return Draft(
-        values=after,
-        chosen=chosen,
+        values=values,
+        chosen={**draft.chosen, **chosen},
         preset=draft.preset,
         plan=plan,
         problems=problems,

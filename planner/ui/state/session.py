@@ -100,7 +100,7 @@ def undo() -> None:
 
 def _act(new: Draft) -> None:
     set_draft(new)
-    st.session_state["edited"] = True
+    acted()
 
 
 def acted() -> None:
@@ -121,37 +121,19 @@ def dismiss_reading() -> None:
 
 def calibration() -> Factors | None:
     """The correction factors that the opened link carries."""
-    text = st.session_state.get(CALIBRATION, "")
+    text = st.session_state.get(CALIBRATION)
     return factors_from_text(text) if text else None
-
-
-def apply_calibration(text: str) -> None:
-    """The page and its link go on with these correction factors."""
-    st.session_state[CALIBRATION] = text
-    acted()
-
-
-def take_calibration_off() -> None:
-    """The page and its link go on without correction factors."""
-    st.session_state[CALIBRATION] = ""
-    acted()
 
 
 def speeds() -> Speeds | None:
     """The shares of a card's peaks that the opened link carries."""
-    text = st.session_state.get(BENCHMARK, "")
+    text = st.session_state.get(BENCHMARK)
     return speeds_from_text(text) if text else None
 
 
-def apply_speeds(text: str) -> None:
-    """The page and its link go on with these measured shares."""
-    st.session_state[BENCHMARK] = text
-    acted()
-
-
-def take_speeds_off() -> None:
-    """The page and its link go on with the catalog's shares."""
-    st.session_state[BENCHMARK] = ""
+def carry(key: str, text: str = "") -> None:
+    """The page and its link go on with this calibration or benchmark, or without one."""
+    st.session_state[key] = text
     acted()
 
 

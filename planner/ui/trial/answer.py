@@ -9,21 +9,17 @@ from planner.plan import Plan
 from planner.plan.link import from_query_string
 from planner.trial.history import History, HistoryError
 from planner.trial.result import TrialResult, result_json
-from planner.ui.display import Unit
-from planner.ui.messages import plain
+from planner.ui.display import Unit, plain
+from planner.ui.elements import bullets, doubt, download, row, tell, text_table
 from planner.ui.state import session
-from planner.ui.trial import found as trial_found
-from planner.ui.trial import words as trial_words
-from planner.ui.trial.words import Words
+from planner.ui.trial import found, words
 from planner.units import read_seconds
 
-ROW = 35
-"""Pixels of a table's row."""
-KEPT_AS = {"cpu": "json", "cuda": "pickle"}
-LOOK_AT = {
-    "cpu": "Open it at ui.perfetto.dev.",
-    "cuda": "Open it at pytorch.org/memory_viz.",
+ALLOCATIONS = {
+    "cpu": ("json", "ui.perfetto.dev"),
+    "cuda": ("pickle", "pytorch.org/memory_viz"),
 }
+"""How a device's allocations are kept, and where to look at them."""
 MEANING = {
     "cpu": "Memory is what the step asks for at each phase's peak; time is of this processor, "
     "and nobody predicts that.",
@@ -35,10 +31,10 @@ MEANING = {
 def newest(plan: Plan, unit: Unit, plans: Verdict) -> None:
     """The plan's last trial, if there is one; and results that nobody has stored are stored."""
     try:
-        trial_found.store(History())
+        found.store(History())
     except HistoryError as error:
-        st.warning(plain(str(error)), icon=":material/info:")
-    result = trial_found.newest_of(plan)
+        doubt(error)
+    result = found.newest_of(plan)
     if result is None:
         st.caption("No trial of this plan has run on this machine yet.")
         return
@@ -48,19 +44,13 @@ def newest(plan: Plan, unit: Unit, plans: Verdict) -> None:
 
 def draw(result: TrialResult, unit: Unit, plans: Verdict, key: str = "trial") -> None:
     """One result, whole. ``key`` tells several on one page apart."""
-    _verdict(trial_words.words(result, unit, plans))
+    said = words.words(result, unit, plans)
+    tell(said.tone, plain(said.verdict))
+    if said.reasons:
+        bullets(said.reasons)
     if result.measured is not None and result.measured.phases:
-        rows = trial_words.table(result, unit)
-        st.dataframe(
-            rows,
-            hide_index=True,
-            height=(len(rows) + 1) * ROW + 3,
-            key=f"{key}-table",
-            alt="Each phase's memory and time, predicted and measured",
-            column_config={
-                name: st.column_config.TextColumn(alignment="right") for name in rows.columns[1:]
-            },
-        )
+        alt = "Each phase's memory and time, predicted and measured"
+        text_table(words.table(result, unit), f"{key}-table", alt)
         st.caption(
             f"{MEANING[result.device.kind]} The difference is measured beside predicted: + is "
             "more than predicted."
@@ -69,23 +59,10 @@ def draw(result: TrialResult, unit: Unit, plans: Verdict, key: str = "trial") ->
     _notes(result, key)
 
 
-def _verdict(found: Words) -> None:
-    text = f"**{plain(found.verdict)}**"
-    if found.tone == "good":
-        st.success(text, icon=":material/check_circle:")
-    elif found.tone == "doubt":
-        st.warning(text, icon=":material/warning:")
-    elif found.tone == "bad":
-        st.error(text, icon=":material/cancel:")
-    else:
-        st.info(text, icon=":material/info:")
-    if found.reasons:
-        st.markdown("\n".join(f"- {plain(text)}" for text in found.reasons))
-
-
 def _ways_out(result: TrialResult, key: str) -> None:
     ended = result.out_of_memory
-    with st.container(horizontal=True, vertical_alignment="center", key=f"{key}-files"):
+    name = f"headroom-trial-{result.id}"
+    with row(f"{key}-files"):
         if ended is not None and ended.would_fit:
             st.button(
                 "Open the plan that would fit",
@@ -94,25 +71,16 @@ def _ways_out(result: TrialResult, key: str) -> None:
                 on_click=_open,
                 args=(ended.would_fit,),
             )
-        st.download_button(
-            "Trial as JSON",
-            data=result_json(result),
-            file_name=f"headroom-trial-{result.id}.json",
-            mime="application/json",
-            on_click="ignore",
-            icon=":material/download:",
-            key=f"{key}-json",
-        )
-        file = trial_found.allocations_of(result.id)
+        download("Trial as JSON", result_json(result), f"{name}.json", f"{key}-json")
+        file = found.allocations_of(result.id)
         if file is not None:
-            st.download_button(
+            suffix, look_at = ALLOCATIONS[result.device.kind]
+            download(
                 "Allocations",
-                data=file.read_bytes,
-                file_name=f"headroom-trial-{result.id}.{KEPT_AS[result.device.kind]}",
-                on_click="ignore",
-                icon=":material/download:",
-                key=f"{key}-allocations",
-                help=LOOK_AT[result.device.kind],
+                file.read_bytes,
+                f"{name}.{suffix}",
+                f"{key}-allocations",
+                help=f"Open it at {look_at}.",
             )
 
 
@@ -134,6 +102,6 @@ def _notes(result: TrialResult, key: str) -> None:
         named = ", ".join(f"{name} {value}" for name, value in versions.items())
         lines.append(f"Versions: {named}.")
     with st.expander("How it was measured", icon=":material/notes:", key=f"{key}-notes"):
-        st.markdown("\n".join(f"- {plain(line)}" for line in lines))
+        bullets(lines)
         if result.stderr_tail and result.status != "completed":
             st.code(result.stderr_tail, language=None)

@@ -4,8 +4,7 @@ A benchmark is a process of its own and belongs to the machine, as a trial does.
 stand in the address, every time on the pages then rests on them, and the message above every page
 says so and takes them off.
 
-Session key, set here only: ``benchmark error`` why the last press started nothing. ``benchmark-…``
-are widgets.
+Session key: ``benchmark error`` why the last press started nothing. ``benchmark-…`` are widgets.
 """
 
 from __future__ import annotations
@@ -16,20 +15,19 @@ import pandas as pd
 import streamlit as st
 
 from planner.benchmark import kept, process
-from planner.benchmark.process import BUDGET_SECONDS, BenchmarkState
+from planner.benchmark.process import BUDGET_SECONDS
 from planner.benchmark.words import HEADER, LABELS, compared, constants
 from planner.catalog.card_benchmark import CardBenchmark, speeds_of
 from planner.plan import Plan
+from planner.plan.link import BENCHMARK
 from planner.speeds import obstacle, speeds_to_text
 from planner.trial.cards import Card
-from planner.ui.messages import plain
+from planner.ui.display import plain
+from planner.ui.elements import doubt, named_choice, row, text_table
 from planner.ui.state import session
+from planner.ui.trial import controls
 from planner.ui.trial.allowed import permitted
 
-ERROR = "benchmark error"
-POLL = "1s"
-ROW = 35
-"""Pixels of a table's row."""
 WHAT = (
     f"Measures for {BUDGET_SECONDS:.0f} seconds what share of its peaks a card reaches in layers, "
     "memory and copies; the estimate's times can then rest on that in place of published runs."
@@ -47,7 +45,7 @@ def section(plan: Plan, cards: Sequence[Card]) -> None:
         st.caption(WHAT)
         device = _device(cards)
         running = [state for state in process.states() if state.running]
-        drawn = st.fragment(_panel, run_every=POLL if running else None)
+        drawn = st.fragment(_panel, run_every=controls.POLL if running else None)
         drawn(device, tuple(state.identifier for state in running))
     else:
         st.caption(NO_CARD)
@@ -60,14 +58,7 @@ def _device(cards: Sequence[Card]) -> str:
     names = {card.device: f"{card.name} ({card.device})" for card in cards}
     if len(names) == 1:
         return next(iter(names))
-    chosen = st.selectbox(
-        "Card to measure",
-        list(names),
-        key="benchmark-device",
-        format_func=names.__getitem__,
-        on_change=session.acted,
-    )
-    return str(chosen)
+    return named_choice("Card to measure", names, "benchmark-device")
 
 
 def _panel(device: str, seen: tuple[str, ...]) -> None:
@@ -75,7 +66,7 @@ def _panel(device: str, seen: tuple[str, ...]) -> None:
     running = [state for state in states if state.running]
     if tuple(state.identifier for state in running) != seen:
         st.rerun()  # the whole page, so that looking begins or ends, and the result appears
-    with st.container(horizontal=True, vertical_alignment="center", key="benchmark-controls"):
+    with row("benchmark-controls"):
         st.button(
             f"Measure {device} ({BUDGET_SECONDS:.0f} seconds)",
             key="benchmark-start",
@@ -85,53 +76,25 @@ def _panel(device: str, seen: tuple[str, ...]) -> None:
             args=(device,),
             help="Not while a trial runs on it, since both would be wrong.",
         )
-        for state in running:
-            _progress(state)
-    if ERROR in st.session_state:
-        st.error(plain(st.session_state[ERROR]), icon=":material/error:")
+        for one in running:
+            name = one.identifier
+            controls.progress("benchmark", name, one.number, one.count, one.doing, _stop)
+    controls.refused("benchmark")
     for state in [state for state in states if not state.running][:1]:
-        st.warning(plain(state.reason), icon=":material/info:")
+        doubt(state.reason)
         st.button("Dismiss", key="benchmark-dismiss", on_click=_dismiss, args=(state.identifier,))
 
 
-def _progress(state: BenchmarkState) -> None:
-    done = min(state.number / state.count, 1.0) if state.count else 0.0
-    st.progress(done, text=plain(state.doing))
-    st.button(
-        "Stop",
-        key=f"benchmark-stop-{state.identifier}",
-        icon=":material/stop:",
-        on_click=_stop,
-        args=(state.identifier,),
-    )
-
-
 def _start(device: str) -> None:
-    session.acted()
-    st.session_state.pop(ERROR, None)
-    if not permitted():
-        return
-    try:
-        process.start(device)
-    except OSError as error:
-        st.session_state[ERROR] = (
-            f"The benchmark cannot start: {error.strerror or error}. Set HEADROOM_DATA to a "
-            "folder that the app may write to."
-        )
+    controls.start("benchmark", process.start, device)
 
 
 def _stop(identifier: str) -> None:
-    session.acted()
-    folder = process.find(identifier) if permitted() else None
-    if folder is not None:
-        process.stop(folder)
+    controls.on_folder(process.find, process.stop, identifier)
 
 
 def _dismiss(identifier: str) -> None:
-    session.acted()
-    folder = process.find(identifier) if permitted() else None
-    if folder is not None:
-        process.forget(folder)
+    controls.on_folder(process.find, process.forget, identifier)
 
 
 def _remove(identifier: str) -> None:
@@ -148,38 +111,26 @@ def _shown(plan: Plan) -> CardBenchmark | None:
 
 
 def _result(found: CardBenchmark, plan: Plan) -> None:
-    rows = pd.DataFrame(compared(found), columns=[name.capitalize() for name in HEADER])
-    rows["Efficiency"] = [LABELS[one.key] for one in found.derived]
     st.markdown(f"**{plain(found.device.name)}**, {found.created[:10]}")
     if found.derived:
-        st.dataframe(
-            rows,
-            hide_index=True,
-            height=(len(rows) + 1) * ROW + 3,
-            key="benchmark-table",
-            alt="Shares of the card's peaks, measured and published",
-        )
+        rows = pd.DataFrame(compared(found), columns=[name.capitalize() for name in HEADER])
+        rows["Efficiency"] = [LABELS[one.key] for one in found.derived]
+        alt = "Shares of the card's peaks, measured and published"
+        text_table(rows, "benchmark-table", alt, right=rows.shape[1])
     versions = ", ".join(f"{name} {text}" for name, text in found.versions.items())
-    st.caption(plain(" · ".join((versions, *constants(found)))))
-    for note in found.notes:
-        st.caption(plain(note))
+    for text in (" · ".join((versions, *constants(found))), *found.notes):
+        st.caption(plain(text))
     speeds = speeds_of(found)
-    with st.container(horizontal=True, vertical_alignment="center", key="benchmark-result"):
+    with row("benchmark-result"):
         if speeds is not None:
-            why = obstacle(speeds, plan)
-            if why:
-                st.caption(plain(why))
-            elif session.speeds() == speeds:
-                st.markdown(":material/check: Applied; the message above the page takes it off.")
-            else:
-                st.button(
-                    "Apply to this plan",
-                    key="benchmark-apply",
-                    icon=":material/tune:",
-                    on_click=session.apply_speeds,
-                    args=(speeds_to_text(speeds),),
-                    help="The link carries it, so that whoever opens it sees the same times.",
-                )
+            controls.offer(
+                BENCHMARK,
+                speeds_to_text(speeds),
+                "Apply to this plan",
+                obstacle(speeds, plan),
+                session.speeds() == speeds,
+                "The link carries it, so that whoever opens it sees the same times.",
+            )
         st.button(
             "Remove",
             key="benchmark-remove",

@@ -14,18 +14,20 @@ import streamlit as st
 from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.factors import Factors, factors_to_text
+from planner.plan.link import CALIBRATION
 from planner.trial.calibration import Kind, calibration, kind_of, ratios
 from planner.trial.correction import obstacle
 from planner.trial.history import HistoryError
 from planner.trial.history.compared import proving
 from planner.trial.result import TrialResult
-from planner.ui.messages import plain
+from planner.ui.display import plain
+from planner.ui.elements import row, text_table
 from planner.ui.state import session
+from planner.ui.trial import controls
 from planner.ui.trial.allowed import permitted
 from planner.ui.trial.words import share
 
-ROW = 35
-"""Pixels of a table's row."""
+COLUMNS = ["Phase", "Quantity", "Measured beside estimate", "Lowest", "Highest", "Trials"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +52,12 @@ def offer(footprint: Footprint) -> None:
         return
     count = len(found.results)
     said = "One stored trial" if count == 1 else f"{count} stored trials"
-    with st.container(horizontal=True, vertical_alignment="center", key="calibration-offer"):
+    with row("calibration-offer"):
         st.markdown(
             f":material/tune: {said} of this method on this card and torch version: "
             "*Trial* shows measured ÷ predicted."
         )
-        _apply(found.factors)
+        _offer(found.factors, "")
 
 
 def correction_of(plan: Plan) -> Correction | None:
@@ -74,8 +76,7 @@ def correction_of(plan: Plan) -> Correction | None:
 
 
 def _same_torch(result: TrialResult, plan: Plan) -> bool:
-    environment = result.environment
-    version = environment.versions.get("torch", "") if environment is not None else ""
+    version = result.environment.versions.get("torch", "") if result.environment else ""
     return version.partition("+")[0] == plan.torch_version.partition("+")[0]
 
 
@@ -96,36 +97,26 @@ def section(footprint: Footprint) -> None:
             "a processor correct nothing of a GPU."
         )
         return
-    rows = table(found.results, found.kind)
-    st.dataframe(
-        rows,
-        hide_index=True,
-        height=(min(len(rows), 12) + 1) * ROW + 3,
-        key="calibration-table",
-        alt="Measured divided by predicted, by phase and quantity",
-        column_config={
-            name: st.column_config.TextColumn(alignment="right") for name in rows.columns[2:]
-        },
+    text_table(
+        table(found.results, found.kind),
+        "calibration-table",
+        "Measured divided by predicted, by phase and quantity",
+        right=2,
+        most=12,
     )
     of = f"Of {found.kind.words}: {_said(found.results, found.kind)}"
     st.caption(plain(f"{of} {' '.join(found.notes)}"))
-    why = obstacle(found.factors, footprint)
-    if why:
-        st.caption(plain(why))
-    elif session.calibration() == found.factors:
-        st.markdown(":material/check: Applied; the message above the page takes it off.")
-    else:
-        _apply(found.factors)
+    _offer(found.factors, obstacle(found.factors, footprint))
 
 
-def _apply(factors: Factors) -> None:
-    st.button(
+def _offer(factors: Factors, why_not: str) -> None:
+    controls.offer(
+        CALIBRATION,
+        factors_to_text(factors),
         "Apply to the estimate",
-        key="calibration-apply",
-        icon=":material/tune:",
-        on_click=session.apply_calibration,
-        args=(factors_to_text(factors),),
-        help="Phase by phase, never as one factor. The link carries it, so that whoever "
+        why_not,
+        session.calibration() == factors,
+        "Phase by phase, never as one factor. The link carries it, so that whoever "
         "opens it sees the same; it can be taken off.",
     )
 
@@ -143,18 +134,14 @@ def _said(results: list[TrialResult], kind: Kind) -> str:
 
 def table(results: list[TrialResult], kind: Kind) -> pd.DataFrame:
     """One row per phase and quantity of the estimate: how far measurements are above it."""
-    return pd.DataFrame(
-        [
-            {
-                "Phase": one.phase,
-                "Quantity": one.quantity,
-                "Measured beside estimate": share(one.median - 1),
-                "Lowest": share(one.lowest - 1),
-                "Highest": share(one.highest - 1),
-                "Trials": str(one.trials),
-            }
-            for one in ratios(results, kind)
-            if one.rung == "estimate"
-        ],
-        columns=["Phase", "Quantity", "Measured beside estimate", "Lowest", "Highest", "Trials"],
-    )
+    rows = [
+        (
+            one.phase,
+            one.quantity,
+            *(share(value - 1) for value in (one.median, one.lowest, one.highest)),
+            str(one.trials),
+        )
+        for one in ratios(results, kind)
+        if one.rung == "estimate"
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)

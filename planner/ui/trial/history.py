@@ -12,25 +12,21 @@ from zlib import crc32
 
 import streamlit as st
 
-from planner.footprint import Verdict
-from planner.plan import Plan
 from planner.trial.history import Filter, History, HistoryError, Summary
 from planner.trial.history.exchange import MAX_FILE_BYTES, read_trials
 from planner.trial.result import STATUSES, TrialResult
 from planner.ui import compute
-from planner.ui.display import Unit
+from planner.ui.display import Unit, plain
+from planner.ui.elements import choice, doubt, download, row, text_table
 from planner.ui.inputs import choices
-from planner.ui.messages import plain
 from planner.ui.state import session
-from planner.ui.trial import answer as trial_answer
+from planner.ui.trial import answer
 from planner.ui.trial import history_rows as rows
 from planner.ui.trial.allowed import permitted
 
 SAID = "trial history said"
 IMPORT = "trial import"
 TABLE = "trial-history"
-ROW = 35
-"""Pixels of a table's row."""
 SHOWN_ROWS = 10
 """More of them scroll."""
 LISTED = 1000
@@ -46,27 +42,27 @@ def section(unit: Unit) -> None:
         chosen = _filter()
         lines = history.list(chosen)
         _say()
-        if not lines:
-            st.caption(
-                "No stored trial matches."
-                if chosen != Filter(limit=LISTED)
-                else "No trial is stored yet. One is stored when it ends, or when you import it."
-            )
-        else:
+        if lines:
             _lines(history, lines, unit)
+        elif chosen != Filter(limit=LISTED):
+            st.caption("No stored trial matches.")
+        else:
+            st.caption(
+                "No trial is stored yet. One is stored when it ends, or when you import it."
+            )
         _files(history, chosen, bool(lines))
     except HistoryError as error:
-        st.warning(plain(str(error)), icon=":material/info:")
+        doubt(error)
 
 
 def _filter() -> Filter:
     columns = st.columns(3)
-    method = columns[0].selectbox(
+    method = choice(
         "Method of trials",
         (ALL, *choices.options("method")),
-        key="trial-filter-method",
+        "trial-filter-method",
+        columns[0],
         format_func=lambda name: choices.name("method", name) if name else "All methods",
-        on_change=session.acted,
     )
     device = columns[1].text_input(
         "Device of trials",
@@ -75,45 +71,42 @@ def _filter() -> Filter:
         max_chars=100,
         on_change=session.acted,
     )
-    status = columns[2].selectbox(
+    status = choice(
         "Outcome of trials",
         (ALL, *STATUSES),
-        key="trial-filter-status",
+        "trial-filter-status",
+        columns[2],
         format_func=lambda name: name or "All outcomes",
-        on_change=session.acted,
     )
     return Filter(method=method, device=device.strip(), status=status, limit=LISTED)
 
 
 def _lines(history: History, lines: list[Summary], unit: Unit) -> None:
     table = rows.listed(lines)
-    event = st.dataframe(
+    event = text_table(
         table,
-        hide_index=True,
-        height=(min(len(table), SHOWN_ROWS) + 1) * ROW + 3,
-        key=table_key(lines),
+        table_key(lines),
+        "Stored trials, newest first",
+        right=table.shape[1],
+        most=SHOWN_ROWS,
         on_select=session.acted,
         selection_mode="multi-row",
-        alt="Stored trials, newest first",
     )
-    places = [place for place in event.selection.rows if place < len(lines)]
-    found = [history.get(lines[place].id) for place in places[:2]]
-    results = [one for one in found if one is not None]
-    if not places:
+    names = [lines[place].id for place in event.selection.rows if place < len(lines)]
+    results = [one for one in map(history.get, names[:2]) if one is not None]
+    if not names:
         st.caption("Choose a line to open its trial, two to compare them.")
-    elif len(places) > 2:
-        st.caption(f"{len(places)} trials are chosen; two can be compared.")
+        return
+    if len(names) > 2:
+        st.caption(f"{len(names)} trials are chosen; two can be compared.")
     elif len(results) == 1:
         _one(results[0], unit)
     elif len(results) == 2:
         _two(results[0], results[1], unit)
-    if places:
-        names = tuple(lines[place].id for place in places)
-        with st.popover(
-            "Delete" if len(names) == 1 else f"Delete {len(names)}", icon=":material/delete:"
-        ):
-            st.markdown("Deleted for good, with the files of the trial. Export first to keep it.")
-            st.button("Yes, delete", key="trial-delete", on_click=_delete, args=(names,))
+    label = "Delete" if len(names) == 1 else f"Delete {len(names)}"
+    with st.popover(label, icon=":material/delete:"):
+        st.markdown("Deleted for good, with the files of the trial. Export first to keep it.")
+        st.button("Yes, delete", key="trial-delete", on_click=_delete, args=(tuple(names),))
 
 
 def table_key(lines: list[Summary]) -> str:
@@ -124,7 +117,7 @@ def table_key(lines: list[Summary]) -> str:
 def _one(result: TrialResult, unit: Unit) -> None:
     plan = result.planned()
     st.markdown(f"**Trial {result.id}**")
-    trial_answer.draw(result, unit, _estimated(plan), key="trial-opened")
+    answer.draw(result, unit, compute.footprint(plan).verdict, key="trial-opened")
     st.button(
         "Open its plan",
         key="trial-open-plan",
@@ -134,10 +127,6 @@ def _one(result: TrialResult, unit: Unit) -> None:
     )
 
 
-def _estimated(plan: Plan) -> Verdict:
-    return compute.footprint(plan).verdict
-
-
 def _two(first: TrialResult, second: TrialResult, unit: Unit) -> None:
     st.markdown(f"**{first.id}** (first) **and {second.id}** (second)")
     other = rows.changed(first, second)
@@ -145,31 +134,18 @@ def _two(first: TrialResult, second: TrialResult, unit: Unit) -> None:
     table = rows.side_by_side(first, second, unit)
     if table.empty:
         st.caption("Neither measured anything.")
-        return
-    st.dataframe(
-        table,
-        hide_index=True,
-        height=(len(table) + 1) * ROW + 3,
-        key="trial-two",
-        alt="Each phase's measured memory and time of two trials",
-        column_config={
-            name: st.column_config.TextColumn(alignment="right") for name in table.columns[1:]
-        },
-    )
+    else:
+        text_table(table, "trial-two", "Each phase's measured memory and time of two trials")
 
 
 def _files(history: History, chosen: Filter, any_listed: bool) -> None:
-    with st.container(horizontal=True, vertical_alignment="center", key="trial-history-files"):
-        for kind in ("CSV", "JSON"):
-            suffix = f".{kind.lower()}"
-            st.download_button(
-                f"Export as {kind}",
-                data=partial(rows.exported, history, suffix, chosen),
-                file_name=f"headroom-trials{suffix}",
-                mime="text/csv" if kind == "CSV" else "application/json",
-                on_click="ignore",
-                icon=":material/download:",
-                key=f"trial-export-{kind.lower()}",
+    with row("trial-history-files"):
+        for kind in ("csv", "json"):
+            download(
+                f"Export as {kind.upper()}",
+                partial(rows.exported, history, f".{kind}", chosen),
+                f"headroom-trials.{kind}",
+                f"trial-export-{kind}",
                 disabled=not any_listed,
             )
     with st.expander("Import trials", icon=":material/upload:", key="trial-import-open"):
@@ -207,8 +183,7 @@ def _delete(identifiers: tuple[str, ...]) -> None:
     except HistoryError as error:
         st.session_state[SAID] = ("error", str(error))
         return
-    count = len(identifiers) - len(left)
-    said = f"{count} {'trial' if count == 1 else 'trials'} deleted."
+    said = f"{rows.trials(len(identifiers) - len(left))} deleted."
     if left:
         said += f" Not over yet, so stop it first: {', '.join(left)}."
     st.session_state[SAID] = ("", said)

@@ -18,25 +18,25 @@ from planner.ui.inputs.fields import short_label
 from planner.ui.trial.words import LEVELS, NOBODY, share
 from planner.units import read_seconds
 
+COLUMNS = ["When", "Outcome", "Method", "Model", "Device", "torch", "Took", "Trial"]
+
 
 def listed(lines: Sequence[Summary]) -> pd.DataFrame:
     """One row per trial, in the order of the lines."""
-    return pd.DataFrame(
-        [
-            {
-                "When": line.created.replace("T", " ").removesuffix("Z"),
-                "Outcome": f"{line.status}, censored" if line.censored else line.status,
-                "Method": line.method,
-                "Model": line.model,
-                "Device": line.device_name,
-                "torch": line.torch_version or NOBODY,
-                "Took": read_seconds(line.seconds),
-                "Trial": line.id,
-            }
-            for line in lines
-        ],
-        columns=["When", "Outcome", "Method", "Model", "Device", "torch", "Took", "Trial"],
-    )
+    rows = [
+        (
+            line.created.replace("T", " ").removesuffix("Z"),
+            f"{line.status}, censored" if line.censored else line.status,
+            line.method,
+            line.model,
+            line.device_name,
+            line.torch_version or NOBODY,
+            read_seconds(line.seconds),
+            line.id,
+        )
+        for line in lines
+    ]
+    return pd.DataFrame(rows, columns=COLUMNS)
 
 
 def side_by_side(first: TrialResult, second: TrialResult, unit: Unit) -> pd.DataFrame:
@@ -52,19 +52,18 @@ def side_by_side(first: TrialResult, second: TrialResult, unit: Unit) -> pd.Data
     ]
     rows = []
     for name in dict.fromkeys([*sides[0], *sides[1]]):
-        sizes = [getattr(side.get(name), level, None) for side in sides]
-        times = [getattr(side.get(name), "seconds", None) for side in sides]
-        rows.append(
-            {
-                "Phase": name,
-                "Memory, first": _read(sizes[0], unit),
-                "Memory, second": _read(sizes[1], unit),
-                "Memory, difference": _difference(*sizes),
-                "Time, first": _time(times[0]),
-                "Time, second": _time(times[1]),
-                "Time, difference": _difference(*times),
+        cells = {"Phase": name}
+        for what, field, read in (
+            ("Memory", level, unit.read),
+            ("Time", "seconds", read_seconds),
+        ):
+            pair = [getattr(side.get(name), field, None) for side in sides]
+            cells |= {
+                f"{what}, {which}": NOBODY if value is None else read(value)
+                for which, value in zip(("first", "second"), pair, strict=True)
             }
-        )
+            cells[f"{what}, difference"] = _difference(*pair)
+        rows.append(cells)
     return pd.DataFrame(rows)
 
 
@@ -87,14 +86,6 @@ def changed(first: TrialResult, second: TrialResult) -> str:
     return "; ".join(parts)
 
 
-def _read(size: int | None, unit: Unit) -> str:
-    return NOBODY if size is None else unit.read(size)
-
-
-def _time(seconds: float | None) -> str:
-    return NOBODY if seconds is None else read_seconds(seconds)
-
-
 def _difference(before: float | None, after: float | None) -> str:
     return share(after / before - 1) if before and after is not None else NOBODY
 
@@ -113,13 +104,17 @@ def exported(history: History, suffix: str, filter: Filter) -> bytes:
 
 def imported_words(done: Added) -> str:
     """What an import did."""
-    count = len(done.added)
-    parts = [f"{count} {'trial' if count == 1 else 'trials'} added"]
+    parts = [f"{trials(len(done.added))} added"]
     if done.skipped:
         parts.append(f"{len(done.skipped)} there already")
     if done.differing:
         parts.append(f"{len(done.differing)} there already with other figures, which stay")
     return f"{'; '.join(parts)}."
+
+
+def trials(count: int) -> str:
+    """So many trials, in words."""
+    return f"{count} {'trial' if count == 1 else 'trials'}"
 
 
 def deleted(history: History, identifier: str) -> bool:

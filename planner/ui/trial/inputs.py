@@ -13,6 +13,7 @@ from planner.plan import Plan
 from planner.quantities import quantities
 from planner.trial.executed import layers_of
 from planner.trial.request import LIMIT_SECONDS, SNAPSHOT, STEPS, existing_folder
+from planner.ui.elements import choice, named_choice
 from planner.ui.state import session
 from planner.ui.trial.allowed import own_machine
 from planner.units import GIB
@@ -45,75 +46,84 @@ def choices(plan: Plan, device: str, cards: int, *, files: bool = True) -> dict[
         return {**found, **_files()} if files else found
 
 
+def _number(place: Any, label: str, key: str, low: Any, high: Any, value: Any, help: str) -> Any:
+    return place.number_input(
+        label,
+        min_value=low,
+        max_value=high,
+        value=value,
+        step=1.0 if isinstance(value, float) else 1,
+        key=key,
+        on_change=session.acted,
+        help=help,
+    )
+
+
 def _length_of_it() -> dict[str, Any]:
-    columns = st.columns(3)
-    steps = columns[0].number_input(
+    one, two, three = st.columns(3)
+    steps = _number(
+        one,
         "Measured steps",
-        min_value=1,
-        max_value=100,
-        value=STEPS,
-        key="trial-steps",
-        on_change=session.acted,
-        help="After the warm-up; the time shown is their median.",
+        "trial-steps",
+        1,
+        100,
+        STEPS,
+        "After the warm-up; the time shown is their median.",
     )
-    minutes = columns[1].number_input(
+    minutes = _number(
+        two,
         "Time limit, minutes",
-        min_value=1,
-        max_value=120,
-        value=round(LIMIT_SECONDS / 60),
-        key="trial-minutes",
-        on_change=session.acted,
-        help="The trial is ended when it has taken this long, imports included.",
+        "trial-minutes",
+        1,
+        120,
+        round(LIMIT_SECONDS / 60),
+        "The trial is ended when it has taken this long, imports included.",
     )
-    lengths = columns[2].selectbox(
+    lengths = named_choice(
         "Lengths",
-        list(LENGTHS),
-        key="trial-lengths",
-        format_func=LENGTHS.__getitem__,
-        on_change=session.acted,
+        LENGTHS,
+        "trial-lengths",
+        three,
         help="Full batches need the most memory; random lengths are nearer to a run's time.",
     )
     return {"steps": steps, "limit_seconds": 60.0 * minutes, "lengths": lengths}
 
 
 def _what_of_it(plan: Plan, device: str, cards: int) -> dict[str, Any]:
-    columns = st.columns(3)
-    layers = columns[0].selectbox(
+    one, two, three = st.columns(3)
+    layers = named_choice(
         "Layers",
-        list(LAYERS),
-        key="trial-layers",
-        format_func=LAYERS.__getitem__,
-        on_change=session.acted,
+        LAYERS,
+        "trial-layers",
+        one,
         help="Where a model is too large for this device, two shallower ones run at true width, "
         "and the whole one is worked out from both.",
     )
-    cap = columns[1].number_input(
+    cap = _number(
+        two,
         "Memory cap, GiB",
-        min_value=0.0,
-        max_value=100_000.0,
-        value=0.0,
-        step=1.0,
-        key="trial-cap",
-        on_change=session.acted,
-        help="Plays a smaller card: going beyond it ends the trial as the end of memory would. "
+        "trial-cap",
+        0.0,
+        100_000.0,
+        0.0,
+        "Plays a smaller card: going beyond it ends the trial as the end of memory would. "
         "0 is no cap.",
     )
     found: dict[str, Any] = {"cap_bytes": round(cap * GIB)} if cap else {}
     world = int(quantities(plan).training_gpus)
     most = MOST_PROCESSES if device == "cpu" else cards
     if 1 < world <= most and plan.sharding in ("fsdp1", "fsdp2"):
-        together = columns[2].selectbox(
+        found["processes"] = choice(
             "Sharded over",
             [1, world],
-            key="trial-processes",
+            "trial-processes",
+            three,
             format_func=lambda count: (
                 f"One process, as rank 0 of {world}" if count == 1 else f"{count} processes"
             ),
-            on_change=session.acted,
             help="One process holds what a rank holds, without the time of collectives; several "
             "really exchange their shards.",
         )
-        found["processes"] = int(together)
     if layers == ALL:
         found["truncate"] = "never"
     return {**found, "depths": _two_depths(plan)} if layers == TWO else found
@@ -121,20 +131,12 @@ def _what_of_it(plan: Plan, device: str, cards: int) -> dict[str, Any]:
 
 def _two_depths(plan: Plan) -> tuple[int, ...]:
     most = layers_of(plan)
-    columns = st.columns(3)
+    help = f"Layers of the model's {most}."
     return tuple(
-        int(
-            columns[place].number_input(
-                label,
-                min_value=1,
-                max_value=most,
-                value=min(most, value),
-                key=f"trial-depth-{place}",
-                on_change=session.acted,
-                help=f"Layers of the model's {most}.",
-            )
+        int(_number(column, label, f"trial-depth-{n}", 1, most, min(most, value), help))
+        for n, (column, label, value) in enumerate(
+            zip(st.columns(3), ("Fewer layers", "More layers"), (2, 4), strict=False)
         )
-        for place, label, value in ((0, "Fewer layers", 2), (1, "More layers", 4))
     )
 
 

@@ -4,8 +4,7 @@ A trial belongs to the machine and not to a visitor: whoever may run trials sees
 and wait, and may stop them; a page that is opened anew finds them. Pressing is required: no link
 and no edit starts one.
 
-Session keys, set here only: ``trial error`` why the last press started nothing. ``trial-…`` are
-widgets.
+Session keys: ``trial error`` why the last press started nothing. ``trial-…`` are widgets.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from planner.trial.description import describe
 from planner.trial.process import TrialState
 from planner.trial.request import TrialRequest, request_of
 from planner.ui import compute
-from planner.ui.display import Unit
-from planner.ui.messages import plain
-from planner.ui.state import session
-from planner.ui.trial import answer as trial_answer
-from planner.ui.trial import calibration as trial_calibration
-from planner.ui.trial import found as trial_found
-from planner.ui.trial import history as trial_history
-from planner.ui.trial import inputs as trial_inputs
-from planner.ui.trial import where as trial_where
+from planner.ui.display import Unit, plain
+from planner.ui.elements import named_choice, row
+from planner.ui.trial import (
+    answer,
+    benchmark,
+    calibration,
+    controls,
+    found,
+    history,
+    inputs,
+    where,
+)
 from planner.ui.trial.allowed import SETTING, permitted
-from planner.ui.trial.benchmark import section as benchmark_section
 from planner.units import read_seconds
 
-ERROR = "trial error"
-POLL = "1s"
 WHAT = (
     "Really runs a few of the plan's own steps on the machine that serves this page, and puts "
     "what it measures beside what was predicted. Closing the page does not stop it."
@@ -67,26 +66,22 @@ def page(plan: Plan, unit: Unit) -> None:
     request = _request(plan)
     if request is not None:
         _described(request)
-        running = process_states()
-        drawn = st.fragment(_panel, run_every=POLL if running else None)
+        running = found.under_way()
+        drawn = st.fragment(_panel, run_every=controls.POLL if running else None)
         drawn(request, tuple(state.identifier for state in running))
-    trial_answer.newest(plan, unit, compute.footprint(plan).verdict)
-    trial_calibration.section(compute.footprint(plan))
-    benchmark_section(plan, local_cards())
-    trial_history.section(unit)
-
-
-def process_states() -> list[TrialState]:
-    """Trials of this machine that run or wait, those that began first in front."""
-    return trial_found.under_way()
+    footprint = compute.footprint(plan)
+    answer.newest(plan, unit, footprint.verdict)
+    calibration.section(footprint)
+    benchmark.section(plan, local_cards())
+    history.section(unit)
 
 
 def _request(plan: Plan) -> TrialRequest | None:
-    ray = trial_where.cluster()
-    device = trial_where.device() if ray else _device()
-    cards = trial_where.CARDS if ray else len(local_cards())
+    ray = where.cluster()
+    device = where.device() if ray else _device()
+    cards = where.CARDS if ray else len(local_cards())
     try:
-        chosen = trial_inputs.choices(plan, device, cards, files=not ray)
+        chosen = inputs.choices(plan, device, cards, files=not ray)
         return request_of(plan, device=device, ray=ray, **chosen)
     except ValueError as error:
         st.error(plain(str(error)), icon=":material/block:")
@@ -94,82 +89,63 @@ def _request(plan: Plan) -> TrialRequest | None:
 
 
 def _device() -> str:
-    found = {card.device: card.name for card in local_cards()}
-    if not found:
-        st.markdown(
-            ":material/memory: No NVIDIA driver answers on this machine, so the trial runs on its "
-            "**processor**: the same tensors as on a GPU, but none of a GPU's seconds."
+    names = {card.device: f"{card.name} ({card.device})" for card in local_cards()}
+    if names:
+        names[PROCESSOR] = "The processor"
+        return named_choice(
+            "Device", names, "trial-device", help="Of the machine that serves this page."
         )
-        return PROCESSOR
-    names = {device: f"{name} ({device})" for device, name in found.items()}
-    chosen = st.selectbox(
-        "Device",
-        [*names, PROCESSOR],
-        key="trial-device",
-        format_func=lambda device: names.get(device, "The processor"),
-        on_change=session.acted,
-        help="Of the machine that serves this page.",
+    st.markdown(
+        ":material/memory: No NVIDIA driver answers on this machine, so the trial runs on its "
+        "**processor**: the same tensors as on a GPU, but none of a GPU's seconds."
     )
-    return str(chosen)
+    return PROCESSOR
 
 
 def _described(request: TrialRequest) -> None:
-    found = describe(request)
-    if found.refused:
-        st.warning(plain(found.refused), icon=":material/block:")
+    told = describe(request)
+    if told.refused:
+        st.warning(plain(told.refused), icon=":material/block:")
         return
-    st.markdown(f"**What runs.** {plain(found.runs)}")
-    st.markdown(f"**The most it takes.** {plain(found.most_words)}")
-    if found.notes:
-        st.caption(" ".join(plain(note) for note in found.notes))
+    st.markdown(f"**What runs.** {plain(told.runs)}")
+    st.markdown(f"**The most it takes.** {plain(told.most_words)}")
+    if told.notes:
+        st.caption(plain(" ".join(told.notes)))
 
 
 def _panel(request: TrialRequest, seen: tuple[str, ...]) -> None:
-    running = process_states()
+    running = found.under_way()
     if tuple(state.identifier for state in running) != seen:
         st.rerun()  # the whole page, so that looking begins or ends, and an answer appears
-    same = any(
-        (state.request.plan, state.request.where) == (request.plan, request.where)
-        for state in running
-    )
+    asked = [(state.request.plan, state.request.where) for state in running]
     # The first one stands beside the button, so that nothing below moves when it begins or ends.
-    with st.container(horizontal=True, vertical_alignment="center", key="trial-controls"):
+    with row("trial-controls"):
         st.button(
             "Run the trial",
             key="trial-start",
             icon=":material/play_arrow:",
             type="primary",
-            disabled=same or bool(describe(request).refused),
+            disabled=(request.plan, request.where) in asked or bool(describe(request).refused),
             on_click=_start,
             args=(request,),
         )
         for state in running[:1]:
             _progress(state, request)
-    if ERROR in st.session_state:
-        st.error(plain(st.session_state[ERROR]), icon=":material/error:")
+    controls.refused("trial")
     for state in running[1:]:
-        with st.container(
-            horizontal=True, vertical_alignment="center", key=f"trial-{state.identifier}"
-        ):
+        with row(f"trial-{state.identifier}"):
             _progress(state, request)
 
 
 def _progress(state: TrialState, request: TrialRequest) -> None:
     whose = "" if state.request.plan == request.plan else " (another plan)"
-    done = state.step / state.steps if state.steps else 0.0
-    st.progress(min(done, 1.0), text=plain(how(state) + whose))
-    st.button(
-        "Stop",
-        key=f"trial-stop-{state.identifier}",
-        icon=":material/stop:",
-        on_click=_stop,
-        args=(state.identifier,),
-    )
+    words = how(state) + whose
+    controls.progress("trial", state.identifier, state.step, state.steps, words, _stop)
 
 
 def how(state: TrialState) -> str:
     """How a trial stands that is not over, in one line."""
-    device = trial_where.named(state.request)
+    device = where.named(state.request)
     if state.stage == "queued":
         if not state.ahead:
             return f"Waiting for {device}"
@@ -181,21 +157,8 @@ def how(state: TrialState) -> str:
 
 
 def _start(request: TrialRequest) -> None:
-    session.acted()
-    st.session_state.pop(ERROR, None)
-    if not permitted():
-        return
-    try:
-        process.start(request)
-    except OSError as error:
-        st.session_state[ERROR] = (
-            f"The trial cannot start: {error.strerror or error}. Set HEADROOM_DATA to a folder "
-            "that the app may write to."
-        )
+    controls.start("trial", process.start, request)
 
 
 def _stop(identifier: str) -> None:
-    session.acted()
-    folder = process.find(identifier) if permitted() else None
-    if folder is not None:
-        process.stop(folder)
+    controls.on_folder(process.find, process.stop, identifier)

@@ -11,7 +11,7 @@ import streamlit as st
 from planner.trial.cluster import missing
 from planner.trial.cluster_address import host_of, owners_address
 from planner.trial.request import TrialRequest
-from planner.ui.messages import plain
+from planner.ui.elements import doubt, named_choice
 from planner.ui.state import session
 
 HERE = "This machine"
@@ -32,7 +32,7 @@ def cluster() -> str:
     except ValueError as error:
         address, unusable = "", str(error)
     if unusable:
-        st.warning(plain(unusable), icon=":material/info:")
+        doubt(unusable)
     if unusable or not address:
         return ""
     names = {"here": HERE, "cluster": f"The team's Ray cluster ({host_of(address)})"}
@@ -50,15 +50,12 @@ def cluster() -> str:
 
 def device() -> str:
     """What the trial asks of the cluster's node."""
-    chosen = st.selectbox(
+    return named_choice(
         "Device",
-        list(DEVICES),
-        key="trial-cluster-device",
-        format_func=DEVICES.__getitem__,
-        on_change=session.acted,
+        DEVICES,
+        "trial-cluster-device",
         help="Ray looks for a node that has it free, and the trial waits until one has.",
     )
-    return str(chosen)
 
 
 def named(request: TrialRequest) -> str:

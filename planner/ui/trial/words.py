@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Literal
 
@@ -58,15 +58,11 @@ def words(result: TrialResult, unit: Unit, plans: Verdict) -> Words:
         unit: for memory.
         plans: the estimate's verdict on the plan, on the plan's own card.
     """
-    if result.status == "completed":
-        return _completed(result, unit, plans)
-    return Words(*_unfinished(result, unit))
-
-
-def _completed(result: TrialResult, unit: Unit, plans: Verdict) -> Words:
+    if result.status != "completed":
+        return _unfinished(result, unit)
     pairs = list(compared(result))
     worst = max(pairs, key=lambda pair: abs(pair.above), default=None)
-    reasons = [_agreement(worst, result, unit)]
+    reasons = [_agreement(worst, unit)]
     if result.extrapolated:
         depths = " and ".join(str(one.layers) for one in result.ran)
         reasons.append(f"{depths} layers were run; the figures are led from them to all of them.")
@@ -75,31 +71,24 @@ def _completed(result: TrialResult, unit: Unit, plans: Verdict) -> Words:
             "The allocator had to give memory back and ask again, so these peaks are the most "
             "that was left and not what the step would take. Free the card and run it again."
         )
-    if worst is None:
-        tone: Tone = "doubt"
-    elif result.censored or worst.above > CLOSE:
-        tone = "doubt"
-    else:
-        tone = "good"
-    plan = result.planned()
-    if result.device.kind == "cpu":
+    doubtful = worst is None or result.censored or worst.above > CLOSE
+    tone: Tone = "doubt" if doubtful else "good"
+    plan, device = result.planned(), result.device
+    verdict = result.measured.verdict if result.measured else None
+    if device.kind == "cpu":
         reasons.append(
             "It ran on a processor, so it says nothing of a GPU's time or of what a GPU takes "
             f"outside the tensors. {_of_the_plan(plans)}"
         )
-        return Words(tone, f"{_step(tone, worst)} Ran on {result.device.name}.", tuple(reasons))
-    verdict = result.measured.verdict if result.measured else None
-    if verdict is not None and result.device.gpu == plan.gpu and not result.censored:
-        tones: dict[str, Tone] = {"fits": tone, "tight": "doubt", "out of memory": "bad"}
-        return Words(
-            tones[verdict.word], f"Measured: {verdict.sentence.rstrip('.')}.", tuple(reasons)
-        )
-    if result.device.gpu != plan.gpu:
+    elif device.gpu != plan.gpu:
         reasons.append(
-            f"It ran on {result.device.name}, and the plan is for {_card(plan)}. "
-            f"{_of_the_plan(plans)}"
+            f"It ran on {device.name}, and the plan is for {_card(plan)}. {_of_the_plan(plans)}"
         )
-    return Words(tone, f"{_step(tone, worst)} Ran on {result.device.name}.", tuple(reasons))
+    elif verdict is not None and not result.censored:
+        said = verdict.sentence.rstrip(".")
+        tones: Mapping[str, Tone] = {"fits": tone, "tight": "doubt", "out of memory": "bad"}
+        return Words(tones[verdict.word], f"Measured: {said}.", tuple(reasons))
+    return Words(tone, f"{_step(tone, worst)} Ran on {device.name}.", tuple(reasons))
 
 
 def _step(tone: Tone, worst: Pair | None) -> str:
@@ -112,7 +101,7 @@ def _step(tone: Tone, worst: Pair | None) -> str:
     return "The step runs, but memory was short."
 
 
-def _agreement(worst: Pair | None, result: TrialResult, unit: Unit) -> str:
+def _agreement(worst: Pair | None, unit: Unit) -> str:
     if worst is None:
         return "There is no dry run beside it."
     farthest = (
@@ -127,11 +116,40 @@ def _agreement(worst: Pair | None, result: TrialResult, unit: Unit) -> str:
     return f"Memory differs by {share(worst.above)} at most ({farthest})."
 
 
-def _unfinished(result: TrialResult, unit: Unit) -> tuple[Tone, str, tuple[str, ...]]:
-    reason = (result.reason,) if result.reason else ()
+ENDS: Mapping[str, tuple[Tone, str, str]] = {
+    "will not fit": ("bad", "It will not fit here, so nothing was run.", ""),
+    "stopped": ("neutral", "Stopped; nothing was measured.", ""),
+    "killed": (
+        "bad",
+        "Its process was killed before it was over.",
+        "Run it again. If that happens again, the machine has too little memory for it: "
+        "free some, or set a smaller micro-batch or shorter lengths.",
+    ),
+    "timed out": (
+        "bad",
+        "It was ended at its time limit.",
+        "Allow it more time under How it runs, or measure fewer steps.",
+    ),
+    "host memory": (
+        "bad",
+        "It was ended because the machine's own memory ran low.",
+        "Close other programs, or set a smaller micro-batch or shorter lengths.",
+    ),
+}
+"""How a trial can end without a measurement, and what to do."""
+FAILED: tuple[Tone, str, str] = (
+    "bad",
+    "The trial failed.",
+    "What its process said is below. Change the plan, or run it on another device.",
+)
+
+
+def _unfinished(result: TrialResult, unit: Unit) -> Words:
     ended = result.out_of_memory
+    tone, verdict, todo = ENDS.get(result.status, FAILED)
+    told = [result.reason]
     if result.status == "out of memory" and ended is not None:
-        told = []
+        verdict = f"Out of memory in {ended.phase}."
         if ended.asked_bytes is not None and ended.live_bytes is not None:
             told.append(
                 f"It asked for {unit.read(ended.asked_bytes)} more while "
@@ -143,41 +161,10 @@ def _unfinished(result: TrialResult, unit: Unit) -> tuple[Tone, str, tuple[str, 
                 f"The dry run says {unit.read(ended.predicted.bytes)} in that phase, which "
                 f"{agreed}."
             )
-        return "bad", f"Out of memory in {ended.phase}.", (*reason, *told, _fitting(result))
-    if result.status == "will not fit":
-        return (
-            "bad",
-            "It will not fit here, so nothing was run.",
-            (*reason, _fitting(result)),
-        )
-    what: dict[str, tuple[Tone, str, str]] = {
-        "stopped": ("neutral", "Stopped; nothing was measured.", ""),
-        "killed": (
-            "bad",
-            "Its process was killed before it was over.",
-            "Run it again. If that happens again, the machine has too little memory for it: "
-            "free some, or set a smaller micro-batch or shorter lengths.",
-        ),
-        "timed out": (
-            "bad",
-            "It was ended at its time limit.",
-            "Allow it more time under How it runs, or measure fewer steps.",
-        ),
-        "host memory": (
-            "bad",
-            "It was ended because the machine's own memory ran low.",
-            "Close other programs, or set a smaller micro-batch or shorter lengths.",
-        ),
-    }
-    tone, verdict, todo = what.get(
-        result.status,
-        (
-            "bad",
-            "The trial failed.",
-            "What its process said is below. Change the plan, or run it on another device.",
-        ),
-    )
-    return tone, verdict, tuple(text for text in (*reason, todo) if text)
+        todo = _fitting(result)
+    elif result.status == "will not fit":
+        todo = _fitting(result)
+    return Words(tone, verdict, tuple(text for text in (*told, todo) if text))
 
 
 def _fitting(result: TrialResult) -> str:
@@ -206,30 +193,24 @@ def table(result: TrialResult, unit: Unit) -> pd.DataFrame:
     """
     level = LEVELS[result.device.kind]
     pairs = {pair.phase: pair for pair in compared(result)}
+    timed = result.estimated if result.device.kind != "cpu" else None
     rows = []
     for phase in _measured(result):
         pair = pairs.get(phase.name) if phase.rank == "trainer" else None
         measured = getattr(phase, level)
-        expected = _expected_seconds(result, phase)
+        expected = timed.phase(phase.name) if timed else None
         rows.append(
             {
-                "Phase": phase_name(phase.name, phase.rank),
+                "Phase": phase_name(phase),
                 "Memory, predicted": unit.read(pair.predicted_bytes) if pair else NOBODY,
                 "Memory, measured": NOBODY if measured is None else unit.read(measured),
                 "Difference": share(pair.above) if pair else NOBODY,
-                "Time, predicted": NOBODY if expected is None else read_seconds(expected),
+                "Time, predicted": _seconds(expected and expected.seconds),
                 "Time, measured": _seconds(phase.seconds),
                 "First step": _seconds(phase.first_seconds),
             }
         )
     return pd.DataFrame(rows)
-
-
-def _expected_seconds(result: TrialResult, phase: PhaseFigures) -> float | None:
-    if result.device.kind == "cpu" or result.estimated is None:
-        return None
-    said = result.estimated.phase(phase.name)
-    return said.seconds if said is not None else None
 
 
 def _measured(result: TrialResult) -> tuple[PhaseFigures, ...]:
