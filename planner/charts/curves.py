@@ -97,7 +97,8 @@ def curves(
     for height in dict.fromkeys((capacities or {}).values()):
         label = f"card: {height:,.1f} {unit}"
         layers += capacity_line("y", height, label, ink, {"x": alt.value(0)}, **aside)
-    return finished(layers, height=CURVE).resolve_scale(shape="independent")
+    chart: alt.LayerChart = finished(layers, height=CURVE).resolve_scale(shape="independent")
+    return chart
 
 
 def _spread(ticks: Sequence[float], most: int = 12) -> list[float]:

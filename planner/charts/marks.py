@@ -61,7 +61,7 @@ def nearest(field: str, **more: Any) -> alt.Parameter:
 def tooltip(*rows: tuple[str, str] | tuple[str, str, str]) -> list[alt.Tooltip]:
     """Lines of a tooltip: what is read, its title, and how a number is written."""
     return [
-        alt.Tooltip(field, title=title, **({"format": form[0]} if form else {}))
+        alt.Tooltip(field, title=title, format=next(iter(form), alt.Undefined))
         for field, title, *form in rows
     ]
 

@@ -172,10 +172,10 @@ def _phases(phases: list[Stretch], whole: float, highest: float, ink: str) -> li
     )
     marks = [
         alt.Chart(part)
-        .mark_text(align=align, baseline="top", dx=dx, fontSize=11, color=ink)
+        .mark_text(**side, baseline="top", fontSize=11, color=ink)
         .encode(x="event:Q", y="from:Q", text="phase:N")
         for turned, part in data[data["named"]].groupby("turned")
-        for align, dx in [("right", -4) if turned else ("left", 4)]
+        for side in [{"align": "right", "dx": -4} if turned else {"align": "left", "dx": 4}]
     ]
     return [rules, *marks]
 

@@ -54,11 +54,11 @@ def timeline_rows(found: DryRun, unit: Unit) -> pd.DataFrame:
     in the table.
     """
     replaced = stand_in(found.footprint.plan).by_formula
-    by_phase = {
-        phase.name: {name: n for name, n in phase.by_category().items() if name in replaced}
+    by_phase: dict[str, dict[str, int]] = {
+        phase.name: {str(name): n for name, n in phase.by_category().items() if name in replaced}
         for phase in found.footprint.phases
     }
-    flat: Mapping[str, int] = {}
+    flat: dict[str, int] = {}
     rows: list[dict[str, Any]] = []
     for point in found.timeline:
         flat = by_phase.get(point["phase"], flat)  # what stands stays between phases

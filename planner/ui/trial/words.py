@@ -205,7 +205,7 @@ def table(result: TrialResult, unit: Unit) -> pd.DataFrame:
                 "Memory, predicted": unit.read(pair.predicted_bytes) if pair else NOBODY,
                 "Memory, measured": NOBODY if measured is None else unit.read(measured),
                 "Difference": share(pair.above) if pair else NOBODY,
-                "Time, predicted": _seconds(expected and expected.seconds),
+                "Time, predicted": _seconds(expected.seconds if expected else None),
                 "Time, measured": _seconds(phase.seconds),
                 "First step": _seconds(phase.first_seconds),
             }
