@@ -4,10 +4,8 @@ import streamlit as st
 
 from planner.ui import frame
 from planner.ui.examples import documents, grade
-from planner.ui.state import session
 
 frame.enter()
-unit = session.unit()
 
 st.title("Examples", anchor=False)
 st.markdown(
@@ -15,10 +13,10 @@ st.markdown(
     "document's own assumptions, ✕ it does not. *Right* is the same quantity as a trainer "
     "really has it."
 )
-documents.intuitor_against_ppo(unit)
-grade.optimised(unit)
-grade.out_of_memory(unit)
-documents.activations(unit)
+documents.intuitor_against_ppo()
+grade.optimised()
+grade.out_of_memory()
+documents.activations()
 st.header("Still to come", anchor=False)
 st.markdown(
     "Density-aware sampling (document 003) joins with its own page: it is not modelled yet."

@@ -7,16 +7,15 @@ from planner.ui.state import session
 from planner.ui.trial import calibration
 
 plan = frame.current_plan()
-unit = session.unit()
 footprint = compute.footprint(plan)
 
 verdict.sentence(footprint)
-verdict.figures(footprint, compute.price(plan), unit)
-verdict.what_decides(footprint, unit)
+verdict.figures(footprint, compute.price(plan))
+verdict.what_decides(footprint)
 verdict.cautions(footprint)
-phases.chart(footprint, unit)
+phases.chart(footprint)
 calibration.offer(footprint)
-advice.advice(compute.suggestions(plan), unit, footprint.verdict.word == "fits")
-section.section(plan, unit)
-phases.terms(footprint, unit)
+advice.advice(compute.suggestions(plan), footprint.verdict.word == "fits")
+section.section(plan, session.unit())
+phases.terms(footprint)
 share.share(footprint)

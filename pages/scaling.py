@@ -4,12 +4,10 @@ import streamlit as st
 
 from planner.ui import compute, frame, verdict
 from planner.ui.scaling import compare, curves
-from planner.ui.state import session
 
 plan = frame.current_plan()
-unit = session.unit()
 
 st.title("Scaling", anchor=False)
 verdict.sentence(compute.footprint(plan))
 other = compare.second_plan(plan)
-curves.curves(plan, other, curves.choose(plan, other), unit)
+curves.curves(plan, other, curves.choose(plan, other))

@@ -1,8 +1,7 @@
 """Trial: a few real steps on this machine, measured beside the prediction."""
 
 from planner.ui import frame
-from planner.ui.state import session
 from planner.ui.trial import page
 
 plan = frame.current_plan()
-page.page(plan, session.unit())
+page.page(plan)

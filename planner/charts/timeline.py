@@ -35,6 +35,8 @@ LETTER = 6.2
 """Pixels of a letter of a phase's name."""
 SHORTEST = 0.04
 """A phase that returns for less than this share of the step is not named again."""
+SIDES: tuple[dict[str, Any], ...] = ({"align": "left", "dx": 4}, {"align": "right", "dx": -4})
+"""How a name stands at its line, and how where it would leave the plot."""
 BETWEEN = "between phases"
 """The phase of what is done outside every phase; it has no name in the chart."""
 FAR_ABOVE = 3.0
@@ -172,10 +174,9 @@ def _phases(phases: list[Stretch], whole: float, highest: float, ink: str) -> li
     )
     marks = [
         alt.Chart(part)
-        .mark_text(**side, baseline="top", fontSize=11, color=ink)
+        .mark_text(**SIDES[bool(turned)], baseline="top", fontSize=11, color=ink)
         .encode(x="event:Q", y="from:Q", text="phase:N")
         for turned, part in data[data["named"]].groupby("turned")
-        for side in [{"align": "right", "dx": -4} if turned else {"align": "left", "dx": 4}]
     ]
     return [rules, *marks]
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from dataclasses import dataclass
-from typing import Any
+from functools import cache
 
 import streamlit as st
 
@@ -35,40 +34,31 @@ AT_ONCE = 40
 """So many results of a search are shown without folding."""
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """A formula as the page shows it."""
-
-    name: str
-    group: str
-    unit: str
-    expression: str
-    why: str
-    source: str
-    ignores: str
-
-    def matches(self, words: list[str]) -> bool:
-        """Whether every word occurs somewhere in the entry."""
-        text = " ".join((self.name, self.expression, self.why, self.source, self.ignores)).lower()
-        return all(word in text for word in words)
+Entry = formula.Formula | duration.Rate
 
 
-@st.cache_data(max_entries=1, show_spinner=False)
-def entries() -> list[Entry]:
+@cache
+def entries() -> tuple[Entry, ...]:
     """Every registered formula, memory first, by category."""
     for package in (planner.formulas, planner.methods):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             own = module.name.rpartition(".")[2]
             if own != "step" and not own.startswith("step_"):  # only those need torch
                 importlib.import_module(module.name)
-    rank = {category: place for place, category in enumerate(CATEGORIES)}
-    memory = sorted(formula.REGISTRY.values(), key=lambda found: rank[found.category])
-    found: list[tuple[Any, str, str]] = [(one, one.category, "bytes") for one in memory]
-    found += [(one, "time", one.unit) for one in duration.REGISTRY.values()]
-    return [
-        Entry(one.name, group, unit, one.expression, one.why, one.source, one.ignores)
-        for one, group, unit in found
-    ]
+    memory = sorted(formula.REGISTRY.values(), key=lambda one: CATEGORIES.index(one.category))
+    return (*memory, *duration.REGISTRY.values())
+
+
+def group_of(entry: Entry) -> str:
+    """The category of its bytes, or time."""
+    return getattr(entry, "category", "time")
+
+
+def matches(entry: Entry, words: list[str]) -> bool:
+    """Whether every word occurs somewhere in the entry."""
+    texts = (entry.name, entry.expression, entry.why, entry.source, entry.ignores)
+    text = " ".join(texts).lower()
+    return all(word in text for word in words)
 
 
 def show() -> None:
@@ -82,7 +72,7 @@ def show() -> None:
         on_change=session.acted,
         help="Every word must occur in the name, expression, meaning, source or limits.",
     )
-    titles = {"all": "All groups", **{entry.group: TITLES[entry.group] for entry in found}}
+    titles = {"all": "All groups", **{group: TITLES[group] for group in map(group_of, found)}}
     chosen = named_choice(
         "Group",
         titles,
@@ -93,7 +83,7 @@ def show() -> None:
     shown = [
         entry
         for entry in found
-        if entry.matches(words.lower().split()) and chosen in ("all", entry.group)
+        if matches(entry, words.lower().split()) and chosen in ("all", group_of(entry))
     ]
     st.caption(f"{len(shown)} of {len(found)} formulas.")
     if not shown:
@@ -102,8 +92,8 @@ def show() -> None:
         for entry in shown:
             _entry(entry)
         return
-    for group in dict.fromkeys(entry.group for entry in shown):
-        own = [entry for entry in shown if entry.group == group]
+    for group in dict.fromkeys(map(group_of, shown)):
+        own = [entry for entry in shown if group_of(entry) == group]
         with folded(f"**{TITLES[group]}** · {len(own)}", f"formulas:{group}") as opened:
             for entry in own if opened else ():
                 _entry(entry)
@@ -111,7 +101,7 @@ def show() -> None:
 
 def _entry(entry: Entry) -> None:
     with st.container(border=True):
-        st.markdown(f"**{entry.name}** · :gray[{entry.unit}]  \n{entry.why}")
+        st.markdown(f"**{entry.name}** · :gray[{getattr(entry, 'unit', 'bytes')}]  \n{entry.why}")
         st.code(entry.expression, language=None, wrap_lines=True)
         left_out = f" Left out: {entry.ignores}." if entry.ignores else ""
         st.caption(f"Source: {entry.source.rstrip('.')}.{left_out}")

@@ -77,7 +77,7 @@ def phase_table(footprint: Footprint, unit: Unit) -> pd.DataFrame:
 def as_csv(table: pd.DataFrame) -> str:
     """The table as CSV that a spreadsheet cannot mistake for formulas."""
     text = io.StringIO()
-    rows = (table.columns, *table.itertuples(index=False))
+    rows: list[Any] = [table.columns, *table.itertuples(index=False)]
     csv.writer(text, lineterminator="\n").writerows([_safe(cell) for cell in row] for row in rows)
     return text.getvalue()
 

@@ -8,8 +8,9 @@ from planner.cost import Cost
 from planner.footprint import Footprint, Phase
 from planner.formulas.compute import time_error
 from planner.plan.facts import facts_of
-from planner.ui.display import UNKNOWN, Unit, interval, percent
+from planner.ui.display import UNKNOWN, interval, percent
 from planner.ui.elements import TONES, bullets, card, cards, tell
+from planner.ui.state import session
 from planner.ui.tables import phase_name
 from planner.units import read_seconds, read_usd
 
@@ -23,7 +24,7 @@ def sentence(footprint: Footprint) -> None:
     tell(TONES[verdict.word], f"{verdict.sentence.rstrip('.')}.")
 
 
-def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
+def figures(footprint: Footprint, cost: Cost) -> None:
     """The row of metrics."""
     worst = footprint.worst
     low, high, sentence = time_error(facts_of(footprint.plan, footprint.speeds).gpu)
@@ -31,11 +32,11 @@ def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
     card(
         places,
         "GPU peak",
-        unit.read(worst.device_bytes),
+        session.read(worst.device_bytes),
         f"{percent(worst.device_bytes / footprint.budget_bytes)} of card",
         "What the driver sees at the worst moment: PyTorch's reserved memory, the CUDA "
         "context and whatever sits beside it. The card has "
-        f"{unit.read(footprint.budget_bytes)}, as the driver reports it.",
+        f"{session.read(footprint.budget_bytes)}, as the driver reports it.",
         COLORS[footprint.verdict.word],
     )
     card(
@@ -63,7 +64,7 @@ def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
     card(
         places,
         "Host RAM",
-        unit.read(footprint.host_bytes),
+        session.read(footprint.host_bytes),
         "per node",
         "Most of any phase: loading, offloading and checkpoint saving take memory of the "
         "node, not of the GPU.",
@@ -93,19 +94,19 @@ def _price(cost: Cost) -> str:
     )
 
 
-def what_decides(footprint: Footprint, unit: Unit) -> None:
+def what_decides(footprint: Footprint) -> None:
     """What fills the card at the worst moment: its largest categories and their largest terms."""
     worst = footprint.worst
     sums = sorted(worst.by_category().items(), key=lambda row: -row[1])[:SHOWN_CATEGORIES]
     parts = [
-        f"**{category}** {unit.read(size)} ({percent(size / worst.device_bytes)}"
-        f"{_largest(worst, category, size, unit)})"
+        f"**{category}** {session.read(size)} ({percent(size / worst.device_bytes)}"
+        f"{_largest(worst, category, size)})"
         for category, size in sums
     ]
     others = [phase for phase in footprint.phases if phase is not worst]
     ranked = sorted(others, key=lambda phase: -phase.device_bytes)[:1]
     runner = "".join(
-        f" The next phase, {phase_name(second)}, needs {unit.read(second.device_bytes)}."
+        f" The next phase, {phase_name(second)}, needs {session.read(second.device_bytes)}."
         for second in ranked
     )
     st.markdown(
@@ -113,11 +114,11 @@ def what_decides(footprint: Footprint, unit: Unit) -> None:
     )
 
 
-def _largest(phase: Phase, category: str, size: int, unit: Unit) -> str:
+def _largest(phase: Phase, category: str, size: int) -> str:
     """The term that is most of a category, unless the category is that term alone."""
     own = [term for term in phase.terms if term.category == category and not term.host]
     first = max(own, key=lambda term: int(term.bytes))
-    share = "" if int(first.bytes) == size else f"of it {unit.read(int(first.bytes))} "
+    share = "" if int(first.bytes) == size else f"of it {session.read(int(first.bytes))} "
     return f", {share}{first.name} of the {first.role}"
 
 

@@ -12,10 +12,11 @@ from planner.dryrun.answer import DryRun
 from planner.dryrun.written import dry_run_to_json
 from planner.plan import Plan
 from planner.ui import compute
-from planner.ui.display import Unit, plain
+from planner.ui.display import plain
 from planner.ui.dry_run import tables
 from planner.ui.elements import ROW, bullets, download, numbers, text_table
 from planner.ui.plan.phases import ink
+from planner.ui.state import session
 from planner.units import read_seconds
 
 PHASE = "dry-run-phase"
@@ -33,12 +34,12 @@ def executed_with(found: DryRun) -> None:
     )
 
 
-def draw(found: DryRun, sentences: Sequence[str], unit: Unit) -> None:
+def draw(found: DryRun, sentences: Sequence[str]) -> None:
     """The whole answer but its files."""
     st.markdown(f"**{plain(sentences[0])}**")
     bullets(sentences[1:])
     text_table(
-        tables.against_closed_form(found, unit),
+        tables.against_closed_form(found, session.unit()),
         "dry-run-table",
         "Each phase's requested memory by closed form and by dry run",
     )
@@ -47,8 +48,8 @@ def draw(found: DryRun, sentences: Sequence[str], unit: Unit) -> None:
         "the difference is closed form minus dry run. *closed form only*: the training step "
         "does not execute this phase."
     )
-    _timeline(found, unit)
-    _alive(found, unit)
+    _timeline(found)
+    _alive(found)
     with st.expander("What this dry run did not see", icon=":material/notes:", key="dry-run-notes"):
         versions = ", ".join(f"{name} {version}" for name, version in found.versions.items())
         error = f"Error to expect: {found.footprint.error.source}."
@@ -61,7 +62,8 @@ def expected_height(plan: Plan) -> int:
     return rows + timeline.height() + ALIVE_HEIGHT + WORDS_HEIGHT
 
 
-def _timeline(found: DryRun, unit: Unit) -> None:
+def _timeline(found: DryRun) -> None:
+    unit = session.unit()
     rows = tables.timeline_rows(found, unit)
     if rows.empty:
         return
@@ -75,7 +77,7 @@ def _timeline(found: DryRun, unit: Unit) -> None:
         ),
         key="dry-run-timeline",
         height=timeline.height(),
-        alt=_in_words(found, unit),
+        alt=_in_words(found),
     )
     st.caption(
         "Tensors of the trainer on this GPU, drawn at the highest instant of each stretch of "
@@ -85,13 +87,13 @@ def _timeline(found: DryRun, unit: Unit) -> None:
     )
 
 
-def _in_words(found: DryRun, unit: Unit) -> str:
+def _in_words(found: DryRun) -> str:
     phases = [phase for phase in found.footprint.phases if phase.source == "dry run"]
-    parts = [f"{phase.name} {unit.read(phase.requested_bytes)}" for phase in phases]
+    parts = [f"{phase.name} {session.read(phase.requested_bytes)}" for phase in phases]
     return f"Live memory through one step; highest in each phase: {', '.join(parts)}."
 
 
-def _alive(found: DryRun, unit: Unit) -> None:
+def _alive(found: DryRun) -> None:
     ran = [phase.name for phase in tables.executed(found)]
     if not ran:
         return
@@ -108,7 +110,7 @@ def _alive(found: DryRun, unit: Unit) -> None:
         "are one row; those of repeated layers carry one layer's name.",
     )
     phase = phases[chosen]
-    table = tables.alive_table(phase, unit)
+    table = tables.alive_table(phase, session.unit())
     where = f" in {phase['module']}" if phase["module"] else ""
     st.caption(f"At {plain(phase['op'])}{plain(where)}; largest first.")
     st.dataframe(

@@ -84,7 +84,7 @@ def _panel(plan: Plan, unit: Unit, seen: tuple[int, bool]) -> None:
         elif shown is not None:
             answer.executed_with(shown.found)
     if shown is not None:
-        answer.draw(shown.found, shown.sentences, unit)
+        answer.draw(shown.found, shown.sentences)
         with row("dry-run-files"):
             answer.save(shown.found)
             _snapshot(plan, job)

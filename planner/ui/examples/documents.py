@@ -13,7 +13,7 @@ from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.ui import compute
-from planner.ui.display import Unit, put_in
+from planner.ui.display import put_in
 from planner.ui.elements import card, cards
 from planner.ui.state import draft, session
 
@@ -59,7 +59,7 @@ def at_length(plan: Plan, tokens: int) -> Footprint:
     )
 
 
-def intuitor_against_ppo(unit: Unit) -> None:
+def intuitor_against_ppo() -> None:
     """Document 000."""
     st.header(doc_000.TITLE, anchor="doc-000")
     intuitor, ppo = presets()[REAL].plan, real_ppo()
@@ -70,14 +70,14 @@ def intuitor_against_ppo(unit: Unit) -> None:
     card(
         places,
         "Planned: PPO",
-        unit.read(other.device_bytes),
+        session.read(other.device_bytes),
         other.worst.name,
         "Peak per GPU on eight H100 at the same 6K tokens, with the critic PPO needs.",
     )
     card(
         places,
         "Planned: Intuitor",
-        unit.read(mine.device_bytes),
+        session.read(mine.device_bytes),
         f"{mine.device_bytes / other.device_bytes:.2f} times PPO",
         "Peak per GPU on eight H100, as the method's own trainer runs it.",
     )
@@ -89,14 +89,14 @@ def intuitor_against_ppo(unit: Unit) -> None:
     st.subheader("Its breakdown", anchor=False)
     claims(doc_000.BREAKDOWN)
     st.subheader("Its scaling table", anchor=False)
-    scaling(intuitor, ppo, unit)
+    scaling(intuitor, ppo)
     st.subheader("Its advice", anchor=False)
     claims(doc_000_scaling.ADVICE)
     st.markdown(doc_000_scaling.CHUNKS)
-    as_written(unit)
+    as_written()
 
 
-def scaling(intuitor: Plan, ppo: Plan, unit: Unit) -> None:
+def scaling(intuitor: Plan, ppo: Plan) -> None:
     """The scaling table: claimed, by the document's own formula, and planned."""
     rows = []
     for place, tokens in enumerate(LENGTHS):
@@ -109,8 +109,8 @@ def scaling(intuitor: Plan, ppo: Plan, unit: Unit) -> None:
         rows.append(
             {
                 **cells,
-                "**PPO, planned**": unit.read(b.device_bytes),
-                "**Intuitor, planned**": unit.read(a.device_bytes),
+                "**PPO, planned**": session.read(b.device_bytes),
+                "**Intuitor, planned**": session.read(a.device_bytes),
                 "**Ratio, planned**": f"{a.device_bytes / b.device_bytes:.2f}×",
             }
         )
@@ -121,7 +121,7 @@ def scaling(intuitor: Plan, ppo: Plan, unit: Unit) -> None:
     )
 
 
-def as_written(unit: Unit) -> None:
+def as_written() -> None:
     """The document's assumptions as plans one can open."""
     st.subheader("Its assumptions, planned literally", anchor=False)
     plan = presets()[AS_WRITTEN["Intuitor"]].plan
@@ -130,9 +130,9 @@ def as_written(unit: Unit) -> None:
     literal_ppo = compute.footprint(presets()[AS_WRITTEN["PPO"]].plan)
     st.markdown(
         f"All 64 rows in one forward over eight cards, bf16 everywhere. With a gradient through "
-        f"self-certainty one card would need **{unit.read(premise.device_bytes)}**; without it, "
-        f"which is what the method does, **{unit.read(honest.device_bytes)}**; PPO needs "
-        f"**{unit.read(literal_ppo.device_bytes)}**. The switch is *Gradient through "
+        f"self-certainty one card would need **{session.read(premise.device_bytes)}**; without it, "
+        f"which is what the method does, **{session.read(honest.device_bytes)}**; PPO needs "
+        f"**{session.read(literal_ppo.device_bytes)}**. The switch is *Gradient through "
         f"self-certainty* under Roles."
     )
     with st.container(horizontal=True):
@@ -140,7 +140,7 @@ def as_written(unit: Unit) -> None:
             open_button(key, "000")
 
 
-def activations(unit: Unit) -> None:
+def activations() -> None:
     """Document 004."""
     st.header(doc_004.TITLE, anchor="doc-004")
     footprint = compute.footprint(presets()[ACTIVATIONS].plan)
@@ -153,7 +153,7 @@ def activations(unit: Unit) -> None:
     card(
         places,
         "What autograd keeps",
-        unit.read(forward.by_category().get("activations", 0)),
+        session.read(forward.by_category().get("activations", 0)),
         "activations, planned",
         "The exact sum over every operation of the layers, eager attention, LoRA on all "
         "projections, no checkpointing; logits apart.",

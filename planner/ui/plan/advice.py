@@ -5,14 +5,13 @@ from __future__ import annotations
 import streamlit as st
 
 from planner.recommend import Suggestion
-from planner.ui.display import Unit
 from planner.ui.inputs.fields import changes_in_words
 from planner.ui.state import session
 
 SHOWN = 5
 
 
-def advice(suggestions: tuple[Suggestion, ...], unit: Unit, fits_now: bool) -> None:
+def advice(suggestions: tuple[Suggestion, ...], fits_now: bool) -> None:
     """A row per suggestion; Apply sets its fields."""
     st.subheader("Best single changes", anchor="advice")
     if not suggestions:
@@ -21,16 +20,16 @@ def advice(suggestions: tuple[Suggestion, ...], unit: Unit, fits_now: bool) -> N
     if not fits_now and not any(suggestion.fits for suggestion in suggestions):
         st.caption("None of these is enough by itself; apply one and look again.")
     for place, suggestion in enumerate(suggestions[:SHOWN]):
-        _row(place, suggestion, unit, fits_now)
+        _row(place, suggestion, fits_now)
 
 
-def _row(place: int, suggestion: Suggestion, unit: Unit, fits_now: bool) -> None:
+def _row(place: int, suggestion: Suggestion, fits_now: bool) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         mark = ":green-badge[makes it fit] " if suggestion.fits and not fits_now else ""
         st.markdown(
             f"{mark}**{suggestion.title}**: {suggestion.sentence}.  \n"
             f":small[:gray[{changes_in_words(suggestion.changes)} · "
-            f"new peak {unit.read(suggestion.device_bytes)}]]",
+            f"new peak {session.read(suggestion.device_bytes)}]]",
             width="stretch",
         )
         st.button(

@@ -9,7 +9,7 @@ import streamlit as st
 from planner.charts import bars
 from planner.charts.marks import INK
 from planner.footprint import Footprint, Phase, Term
-from planner.ui.display import Unit, percent, put_in
+from planner.ui.display import percent, put_in
 from planner.ui.elements import folded, numbers
 from planner.ui.state import session
 from planner.ui.tables import bar_rows, phase_name, phase_table
@@ -23,7 +23,7 @@ def ink() -> str:
     return INK["dark" if st.context.theme.type == "dark" else "light"]
 
 
-def chart(footprint: Footprint, unit: Unit) -> None:
+def chart(footprint: Footprint) -> None:
     """The phases as bars, and as a table."""
     st.subheader("Phases of a step", anchor="phases")
     drawn, listed = st.tabs(
@@ -32,10 +32,11 @@ def chart(footprint: Footprint, unit: Unit) -> None:
         key="phases-view",
     )
     with listed if listed.open else drawn:
-        (_table if listed.open else _bars)(footprint, unit)
+        (_table if listed.open else _bars)(footprint)
 
 
-def _table(footprint: Footprint, unit: Unit) -> None:
+def _table(footprint: Footprint) -> None:
+    unit = session.unit()
     rows = phase_table(footprint, unit)
     sizes = [name for name in rows.columns if name.endswith(unit.name)]
     share = st.column_config.ProgressColumn(min_value=0, max_value=1.5, format="percent")
@@ -52,7 +53,8 @@ def _table(footprint: Footprint, unit: Unit) -> None:
     )
 
 
-def _bars(footprint: Footprint, unit: Unit) -> None:
+def _bars(footprint: Footprint) -> None:
+    unit = session.unit()
     capacity = unit.value(footprint.budget_bytes)
     st.altair_chart(
         bars.phase_bars(
@@ -60,18 +62,18 @@ def _bars(footprint: Footprint, unit: Unit) -> None:
         ),
         key="phase-chart",
         height=bars.height(len(footprint.phases)),
-        alt=alt_text(footprint, unit),
+        alt=alt_text(footprint),
     )
 
 
-def alt_text(footprint: Footprint, unit: Unit) -> str:
+def alt_text(footprint: Footprint) -> str:
     """The chart in words."""
-    parts = [f"{phase_name(one)} {unit.read(one.device_bytes)}" for one in footprint.phases]
-    card = unit.read(footprint.budget_bytes)
+    parts = [f"{phase_name(one)} {session.read(one.device_bytes)}" for one in footprint.phases]
+    card = session.read(footprint.budget_bytes)
     return f"Peak memory of each phase against {card} of the card: {', '.join(parts)}."
 
 
-def terms(footprint: Footprint, unit: Unit) -> None:
+def terms(footprint: Footprint) -> None:
     """The terms of one phase; each opens to its formula."""
     st.subheader("Every number, opened", anchor="terms")
     phases = {phase_name(phase): phase for phase in footprint.phases}
@@ -86,7 +88,7 @@ def terms(footprint: Footprint, unit: Unit) -> None:
         format_func=lambda name: f"{name} (the worst)" if name == worst else name,
         help="What is alive on the GPU at the phase's worst moment. The terms add up to its peak.",
     )
-    _list(phases[chosen], unit)
+    _list(phases[chosen])
 
 
 def _phase_chosen() -> None:
@@ -95,41 +97,41 @@ def _phase_chosen() -> None:
     session.acted()
 
 
-def _list(phase: Phase, unit: Unit) -> None:
+def _list(phase: Phase) -> None:
     own = sorted((t for t in phase.terms if not t.host), key=lambda t: -int(t.bytes))
     host = [term for term in phase.terms if term.host and int(term.bytes)]
     small = [t for t in own if int(t.bytes) < SMALL * phase.device_bytes]
     levels = ("requested", "allocated", "reserved", "device")
-    totals = [f"{level} {unit.read(getattr(phase, f'{level}_bytes'))}" for level in levels]
+    totals = [f"{level} {session.read(getattr(phase, f'{level}_bytes'))}" for level in levels]
     st.caption(f"At {phase.instant}: {', '.join(totals)}.")
     twins = Counter[tuple[str, str]]()
     for term in own[: len(own) - len(small)]:
         twins[term.role, term.name] += 1
-        _term(term, phase, unit, twins[term.role, term.name])
-    _folded(small, "smaller terms", phase, unit)
-    _folded(host, "terms in host RAM", phase, unit)
+        _term(term, phase, twins[term.role, term.name])
+    _folded(small, "smaller terms", phase)
+    _folded(host, "terms in host RAM", phase)
 
 
-def _term(term: Term, phase: Phase, unit: Unit, place: int) -> None:
+def _term(term: Term, phase: Phase, place: int) -> None:
     share = percent(int(term.bytes) / max(phase.device_bytes, 1))
     key = f"term:{phase.name}:{term.role}:{term.name}:{place}"
-    with folded(f"{_title(term, unit)} · :gray[{share}]", key) as opened:
+    with folded(f"{_title(term)} · :gray[{share}]", key) as opened:
         if opened:
             explain(term)
 
 
-def _folded(found: list[Term], title: str, phase: Phase, unit: Unit) -> None:
+def _folded(found: list[Term], title: str, phase: Phase) -> None:
     if not found:
         return
-    total = unit.read(sum(int(term.bytes) for term in found))
+    total = session.read(sum(int(term.bytes) for term in found))
     with folded(f"**{total}** · {len(found)} {title}", f"{title}:{phase.name}") as opened:
         for term in found if opened else ():
-            st.markdown(_title(term, unit))
+            st.markdown(_title(term))
             explain(term)
 
 
-def _title(term: Term, unit: Unit) -> str:
-    return f"**{unit.read(int(term.bytes))}** · {term.name} · {term.role}"
+def _title(term: Term) -> str:
+    return f"**{session.read(int(term.bytes))}** · {term.name} · {term.role}"
 
 
 def explain(term: Term) -> None:

@@ -11,7 +11,6 @@ import streamlit as st
 from planner.charts import curves as drawn
 from planner.plan import Plan
 from planner.ui import compute
-from planner.ui.display import Unit
 from planner.ui.elements import download, numbers, segments
 from planner.ui.plan.phases import ink
 from planner.ui.scaling.axes import AXES, MODEL, TITLES, border, models, relatives
@@ -95,7 +94,7 @@ def _models(plan: Plan) -> list[str]:
     )
 
 
-def curves(plan: Plan, other: Plan | None, choice: Choice, unit: Unit) -> None:
+def curves(plan: Plan, other: Plan | None, choice: Choice) -> None:
     """The border in words, the chart, the table and the file."""
     if not choice.values:
         st.info("Choose at least one value.", icon=":material/info:")
@@ -104,14 +103,14 @@ def curves(plan: Plan, other: Plan | None, choice: Choice, unit: Unit) -> None:
     tables = {name: compute.swept(p, {choice.field: choice.values}) for name, p in named.items()}
     for name, p in named.items():
         _border(f"**{name}**: " if other else "", p, choice.field, tables[name])
-    rows = pd.concat([_tidy(name, tables[name], choice, unit) for name in named], ignore_index=True)
-    rows, y_title = _read_as(rows, choice, plan, unit)
+    rows = pd.concat([_tidy(name, tables[name], choice) for name in named], ignore_index=True)
+    rows, y_title = _read_as(rows, choice, plan)
     rows = rows.dropna(subset=["y"])
     if rows.empty:
         st.info("Nothing to draw: no possible plan, or its time is not known.")
     else:
-        _chart(rows, choice, y_title, named, tables, unit)
-    _table(tables, choice, unit)
+        _chart(rows, choice, y_title, named, tables)
+    _table(tables, choice)
 
 
 def _border(lead: str, plan: Plan, field: str, table: pd.DataFrame) -> None:
@@ -129,10 +128,10 @@ def _valid(table: pd.DataFrame) -> pd.Series[bool]:
     return table["valid"].astype(bool)
 
 
-def _tidy(name: str, table: pd.DataFrame, choice: Choice, unit: Unit) -> pd.DataFrame:
+def _tidy(name: str, table: pd.DataFrame, choice: Choice) -> pd.DataFrame:
     """What is drawn of a plan; a time has no range by measured errors."""
     table = table[_valid(table)]
-    memory = choice.quantity == MEMORY
+    unit, memory = session.unit(), choice.quantity == MEMORY
     quantities = {"y": "device_bytes", "least": "least_bytes", "most": "most_bytes"}
     sizes = {
         key: table[column].astype(float) / unit.size_bytes if memory else float("nan")
@@ -151,8 +150,9 @@ def _tidy(name: str, table: pd.DataFrame, choice: Choice, unit: Unit) -> pd.Data
 
 
 def _read_as(
-    rows: pd.DataFrame, choice: Choice, plan: Plan, unit: Unit
+    rows: pd.DataFrame, choice: Choice, plan: Plan
 ) -> tuple[pd.DataFrame, str]:
+    unit = session.unit()
     title = f"peak memory per GPU, {unit.name}" if choice.quantity == MEMORY else "seconds per step"
     if choice.reading == VALUE:
         return rows, title
@@ -172,8 +172,8 @@ def _chart(
     y_title: str,
     named: dict[str, Plan],
     tables: dict[str, pd.DataFrame],
-    unit: Unit,
 ) -> None:
+    unit = session.unit()
     budgets = {
         name: table["budget_bytes"].dropna()
         for name, table in tables.items()
@@ -206,9 +206,9 @@ def _chart(
     )
 
 
-def _table(tables: dict[str, pd.DataFrame], choice: Choice, unit: Unit) -> None:
+def _table(tables: dict[str, pd.DataFrame], choice: Choice) -> None:
     table = pd.concat([part.assign(plan=name) for name, part in tables.items()], ignore_index=True)
-    valid = _valid(table)
+    unit, valid = session.unit(), _valid(table)
     table["verdict"] = table["verdict"].astype(object).where(valid, "impossible")
     numbered = {
         f"Peak, {unit.name}": table["device_bytes"].astype(float) / unit.size_bytes,

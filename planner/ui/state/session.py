@@ -140,3 +140,8 @@ def carry(key: str, text: str = "") -> None:
 def unit() -> Unit:
     """The unit memory is shown in."""
     return UNITS[st.session_state.get("unit", "GiB")]
+
+
+def read(size_bytes: float | None) -> str:
+    """Bytes in that unit."""
+    return unit().read(size_bytes)

@@ -9,7 +9,7 @@ from planner.plan import Plan
 from planner.plan.link import from_query_string
 from planner.trial.history import History, HistoryError
 from planner.trial.result import TrialResult, result_json
-from planner.ui.display import Unit, plain
+from planner.ui.display import plain
 from planner.ui.elements import bullets, doubt, download, row, tell, text_table
 from planner.ui.state import session
 from planner.ui.trial import found, words
@@ -28,7 +28,7 @@ MEANING = {
 }
 
 
-def newest(plan: Plan, unit: Unit, plans: Verdict) -> None:
+def newest(plan: Plan, plans: Verdict) -> None:
     """The plan's last trial, if there is one; and results that nobody has stored are stored."""
     try:
         found.store(History())
@@ -39,18 +39,18 @@ def newest(plan: Plan, unit: Unit, plans: Verdict) -> None:
         st.caption("No trial of this plan has run on this machine yet.")
         return
     st.subheader("What the last trial of this plan measured", anchor="measured")
-    draw(result, unit, plans)
+    draw(result, plans)
 
 
-def draw(result: TrialResult, unit: Unit, plans: Verdict, key: str = "trial") -> None:
+def draw(result: TrialResult, plans: Verdict, key: str = "trial") -> None:
     """One result, whole. ``key`` tells several on one page apart."""
-    said = words.words(result, unit, plans)
+    said = words.words(result, session.unit(), plans)
     tell(said.tone, plain(said.verdict))
     if said.reasons:
         bullets(said.reasons)
     if result.measured is not None and result.measured.phases:
         alt = "Each phase's memory and time, predicted and measured"
-        text_table(words.table(result, unit), f"{key}-table", alt)
+        text_table(words.table(result, session.unit()), f"{key}-table", alt)
         st.caption(
             f"{MEANING[result.device.kind]} The difference is measured beside predicted: + is "
             "more than predicted."

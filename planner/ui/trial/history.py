@@ -16,7 +16,7 @@ from planner.trial.history import Filter, History, HistoryError, Summary
 from planner.trial.history.exchange import MAX_FILE_BYTES, read_trials
 from planner.trial.result import STATUSES, TrialResult
 from planner.ui import compute
-from planner.ui.display import Unit, plain
+from planner.ui.display import plain
 from planner.ui.elements import choice, doubt, download, row, text_table
 from planner.ui.inputs import choices
 from planner.ui.state import session
@@ -34,7 +34,7 @@ LISTED = 1000
 ALL = ""
 
 
-def section(unit: Unit) -> None:
+def section() -> None:
     """The whole section."""
     st.subheader("History", anchor="history")
     try:
@@ -43,7 +43,7 @@ def section(unit: Unit) -> None:
         lines = history.list(chosen)
         _say()
         if lines:
-            _lines(history, lines, unit)
+            _lines(history, lines)
         elif chosen != Filter(limit=LISTED):
             st.caption("No stored trial matches.")
         else:
@@ -81,7 +81,7 @@ def _filter() -> Filter:
     return Filter(method=method, device=device.strip(), status=status, limit=LISTED)
 
 
-def _lines(history: History, lines: list[Summary], unit: Unit) -> None:
+def _lines(history: History, lines: list[Summary]) -> None:
     table = rows.listed(lines)
     event = text_table(
         table,
@@ -100,9 +100,9 @@ def _lines(history: History, lines: list[Summary], unit: Unit) -> None:
     if len(names) > 2:
         st.caption(f"{len(names)} trials are chosen; two can be compared.")
     elif len(results) == 1:
-        _one(results[0], unit)
+        _one(results[0])
     elif len(results) == 2:
-        _two(results[0], results[1], unit)
+        _two(results[0], results[1])
     label = "Delete" if len(names) == 1 else f"Delete {len(names)}"
     with st.popover(label, icon=":material/delete:"):
         st.markdown("Deleted for good, with the files of the trial. Export first to keep it.")
@@ -114,10 +114,10 @@ def table_key(lines: list[Summary]) -> str:
     return f"{TABLE}-{crc32(' '.join(line.id for line in lines).encode())}"
 
 
-def _one(result: TrialResult, unit: Unit) -> None:
+def _one(result: TrialResult) -> None:
     plan = result.planned()
     st.markdown(f"**Trial {result.id}**")
-    answer.draw(result, unit, compute.footprint(plan).verdict, key="trial-opened")
+    answer.draw(result, compute.footprint(plan).verdict, key="trial-opened")
     st.button(
         "Open its plan",
         key="trial-open-plan",
@@ -127,11 +127,11 @@ def _one(result: TrialResult, unit: Unit) -> None:
     )
 
 
-def _two(first: TrialResult, second: TrialResult, unit: Unit) -> None:
+def _two(first: TrialResult, second: TrialResult) -> None:
     st.markdown(f"**{first.id}** (first) **and {second.id}** (second)")
     other = rows.changed(first, second)
     st.markdown(f"Otherwise: {plain(other)}." if other else "Same plan, device and versions.")
-    table = rows.side_by_side(first, second, unit)
+    table = rows.side_by_side(first, second, session.unit())
     if table.empty:
         st.caption("Neither measured anything.")
     else:

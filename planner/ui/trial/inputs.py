@@ -1,4 +1,8 @@
-"""What a person may choose of a trial: steps, limits, lengths, depth, processes, weights, files.
+"""What a person may choose of a trial: where it runs, and how it runs there.
+
+Where is this machine or the Ray cluster that the server's owner has named. That address is the
+owner's setting and nothing else: neither a link nor a field of the page holds one, so a visitor
+chooses between two places and cannot send anything to a third.
 
 Session keys: widgets only, ``trial-…``.
 """
@@ -11,9 +15,11 @@ import streamlit as st
 
 from planner.plan import Plan
 from planner.quantities import quantities
+from planner.trial.cluster import missing
+from planner.trial.cluster_address import host_of, owners_address
 from planner.trial.executed import layers_of
-from planner.trial.request import LIMIT_SECONDS, SNAPSHOT, STEPS, existing_folder
-from planner.ui.elements import choice, named_choice
+from planner.trial.request import LIMIT_SECONDS, SNAPSHOT, STEPS, TrialRequest, existing_folder
+from planner.ui.elements import choice, doubt, named_choice
 from planner.ui.state import session
 from planner.ui.trial.allowed import own_machine
 from planner.units import GIB
@@ -27,6 +33,57 @@ LAYERS = {
 }
 MOST_PROCESSES = 8
 """On a processor; cards have one process each."""
+
+
+HERE = "This machine"
+DEVICES = {"cuda:0": "A GPU, which Ray chooses", "cpu": "A processor"}
+CARDS = 8
+"""Most cards that are asked of one node; Ray says when none has as many."""
+HELP = (
+    "On the cluster a node of its own runs the trial, as a job. The planner and the plan travel "
+    "there; progress and result come back and are kept here like those of any trial."
+)
+
+
+def cluster() -> str:
+    """The address of the cluster that was chosen; empty for this machine."""
+    try:
+        address = owners_address()
+        unusable = missing() if address else ""
+    except ValueError as error:
+        address, unusable = "", str(error)
+    if unusable:
+        doubt(unusable)
+    if unusable or not address:
+        return ""
+    names = {"here": HERE, "cluster": f"The team's Ray cluster ({host_of(address)})"}
+    chosen = st.radio(
+        "Where",
+        list(names),
+        key="trial-where",
+        format_func=names.__getitem__,
+        horizontal=True,
+        on_change=session.acted,
+        help=HELP,
+    )
+    return address if chosen == "cluster" else ""
+
+
+def device() -> str:
+    """What the trial asks of the cluster's node."""
+    return named_choice(
+        "Device",
+        DEVICES,
+        "trial-cluster-device",
+        help="Ray looks for a node that has it free, and the trial waits until one has.",
+    )
+
+
+def named(request: TrialRequest) -> str:
+    """What a trial waits for or runs on, in a sentence."""
+    if request.ray:
+        return f"the Ray cluster {host_of(request.ray)}"
+    return "the processor" if request.device == "cpu" else request.device
 
 
 def choices(plan: Plan, device: str, cards: int, *, files: bool = True) -> dict[str, Any]:

@@ -18,7 +18,7 @@ from planner.trial.description import describe
 from planner.trial.process import TrialState
 from planner.trial.request import TrialRequest, request_of
 from planner.ui import compute
-from planner.ui.display import Unit, plain
+from planner.ui.display import plain
 from planner.ui.elements import named_choice, row
 from planner.ui.trial import (
     answer,
@@ -28,7 +28,6 @@ from planner.ui.trial import (
     found,
     history,
     inputs,
-    where,
 )
 from planner.ui.trial.allowed import SETTING, permitted
 from planner.units import read_seconds
@@ -55,7 +54,7 @@ def local_cards() -> tuple[Card, ...]:
     return cards()
 
 
-def page(plan: Plan, unit: Unit) -> None:
+def page(plan: Plan) -> None:
     """The whole page."""
     st.title("Trial", anchor=False)
     st.caption(WHAT)
@@ -70,16 +69,16 @@ def page(plan: Plan, unit: Unit) -> None:
         drawn = st.fragment(_panel, run_every=controls.POLL if running else None)
         drawn(request, tuple(state.identifier for state in running))
     footprint = compute.footprint(plan)
-    answer.newest(plan, unit, footprint.verdict)
+    answer.newest(plan, footprint.verdict)
     calibration.section(footprint)
     benchmark.section(plan, local_cards())
-    history.section(unit)
+    history.section()
 
 
 def _request(plan: Plan) -> TrialRequest | None:
-    ray = where.cluster()
-    device = where.device() if ray else _device()
-    cards = where.CARDS if ray else len(local_cards())
+    ray = inputs.cluster()
+    device = inputs.device() if ray else _device()
+    cards = inputs.CARDS if ray else len(local_cards())
     try:
         chosen = inputs.choices(plan, device, cards, files=not ray)
         return request_of(plan, device=device, ray=ray, **chosen)
@@ -145,7 +144,7 @@ def _progress(state: TrialState, request: TrialRequest) -> None:
 
 def how(state: TrialState) -> str:
     """How a trial stands that is not over, in one line."""
-    device = where.named(state.request)
+    device = inputs.named(state.request)
     if state.stage == "queued":
         if not state.ahead:
             return f"Waiting for {device}"
