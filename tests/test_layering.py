@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("trial",),
     ("benchmark",),
     ("grid", "sweep", "recommend", "cost"),
-    ("charts", "charts_error", "charts_timeline", "launch", "frameworks/", "examples", "accuracy"),
+    ("charts", "launch", "frameworks/", "examples", "accuracy"),
     ("cli", "ui"),
     ("__main__",),
 )

@@ -25,8 +25,8 @@ from planner.trial.history import HistoryError
 from planner.trial.history.compared import compared
 from planner.trial.stated_error import Compared, stated
 from planner.trial.stated_sweep import stated_errors, stated_sweep
-from planner.ui import session
-from planner.ui.trial_allowed import permitted
+from planner.ui.state import session
+from planner.ui.trial.allowed import permitted
 
 
 @lru_cache(maxsize=512)

@@ -76,7 +76,7 @@ from planner.dryrun.stand_in import stand_in
 from planner.plan import Plan, try_plan
 from planner.plan.choices import choices
 from planner.plan.link import from_query, to_query
-from planner.ui.choices import name, versions
+from planner.ui.inputs.choices import name, versions
 
 plan = Plan(framework="made_up", model="Qwen/Qwen2.5-0.5B")
 assert plan.framework_version == "7" and plan.micro_batch_size == 2, plan

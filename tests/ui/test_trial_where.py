@@ -10,7 +10,7 @@ from planner.trial import cluster
 from planner.trial.folders import new_folder
 from planner.trial.request import request_of
 from planner.trial.result import Environment
-from planner.ui import trial_where
+from planner.ui.trial import inputs as trial_where
 from ui.trial_page import (
     PLAN,
     START,
