@@ -7,11 +7,11 @@ from itertools import product
 
 import pytest
 from hypothesis import HealthCheck, given, settings
-from random_plans import MODELS, plans
 
 from planner import catalog
 from planner.estimate import estimate
 from planner.plan import Plan, try_plan
+from random_plans import MODELS, plans
 
 RANDOM_PLANS = int(os.environ.get("HEADROOM_RANDOM_PLANS", "300"))
 """20,000 in ``scripts/test --full``."""
