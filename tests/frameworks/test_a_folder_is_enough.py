@@ -89,7 +89,7 @@ assert said.plan.framework == "plain" and "made_up" in said.notes[0], said
 _, problems = try_plan({"framework": "made_up", "optimizer": "sgd"})
 assert [problem.message for problem in problems] == ["Made Up has no SGD."], problems
 _, problems = try_plan({"framework": "made_up", "method": "ppo"})
-assert problems[0].message == "Made Up has no trainer for ppo.", problems
+assert problems[0].message == "Made Up has no trainer for PPO.", problems
 _, problems = try_plan({"framework": "made_up", "framework_version": "6"})
 assert problems[0].fix == "Choose one of 7.", problems
 _, problems = try_plan({"framework": "else"})
