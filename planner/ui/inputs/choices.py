@@ -11,17 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from planner.frameworks import framework_named
+from planner.methods import methods
 from planner.plan.choices import choices
 from planner.plan.facts import KNOWN_TORCH
 from planner.plan.rules import UNMODELLED
 
 NAMES: Mapping[tuple[str, str], str] = {
-    ("method", "sft"): "SFT · supervised fine-tuning",
-    ("method", "dpo"): "DPO · preference pairs",
-    ("method", "grpo"): "GRPO · group-relative policy optimization",
-    ("method", "ppo"): "PPO · with a critic",
-    ("method", "intuitor"): "Intuitor · self-certainty as reward",
-    ("method", "grade"): "GRADE · Gumbel-softmax relaxation",
     ("finetuning", "full"): "Full",
     ("finetuning", "lora"): "LoRA",
     ("finetuning", "qlora"): "QLoRA",
@@ -49,4 +44,6 @@ def name(field: str, value: str) -> str:
     text = NAMES.get((field, value), value)
     if field == "framework":
         text = framework_named(value).label
+    if field == "method":
+        text = methods()[value].label
     return f"{text} (not modelled yet)" if not_yet(field, value) else text

@@ -112,11 +112,6 @@ TEXTS: Mapping[str, FieldText] = {
         "full: logits of all tokens. response: of response tokens only. chunked: a slice of "
         "tokens at a time. fused: never stored whole, slices computed again in the backward.",
     ),
-    "self_certainty": FieldText(
-        "Self-certainty",
-        "Intuitor's reward: how far the next-token distribution is from uniform. Chunks bound "
-        "the temporaries and give the same value.",
-    ),
     "compile": FieldText("torch.compile"),
     "empty_cache": FieldText(
         "Empty the allocator's cache",
@@ -149,34 +144,6 @@ TEXTS: Mapping[str, FieldText] = {
         "Reward", "rule: code checks the answer. model: a network. remote: on other machines."
     ),
     "reward_model": FieldText("Reward model", "A Hub id of the catalog."),
-    "self_certainty_gradient": FieldText(
-        "Gradient through self-certainty",
-        "Off is what Intuitor does. On is document 000's premise, to see what it would cost.",
-    ),
-    "grade_estimator": FieldText(
-        "Estimator",
-        "straight-through feeds one-hot tokens and keeps the soft gradient.",
-    ),
-    "grade_top_k": FieldText("Top k", "Tokens the softmax sees each step; 0 is all of them."),
-    "grade_dense_scatter": FieldText(
-        "Scatter the top k to the whole vocabulary",
-        "What document 001's code does: the dense row that the top k should avoid is kept.",
-    ),
-    "grade_kl": FieldText(
-        "KL term",
-        "batch keeps the logits of all steps for one KL; online adds it up step by step.",
-    ),
-    "grade_reference_cache": FieldText(
-        "Reference with a KV cache", "Otherwise each step runs the reference over the whole row."
-    ),
-    "grade_reward_input": FieldText(
-        "Reward reads",
-        "dense multiplies by the whole embedding; sparse gathers the top k rows of each token.",
-    ),
-    "grade_step_checkpointing": FieldText(
-        "Checkpoint each step",
-        "Keeps only the input of each generated token's forward and runs it again.",
-    ),
     "rollout": FieldText(
         "Engine",
         "vllm-colocated shares the training GPUs; vllm-separate has GPUs of its own; hf is "
@@ -230,7 +197,10 @@ def label(name: str) -> str:
 
 def short_label(name: str) -> str:
     """The label without its unit, for sentences."""
-    return TEXTS[name].label if name in TEXTS else name
+    if name in TEXTS:
+        return TEXTS[name].label
+    info = Plan.model_fields.get(name)
+    return (info.title if info else None) or name
 
 
 def changes_in_words(changes: Mapping[str, Any]) -> str:
@@ -241,5 +211,11 @@ def changes_in_words(changes: Mapping[str, Any]) -> str:
 def help_text(name: str) -> str:
     """What the field means: the plan's description, the words in it, and the link's key."""
     description = Plan.model_fields[name].description or ""
-    more = TEXTS[name].more if name in TEXTS else ""
+    more = TEXTS[name].more if name in TEXTS else _own(name)
     return f"{description} {more}".strip() + f"\n\nField `{name}`"
+
+
+def _own(name: str) -> str:
+    """What a method says of its own field besides its description."""
+    extra = Plan.model_fields[name].json_schema_extra
+    return str(extra.get("more", "")) if isinstance(extra, dict) else ""
