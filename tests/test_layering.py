@@ -63,8 +63,8 @@ HEAVY = (
 )
 
 HISTORY = """
-import planner.trial.history, planner.trial.history.exchange, planner.trial.history.keep
-import planner.trial.correction, planner.trial.stated_error
+import planner.trial.history, planner.trial.history.exchange, planner.trial.history.intake
+import planner.trial.evidence.correction, planner.trial.evidence.stated_error
 for name in [name for name in sys.modules if name.partition(".")[0] == "sqlalchemy"]:
     del sys.modules[name]
 """
@@ -165,7 +165,7 @@ def test_only_the_cluster_knows_ray() -> None:
 
 def test_a_local_trial_does_not_load_ray() -> None:
     """Libraries that use Ray where it is installed are not to find a use for it here."""
-    check = "import sys, planner.trial.runner, planner.cli.trial; print('ray' in sys.modules)"
+    check = "import sys, planner.trial.run.runner, planner.cli.trial; print('ray' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -184,12 +184,12 @@ def test_no_module_is_a_drawer_for_anything() -> None:
         "from planner import Plan, estimate; estimate(Plan())",
         "from planner import sweep",
         "import planner.dryrun.port, planner.dryrun.finding, planner.dryrun.written",
-        "import planner.trial.process, planner.trial.request, planner.trial.supervisor",
-        "import planner.trial.calibration, planner.trial.correction",
-        "import planner.trial.remote, planner.trial.stream",
+        "import planner.trial.ask.process, planner.trial.ask.request, planner.trial.ask.supervisor",
+        "import planner.trial.evidence.calibration, planner.trial.evidence.correction",
+        "import planner.trial.cluster.dispatch, planner.trial.cluster.stream",
         HISTORY,
-        "import planner.benchmark.process, planner.benchmark.kept, planner.benchmark.words",
-        "import planner.benchmark.derive, planner.cli.benchmark",
+        "import planner.benchmark.ask.process, planner.benchmark.ask.archive, planner.benchmark.ask.words",
+        "import planner.benchmark.ask.derivation, planner.cli.benchmark",
         "from planner.__main__ import main; main(['estimate', 'grpo-7b@1'])",
     ],
 )

@@ -11,7 +11,7 @@ from planner.plan import Plan
 from planner.plan.link import BENCHMARK, CALIBRATION
 from planner.problem import Problem
 from planner.speeds import obstacle as obstacle_of_speeds
-from planner.trial.correction import apply, obstacle
+from planner.trial.evidence.correction import apply, obstacle
 from planner.ui import compute
 from planner.ui.display import plain, say
 from planner.ui.inputs.fields import short_label

@@ -10,7 +10,7 @@ import pandas as pd
 
 from planner.estimate import word_of
 from planner.footprint import Footprint, Phase
-from planner.trial.figures import PhaseFigures
+from planner.trial.ask.footprints import PhaseFigures
 from planner.ui.display import Unit, interval
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")

@@ -13,12 +13,13 @@ from pathlib import Path
 import pytest
 
 from benchmarks_of_cards import benchmark
-from planner.benchmark import kept, process
-from planner.benchmark.case import PROCESSOR
-from planner.benchmark.run import PARTS
+from planner.benchmark.ask import archive as kept
+from planner.benchmark.ask import process
+from planner.benchmark.run.case import PROCESSOR
+from planner.benchmark.run.session import PARTS
 from planner.catalog.card_benchmark import read_benchmark
-from planner.trial import background
-from planner.trial.turns import Turn
+from planner.trial.ask import background
+from planner.trial.ask.turns import Turn
 from trial.running import ROOT, environment, until
 
 COMMAND = [sys.executable, "-m", "planner", "benchmark", "--device", "cpu"]

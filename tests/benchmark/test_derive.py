@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from planner.benchmark.derive import derive
+from planner.benchmark.ask.derivation import derive
 from planner.catalog.card_benchmark import Derived, Measured, Peaks
 
 MODEL = "Qwen/Qwen2.5-7B"  # 28 layers

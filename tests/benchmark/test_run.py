@@ -10,14 +10,15 @@ import pytest
 import torch
 
 from planner import catalog
-from planner.benchmark import described, layers, run
-from planner.benchmark.case import CARD, PROCESSOR, Case, Run, Sizes
-from planner.benchmark.clock import MOST_SAMPLES, Cancelled, DeviceClock, WallClock, sample
-from planner.benchmark.run import PARTS, Bench, bench_of, run_benchmark
+from planner.benchmark.run.case import CARD, PROCESSOR, Case, Run, Sizes
+from planner.benchmark.run.clock import MOST_SAMPLES, Cancelled, DeviceClock, WallClock, sample
+from planner.benchmark.run.session import PARTS, Bench, bench_of, layers, run_benchmark
+from planner.benchmark.run.session import identity as described
+from planner.benchmark.run.session import session as run
 from planner.catalog.card_benchmark import CardBenchmark, read_benchmark, speeds_of
 from planner.speeds import SPEED_KEYS
-from planner.trial.result import Device, Environment
-from planner.trial.turns import Turn
+from planner.trial.ask.result import Device, Environment
+from planner.trial.ask.turns import Turn
 
 Cases = Callable[[Sizes, str], Iterator[Case]]
 H100 = catalog.gpu("h100-80gb")

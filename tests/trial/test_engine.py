@@ -11,9 +11,9 @@ import pytest
 import torch
 
 from planner.plan import Plan
-from planner.trial import engine
-from planner.trial.request import request_of
-from planner.trial.runner import run_trial
+from planner.trial.ask.request import request_of
+from planner.trial.run import rollout as engine
+from planner.trial.run.runner import run_trial
 from trial.running import tiny
 
 GIB = 2**30

@@ -10,11 +10,11 @@ import pytest
 
 from planner.plan import Plan
 from planner.plan.link import to_query_string
-from planner.trial import heard
-from planner.trial.folders import TrialFolder, new_folder
-from planner.trial.heard import Heard
-from planner.trial.request import request_of
-from planner.trial.result import result_json
+from planner.trial.ask.folders import TrialFolder, new_folder
+from planner.trial.ask.request import request_of
+from planner.trial.ask.result import result_json
+from planner.trial.cluster.client import job_log as heard
+from planner.trial.cluster.job_log import Heard
 from trial.test_result import finished
 
 ADDRESS = "http://head:8265"

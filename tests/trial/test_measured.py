@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from planner.trial.device import device_of, row_of
-from planner.trial.measure import Readings
-from planner.trial.measured import censored, figures_of_run, highest, judged
-from planner.trial.meter import RETRIES, USED, PhaseLog, WallClock
-from planner.trial.predicted import instant
+from planner.trial.run.device import device_of, row_of
+from planner.trial.run.execution import Readings
+from planner.trial.run.meter import RETRIES, USED, PhaseLog, WallClock
+from planner.trial.run.prediction import instant
+from planner.trial.run.whole_step import censored, figures_of_run, highest, judged
 from trial.running import tiny
 
 GIB = 2**30

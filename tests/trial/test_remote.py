@@ -14,15 +14,18 @@ from typing import Any
 
 import pytest
 
-from planner.trial import background, cluster, following, process, remote
-from planner.trial.cluster import Cluster
-from planner.trial.folders import TrialFolder, new_folder
+from planner.trial.ask import background, process
+from planner.trial.ask.folders import TrialFolder, new_folder
+from planner.trial.ask.process import look, start, states, stop
+from planner.trial.ask.request import TrialRequest, request_of
+from planner.trial.ask.result import TrialResult
+from planner.trial.cluster.client import Cluster
+from planner.trial.cluster.client import client as cluster
+from planner.trial.cluster.client import dispatch as remote
+from planner.trial.cluster.client import job as following
+from planner.trial.cluster.dispatch import RemoteSupervisor, job_name
+from planner.trial.cluster.shipment import PIP
 from planner.trial.history import Filter, History
-from planner.trial.process import look, start, states, stop
-from planner.trial.remote import RemoteSupervisor, job_name
-from planner.trial.request import TrialRequest, request_of
-from planner.trial.result import TrialResult
-from planner.trial.shipment import PIP
 from trial.ray_head import Head, Line, running_head
 from trial.running import TOLERANCE, command, errors, result_of, tiny, until
 

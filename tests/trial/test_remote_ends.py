@@ -11,12 +11,14 @@ from typing import Any
 import pytest
 
 from planner.plan import Plan
-from planner.trial import cluster, following, remote
-from planner.trial.cluster import ClusterAway, ClusterRefused, JobState
-from planner.trial.folders import new_folder
-from planner.trial.remote import RemoteSupervisor, job_command
-from planner.trial.request import TrialRequest, request_of
-from planner.trial.result import TrialResult
+from planner.trial.ask.folders import new_folder
+from planner.trial.ask.request import TrialRequest, request_of
+from planner.trial.ask.result import TrialResult
+from planner.trial.cluster.client import ClusterAway, ClusterRefused, JobState
+from planner.trial.cluster.client import client as cluster
+from planner.trial.cluster.client import dispatch as remote
+from planner.trial.cluster.client import job as following
+from planner.trial.cluster.dispatch import RemoteSupervisor, job_command
 from trial.running import command, result_of, tiny
 
 PLAN = Plan(model="Qwen/Qwen2.5-0.5B", method="sft", gpus=1, sharding="none")
@@ -164,7 +166,7 @@ def test_a_log_that_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.M
 def test_a_log_without_end_ends_the_trial_and_the_job(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("planner.trial.heard.LOG_CHARACTERS", 1000)
+    monkeypatch.setattr("planner.trial.cluster.job_log.LOG_CHARACTERS", 1000)
     stand_in = StandIn(RUNNING, log="x" * 2000)
     result = ended(monkeypatch, tmp_path, stand_in, limit_seconds=5.0)
     assert result.status == "failed" and "more than any trial" in result.reason

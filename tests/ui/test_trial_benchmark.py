@@ -11,15 +11,16 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from benchmarks_of_cards import H100, benchmark
-from planner.benchmark import kept, process
-from planner.benchmark.process import BenchmarkState
-from planner.benchmark.words import LABELS
+from planner.benchmark.ask import archive as kept
+from planner.benchmark.ask import process
+from planner.benchmark.ask.process import BenchmarkState
+from planner.benchmark.ask.words import LABELS
 from planner.estimate import estimate
 from planner.plan import Plan
 from planner.plan.link import from_query_string, to_query
 from planner.plan.presets import presets
 from planner.speeds import speeds_from_text, speeds_to_text
-from planner.trial.cards import Card
+from planner.trial.ask.cards import Card
 from planner.ui.trial import benchmark as trial_benchmark
 from planner.ui.trial import page as trial
 from planner.units import read_seconds

@@ -7,8 +7,8 @@ import streamlit as st
 from planner.footprint import Verdict
 from planner.plan import Plan
 from planner.plan.link import from_query_string
+from planner.trial.ask.result import TrialResult, result_json
 from planner.trial.history import History, HistoryError
-from planner.trial.result import TrialResult, result_json
 from planner.ui.display import plain
 from planner.ui.elements import bullets, doubt, download, row, tell, text_table
 from planner.ui.state import session

@@ -14,14 +14,15 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from planner.benchmark import kept, process
-from planner.benchmark.process import BUDGET_SECONDS
-from planner.benchmark.words import HEADER, LABELS, compared, constants
+from planner.benchmark.ask import archive as kept
+from planner.benchmark.ask import process
+from planner.benchmark.ask.process import BUDGET_SECONDS
+from planner.benchmark.ask.words import HEADER, LABELS, compared, constants
 from planner.catalog.card_benchmark import CardBenchmark, speeds_of
 from planner.plan import Plan
 from planner.plan.link import BENCHMARK
 from planner.speeds import obstacle, speeds_to_text
-from planner.trial.cards import Card
+from planner.trial.ask.cards import Card
 from planner.ui.display import plain
 from planner.ui.elements import doubt, named_choice, row, text_table
 from planner.ui.state import session

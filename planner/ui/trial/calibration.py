@@ -15,11 +15,11 @@ from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.factors import Factors, factors_to_text
 from planner.plan.link import CALIBRATION
-from planner.trial.calibration import Kind, calibration, kind_of, ratios
-from planner.trial.correction import obstacle
+from planner.trial.ask.result import TrialResult
+from planner.trial.evidence.calibration import Kind, calibration, kind_of, ratios
+from planner.trial.evidence.correction import obstacle
 from planner.trial.history import HistoryError
-from planner.trial.history.compared import proving
-from planner.trial.result import TrialResult
+from planner.trial.history.comparisons import proving
 from planner.ui.display import plain
 from planner.ui.elements import row, text_table
 from planner.ui.state import session

@@ -11,7 +11,7 @@ from typing import Any
 
 import streamlit as st
 
-from planner.trial.folders import TrialFolder
+from planner.trial.ask.folders import TrialFolder
 from planner.ui.display import plain
 from planner.ui.state import session
 from planner.ui.trial.allowed import permitted

@@ -12,9 +12,9 @@ from zlib import crc32
 
 import streamlit as st
 
+from planner.trial.ask.result import STATUSES, TrialResult
 from planner.trial.history import Filter, History, HistoryError, Summary
 from planner.trial.history.exchange import MAX_FILE_BYTES, read_trials
-from planner.trial.result import STATUSES, TrialResult
 from planner.ui import compute
 from planner.ui.display import plain
 from planner.ui.elements import choice, doubt, download, row, text_table

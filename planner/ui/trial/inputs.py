@@ -15,10 +15,10 @@ import streamlit as st
 
 from planner.plan import Plan
 from planner.quantities import quantities
-from planner.trial.cluster import missing
-from planner.trial.cluster_address import host_of, owners_address
-from planner.trial.executed import layers_of
-from planner.trial.request import LIMIT_SECONDS, SNAPSHOT, STEPS, TrialRequest, existing_folder
+from planner.trial.ask.request import LIMIT_SECONDS, SNAPSHOT, STEPS, TrialRequest, existing_folder
+from planner.trial.ask.variants import layers_of
+from planner.trial.cluster.address import host_of, owners_address
+from planner.trial.cluster.client import missing
 from planner.ui.elements import choice, doubt, named_choice
 from planner.ui.state import session
 from planner.ui.trial.allowed import own_machine
@@ -87,7 +87,7 @@ def named(request: TrialRequest) -> str:
 
 
 def choices(plan: Plan, device: str, cards: int, *, files: bool = True) -> dict[str, Any]:
-    """The choices as fields of a :class:`planner.trial.request.TrialRequest`.
+    """The choices as fields of a :class:`planner.trial.ask.request.TrialRequest`.
 
     Args:
         plan: what would run.

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from planner.trial.folders import folders
+from planner.trial.ask.folders import folders
 from planner.trial.history import History
-from planner.trial.history.keep import keep_all
+from planner.trial.history.intake import keep_all
 from trial.running import command, result_of, tiny
 
 
