@@ -40,7 +40,7 @@ class Place:
     """Where cases run, and what reads their memory (a class, by its full name)."""
 
     device: str = "cuda"
-    meter: str = "planner.trial.meter.CudaMeter"
+    meter: str = "planner.trial.run.meter.CudaMeter"
     limit_seconds: float = 1200.0
 
 

@@ -20,13 +20,13 @@ from typing import Any
 
 import torch
 
-from planner.benchmark.constants import CudaMemory, Reading
+from planner.benchmark.run.constants import CudaMemory, Reading
 from planner.dryrun.request import configs_of
 from planner.plan import Plan
 from planner.steps import run as runs
 from planner.steps.stage import Stage
-from planner.trial.meter import Meter, PhaseLog
-from planner.trial.world import sharding
+from planner.trial.run.meter import Meter, PhaseLog
+from planner.trial.run.process_group import sharding
 
 STEPS = 2
 """The first makes the optimizer's state and fills the allocator's cache; the second counts."""

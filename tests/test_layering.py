@@ -36,18 +36,8 @@ UPWARDS = {("plan", "estimate"), ("plan", "phases")}
 ASKING = {"port", "answer", "finding", "written", "store", "request", "stand_in", "allocator"}
 """Modules of the dry run for a process without torch, which asks and reads answers."""
 
-MEASURING = {
-    *("allocations", "collectives", "device", "engine", "measure", "meter", "predicted"),
-    *("runner", "shortfall", "sizing", "stage", "weights", "worker", "world"),
-}
-"""Modules of a trial that its worker's process alone imports."""
-
-TIMING = {
-    *("attention", "bandwidth", "clock", "communicator", "constants", "decode", "described"),
-    "host_copy",
-    *("launches", "layers", "products", "run"),
-}
-"""Modules of a benchmark that its command's process alone imports."""
+ROOMS = {"trial", "benchmark"}
+"""Parts whose paths say it: what is under a ``run/`` folder may import torch, and nothing else."""
 
 HEAVY = (
     *("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub"),
@@ -55,8 +45,8 @@ HEAVY = (
 )
 
 HISTORY = """
-import planner.trial.history, planner.trial.history.exchange, planner.trial.history.keep
-import planner.trial.correction, planner.trial.stated_error
+import planner.trial.history, planner.trial.history.exchange, planner.trial.history.intake
+import planner.trial.evidence.correction, planner.trial.evidence.stated_error
 for name in [name for name in sys.modules if name.partition(".")[0] == "sqlalchemy"]:
     del sys.modules[name]
 """
@@ -106,10 +96,8 @@ def _may_know_torch(module: str) -> bool:
     part, *rest = module.split(".")
     if part == "methods":
         return bool(rest) and (rest[-1] == "step" or rest[-1].startswith("step_"))
-    if part == "trial":
-        return bool(MEASURING & set(rest))
-    if part == "benchmark":
-        return bool(TIMING & set(rest))
+    if part in ROOMS:
+        return rest[:1] == ["run"]
     return part == "steps" or (part == "dryrun" and not ASKING & set(rest))
 
 
@@ -135,13 +123,13 @@ def test_only_the_history_knows_sql() -> None:
 
 def test_only_the_cluster_knows_ray() -> None:
     for module, path in _modules():
-        if module != "trial.cluster":
+        if module != "trial.cluster.client":
             assert not any(name.split(".")[0] == "ray" for name, _ in _imports(path)), module
 
 
 def test_a_local_trial_does_not_load_ray() -> None:
     """Libraries that use Ray where it is installed are not to find a use for it here."""
-    check = "import sys, planner.trial.runner, planner.cli.trial; print('ray' in sys.modules)"
+    check = "import sys, planner.trial.run.runner, planner.cli.trial; print('ray' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -160,12 +148,13 @@ def test_no_module_is_a_drawer_for_anything() -> None:
         "from planner import Plan, estimate; estimate(Plan())",
         "from planner import sweep",
         "import planner.dryrun.port, planner.dryrun.finding, planner.dryrun.written",
-        "import planner.trial.process, planner.trial.request, planner.trial.supervisor",
-        "import planner.trial.calibration, planner.trial.correction",
-        "import planner.trial.remote, planner.trial.stream",
+        "import planner.trial.ask.process, planner.trial.ask.request, planner.trial.ask.supervisor",
+        "import planner.trial.evidence.calibration, planner.trial.evidence.correction",
+        "import planner.trial.cluster.dispatch, planner.trial.cluster.stream",
         HISTORY,
-        "import planner.benchmark.process, planner.benchmark.kept, planner.benchmark.words",
-        "import planner.benchmark.derive, planner.cli.benchmark",
+        "import planner.benchmark.ask.process, planner.benchmark.ask.archive",
+        "import planner.benchmark.ask.words",
+        "import planner.benchmark.ask.derivation, planner.cli.benchmark",
         "from planner.__main__ import main; main(['estimate', 'grpo-7b@1'])",
     ],
 )

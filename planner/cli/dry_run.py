@@ -43,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the dry run beside the estimate; 2 with a sentence when there is no answer."""
     from planner.dryrun.port import DryRunError, Port
     from planner.dryrun.written import dry_run_to_json
-    from planner.trial.stated_error import stated_of
+    from planner.trial.evidence.stated_error import stated_of
 
     plan = plan_argument.require_plan(arguments.plan)
     port = Port()

@@ -31,11 +31,11 @@ def run(arguments: argparse.Namespace) -> int:
     asked = plan_argument.require_asked(arguments.plan)
     footprint = estimate(asked.plan, asked.benchmark)
     if asked.calibration is not None:
-        from planner.trial.correction import apply
+        from planner.trial.evidence.correction import apply
 
         footprint = apply(asked.calibration, footprint).footprint
     else:
-        from planner.trial.stated_error import stated
+        from planner.trial.evidence.stated_error import stated
 
         footprint = stated(footprint, own_comparisons(asked.plan.method))
     print(json.dumps(to_json(footprint), indent=2) if arguments.json else _text(footprint))

@@ -9,15 +9,15 @@ from planner.footprint import Footprint
 
 
 def own_comparisons(method: str) -> tuple[Any, ...]:
-    """Comparisons of stored trials of a method (:class:`planner.trial.stated_error.Compared`).
+    """Comparisons of stored trials of a method (``Compared`` of the stated error).
 
     A history that cannot be read is no reason to hold back an answer: a line on stderr says so.
     """
-    from planner.trial.folders import has_history
+    from planner.trial.ask.folders import has_history
 
     if not has_history():
         return ()  # nor is SQLAlchemy loaded
-    from planner.trial.history.compared import compared
+    from planner.trial.history.comparisons import compared
     from planner.trial.history.errors import HistoryError
 
     try:

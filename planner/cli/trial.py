@@ -18,7 +18,7 @@ from planner.units import read_bytes, read_gib, read_seconds
 
 def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
     """Adds the command to the parser."""
-    from planner.trial.request import LIMIT_SECONDS, STEPS, WARM_UP
+    from planner.trial.ask.request import LIMIT_SECONDS, STEPS, WARM_UP
 
     parser = commands.add_parser(
         "trial", help="run a few real steps here or on a Ray cluster, beside what was predicted"
@@ -54,8 +54,8 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the result; 0 when it completed, 1 when it ended in another way."""
-    from planner.trial.description import describe
-    from planner.trial.request import FLAGS, existing_folder, request_of
+    from planner.trial.ask.description import describe
+    from planner.trial.ask.request import FLAGS, existing_folder, request_of
 
     plan = plan_argument.require_plan(arguments.plan)
     choices = {field: getattr(arguments, field) for field in FLAGS}
@@ -91,7 +91,7 @@ def _depths(text: str) -> tuple[int, ...]:
 
 def _address(given: str | None) -> str:
     """The cluster's address: as given, or the owner's; empty for this machine."""
-    from planner.trial.cluster_address import EXAMPLE, SETTING, owners_address
+    from planner.trial.cluster.address import EXAMPLE, SETTING, owners_address
 
     if given != "owner's":
         return given or ""
@@ -103,9 +103,9 @@ def _address(given: str | None) -> str:
 
 def _alone(request: Any, given: Path | None) -> tuple[Any, Any]:
     """The trial's folder and result, of a worker process or a job that this one sees to."""
-    from planner.trial.folders import TrialFolder, new_folder
-    from planner.trial.remote import RemoteSupervisor
-    from planner.trial.supervisor import Supervisor
+    from planner.trial.ask.folders import TrialFolder, new_folder
+    from planner.trial.ask.supervisor import Supervisor
+    from planner.trial.cluster.dispatch import RemoteSupervisor
 
     folder = TrialFolder(given) if given else new_folder(request)
     kind = RemoteSupervisor if request.ray else Supervisor
@@ -121,8 +121,8 @@ def _seen_to(supervisor: Any) -> Any:
 
 def _streamed(request: Any, identifier: str) -> int:
     """A trial that somebody follows elsewhere by what this process writes."""
-    from planner.trial.stream import root_of, streamed, temporary_folder
-    from planner.trial.supervisor import Supervisor
+    from planner.trial.ask.supervisor import Supervisor
+    from planner.trial.cluster.stream import root_of, streamed, temporary_folder
 
     with temporary_folder(request, identifier) as folder:
         with streamed(folder, sys.stdout):
@@ -135,7 +135,7 @@ def _streamed(request: Any, identifier: str) -> int:
 def _keep(folder: Any) -> None:
     """Store the result in the history; where that fails its file stays, and a line says so."""
     from planner.trial.history.errors import HistoryError
-    from planner.trial.history.keep import keep
+    from planner.trial.history.intake import keep
 
     sys.stdout.flush()  # a database out of reach must not hold back the result
     try:
@@ -148,9 +148,9 @@ def _as_a_rank(request: Any, arguments: argparse.Namespace) -> int:
     """One of torchrun's processes: it runs the trial itself, and one of them prints it."""
     import tempfile
 
-    from planner.trial.folders import TrialFolder, new_identifier, trials_folder
-    from planner.trial.turns import Turn
-    from planner.trial.worker import UNFINISHED, run
+    from planner.trial.ask.folders import TrialFolder, new_identifier, trials_folder
+    from planner.trial.ask.turns import Turn
+    from planner.trial.run.worker import UNFINISHED, run
 
     first, local = (int(os.environ[name]) == 0 for name in ("RANK", "LOCAL_RANK"))
     name = new_identifier()
@@ -181,7 +181,7 @@ def _as_a_rank(request: Any, arguments: argparse.Namespace) -> int:
 
 
 def _write(out: Path | None, result: Any) -> None:
-    from planner.trial.result import result_json
+    from planner.trial.ask.result import result_json
 
     if out is not None:
         out.parent.mkdir(parents=True, exist_ok=True)
@@ -192,7 +192,7 @@ def _write(out: Path | None, result: Any) -> None:
 
 def _print(result: Any, as_json: bool) -> None:
     if as_json:
-        from planner.trial.result import result_json
+        from planner.trial.ask.result import result_json
 
         print(json.dumps(json.loads(result_json(result))))
     else:

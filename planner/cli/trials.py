@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the list, or what was done; 1 when a trial that was named is not there."""
     from planner.trial.history import Filter, History, HistoryError
     from planner.trial.history.exchange import export, import_file
-    from planner.trial.history.keep import keep_all
+    from planner.trial.history.intake import keep_all
 
     if arguments.limit is not None and arguments.limit < 1:
         raise ValueError("limit: give a whole number above 0.")
@@ -71,7 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _show(history: Any, identifier: str) -> int:
-    from planner.trial.result import result_json
+    from planner.trial.ask.result import result_json
 
     result = history.get(identifier)
     if result is None:
@@ -82,7 +82,7 @@ def _show(history: Any, identifier: str) -> int:
 
 
 def _delete(history: Any, identifiers: list[str]) -> int:
-    from planner.trial.process import find, forget
+    from planner.trial.ask.process import find, forget
 
     missing = 0
     for identifier in identifiers:

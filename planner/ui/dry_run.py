@@ -16,7 +16,7 @@ from planner.dryrun.answer import DryRun
 from planner.dryrun.finding import finding
 from planner.dryrun.port import Port
 from planner.plan import Plan
-from planner.trial.stated_error import stated_of
+from planner.trial.evidence.stated_error import stated_of
 from planner.ui import compute, dry_run_answer, session
 from planner.ui.display import Unit
 from planner.ui.dry_run_job import FILE, Asked, Job

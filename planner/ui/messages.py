@@ -7,7 +7,7 @@ import streamlit as st
 from planner.plan import Plan
 from planner.problem import Problem
 from planner.speeds import obstacle as obstacle_of_speeds
-from planner.trial.correction import apply, obstacle
+from planner.trial.evidence.correction import apply, obstacle
 from planner.ui import compute, session
 from planner.ui.display import say
 from planner.ui.draft import Draft

@@ -13,11 +13,11 @@ from __future__ import annotations
 import streamlit as st
 
 from planner.plan import Plan
-from planner.trial import process
-from planner.trial.cards import Card, cards
-from planner.trial.description import describe
-from planner.trial.process import TrialState
-from planner.trial.request import TrialRequest, request_of
+from planner.trial.ask import process
+from planner.trial.ask.cards import Card, cards
+from planner.trial.ask.description import describe
+from planner.trial.ask.process import TrialState
+from planner.trial.ask.request import TrialRequest, request_of
 from planner.ui import (
     compute,
     session,

@@ -7,8 +7,8 @@ import streamlit as st
 from planner.footprint import Verdict
 from planner.plan import Plan
 from planner.plan.link import from_query_string
+from planner.trial.ask.result import TrialResult, result_json
 from planner.trial.history import History, HistoryError
-from planner.trial.result import TrialResult, result_json
 from planner.ui import session, trial_found, trial_words
 from planner.ui.display import Unit
 from planner.ui.messages import plain

@@ -15,13 +15,13 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from planner.benchmark import kept, process
-from planner.benchmark.process import BUDGET_SECONDS, BenchmarkState
-from planner.benchmark.words import HEADER, LABELS, compared, constants
+from planner.benchmark.ask import archive, process
+from planner.benchmark.ask.process import BUDGET_SECONDS, BenchmarkState
+from planner.benchmark.ask.words import HEADER, LABELS, compared, constants
 from planner.catalog.card_benchmark import CardBenchmark, speeds_of
 from planner.plan import Plan
 from planner.speeds import obstacle, speeds_to_text
-from planner.trial.cards import Card
+from planner.trial.ask.cards import Card
 from planner.ui import session
 from planner.ui.messages import plain
 from planner.ui.trial_allowed import permitted
@@ -137,12 +137,12 @@ def _dismiss(identifier: str) -> None:
 def _remove(identifier: str) -> None:
     session.acted()
     if permitted():
-        kept.remove(identifier)
+        archive.remove(identifier)
 
 
 def _shown(plan: Plan) -> CardBenchmark | None:
     """The newest benchmark of the plan's card, or else the newest of any card."""
-    found = [one for one in kept.kept() if one.device.kind == "cuda"]
+    found = [one for one in archive.kept() if one.device.kind == "cuda"]
     own = [one for one in found if one.device.gpu == plan.gpu]
     return next(iter(own or found), None)
 

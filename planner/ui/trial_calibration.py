@@ -14,11 +14,11 @@ import streamlit as st
 from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.factors import Factors, factors_to_text
-from planner.trial.calibration import Kind, calibration, kind_of, ratios
-from planner.trial.correction import obstacle
+from planner.trial.ask.result import TrialResult
+from planner.trial.evidence.calibration import Kind, calibration, kind_of, ratios
+from planner.trial.evidence.correction import obstacle
 from planner.trial.history import HistoryError
-from planner.trial.history.compared import proving
-from planner.trial.result import TrialResult
+from planner.trial.history.comparisons import proving
 from planner.ui import session
 from planner.ui.messages import plain
 from planner.ui.trial_allowed import permitted

@@ -11,13 +11,13 @@ from pathlib import Path
 
 from planner.plan import Plan
 from planner.plan.link import to_query_string
-from planner.trial import process
-from planner.trial.folders import TrialFolder, folders
+from planner.trial.ask import process
+from planner.trial.ask.folders import TrialFolder, folders
+from planner.trial.ask.process import TrialState
+from planner.trial.ask.request import SNAPSHOT
+from planner.trial.ask.result import TrialResult
 from planner.trial.history import History
-from planner.trial.history.keep import MARK, keep
-from planner.trial.process import TrialState
-from planner.trial.request import SNAPSHOT
-from planner.trial.result import TrialResult
+from planner.trial.history.intake import MARK, keep
 
 NEWEST = 200
 """Folders in which a plan's last trial is looked for."""

@@ -14,9 +14,9 @@ import streamlit as st
 
 from planner.footprint import Verdict
 from planner.plan import Plan
+from planner.trial.ask.result import STATUSES, TrialResult
 from planner.trial.history import Filter, History, HistoryError, Summary
 from planner.trial.history.exchange import MAX_FILE_BYTES, read_trials
-from planner.trial.result import STATUSES, TrialResult
 from planner.ui import choices, compute, session, trial_answer
 from planner.ui import trial_history_rows as rows
 from planner.ui.display import Unit

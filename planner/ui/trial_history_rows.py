@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pandas as pd
 
+from planner.trial.ask.process import find, forget
+from planner.trial.ask.result import TrialResult
 from planner.trial.history import Filter, History, Summary
 from planner.trial.history.exchange import export
 from planner.trial.history.store import Added
-from planner.trial.process import find, forget
-from planner.trial.result import TrialResult
 from planner.ui.display import Unit, say
 from planner.ui.fields import short_label
 from planner.ui.trial_words import LEVELS, NOBODY, share

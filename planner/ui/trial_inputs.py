@@ -11,8 +11,8 @@ import streamlit as st
 
 from planner.plan import Plan
 from planner.quantities import quantities
-from planner.trial.executed import layers_of
-from planner.trial.request import LIMIT_SECONDS, SNAPSHOT, STEPS, existing_folder
+from planner.trial.ask.request import LIMIT_SECONDS, SNAPSHOT, STEPS, existing_folder
+from planner.trial.ask.variants import layers_of
 from planner.ui import session
 from planner.ui.trial_allowed import own_machine
 from planner.units import GIB
@@ -29,7 +29,7 @@ MOST_PROCESSES = 8
 
 
 def choices(plan: Plan, device: str, cards: int, *, files: bool = True) -> dict[str, Any]:
-    """The choices as fields of a :class:`planner.trial.request.TrialRequest`.
+    """The choices as fields of a :class:`planner.trial.ask.request.TrialRequest`.
 
     Args:
         plan: what would run.

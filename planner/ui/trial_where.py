@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import streamlit as st
 
-from planner.trial.cluster import missing
-from planner.trial.cluster_address import host_of, owners_address
-from planner.trial.request import TrialRequest
+from planner.trial.ask.request import TrialRequest
+from planner.trial.cluster.address import host_of, owners_address
+from planner.trial.cluster.client import missing
 from planner.ui import session
 from planner.ui.messages import plain
 

@@ -11,8 +11,8 @@ import pandas as pd
 from planner import catalog
 from planner.footprint import Verdict
 from planner.plan import Plan
-from planner.trial.figures import PhaseFigures
-from planner.trial.result import TrialResult
+from planner.trial.ask.footprints import PhaseFigures
+from planner.trial.ask.result import TrialResult
 from planner.ui.display import Unit
 from planner.ui.tables import phase_name
 from planner.units import read_seconds

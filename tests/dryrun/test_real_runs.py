@@ -11,7 +11,7 @@ import torch
 from accuracy.cpu_cases import CASES, Case
 from accuracy.cpu_runs import compared
 from planner.dryrun.execute import dry_run
-from planner.trial.allocations import Marks, peak_bytes
+from planner.trial.run.allocations import Marks, peak_bytes
 
 TOLERANCE = 5e-4
 SWITCHES = {

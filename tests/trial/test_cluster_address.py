@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from planner.plan import Plan
-from planner.trial.cluster_address import SETTING, cluster_address, host_of, owners_address
-from planner.trial.description import describe
-from planner.trial.request import command_of, read_request, request_json, request_of
+from planner.trial.ask.description import describe
+from planner.trial.ask.request import command_of, read_request, request_json, request_of
+from planner.trial.cluster.address import SETTING, cluster_address, host_of, owners_address
 from trial.running import command, tiny
 
 PLAN = Plan(model="Qwen/Qwen2.5-0.5B", method="sft", gpus=1, sharding="none")

@@ -11,9 +11,9 @@ from planner.__main__ import parser
 from planner.cli.plan_argument import require_plan
 from planner.plan import Plan
 from planner.plan.presets import presets
-from planner.trial import description
-from planner.trial.description import describe
-from planner.trial.request import (
+from planner.trial.ask import description
+from planner.trial.ask.description import describe
+from planner.trial.ask.request import (
     FLAGS,
     command_of,
     read_request,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.trial.request import SNAPSHOT
+from planner.trial.ask.request import SNAPSHOT
 from planner.ui import trial_inputs
 from ui.trial_page import (
     PLAN,

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from planner.trial import cluster
-from planner.trial.folders import new_folder
-from planner.trial.request import request_of
-from planner.trial.result import Environment
+from planner.trial.ask.folders import new_folder
+from planner.trial.ask.request import request_of
+from planner.trial.ask.result import Environment
+from planner.trial.cluster import client
 from planner.ui import trial_where
 from ui.trial_page import (
     PLAN,
@@ -97,7 +97,7 @@ def test_a_wrong_setting_is_said_and_this_machine_remains(
 
 
 def test_without_ray_the_page_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cluster, "PACKAGES", ("no_such_package",))
+    monkeypatch.setattr(client, "PACKAGES", ("no_such_package",))
     app = opened()
     assert "ray: not installed" in words(app) and places(app) == []
 

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from planner.trial.folders import HISTORY_SETTING
+from planner.trial.ask.folders import HISTORY_SETTING
 
 SETTING = HISTORY_SETTING
 """Environment variable with the database's URL."""

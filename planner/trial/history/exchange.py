@@ -15,11 +15,11 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from planner.trial.figures import LEVELS, FootprintFigures
+from planner.trial.ask.footprints import LEVELS, FootprintFigures
+from planner.trial.ask.result import MAX_BYTES, TrialResult, read_result, result_json
+from planner.trial.ask.strict import refuse_constant, unique
 from planner.trial.history.errors import HistoryError
 from planner.trial.history.store import Added, Filter, History
-from planner.trial.result import MAX_BYTES, TrialResult, read_result, result_json
-from planner.trial.strict import refuse_constant, unique
 
 MAX_FILE_BYTES = 128 * 2**20
 MAX_TRIALS = 10_000

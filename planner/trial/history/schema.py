@@ -1,6 +1,6 @@
 """The table of trials: a result in parts, and columns taken from it that a search can use.
 
-Each part is JSON as :func:`planner.trial.result.result_json` writes it, so that a row gives
+Each part is JSON as :func:`planner.trial.ask.result.result_json` writes it, so that a row gives
 back the result it was made of. Columns besides the parts are copies and are never read back.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Double, Index, MetaData, String, Table, Text
 
-from planner.trial.result import TrialResult, now, read_result, result_json
+from planner.trial.ask.result import TrialResult, now, read_result, result_json
 
 VERSION_TABLE = "headroom_schema"
 REVISIONS = ("1", "2")

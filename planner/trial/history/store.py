@@ -13,11 +13,11 @@ from dataclasses import dataclass
 from sqlalchemy import URL, Connection, Select, delete, func, insert, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from planner.trial.ask.result import TrialResult
 from planner.trial.history import place
 from planner.trial.history.errors import HistoryError, in_words
 from planner.trial.history.schema import result_of, row_of, trials
 from planner.trial.history.upgrade import upgrade
-from planner.trial.result import TrialResult
 
 LISTED = (
     *("id", "created", "status", "method", "model", "device_kind", "device_name", "gpu"),

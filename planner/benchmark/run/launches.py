@@ -1,0 +1,81 @@
+"""What the host needs to launch: one tiny kernel, and transformers' generate. Imports torch.
+
+The model is so narrow that no kernel takes time, so a token costs what its launches cost; it has
+as many layers as a model of 7B, since a part of that cost is paid once per token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from planner.benchmark.run.case import Case, Run, Sizes
+
+WIDTH, HEADS, VOCABULARY = 64, 4, 1024
+PROMPT_TOKENS = 8
+
+
+def cases(sizes: Sizes, device: str) -> Iterator[Case]:
+    """A kernel on one value, and two lengths of generation, whose difference is whole tokens."""
+    yield Case(part="launches", name="one kernel", make=_kernel(device))
+    for tokens in sizes.generate_tokens:
+        yield Case(
+            part="launches",
+            name="generate",
+            sizes={"layers": sizes.generate_layers, "tokens": tokens},
+            make=_generate(sizes.generate_layers, tokens, device),
+        )
+
+
+def _kernel(device: str) -> Callable[[], Run]:
+    def make() -> Run:
+        one = torch.zeros(1, device=device)
+        return lambda: one.add_(1)
+
+    return make
+
+
+@lru_cache(maxsize=1)
+def _model(layers: int, device: str) -> Any:
+    import transformers
+
+    settings = transformers.Qwen2Config(
+        hidden_size=WIDTH,
+        intermediate_size=2 * WIDTH,
+        num_hidden_layers=layers,
+        num_attention_heads=HEADS,
+        num_key_value_heads=HEADS // 2,
+        vocab_size=VOCABULARY,
+    )
+    with torch.device(device):
+        model = transformers.AutoModelForCausalLM.from_config(settings, dtype=torch.bfloat16)  # type: ignore[no-untyped-call]
+    return model.eval()
+
+
+def forget() -> None:
+    """Free the model."""
+    _model.cache_clear()
+
+
+def _generate(layers: int, tokens: int, device: str) -> Callable[[], Run]:
+    def make() -> Run:
+        model = _model(layers, device)
+        prompt = torch.ones(1, PROMPT_TOKENS, dtype=torch.long, device=device)
+        mask = torch.ones_like(prompt)
+
+        def run() -> object:
+            return model.generate(
+                prompt,
+                attention_mask=mask,
+                min_new_tokens=tokens,
+                max_new_tokens=tokens,
+                do_sample=True,
+                pad_token_id=0,
+            )
+
+        return run
+
+    return make
