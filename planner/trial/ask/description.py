@@ -21,10 +21,8 @@ class Description:
     notes: tuple[str, ...]
     refused: str
     """Why no trial runs this plan; empty where one does."""
-    most_bytes: int
-    """Of the device: what the prediction says of the whole plan, or the cap if that is less."""
-    most_seconds: float
     most_words: str
+    """Of the device what the prediction says of the whole plan, or the cap if that is less."""
 
 
 def describe(request: TrialRequest, predicted: FootprintFigures | None = None) -> Description:
@@ -41,18 +39,14 @@ def describe(request: TrialRequest, predicted: FootprintFigures | None = None) -
         running, notes = executed(plan)
     except CannotRun as error:
         running, refused = plan, str(error)
-    most, most_words = _most(request, predicted)
     cut = "" if request.truncate == "never" else ", fewer where they do not fit"
     if request.depths:
         cut = f", of which {' and '.join(map(str, request.depths))} are run"
     rank = ""
     if plan.gpus > 1 and plan.sharding in ("fsdp1", "fsdp2"):
-        world = plan.gpus - plan.rollout_gpus
-        rank = (
-            f", as {request.processes} processes"
-            if request.processes > 1
-            else f", as rank 0 of {world}"
-        )
+        rank = f", as rank 0 of {plan.gpus - plan.rollout_gpus}"
+        if request.processes > 1:
+            rank = f", as {request.processes} processes"
     weights = "random weights" if not request.model_folder else "the local folder's weights"
     runs = (
         f"{running.method} on {request.where}{rank}: {request.warm_up + request.steps} steps, "
@@ -63,40 +57,36 @@ def describe(request: TrialRequest, predicted: FootprintFigures | None = None) -
         runs=runs,
         notes=notes,
         refused=refused,
-        most_bytes=most,
-        most_seconds=request.limit_seconds,
-        most_words=(
-            f"At most {most_words}, and {read_seconds(request.limit_seconds)}, when it is ended."
-        ),
+        most_words=f"At most {_most(request, predicted)}, and "
+        f"{read_seconds(request.limit_seconds)}, when it is ended.",
     )
 
 
-def _most(request: TrialRequest, predicted: FootprintFigures | None) -> tuple[int, str]:
-    """What the trial may take of the device: bytes, and words.
+def _most(request: TrialRequest, predicted: FootprintFigures | None) -> str:
+    """What the trial may take of the device, in words.
 
     A processor holds the tensors alone, so a card's context and caching do not count there; what
     all its processes may hold together is guarded as well.
     """
     machine = "the node" if request.ray else "this machine"
     whose = request.where if request.kind == "cuda" else f"{machine}'s memory for tensors"
-    cap = request.cap_bytes
     if predicted is not None:
         needed, by = _needed(predicted), "by the dry run"
     else:
         found, by = estimate(request.planned()), "by the estimate"
         of_tensors = max(phase.requested_bytes for phase in found.phases)
         needed = found.device_bytes if request.kind == "cuda" else of_tensors * request.processes
-    if cap is not None and cap < needed:
-        needed, by = cap, "by its cap"
+    if request.cap_bytes is not None and request.cap_bytes < needed:
+        needed, by = request.cap_bytes, "by its cap"
     guarded = request.host_limit_bytes
     if not request.ray:  # what is free on a node, its own guard asks there
         guarded = guarded_bytes(guarded)
     if request.kind == "cpu" and guarded is not None and guarded < needed:
         if request.host_limit_bytes is not None:
-            return guarded, f"{read_bytes(guarded)} of {machine}'s memory, which is its limit"
+            return f"{read_bytes(guarded)} of {machine}'s memory, which is its limit"
         # What is free changes from one look to the next; the share of it does not.
-        return guarded, f"{GUARDED:.0%} of this machine's free memory".replace("%", " %")
-    return needed, f"{read_bytes(needed)} of {whose} {by}"
+        return f"{GUARDED:.0%} of this machine's free memory".replace("%", " %")
+    return f"{read_bytes(needed)} of {whose} {by}"
 
 
 def _needed(predicted: FootprintFigures) -> int:

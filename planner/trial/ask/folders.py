@@ -13,13 +13,14 @@ import re
 import secrets
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from planner.trial.ask.request import TrialRequest, read_request, request_json
+from planner.trial.ask.request import TrialRequest, read_request
 from planner.trial.ask.result import TrialResult, read_result, result_json
 
 IDENTIFIER = re.compile(r"[a-z0-9][a-z0-9\-]{5,63}")
@@ -97,20 +98,21 @@ class TrialFolder:
 
     def finish(self, result: TrialResult) -> bool:
         """Write the result, once: whoever is first decides how the trial ended."""
-        handle, name = tempfile.mkstemp(dir=self.path, suffix=".part")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(result_json(result) + "\n")
         try:
-            os.link(name, self.result_file)
+            write_whole(self.result_file, result_json(result) + "\n", place=os.link)
         except FileExistsError:
             return False
-        finally:
-            os.unlink(name)
         return True
+
+    def settled(self, result: TrialResult) -> TrialResult:
+        """What the trial ended with: this result, unless somebody was faster."""
+        if self.finish(result):
+            return result
+        return self.result() or result
 
     def amend(self, result: TrialResult) -> None:
         """Put a fuller result in the place of the one that is there."""
-        _write(self.result_file, result_json(result) + "\n")
+        write_whole(self.result_file, result_json(result) + "\n")
 
     def say(self, name: str, **more: Any) -> None:
         """Add a line of progress; a full disk does not end a trial."""
@@ -123,15 +125,8 @@ class TrialFolder:
 
     def progress(self) -> list[dict[str, Any]]:
         """Lines of progress, oldest first; a line that is being written is left out."""
-        try:
-            with open(self.path / "progress.jsonl", "rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - PROGRESS_BYTES))
-                text = file.read().decode("utf-8", "replace")
-        except OSError:
-            return []
         found = []
-        for line in text.splitlines():
+        for line in _last_lines(self.path / "progress.jsonl", PROGRESS_BYTES):
             with suppress(ValueError):
                 event = json.loads(line)
                 if isinstance(event, dict) and isinstance(event.get("name"), str):
@@ -141,50 +136,47 @@ class TrialFolder:
     def remember(self, known: dict[str, Any]) -> None:
         """Keep a result's fields so far, if there is room."""
         with suppress(OSError):
-            _write(self.path / "known.json", json.dumps(known))
+            write_whole(self.path / "known.json", json.dumps(known))
 
     def known(self) -> dict[str, Any]:
         """A result's fields so far; empty when there are none, or they cannot be read."""
+        return self._object("known.json")
+
+    def _object(self, name: str) -> dict[str, Any]:
         try:
-            found = json.loads((self.path / "known.json").read_text("utf-8"))
+            found = json.loads((self.path / name).read_text("utf-8"))
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
 
     def stderr_tail(self) -> str:
         """The end of what the worker said, without the profiler's own lines."""
-        try:
-            with open(self.stderr, "rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - 4 * TAIL_CHARACTERS))
-                text = file.read().decode("utf-8", "replace")
-        except OSError:
-            return ""
-        lines = [line for line in text.splitlines() if not line.startswith(PROFILER)]
-        return "\n".join(lines)[-TAIL_CHARACTERS:]
+        lines = _last_lines(self.stderr, 4 * TAIL_CHARACTERS)
+        kept = "\n".join(line for line in lines if not line.startswith(PROFILER))
+        return kept[-TAIL_CHARACTERS:]
+
+    def last_words(self) -> str:
+        """The last line of what the worker said."""
+        return (self.stderr_tail().strip().splitlines() or ["it said nothing"])[-1]
 
     def own(self, pid: int | None = None) -> None:
         """Say whose process sees to the trial."""
         number = os.getpid() if pid is None else pid
         owner = {"pid": number, "started": started(number)}
-        _write(self.path / "owner.json", json.dumps(owner))
+        write_whole(self.path / "owner.json", json.dumps(owner))
+
+    def owner(self) -> int | None:
+        """The process that sees to the trial, while it is alive."""
+        found = self._object("owner.json")
+        try:
+            pid, began = int(found["pid"]), found["started"]
+        except (ValueError, KeyError, TypeError):
+            return None
+        return pid if alive(pid, began) else None
 
     def owned(self) -> bool:
         """Whether the process that sees to the trial is alive."""
-        pid, began = self._owner()
-        return pid is not None and alive(pid, began)
-
-    def owner_pid(self) -> int | None:
-        """The process that sees to the trial, while it is alive."""
-        pid, began = self._owner()
-        return pid if pid is not None and alive(pid, began) else None
-
-    def _owner(self) -> tuple[int | None, int | None]:
-        try:
-            found = json.loads((self.path / "owner.json").read_text("utf-8"))
-            return int(found["pid"]), found["started"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return None, None
+        return self.owner() is not None
 
     def ask_to_stop(self) -> None:
         """Leave word that the trial should end."""
@@ -203,7 +195,7 @@ def new_folder(request: TrialRequest, root: Path | None = None) -> TrialFolder:
     """
     folder = TrialFolder(trials_folder(root) / new_identifier())
     folder.path.mkdir(parents=True)
-    _write(folder.path / "request.json", request_json(request))
+    write_whole(folder.path / "request.json", request.model_dump_json())
     return folder
 
 
@@ -214,11 +206,17 @@ def trials_folder(root: Path | None = None) -> Path:
 
 def folders(root: Path | None = None) -> list[TrialFolder]:
     """Every trial's folder, newest first."""
+    return [TrialFolder(path) for path in named(trials_folder(root))]
+
+
+def named(base: Path, suffix: str = "") -> list[Path]:
+    """What in a folder has the name of a trial or a benchmark, newest first."""
     try:
-        names = sorted(os.listdir(trials_folder(root)), reverse=True)
+        names = sorted(os.listdir(base), reverse=True)
     except OSError:
         return []
-    return [TrialFolder(trials_folder(root) / n) for n in names if IDENTIFIER.fullmatch(n)]
+    pattern = re.compile(IDENTIFIER.pattern + re.escape(suffix))
+    return [base / name for name in names if pattern.fullmatch(name)]
 
 
 def alive(pid: int, began: int | None) -> bool:
@@ -255,14 +253,32 @@ def _stat(pid: int) -> tuple[str, int] | None:
     return fields[0], int(fields[19])
 
 
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all."""
+def _last_lines(path: Path, size_bytes: int) -> list[str]:
+    """The lines in the last so many bytes of a file; none where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size_bytes))
+            return file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+
+
+def write_whole(path: Path, text: str, place: Callable[[str, Path], None] = os.replace) -> None:
+    """Write a file whole or not at all.
+
+    Args:
+        path: the file.
+        text: all of it.
+        place: brings the finished file there; ``os.link`` refuses where there is one already.
+
+    Raises:
+        OSError: when nothing can be written there.
+    """
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        os.replace(name, path)
-    except BaseException:
+        place(name, path)
+    finally:
         with suppress(OSError):
             os.unlink(name)
-        raise

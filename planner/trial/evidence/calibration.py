@@ -72,13 +72,12 @@ class Ratio:
 
 def kind_of(result: TrialResult) -> Kind:
     """What a trial's factors hold for."""
-    versions = result.environment.versions if result.environment else {}
     return Kind(
         device_kind=result.device.kind,
         device=result.device.gpu or result.device.name,
         method=result.planned().method,
-        torch=versions.get("torch", ""),
-        transformers=versions.get("transformers", ""),
+        torch=result.versions.get("torch", ""),
+        transformers=result.versions.get("transformers", ""),
     )
 
 
@@ -184,13 +183,5 @@ def calibration(results: Iterable[TrialResult], kind: Kind) -> tuple[Factors, tu
         Factor(one.rung, one.phase, one.quantity, round(one.median, DIGITS), one.trials)
         for one in kept
     )
-    return (
-        Factors(
-            gpu=kind.device,
-            method=kind.method,
-            torch=kind.torch,
-            transformers=kind.transformers,
-            factors=factors,
-        ),
-        notes,
-    )
+    of = {name: getattr(kind, name) for name in ("method", "torch", "transformers")}
+    return Factors(gpu=kind.device, factors=factors, **of), notes

@@ -30,8 +30,7 @@ def proving(method: str, gpu: str = "") -> list[TrialResult]:
     Raises:
         HistoryError: when the history cannot be read.
     """
-    read = (_read(*place) for place in _places(method, gpu))
-    return [result for result in read if result is not None]
+    return [found for place in _places(method, gpu) if (found := _read(*place)) is not None]
 
 
 def compared(method: str) -> tuple[Compared, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from sqlalchemy import URL, Connection, Select, delete, func, insert, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
@@ -18,11 +18,6 @@ from planner.trial.history import place
 from planner.trial.history.errors import HistoryError, in_words
 from planner.trial.history.schema import result_of, row_of, trials
 from planner.trial.history.upgrade import upgrade
-
-LISTED = (
-    *("id", "created", "status", "method", "model", "device_kind", "device_name", "gpu"),
-    *("torch_version", "transformers_version", "censored", "seconds"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +134,8 @@ class History:
 
     def list(self, filter: Filter | None = None) -> list[Summary]:
         """Lines of the trials that are meant, newest first; their parts are not read."""
-        query = (filter or Filter()).chosen(select(*(trials.c[name] for name in LISTED)))
+        columns = (trials.c[one.name] for one in fields(Summary))
+        query = (filter or Filter()).chosen(select(*columns))
         with self._transaction() as connection:
             rows = connection.execute(query).mappings().all()
         return [Summary(**row) for row in rows]
@@ -167,8 +163,7 @@ class History:
     @contextmanager
     def _transaction(self, writes: bool = False) -> Iterator[Connection]:
         with in_words(self.place):
-            options = {place.WRITES: writes}
-            opened = self.engine.connect().execution_options(**options)
+            opened = self.engine.connect().execution_options(**{place.WRITES: writes})
             with opened as connection, connection.begin():
                 yield connection
 
@@ -201,8 +196,5 @@ def _insert(connection: Connection, result: TrialResult) -> bool:
 
 
 def _same(connection: Connection, result: TrialResult) -> bool:
-    row = connection.execute(select(trials).where(trials.c.id == result.id)).first()
-    if row is None:
-        return False
-    wanted = row_of(result)
-    return all(getattr(row, name) == wanted[name] for name in wanted if name != "added")
+    row = connection.execute(select(trials).where(trials.c.id == result.id)).mappings().first()
+    return row is not None and {**row, "added": ""} == {**row_of(result), "added": ""}

@@ -8,17 +8,16 @@ from alembic import op
 revision = "2"
 down_revision = "1"
 
-SEARCHED = ("gpu", "torch_version", "transformers_version")
+SEARCHED = {"gpu": 64, "torch_version": 500, "transformers_version": 500}
 
 
 def upgrade() -> None:
     """Add the columns and fill them from the parts that each row has."""
-    columns = (
-        sa.Column("gpu", sa.String(64), nullable=False, server_default=""),
-        sa.Column("torch_version", sa.String(500), nullable=False, server_default=""),
-        sa.Column("transformers_version", sa.String(500), nullable=False, server_default=""),
-        sa.Column("censored", sa.Boolean, nullable=False, server_default=sa.false()),
-    )
+    columns = [
+        sa.Column(name, sa.String(most), nullable=False, server_default="")
+        for name, most in SEARCHED.items()
+    ]
+    columns.append(sa.Column("censored", sa.Boolean, nullable=False, server_default=sa.false()))
     for column in columns:
         op.add_column("headroom_trials", column)
     connection = op.get_bind()
