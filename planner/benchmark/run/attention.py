@@ -40,11 +40,12 @@ def cases(sizes: Sizes, device: str) -> Iterator[Case]:
 
 def _attention(shape: tuple[int, ...], device: str, backward: bool) -> Run:
     made = partial(torch.randn, shape, dtype=torch.bfloat16, device=device)
-    given = [made(requires_grad=backward) for _ in range(3)]
+    queries, keys, values = (made(requires_grad=backward) for _ in range(3))
     gradient = made()
 
     def run() -> object:
-        out = scaled_dot_product_attention(*given, is_causal=True)
+        out = scaled_dot_product_attention(queries, keys, values, is_causal=True)
+        given = (queries, keys, values)
         return torch.autograd.grad(out, given, gradient) if backward else out
 
     return run

@@ -58,7 +58,6 @@ PARTS: Mapping[Callable[[Sizes, str], Iterator[Case]], float] = {
 
 TOLD = ("part", "name", "model", "sizes", "dtype", "flops", "moved_bytes")
 """What a row takes over from its case."""
-SHORT_OF_MEMORY = "is left out: the device has not enough memory for it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -189,12 +188,12 @@ def _rows(
             left = len(cases) - place
             try:
                 found = sample(case, clock, clock.now() + (until - clock.now()) / left, cancelled)
-            except torch.OutOfMemoryError:
-                notes.append(f"{_said(case)} {SHORT_OF_MEMORY}.")
-                continue
-            except RuntimeError as error:  # an old card may have no kernel for it
-                first = str(error).partition("\n")[0]
-                notes.append(f"{_said(case)} is left out: {type(error).__name__}: {first}")
+            except RuntimeError as error:  # no memory, or on an old card no kernel
+                first, *_ = str(error).split("\n")
+                why = f"{type(error).__name__}: {first}"
+                if isinstance(error, torch.OutOfMemoryError):
+                    why = "the device has not enough memory for it."
+                notes.append(f"{_said(case)} is left out: {why}")
                 continue
             yield _row(case, found, _peak(case, peaks))
         _free(bench.device)

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from planner.estimate import estimate
 from planner.trial.ask.endings import CannotRun
-from planner.trial.ask.footprints import FootprintFigures
 from planner.trial.ask.host_memory import GUARDED, guarded_bytes
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.variants import executed, layers_of
@@ -21,17 +20,14 @@ class Description:
     notes: tuple[str, ...]
     refused: str
     """Why no trial runs this plan; empty where one does."""
+    most_bytes: int
+    """Of the device: what the estimate says of the whole plan, or the cap if that is less."""
+    most_seconds: float
     most_words: str
-    """Of the device what the prediction says of the whole plan, or the cap if that is less."""
 
 
-def describe(request: TrialRequest, predicted: FootprintFigures | None = None) -> Description:
-    """The request in words, before anything runs.
-
-    Args:
-        request: what to run.
-        predicted: the plan's dry run, where there is one; the estimate otherwise.
-    """
+def describe(request: TrialRequest) -> Description:
+    """The request in words, before anything runs."""
     plan = request.planned()
     refused = ""
     notes: tuple[str, ...] = ()
@@ -53,29 +49,28 @@ def describe(request: TrialRequest, predicted: FootprintFigures | None = None) -
         f"{request.steps} of them measured, all {layers_of(plan)} layers{cut}, with {weights} and "
         f"batches of {request.lengths} length."
     )
+    most, words = _most(request)
     return Description(
         runs=runs,
         notes=notes,
         refused=refused,
-        most_words=f"At most {_most(request, predicted)}, and "
-        f"{read_seconds(request.limit_seconds)}, when it is ended.",
+        most_bytes=most,
+        most_seconds=request.limit_seconds,
+        most_words=f"At most {words}, and {read_seconds(request.limit_seconds)}, when it is ended.",
     )
 
 
-def _most(request: TrialRequest, predicted: FootprintFigures | None) -> str:
-    """What the trial may take of the device, in words.
+def _most(request: TrialRequest) -> tuple[int, str]:
+    """What the trial may take of the device: bytes, and words.
 
     A processor holds the tensors alone, so a card's context and caching do not count there; what
     all its processes may hold together is guarded as well.
     """
     machine = "the node" if request.ray else "this machine"
     whose = request.where if request.kind == "cuda" else f"{machine}'s memory for tensors"
-    if predicted is not None:
-        needed, by = _needed(predicted), "by the dry run"
-    else:
-        found, by = estimate(request.planned()), "by the estimate"
-        of_tensors = max(phase.requested_bytes for phase in found.phases)
-        needed = found.device_bytes if request.kind == "cuda" else of_tensors * request.processes
+    found, by = estimate(request.planned()), "by the estimate"
+    of_tensors = max(phase.requested_bytes for phase in found.phases)
+    needed = found.device_bytes if request.kind == "cuda" else of_tensors * request.processes
     if request.cap_bytes is not None and request.cap_bytes < needed:
         needed, by = request.cap_bytes, "by its cap"
     guarded = request.host_limit_bytes
@@ -83,12 +78,7 @@ def _most(request: TrialRequest, predicted: FootprintFigures | None) -> str:
         guarded = guarded_bytes(guarded)
     if request.kind == "cpu" and guarded is not None and guarded < needed:
         if request.host_limit_bytes is not None:
-            return f"{read_bytes(guarded)} of {machine}'s memory, which is its limit"
+            return guarded, f"{read_bytes(guarded)} of {machine}'s memory, which is its limit"
         # What is free changes from one look to the next; the share of it does not.
-        return f"{GUARDED:.0%} of this machine's free memory".replace("%", " %")
-    return f"{read_bytes(needed)} of {whose} {by}"
-
-
-def _needed(predicted: FootprintFigures) -> int:
-    levels = (predicted.device_bytes, predicted.reserved_bytes, predicted.requested_bytes)
-    return next((size for size in levels if size is not None), 0)
+        return guarded, f"{GUARDED:.0%} of this machine's free memory".replace("%", " %")
+    return needed, f"{read_bytes(needed)} of {whose} {by}"

@@ -7,7 +7,6 @@ kill. The worker is in a process group of its own and ends when this process doe
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -15,6 +14,8 @@ import sys
 import time
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import to_json
 
 from planner.trial.ask.folders import TrialFolder, started
 from planner.trial.ask.host_memory import guarded_bytes, resident_bytes
@@ -153,7 +154,6 @@ def ended(
 ) -> TrialResult:
     """Finish a trial in its worker's place, with what that had found out until then."""
     asked = request.asked(folder.identifier)
-    asked["device"] = asked["device"].model_dump()
     last = {
         "id": folder.identifier,
         "plan": request.plan,
@@ -165,9 +165,9 @@ def ended(
         "measured": None,
     }
     try:
-        result = TrialResult.model_validate_json(json.dumps({**asked, **folder.known(), **last}))
+        result = TrialResult.model_validate_json(to_json({**asked, **folder.known(), **last}))
     except ValueError:  # what the worker left is damaged
-        result = TrialResult.model_validate_json(json.dumps({**asked, **last}))
+        result = TrialResult.model_validate_json(to_json({**asked, **last}))
     return folder.settled(result)
 
 

@@ -96,7 +96,10 @@ class Heard:
             self._take(line)
         elif found.get("name") == "known":
             known = found.get("known")
-            self.folder.remember(self._placed(known if isinstance(known, dict) else {}))
+            known = known if isinstance(known, dict) else {}
+            told = known.get("environment")
+            own = told if isinstance(told, dict) else {"versions": {}}
+            self.folder.remember({**known, "environment": {**own, "cluster": self.request.ray}})
         else:
             self._event(found, line)
 
@@ -111,15 +114,11 @@ class Heard:
             self.refused = str(error)
             self._talk(f"(a result was refused: {error})")
             return
-        found = self._placed(result.model_dump(mode="json", by_alias=True))
-        self.result = TrialResult.model_validate_json(json.dumps(found))
-
-    def _placed(self, found: dict[str, Any]) -> dict[str, Any]:
-        """A result's fields with the cluster's address as this machine knows it."""
-        environment = found.get("environment")
-        if not isinstance(environment, dict):
-            environment = json.loads(Environment(versions={}).model_dump_json())
-        return {**found, "environment": {**environment, "cluster": self.request.ray}}
+        # The cluster's address is the one that this machine knows.
+        environment = (result.environment or Environment(versions={})).model_copy(
+            update={"cluster": self.request.ray}
+        )
+        self.result = result.model_copy(update={"environment": environment})
 
     def _event(self, found: dict[str, Any], line: str) -> None:
         try:

@@ -10,6 +10,7 @@ import platform
 import re
 import subprocess
 import time
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -89,14 +90,12 @@ def capacity_bytes(device: Device) -> int | None:
 
 
 def _processor() -> str:
-    cores = os.cpu_count() or 1
-    try:
-        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
-            if line.startswith("model name"):
-                return f"{line.partition(':')[2].strip()}, {cores} cores"
-    except OSError:
-        pass
-    return f"{platform.machine()} processor, {cores} cores"
+    name = f"{platform.machine()} processor"
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+        names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        name = next(names, name)
+    return f"{name}, {os.cpu_count() or 1} cores"
 
 
 def used_by_others(device: str) -> int | None:
@@ -109,10 +108,8 @@ def environment(device: str) -> Environment:
     """Versions, driver, platform and settings that change a kernel or the allocator."""
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     for name in LIBRARIES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
     driver = None
     if device != "cpu":
         index = int(device.partition(":")[2])

@@ -28,11 +28,8 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(Needs):
     """What is there for a trial."""
-
-    bytes: int
-    seconds: float
 
     def holds(self, needs: Needs) -> bool:
         """Whether a run fits, with some room left."""
@@ -67,14 +64,12 @@ def two_depths(
     depths = depths_of(pattern)
     if len(depths) < 2:
         return None
-    low = depths[min(LEAST - 1, len(depths) - 2)]
-    first = shallow(low)
-    if not room.holds(first):
-        if low == depths[0]:
-            return None
-        low, first = depths[0], shallow(depths[0])
-        if not room.holds(first):
-            return None
+    # The two shallowest at the most; the second of them is tried first.
+    tried = dict.fromkeys((depths[min(LEAST - 1, len(depths) - 2)], depths[0]))
+    found = ((low, needs) for low in tried if room.holds(needs := shallow(low)))
+    low, first = next(found, (0, None))
+    if first is None:
+        return None
 
     def needs(layers: int) -> Needs:
         share = (layers - low) / (pattern.layers - low)

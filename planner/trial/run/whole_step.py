@@ -6,7 +6,7 @@ watched); seconds are the median of the measured steps, each led to a whole step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
 
 from planner.estimate import MARGIN, word_of
@@ -60,6 +60,9 @@ def _phase(read: Readings, name: str, warm_up: int, others_bytes: int) -> PhaseF
     def most(key: str) -> int | None:
         return max((int(step[key]) for step in measured if key in step), default=None)
 
+    def last(key: str) -> int | None:
+        return next((int(step[key]) for step in reversed(measured) if key in step), None)
+
     def seconds(at: int) -> float:
         entries = read.entries[at][name]
         return max(cadence.step_seconds(read.plans[at], name, entries, read.decode[at]), 0.0)
@@ -81,8 +84,8 @@ def _phase(read: Readings, name: str, warm_up: int, others_bytes: int) -> PhaseF
         active_bytes=most("active_bytes"),
         reserved_bytes=reserved,
         device_bytes=device,
-        device_before_bytes=_last(measured, "before_bytes"),
-        device_after_bytes=_last(measured, "after_bytes"),
+        device_before_bytes=last("before_bytes"),
+        device_after_bytes=last("after_bytes"),
         host_bytes=most("host_bytes"),
         seconds=spent,
         first_seconds=seconds(0) if name in read.entries[0] else None,
@@ -95,11 +98,6 @@ def _mean(plans: Sequence[Plan], of: Callable[[Plan], float | None]) -> float | 
     found = [of(plan) for plan in plans]
     known = [value for value in found if value is not None]
     return sum(known) / len(known) if len(known) == len(found) else None
-
-
-def _last(steps: Sequence[Mapping[str, float]], key: str) -> int | None:
-    found = [int(step[key]) for step in steps if key in step]
-    return found[-1] if found else None
 
 
 def highest(of_ranks: Sequence[FootprintFigures]) -> FootprintFigures:

@@ -15,6 +15,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from planner.trial.ask.folders import TrialFolder, alive
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import TrialResult
@@ -54,7 +56,7 @@ def run(request: TrialRequest, folder: TrialFolder) -> TrialResult:
         if not first:
             return
         if name == "known":
-            folder.remember({key: _plain(value) for key, value in more.items()})
+            folder.remember(to_jsonable_python(more, by_alias=True))
         else:
             folder.say(name, **more)
 
@@ -72,28 +74,15 @@ def run(request: TrialRequest, folder: TrialFolder) -> TrialResult:
     return result
 
 
-def _plain(value: Any) -> Any:
-    """A result's field as JSON has it."""
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json", by_alias=True)
-    return value
-
-
 def end_with_parent() -> None:
     """End this process when its parent, or the supervisor above it, is gone."""
     parent = os.getppid()
     pid, _, began = os.environ.get(SUPERVISOR, "").partition(":")
 
     def watch() -> None:
-        while True:
+        while os.getppid() == parent and (not pid or alive(int(pid), int(began) or None)):
             time.sleep(WATCH_SECONDS)
-            gone = os.getppid() != parent
-            if pid:
-                gone = gone or not alive(int(pid), int(began) or None)
-            if gone:
-                os._exit(UNFINISHED)
+        os._exit(UNFINISHED)
 
     threading.Thread(target=watch, name="parent", daemon=True).start()
 

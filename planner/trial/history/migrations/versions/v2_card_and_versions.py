@@ -13,13 +13,11 @@ SEARCHED = {"gpu": 64, "torch_version": 500, "transformers_version": 500}
 
 def upgrade() -> None:
     """Add the columns and fill them from the parts that each row has."""
-    columns = [
-        sa.Column(name, sa.String(most), nullable=False, server_default="")
-        for name, most in SEARCHED.items()
-    ]
-    columns.append(sa.Column("censored", sa.Boolean, nullable=False, server_default=sa.false()))
-    for column in columns:
+    for name, most in SEARCHED.items():
+        column = sa.Column(name, sa.String(most), nullable=False, server_default="")
         op.add_column("headroom_trials", column)
+    censored = sa.Column("censored", sa.Boolean, nullable=False, server_default=sa.false())
+    op.add_column("headroom_trials", censored)
     connection = op.get_bind()
     table = sa.Table("headroom_trials", sa.MetaData(), autoload_with=connection)
     for name in connection.execute(sa.select(table.c.id)).scalars().all():
