@@ -75,7 +75,7 @@ def found(identifier: str, base: Path) -> TrialFolder | None:
 def end(folder: TrialFolder) -> None:
     """Ask the folder's process to stop, in its folder and by a signal."""
     folder.ask_to_stop()
-    pid = folder.owner()
+    pid = folder.owner_pid()
     if pid is not None:
         with suppress(ProcessLookupError, PermissionError):
             os.kill(pid, signal.SIGTERM)

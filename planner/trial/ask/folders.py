@@ -165,7 +165,7 @@ class TrialFolder:
         owner = {"pid": number, "started": started(number)}
         write_whole(self.path / "owner.json", json.dumps(owner))
 
-    def owner(self) -> int | None:
+    def owner_pid(self) -> int | None:
         """The process that sees to the trial, while it is alive."""
         found = self._object("owner.json")
         try:
@@ -176,7 +176,7 @@ class TrialFolder:
 
     def owned(self) -> bool:
         """Whether the process that sees to the trial is alive."""
-        return self.owner() is not None
+        return self.owner_pid() is not None
 
     def ask_to_stop(self) -> None:
         """Leave word that the trial should end."""
