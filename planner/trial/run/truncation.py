@@ -64,12 +64,13 @@ def two_depths(
     depths = depths_of(pattern)
     if len(depths) < 2:
         return None
-    # The two shallowest at the most; the second of them is tried first.
+    # Of the two shallowest the second is tried first.
     tried = dict.fromkeys((depths[min(LEAST - 1, len(depths) - 2)], depths[0]))
-    found = ((low, needs) for low in tried if room.holds(needs := shallow(low)))
-    low, first = next(found, (0, None))
-    if first is None:
+    taken = ((layers, shallow(layers)) for layers in tried)
+    holding = next((pair for pair in taken if room.holds(pair[1])), None)
+    if holding is None:
         return None
+    low, first = holding
 
     def needs(layers: int) -> Needs:
         share = (layers - low) / (pattern.layers - low)
