@@ -117,7 +117,8 @@ class Execution:
                 stage.synchronize()
                 del run
         except torch.OutOfMemoryError:
-            raise self._ended(*(self.asked or [(None, None)])[-1]) from None
+            asked, live = self.asked[-1] if self.asked else (None, None)
+            raise self._ended(asked, live) from None
         except RuntimeError as error:
             if not self.on_cpu or ALLOCATION_FAILED not in str(error):
                 raise
