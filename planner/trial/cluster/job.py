@@ -23,7 +23,7 @@ from planner.trial.cluster.client import (
     JobState,
     LogTail,
 )
-from planner.trial.cluster.job_log import LOG_CHARACTERS, Heard
+from planner.trial.cluster.job_log import Heard
 from planner.units import read_seconds
 
 POLL_SECONDS = 1.0
@@ -83,7 +83,7 @@ class Following:
             self._listen()
             if self.heard.result is not None:
                 return self.folder.settled(self.heard.result)
-            if self.heard.characters > LOG_CHARACTERS:
+            if self.heard.too_much:
                 self._stop()
                 return self.ended("failed", "Its job wrote more than any trial does.")
             if time.monotonic() - asked < POLL_SECONDS:

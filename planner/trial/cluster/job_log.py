@@ -61,6 +61,11 @@ class Heard:
         self._events = 0
         self._said = 0
 
+    @property
+    def too_much(self) -> bool:
+        """Whether the log is longer than any trial's."""
+        return self.characters > LOG_CHARACTERS
+
     def feed(self, text: str) -> None:
         """Read on; a line may come in several pieces."""
         self.characters += len(text)
