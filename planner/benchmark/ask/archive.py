@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from planner.catalog.card_benchmark import CardBenchmark, benchmark_json, read_benchmark
-from planner.trial.ask.folders import IDENTIFIER, data_folder, named, write_whole
+from planner.trial.ask.folders import IDENTIFIER, data_folder, named
 
 
 def benchmarks_folder(root: Path | None = None) -> Path:
@@ -21,7 +21,9 @@ def write(found: CardBenchmark, file: Path) -> None:
         OSError: when nothing can be written there.
     """
     file.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(file, benchmark_json(found) + "\n")
+    fresh = file.with_name(f".{file.name}.part")
+    fresh.write_text(benchmark_json(found) + "\n", "utf-8")
+    fresh.replace(file)
 
 
 def keep(found: CardBenchmark, root: Path | None = None) -> Path:
