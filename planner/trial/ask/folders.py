@@ -2,7 +2,8 @@
 
 ``request.json`` says what was asked, ``owner.json`` whose process sees to it, ``progress.jsonl``
 what happens, ``known.json`` a result's fields so far, ``result.json`` the end, ``stderr.txt``
-whatever the worker and its libraries said.
+whatever the worker and its libraries said. ``reserve`` holds the result's place on the disk until
+there is one, so that a disk that fills meanwhile does not lose it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,15 @@ from typing import Any
 
 from planner.trial.ask.request import TrialRequest, read_request
 from planner.trial.ask.result import TrialResult, read_result, result_json
+from planner.trial.ask.spare import hand_over
+from planner.trial.ask.strict import shown
 
 IDENTIFIER = re.compile(r"[a-z0-9][a-z0-9\-]{5,63}")
 TAIL_CHARACTERS = 6000
 PROGRESS_BYTES = 512 * 1024
 """Of a progress file, what is read from its end."""
+RESERVE, RESERVE_BYTES = "reserve", 2**20
+"""A result with every term of every phase is far smaller."""
 PROFILER = "USDT:"
 """Lines that torch's profiler writes to stderr, whatever happens."""
 
@@ -96,19 +101,53 @@ class TrialFolder:
         except FileNotFoundError:
             return None
 
+    def reserve(self) -> None:
+        """Keep room on the disk for the result, until there is one.
+
+        Raises:
+            OSError: when there is none.
+        """
+        (self.path / RESERVE).write_bytes(os.urandom(RESERVE_BYTES))
+
     def finish(self, result: TrialResult) -> bool:
-        """Write the result, once: whoever is first decides how the trial ended."""
+        """Write the result, once: whoever is first decides how the trial ended.
+
+        Raises:
+            OSError: when it cannot be written, not even in the place that was kept for it.
+        """
+        text = result_json(result) + "\n"
         try:
-            write_whole(self.result_file, result_json(result) + "\n", place=os.link)
+            try:
+                write_whole(self.result_file, text, place=os.link)
+            except FileExistsError:
+                raise
+            except OSError:
+                (self.path / RESERVE).unlink(missing_ok=True)
+                write_whole(self.result_file, text, place=os.link)
         except FileExistsError:
             return False
+        finally:
+            with suppress(OSError):
+                (self.path / RESERVE).unlink(missing_ok=True)
         return True
 
     def settled(self, result: TrialResult) -> TrialResult:
-        """What the trial ended with: this result, unless somebody was faster."""
-        if self.finish(result):
-            return result
-        return self.result() or result
+        """What the trial ended with: this result, unless somebody was faster.
+
+        One that cannot be written goes to the process that waits for it, and says what is lost.
+        """
+        try:
+            return result if self.finish(result) else self.result() or result
+        except OSError as error:
+            if hand_over(result):
+                return result
+            why = shown(error.strerror or str(error), 200)
+            note = (
+                f"This result is not stored: {shown(str(self.path), 500)} cannot be written "
+                f"({why}), and no list of trials will have it. Keep this output; then free some "
+                "space, or set HEADROOM_DATA to a folder on another disk."
+            )
+            return result.model_copy(update={"notes": (*result.notes, note)})
 
     def amend(self, result: TrialResult) -> None:
         """Put a fuller result in the place of the one that is there."""

@@ -21,6 +21,7 @@ from planner.trial.ask.folders import TrialFolder, started
 from planner.trial.ask.host_memory import guarded_bytes, resident_bytes
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import Status, TrialResult
+from planner.trial.ask.spare import SETTING, Spare
 from planner.trial.ask.strict import shown
 from planner.trial.ask.turns import GivenUp, Turn
 from planner.units import read_bytes, read_seconds
@@ -40,6 +41,7 @@ class Supervisor:
         self.request, self.folder, self.root = request, folder, root
         self.began = time.monotonic()
         self._stop = False
+        self._spare = Spare()
 
     def stop(self, *_: Any) -> None:
         """End the trial at the next look; a signal's handler."""
@@ -47,7 +49,18 @@ class Supervisor:
 
     def run(self) -> TrialResult:
         """Do it all; the result is in the folder as well."""
-        self.folder.own()
+        try:
+            return self._in_turn()
+        finally:
+            self._spare.close()
+
+    def _in_turn(self) -> TrialResult:
+        try:
+            self.folder.own()
+            self.folder.reserve()
+        except OSError as error:
+            why = error.strerror or error
+            return self._ended("failed", f"There is no room for its result: {why}. Nothing ran.")
         try:
             turn = Turn(self.request.devices(), self.folder.identifier, self.root)
         except OSError as error:
@@ -73,7 +86,7 @@ class Supervisor:
                 stdout=said,
                 stderr=said,
                 cwd=ROOT,
-                env=worker_environment(self.request),
+                env={**worker_environment(self.request), SETTING: self._spare.path},
                 pass_fds=turn.handles,
                 start_new_session=True,
             )
@@ -114,11 +127,15 @@ class Supervisor:
             found = self.folder.result()
         except ValueError as error:
             return self._ended("failed", f"Its result cannot be read: {error}")
+        spared = self._spare.result()
+        if found is None and spared is not None:
+            return self.folder.settled(spared)
         if found is not None:
             if found.status == "failed" and not found.stderr_tail:
                 tail = shown(self.folder.stderr_tail(), 8000, lines=True)
                 found = found.model_copy(update={"stderr_tail": tail})
-                self.folder.amend(found)
+                with contextlib.suppress(OSError):  # a full disk keeps the shorter one
+                    self.folder.amend(found)
             return found
         if status < 0:
             name = signal.Signals(-status).name

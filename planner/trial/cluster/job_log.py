@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -142,7 +143,10 @@ class Heard:
         kept = line[: max(0, SAID_CHARACTERS - self._said)]
         self._said += len(kept) + 1
         if kept:
-            with open(self.folder.stderr, "a", encoding="utf-8", errors="replace") as file:
+            with (
+                suppress(OSError),  # a full disk does not end a trial
+                open(self.folder.stderr, "a", encoding="utf-8", errors="replace") as file,
+            ):
                 file.write(kept + "\n")
 
 

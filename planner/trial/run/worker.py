@@ -6,6 +6,7 @@ the folder, and ends when whoever started it does.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -64,13 +65,14 @@ def run(request: TrialRequest, folder: TrialFolder) -> TrialResult:
         spent = time.perf_counter() - start
         result = run_trial(request, folder.identifier, report, spent)
     except Exception as error:  # whatever a library does, the trial has a result
-        traceback.print_exc()
+        with contextlib.suppress(OSError):  # a full disk has no room for it
+            traceback.print_exc()
         sentence = shown(" ".join(f"{type(error).__name__}: {error}".split()), 1000)
         spent = time.perf_counter() - start
         return ended(folder, request, "failed", sentence, seconds=spent)
     if first or result.status != "completed":
         folder.say("done", status=result.status)
-        folder.finish(result)
+        return folder.settled(result)
     return result
 
 
