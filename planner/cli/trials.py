@@ -42,9 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("limit: give a whole number above 0.")
     history = History()
     try:
-        keep_all(history)
+        keep_all(history, note=_note)
     except HistoryError as error:
-        print(f"note: {error}", file=sys.stderr)
+        _note(str(error))
     chosen = Filter(
         method=arguments.method,
         model=arguments.model,
@@ -70,6 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _note(sentence: str) -> None:
+    print(f"note: {sentence}", file=sys.stderr)
+
+
 def _show(history: Any, identifier: str) -> int:
     from planner.trial.ask.result import result_json
 
@@ -89,7 +93,7 @@ def _delete(history: Any, identifiers: list[str]) -> int:
         folder = find(identifier)
         if folder is not None and not forget(folder):
             raise ValueError(f"delete: the trial {identifier} is not over yet; stop it first.")
-        if history.delete([identifier]):
+        if history.delete([identifier]) or folder is not None:
             print(f"Deleted {identifier}.")
         else:
             print(f"delete: there is no trial {identifier[:64]!r}.", file=sys.stderr)
