@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from typing import Any
 
@@ -13,14 +14,22 @@ def own_comparisons(method: str) -> tuple[Any, ...]:
 
     A history that cannot be read is no reason to hold back an answer: a line on stderr says so.
     """
-    from planner.trial.ask.folders import has_history
+    from planner.trial.ask.folders import HISTORY_SETTING, has_history
 
     if not has_history():
-        return ()  # nor is SQLAlchemy loaded
-    from planner.trial.history.comparisons import compared
+        return ()
+    if not os.environ.get(HISTORY_SETTING, "").strip():
+        from planner.trial.evidence.proofs import proven
+
+        found = proven(method)
+        if found is not None:
+            return found  # without SQLAlchemy, which takes longer to load than an estimate
+    from planner.trial.history.comparisons import compared, keep_proofs
     from planner.trial.history.errors import HistoryError
 
     try:
+        if not os.environ.get(HISTORY_SETTING, "").strip():
+            keep_proofs()
         return compared(method)
     except HistoryError as error:
         print(f"note: {error}", file=sys.stderr)

@@ -122,11 +122,12 @@ def said_by(rung: Rung, result: TrialResult) -> Mapping[str, Phase | PhaseFigure
         return _trainers(result.predicted.phases) if result.predicted else {}
     # Its own plan and not the one that was asked: the trial's card may be another one.
     plan, _ = try_plan(result.estimated.plan) if result.estimated else (None, ())
-    return {} if plan is None else _estimated(plan)
+    return {} if plan is None else estimated(plan)
 
 
 @lru_cache(maxsize=512)
-def _estimated(plan: Plan) -> Mapping[str, Phase]:
+def estimated(plan: Plan) -> Mapping[str, Phase]:
+    """What the estimate says of each phase on the trainer's GPU; empty where formulas refuse."""
     try:
         return _trainers(estimate(plan).phases)
     except ValueError:  # the plan is one that formulas refuse

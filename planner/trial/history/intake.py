@@ -15,6 +15,7 @@ from pathlib import Path
 from planner.trial.ask.folders import TrialFolder, folders
 from planner.trial.ask.process import look
 from planner.trial.ask.result import TrialResult
+from planner.trial.evidence import proofs
 from planner.trial.history.errors import HistoryError
 from planner.trial.history.store import History
 
@@ -64,6 +65,8 @@ def keep_all(
     """
     count = 0
     empty = history.count() == 0
+    if empty and history.own:
+        proofs.clear()
     for folder in folders(root):
         if (not empty and (folder.path / MARK).exists()) or folder.owned():
             continue

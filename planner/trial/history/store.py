@@ -14,6 +14,7 @@ from sqlalchemy import URL, Connection, Select, delete, func, insert, or_, selec
 from sqlalchemy.dialects import postgresql, sqlite
 
 from planner.trial.ask.result import TrialResult
+from planner.trial.evidence import proofs
 from planner.trial.history import place
 from planner.trial.history.errors import HistoryError, in_words
 from planner.trial.history.schema import result_of, row_of, trials
@@ -101,6 +102,7 @@ class History:
         chosen = place.history_url() if url is None else url
         self.url = place.read_url(chosen) if isinstance(chosen, str) else chosen
         self.place = place.said(self.url)
+        self.own = self.url == place.own_url()
         with in_words(self.place):
             self.engine = place.engine_of(self.url)
             upgrade(self.engine, self.place)
@@ -116,6 +118,10 @@ class History:
                 else:
                     known.append(result)
             same = {one.id: _same(connection, one) for one in known}
+        if self.own:
+            for result in results:
+                if result.id in added:
+                    proofs.put(result)
         return Added(
             added=tuple(added),
             skipped=tuple(one.id for one in known if same[one.id]),
@@ -149,11 +155,16 @@ class History:
 
     def delete(self, identifiers: Iterable[str]) -> int:
         """Delete trials; returns how many there were."""
+        meant = list(identifiers)
         with self._transaction(writes=True) as connection:
-            return sum(
+            count = sum(
                 connection.execute(delete(trials).where(trials.c.id == identifier)).rowcount
-                for identifier in identifiers
+                for identifier in meant
             )
+        if self.own:
+            for identifier in meant:
+                proofs.drop(identifier)
+        return count
 
     def count(self) -> int:
         """How many trials there are."""
