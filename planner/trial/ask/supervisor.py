@@ -203,6 +203,8 @@ def worker_environment(request: TrialRequest) -> dict[str, str]:
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         SUPERVISOR: f"{os.getpid()}:{started(os.getpid()) or 0}",
+        # Threads that spin beside another process take the core from it, and it from them.
+        "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
         "PYTORCH_ALLOC_CONF": f"expandable_segments:{request.planned().expandable_segments}",
     }
     if request.kind == "cpu":

@@ -10,6 +10,7 @@ import platform
 import re
 import subprocess
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -139,12 +140,43 @@ def nvidia_smi(device: str, field: str) -> str | None:
     return told.stdout.strip()
 
 
+PROBES, PROBE_SECONDS = 10, 0.01
+"""Of a processor's speed: so many, each of about so long."""
+
+
 def processor_flops_per_second(dtype: torch.dtype, size: int = 384) -> float:
-    """What this processor reaches in one matrix product: a tenth of a second is enough."""
+    """What this processor reaches in matrix products, a neighbour's work left out of the count.
+
+    One thread multiplies, timed by its own seconds on a core, and the best of several probes
+    stands: whoever else computes meanwhile takes cores away and spoils caches, and neither says
+    how fast the processor is. A tenth of a second is enough.
+    """
     one = torch.ones(size, size, dtype=dtype)
-    one @ one
-    start, done = time.perf_counter(), 0
-    while time.perf_counter() - start < 0.1:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        one @ one
+        probes = [_probe(one) for _ in range(PROBES)]
+    finally:
+        torch.set_num_threads(threads)
+    return best_rate(2.0 * size**3, probes, threads)
+
+
+def _probe(one: torch.Tensor) -> tuple[int, float]:
+    """Products that were done, and this thread's seconds on a core meanwhile."""
+    start, done = time.thread_time(), 0
+    while time.thread_time() - start < PROBE_SECONDS:
         one @ one
         done += 1
-    return done * 2.0 * size**3 / (time.perf_counter() - start)
+    return done, time.thread_time() - start
+
+
+def best_rate(flops: float, probes: Iterable[tuple[int, float]], threads: int) -> float:
+    """FLOPs a second of all threads, by the probe that was disturbed least.
+
+    Args:
+        flops: of one product.
+        probes: products, and one thread's seconds for them.
+        threads: that share the work of a step.
+    """
+    return threads * max(flops * done / seconds for done, seconds in probes)
