@@ -44,18 +44,8 @@ FACES = {"__init__", "fields", "rules"}
 ASKING = {"port", "answer", "finding", "written", "store", "request", "stand_in", "allocator"}
 """Modules of the dry run for a process without torch, which asks and reads answers."""
 
-MEASURING = {
-    *("allocations", "collectives", "device", "engine", "measure", "meter", "predicted"),
-    *("runner", "shortfall", "sizing", "stage", "weights", "worker", "world"),
-}
-"""Modules of a trial that its worker's process alone imports."""
-
-TIMING = {
-    *("attention", "bandwidth", "clock", "communicator", "constants", "decode", "described"),
-    "host_copy",
-    *("launches", "layers", "products", "run"),
-}
-"""Modules of a benchmark that its command's process alone imports."""
+ROOMS = {"trial", "benchmark"}
+"""Parts whose paths say it: what is under a ``run/`` folder may import torch, and nothing else."""
 
 HEAVY = (
     *("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub"),
@@ -130,10 +120,8 @@ def _may_know_torch(module: str) -> bool:
     part, *rest = module.split(".")
     if part == "methods":
         return bool(rest) and (rest[-1] == "step" or rest[-1].startswith("step_"))
-    if part == "trial":
-        return bool(MEASURING & set(rest))
-    if part == "benchmark":
-        return bool(TIMING & set(rest))
+    if part in ROOMS:
+        return rest[:1] == ["run"]
     return part == "steps" or (part == "dryrun" and not ASKING & set(rest))
 
 
@@ -159,7 +147,7 @@ def test_only_the_history_knows_sql() -> None:
 
 def test_only_the_cluster_knows_ray() -> None:
     for module, path in _modules():
-        if module != "trial.cluster":
+        if module != "trial.cluster.client":
             assert not any(name.split(".")[0] == "ray" for name, _ in _imports(path)), module
 
 
@@ -188,8 +176,9 @@ def test_no_module_is_a_drawer_for_anything() -> None:
         "import planner.trial.evidence.calibration, planner.trial.evidence.correction",
         "import planner.trial.cluster.dispatch, planner.trial.cluster.stream",
         HISTORY,
-        "import planner.benchmark.ask.process, planner.benchmark.ask.archive, planner.benchmark.ask.words",
-        "import planner.benchmark.ask.derivation, planner.cli.benchmark",
+        "import planner.benchmark.ask.process, planner.benchmark.ask.archive",
+        "import planner.benchmark.ask.words, planner.benchmark.ask.derivation",
+        "import planner.cli.benchmark",
         "from planner.__main__ import main; main(['estimate', 'grpo-7b@1'])",
     ],
 )

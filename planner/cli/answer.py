@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -43,18 +44,27 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[
 
 
 def own_comparisons(method: str) -> tuple[Any, ...]:
-    """Comparisons of stored trials of a method (:class:`planner.trial.evidence.stated_error.Compared`).
+    """Comparisons of stored trials of a method (``stated_error.Compared``).
 
     A history that cannot be read is no reason to hold back an answer: a line on stderr says so.
     """
-    from planner.trial.ask.folders import has_history
+    from planner.trial.ask.folders import HISTORY_SETTING, has_history
 
     if not has_history():
-        return ()  # nor is SQLAlchemy loaded
-    from planner.trial.history.comparisons import compared
+        return ()
+    own = not os.environ.get(HISTORY_SETTING, "").strip()
+    if own:
+        from planner.trial.evidence.proofs import proven
+
+        found = proven(method)
+        if found is not None:
+            return found  # without SQLAlchemy, which takes longer to load than an estimate
+    from planner.trial.history.comparisons import compared, keep_proofs
     from planner.trial.history.errors import HistoryError
 
     try:
+        if own:
+            keep_proofs()
         return compared(method)
     except HistoryError as error:
         print(f"note: {error}", file=sys.stderr)

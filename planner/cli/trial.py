@@ -72,9 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.stream:
         return _streamed(request, arguments.stream)
     folder, result = _alone(request, arguments.folder)
-    _write(arguments.out, result)
     _print(result, arguments.json)
     _keep(folder)
+    _write(arguments.out, result)
     return 0 if result.status == "completed" else 1
 
 
@@ -99,11 +99,18 @@ def _address(given: str | None) -> str:
 
 def _alone(request: Any, given: Path | None) -> tuple[Any, Any]:
     """The trial's folder and result, of a worker process or a job that this one sees to."""
-    from planner.trial.ask.folders import TrialFolder, new_folder
+    from planner.trial.ask.folders import TrialFolder, new_folder, trials_folder
     from planner.trial.ask.supervisor import Supervisor
     from planner.trial.cluster.dispatch import RemoteSupervisor
 
-    folder = TrialFolder(given) if given else new_folder(request)
+    try:
+        folder = TrialFolder(given) if given else new_folder(request)
+    except OSError as error:
+        raise ValueError(
+            f"HEADROOM_DATA: the trial cannot be written to {trials_folder()}: "
+            f"{error.strerror or error}. Nothing ran; free some space there, or set "
+            "HEADROOM_DATA to a folder that you may write to."
+        ) from None
     kind = RemoteSupervisor if request.ray else Supervisor
     return folder, _seen_to(kind(request, folder))
 
@@ -168,9 +175,9 @@ def _as_a_rank(request: Any, arguments: argparse.Namespace) -> int:
             turn.wait(lambda ahead: folder.say("queued", ahead=ahead), lambda: False)
         result = run(request, folder)
         if first or result.status != "completed":
-            _write(arguments.out, result)
             _print(result, arguments.json)
             sys.stdout.flush()
+            _write(arguments.out, result)
         if first:
             _keep(folder)
     return 0 if result.status == "completed" else UNFINISHED
@@ -179,11 +186,20 @@ def _as_a_rank(request: Any, arguments: argparse.Namespace) -> int:
 def _write(out: Path | None, result: Any) -> None:
     from planner.trial.ask.result import result_json
 
-    if out is not None:
+    if out is None:
+        return
+    fresh = out.with_name(f".{out.name}.part")
+    try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        fresh = out.with_name(f".{out.name}.part")
         fresh.write_text(result_json(result) + "\n", "utf-8")
         fresh.replace(out)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise ValueError(
+            f"out: {out} cannot be written: {error.strerror or error}. The result is printed, and "
+            f"`planner trials --show {result.id}` prints it again."
+        ) from None
 
 
 def _print(result: Any, as_json: bool) -> None:

@@ -42,9 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("limit: give a whole number above 0.")
     history = History()
     try:
-        keep_all(history)
+        keep_all(history, note=_note)
     except HistoryError as error:
-        print(f"note: {error}", file=sys.stderr)
+        _note(str(error))
     chosen = Filter(**{name: getattr(arguments, name) for name in FILTERS})
     if arguments.show:
         return _show(history, arguments.show)
@@ -63,6 +63,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _json(lines: list[Any]) -> list[Any]:
     return [dataclasses.asdict(line) for line in lines]
+
+
+def _note(sentence: str) -> None:
+    print(f"note: {sentence}", file=sys.stderr)
 
 
 def _show(history: Any, identifier: str) -> int:
@@ -84,7 +88,7 @@ def _delete(history: Any, identifiers: list[str]) -> int:
         folder = find(identifier)
         if folder is not None and not forget(folder):
             raise ValueError(f"delete: the trial {identifier} is not over yet; stop it first.")
-        if history.delete([identifier]):
+        if history.delete([identifier]) or folder is not None:
             print(f"Deleted {identifier}.")
         else:
             print(f"delete: there is no trial {identifier[:64]!r}.", file=sys.stderr)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from pathlib import Path
 
 from planner.catalog.card_benchmark import CardBenchmark, benchmark_json, read_benchmark
-from planner.trial.ask.folders import IDENTIFIER, data_folder
+from planner.trial.ask.folders import IDENTIFIER, data_folder, named
 
 
 def benchmarks_folder(root: Path | None = None) -> Path:
@@ -40,16 +39,10 @@ def keep(found: CardBenchmark, root: Path | None = None) -> Path:
 
 def kept(root: Path | None = None) -> tuple[CardBenchmark, ...]:
     """Every benchmark that can be read, newest first; damaged files are passed over."""
-    try:
-        names = sorted(os.listdir(benchmarks_folder(root)), reverse=True)
-    except OSError:
-        return ()
     found: list[CardBenchmark] = []
-    for name in names:
-        stem = name.removesuffix(".json")
-        if stem != name and IDENTIFIER.fullmatch(stem):
-            with suppress(OSError, ValueError):
-                found.append(read_benchmark((benchmarks_folder(root) / name).read_bytes()))
+    for path in named(benchmarks_folder(root), ".json"):
+        with suppress(OSError, ValueError):
+            found.append(read_benchmark(path.read_bytes()))
     return tuple(found)
 
 

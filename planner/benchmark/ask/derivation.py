@@ -92,11 +92,8 @@ def _optimizer(rows: Sequence[Measured], peak: float | None) -> Found:
     rates = {row.name: _rate(row) for row in rows}
     if "adamw-fused" not in rates or peak is None:
         return "optimizer-bandwidth", None, ""
-    values = (
-        min(rates.values()) / peak,
-        rates["adamw-fused"] / peak,
-        max(rates.values()) / peak,
-    )
+    low, typical, high = min(rates.values()), rates["adamw-fused"], max(rates.values())
+    values = low / peak, typical / peak, high / peak
     return "optimizer-bandwidth", values, "adamw-fused; ends by " + ", ".join(rates)
 
 

@@ -7,7 +7,6 @@ kept ones and the folder is gone; otherwise the folder says why.
 
 from __future__ import annotations
 
-import os
 import shutil
 import sys
 from dataclasses import dataclass
@@ -15,7 +14,7 @@ from pathlib import Path
 
 from planner.benchmark.ask.archive import benchmarks_folder
 from planner.trial.ask import background
-from planner.trial.ask.folders import IDENTIFIER, TrialFolder, new_identifier
+from planner.trial.ask.folders import TrialFolder, named, new_identifier
 from planner.trial.ask.strict import shown
 
 BUDGET_SECONDS = 20.0
@@ -49,13 +48,8 @@ def start(device: str, root: Path | None = None) -> TrialFolder:
 
 def states(root: Path | None = None) -> tuple[BenchmarkState, ...]:
     """Benchmarks that run, or ended without a result; newest first."""
-    base = benchmarks_folder(root)
-    try:
-        names = sorted(os.listdir(base), reverse=True)
-    except OSError:
-        return ()
-    folders = [TrialFolder(base / name) for name in names if IDENTIFIER.fullmatch(name)]
-    return tuple(_state(folder) for folder in folders if folder.path.is_dir())
+    found = named(benchmarks_folder(root))
+    return tuple(_state(TrialFolder(path)) for path in found if path.is_dir())
 
 
 def _state(folder: TrialFolder) -> BenchmarkState:
@@ -74,8 +68,7 @@ def _state(folder: TrialFolder) -> BenchmarkState:
     if folder.asked_to_stop():
         reason = "It was stopped."
     else:
-        last_line = (folder.stderr_tail().strip().splitlines() or ["it said nothing"])[-1]
-        reason = f"It ended without a result: {shown(last_line, 300)}"
+        reason = f"It ended without a result: {shown(folder.last_words(), 300)}"
     return BenchmarkState(identifier=folder.identifier, running=False, reason=reason)
 
 
@@ -84,9 +77,8 @@ def find(identifier: str, root: Path | None = None) -> TrialFolder | None:
     return background.found(identifier, benchmarks_folder(root))
 
 
-def stop(folder: TrialFolder) -> None:
-    """End a benchmark; it keeps nothing."""
-    background.end(folder)
+stop = background.end
+"""End a benchmark; it keeps nothing."""
 
 
 def forget(folder: TrialFolder) -> bool:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 import torch
 from torch.nn.functional import scaled_dot_product_attention
@@ -24,34 +25,27 @@ def cases(sizes: Sizes, device: str) -> Iterator[Case]:
         rows = max(sizes.attention_positions // row_tokens, 1)
         forward = float(attention_flops(arch, tokens=rows * row_tokens, row_tokens=row_tokens))
         shape = (rows, arch.heads, row_tokens, arch.head_dim)
-        for name, flops in (
-            ("forward", forward),
-            ("forward and backward", (1 + BACKWARD) * forward),
-        ):
+        for name, times in (("forward", 1), ("forward and backward", 1 + BACKWARD)):
             yield Case(
                 part="attention",
                 name=name,
                 model=model,
                 sizes={"rows": rows, "heads": arch.heads, "row tokens": row_tokens},
                 dtype="bf16",
-                flops=flops,
+                flops=times * forward,
                 of="dense peak",
-                make=_make(shape, device, name != "forward"),
+                make=partial(_attention, shape, device, name != "forward"),
             )
 
 
-def _make(shape: tuple[int, ...], device: str, backward: bool) -> Callable[[], Run]:
-    def make() -> Run:
-        given = [
-            torch.randn(shape, dtype=torch.bfloat16, device=device, requires_grad=backward)
-            for _ in range(3)
-        ]
-        gradient = torch.randn(shape, dtype=torch.bfloat16, device=device)
+def _attention(shape: tuple[int, ...], device: str, backward: bool) -> Run:
+    made = partial(torch.randn, shape, dtype=torch.bfloat16, device=device)
+    queries, keys, values = (made(requires_grad=backward) for _ in range(3))
+    gradient = made()
 
-        def run() -> object:
-            out = scaled_dot_product_attention(given[0], given[1], given[2], is_causal=True)
-            return torch.autograd.grad(out, given, gradient) if backward else out
+    def run() -> object:
+        out = scaled_dot_product_attention(queries, keys, values, is_causal=True)
+        given = (queries, keys, values)
+        return torch.autograd.grad(out, given, gradient) if backward else out
 
-        return run
-
-    return make
+    return run

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from typing import Any
 
 import torch
@@ -22,7 +23,7 @@ def cases(sizes: Sizes, device: str) -> Iterator[Case]:
         sizes={"bytes": sizes.copy_bytes},
         moved_bytes=2 * sizes.copy_bytes,
         of="memory bandwidth",
-        make=_copy(sizes.copy_bytes, device),
+        make=partial(_copy, sizes.copy_bytes, device),
     )
     each = sizes.optimizer_values // TENSORS
     for kind in ("fused", "foreach"):
@@ -33,26 +34,18 @@ def cases(sizes: Sizes, device: str) -> Iterator[Case]:
             dtype="fp32",
             moved_bytes=ADAMW_BYTES * each * TENSORS,
             of="memory bandwidth",
-            make=_adamw(each, kind, device),
+            make=partial(_adamw, each, kind, device),
         )
 
 
-def _copy(size_bytes: int, device: str) -> Callable[[], Run]:
-    def make() -> Run:
-        one = torch.zeros(size_bytes, dtype=torch.uint8, device=device)
-        other = torch.empty_like(one)
-        return lambda: other.copy_(one)
-
-    return make
+def _copy(size_bytes: int, device: str) -> Run:
+    one = torch.zeros(size_bytes, dtype=torch.uint8, device=device)
+    return partial(torch.empty_like(one).copy_, one)
 
 
-def _adamw(each: int, kind: str, device: str) -> Callable[[], Run]:
-    def make() -> Run:
-        weights = [torch.randn(each, device=device, requires_grad=True) for _ in range(TENSORS)]
-        for weight in weights:
-            weight.grad = torch.randn_like(weight)
-        how: dict[str, Any] = {kind: True}
-        optimizer = torch.optim.AdamW(weights, lr=1e-4, **how)
-        return optimizer.step
-
-    return make
+def _adamw(each: int, kind: str, device: str) -> Run:
+    weights = [torch.randn(each, device=device, requires_grad=True) for _ in range(TENSORS)]
+    for weight in weights:
+        weight.grad = torch.randn_like(weight)
+    how: dict[str, Any] = {kind: True}
+    return torch.optim.AdamW(weights, lr=1e-4, **how).step

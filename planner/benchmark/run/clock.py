@@ -7,7 +7,7 @@ import statistics
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
@@ -25,16 +25,6 @@ class Cancelled(Exception):
     """Nobody wants the benchmark any more."""
 
 
-class Clock(Protocol):
-    """What a benchmark reads the time from."""
-
-    def now(self) -> float:
-        """Seconds since some moment."""
-
-    def seconds(self, case: Case, run: Run, times: int) -> float:
-        """Seconds of ``times`` runs after each other, once the device has done all of them."""
-
-
 class WallClock:
     """Time as the process sees it."""
 
@@ -43,7 +33,7 @@ class WallClock:
         return time.monotonic()
 
     def seconds(self, case: Case, run: Run, times: int) -> float:
-        """Seconds of the runs."""
+        """Seconds of ``times`` runs after each other, once the device has done all of them."""
         start = time.perf_counter()
         for _ in range(times):
             run()
@@ -58,8 +48,8 @@ class DeviceClock(WallClock):
 
     def seconds(self, case: Case, run: Run, times: int) -> float:
         """Seconds from an event before the runs to one after them."""
-        begin: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        end: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        make: Any = torch.cuda.Event
+        begin, end = make(enable_timing=True), make(enable_timing=True)
         torch.cuda.synchronize(self.device)
         begin.record()
         for _ in range(times):
@@ -67,11 +57,6 @@ class DeviceClock(WallClock):
         end.record()
         torch.cuda.synchronize(self.device)
         return float(begin.elapsed_time(end)) / 1e3
-
-
-def clock_of(device: str) -> Clock:
-    """The clock of ``cpu`` or ``cuda:N``."""
-    return WallClock() if device == "cpu" else DeviceClock(device)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +70,7 @@ class Samples:
 
 
 def sample(
-    case: Case, clock: Clock, until: float, cancelled: Callable[[], bool] = lambda: False
+    case: Case, clock: WallClock, until: float, cancelled: Callable[[], bool] = lambda: False
 ) -> Samples:
     """Times a case until a moment of the clock: a warm-up first, then at least one sample.
 

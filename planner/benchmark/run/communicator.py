@@ -19,7 +19,7 @@ from pathlib import Path
 LIMIT_SECONDS = 60.0
 ELEMENTS = 2**20
 """Of the fp32 all-reduce that makes the communicator: 4 MiB, as in NVIDIA/nccl issue 964."""
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def communicator_bytes(devices: tuple[str, str]) -> int | None:

@@ -7,28 +7,12 @@ benchmark is loaded.
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import nn
 
 from planner.catalog.card_benchmark import Constants
-
-
-class Memory(Protocol):
-    """What is read of a card."""
-
-    def used_bytes(self) -> int:
-        """In use on the card, by the driver."""
-
-    def total_bytes(self) -> int:
-        """Of the card, by the driver."""
-
-    def reserved_bytes(self) -> int:
-        """Held by PyTorch's allocator."""
-
-    def allocated_bytes(self) -> int:
-        """In use of the allocator's."""
 
 
 class CudaMemory:
@@ -39,17 +23,13 @@ class CudaMemory:
 
     def used_bytes(self) -> int:
         """In use on the card, by the driver."""
-        free, total = self._info()
-        return total - free
+        torch.cuda.synchronize(self.device)
+        free, total = torch.cuda.mem_get_info(self.device)
+        return int(total - free)
 
     def total_bytes(self) -> int:
         """Of the card, by the driver."""
-        return self._info()[1]
-
-    def _info(self) -> tuple[int, int]:
-        torch.cuda.synchronize(self.device)
-        free, total = torch.cuda.mem_get_info(self.device)
-        return int(free), int(total)
+        return int(torch.cuda.mem_get_info(self.device)[1])
 
     def reserved_bytes(self) -> int:
         """Held by PyTorch's allocator."""
@@ -61,9 +41,14 @@ class CudaMemory:
 
 
 class Reading:
-    """The constants of a process that has not used the card yet."""
+    """The constants of a process that has not used the card yet.
 
-    def __init__(self, memory: Memory, device: str, others_bytes: int | None) -> None:
+    After :meth:`start`, ``context_with_others_bytes`` is in use on the card with the first tensor,
+    less what the allocator holds; ``product_bytes`` are what the allocator held more after the
+    first product, and after its backward.
+    """
+
+    def __init__(self, memory: CudaMemory, device: str, others_bytes: int | None) -> None:
         self._memory, self._device, self._others = memory, device, others_bytes
 
     def start(self) -> None:
@@ -72,38 +57,31 @@ class Reading:
         memory = self._memory
         one = torch.ones(8, 8, requires_grad=True, **kind)
         self._total = memory.total_bytes()
-        self._used_with_context = memory.used_bytes() - memory.reserved_bytes()
+        self.context_with_others_bytes = self._outside()
         before = memory.allocated_bytes()
         product = one @ one
-        self._forward = memory.allocated_bytes() - before
+        forward = memory.allocated_bytes() - before
         product.sum().backward()  # type: ignore[no-untyped-call]
-        self._backward = memory.allocated_bytes() - before
-        outside = memory.used_bytes() - memory.reserved_bytes()
+        self.product_bytes = forward, memory.allocated_bytes() - before
+        outside = self._outside()
         image = torch.ones(1, 8, 8, 8, device=self._device)  # in fp32, which every card has
         nn.functional.conv2d(image, torch.ones(8, 8, 3, 3, device=self._device))
-        self._convolution = memory.used_bytes() - memory.reserved_bytes() - outside
+        self._convolution = self._outside() - outside
 
-    @property
-    def context_with_others_bytes(self) -> int:
-        """In use on the card after the first tensor, less what the allocator holds."""
-        return self._used_with_context
-
-    @property
-    def product_bytes(self) -> tuple[int, int]:
-        """What the allocator held more after the first product, and after its backward."""
-        return self._forward, self._backward
+    def _outside(self) -> int:
+        return self._memory.used_bytes() - self._memory.reserved_bytes()
 
     def finish(self) -> Constants:
         """Everything, with what is outside the allocator now."""
-        outside = self._memory.used_bytes() - self._memory.reserved_bytes()
+        forward, backward = self.product_bytes
         return Constants(
             total_bytes=self._total,
             others_bytes=self._others,
-            context_bytes=self._own(self._used_with_context),
-            loaded_bytes=self._own(outside),
-            cublas_forward_bytes=max(self._forward - RESULT_BYTES, 0),
+            context_bytes=self._own(self.context_with_others_bytes),
+            loaded_bytes=self._own(self._outside()),
+            cublas_forward_bytes=max(forward - RESULT_BYTES, 0),
             # Of the backward stays one gradient; the product was there before.
-            cublas_backward_bytes=max(self._backward - self._forward - RESULT_BYTES, 0),
+            cublas_backward_bytes=max(backward - forward - RESULT_BYTES, 0),
             cudnn_bytes=max(self._convolution, 0),
             nccl_bytes=None,  # one process cannot tell
         )

@@ -6,7 +6,9 @@ that share keys and values are one block of rows, as decoding kernels have them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
+from math import prod
 
 import torch
 from torch.nn.functional import linear, scaled_dot_product_attention
@@ -33,10 +35,10 @@ def cases(sizes: Sizes, device: str) -> Iterator[Case]:
             dtype="bf16",
             moved_bytes=weight_bytes,
             of="memory bandwidth",
-            make=_products(shapes, sequences, device),
+            make=partial(_products, shapes, sequences, device),
         )
     cache = (sizes.cache_sequences, arch.kv_heads, sizes.cache_tokens, arch.head_dim)
-    cache_bytes = 2 * VALUE_BYTES * cache[0] * cache[1] * cache[2] * cache[3]
+    cache_bytes = 2 * VALUE_BYTES * prod(cache)
     yield Case(
         part="decode",
         name="keys and values",
@@ -45,7 +47,7 @@ def cases(sizes: Sizes, device: str) -> Iterator[Case]:
         dtype="bf16",
         moved_bytes=cache_bytes,
         of="memory bandwidth",
-        make=_cache(cache, arch.heads // arch.kv_heads, device),
+        make=partial(_cache, cache, arch.heads // arch.kv_heads, device),
     )
 
 
@@ -57,33 +59,19 @@ def _weights(arch: Architecture) -> tuple[tuple[int, int], ...]:
     return (*attention, (arch.hidden, queries), *mlp, (arch.hidden, arch.intermediate))
 
 
-def _products(
-    shapes: tuple[tuple[int, int], ...], sequences: int, device: str
-) -> Callable[[], Run]:
-    def make() -> Run:
-        weights = [torch.randn(shape, dtype=torch.bfloat16, device=device) for shape in shapes]
-        widths = {shape[1] for shape in shapes}
-        given = {
-            width: torch.randn(sequences, width, dtype=torch.bfloat16, device=device)
-            for width in widths
-        }
+def _products(shapes: tuple[tuple[int, int], ...], sequences: int, device: str) -> Run:
+    made = partial(torch.randn, dtype=torch.bfloat16, device=device)
+    weights = [made(shape) for shape in shapes]
+    given = {width: made(sequences, width) for _, width in shapes}
 
-        def run() -> object:
-            for weight in weights:
-                linear(given[weight.shape[1]], weight)
-            return None
+    def run() -> None:
+        for weight in weights:
+            linear(given[weight.shape[1]], weight)
 
-        return run
-
-    return make
+    return run
 
 
-def _cache(shape: tuple[int, int, int, int], group: int, device: str) -> Callable[[], Run]:
-    def make() -> Run:
-        keys, values = (torch.randn(shape, dtype=torch.bfloat16, device=device) for _ in range(2))
-        queries = torch.randn(
-            shape[0], shape[1], group, shape[3], dtype=torch.bfloat16, device=device
-        )
-        return lambda: scaled_dot_product_attention(queries, keys, values)
-
-    return make
+def _cache(shape: tuple[int, int, int, int], group: int, device: str) -> Run:
+    made = partial(torch.randn, dtype=torch.bfloat16, device=device)
+    queries = made(shape[0], shape[1], group, shape[3])
+    return partial(scaled_dot_product_attention, queries, made(shape), made(shape))

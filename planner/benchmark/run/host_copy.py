@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from functools import partial
 
 import torch
 
@@ -19,15 +20,12 @@ def cases(sizes: Sizes, device: str) -> Iterator[Case]:
                 sizes={"bytes": sizes.host_bytes},
                 moved_bytes=sizes.host_bytes,
                 of="PCIe slot",
-                make=_make(sizes.host_bytes, device, kind == "pinned", way == "to device"),
+                make=partial(_copy, sizes.host_bytes, device, kind == "pinned", way == "to device"),
             )
 
 
-def _make(size_bytes: int, device: str, pinned: bool, inward: bool) -> Callable[[], Run]:
-    def make() -> Run:
-        host = torch.zeros(size_bytes, dtype=torch.uint8, pin_memory=pinned)
-        card = torch.zeros(size_bytes, dtype=torch.uint8, device=device)
-        target, source = (card, host) if inward else (host, card)
-        return lambda: target.copy_(source, non_blocking=pinned)
-
-    return make
+def _copy(size_bytes: int, device: str, pinned: bool, inward: bool) -> Run:
+    host = torch.zeros(size_bytes, dtype=torch.uint8, pin_memory=pinned)
+    card = torch.zeros(size_bytes, dtype=torch.uint8, device=device)
+    target, source = (card, host) if inward else (host, card)
+    return partial(target.copy_, source, non_blocking=pinned)

@@ -6,8 +6,8 @@ as many layers as a model of 7B, since a part of that cost is paid once per toke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Iterator
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -20,22 +20,18 @@ PROMPT_TOKENS = 8
 
 def cases(sizes: Sizes, device: str) -> Iterator[Case]:
     """A kernel on one value, and two lengths of generation, whose difference is whole tokens."""
-    yield Case(part="launches", name="one kernel", make=_kernel(device))
+    yield Case(part="launches", name="one kernel", make=partial(_kernel, device))
     for tokens in sizes.generate_tokens:
         yield Case(
             part="launches",
             name="generate",
             sizes={"layers": sizes.generate_layers, "tokens": tokens},
-            make=_generate(sizes.generate_layers, tokens, device),
+            make=partial(_generate, sizes.generate_layers, tokens, device),
         )
 
 
-def _kernel(device: str) -> Callable[[], Run]:
-    def make() -> Run:
-        one = torch.zeros(1, device=device)
-        return lambda: one.add_(1)
-
-    return make
+def _kernel(device: str) -> Run:
+    return partial(torch.zeros(1, device=device).add_, 1)
 
 
 @lru_cache(maxsize=1)
@@ -60,22 +56,14 @@ def forget() -> None:
     _model.cache_clear()
 
 
-def _generate(layers: int, tokens: int, device: str) -> Callable[[], Run]:
-    def make() -> Run:
-        model = _model(layers, device)
-        prompt = torch.ones(1, PROMPT_TOKENS, dtype=torch.long, device=device)
-        mask = torch.ones_like(prompt)
-
-        def run() -> object:
-            return model.generate(
-                prompt,
-                attention_mask=mask,
-                min_new_tokens=tokens,
-                max_new_tokens=tokens,
-                do_sample=True,
-                pad_token_id=0,
-            )
-
-        return run
-
-    return make
+def _generate(layers: int, tokens: int, device: str) -> Run:
+    prompt = torch.ones(1, PROMPT_TOKENS, dtype=torch.long, device=device)
+    return partial(
+        _model(layers, device).generate,
+        prompt,
+        attention_mask=torch.ones_like(prompt),
+        min_new_tokens=tokens,
+        max_new_tokens=tokens,
+        do_sample=True,
+        pad_token_id=0,
+    )

@@ -7,9 +7,9 @@ them. Imports torch, and transformers when a layer is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import torch
@@ -54,7 +54,7 @@ def _stacks(
             dtype="bf16",
             flops=float(flops),
             of="dense peak",
-            make=_stack(model, tokens, row_tokens, device, name != "layers forward"),
+            make=partial(_stack, model, tokens, row_tokens, device, name != "layers forward"),
         )
 
 
@@ -96,25 +96,19 @@ def forget() -> None:
     _layers.cache_clear()
 
 
-def _stack(
-    model: str, tokens: int, row_tokens: int, device: str, training: bool
-) -> Callable[[], Run]:
-    def make() -> Run:
-        body = _layers(model, device)
-        width = body.config.hidden_size
-        shape = (tokens // row_tokens, row_tokens, width)
-        hidden = torch.randn(shape, dtype=torch.bfloat16, device=device, requires_grad=training)
-        gradient = torch.randn(shape, dtype=torch.bfloat16, device=device)
-        trained = [weight for name, weight in body.named_parameters() if "embed_tokens" not in name]
+def _stack(model: str, tokens: int, row_tokens: int, device: str, training: bool) -> Run:
+    body = _layers(model, device)
+    shape = (tokens // row_tokens, row_tokens, body.config.hidden_size)
+    made = partial(torch.randn, shape, dtype=torch.bfloat16, device=device)
+    hidden, gradient = made(requires_grad=training), made()
+    trained = [weight for name, weight in body.named_parameters() if "embed_tokens" not in name]
 
-        def run() -> object:
-            with torch.set_grad_enabled(training):
-                out = body(inputs_embeds=hidden, use_cache=False).last_hidden_state
-            return torch.autograd.grad(out, [hidden, *trained], gradient) if training else out
+    def run() -> object:
+        with torch.set_grad_enabled(training):
+            out = body(inputs_embeds=hidden, use_cache=False).last_hidden_state
+        return torch.autograd.grad(out, [hidden, *trained], gradient) if training else out
 
-        return run
-
-    return make
+    return run
 
 
 def _heads(model: str, arch: Architecture, tokens: int, device: str) -> Iterator[Case]:
@@ -128,25 +122,20 @@ def _heads(model: str, arch: Architecture, tokens: int, device: str) -> Iterator
             dtype="bf16",
             flops=flops,
             of="dense peak",
-            make=_head(arch, tokens, device, name != "head forward"),
+            make=partial(_head, arch, tokens, device, name != "head forward"),
         )
 
 
-def _head(arch: Architecture, tokens: int, device: str, training: bool) -> Callable[[], Run]:
+def _head(arch: Architecture, tokens: int, device: str, training: bool) -> Run:
     """Logits in bf16, raised to fp32, the chosen tokens' log-probabilities, and their mean."""
+    made = partial(torch.randn, dtype=torch.bfloat16, device=device, requires_grad=training)
+    weight, hidden = made(arch.vocab, arch.hidden), made(tokens, arch.hidden)
+    chosen = torch.randint(arch.vocab, (tokens,), device=device)
 
-    def make() -> Run:
-        kind: Any = {"dtype": torch.bfloat16, "device": device, "requires_grad": training}
-        weight = torch.randn(arch.vocab, arch.hidden, **kind)
-        hidden = torch.randn(tokens, arch.hidden, **kind)
-        chosen = torch.randint(arch.vocab, (tokens,), device=device)
+    def run() -> object:
+        with torch.set_grad_enabled(training):
+            logits = nn.functional.linear(hidden, weight).float()
+            loss = nn.functional.cross_entropy(logits, chosen)
+        return torch.autograd.grad(loss, [hidden, weight]) if training else loss
 
-        def run() -> object:
-            with torch.set_grad_enabled(training):
-                logits = nn.functional.linear(hidden, weight).float()
-                loss = nn.functional.cross_entropy(logits, chosen)
-            return torch.autograd.grad(loss, [hidden, weight]) if training else loss
-
-        return run
-
-    return make
+    return run

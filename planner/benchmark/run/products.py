@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
+from functools import partial
+from math import prod
 
 import torch
 
@@ -19,12 +20,14 @@ def cases(sizes: Sizes, device: str) -> Iterator[Case]:
     for number, model in enumerate(sizes.models):
         arch = architecture(model)
         for tokens in sizes.tokens:
-            yield from _three(model, tokens, arch.hidden, arch.intermediate, device)
-        head = (sizes.head_tokens, arch.hidden, arch.vocab)
-        yield _case("head forward", model, *head, "bf16", device)
+            inner, outer = arch.hidden, arch.intermediate
+            yield _case("forward", model, (tokens, inner, outer), device)
+            yield _case("input gradient", model, (tokens, outer, inner), device)
+            yield _case("weight gradient", model, (outer, tokens, inner), device)
+        yield _case("head forward", model, (sizes.head_tokens, arch.hidden, arch.vocab), device)
         if not number:
             shape = (sizes.tokens[-1], arch.hidden, arch.intermediate)
-            yield _case("forward", model, *shape, "fp32", device)
+            yield _case("forward", model, shape, device, "fp32")
 
 
 def architecture(model: str) -> Architecture:
@@ -34,40 +37,26 @@ def architecture(model: str) -> Architecture:
     return found
 
 
-def _three(model: str, tokens: int, inner: int, outer: int, device: str) -> Iterator[Case]:
-    yield _case("forward", model, tokens, inner, outer, "bf16", device)
-    yield _case("input gradient", model, tokens, outer, inner, "bf16", device)
-    yield _case("weight gradient", model, outer, tokens, inner, "bf16", device)
-
-
 def _case(
-    name: str, model: str, rows: int, inner: int, columns: int, dtype: str, device: str
+    name: str, model: str, shape: tuple[int, int, int], device: str, dtype: str = "bf16"
 ) -> Case:
     """``rows x inner`` times ``inner x columns``, in the memory order of ``nn.Linear``."""
     return Case(
         part="products",
         name=name,
         model=model,
-        sizes={"rows": rows, "inner": inner, "columns": columns},
+        sizes=dict(zip(("rows", "inner", "columns"), shape, strict=True)),
         dtype=dtype,
-        flops=2.0 * rows * inner * columns,
+        flops=2.0 * prod(shape),
         of="dense peak",
-        make=_make(name, rows, inner, columns, dtype, device),
+        make=partial(_product, name, shape, dtype, device),
     )
 
 
-def _make(
-    name: str, rows: int, inner: int, columns: int, dtype: str, device: str
-) -> Callable[[], Run]:
-    def make() -> Run:
-        kind: Any = {"dtype": DTYPES[dtype], "device": device}
-        if name.endswith("forward"):  # the weight is stored [columns, inner]
-            one, other = torch.randn(rows, inner, **kind), torch.randn(columns, inner, **kind).t()
-        elif name == "input gradient":
-            one, other = torch.randn(rows, inner, **kind), torch.randn(inner, columns, **kind)
-        else:  # both were made as [tokens, …]
-            one, other = torch.randn(inner, rows, **kind).t(), torch.randn(inner, columns, **kind)
-        out = torch.empty(rows, columns, **kind)
-        return lambda: torch.mm(one, other, out=out)
-
-    return make
+def _product(name: str, shape: tuple[int, int, int], dtype: str, device: str) -> Run:
+    rows, inner, columns = shape
+    made = partial(torch.randn, dtype=DTYPES[dtype], device=device)
+    # A weight is stored [columns, inner]; of its gradient both factors were made as [tokens, …].
+    one = made(inner, rows).t() if name == "weight gradient" else made(rows, inner)
+    other = made(columns, inner).t() if name.endswith("forward") else made(inner, columns)
+    return partial(torch.mm, one, other, out=one.new_empty(rows, columns))

@@ -16,12 +16,7 @@ import torch
 
 from planner import catalog
 from planner.benchmark.ask.derivation import derive
-from planner.benchmark.run.case import CARD, PROCESSOR, Case, Sizes
-from planner.benchmark.run.clock import Cancelled, Clock, Samples, clock_of, sample
-from planner.benchmark.run.communicator import communicator_bytes
-from planner.benchmark.run.constants import CudaMemory, Memory, Reading
-from planner.benchmark.run.identity import described, versions_of
-from planner.benchmark.run.session import (
+from planner.benchmark.run import (
     attention,
     bandwidth,
     decode,
@@ -30,6 +25,11 @@ from planner.benchmark.run.session import (
     layers,
     products,
 )
+from planner.benchmark.run.case import CARD, PROCESSOR, Case, Sizes
+from planner.benchmark.run.clock import Cancelled, DeviceClock, Samples, WallClock, sample
+from planner.benchmark.run.communicator import communicator_bytes
+from planner.benchmark.run.constants import CudaMemory, Reading
+from planner.benchmark.run.identity import described, versions_of
 from planner.catalog import Gpu
 from planner.catalog.card_benchmark import (
     CardBenchmark,
@@ -56,7 +56,8 @@ PARTS: Mapping[Callable[[Sizes, str], Iterator[Case]], float] = {
 }
 """Parts in their order, with their shares of the time: what estimates use comes first."""
 
-SHORT_OF_MEMORY = "is left out: the device has not enough memory for it"
+TOLD = ("part", "name", "model", "sizes", "dtype", "flops", "moved_bytes")
+"""What a row takes over from its case."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +65,11 @@ class Bench:
     """What a benchmark reads and runs on; the parts that a test puts its own in place of."""
 
     device: str
-    clock: Clock
+    clock: WallClock
     sizes: Sizes
     gpu: Gpu | None
     """The catalog's row, whose peaks shares are of; None gives rates and no shares."""
-    memory: Memory | None = None
+    memory: CudaMemory | None = None
     others_bytes: int | None = None
     cards: int = 0
     """Cards that PyTorch sees."""
@@ -81,17 +82,17 @@ def bench_of(device: str) -> Bench:
     Raises:
         ValueError: when there is no such device here.
     """
-    others = used_by_others(device) if device != "cpu" else None
-    found = device_of(device, None)
     if device == "cpu":
-        return Bench(device=device, clock=clock_of(device), sizes=PROCESSOR, gpu=None)
+        return Bench(device=device, clock=WallClock(), sizes=PROCESSOR, gpu=None)
+    others = used_by_others(device)  # before this process touches it
+    found = device_of(device, None)
     torch.cuda.set_device(device)
     notes = []
     if not found.gpu:
         notes.append("The catalog has no such card: rates are measured, shares of a peak are not.")
     return Bench(
         device=device,
-        clock=clock_of(device),
+        clock=DeviceClock(device),
         sizes=CARD,
         gpu=catalog.gpu(found.gpu) if found.gpu else None,
         memory=CudaMemory(device),
@@ -143,9 +144,8 @@ def run_benchmark(
     device = described(bench.device, bench.gpu)
     constants = None
     if reading is not None:
-        constants = reading.finish()
-        nccl = _communicator(bench, identifier, notes)
-        constants = constants.model_copy(update={"nccl_bytes": nccl})
+        nccl = {"nccl_bytes": _communicator(bench, identifier, notes)}
+        constants = reading.finish().model_copy(update=nccl)
     said = environment(bench.device)
     return CardBenchmark(
         id=identifier,
@@ -188,12 +188,12 @@ def _rows(
             left = len(cases) - place
             try:
                 found = sample(case, clock, clock.now() + (until - clock.now()) / left, cancelled)
-            except torch.OutOfMemoryError:
-                notes.append(f"{_said(case)} {SHORT_OF_MEMORY}.")
-                continue
-            except RuntimeError as error:  # an old card may have no kernel for it
-                first = str(error).partition("\n")[0]
-                notes.append(f"{_said(case)} is left out: {type(error).__name__}: {first}")
+            except RuntimeError as error:  # no memory, or on an old card no kernel
+                first, *_ = str(error).split("\n")
+                why = f"{type(error).__name__}: {first}"
+                if isinstance(error, torch.OutOfMemoryError):
+                    why = "the device has not enough memory for it."
+                notes.append(f"{_said(case)} is left out: {why}")
                 continue
             yield _row(case, found, _peak(case, peaks))
         _free(bench.device)
@@ -204,22 +204,15 @@ def _rows(
 def _row(case: Case, found: Samples, peak: float | None) -> Measured:
     work = case.flops if case.flops is not None else case.moved_bytes
     share = None if work is None or peak is None else work / found.median / peak
-    return Measured.model_validate(
-        {
-            "part": case.part,
-            "name": case.name,
-            "model": case.model,
-            "sizes": case.sizes,
-            "dtype": case.dtype,
-            "seconds": found.median,
-            "low_seconds": found.lowest,
-            "high_seconds": found.highest,
-            "samples": found.count,
-            "flops": case.flops,
-            "moved_bytes": case.moved_bytes,
-            "share": share,
-            "of": None if share is None else case.of,
-        }
+    told = {name: getattr(case, name) for name in TOLD}
+    return Measured(
+        **told,
+        seconds=found.median,
+        low_seconds=found.lowest,
+        high_seconds=found.highest,
+        samples=found.count,
+        share=share,
+        of=None if share is None else case.of,
     )
 
 
@@ -230,12 +223,8 @@ def _said(case: Case) -> str:
 
 
 def _peaks(gpu: Gpu | None) -> Peaks:
-    return Peaks(
-        bf16_flops_per_second=gpu.bf16_flops_per_second if gpu else None,
-        fp32_flops_per_second=gpu.fp32_flops_per_second if gpu else None,
-        bandwidth_bytes_per_second=gpu.bandwidth_bytes_per_second if gpu else None,
-        slot_bytes_per_second=slot_bytes_per_second(gpu) if gpu else None,
-    )
+    own = {name: getattr(gpu, name, None) for name in Peaks.model_fields}
+    return Peaks(**{**own, "slot_bytes_per_second": slot_bytes_per_second(gpu) if gpu else None})
 
 
 def _peak(case: Case, peaks: Peaks) -> float | None:
@@ -243,7 +232,7 @@ def _peak(case: Case, peaks: Peaks) -> float | None:
         return peaks.fp32_flops_per_second if case.dtype == "fp32" else peaks.bf16_flops_per_second
     if case.of == "memory bandwidth":
         return peaks.bandwidth_bytes_per_second
-    return peaks.slot_bytes_per_second if case.of == "PCIe slot" else None
+    return peaks.slot_bytes_per_second if case.of else None
 
 
 def _free(device: str) -> None:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from planner.estimate import estimate
 from planner.trial.ask.endings import CannotRun
-from planner.trial.ask.footprints import FootprintFigures
 from planner.trial.ask.host_memory import GUARDED, guarded_bytes
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.variants import executed, layers_of
@@ -22,18 +21,13 @@ class Description:
     refused: str
     """Why no trial runs this plan; empty where one does."""
     most_bytes: int
-    """Of the device: what the prediction says of the whole plan, or the cap if that is less."""
+    """Of the device: what the estimate says of the whole plan, or the cap if that is less."""
     most_seconds: float
     most_words: str
 
 
-def describe(request: TrialRequest, predicted: FootprintFigures | None = None) -> Description:
-    """The request in words, before anything runs.
-
-    Args:
-        request: what to run.
-        predicted: the plan's dry run, where there is one; the estimate otherwise.
-    """
+def describe(request: TrialRequest) -> Description:
+    """The request in words, before anything runs."""
     plan = request.planned()
     refused = ""
     notes: tuple[str, ...] = ()
@@ -41,37 +35,32 @@ def describe(request: TrialRequest, predicted: FootprintFigures | None = None) -
         running, notes = executed(plan)
     except CannotRun as error:
         running, refused = plan, str(error)
-    most, most_words = _most(request, predicted)
     cut = "" if request.truncate == "never" else ", fewer where they do not fit"
     if request.depths:
         cut = f", of which {' and '.join(map(str, request.depths))} are run"
     rank = ""
     if plan.gpus > 1 and plan.sharding in ("fsdp1", "fsdp2"):
-        world = plan.gpus - plan.rollout_gpus
-        rank = (
-            f", as {request.processes} processes"
-            if request.processes > 1
-            else f", as rank 0 of {world}"
-        )
+        rank = f", as rank 0 of {plan.gpus - plan.rollout_gpus}"
+        if request.processes > 1:
+            rank = f", as {request.processes} processes"
     weights = "random weights" if not request.model_folder else "the local folder's weights"
     runs = (
         f"{running.method} on {request.where}{rank}: {request.warm_up + request.steps} steps, "
         f"{request.steps} of them measured, all {layers_of(plan)} layers{cut}, with {weights} and "
         f"batches of {request.lengths} length."
     )
+    most, words = _most(request)
     return Description(
         runs=runs,
         notes=notes,
         refused=refused,
         most_bytes=most,
         most_seconds=request.limit_seconds,
-        most_words=(
-            f"At most {most_words}, and {read_seconds(request.limit_seconds)}, when it is ended."
-        ),
+        most_words=f"At most {words}, and {read_seconds(request.limit_seconds)}, when it is ended.",
     )
 
 
-def _most(request: TrialRequest, predicted: FootprintFigures | None) -> tuple[int, str]:
+def _most(request: TrialRequest) -> tuple[int, str]:
     """What the trial may take of the device: bytes, and words.
 
     A processor holds the tensors alone, so a card's context and caching do not count there; what
@@ -79,15 +68,11 @@ def _most(request: TrialRequest, predicted: FootprintFigures | None) -> tuple[in
     """
     machine = "the node" if request.ray else "this machine"
     whose = request.where if request.kind == "cuda" else f"{machine}'s memory for tensors"
-    cap = request.cap_bytes
-    if predicted is not None:
-        needed, by = _needed(predicted), "by the dry run"
-    else:
-        found, by = estimate(request.planned()), "by the estimate"
-        of_tensors = max(phase.requested_bytes for phase in found.phases)
-        needed = found.device_bytes if request.kind == "cuda" else of_tensors * request.processes
-    if cap is not None and cap < needed:
-        needed, by = cap, "by its cap"
+    found, by = estimate(request.planned()), "by the estimate"
+    of_tensors = max(phase.requested_bytes for phase in found.phases)
+    needed = found.device_bytes if request.kind == "cuda" else of_tensors * request.processes
+    if request.cap_bytes is not None and request.cap_bytes < needed:
+        needed, by = request.cap_bytes, "by its cap"
     guarded = request.host_limit_bytes
     if not request.ray:  # what is free on a node, its own guard asks there
         guarded = guarded_bytes(guarded)
@@ -97,8 +82,3 @@ def _most(request: TrialRequest, predicted: FootprintFigures | None) -> tuple[in
         # What is free changes from one look to the next; the share of it does not.
         return guarded, f"{GUARDED:.0%} of this machine's free memory".replace("%", " %")
     return needed, f"{read_bytes(needed)} of {whose} {by}"
-
-
-def _needed(predicted: FootprintFigures) -> int:
-    levels = (predicted.device_bytes, predicted.reserved_bytes, predicted.requested_bytes)
-    return next((size for size in levels if size is not None), 0)

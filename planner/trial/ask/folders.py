@@ -2,7 +2,8 @@
 
 ``request.json`` says what was asked, ``owner.json`` whose process sees to it, ``progress.jsonl``
 what happens, ``known.json`` a result's fields so far, ``result.json`` the end, ``stderr.txt``
-whatever the worker and its libraries said.
+whatever the worker and its libraries said. ``reserve`` holds the result's place on the disk until
+there is one, so that a disk that fills meanwhile does not lose it.
 """
 
 from __future__ import annotations
@@ -13,19 +14,24 @@ import re
 import secrets
 import tempfile
 import time
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from planner.trial.ask.request import TrialRequest, read_request, request_json
+from planner.trial.ask.request import TrialRequest, read_request
 from planner.trial.ask.result import TrialResult, read_result, result_json
+from planner.trial.ask.spare import hand_over
+from planner.trial.ask.strict import shown
 
 IDENTIFIER = re.compile(r"[a-z0-9][a-z0-9\-]{5,63}")
 TAIL_CHARACTERS = 6000
 PROGRESS_BYTES = 512 * 1024
 """Of a progress file, what is read from its end."""
+RESERVE, RESERVE_BYTES = "reserve", 2**20
+"""A result with every term of every phase is far smaller."""
 PROFILER = "USDT:"
 """Lines that torch's profiler writes to stderr, whatever happens."""
 
@@ -95,22 +101,57 @@ class TrialFolder:
         except FileNotFoundError:
             return None
 
+    def reserve(self) -> None:
+        """Keep room on the disk for the result, until there is one.
+
+        Raises:
+            OSError: when there is none.
+        """
+        (self.path / RESERVE).write_bytes(os.urandom(RESERVE_BYTES))
+
     def finish(self, result: TrialResult) -> bool:
-        """Write the result, once: whoever is first decides how the trial ended."""
-        handle, name = tempfile.mkstemp(dir=self.path, suffix=".part")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(result_json(result) + "\n")
+        """Write the result, once: whoever is first decides how the trial ended.
+
+        Raises:
+            OSError: when it cannot be written, not even in the place that was kept for it.
+        """
+        text = result_json(result) + "\n"
         try:
-            os.link(name, self.result_file)
+            try:
+                write_whole(self.result_file, text, place=os.link)
+            except FileExistsError:
+                raise
+            except OSError:
+                (self.path / RESERVE).unlink(missing_ok=True)
+                write_whole(self.result_file, text, place=os.link)
         except FileExistsError:
             return False
         finally:
-            os.unlink(name)
+            with suppress(OSError):
+                (self.path / RESERVE).unlink(missing_ok=True)
         return True
+
+    def settled(self, result: TrialResult) -> TrialResult:
+        """What the trial ended with: this result, unless somebody was faster.
+
+        One that cannot be written goes to the process that waits for it, and says what is lost.
+        """
+        try:
+            return result if self.finish(result) else self.result() or result
+        except OSError as error:
+            if hand_over(result):
+                return result
+            why = shown(error.strerror or str(error), 200)
+            note = (
+                f"This result is not stored: {shown(str(self.path), 500)} cannot be written "
+                f"({why}), and no list of trials will have it. Keep this output; then free some "
+                "space, or set HEADROOM_DATA to a folder on another disk."
+            )
+            return result.model_copy(update={"notes": (*result.notes, note)})
 
     def amend(self, result: TrialResult) -> None:
         """Put a fuller result in the place of the one that is there."""
-        _write(self.result_file, result_json(result) + "\n")
+        write_whole(self.result_file, result_json(result) + "\n")
 
     def say(self, name: str, **more: Any) -> None:
         """Add a line of progress; a full disk does not end a trial."""
@@ -123,15 +164,8 @@ class TrialFolder:
 
     def progress(self) -> list[dict[str, Any]]:
         """Lines of progress, oldest first; a line that is being written is left out."""
-        try:
-            with open(self.path / "progress.jsonl", "rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - PROGRESS_BYTES))
-                text = file.read().decode("utf-8", "replace")
-        except OSError:
-            return []
         found = []
-        for line in text.splitlines():
+        for line in _last_lines(self.path / "progress.jsonl", PROGRESS_BYTES):
             with suppress(ValueError):
                 event = json.loads(line)
                 if isinstance(event, dict) and isinstance(event.get("name"), str):
@@ -141,50 +175,47 @@ class TrialFolder:
     def remember(self, known: dict[str, Any]) -> None:
         """Keep a result's fields so far, if there is room."""
         with suppress(OSError):
-            _write(self.path / "known.json", json.dumps(known))
+            write_whole(self.path / "known.json", json.dumps(known))
 
     def known(self) -> dict[str, Any]:
         """A result's fields so far; empty when there are none, or they cannot be read."""
+        return self._object("known.json")
+
+    def _object(self, name: str) -> dict[str, Any]:
         try:
-            found = json.loads((self.path / "known.json").read_text("utf-8"))
+            found = json.loads((self.path / name).read_text("utf-8"))
         except (OSError, ValueError):
             return {}
         return found if isinstance(found, dict) else {}
 
     def stderr_tail(self) -> str:
         """The end of what the worker said, without the profiler's own lines."""
-        try:
-            with open(self.stderr, "rb") as file:
-                size = file.seek(0, os.SEEK_END)
-                file.seek(max(0, size - 4 * TAIL_CHARACTERS))
-                text = file.read().decode("utf-8", "replace")
-        except OSError:
-            return ""
-        lines = [line for line in text.splitlines() if not line.startswith(PROFILER)]
-        return "\n".join(lines)[-TAIL_CHARACTERS:]
+        lines = _last_lines(self.stderr, 4 * TAIL_CHARACTERS)
+        kept = "\n".join(line for line in lines if not line.startswith(PROFILER))
+        return kept[-TAIL_CHARACTERS:]
+
+    def last_words(self) -> str:
+        """The last line of what the worker said."""
+        return (self.stderr_tail().strip().splitlines() or ["it said nothing"])[-1]
 
     def own(self, pid: int | None = None) -> None:
         """Say whose process sees to the trial."""
         number = os.getpid() if pid is None else pid
         owner = {"pid": number, "started": started(number)}
-        _write(self.path / "owner.json", json.dumps(owner))
-
-    def owned(self) -> bool:
-        """Whether the process that sees to the trial is alive."""
-        pid, began = self._owner()
-        return pid is not None and alive(pid, began)
+        write_whole(self.path / "owner.json", json.dumps(owner))
 
     def owner_pid(self) -> int | None:
         """The process that sees to the trial, while it is alive."""
-        pid, began = self._owner()
-        return pid if pid is not None and alive(pid, began) else None
-
-    def _owner(self) -> tuple[int | None, int | None]:
+        found = self._object("owner.json")
         try:
-            found = json.loads((self.path / "owner.json").read_text("utf-8"))
-            return int(found["pid"]), found["started"]
-        except (OSError, ValueError, KeyError, TypeError):
-            return None, None
+            pid, began = int(found["pid"]), found["started"]
+        except (ValueError, KeyError, TypeError):
+            return None
+        return pid if alive(pid, began) else None
+
+    def owned(self) -> bool:
+        """Whether the process that sees to the trial is alive."""
+        return self.owner_pid() is not None
 
     def ask_to_stop(self) -> None:
         """Leave word that the trial should end."""
@@ -203,7 +234,7 @@ def new_folder(request: TrialRequest, root: Path | None = None) -> TrialFolder:
     """
     folder = TrialFolder(trials_folder(root) / new_identifier())
     folder.path.mkdir(parents=True)
-    _write(folder.path / "request.json", request_json(request))
+    write_whole(folder.path / "request.json", request.model_dump_json())
     return folder
 
 
@@ -214,11 +245,17 @@ def trials_folder(root: Path | None = None) -> Path:
 
 def folders(root: Path | None = None) -> list[TrialFolder]:
     """Every trial's folder, newest first."""
+    return [TrialFolder(path) for path in named(trials_folder(root))]
+
+
+def named(base: Path, suffix: str = "") -> list[Path]:
+    """What in a folder has the name of a trial or a benchmark, newest first."""
     try:
-        names = sorted(os.listdir(trials_folder(root)), reverse=True)
+        names = sorted(os.listdir(base), reverse=True)
     except OSError:
         return []
-    return [TrialFolder(trials_folder(root) / n) for n in names if IDENTIFIER.fullmatch(n)]
+    pattern = re.compile(IDENTIFIER.pattern + re.escape(suffix))
+    return [base / name for name in names if pattern.fullmatch(name)]
 
 
 def alive(pid: int, began: int | None) -> bool:
@@ -255,14 +292,32 @@ def _stat(pid: int) -> tuple[str, int] | None:
     return fields[0], int(fields[19])
 
 
-def _write(path: Path, text: str) -> None:
-    """Whole or not at all."""
+def _last_lines(path: Path, size_bytes: int) -> list[str]:
+    """The lines in the last so many bytes of a file; none where it cannot be read."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(max(0, file.seek(0, os.SEEK_END) - size_bytes))
+            return file.read().decode("utf-8", "replace").splitlines()
+    except OSError:
+        return []
+
+
+def write_whole(path: Path, text: str, place: Callable[[str, Path], None] = os.replace) -> None:
+    """Write a file whole or not at all.
+
+    Args:
+        path: the file.
+        text: all of it.
+        place: brings the finished file there; ``os.link`` refuses where there is one already.
+
+    Raises:
+        OSError: when nothing can be written there.
+    """
     handle, name = tempfile.mkstemp(dir=path.parent, suffix=".part")
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.write(text)
-        os.replace(name, path)
-    except BaseException:
+        place(name, path)
+    finally:
         with suppress(OSError):
             os.unlink(name)
-        raise

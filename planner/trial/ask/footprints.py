@@ -85,6 +85,12 @@ class PhaseFigures(Strict):
     terms: Annotated[tuple[TermFigures, ...], Field(max_length=500)] = ()
 
 
+def rates(seconds: float | None, **work: float | None) -> dict[str, Any]:
+    """Fields of a phase's work in a step (``tokens``, ``flops``) and of the same per second."""
+    done = {f"{unit}_per_second": each / seconds for unit, each in work.items() if each and seconds}
+    return {**{f"{unit}_per_second": None for unit in work}, **work, **done}
+
+
 class VerdictFigures(Strict):
     """The verdict's word and sentence."""
 

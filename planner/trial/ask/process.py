@@ -10,8 +10,9 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,7 +24,7 @@ from planner.trial.ask.folders import (
     trials_folder,
 )
 from planner.trial.ask.request import TrialRequest, command_of
-from planner.trial.ask.result import TrialResult
+from planner.trial.ask.result import Status, TrialResult
 from planner.trial.ask.supervisor import ended, where
 
 _enders: list[subprocess.Popen[bytes]] = []
@@ -72,8 +73,7 @@ def find(identifier: str, root: Path | None = None) -> TrialFolder | None:
 
 def states(root: Path | None = None) -> list[TrialState]:
     """Every trial whose folder can be read, newest first."""
-    found = (look(folder) for folder in folders(root))
-    return [state for state in found if state is not None]
+    return [state for folder in folders(root) if (state := look(folder)) is not None]
 
 
 def look(folder: TrialFolder) -> TrialState | None:
@@ -90,47 +90,30 @@ def look(folder: TrialFolder) -> TrialState | None:
             result = folder.result() or _lost(folder, request)
     except (OSError, ValueError):
         return None
-    events = folder.progress()
+    state = partial(TrialState, identifier=folder.identifier, request=request)
     if result is not None:
-        return TrialState(
-            identifier=folder.identifier,
-            stage="finished",
-            request=request,
-            doing=result.status,
-            seconds=result.seconds,
-            result=result,
+        return state(
+            stage="finished", doing=result.status, seconds=result.seconds, result=result
         )
-    return _under_way(folder, request, events)
-
-
-def _under_way(
-    folder: TrialFolder, request: TrialRequest, events: list[dict[str, Any]]
-) -> TrialState:
+    events = folder.progress()
     began = next((event for event in events if event["name"] == "starting"), None)
     if began is None:
-        waiting = [event for event in events if event["name"] == "queued"]
-        ahead = _whole(waiting[-1], "ahead") if waiting else 0
-        return TrialState(
-            identifier=folder.identifier, stage="queued", request=request, ahead=ahead
-        )
-    steps = [event for event in events if "steps" in event]
-    last: Mapping[str, Any] = steps[-1] if steps else {}
+        return state(stage="queued", ahead=_latest(events, "ahead"))
     at = began.get("at")
     spent = time.time() - at if isinstance(at, (int, float)) else 0.0
-    return TrialState(
-        identifier=folder.identifier,
+    return state(
         stage="running",
-        request=request,
         doing=where(folder),
-        step=_whole(last, "step"),
-        steps=_whole(last, "steps"),
+        step=_latest(events, "step"),
+        steps=_latest(events, "steps"),
         seconds=max(spent, 0.0),
     )
 
 
-def _whole(event: Mapping[str, Any], key: str) -> int:
-    value = event.get(key)
-    return value if isinstance(value, int) else 0
+def _latest(events: Iterable[Mapping[str, Any]], key: str) -> int:
+    """The last number that an event had under a key; 0 without one."""
+    found = [event[key] for event in events if key in event]
+    return found[-1] if found and isinstance(found[-1], int) else 0
 
 
 def _lost(folder: TrialFolder, request: TrialRequest) -> TrialResult:
@@ -141,20 +124,15 @@ def _lost(folder: TrialFolder, request: TrialRequest) -> TrialResult:
     events = folder.progress()
     times = [event["at"] for event in events if isinstance(event.get("at"), (int, float))]
     spent = times[-1] - times[0] if times else 0.0
+    status: Status = "killed"
+    reason = f"Its process was killed from outside in {where(folder)}, and left no result."
     if folder.asked_to_stop():  # before its process could answer to that
-        return ended(folder, request, "stopped", "It was stopped.", seconds=spent)
-    return ended(
-        folder,
-        request,
-        "killed",
-        f"Its process was killed from outside in {where(folder)}, and left no result.",
-        seconds=spent,
-    )
+        status, reason = "stopped", "It was stopped."
+    return ended(folder, request, status, reason, seconds=spent)
 
 
-def stop(folder: TrialFolder) -> None:
-    """End a trial that runs or waits; its result says that it was stopped."""
-    background.end(folder)
+stop = background.end
+"""End a trial that runs or waits; its result says that it was stopped."""
 
 
 def forget(folder: TrialFolder) -> bool:

@@ -6,14 +6,16 @@ No torch.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from planner.plan import Plan
 from planner.plan.link import from_query_string, to_query_string
-from planner.trial.ask.result import WholePlanLink
+from planner.trial.ask.result import Device, WholePlanLink, now
 from planner.trial.ask.strict import Bytes, Strict
 from planner.trial.cluster.address import cluster_address, host_of
 
@@ -99,6 +101,19 @@ class TrialRequest(Strict):
         first = int(self.device.partition(":")[2])
         return tuple(f"cuda:{first + place}" for place in range(self.processes))
 
+    def asked(self, identifier: str) -> dict[str, Any]:
+        """What a result has of its request, whatever comes of it."""
+        return {
+            "id": identifier,
+            "created": now(),
+            "plan": self.plan,
+            "device": Device(kind=self.kind, name=self.device, cap_bytes=self.cap_bytes),
+            "steps": self.steps,
+            "warm_up": self.warm_up,
+            "lengths": self.lengths,
+            "weights": "local" if self.model_folder else "random",
+        }
+
     @property
     def where(self) -> str:
         """The device, and the cluster it belongs to, in words."""
@@ -111,34 +126,31 @@ def request_of(plan: Plan, **choices: object) -> TrialRequest:
     Raises:
         ValueError: a sentence that names the field.
     """
-    try:
+    with _said():
         return TrialRequest.model_validate({"plan": to_query_string(plan), **choices})
-    except ValidationError as error:
-        raise ValueError(_said(error)) from None
 
 
 def read_request(text: str) -> TrialRequest:
-    """The request in a file of :func:`request_json`.
+    """The request in a trial's folder.
 
     Raises:
         ValueError: a sentence that names the field.
     """
-    try:
+    with _said():
         return TrialRequest.model_validate_json(text)
+
+
+@contextmanager
+def _said() -> Iterator[None]:
+    """Turns what the model refuses into a sentence that names the field."""
+    try:
+        yield
     except ValidationError as error:
-        raise ValueError(_said(error)) from None
-
-
-def request_json(request: TrialRequest) -> str:
-    """The request as JSON."""
-    return request.model_dump_json()
-
-
-def _said(error: ValidationError) -> str:
-    first = error.errors(include_url=False, include_input=False)[0]
-    place = ".".join(map(str, first["loc"]))
-    said = first["msg"].removeprefix("Value error, ")
-    return f"{place}: {said[:1].lower()}{said[1:]}." if place else f"{said}."
+        first = error.errors(include_url=False, include_input=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        said = first["msg"].removeprefix("Value error, ")
+        sentence = f"{place}: {said[:1].lower()}{said[1:]}." if place else f"{said}."
+        raise ValueError(sentence) from None
 
 
 FLAGS = (

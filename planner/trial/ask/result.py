@@ -10,13 +10,14 @@ A file from elsewhere is hostile until :func:`read_result` has read it. No torch
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from planner.plan import FIELDS, Plan
-from planner.plan.link import Reading, from_query_string
+from planner.plan.link import from_query_string
 from planner.trial.ask.footprints import FootprintFigures
 from planner.trial.ask.strict import (
     Bytes,
@@ -28,6 +29,7 @@ from planner.trial.ask.strict import (
     Strict,
     Text,
     refuse_constant,
+    shown,
     unique,
 )
 from planner.trial.cluster.address import host_of
@@ -58,14 +60,13 @@ def complete_link(text: str) -> str:
 
 
 def _plan_of(text: str) -> Plan:
-    reading: Reading = from_query_string(text)
+    reading = from_query_string(text)
     if reading.plan is None or reading.problems:
         said = reading.problems[0].sentence if reading.problems else "it holds no plan"
         raise ValueError(f"is no link to a plan: {said}")
-    if reading.calibration is not None:
-        raise ValueError("holds a calibration, which is no part of a plan")
-    if reading.benchmark is not None:
-        raise ValueError("holds a benchmark, which is no part of a plan")
+    for name in ("calibration", "benchmark"):
+        if getattr(reading, name) is not None:
+            raise ValueError(f"holds a {name}, which is no part of a plan")
     return reading.plan
 
 
@@ -190,12 +191,13 @@ class TrialResult(Strict):
     @property
     def where(self) -> str:
         """The device's name, and the cluster's where one ran it."""
-        cluster = self.environment.cluster if self.environment else ""
-        return (
-            f"{self.device.name} of the Ray cluster {host_of(cluster)}"
-            if cluster
-            else (self.device.name)
-        )
+        name, cluster = self.device.name, self.environment.cluster if self.environment else ""
+        return f"{name} of the Ray cluster {host_of(cluster)}" if cluster else name
+
+    @property
+    def versions(self) -> Mapping[str, str]:
+        """Versions by library; empty where it ended before they were known."""
+        return self.environment.versions if self.environment else {}
 
     def planned(self) -> Plan:
         """The plan that was asked."""
@@ -237,17 +239,13 @@ def refuse_deep(value: Any, left: int = MAX_DEPTH) -> None:
     """Refuse (``ValueError``) lists and objects that stand deeper in each other than ``left``."""
     if not left:
         raise ValueError("it is nested too deeply")
-    if isinstance(value, dict):
-        for inner in value.values():
-            refuse_deep(inner, left - 1)
-    elif isinstance(value, list):
-        for inner in value:
+    if isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
             refuse_deep(inner, left - 1)
 
 
 def _short(text: str) -> str:
-    kept = "".join(character if character.isprintable() else "?" for character in text)
-    return kept if len(kept) <= 200 else kept[:200] + "…"
+    return shown(text, 200, instead="?") + ("…" if len(text) > 200 else "")
 
 
 def now() -> str:

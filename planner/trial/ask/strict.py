@@ -30,13 +30,11 @@ def printable_lines(text: str) -> str:
     return text
 
 
-def shown(text: str, limit: int = 500, *, lines: bool = False) -> str:
+def shown(text: str, limit: int = 500, *, lines: bool = False, instead: str = " ") -> str:
     """Any text as :data:`Line` (or :data:`Lines`) allows it: cut, with unprintables replaced."""
-    kept = "".join(
-        character if character.isprintable() or (lines and character in "\n\t") else " "
-        for character in text
-    )
-    return kept[-limit:] if lines else kept[:limit]
+    cut = text[-limit:] if lines else text[:limit]
+    allowed = "\n\t" if lines else ""
+    return "".join(c if c.isprintable() or c in allowed else instead for c in cut)
 
 
 Bytes = Annotated[int, Field(ge=0, le=2**53)]

@@ -7,7 +7,6 @@ kill. The worker is in a process group of its own and ends when this process doe
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import signal
 import subprocess
@@ -16,10 +15,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-from planner.trial.ask.folders import TrialFolder
+from pydantic_core import to_json
+
+from planner.trial.ask.folders import TrialFolder, started
 from planner.trial.ask.host_memory import guarded_bytes, resident_bytes
 from planner.trial.ask.request import TrialRequest
-from planner.trial.ask.result import Device, Status, TrialResult, now
+from planner.trial.ask.result import Status, TrialResult
+from planner.trial.ask.spare import SETTING, Spare
 from planner.trial.ask.strict import shown
 from planner.trial.ask.turns import GivenUp, Turn
 from planner.units import read_bytes, read_seconds
@@ -39,6 +41,7 @@ class Supervisor:
         self.request, self.folder, self.root = request, folder, root
         self.began = time.monotonic()
         self._stop = False
+        self._spare = Spare()
 
     def stop(self, *_: Any) -> None:
         """End the trial at the next look; a signal's handler."""
@@ -46,7 +49,18 @@ class Supervisor:
 
     def run(self) -> TrialResult:
         """Do it all; the result is in the folder as well."""
-        self.folder.own()
+        try:
+            return self._in_turn()
+        finally:
+            self._spare.close()
+
+    def _in_turn(self) -> TrialResult:
+        try:
+            self.folder.own()
+            self.folder.reserve()
+        except OSError as error:
+            why = error.strerror or error
+            return self._ended("failed", f"There is no room for its result: {why}. Nothing ran.")
         try:
             turn = Turn(self.request.devices(), self.folder.identifier, self.root)
         except OSError as error:
@@ -72,7 +86,7 @@ class Supervisor:
                 stdout=said,
                 stderr=said,
                 cwd=ROOT,
-                env=worker_environment(self.request),
+                env={**worker_environment(self.request), SETTING: self._spare.path},
                 pass_fds=turn.handles,
                 start_new_session=True,
             )
@@ -85,38 +99,43 @@ class Supervisor:
         start = time.monotonic()
         most = 0
         while process.poll() is None:
-            resident = resident_bytes(process.pid)
-            most = max(most, resident or 0)
-            if self._stopping():
+            resident = resident_bytes(process.pid) or 0
+            most = max(most, resident)
+            late = time.monotonic() - start > self.request.limit_seconds
+            full = limit is not None and resident > limit
+            if self._stopping() or late or full:
                 _end(process)
-                return self._ended("stopped", f"It was stopped in {self._where()}.")
-            if time.monotonic() - start > self.request.limit_seconds:
-                _end(process)
-                limit_words = read_seconds(self.request.limit_seconds)
-                return self._ended(
-                    "timed out",
-                    f"It took more than {limit_words} and was ended in {self._where()}.",
-                )
-            if limit is not None and resident is not None and resident > limit:
-                _end(process)
-                return self._ended(
-                    "host memory",
-                    f"It was ended in {self._where()}: its processes held {read_bytes(resident)} "
-                    f"of host memory, and {read_bytes(limit)} were allowed.",
-                )
+                return self._cut_short(late, resident, limit)
             time.sleep(POLL_SECONDS)
         return self._over(process.returncode, most)
+
+    def _cut_short(self, late: bool, resident: int, limit: int | None) -> TrialResult:
+        place = where(self.folder)
+        if self._stopping():
+            return self._ended("stopped", f"It was stopped in {place}.")
+        if late:
+            most = read_seconds(self.request.limit_seconds)
+            return self._ended("timed out", f"It took more than {most} and was ended in {place}.")
+        return self._ended(
+            "host memory",
+            f"It was ended in {place}: its processes held {read_bytes(resident)} of host memory, "
+            f"and {read_bytes(limit or 0)} were allowed.",
+        )
 
     def _over(self, status: int, most: int) -> TrialResult:
         try:
             found = self.folder.result()
         except ValueError as error:
             return self._ended("failed", f"Its result cannot be read: {error}")
+        spared = self._spare.result()
+        if found is None and spared is not None:
+            return self.folder.settled(spared)
         if found is not None:
             if found.status == "failed" and not found.stderr_tail:
                 tail = shown(self.folder.stderr_tail(), 8000, lines=True)
                 found = found.model_copy(update={"stderr_tail": tail})
-                self.folder.amend(found)
+                with contextlib.suppress(OSError):  # a full disk keeps the shorter one
+                    self.folder.amend(found)
             return found
         if status < 0:
             name = signal.Signals(-status).name
@@ -126,14 +145,12 @@ class Supervisor:
                     "; nobody here did that: another process, or the system, which does it when "
                     f"memory ends (the worker held {read_bytes(most)} at most)"
                 )
-            return self._ended("killed", f"The worker was ended by {name} in {self._where()}{who}.")
-        last = (self.folder.stderr_tail().strip().splitlines() or ["it said nothing"])[-1]
+            place = where(self.folder)
+            return self._ended("killed", f"The worker was ended by {name} in {place}{who}.")
+        place, last = where(self.folder), self.folder.last_words()
         return self._ended(
-            "failed", f"The worker ended with status {status} in {self._where()}: {last[:300]}"
+            "failed", f"The worker ended with status {status} in {place}: {last[:300]}"
         )
-
-    def _where(self) -> str:
-        return where(self.folder)
 
     def _ended(self, status: Status, reason: str) -> TrialResult:
         spent = time.monotonic() - self.began
@@ -153,17 +170,7 @@ def ended(
     folder: TrialFolder, request: TrialRequest, status: Status, reason: str, *, seconds: float
 ) -> TrialResult:
     """Finish a trial in its worker's place, with what that had found out until then."""
-    known = folder.known()
-    base: dict[str, Any] = {
-        "created": now(),
-        "device": Device(
-            kind=request.kind, name=request.device, cap_bytes=request.cap_bytes
-        ).model_dump(),
-        "steps": request.steps,
-        "warm_up": request.warm_up,
-        "lengths": request.lengths,
-        "weights": "local" if request.model_folder else "random",
-    }
+    asked = request.asked(folder.identifier)
     last = {
         "id": folder.identifier,
         "plan": request.plan,
@@ -175,41 +182,30 @@ def ended(
         "measured": None,
     }
     try:
-        result = TrialResult.model_validate_json(json.dumps({**base, **known, **last}))
+        result = TrialResult.model_validate_json(to_json({**asked, **folder.known(), **last}))
     except ValueError:  # what the worker left is damaged
-        result = TrialResult.model_validate_json(json.dumps({**base, **last}))
-    if folder.finish(result):
-        return result
-    return folder.result() or result
+        result = TrialResult.model_validate_json(to_json({**asked, **last}))
+    return folder.settled(result)
 
 
 def worker_command(request: TrialRequest, folder: TrialFolder) -> list[str]:
     """The worker, or torchrun with as many of them as were asked for."""
-    worker = ["-m", "planner.trial.run.worker", str(folder.path)]
-    if request.processes == 1:
-        return [sys.executable, *worker]
-    return [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        f"--nproc-per-node={request.processes}",
-        *worker,
-    ]
+    several = ["--standalone", f"--nproc-per-node={request.processes}"]
+    launcher = ["-m", "torch.distributed.run", *several] if request.processes > 1 else []
+    return [sys.executable, *launcher, "-m", "planner.trial.run.worker", str(folder.path)]
 
 
 def worker_environment(request: TrialRequest) -> dict[str, str]:
     """No network, no card for a trial on the CPU, and the plan's allocator."""
-    from planner.trial.ask.folders import started
-
-    plan = request.planned()
     found = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
         "HF_HUB_OFFLINE": "1",
         "TRANSFORMERS_OFFLINE": "1",
         SUPERVISOR: f"{os.getpid()}:{started(os.getpid()) or 0}",
-        "PYTORCH_ALLOC_CONF": f"expandable_segments:{plan.expandable_segments}",
+        # Threads that spin beside another process take the core from it, and it from them.
+        "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
+        "PYTORCH_ALLOC_CONF": f"expandable_segments:{request.planned().expandable_segments}",
     }
     if request.kind == "cpu":
         found["CUDA_VISIBLE_DEVICES"] = ""

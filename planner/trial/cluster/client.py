@@ -14,6 +14,7 @@ import os
 import queue
 import threading
 from collections.abc import Callable
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -94,17 +95,16 @@ class Cluster:
         gpus: int,
     ) -> None:
         """Hand a job in under a name of ours; what it needs travels with it."""
-
-        def submit() -> None:
-            self._client.submit_job(
+        _within(
+            SUBMIT_SECONDS,
+            lambda: self._client.submit_job(
                 entrypoint=command,
                 submission_id=name,
                 runtime_env=environment(),
                 entrypoint_num_cpus=cpus,
                 entrypoint_num_gpus=gpus,
-            )
-
-        _within(SUBMIT_SECONDS, submit)
+            ),
+        )
 
     def state(self, name: str) -> JobState:
         """How a job stands."""
@@ -193,26 +193,24 @@ def _connected(address: str) -> Any:
 
 def _within(seconds: float, call: Callable[[], Answer]) -> Answer:
     """What a call returns; it goes on in a thread of its own when it takes longer than allowed."""
-    box: queue.Queue[tuple[Answer | None, BaseException | None]] = queue.Queue(1)
+    answer: Future[Answer] = Future()
 
     def run() -> None:
         try:
-            box.put((call(), None))
+            answer.set_result(call())
         except BaseException as error:
-            box.put((None, error))
+            answer.set_exception(error)
 
     threading.Thread(target=run, name="call", daemon=True).start()
     try:
-        answer, error = box.get(timeout=seconds)
-    except queue.Empty:
-        raise ClusterAway(f"no answer in {seconds:.0f} s") from None
-    if error is None:
-        return answer  # type: ignore[return-value]
-    if isinstance(error, OSError):  # requests' and urllib3's errors of connections are
-        raise ClusterAway(_sentence(error)) from None
-    if isinstance(error, (ClusterAway, ClusterRefused)):
-        raise error
-    raise ClusterRefused(_sentence(error)) from None
+        return answer.result(seconds)
+    except (ClusterAway, ClusterRefused):
+        raise
+    except OSError as error:  # requests' and urllib3's errors of connections are, and time-outs
+        said = _sentence(error) if answer.done() else f"no answer in {seconds:.0f} s"
+        raise ClusterAway(said) from None
+    except Exception as error:
+        raise ClusterRefused(_sentence(error)) from None
 
 
 def _sentence(error: BaseException) -> str:

@@ -17,8 +17,9 @@ from planner.trial.ask.request import TrialRequest, command_of
 from planner.trial.ask.result import TrialResult
 from planner.trial.ask.supervisor import Supervisor
 from planner.trial.ask.turns import Turn
+from planner.trial.cluster import shipment
 from planner.trial.cluster.address import SETTING, host_of
-from planner.trial.cluster.client import Cluster, ClusterAway, ClusterRefused, shipment
+from planner.trial.cluster.client import Cluster, ClusterAway, ClusterRefused
 from planner.trial.cluster.job import Following
 
 
@@ -48,16 +49,13 @@ class RemoteSupervisor(Supervisor):
             )
         except ClusterRefused as error:
             said = str(error)
-            own = said.startswith("ray: ")
-            return self._ended(
-                "failed", said if own else f"The Ray cluster {host} refused the job: {said}."
-            )
+            if not said.startswith("ray: "):
+                said = f"The Ray cluster {host} refused the job: {said}."
+            return self._ended("failed", said)
         except (OSError, ValueError) as error:
             return self._ended("failed", f"The trial cannot be sent to the cluster: {error}")
         self.folder.say("queued", ahead=0)
-        return Following(
-            request, self.folder, cluster, job, stopping=self._stopping, ended=self._ended
-        ).run()
+        return Following(request, self.folder, cluster, job, self._stopping, self._ended).run()
 
 
 def job_name(folder: TrialFolder) -> str:
@@ -83,11 +81,6 @@ def abandon(folder: TrialFolder) -> subprocess.Popen[bytes]:
     )
 
 
-def _main(arguments: list[str]) -> int:
-    folder = TrialFolder(Path(arguments[0]))
-    Cluster(folder.request().ray).stop(job_name(folder))
-    return 0
-
-
 if __name__ == "__main__":
-    sys.exit(_main(sys.argv[1:]))
+    orphan = TrialFolder(Path(sys.argv[1]))
+    Cluster(orphan.request().ray).stop(job_name(orphan))

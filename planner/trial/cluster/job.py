@@ -9,18 +9,19 @@ from __future__ import annotations
 import signal
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import Status, TrialResult
 from planner.trial.ask.supervisor import where
+from planner.trial.cluster import shipment
 from planner.trial.cluster.client import (
     Cluster,
     ClusterAway,
     ClusterRefused,
     JobState,
     LogTail,
-    shipment,
 )
 from planner.trial.cluster.job_log import Heard
 from planner.units import read_seconds
@@ -37,33 +38,30 @@ REST_SECONDS = 30.0
 """For the rest of a log whose job is over."""
 
 
+@dataclass
 class Following:
-    """A job that has been handed in, until its trial has a result."""
+    """A job that has been handed in, until its trial has a result.
 
-    def __init__(
-        self,
-        request: TrialRequest,
-        folder: TrialFolder,
-        cluster: Cluster,
-        job: str,
-        *,
-        stopping: Callable[[], bool],
-        ended: Callable[[Status, str], TrialResult],
-    ) -> None:
-        """Nothing is asked of the cluster yet.
+    Args:
+        request: what the job runs.
+        folder: where everything is written.
+        cluster: which has the job.
+        job: its name there.
+        stopping: whether somebody here wants the trial to end.
+        ended: finishes the trial without a result of the job's own.
+    """
 
-        Args:
-            request: what the job runs.
-            folder: where everything is written.
-            cluster: which has the job.
-            job: its name there.
-            stopping: whether somebody here wants the trial to end.
-            ended: finishes the trial without a result of the job's own.
-        """
-        self.request, self.folder, self.cluster, self.job = request, folder, cluster, job
-        self.stopping, self.ended = stopping, ended
+    request: TrialRequest
+    folder: TrialFolder
+    cluster: Cluster
+    job: str
+    stopping: Callable[[], bool]
+    ended: Callable[[Status, str], TrialResult]
+    tail: LogTail | None = None
+
+    def __post_init__(self) -> None:
+        """Nothing is asked of the cluster yet."""
         self.heard = Heard(self.request, self.folder)
-        self.tail: LogTail | None = None
         self.state = JobState(status="PENDING")
         self.since = time.monotonic()
         """When it was handed in, and once it runs, when it began to."""
@@ -84,8 +82,7 @@ class Following:
                 return self.ended("stopped", f"It was stopped in {self._where()}.")
             self._listen()
             if self.heard.result is not None:
-                self.folder.finish(self.heard.result)
-                return self.folder.result() or self.heard.result
+                return self.folder.settled(self.heard.result)
             if self.heard.too_much:
                 self._stop()
                 return self.ended("failed", "Its job wrote more than any trial does.")
@@ -162,8 +159,7 @@ class Following:
                     break
         self.heard.finish()
         if self.heard.result is not None:
-            self.folder.finish(self.heard.result)
-            return self.folder.result() or self.heard.result
+            return self.folder.settled(self.heard.result)
         if self.heard.refused:
             return self.ended("failed", f"Its result was refused: {self.heard.refused}")
         if broken:
@@ -188,16 +184,14 @@ class Following:
                 f"The job's command was ended by {number.name} in {where}; nobody here did that: "
                 "another process of the node, or its system, which does it when memory ends.",
             )
-        if state.exit_status is None:
-            return self.ended(
-                "failed", f"The cluster ended its job in {where}: {_line(state.message)}"
-            )
         said = self.heard.last or "it said nothing"
-        return self.ended(
-            "failed",
+        reason = (
             f"The command ended with status {state.exit_status} on the cluster's node, in {where}, "
-            f"and left no result: {said[:300]}",
+            f"and left no result: {said[:300]}"
         )
+        if state.exit_status is None:
+            reason = f"The cluster ended its job in {where}: {_line(state.message)}"
+        return self.ended("failed", reason)
 
     def _stop(self) -> None:
         try:

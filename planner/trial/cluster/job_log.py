@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Annotated, Any
 
 from pydantic import ConfigDict, Field, ValidationError
@@ -101,7 +102,10 @@ class Heard:
             self._take(line)
         elif found.get("name") == "known":
             known = found.get("known")
-            self.folder.remember(self._placed(known if isinstance(known, dict) else {}))
+            known = known if isinstance(known, dict) else {}
+            told = known.get("environment")
+            own = told if isinstance(told, dict) else {"versions": {}}
+            self.folder.remember({**known, "environment": {**own, "cluster": self.request.ray}})
         else:
             self._event(found, line)
 
@@ -116,15 +120,11 @@ class Heard:
             self.refused = str(error)
             self._talk(f"(a result was refused: {error})")
             return
-        found = self._placed(result.model_dump(mode="json", by_alias=True))
-        self.result = TrialResult.model_validate_json(json.dumps(found))
-
-    def _placed(self, found: dict[str, Any]) -> dict[str, Any]:
-        """A result's fields with the cluster's address as this machine knows it."""
-        environment = found.get("environment")
-        if not isinstance(environment, dict):
-            environment = json.loads(Environment(versions={}).model_dump_json())
-        return {**found, "environment": {**environment, "cluster": self.request.ray}}
+        # The cluster's address is the one that this machine knows.
+        environment = (result.environment or Environment(versions={})).model_copy(
+            update={"cluster": self.request.ray}
+        )
+        self.result = result.model_copy(update={"environment": environment})
 
     def _event(self, found: dict[str, Any], line: str) -> None:
         try:
@@ -143,7 +143,10 @@ class Heard:
         kept = line[: max(0, SAID_CHARACTERS - self._said)]
         self._said += len(kept) + 1
         if kept:
-            with open(self.folder.stderr, "a", encoding="utf-8", errors="replace") as file:
+            with (
+                suppress(OSError),  # a full disk does not end a trial
+                open(self.folder.stderr, "a", encoding="utf-8", errors="replace") as file,
+            ):
                 file.write(kept + "\n")
 
 

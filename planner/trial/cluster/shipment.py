@@ -11,7 +11,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 REQUIREMENTS, CONSTRAINTS = "requirements-trial.txt", "constraints.txt"
 LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "*.md", "ui")
 """The pages, which need Streamlit, and what Python writes."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TextIO
 
 from planner.trial.ask.folders import IDENTIFIER, TrialFolder
-from planner.trial.ask.request import TrialRequest, request_json
+from planner.trial.ask.request import TrialRequest
 
 POLL_SECONDS = 0.2
 
@@ -33,7 +33,7 @@ def temporary_folder(request: TrialRequest, identifier: str) -> Iterator[TrialFo
     with tempfile.TemporaryDirectory(prefix="headroom-") as place:
         folder = TrialFolder(Path(place) / "trials" / identifier)
         folder.path.mkdir(parents=True)
-        (folder.path / "request.json").write_text(request_json(request), "utf-8")
+        (folder.path / "request.json").write_text(request.model_dump_json(), "utf-8")
         yield folder
 
 

@@ -1,8 +1,7 @@
 """Measured ÷ predicted of stored trials, phase by phase and quantity by quantity.
 
 Factors are medians over trials of the same card, method and library versions; there is no factor
-over phases, and none that a trial did not measure. :mod:`planner.trial.evidence.correction` applies them.
-No torch.
+over phases, and none that a trial did not measure. ``correction`` applies them. No torch.
 """
 
 from __future__ import annotations
@@ -73,13 +72,12 @@ class Ratio:
 
 def kind_of(result: TrialResult) -> Kind:
     """What a trial's factors hold for."""
-    versions = result.environment.versions if result.environment else {}
     return Kind(
         device_kind=result.device.kind,
         device=result.device.gpu or result.device.name,
         method=result.planned().method,
-        torch=versions.get("torch", ""),
-        transformers=versions.get("transformers", ""),
+        torch=result.versions.get("torch", ""),
+        transformers=result.versions.get("transformers", ""),
     )
 
 
@@ -124,11 +122,12 @@ def said_by(rung: Rung, result: TrialResult) -> Mapping[str, Phase | PhaseFigure
         return _trainers(result.predicted.phases) if result.predicted else {}
     # Its own plan and not the one that was asked: the trial's card may be another one.
     plan, _ = try_plan(result.estimated.plan) if result.estimated else (None, ())
-    return {} if plan is None else _estimated(plan)
+    return {} if plan is None else estimated(plan)
 
 
 @lru_cache(maxsize=512)
-def _estimated(plan: Plan) -> Mapping[str, Phase]:
+def estimated(plan: Plan) -> Mapping[str, Phase]:
+    """What the estimate says of each phase on the trainer's GPU; empty where formulas refuse."""
     try:
         return _trainers(estimate(plan).phases)
     except ValueError:  # the plan is one that formulas refuse
@@ -185,13 +184,5 @@ def calibration(results: Iterable[TrialResult], kind: Kind) -> tuple[Factors, tu
         Factor(one.rung, one.phase, one.quantity, round(one.median, DIGITS), one.trials)
         for one in kept
     )
-    return (
-        Factors(
-            gpu=kind.device,
-            method=kind.method,
-            torch=kind.torch,
-            transformers=kind.transformers,
-            factors=factors,
-        ),
-        notes,
-    )
+    of = {name: getattr(kind, name) for name in ("method", "torch", "transformers")}
+    return Factors(gpu=kind.device, factors=factors, **of), notes

@@ -1,19 +1,21 @@
 """A footprint corrected with factors of trials, when somebody asks for it, and taken off again.
 
-Each phase by its own factors; see :mod:`planner.trial.evidence.calibration` for where they are from. The
-corrected footprint keeps the one it was made of. No torch.
+Each phase by its own factors, which ``calibration`` takes from trials. The corrected footprint
+keeps the one it was made of. No torch.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from planner.estimate import judged, step_seconds
 from planner.footprint import Footprint, Phase, StatedError, Term
 from planner.plan.factors import QUANTITIES, Factor, Factors, Quantity
 from planner.trial.evidence.calibration import FIELDS
 
+LEVELS = tuple(quantity for quantity in QUANTITIES if quantity != "seconds")
 LEFT = StatedError(
     low=None,
     high=None,
@@ -63,10 +65,7 @@ def apply(factors: Factors, footprint: Footprint) -> Corrected:
     why = obstacle(factors, footprint)
     if why:
         raise ValueError(why)
-    phases = tuple(
-        _corrected(phase, factors, footprint) if phase.rank == "trainer" else phase
-        for phase in footprint.phases
-    )
+    phases = tuple(_corrected(phase, factors, footprint) for phase in footprint.phases)
     left = [one.name for one, other in zip(footprint.phases, phases, strict=True) if one is other]
     changed = judged(
         replace(footprint, phases=phases, step_seconds=step_seconds(phases), error=LEFT)
@@ -80,11 +79,8 @@ def apply(factors: Factors, footprint: Footprint) -> Corrected:
     notes = (note, *((f"Not corrected: {', '.join(left)}.",) if left else ()))
     if footprint.speeds is not None and any(one.quantity == "seconds" for one in factors.factors):
         notes = (*notes, "Seconds are not corrected: they rest on the benchmark.")
-    return Corrected(
-        footprint=replace(changed, notes=(*notes, *footprint.notes)),
-        uncorrected=footprint,
-        notes=notes,
-    )
+    changed = replace(changed, notes=(*notes, *footprint.notes))
+    return Corrected(footprint=changed, uncorrected=footprint, notes=notes)
 
 
 def _corrected(phase: Phase, factors: Factors, footprint: Footprint) -> Phase:
@@ -93,38 +89,27 @@ def _corrected(phase: Phase, factors: Factors, footprint: Footprint) -> Phase:
         for quantity in QUANTITIES
         if quantity != "seconds" or footprint.speeds is None
     }
-    if not any(known.values()):
+    if phase.rank != "trainer" or not any(known.values()):
         return phase
     sizes = _sizes(phase, known)
-    spent = known.get("seconds")
-    seconds = phase.seconds
+    spent, seconds = known.get("seconds"), phase.seconds
     if spent is not None and seconds is not None:
         seconds *= spent.factor
     terms = phase.terms
     added = sizes["device_bytes"] - phase.device_bytes
     if added:
         terms = (*terms, _term(phase, added, known, factors))
-    return replace(
-        phase,
-        terms=terms,
-        error=None,  # what was measured of the prediction is in the factors now
-        seconds=seconds,
-        requested_bytes=sizes["requested_bytes"],
-        allocated_bytes=sizes["allocated_bytes"],
-        reserved_bytes=sizes["reserved_bytes"],
-        device_bytes=sizes["device_bytes"],
-    )
+    # What was measured of the prediction is in the factors now.
+    return replace(phase, terms=terms, error=None, seconds=seconds, **sizes)
 
 
-def _sizes(phase: Phase, known: Mapping[Quantity, Factor | None]) -> dict[str, int]:
-    levels = [quantity for quantity in QUANTITIES if quantity != "seconds"]
-    sizes: dict[str, int] = {FIELDS[level]: getattr(phase, FIELDS[level]) for level in levels}
-    if not any(known[level] for level in levels):
+def _sizes(phase: Phase, known: Mapping[Quantity, Factor | None]) -> dict[str, Any]:
+    sizes: dict[str, Any] = {FIELDS[level]: getattr(phase, FIELDS[level]) for level in LEVELS}
+    if not any(known[level] for level in LEVELS):
         return sizes
     least = 0
-    for level in levels:
-        factor = known[level]
-        size = sizes[FIELDS[level]]
+    for level in LEVELS:
+        factor, size = known[level], sizes[FIELDS[level]]
         least = max(least, size if factor is None else round(size * factor.factor))
         sizes[FIELDS[level]] = least
     return sizes
@@ -136,7 +121,7 @@ def _term(
     found = [one for one in known.values() if one is not None and one.quantity != "seconds"]
     trials = max(one.trials for one in found)
     inputs: dict[str, float] = {
-        f"predicted {FIELDS[q]}": getattr(phase, FIELDS[q]) for q in QUANTITIES if q != "seconds"
+        f"predicted {FIELDS[level]}": getattr(phase, FIELDS[level]) for level in LEVELS
     }
     inputs |= {f"factor of {one.quantity}": one.factor for one in found}
     return Term(

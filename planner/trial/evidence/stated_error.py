@@ -62,10 +62,15 @@ def stated(
         committed: what :func:`committed_set` gives, which is the default.
     """
     kept, given = list(own), list(committed_set() if committed is None else committed)
-    phases = tuple(
-        replace(phase, error=_known(footprint.plan.method, phase, kept, given))
-        for phase in footprint.phases
-    )
+
+    def known(phase: Phase) -> StatedError | None:
+        if phase.rank != "trainer" or phase.source == "trial":
+            return None
+        method, rung = footprint.plan.method, phase.source
+        found = stated_error(method, phase.name, rung=rung, own=kept, committed=given)
+        return None if found.low is None else found
+
+    phases = tuple(replace(phase, error=known(phase)) for phase in footprint.phases)
     if all(phase.error is None for phase in phases):
         return footprint
     return judged(replace(footprint, phases=phases))
@@ -74,15 +79,6 @@ def stated(
 def stated_of(found: DryRun, own: Iterable[Compared] = ()) -> DryRun:
     """A dry run with stated errors; unchanged where a fallback branch ran, of which none hold."""
     return found if found.fallback else replace(found, footprint=stated(found.footprint, own))
-
-
-def _known(
-    method: str, phase: Phase, own: list[Compared], committed: list[Compared]
-) -> StatedError | None:
-    if phase.rank != "trainer" or phase.source == "trial":
-        return None
-    found = stated_error(method, phase.name, rung=phase.source, own=own, committed=committed)
-    return None if found.low is None else found
 
 
 def stated_error(
@@ -105,25 +101,21 @@ def stated_error(
     Returns:
         The lowest and the highest error that was seen, or None for both.
     """
-    others = committed_set() if committed is None else committed
-    wanted = (rung, method, phase)
-    kept, given = (
-        [one for one in found if (one.rung, one.method, one.phase) == wanted]
-        for found in (own, others)
-    )
-    if not kept and not given:
-        return StatedError(
-            low=None,
-            high=None,
-            source=UNKNOWN.format(what=f"{phase} of {method} on a GPU"),
-        )
-    errors = [one.error for one in (*kept, *given)]
-    counted = [
-        _of(len(found), what)
-        for found, what in ((kept, "stored trial"), (given, "committed measurement"))
-        if found
-    ]
-    cards = ", ".join(sorted({one.gpu or "a card of no catalog" for one in (*kept, *given)}))
+    found: list[Compared] = []
+    counted: list[str] = []
+    for what, some in (
+        ("stored trial", own),
+        ("committed measurement", committed_set() if committed is None else committed),
+    ):
+        meant = [one for one in some if (one.rung, one.method, one.phase) == (rung, method, phase)]
+        found += meant
+        if meant:
+            counted.append(f"{len(meant)} {what}" + ("" if len(meant) == 1 else "s"))
+    if not found:
+        source = UNKNOWN.format(what=f"{phase} of {method} on a GPU")
+        return StatedError(low=None, high=None, source=source)
+    errors = [one.error for one in found]
+    cards = ", ".join(sorted({one.gpu or "a card of no catalog" for one in found}))
     return StatedError(
         low=min(errors),
         high=max(errors),
@@ -208,7 +200,3 @@ def _of_steps(row: Mapping[str, Any], gpu: str) -> Iterator[Compared]:
                     predicted_bytes=int(said[phase]),
                     measured_bytes=size,
                 )
-
-
-def _of(count: int, what: str) -> str:
-    return f"{count} {what}" + ("" if count == 1 else "s")

@@ -11,6 +11,7 @@ from sqlalchemy import URL
 
 from planner.trial.ask.folders import has_history
 from planner.trial.ask.result import TrialResult
+from planner.trial.evidence import proofs
 from planner.trial.evidence.calibration import counts
 from planner.trial.evidence.stated_error import Compared, of_trial
 from planner.trial.history.place import history_url
@@ -30,8 +31,7 @@ def proving(method: str, gpu: str = "") -> list[TrialResult]:
     Raises:
         HistoryError: when the history cannot be read.
     """
-    read = (_read(*place) for place in _places(method, gpu))
-    return [result for result in read if result is not None]
+    return [found for place in _places(method, gpu) if (found := _read(*place)) is not None]
 
 
 def compared(method: str) -> tuple[Compared, ...]:
@@ -41,6 +41,16 @@ def compared(method: str) -> tuple[Compared, ...]:
         HistoryError: when the history cannot be read.
     """
     return tuple(one for place in _places(method) for one in _compared(*place))
+
+
+def keep_proofs() -> None:
+    """Write down what every stored trial says, of a history that was there before its proofs.
+
+    Raises:
+        HistoryError: when the history cannot be read.
+    """
+    for result in History().results(Filter(status="completed")):
+        proofs.put(result)
 
 
 def _places(method: str, gpu: str = "") -> list[tuple[URL, str]]:

@@ -32,11 +32,12 @@ def history_url() -> URL:
         HistoryError: when the setting is no URL of a database.
     """
     given = os.environ.get(SETTING, "").strip()
-    return (
-        URL.create("sqlite", database=str(data_folder() / HISTORY_FILE))
-        if not given
-        else read_url(given)
-    )
+    return read_url(given) if given else own_url()
+
+
+def own_url() -> URL:
+    """The file in the user's data directory."""
+    return URL.create("sqlite", database=str(data_folder() / HISTORY_FILE))
 
 
 def read_url(text: str) -> URL:

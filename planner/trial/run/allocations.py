@@ -116,12 +116,7 @@ class Allocations:
             if end is not None and (time > end or (time == end and not inclusive)):
                 break
             if self.cap_bytes and size > 0 and self.live_bytes + size > self.cap_bytes:
-                raise MemoryEnded(
-                    phase,
-                    asked_bytes=size,
-                    live_bytes=self.live_bytes,
-                    capacity_bytes=self.cap_bytes,
-                )
+                raise MemoryEnded(phase, size, self.live_bytes, self.cap_bytes)
             self.live_bytes += size
             highest = max(highest, self.live_bytes)
             at += 1

@@ -10,6 +10,8 @@ import platform
 import re
 import subprocess
 import time
+from collections.abc import Iterable
+from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -89,14 +91,12 @@ def capacity_bytes(device: Device) -> int | None:
 
 
 def _processor() -> str:
-    cores = os.cpu_count() or 1
-    try:
-        for line in Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines():
-            if line.startswith("model name"):
-                return f"{line.partition(':')[2].strip()}, {cores} cores"
-    except OSError:
-        pass
-    return f"{platform.machine()} processor, {cores} cores"
+    name = f"{platform.machine()} processor"
+    with suppress(OSError):
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+        names = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+        name = next(names, name)
+    return f"{name}, {os.cpu_count() or 1} cores"
 
 
 def used_by_others(device: str) -> int | None:
@@ -109,10 +109,8 @@ def environment(device: str) -> Environment:
     """Versions, driver, platform and settings that change a kernel or the allocator."""
     versions = {"python": platform.python_version(), "torch": torch.__version__}
     for name in LIBRARIES:
-        try:
+        with suppress(PackageNotFoundError):
             versions[name] = version(name)
-        except PackageNotFoundError:
-            continue
     driver = None
     if device != "cpu":
         index = int(device.partition(":")[2])
@@ -142,12 +140,43 @@ def nvidia_smi(device: str, field: str) -> str | None:
     return told.stdout.strip()
 
 
+PROBES, PROBE_SECONDS = 10, 0.01
+"""Of a processor's speed: so many, each of about so long."""
+
+
 def processor_flops_per_second(dtype: torch.dtype, size: int = 384) -> float:
-    """What this processor reaches in one matrix product: a tenth of a second is enough."""
+    """What this processor reaches in matrix products, a neighbour's work left out of the count.
+
+    One thread multiplies, timed by its own seconds on a core, and the best of several probes
+    stands: whoever else computes meanwhile takes cores away and spoils caches, and neither says
+    how fast the processor is. A tenth of a second is enough.
+    """
     one = torch.ones(size, size, dtype=dtype)
-    one @ one
-    start, done = time.perf_counter(), 0
-    while time.perf_counter() - start < 0.1:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        one @ one
+        probes = [_probe(one) for _ in range(PROBES)]
+    finally:
+        torch.set_num_threads(threads)
+    return best_rate(2.0 * size**3, probes, threads)
+
+
+def _probe(one: torch.Tensor) -> tuple[int, float]:
+    """Products that were done, and this thread's seconds on a core meanwhile."""
+    start, done = time.thread_time(), 0
+    while time.thread_time() - start < PROBE_SECONDS:
         one @ one
         done += 1
-    return done * 2.0 * size**3 / (time.perf_counter() - start)
+    return done, time.thread_time() - start
+
+
+def best_rate(flops: float, probes: Iterable[tuple[int, float]], threads: int) -> float:
+    """FLOPs a second of all threads, by the probe that was disturbed least.
+
+    Args:
+        flops: of one product.
+        probes: products, and one thread's seconds for them.
+        threads: that share the work of a step.
+    """
+    return threads * max(flops * done / seconds for done, seconds in probes)

@@ -22,9 +22,10 @@ from planner.setup import setup_of
 from planner.steps import run as runs
 from planner.steps.run import Run
 from planner.trial.ask.endings import MemoryEnded
+from planner.trial.ask.request import TrialRequest
 from planner.trial.run.allocations import Allocations, Marks
 from planner.trial.run.collectives import settled
-from planner.trial.run.meter import CudaMeter, Meter, PhaseLog, ProcessMeter
+from planner.trial.run.meter import CudaMeter, PhaseLog, ProcessMeter
 from planner.trial.run.process_group import ranks, sharding
 from planner.trial.run.trial_stage import TrialStage
 
@@ -35,25 +36,6 @@ ALLOCATION_FAILED = "can't allocate memory"
 
 Report = Callable[[str, dict[str, Any]], None]
 """Told the name of what begins, and more about it."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Choices:
-    """How to run: on what, how often, on which batches.
-
-    ``warm_up`` steps are run before the ``steps`` that are measured; the first of them makes the
-    optimizer's states.
-    """
-
-    device: str
-    steps: int
-    warm_up: int
-    cap_bytes: int | None = None
-    random_lengths: bool = False
-    model_folder: Path | None = None
-    snapshot: Path | None = None
-    onednn: bool = False
-    """On a CPU, whether watched steps may use oneDNN, which is faster and takes scratch."""
 
 
 @dataclass(slots=True)
@@ -72,47 +54,60 @@ class Readings:
     live: dict[str, int] | None = None
 
 
-def meter_of(device: str) -> Meter:
-    """What reads a device."""
-    kind, _, index = device.partition(":")
-    return CudaMeter(int(index or 0)) if kind == "cuda" else ProcessMeter()
+class Execution:
+    """One run of a plan's models and steps, in a process that is told how.
 
-
-def measure(plan: Plan, choices: Choices, report: Report) -> Readings:
-    """Build the plan's models and run its steps.
-
-    Raises:
-        MemoryEnded: where the device, or the cap, had no more memory.
-        CannotRun: for a plan that is not for these processes.
+    Args:
+        plan: what to run.
+        request: how often, on which batches, with which cap and weights. Of ``warm_up`` steps
+            before the measured ones the first makes the optimizer's states.
+        device: this process's own, ``cpu`` or ``cuda:N``.
+        report: told of everything that begins.
+        snapshot: where to write the allocations, if they are wanted of this process.
+        onednn: on a CPU, whether watched steps may use oneDNN, which is faster and takes scratch.
     """
-    return _Measurement(plan, choices, report).run()
 
-
-class _Measurement:
-    def __init__(self, plan: Plan, choices: Choices, report: Report) -> None:
-        self.plan, self.choices, self.report = plan, choices, report
-        self.on_cpu = choices.device == "cpu"
-        self.meter = meter_of(choices.device)
+    def __init__(
+        self,
+        plan: Plan,
+        request: TrialRequest,
+        device: str,
+        report: Report,
+        *,
+        snapshot: Path | None = None,
+        onednn: bool = False,
+    ) -> None:
+        self.plan, self.request, self.device, self.report = plan, request, device, report
+        self.snapshot, self.onednn = snapshot, onednn
+        kind, _, index = device.partition(":")
+        self.on_cpu = kind == "cpu"
+        self.meter = ProcessMeter() if self.on_cpu else CudaMeter(int(index or 0))
         self.log = PhaseLog(self.meter)
         self.marks = Marks()
-        self.allocations = Allocations(choices.cap_bytes)
-        self.found = Readings()
+        self.allocations = Allocations(request.cap_bytes)
+        self.found = Readings(steps=self.log.steps, entries=self.log.entries)
         self.asked: list[tuple[int, int]] = []
         self.names: list[str] = []
 
     def run(self) -> Readings:
-        choices = self.choices
+        """Build the plan's models and run its steps.
+
+        Raises:
+            MemoryEnded: where the device, or the cap, had no more memory.
+            CannotRun: for a plan that is not for these processes.
+        """
         torch.manual_seed(0)
-        if choices.cap_bytes and not self.on_cpu:
-            self.meter.cap(choices.cap_bytes)
+        if self.request.cap_bytes:
+            self.meter.cap(self.request.cap_bytes)
         try:
             with (
                 warnings.catch_warnings(),
                 self._recorded(),
-                sharding(self.plan, choices.device) as wrap,
+                sharding(self.plan, self.device) as wrap,
             ):
                 warnings.simplefilter("ignore")
-                stage = TrialStage(choices.device, self._on_phase, choices.model_folder)
+                weights = self.request.model_folder
+                stage = TrialStage(self.device, self._on_phase, Path(weights) if weights else None)
                 self.report("building", {})
                 with self._window("build", watched=True):
                     run = runs.build(self.plan, stage, configs_of(self.plan), wrap)
@@ -136,35 +131,31 @@ class _Measurement:
 
     def _steps(self, run: Run, stage: TrialStage) -> None:
         step = part(self.plan.method, "step", "step")
-        total = self.choices.warm_up + self.choices.steps
+        plans = self._plans()
         whole = run.setup
-        for index, plan in enumerate(self._plans(total)):
+        for index, plan in enumerate(plans):
             run.setup = setup_of(plan) if plan is not self.plan else whole
             kind = "first step" if not index else "warm-up"
-            if index >= self.choices.warm_up:
+            if index >= self.request.warm_up:
                 kind = "measuring"
-            self.report(kind, {"step": index + 1, "steps": total})
+            self.report(kind, {"step": index + 1, "steps": len(plans)})
             stage.decode_seconds = {}
             self.log.step()
             with self._window("between phases", watched=index <= WATCHED, last=index == WATCHED):
                 step(run)
             self.found.plans.append(plan)
             self.found.decode.append(stage.decode_seconds)
-            self.found.steps, self.found.entries = self.log.steps, self.log.entries
             if self.on_cpu and index == WATCHED:
                 self.found.live = self.allocations.peaks
 
-    def _plans(self, total: int) -> list[Plan]:
+    def _plans(self) -> list[Plan]:
         """The plan of each step: with random lengths, shorter ones among the measured steps."""
-        if not self.choices.random_lengths:
-            return [self.plan] * total
-        draw = random.Random(SEED)
-        measured = [
-            self.plan if not place else shortened(self.plan, draw.choice(SHARES))
-            for place in range(self.choices.steps)
-        ]
-        draw.shuffle(measured)
-        return [self.plan] * self.choices.warm_up + measured
+        measured = [self.plan] * self.request.steps
+        if self.request.lengths == "random":
+            draw = random.Random(SEED)
+            measured[1:] = [shortened(plan, draw.choice(SHARES)) for plan in measured[1:]]
+            draw.shuffle(measured)
+        return [self.plan] * self.request.warm_up + measured
 
     @contextmanager
     def _window(self, outside: str, *, watched: bool, last: bool = False) -> Iterator[None]:
@@ -176,12 +167,12 @@ class _Measurement:
         if not self.on_cpu or not watched:
             yield
             return
-        trace = self.choices.snapshot if last else None
+        trace = self.snapshot if last else None
         threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
             with (
-                torch.backends.mkldnn.flags(enabled=self.choices.onednn),
+                torch.backends.mkldnn.flags(enabled=self.onednn),
                 self.allocations.window(outside, trace),
                 settled() if ranks() > 1 else nullcontext(),
                 self.marks.last_step() if last else nullcontext(),
@@ -206,23 +197,20 @@ class _Measurement:
             return
 
         _observe(self.asked)
-        snapshot = self.choices.snapshot
-        if snapshot is not None:
+        if self.snapshot is not None:
             torch.cuda.memory._record_memory_history(max_entries=400_000)
         try:
             yield
         finally:
-            if snapshot is not None:
-                torch.cuda.memory._dump_snapshot(os.fspath(snapshot))  # type: ignore[no-untyped-call]
+            if self.snapshot is not None:
+                torch.cuda.memory._dump_snapshot(os.fspath(self.snapshot))  # type: ignore[no-untyped-call]
                 torch.cuda.memory._record_memory_history(enabled=None)
 
     def _ended(self, asked: int | None, live: int | None) -> MemoryEnded:
-        capacity = self.choices.cap_bytes
+        capacity = self.request.cap_bytes
         if capacity is None and not self.on_cpu:
-            capacity = int(torch.cuda.mem_get_info(self.choices.device)[1])
-        return MemoryEnded(
-            self.log.current, asked_bytes=asked, live_bytes=live, capacity_bytes=capacity
-        )
+            capacity = int(torch.cuda.mem_get_info(self.device)[1])
+        return MemoryEnded(self.log.current, asked, live, capacity)
 
 
 _asked: list[list[tuple[int, int]]] = []

@@ -12,17 +12,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from planner.plan import Plan
-from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
+from planner.trial.ask.footprints import LEVELS, FootprintFigures, PhaseFigures, rates
 from planner.trial.run import cadence
 
-BYTES = (
-    "requested_bytes",
-    "allocated_bytes",
-    "active_bytes",
-    "reserved_bytes",
-    "device_bytes",
-    "host_bytes",
-)
+BYTES = (*LEVELS, "active_bytes", "host_bytes")
 SECONDS = ("seconds", "first_seconds")
 
 
@@ -81,9 +74,8 @@ def extrapolated(
             f"In {', '.join(dict.fromkeys(flat))} more layers took no more time; the time of the "
             "deeper run stands."
         )
-    return high.measured.model_copy(
-        update={"plan": plan.model_dump(), "phases": tuple(phases)}
-    ), tuple(notes)
+    whole = {"plan": plan.model_dump(), "phases": tuple(phases)}
+    return high.measured.model_copy(update=whole), tuple(notes)
 
 
 def _bytes(
@@ -126,17 +118,10 @@ def _line(low: int, one: float | None, high: int, two: float | None, full: int) 
 
 
 def _phase(plan: Plan, deeper: PhaseFigures, found: Mapping[str, float | None]) -> PhaseFigures:
-    seconds = found["seconds"]
-    tokens = cadence.step_tokens(plan, deeper.name)
-    flops = cadence.step_flops(plan, deeper.name)
-    return deeper.model_copy(
-        update={
-            **found,
-            "device_before_bytes": None,
-            "device_after_bytes": None,
-            "tokens": tokens,
-            "flops": flops,
-            "tokens_per_second": tokens / seconds if tokens and seconds else None,
-            "flops_per_second": flops / seconds if flops and seconds else None,
-        }
+    work = rates(
+        found["seconds"],
+        tokens=cadence.step_tokens(plan, deeper.name),
+        flops=cadence.step_flops(plan, deeper.name),
     )
+    unknown = {"device_before_bytes": None, "device_after_bytes": None}
+    return deeper.model_copy(update={**found, **work, **unknown})

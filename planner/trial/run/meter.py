@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
+
+from planner.trial.ask.host_memory import memory_bytes
 
 PEAKS = {
     "requested_bytes": "requested_bytes.all.peak",
@@ -24,28 +25,6 @@ COUNTS = ("num_alloc_retries", "num_ooms", "num_device_alloc", "num_device_free"
 USED = "driver_used_bytes"
 RETRIES = "num_alloc_retries"
 SUMMED = ("seconds", "entered", "retries")
-
-
-class Meter(Protocol):
-    """What watches a run."""
-
-    def watch(self) -> Any:
-        """A context in which everything is counted."""
-
-    def cap(self, size_bytes: int) -> None:
-        """The process may reserve no more than this."""
-
-    def reset(self) -> None:
-        """Forget the peaks so far, once the device has done all it was asked."""
-
-    def start(self) -> None:
-        """Time begins."""
-
-    def seconds(self) -> float:
-        """Since :meth:`start`, once the device has done all it was asked."""
-
-    def read(self) -> dict[str, int]:
-        """Peaks since the last reset, and what is held now."""
 
 
 class WallClock:
@@ -65,13 +44,12 @@ class WallClock:
 class ProcessMeter(WallClock):
     """The process's resident memory; its peak by phase where Linux lets it be reset."""
 
-    @contextmanager
-    def watch(self) -> Iterator[None]:
-        """Nothing to switch on."""
-        yield
+    def watch(self) -> AbstractContextManager[Any]:
+        """A context in which everything is counted: nothing to switch on here."""
+        return nullcontext()
 
     def cap(self, size_bytes: int) -> None:
-        """A process has no cap of its own; :class:`planner.trial.run.allocations.Allocations` has."""
+        """A process has no cap of its own; ``Allocations`` has one."""
 
     def reset(self) -> None:
         """Start the peak of the resident memory anew."""
@@ -80,31 +58,15 @@ class ProcessMeter(WallClock):
 
     def read(self) -> dict[str, int]:
         """``host_bytes``: the peak of resident bytes; nothing where the system does not say."""
-        found = _status("VmHWM")
+        found = memory_bytes("VmHWM", "/proc/self/status")
         return {} if found is None else {"host_bytes": found}
 
 
-def _status(key: str) -> int | None:
-    """A size in bytes from ``/proc/self/status``."""
-    with suppress(OSError, ValueError, IndexError):
-        for line in Path("/proc/self/status").read_text("ascii").splitlines():
-            if line.startswith(f"{key}:"):
-                return int(line.split()[1]) * 1024
-    return None
-
-
-class CudaMeter:
+class CudaMeter(ProcessMeter):
     """Peaks of PyTorch's caching allocator, what the driver sees in use, and device events."""
 
     def __init__(self, device: int = 0) -> None:
         self.device = device
-        self._host = ProcessMeter()
-        self._begin: Any = None
-
-    @contextmanager
-    def watch(self) -> Iterator[None]:
-        """Nothing to switch on: the allocator always counts."""
-        yield
 
     def cap(self, size_bytes: int) -> None:
         """As on a card with so many bytes for the allocator."""
@@ -115,17 +77,15 @@ class CudaMeter:
         """Start the allocator's peaks anew."""
         torch.cuda.synchronize(self.device)
         torch.cuda.reset_peak_memory_stats(self.device)
-        self._host.reset()
+        super().reset()
 
     def start(self) -> None:
         """Put an event into the stream."""
-        self._begin = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        self._begin.record()
+        self._begin = _now()
 
     def seconds(self) -> float:
         """Between that event and one put into the stream now."""
-        end = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        end.record()
+        end = _now()
         torch.cuda.synchronize(self.device)
         return float(self._begin.elapsed_time(end)) / 1e3
 
@@ -143,17 +103,23 @@ class CudaMeter:
         reserved = int(stats["reserved_bytes.all.current"])
         return {
             **found,
-            **self._host.read(),
+            **super().read(),
             "reserved_now_bytes": reserved,
             USED: total - free,
             "outside_bytes": total - free - reserved,
         }
 
 
+def _now() -> Any:
+    event: Any = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+    event.record()
+    return event
+
+
 class PhaseLog:
     """Reads a meter where phases end; a phase entered again keeps the higher of its peaks."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: ProcessMeter) -> None:
         self.steps: list[dict[str, dict[str, float]]] = []
         self.entries: list[dict[str, list[float]]] = []
         """Seconds of each entry of a phase, by step."""
@@ -180,12 +146,10 @@ class PhaseLog:
             self._meter.reset()
             self._meter.start()
             return
-        if not self.steps or _failing():
+        if not self.steps or sys.exc_info()[0] is not None:
             return
         seconds = self._meter.seconds()
-        found: dict[str, float] = dict(self._meter.read())
-        found["seconds"] = seconds
-        found["entered"] = 1
+        found: dict[str, float] = {**self._meter.read(), "seconds": seconds, "entered": 1}
         if RETRIES in found:
             # The counter is the process's; what it grew by since the phase before is this one's.
             found["retries"] = found[RETRIES] - self._retries
@@ -209,6 +173,3 @@ def _joined(one: dict[str, float], other: dict[str, float]) -> dict[str, float]:
         joined["before_bytes"], joined["after_bytes"] = one["before_bytes"], other["after_bytes"]
     return joined
 
-
-def _failing() -> bool:
-    return sys.exc_info()[0] is not None

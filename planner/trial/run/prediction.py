@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import partial
 
 from planner.dryrun import curve, store, worker
 from planner.dryrun.answer import answer
@@ -83,42 +83,33 @@ def in_one_memory(log: Log) -> Log:
     return Log(log.events, made, log.names, log.notes)
 
 
-def _figures(plan: Plan, peaks: Iterable[Peak]) -> FootprintFigures:
-    phases = tuple(_phase(peak) for peak in peaks)
-    worst = max(phases, key=lambda phase: phase.requested_bytes or 0)
+def _figures(plan: Plan, peaks: Sequence[Peak]) -> FootprintFigures:
+    worst = max(peaks, key=lambda peak: peak.total_bytes)
     return FootprintFigures(
         source="dry run",
         plan=plan.model_dump(),
-        requested_bytes=worst.requested_bytes,
-        worst_phase=worst.name,
+        requested_bytes=worst.total_bytes,
+        worst_phase=worst.phase,
         worst_rank="trainer",
-        phases=phases,
+        phases=tuple(_phase(peak) for peak in peaks),
     )
 
 
 def _phase(peak: Peak) -> PhaseFigures:
-    source = "dry run with a CPU's branches"
+    term = partial(TermFigures, source="dry run with a CPU's branches")
     terms = [
-        TermFigures(
+        term(
             name=f"{category} in the dry run",
             role=role or "process",
             category=category,
             bytes=size,
             formula="sum of live storages",
-            source=source,
         )
         for (role, category), size in sorted(peak.shares.items(), key=lambda pair: -pair[1])
     ]
     if peak.scratch_bytes:
-        terms.append(
-            TermFigures(
-                name=f"scratch of {peak.scratch_op}",
-                role="process",
-                category="buffers",
-                bytes=peak.scratch_bytes,
-                source=source,
-            )
-        )
+        name, size = f"scratch of {peak.scratch_op}", peak.scratch_bytes
+        terms.append(term(name=name, role="process", category="buffers", bytes=size))
     return PhaseFigures(
         name=peak.phase,
         instant=shown(f"{peak.op} in {peak.module or 'the step'}"),
@@ -143,7 +134,8 @@ def instant(op: str, module: str, layers: int) -> str:
 
 def executed_bytes(figures: FootprintFigures, level: str) -> Mapping[str, int]:
     """Peaks of the phases that a dry run executed, by name."""
-    found: dict[str, Any] = {
-        phase.name: getattr(phase, level) for phase in figures.phases if phase.source == "dry run"
+    return {
+        phase.name: size
+        for phase in figures.phases
+        if phase.source == "dry run" and (size := getattr(phase, level)) is not None
     }
-    return {name: size for name, size in found.items() if size is not None}

@@ -25,7 +25,7 @@ from planner.plan import Plan
 from planner.quantities import quantities
 from planner.steps import models
 from planner.steps.stage import DTYPES, Stage
-from planner.trial.ask.footprints import PhaseFigures
+from planner.trial.ask.footprints import PhaseFigures, rates
 from planner.trial.run import cadence
 from planner.units import GIB, read_bytes
 
@@ -76,69 +76,41 @@ def measure_engine(
     before = look()
     with tempfile.TemporaryDirectory() as folder:
         model = model_folder or _written(plan, Path(folder))
-        seen = _stations(_started(plan, model, not model_folder), plan, device, look)
+        found = _stations(_started(plan, model, not model_folder), plan, device, before, look)
     gc.collect()
-    level, asleep = plan.vllm_sleep_level, seen.asleep_bytes
-    residue = None if asleep is None or before is None else max(asleep - before, 0)
-    whole = seen.rollout_seconds * plan.response_tokens / max(min(plan.response_tokens, SAMPLED), 1)
-    tokens = cadence.step_tokens(plan, cadence.ROLLOUT)
+    return found
+
+
+def _stations(
+    engine: Any, plan: Plan, device: str, before: int | None, look: Callable[[], int | None]
+) -> EngineFigures:
+    awake = look()
+    sampled, tokens = _timed(lambda: _generate(engine, plan))
+    generating, residue = look(), None
     notes = [
-        f"vLLM generated {seen.tokens} tokens; a step's {plan.response_tokens} a response are as "
-        "many times longer.",
-        f"{seen.tensors} tensors were handed to the engine"
-        + (", adapters merged into them first." if plan.finetuning == "lora" else "."),
+        f"vLLM generated {tokens} tokens; a step's {plan.response_tokens} a response are as many "
+        "times longer."
     ]
+    level = plan.vllm_sleep_level
     if level:
+        slept, _ = _timed(lambda: engine.sleep(level=level))
+        residue = _above(before, look())
+        woken, _ = _timed(engine.wake_up)
+        kept = "an unknown amount" if residue is None else f"{read_bytes(residue)} of the device"
         notes.append(
-            f"Sleep level {level} took {seen.sleep_seconds:.1f} s and waking "
-            f"{seen.wake_seconds:.1f} s; asleep it kept "
-            + ("an unknown amount." if residue is None else f"{read_bytes(residue)} of the device.")
+            f"Sleep level {level} took {slept:.1f} s and waking {woken:.1f} s; asleep it kept "
+            f"{kept}."
         )
+    sync, tensors = _timed(lambda: _sync(engine, plan, device))
+    merged = ", adapters merged into them first" if plan.finetuning == "lora" else ""
+    notes.insert(1, f"{tensors} tensors were handed to the engine{merged}.")
+    whole = sampled * plan.response_tokens / max(min(plan.response_tokens, SAMPLED), 1)
+    of_step = cadence.step_tokens(plan, cadence.ROLLOUT)
     phases = (
-        _phase("rollout", whole, _above(before, seen.awake_bytes, seen.generating_bytes), tokens),
-        _phase("weight sync", seen.sync_seconds, _above(before, seen.syncing_bytes), None),
+        _phase("rollout", whole, _above(before, awake, generating), of_step),
+        _phase("weight sync", sync, _above(before, look()), None),
     )
     return EngineFigures(phases=phases, residue_bytes=residue, notes=tuple(notes))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Seen:
-    """Seconds of each station, and bytes of the device in use there."""
-
-    awake_bytes: int | None
-    generating_bytes: int | None
-    asleep_bytes: int | None
-    syncing_bytes: int | None
-    rollout_seconds: float
-    sleep_seconds: float
-    wake_seconds: float
-    sync_seconds: float
-    tokens: int
-    tensors: int
-
-
-def _stations(engine: Any, plan: Plan, device: str, look: Callable[[], int | None]) -> _Seen:
-    awake = look()
-    rollout, tokens = _timed(lambda: _generate(engine, plan))
-    generating = look()
-    asleep, slept, woken = None, 0.0, 0.0
-    if plan.vllm_sleep_level:
-        slept, _ = _timed(lambda: engine.sleep(level=plan.vllm_sleep_level))
-        asleep = look()
-        woken, _ = _timed(lambda: engine.wake_up())
-    sync, tensors = _timed(lambda: _sync(engine, plan, device))
-    return _Seen(
-        awake_bytes=awake,
-        generating_bytes=generating,
-        asleep_bytes=asleep,
-        syncing_bytes=look(),
-        rollout_seconds=rollout,
-        sleep_seconds=slept,
-        wake_seconds=woken,
-        sync_seconds=sync,
-        tokens=tokens,
-        tensors=tensors,
-    )
 
 
 def _phase(name: str, seconds: float, peak: int | None, tokens: float | None) -> PhaseFigures:
@@ -148,8 +120,7 @@ def _phase(name: str, seconds: float, peak: int | None, tokens: float | None) ->
         source="trial",
         device_bytes=peak,
         seconds=seconds,
-        tokens=tokens,
-        tokens_per_second=tokens / seconds if tokens and seconds else None,
+        **rates(seconds, tokens=tokens),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,19 +22,18 @@ from planner.plan.link import to_query_string
 from planner.trial.ask.endings import CannotRun, MemoryEnded
 from planner.trial.ask.footprints import FootprintFigures, figures_of, from_data
 from planner.trial.ask.request import TrialRequest
-from planner.trial.ask.result import Device, OutOfMemory, Ran, TrialResult, now
+from planner.trial.ask.result import Device, OutOfMemory, Ran, TrialResult
 from planner.trial.ask.strict import shown
 from planner.trial.ask.variants import executed, with_layers
-from planner.trial.run import cadence, shortfall
-from planner.trial.run import rollout as engine
+from planner.trial.run import cadence, rollout, shortfall
 from planner.trial.run.device import (
     capacity_bytes,
     device_of,
     environment,
     used_by_others,
 )
-from planner.trial.run.execution import Choices, Readings, Report, measure
-from planner.trial.run.extrapolation import extrapolated
+from planner.trial.run.execution import Execution, Readings, Report
+from planner.trial.run.extrapolation import Depth, extrapolated
 from planner.trial.run.process_group import RANK_NOTE, everybody, joined, rank, ranks
 from planner.trial.run.sizing import Sizing
 from planner.trial.run.weights import check_folder
@@ -42,19 +41,6 @@ from planner.trial.run.whole_step import censored, figures_of_run, highest, judg
 
 SMALL_FLOPS = 5e9
 """A step of so much takes seconds even without oneDNN, whose scratch then is not in the bytes."""
-
-
-@dataclass(slots=True)
-class _State:
-    """What is known so far; every field is one of a result's."""
-
-    found: dict[str, Any]
-    notes: list[str] = field(default_factory=list)
-
-    def note(self, *sentences: str) -> None:
-        for sentence in sentences:
-            if sentence not in self.notes:
-                self.notes.append(shown(sentence, 2000))
 
 
 def run_trial(
@@ -79,22 +65,16 @@ class _Trial:
         self.device_name = request.device
         if ranks() > 1 and request.kind == "cuda":
             self.device_name = f"cuda:{os.environ['LOCAL_RANK']}"
-        self.state = _State(
-            {
-                "id": identifier,
-                "created": now(),
-                "plan": request.plan,
-                "steps": request.steps,
-                "warm_up": request.warm_up,
-                "lengths": request.lengths,
-                "weights": "local" if request.model_folder else "random",
-                "device": Device(
-                    kind=request.kind, name=request.device, cap_bytes=request.cap_bytes
-                ),
-            }
-        )
+        self.found = request.asked(identifier)
+        """What is known so far; every key is a field of a result."""
+        self.notes: list[str] = []
         self.ran: list[Ran] = []
         self.others_bytes = 0
+
+    def note(self, *sentences: str) -> None:
+        """Put sentences among the result's notes, each once."""
+        fresh = (shown(one, 2000) for one in sentences if one not in self.notes)
+        self.notes += dict.fromkeys(fresh)
 
     def run(self) -> TrialResult:
         try:
@@ -106,20 +86,20 @@ class _Trial:
             return self._result("failed", shown(sentence, 2000))
 
     def _run(self) -> TrialResult:
-        request, state = self.request, self.state
+        request = self.request
         if request.kind == "cuda":
             others = used_by_others(self.device_name)
             self.others_bytes = others or 0
             if others is None:
-                state.note("The driver's tool is silent: other processes count as this one.")
+                self.note("The driver's tool is silent: other processes count as this one.")
         device = device_of(self.device_name, request.cap_bytes)
         if request.kind == "cuda":
             torch.cuda.set_device(self.device_name)
-        state.found["device"] = device.model_copy(update={"processes": ranks()})
-        state.found["environment"] = environment(self.device_name)
+        self.found["device"] = device.model_copy(update={"processes": ranks()})
+        self.found["environment"] = environment(self.device_name)
         plan = self._here(request.planned(), device)
         self.plan, notes = executed(plan)
-        state.note(*notes)
+        self.note(*notes)
         if request.model_folder:
             check_folder(Path(request.model_folder), configs_of(self.plan)["policy"])
         self._say_what_is_not_measured()
@@ -130,10 +110,10 @@ class _Trial:
             capacity_bytes=capacity_bytes(device),
             others_bytes=self.others_bytes,
             start=self.start,
-            note=state.note,
+            note=self.note,
         )
-        state.found["predicted"] = self.sizing.full.predicted
-        state.found["estimated"] = figures_of(estimate(plan))
+        self.found["predicted"] = self.sizing.full.predicted
+        self.found["estimated"] = figures_of(estimate(plan))
         self.report("known", self.known())
         with joined(self.device_name):
             return self._measured(device)
@@ -152,18 +132,14 @@ class _Trial:
             said = shortfall.out_of_memory(self.sizing, ended, self.ran[-1])
             return self._short("out of memory", *said)
         figures = self._with_engine(figures)
+        # On a processor a cap plays a card; how much memory the machine has says nothing of it.
+        capacity = self.sizing.capacity if device.kind == "cuda" else device.cap_bytes
         where = "the cap" if device.cap_bytes else device.name
-        measured = judged(
-            figures,
-            # On a processor a cap plays a card; how much memory the machine has says nothing of it.
-            self.sizing.capacity if device.kind == "cuda" else device.cap_bytes,
-            where,
-        )
-        self.state.found["measured"] = measured
+        self.found["measured"] = judged(figures, capacity, where)
         runs = (one.measured for one in self.ran)
-        self.state.found["censored"] = any(censored(one) for one in runs if one is not None)
-        if self.state.found["censored"]:
-            self.state.note(
+        self.found["censored"] = any(censored(one) for one in runs if one is not None)
+        if self.found["censored"]:
+            self.note(
                 "The allocator had to give memory back and try again: the peaks are those of a "
                 "full card, and say nothing of a larger one."
             )
@@ -172,27 +148,28 @@ class _Trial:
     def _here(self, plan: Plan, device: Device) -> Plan:
         """The plan on the trial's own card, which decides branches and the budget."""
         if device.kind == "cpu":
-            self.state.note(
+            self.note(
                 "It ran on a CPU: bytes are of the same tensors a GPU would hold, with a CPU's "
                 "kernels; its seconds say nothing of a GPU's."
             )
             return plan
+        if device.gpu == plan.gpu:
+            return plan
         if not device.gpu:
-            self.state.note(
+            self.note(
                 f"The catalog has no row for {device.name}: the predictions are for {plan.gpu}."
             )
             return plan
-        if device.gpu == plan.gpu:
-            return plan
         found, _ = try_plan({**plan.model_dump(), "gpu": device.gpu, "gpu_bytes": 0})
-        if found is None:
-            self.state.note(f"The plan cannot be made for {device.gpu}; predictions: {plan.gpu}.")
-            return plan
-        self.state.note(f"The plan's card is {plan.gpu}; trial and predictions are {device.gpu}.")
-        return found
+        self.note(
+            f"The plan cannot be made for {device.gpu}; predictions: {plan.gpu}."
+            if found is None
+            else f"The plan's card is {plan.gpu}; trial and predictions are {device.gpu}."
+        )
+        return found or plan
 
     def _say_what_is_not_measured(self) -> None:
-        plan, note = self.plan, self.state.note
+        plan, note = self.plan, self.note
         facts = facts_of(plan)
         if not self.request.model_folder:
             note("Weights are random: memory does not depend on them.")
@@ -219,25 +196,23 @@ class _Trial:
         if not whole:
             self.report("dry run", {"layers": layers})
             depth = self.sizing.predicted(plan)
-        request = self.request
-        choices = Choices(
-            device=self.device_name,
-            steps=request.steps,
-            warm_up=request.warm_up,
-            cap_bytes=request.cap_bytes,
-            random_lengths=request.lengths == "random",
-            model_folder=Path(request.model_folder) if request.model_folder else None,
-            snapshot=Path(request.snapshot) if request.snapshot and rank() == 0 else None,
-            onednn=self._needs_onednn(plan),
-        )
+        snapshot = self.request.snapshot if rank() == 0 else ""
+        onednn = self._needs_onednn(plan)
 
         def told(name: str, more: Mapping[str, Any]) -> None:
             self.report(name, {"layers": layers, **more})
 
         link = to_query_string(plan)
         self.ran.append(Ran(plan=link, layers=layers, predicted=depth.predicted))
-        read = measure(plan, choices, told)
-        figures = self._of_all_ranks(plan, read)
+        execution = Execution(
+            plan,
+            self.request,
+            self.device_name,
+            told,
+            snapshot=Path(snapshot) if snapshot else None,
+            onednn=onednn,
+        )
+        figures = self._of_all_ranks(plan, execution.run())
         self.ran[-1] = self.ran[-1].model_copy(update={"measured": figures})
         self.report("known", self.known())
         return self.ran[-1]
@@ -248,7 +223,7 @@ class _Trial:
             return False
         if cadence.trial_flops(plan, 1) < SMALL_FLOPS:
             return False
-        self.state.note("The bytes have oneDNN's scratch among them, which a GPU does not have.")
+        self.note("The bytes have oneDNN's scratch among them, which a GPU does not have.")
         return True
 
     def _of_all_ranks(self, plan: Plan, read: Readings) -> FootprintFigures:
@@ -258,51 +233,45 @@ class _Trial:
         said = everybody(own.model_dump(mode="json", by_alias=True))
         if len(said) == 1:
             return own
-        self.state.note(f"Figures are the highest of {len(said)} processes.")
+        self.note(f"Figures are the highest of {len(said)} processes.")
         return highest([from_data(one) for one in said])
 
     def _two(self, choice: tuple[int, ...]) -> FootprintFigures:
-        runs = [self._one(layers) for layers in choice]
-        self.state.found["extrapolated"] = True
+        low, high = (self._depth(self._one(layers)) for layers in choice)
+        self.found["extrapolated"] = True
         full = self.sizing.full
-        self.state.note(
+        self.note(
             f"{choice[0]} and {choice[1]} of {full.layers} layers ran, at full width; the "
             "whole model's figures are led there from both, instant by instant."
         )
-        depths = []
-        for one in runs:
-            depth = self.sizing.predicted(with_layers(self.plan, one.layers))
-            depths.append(replace(depth, measured=one.measured))
-        figures, notes = extrapolated(self.plan, depths[0], depths[1], full)
-        self.state.note(*notes)
+        figures, notes = extrapolated(self.plan, low, high, full)
+        self.note(*notes)
         return figures
+
+    def _depth(self, ran: Ran) -> Depth:
+        depth = self.sizing.predicted(with_layers(self.plan, ran.layers))
+        return replace(depth, measured=ran.measured)
 
     def _with_engine(self, figures: FootprintFigures) -> FootprintFigures:
         if self.plan.rollout != "vllm-colocated":
             return figures
-        reason = engine.missing(self.request.kind)
+        reason = rollout.missing(self.request.kind)
         if reason:
-            self.state.note(reason)
+            self.note(reason)
             return figures
         self.report("engine", {})
-        found = engine.measure_engine(self.plan, self.device_name, self.request.model_folder)
-        self.state.note(*found.notes)
+        found = rollout.measure_engine(self.plan, self.device_name, self.request.model_folder)
+        self.note(*found.notes)
         return figures.model_copy(update={"phases": (*found.phases, *figures.phases)})
 
     def known(self) -> dict[str, Any]:
         """A result's fields so far, for whoever has to finish it in this process's place."""
-        return {**self.state.found, "ran": tuple(self.ran), "notes": tuple(self.state.notes)}
+        return {**self.found, "ran": tuple(self.ran), "notes": tuple(self.notes)}
 
     def _short(self, status: str, part: OutOfMemory, reason: str) -> TrialResult:
-        self.state.found["out_of_memory"] = part
+        self.found["out_of_memory"] = part
         return self._result(status, reason)
 
     def _result(self, status: str, reason: str) -> TrialResult:
-        return TrialResult(
-            **{
-                **self.known(),
-                "status": status,
-                "reason": reason,
-                "seconds": time.perf_counter() - self.start,
-            }
-        )
+        last = {"status": status, "reason": reason, "seconds": time.perf_counter() - self.start}
+        return TrialResult(**{**self.known(), **last})

@@ -26,14 +26,8 @@ def out_of_memory(sizing: Sizing, ended: MemoryEnded, ran: Ran) -> tuple[OutOfMe
     live = "" if ended.live_bytes is None else f" with {read_bytes(ended.live_bytes)} in use"
     limit = "" if capacity is None else f" of {read_bytes(capacity)}"
     instead = sizing.fitting(smaller(sizing.request.planned()), capacity)
-    found = OutOfMemory(
-        phase=ended.phase,
-        asked_bytes=ended.asked_bytes,
-        live_bytes=ended.live_bytes,
-        capacity_bytes=capacity,
-        would_fit=_link(instead),
-        would_fit_words=instead[1] if instead else "",
-        predicted=_predicted(need, capacity),
+    found = _found(ended.phase, need, capacity, instead).model_copy(
+        update={"asked_bytes": ended.asked_bytes, "live_bytes": ended.live_bytes}
     )
     return found, f"Out of memory in {ended.phase}: it asked for {asked}{live}{limit}."
 
@@ -51,13 +45,7 @@ def will_not_fit(sizing: Sizing) -> tuple[OutOfMemory, str]:
         key=lambda pair: pair[1],
         default=("the step", 0),
     )
-    found = OutOfMemory(
-        phase=phase,
-        capacity_bytes=sizing.capacity,
-        would_fit=_link(instead),
-        would_fit_words=instead[1] if instead else "",
-        predicted=_predicted(needs.bytes, sizing.capacity),
-    )
+    found = _found(phase, needs.bytes, sizing.capacity, instead)
     smallest = f" The smallest trial that would: {instead[1]}." if instead else ""
     room = sizing.room()
     assert room is not None
@@ -67,11 +55,15 @@ def will_not_fit(sizing: Sizing) -> tuple[OutOfMemory, str]:
     )
 
 
-def _link(found: Fitting) -> str | None:
-    """The smaller plan as a result has it."""
-    return None if found is None else to_query_string(found[0])
-
-
-def _predicted(need_bytes: int, capacity_bytes: int | None) -> PredictedPeak:
+def _found(
+    phase: str, need_bytes: int, capacity_bytes: int | None, instead: Fitting
+) -> OutOfMemory:
+    plan, words = instead or (None, "")
     over = capacity_bytes is not None and need_bytes > capacity_bytes
-    return PredictedPeak(bytes=need_bytes, out_of_memory=over)
+    return OutOfMemory(
+        phase=phase,
+        capacity_bytes=capacity_bytes,
+        would_fit=None if plan is None else to_query_string(plan),
+        would_fit_words=words,
+        predicted=PredictedPeak(bytes=need_bytes, out_of_memory=over),
+    )

@@ -15,6 +15,7 @@ from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.steps.stage import DTYPES
 from planner.trial.ask.endings import CannotRun
+from planner.trial.ask.footprints import PhaseFigures
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.variants import executed, layers_of, with_layers
 from planner.trial.run import cadence
@@ -111,16 +112,13 @@ class Sizing:
         full = self.needs(self.plan, self.full)
         if room.holds(full):
             return (layers,)
-        if full.bytes > SHARE * room.bytes:
-            self._note(
-                f"The whole model needs {read_bytes(full.bytes)} by the dry run and "
-                f"{read_bytes(room.bytes)} are there."
-            )
-        else:
-            self._note(
-                f"The whole model would take about {read_seconds(full.seconds)} here, and the "
-                f"limit leaves {read_seconds(room.seconds)}."
-            )
+        self._note(
+            f"The whole model needs {read_bytes(full.bytes)} by the dry run and "
+            f"{read_bytes(room.bytes)} are there."
+            if full.bytes > SHARE * room.bytes
+            else f"The whole model would take about {read_seconds(full.seconds)} here, and the "
+            f"limit leaves {read_seconds(room.seconds)}."
+        )
         pattern = repeated(self.plan, configs_of(self.plan))
         if pattern is None:
             self._note("The models' layers do not repeat alike, so none can be left out.")
@@ -147,9 +145,8 @@ class Sizing:
             except CannotRun:
                 continue
             room = Room(bytes=capacity_bytes, seconds=self.request.limit_seconds)
-            if (layers is None and needs.bytes <= 0.95 * capacity_bytes) or (
-                layers is not None and room.holds(needs)
-            ):
+            fits = needs.bytes <= 0.95 * capacity_bytes if layers is None else room.holds(needs)
+            if fits:
                 return plan, words
         return None
 
@@ -170,13 +167,13 @@ class Sizing:
 
 def _without_engine(depth: Depth) -> Depth:
     """The dry run's figures less what an engine holds that the trial does not run."""
-    phases = []
-    for phase in depth.predicted.phases:
-        size = sum(t.bytes for t in phase.terms if t.category == "engine" and not t.host)
-        if size and phase.device_bytes is not None:
-            terms = tuple(term for term in phase.terms if term.category != "engine")
-            less = phase.device_bytes - size
-            phase = phase.model_copy(update={"terms": terms, "device_bytes": less})
-        phases.append(phase)
-    figures = depth.predicted.model_copy(update={"phases": tuple(phases)})
-    return replace(depth, predicted=figures)
+    phases = tuple(map(_phase_without_engine, depth.predicted.phases))
+    return replace(depth, predicted=depth.predicted.model_copy(update={"phases": phases}))
+
+
+def _phase_without_engine(phase: PhaseFigures) -> PhaseFigures:
+    size = sum(term.bytes for term in phase.terms if term.category == "engine" and not term.host)
+    if not size or phase.device_bytes is None:
+        return phase
+    terms = tuple(term for term in phase.terms if term.category != "engine")
+    return phase.model_copy(update={"terms": terms, "device_bytes": phase.device_bytes - size})

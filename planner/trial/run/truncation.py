@@ -28,11 +28,8 @@ class Needs:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Room:
+class Room(Needs):
     """What is there for a trial."""
-
-    bytes: int
-    seconds: float
 
     def holds(self, needs: Needs) -> bool:
         """Whether a run fits, with some room left."""
@@ -67,14 +64,13 @@ def two_depths(
     depths = depths_of(pattern)
     if len(depths) < 2:
         return None
-    low = depths[min(LEAST - 1, len(depths) - 2)]
-    first = shallow(low)
-    if not room.holds(first):
-        if low == depths[0]:
-            return None
-        low, first = depths[0], shallow(depths[0])
-        if not room.holds(first):
-            return None
+    # Of the two shallowest the second is tried first.
+    tried = dict.fromkeys((depths[min(LEAST - 1, len(depths) - 2)], depths[0]))
+    taken = ((layers, shallow(layers)) for layers in tried)
+    holding = next((pair for pair in taken if room.holds(pair[1])), None)
+    if holding is None:
+        return None
+    low, first = holding
 
     def needs(layers: int) -> Needs:
         share = (layers - low) / (pattern.layers - low)

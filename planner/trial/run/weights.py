@@ -55,14 +55,14 @@ def load_weights(model: nn.Module, folder: Path, role: str) -> None:
     """
     from safetensors import safe_open
 
-    wanted: dict[str, torch.Tensor] = {}
     inner = models.causal(model)
     alone = isinstance(inner, models.HeadModel)
-    prefix = "" if not isinstance(inner, models.ScoreModel) else "body."
-    for name, weight in inner.state_dict(keep_vars=True).items():
-        if "lora_" in name:
-            continue
-        wanted[name.replace(".base_layer", "").removeprefix(prefix)] = weight
+    prefix = "body." if isinstance(inner, models.ScoreModel) else ""
+    wanted: dict[str, torch.Tensor] = {
+        name.replace(".base_layer", "").removeprefix(prefix): weight
+        for name, weight in inner.state_dict(keep_vars=True).items()
+        if "lora_" not in name
+    }
     found: set[str] = set()
     for file in _files(folder):
         with safe_open(file, framework="pt") as tensors:
@@ -97,10 +97,8 @@ def load_weights(model: nn.Module, folder: Path, role: str) -> None:
 
 def _own_name(stored: str, wanted: dict[str, torch.Tensor]) -> str | None:
     """What the model calls a stored tensor: a body without its head leaves the prefix out."""
-    for name in (stored, stored.removeprefix("model."), stored.removeprefix("transformer.")):
-        if name in wanted:
-            return name
-    return None
+    names = (stored, stored.removeprefix("model."), stored.removeprefix("transformer."))
+    return next((name for name in names if name in wanted), None)
 
 
 def _files(folder: Path) -> list[Path]:

@@ -6,14 +6,20 @@ watched); seconds are the median of the measured steps, each led to a whole step
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from statistics import median
-from typing import Protocol
 
 from planner.estimate import MARGIN, word_of
 from planner.plan import Plan
-from planner.trial.ask.footprints import FootprintFigures, PhaseFigures, VerdictFigures
+from planner.trial.ask.footprints import (
+    LEVELS,
+    FootprintFigures,
+    PhaseFigures,
+    VerdictFigures,
+    rates,
+)
 from planner.trial.run import cadence
+from planner.trial.run.execution import Readings
 from planner.units import read_bytes
 
 RANKED = (
@@ -32,18 +38,8 @@ RANKED = (
 """What differs between ranks."""
 
 
-class Read(Protocol):
-    """What :class:`planner.trial.run.execution.Readings` has."""
-
-    steps: list[dict[str, dict[str, float]]]
-    entries: list[dict[str, list[float]]]
-    decode: list[dict[int, float]]
-    plans: list[Plan]
-    live: dict[str, int] | None
-
-
 def figures_of_run(
-    plan: Plan, read: Read, *, warm_up: int, others_bytes: int = 0
+    plan: Plan, read: Readings, *, warm_up: int, others_bytes: int = 0
 ) -> FootprintFigures:
     """The figures of a run.
 
@@ -53,18 +49,19 @@ def figures_of_run(
         warm_up: steps before those that are measured.
         others_bytes: of the device in use by other processes before it began.
     """
-    names = list(read.steps[-1])
-    phases = tuple(_phase(plan, read, name, warm_up, others_bytes) for name in names)
+    phases = tuple(_phase(read, name, warm_up, others_bytes) for name in read.steps[-1])
     return FootprintFigures(source="trial", plan=plan.model_dump(), phases=phases)
 
 
-def _phase(plan: Plan, read: Read, name: str, warm_up: int, others_bytes: int) -> PhaseFigures:
+def _phase(read: Readings, name: str, warm_up: int, others_bytes: int) -> PhaseFigures:
     measured = [step[name] for step in read.steps[warm_up:] if name in step]
     full = [at for at in range(warm_up, len(read.steps)) if name in read.steps[at]]
 
     def most(key: str) -> int | None:
-        found = [int(step[key]) for step in measured if key in step]
-        return max(found) if found else None
+        return max((int(step[key]) for step in measured if key in step), default=None)
+
+    def last(key: str) -> int | None:
+        return next((int(step[key]) for step in reversed(measured) if key in step), None)
 
     def seconds(at: int) -> float:
         entries = read.entries[at][name]
@@ -79,26 +76,20 @@ def _phase(plan: Plan, read: Read, name: str, warm_up: int, others_bytes: int) -
     if outside is not None and reserved is not None:
         device = max(reserved + outside - others_bytes, reserved)
     retries = [int(step["retries"]) for step in measured if "retries" in step]
-    requested = most("requested_bytes")
-    if read.live is not None:
-        requested = read.live.get(name)
     return PhaseFigures(
         name=name,
         source="trial",
-        requested_bytes=requested,
+        requested_bytes=most("requested_bytes") if read.live is None else read.live.get(name),
         allocated_bytes=most("allocated_bytes"),
         active_bytes=most("active_bytes"),
         reserved_bytes=reserved,
         device_bytes=device,
-        device_before_bytes=_last(measured, "before_bytes"),
-        device_after_bytes=_last(measured, "after_bytes"),
+        device_before_bytes=last("before_bytes"),
+        device_after_bytes=last("after_bytes"),
         host_bytes=most("host_bytes"),
         seconds=spent,
         first_seconds=seconds(0) if name in read.entries[0] else None,
-        tokens=tokens,
-        tokens_per_second=tokens / spent if tokens and spent else None,
-        flops=flops,
-        flops_per_second=flops / spent if flops and spent else None,
+        **rates(spent, tokens=tokens, flops=flops),
         allocation_retries=sum(retries) if retries else None,
     )
 
@@ -107,11 +98,6 @@ def _mean(plans: Sequence[Plan], of: Callable[[Plan], float | None]) -> float | 
     found = [of(plan) for plan in plans]
     known = [value for value in found if value is not None]
     return sum(known) / len(known) if len(known) == len(found) else None
-
-
-def _last(steps: Sequence[Mapping[str, float]], key: str) -> int | None:
-    found = [int(step[key]) for step in steps if key in step]
-    return found[-1] if found else None
 
 
 def highest(of_ranks: Sequence[FootprintFigures]) -> FootprintFigures:
@@ -123,11 +109,8 @@ def highest(of_ranks: Sequence[FootprintFigures]) -> FootprintFigures:
         changes = {}
         for field in RANKED:
             known = [value for one in others if (value := getattr(one, field)) is not None]
-            changes[field] = max(known) if known else None
-        seconds = changes["seconds"]
-        for unit in ("tokens", "flops"):
-            total = getattr(phase, unit)
-            changes[f"{unit}_per_second"] = total / seconds if total and seconds else None
+            changes[field] = max(known, default=None)
+        changes |= rates(changes["seconds"], tokens=phase.tokens, flops=phase.flops)
         phases.append(phase.model_copy(update=changes))
     return first.model_copy(update={"phases": tuple(phases)})
 
@@ -148,18 +131,15 @@ def judged(figures: FootprintFigures, capacity_bytes: int | None, where: str) ->
             f"worst phase: {worst.name}; it fits with {1 - MARGIN:.0%} to spare up to "
             f"{read_bytes(MARGIN * capacity_bytes)}.",
         )
-    known = [phase.seconds for phase in phases]
-    hosts = [phase.host_bytes for phase in phases if phase.host_bytes is not None]
+    known = [phase.seconds for phase in phases if phase.seconds is not None]
+    hosts = (phase.host_bytes for phase in phases if phase.host_bytes is not None)
     return figures.model_copy(
         update={
+            **{total: getattr(worst, total) for total in LEVELS},
             "verdict": verdict,
             "budget_bytes": capacity_bytes,
-            "requested_bytes": worst.requested_bytes,
-            "allocated_bytes": worst.allocated_bytes,
-            "reserved_bytes": worst.reserved_bytes,
-            "device_bytes": worst.device_bytes,
-            "host_bytes": max(hosts) if hosts else None,
-            "seconds": None if None in known else sum(one for one in known if one is not None),
+            "host_bytes": max(hosts, default=None),
+            "seconds": sum(known) if len(known) == len(phases) else None,
             "worst_phase": worst.name,
             "worst_rank": worst.rank,
         }

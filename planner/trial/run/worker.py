@@ -1,11 +1,12 @@
 """The process that runs one trial: ``python -m planner.trial.run.worker FOLDER``. Imports torch.
 
-Started by :mod:`planner.trial.ask.supervisor`, or as several processes by torchrun. It writes progress
-and a result to the folder, and ends when whoever started it does.
+Started by the supervisor, or as several processes by torchrun. It writes progress and a result to
+the folder, and ends when whoever started it does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import os
 import sys
@@ -14,6 +15,8 @@ import time
 import traceback
 from pathlib import Path
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 from planner.trial.ask.folders import TrialFolder, alive
 from planner.trial.ask.request import TrialRequest
@@ -54,7 +57,7 @@ def run(request: TrialRequest, folder: TrialFolder) -> TrialResult:
         if not first:
             return
         if name == "known":
-            folder.remember({key: _plain(value) for key, value in more.items()})
+            folder.remember(to_jsonable_python(more, by_alias=True))
         else:
             folder.say(name, **more)
 
@@ -62,23 +65,15 @@ def run(request: TrialRequest, folder: TrialFolder) -> TrialResult:
         spent = time.perf_counter() - start
         result = run_trial(request, folder.identifier, report, spent)
     except Exception as error:  # whatever a library does, the trial has a result
-        traceback.print_exc()
+        with contextlib.suppress(OSError):  # a full disk has no room for it
+            traceback.print_exc()
         sentence = shown(" ".join(f"{type(error).__name__}: {error}".split()), 1000)
         spent = time.perf_counter() - start
         return ended(folder, request, "failed", sentence, seconds=spent)
     if first or result.status != "completed":
         folder.say("done", status=result.status)
-        folder.finish(result)
+        return folder.settled(result)
     return result
-
-
-def _plain(value: Any) -> Any:
-    """A result's field as JSON has it."""
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json", by_alias=True)
-    return value
 
 
 def end_with_parent() -> None:
@@ -87,13 +82,9 @@ def end_with_parent() -> None:
     pid, _, began = os.environ.get(SUPERVISOR, "").partition(":")
 
     def watch() -> None:
-        while True:
+        while os.getppid() == parent and (not pid or alive(int(pid), int(began) or None)):
             time.sleep(WATCH_SECONDS)
-            gone = os.getppid() != parent
-            if pid:
-                gone = gone or not alive(int(pid), int(began) or None)
-            if gone:
-                os._exit(UNFINISHED)
+        os._exit(UNFINISHED)
 
     threading.Thread(target=watch, name="parent", daemon=True).start()
 

@@ -17,7 +17,7 @@ from planner.trial.ask.process import TrialState
 from planner.trial.ask.request import SNAPSHOT
 from planner.trial.ask.result import TrialResult
 from planner.trial.history import History
-from planner.trial.history.intake import MARK, keep
+from planner.trial.history.intake import keep_all
 
 NEWEST = 200
 """Folders in which a plan's last trial is looked for."""
@@ -60,11 +60,7 @@ def _plan_of(folder: TrialFolder) -> str:
 def store(history: History) -> None:
     """Put results into the history that their own processes did not put there.
 
-    A process that is still there does it itself, and may yet amend its result.
-
     Raises:
         HistoryError: when they cannot be stored; the results stay in their folders.
     """
-    for folder in folders():
-        if not (folder.path / MARK).exists() and not folder.owned():
-            keep(folder, history)
+    keep_all(history)
