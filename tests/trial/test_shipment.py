@@ -13,7 +13,7 @@ import pytest
 
 from planner.trial.ask.folders import new_folder
 from planner.trial.ask.request import request_of
-from planner.trial.cluster.client import shipment
+from planner.trial.cluster import shipment
 from planner.trial.cluster.dispatch import job_command
 from trial.running import ROOT, environment, result_of, tiny
 

@@ -9,7 +9,7 @@ import pytest
 from planner.trial.ask.folders import new_folder
 from planner.trial.ask.request import request_of
 from planner.trial.ask.result import Environment
-from planner.trial.cluster.client import client as cluster
+from planner.trial.cluster import client as cluster
 from planner.ui.trial import inputs as trial_where
 from ui.trial_page import (
     PLAN,

@@ -13,7 +13,7 @@ from planner.plan.link import to_query_string
 from planner.trial.ask.folders import TrialFolder, new_folder
 from planner.trial.ask.request import request_of
 from planner.trial.ask.result import result_json
-from planner.trial.cluster.client import job_log as heard
+from planner.trial.cluster import job_log
 from planner.trial.cluster.job_log import Heard
 from trial.test_result import finished
 
@@ -126,9 +126,9 @@ def test_fields_so_far_are_kept_with_the_clusters_address(log: Heard) -> None:
 def test_endless_lines_and_endless_logs_are_not_kept(
     log: Heard, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(heard, "LINE_CHARACTERS", 100_000)
-    monkeypatch.setattr(heard, "LOG_CHARACTERS", 1_000_000)
-    monkeypatch.setattr(heard, "EVENTS", 10)
+    monkeypatch.setattr(job_log, "LINE_CHARACTERS", 100_000)
+    monkeypatch.setattr(job_log, "LOG_CHARACTERS", 1_000_000)
+    monkeypatch.setattr(job_log, "EVENTS", 10)
     for _ in range(5):
         log.feed("x" * 50_000)
     assert sum(map(len, log._line)) <= 100_000
@@ -140,5 +140,5 @@ def test_endless_lines_and_endless_logs_are_not_kept(
     for _ in range(20):
         log.feed("y" * 40_000 + "\n")
     assert log.too_much
-    assert log.folder.stderr.stat().st_size <= heard.SAID_CHARACTERS + 100
+    assert log.folder.stderr.stat().st_size <= job_log.SAID_CHARACTERS + 100
     assert log.last == "y" * 2000

@@ -14,10 +14,8 @@ from planner.plan import Plan
 from planner.trial.ask.folders import new_folder
 from planner.trial.ask.request import TrialRequest, request_of
 from planner.trial.ask.result import TrialResult
+from planner.trial.cluster import client, dispatch, job
 from planner.trial.cluster.client import ClusterAway, ClusterRefused, JobState
-from planner.trial.cluster.client import client as cluster
-from planner.trial.cluster.client import dispatch as remote
-from planner.trial.cluster.client import job as following
 from planner.trial.cluster.dispatch import RemoteSupervisor, job_command
 from trial.running import command, result_of, tiny
 
@@ -89,17 +87,17 @@ class StandInTail:
 
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(following, "POLL_SECONDS", 0.01)
-    monkeypatch.setattr(following, "GONE_SECONDS", 0.2)
-    monkeypatch.setattr(following, "START_SECONDS", 0.2)
-    monkeypatch.setattr(following, "SLACK_SECONDS", 0.2)
-    monkeypatch.setattr(following, "REST_SECONDS", 0.2)
+    monkeypatch.setattr(job, "POLL_SECONDS", 0.01)
+    monkeypatch.setattr(job, "GONE_SECONDS", 0.2)
+    monkeypatch.setattr(job, "START_SECONDS", 0.2)
+    monkeypatch.setattr(job, "SLACK_SECONDS", 0.2)
+    monkeypatch.setattr(job, "REST_SECONDS", 0.2)
 
 
 def ended(
     monkeypatch: pytest.MonkeyPatch, data: Path, stand_in: StandIn, **choices: Any
 ) -> TrialResult:
-    monkeypatch.setattr(remote, "Cluster", stand_in)
+    monkeypatch.setattr(dispatch, "Cluster", stand_in)
     request: TrialRequest = request_of(PLAN, **{"ray": "http://head:8265", **choices})
     folder = new_folder(request, data)
     result = RemoteSupervisor(request, folder, data).run()
@@ -174,7 +172,7 @@ def test_a_log_without_end_ends_the_trial_and_the_job(
 
 
 def test_what_is_asked_of_the_cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(remote.shipment.PIP, "off")
+    monkeypatch.setenv(dispatch.shipment.PIP, "off")
     stand_in = StandIn(*over("SUCCEEDED", exit_status=0))
     ended(monkeypatch, tmp_path, stand_in, device="cuda:0", processes=4)
     asked = stand_in.submitted
@@ -204,7 +202,7 @@ def test_a_job_that_is_not_taken_ends_the_trial(
 
 
 def test_a_wrong_setting_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv(remote.shipment.PIP, "maybe")
+    monkeypatch.setenv(dispatch.shipment.PIP, "maybe")
     result = ended(monkeypatch, tmp_path, StandIn(RUNNING))
     assert result.status == "failed" and "HEADROOM_RAY_PIP: it is 'maybe'" in result.reason
 
@@ -243,4 +241,4 @@ def test_a_hostile_plan_is_one_word_for_the_nodes_shell(tmp_path: Path) -> None:
 
 def test_a_call_that_hangs_is_given_up() -> None:
     with pytest.raises(ClusterAway, match="no answer in 0 s"):
-        cluster._within(0.05, lambda: time.sleep(5))
+        client._within(0.05, lambda: time.sleep(5))

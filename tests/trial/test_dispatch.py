@@ -19,10 +19,8 @@ from planner.trial.ask.folders import TrialFolder, new_folder
 from planner.trial.ask.process import look, start, states, stop
 from planner.trial.ask.request import TrialRequest, request_of
 from planner.trial.ask.result import TrialResult
+from planner.trial.cluster import client, dispatch, job
 from planner.trial.cluster.client import Cluster
-from planner.trial.cluster.client import client as cluster
-from planner.trial.cluster.client import dispatch as remote
-from planner.trial.cluster.client import job as following
 from planner.trial.cluster.dispatch import RemoteSupervisor, job_name
 from planner.trial.cluster.shipment import PIP
 from planner.trial.history import Filter, History
@@ -147,7 +145,7 @@ def test_when_its_follower_is_killed_the_trial_is_over_and_so_is_the_job(
 def as_job(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
     """Run other code on the cluster in the trial's place."""
     python = shlex.join(["python", "-uc", code])
-    monkeypatch.setattr(remote, "job_command", lambda request, folder: python)
+    monkeypatch.setattr(dispatch, "job_command", lambda request, folder: python)
 
 
 STEPS = """
@@ -197,7 +195,7 @@ def test_a_cluster_that_is_gone_ends_the_trial(
     head: Head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_job(monkeypatch, STEPS % 5000)
-    monkeypatch.setattr(following, "GONE_SECONDS", 2.0)
+    monkeypatch.setattr(job, "GONE_SECONDS", 2.0)
     line = Line(head.port)
     try:
         folder, result = followed(endless(head, ray=line.address), tmp_path)
@@ -214,7 +212,7 @@ def test_a_cluster_that_is_gone_ends_the_trial(
 def test_a_card_that_no_node_has_is_waited_for_and_not_for_ever(
     head: Head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "START_SECONDS", 2.0)
+    monkeypatch.setattr(job, "START_SECONDS", 2.0)
     folder, result = followed(endless(head, device="cuda:0"), tmp_path)
     found = result()
     assert found.status == "failed" and "1 × GPU" in found.reason
@@ -236,7 +234,7 @@ def test_limits_hold_when_the_node_does_not_keep_them(
     head: Head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_job(monkeypatch, "import time; time.sleep(100)")
-    monkeypatch.setattr(following, "SLACK_SECONDS", 0.5)
+    monkeypatch.setattr(job, "SLACK_SECONDS", 0.5)
     folder, result = followed(endless(head, limit_seconds=1.0), tmp_path)
     found = result()
     assert found.status == "timed out" and "more than 1 s" in found.reason
@@ -271,7 +269,7 @@ def test_a_cluster_that_wants_another_token_says_so(
 def test_the_client_gives_up_on_a_host_that_never_answers(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(cluster, "CALL_SECONDS", 1.0)
+    monkeypatch.setattr(client, "CALL_SECONDS", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"http://127.0.0.1:{silent.getsockname()[1]}"
         _, result = followed(request_of(PLAN, ray=address), tmp_path)

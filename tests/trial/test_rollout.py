@@ -12,7 +12,7 @@ import torch
 
 from planner.plan import Plan
 from planner.trial.ask.request import request_of
-from planner.trial.run import rollout as engine
+from planner.trial.run import rollout
 from planner.trial.run.runner import run_trial
 from trial.running import tiny
 
@@ -93,14 +93,14 @@ def colocated(**changes: Any) -> Plan:
 def test_the_engine_is_taken_through_a_step(vllm: None, adapters: bool) -> None:
     changes: dict[str, Any] = {"finetuning": "lora", "dtype": "bf16"} if adapters else {}
     plan = colocated(**changes)
-    found = engine.measure_engine(plan, "cpu", used=lambda: CARD.used)
+    found = rollout.measure_engine(plan, "cpu", used=lambda: CARD.used)
     assert CARD.said == ["awake", "generate 2 x 256", "sleep 2", "wake"]
     assert found.residue_bytes == 2 * GIB
-    rollout, sync = found.phases
-    assert (rollout.name, sync.name) == ("rollout", "weight sync")
-    assert rollout.device_bytes == 21 * GIB
+    generation, sync = found.phases
+    assert (generation.name, sync.name) == ("rollout", "weight sync")
+    assert generation.device_bytes == 21 * GIB
     assert sync.device_bytes == 21 * GIB + 10
-    assert rollout.tokens == 2 * 512
+    assert generation.tokens == 2 * 512
     given = StandIn.last
     assert given.options["load_format"] == "dummy"
     assert given.options["trust_remote_code"] is False
@@ -114,17 +114,17 @@ def test_the_engine_is_taken_through_a_step(vllm: None, adapters: bool) -> None:
 
 
 def test_an_engine_that_never_sleeps_has_no_residue(vllm: None) -> None:
-    found = engine.measure_engine(colocated(vllm_sleep_level=0), "cpu", used=lambda: CARD.used)
+    found = rollout.measure_engine(colocated(vllm_sleep_level=0), "cpu", used=lambda: CARD.used)
     assert found.residue_bytes is None
     assert "sleep" not in " ".join(CARD.said)
 
 
 def test_without_an_engine_a_note_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "needs a GPU" in engine.missing("cpu")
-    monkeypatch.setattr(engine, "find_spec", lambda name: None)
-    assert "not installed" in engine.missing("cuda")
-    monkeypatch.setattr(engine, "find_spec", lambda name: object())
-    assert not engine.missing("cuda")
+    assert "needs a GPU" in rollout.missing("cpu")
+    monkeypatch.setattr(rollout, "find_spec", lambda name: None)
+    assert "not installed" in rollout.missing("cuda")
+    monkeypatch.setattr(rollout, "find_spec", lambda name: object())
+    assert not rollout.missing("cuda")
     request = request_of(colocated(response_tokens=8))
     result = run_trial(request, "no-engine", lambda name, more: None)
     assert result.status == "completed"
