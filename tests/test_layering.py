@@ -41,12 +41,6 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 FACES = {"__init__", "fields", "rules"}
 """Modules of a method's or framework's folder that say what it is."""
 
-ASKING = {"port", "answer", "finding", "written", "store", "request", "stand_in", "allocator"}
-"""Modules of the dry run for a process without torch, which asks and reads answers."""
-
-ROOMS = {"trial", "benchmark"}
-"""Parts whose paths say it: what is under a ``run/`` folder may import torch, and nothing else."""
-
 HEAVY = (
     *("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub"),
     *("sqlalchemy", "alembic", "ray"),
@@ -116,13 +110,11 @@ def test_imports_point_down(module: str, path: Path) -> None:
 
 
 def _may_know_torch(module: str) -> bool:
-    """The code of the steps, and what only the dry run's own process imports."""
+    """The code of the steps, and what stands under a folder ``run/``: a process of its own."""
     part, *rest = module.split(".")
     if part == "methods":
         return bool(rest) and (rest[-1] == "step" or rest[-1].startswith("step_"))
-    if part in ROOMS:
-        return rest[:1] == ["run"]
-    return part == "steps" or (part == "dryrun" and not ASKING & set(rest))
+    return part == "steps" or "run" in rest[:-1]
 
 
 @pytest.mark.parametrize(("module", "path"), [(m, p) for m, p in _modules() if m])
@@ -171,7 +163,7 @@ def test_no_module_is_a_drawer_for_anything() -> None:
         "import planner",
         "from planner import Plan, estimate; estimate(Plan())",
         "from planner import sweep",
-        "import planner.dryrun.port, planner.dryrun.finding, planner.dryrun.written",
+        "import planner.dryrun.ask.port, planner.dryrun.ask.finding, planner.dryrun.ask.document",
         "import planner.trial.ask.process, planner.trial.ask.request, planner.trial.ask.supervisor",
         "import planner.trial.evidence.calibration, planner.trial.evidence.correction",
         "import planner.trial.cluster.dispatch, planner.trial.cluster.stream",

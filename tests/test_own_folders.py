@@ -11,12 +11,12 @@ import pytest
 
 from own_folders import FOLDER, PERSONS
 from planner.benchmark.ask.archive import benchmarks_folder
-from planner.dryrun.store import folder_of
+from planner.dryrun.ask.store import folder_of
 from planner.trial.ask.folders import data_folder, has_history, trials_folder
 
 PLACES = """
 from pathlib import Path
-from planner.dryrun.store import folder_of
+from planner.dryrun.ask.store import folder_of
 from planner.trial.ask.folders import data_folder
 print(Path.home(), folder_of(None), data_folder(), sep="\\n")
 """

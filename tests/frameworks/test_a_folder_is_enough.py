@@ -72,7 +72,7 @@ def test_it_is_estimated_with_its_facts(copy: Path) -> None:
 
 CHECKS = """
 import sys
-from planner.dryrun.stand_in import stand_in
+from planner.dryrun.ask.stand_in import stand_in
 from planner.plan import Plan, try_plan
 from planner.plan.choices import choices
 from planner.plan.link import from_query, to_query

@@ -11,8 +11,8 @@ import threading
 import time
 from pathlib import Path
 
-from planner.dryrun.answer import DryRun
-from planner.dryrun.port import Cancelled, DryRunError, Port
+from planner.dryrun.ask.answer import DryRun
+from planner.dryrun.ask.port import Cancelled, DryRunError, Port
 from planner.plan import Plan
 
 FILE = "headroom-snapshot.pickle"

@@ -13,9 +13,9 @@ from typing import cast
 
 import streamlit as st
 
-from planner.dryrun.answer import DryRun
-from planner.dryrun.finding import finding
-from planner.dryrun.port import Port
+from planner.dryrun.ask.answer import DryRun
+from planner.dryrun.ask.finding import finding
+from planner.dryrun.ask.port import Port
 from planner.plan import Plan
 from planner.trial.evidence.stated_error import stated_of
 from planner.ui import compute
