@@ -23,8 +23,8 @@ import torch
 import transformers
 
 from accuracy.cpu_cases import CASES, Case
-from planner.dryrun import curve
-from planner.dryrun.execute import dry_run
+from planner.dryrun.logs import curve
+from planner.dryrun.run.execute import dry_run
 from planner.plan import Plan
 from planner.steps import run as runs
 from planner.trial.allocations import Marks, peak_bytes

@@ -26,8 +26,8 @@ import torch
 
 from accuracy.gpu_cases import Case, cases
 from planner import catalog
-from planner.dryrun import worker
-from planner.dryrun.answer import answer
+from planner.dryrun.ask.answer import answer
+from planner.dryrun.run import worker
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.plan import Plan

@@ -21,7 +21,7 @@ from typing import Any
 import torch
 
 from planner.benchmark.constants import CudaMemory, Reading
-from planner.dryrun.request import configs_of
+from planner.dryrun.ask.request import configs_of
 from planner.plan import Plan
 from planner.steps import run as runs
 from planner.steps.stage import Stage

@@ -33,9 +33,6 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 UPWARDS = {("plan", "estimate"), ("plan", "phases")}
 """A plan asks the formulas, when it is made, whether they refuse it. Inside a function."""
 
-ASKING = {"port", "answer", "finding", "written", "store", "request", "stand_in", "allocator"}
-"""Modules of the dry run for a process without torch, which asks and reads answers."""
-
 MEASURING = {
     *("allocations", "collectives", "device", "engine", "measure", "meter", "predicted"),
     *("runner", "shortfall", "sizing", "stage", "weights", "worker", "world"),
@@ -102,15 +99,17 @@ def test_imports_point_down(module: str, path: Path) -> None:
 
 
 def _may_know_torch(module: str) -> bool:
-    """The code of the steps, and what only the dry run's own process imports."""
+    """The code of the steps, and what stands under a folder ``run/``: a process of its own."""
     part, *rest = module.split(".")
+    if "run" in rest[:-1]:
+        return True
     if part == "methods":
         return bool(rest) and (rest[-1] == "step" or rest[-1].startswith("step_"))
     if part == "trial":
         return bool(MEASURING & set(rest))
     if part == "benchmark":
         return bool(TIMING & set(rest))
-    return part == "steps" or (part == "dryrun" and not ASKING & set(rest))
+    return part == "steps"
 
 
 @pytest.mark.parametrize(("module", "path"), [(m, p) for m, p in _modules() if m])
@@ -159,7 +158,7 @@ def test_no_module_is_a_drawer_for_anything() -> None:
         "import planner",
         "from planner import Plan, estimate; estimate(Plan())",
         "from planner import sweep",
-        "import planner.dryrun.port, planner.dryrun.finding, planner.dryrun.written",
+        "import planner.dryrun.ask.port, planner.dryrun.ask.finding, planner.dryrun.ask.document",
         "import planner.trial.process, planner.trial.request, planner.trial.supervisor",
         "import planner.trial.calibration, planner.trial.correction",
         "import planner.trial.remote, planner.trial.stream",

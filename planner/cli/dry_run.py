@@ -41,8 +41,8 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the dry run beside the estimate; 2 with a sentence when there is no answer."""
-    from planner.dryrun.port import DryRunError, Port
-    from planner.dryrun.written import dry_run_to_json
+    from planner.dryrun.ask.document import dry_run_to_json
+    from planner.dryrun.ask.port import DryRunError, Port
     from planner.trial.stated_error import stated_of
 
     plan = plan_argument.require_plan(arguments.plan)
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _text(found: Any) -> str:
-    from planner.dryrun.finding import finding
+    from planner.dryrun.ask.finding import finding
 
     rows = [
         (

@@ -20,7 +20,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner.dryrun.request import configs_of
+from planner.dryrun.ask.request import configs_of
 from planner.phases.engine import SYNC_BUCKET_BYTES
 from planner.plan import Plan
 from planner.quantities import quantities

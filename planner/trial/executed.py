@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from typing import Any
 
 from planner import catalog
-from planner.dryrun.kinds import depth_of, shallow
-from planner.dryrun.request import configs_of
-from planner.dryrun.stand_in import stand_in
+from planner.dryrun.ask.request import configs_of
+from planner.dryrun.ask.stand_in import stand_in
+from planner.dryrun.logs.kinds import depth_of, shallow
 from planner.plan import Plan, try_plan
 from planner.plan.facts import KNOWN_VERSIONS
 from planner.trial.endings import CannotRun

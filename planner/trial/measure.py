@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
-from planner.dryrun.lengths import SHARES, shortened
-from planner.dryrun.request import configs_of
+from planner.dryrun.ask.request import configs_of
+from planner.dryrun.logs.lengths import SHARES, shortened
 from planner.plan import Plan
 from planner.quantities import quantities
 from planner.steps import run as runs

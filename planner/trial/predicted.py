@@ -11,12 +11,14 @@ import warnings
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from planner.dryrun import curve, store, worker
-from planner.dryrun.answer import answer
-from planner.dryrun.curve import Peak
-from planner.dryrun.execute import dry_run
-from planner.dryrun.log import Log
-from planner.dryrun.request import configs_of, key_of
+from planner.dryrun.ask import store
+from planner.dryrun.ask.answer import answer
+from planner.dryrun.ask.request import configs_of, key_of
+from planner.dryrun.logs import curve
+from planner.dryrun.logs.curve import Peak
+from planner.dryrun.logs.log import Log
+from planner.dryrun.run import worker
+from planner.dryrun.run.execute import dry_run
 from planner.plan import Plan
 from planner.trial.endings import CannotRun
 from planner.trial.executed import layers_of

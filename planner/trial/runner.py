@@ -14,7 +14,7 @@ from typing import Any
 
 import torch
 
-from planner.dryrun.request import configs_of
+from planner.dryrun.ask.request import configs_of
 from planner.estimate import estimate
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.facts import facts_of

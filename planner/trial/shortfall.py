@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.dryrun.execute import repeated
-from planner.dryrun.request import configs_of
+from planner.dryrun.ask.request import configs_of
+from planner.dryrun.run.execute import repeated
 from planner.plan import Plan
 from planner.plan.link import to_query_string
 from planner.trial.endings import MemoryEnded

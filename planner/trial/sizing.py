@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from planner.dryrun.execute import repeated
-from planner.dryrun.request import configs_of
+from planner.dryrun.ask.request import configs_of
+from planner.dryrun.run.execute import repeated
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.steps.stage import DTYPES

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from planner.dryrun.answer import DryRun
+from planner.dryrun.ask.answer import DryRun
 from planner.estimate import estimate, judged
 from planner.footprint import Footprint, Phase, StatedError
 from planner.plan import Plan

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from planner.dryrun.depth import Pattern
+from planner.dryrun.logs.depth import Pattern
 
 LEAST = 2
 """Units of the shallower of two models: its layers have neighbours of their own kind."""

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import streamlit as st
 
-from planner.dryrun.answer import DryRun
-from planner.dryrun.finding import finding
-from planner.dryrun.port import Port
+from planner.dryrun.ask.answer import DryRun
+from planner.dryrun.ask.finding import finding
+from planner.dryrun.ask.port import Port
 from planner.plan import Plan
 from planner.trial.stated_error import stated_of
 from planner.ui import compute, dry_run_answer, session

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 import streamlit as st
 
 from planner import charts_timeline
-from planner.dryrun.answer import DryRun
-from planner.dryrun.written import dry_run_to_json
+from planner.dryrun.ask.answer import DryRun
+from planner.dryrun.ask.document import dry_run_to_json
 from planner.plan import Plan
 from planner.ui import compute, dry_run_tables
 from planner.ui.display import Unit

@@ -13,15 +13,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Protocol
 
-from planner.dryrun.answer import DryRun
-from planner.dryrun.port import Cancelled, DryRunError
+from planner.dryrun.ask.answer import DryRun
+from planner.dryrun.ask.port import Cancelled, DryRunError
 from planner.plan import Plan
 
 FILE = "headroom-snapshot.pickle"
 
 
 class Asked(Protocol):
-    """What a job needs of :class:`planner.dryrun.port.Port`."""
+    """What a job needs of :class:`planner.dryrun.ask.port.Port`."""
 
     def run(
         self,

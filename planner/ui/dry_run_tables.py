@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 
 from planner.charts_timeline import BETWEEN
-from planner.dryrun.answer import DryRun
-from planner.dryrun.stand_in import stand_in
+from planner.dryrun.ask.answer import DryRun
+from planner.dryrun.ask.stand_in import stand_in
 from planner.footprint import CATEGORIES, Phase
 from planner.ui.display import Unit
 from planner.ui.tables import phase_name

@@ -9,7 +9,7 @@ import transformers.masking_utils
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from branch_steps import TOKENS, Ran, config, step
-from planner.dryrun.branches import (
+from planner.dryrun.run.branches import (
     CardTraits,
     fallbacks,
     gpu_branches,

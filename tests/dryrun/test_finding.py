@@ -6,8 +6,8 @@ import pytest
 
 import dry_run_answers as answers
 from dry_run_answers import alive, phase
-from planner.dryrun.answer import DryRun, answer
-from planner.dryrun.finding import finding
+from planner.dryrun.ask.answer import DryRun, answer
+from planner.dryrun.ask.finding import finding
 from planner.units import GB, GIB
 
 

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-import planner.dryrun.execute
+import planner.dryrun.run.execute
 from planner import catalog
-from planner.dryrun import worker
-from planner.dryrun.branches import CardTraits, gpu_branches
-from planner.dryrun.curve import peaks
-from planner.dryrun.execute import dry_run
+from planner.dryrun.logs.curve import peaks
+from planner.dryrun.run import worker
+from planner.dryrun.run.branches import CardTraits, gpu_branches
+from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.plan import Plan
 
@@ -75,7 +75,7 @@ def test_an_error_of_torch_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuses(*_: Any, **__: Any) -> None:
         raise RuntimeError("\nExpected inputs of BF16 type.\nException raised from here\n#0 there")
 
-    monkeypatch.setattr(planner.dryrun.execute, "dry_run", refuses)
+    monkeypatch.setattr(planner.dryrun.run.execute, "dry_run", refuses)
     answer = worker.execute({"plan": Plan(model="Qwen/Qwen3-0.6B").model_dump()})
     assert answer == {
         "error": "torch cannot run this step on tensors without data: Expected inputs of BF16 "

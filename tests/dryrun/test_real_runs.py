@@ -10,7 +10,7 @@ import torch
 
 from accuracy.cpu_cases import CASES, Case
 from accuracy.cpu_runs import compared
-from planner.dryrun.execute import dry_run
+from planner.dryrun.run.execute import dry_run
 from planner.trial.allocations import Marks, peak_bytes
 
 TOLERANCE = 5e-4

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.dryrun.depth import Pattern
+from planner.dryrun.logs.depth import Pattern
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.link import from_query_string, to_query_string

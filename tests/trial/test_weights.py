@@ -10,7 +10,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from planner.dryrun.request import configs_of
+from planner.dryrun.ask.request import configs_of
 from planner.plan import Plan
 from planner.steps import models
 from planner.steps import run as runs

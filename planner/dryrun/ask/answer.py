@@ -1,0 +1,182 @@
+"""From a dry run's plain data to a footprint, beside the estimate of the same plan. No torch.
+
+Phases that the step does not execute (loading, an engine's rollouts, weight sync, checkpoints)
+are the estimate's, and say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from planner.dryrun.ask.stand_in import StandIn, stand_in
+from planner.estimate import estimate, judged
+from planner.footprint import OUTSIDE, Category, Footprint, Phase, StatedError, Term
+from planner.plan import Plan
+
+CUBLAS = "cuBLAS workspaces"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One phase's requested bytes: closed form and dry run; ``dry_bytes`` is None if not run."""
+
+    phase: str
+    closed_bytes: int
+    dry_bytes: int | None
+
+    @property
+    def difference(self) -> float | None:
+        """Closed form against dry run, signed and relative."""
+        if not self.dry_bytes:
+            return None
+        return self.closed_bytes / self.dry_bytes - 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRun:
+    """The answer of a dry run, with the estimate it checks."""
+
+    footprint: Footprint
+    estimate: Footprint
+    comparisons: tuple[Comparison, ...]
+    phases: tuple[Mapping[str, Any], ...]
+    """As the worker wrote them: shares and the largest tensors at each peak."""
+    timeline: tuple[Mapping[str, Any], ...]
+    notes: tuple[str, ...]
+    versions: Mapping[str, str]
+    seconds: float
+    lengths: tuple[Mapping[str, Any], ...] = ()
+    """Reserved bytes over steps of different lengths, by order; empty when not asked for."""
+
+    @property
+    def fallback(self) -> bool:
+        """Whether another branch ran than a GPU's, so that no measured error holds."""
+        return _fallback(self.notes)
+
+
+def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
+    """The dry run of a plan from what the worker found."""
+    closed = estimate(plan)
+    standing = stand_in(plan)
+    by_name = {phase["phase"]: phase for phase in found["phases"]}
+    versions = found["versions"]
+    source = "dry run: torch {torch}, transformers {transformers}".format(**versions)
+    phases = tuple(
+        _phase(phase, by_name[phase.name], standing, source, plan)
+        if phase.name in by_name
+        else phase
+        for phase in closed.phases
+    )
+    notes = (*standing.notes, *found["notes"])
+    footprint = judged(
+        replace(
+            closed,
+            source="dry run",
+            phases=phases,
+            error=StatedError(low=None, high=None, source=_error(notes)),
+        )
+    )
+    return DryRun(
+        footprint=footprint,
+        estimate=closed,
+        comparisons=tuple(
+            Comparison(
+                phase=one.name,
+                closed_bytes=one.requested_bytes,
+                dry_bytes=other.requested_bytes if one.name in by_name else None,
+            )
+            for one, other in zip(closed.phases, phases, strict=True)
+        ),
+        phases=tuple(found["phases"]),
+        timeline=tuple(found["timeline"]),
+        notes=tuple(dict.fromkeys(notes)),
+        versions=versions,
+        seconds=float(found["seconds"]),
+        lengths=tuple(found.get("lengths", ())),
+    )
+
+
+def _error(notes: tuple[str, ...]) -> str:
+    if _fallback(notes):
+        return "a fallback branch ran in place of a GPU's: the true figure may be well below"
+    return "not yet measured on a GPU; on a CPU dry runs meet real ones (docs/accuracy.md)"
+
+
+def _fallback(notes: tuple[str, ...]) -> bool:
+    return any("fallback" in note.lower() for note in notes)
+
+
+def _phase(
+    closed: Phase, found: Mapping[str, Any], standing: StandIn, source: str, plan: Plan
+) -> Phase:
+    """The executed phase, with the estimate's terms for what is not in the step."""
+    terms = [
+        Term(
+            name=f"{share['category']} in the dry run",
+            role=share["role"] or "process",
+            category=cast("Category", share["category"]),
+            bytes=share["bytes"],
+            formula="sum of live storages",
+            inputs={},
+            source=source,
+        )
+        for share in found["shares"]
+        if share["category"] not in standing.by_formula
+    ]
+    if found["scratch_bytes"]:
+        terms.append(
+            Term(
+                name=f"scratch of {found['scratch_op']}",
+                role="process",
+                category="buffers",
+                bytes=found["scratch_bytes"],
+                formula="kernel workspace table",
+                inputs={},
+                source="planner/dryrun/run/workspaces.json",
+            )
+        )
+    dropped = sum(s["bytes"] for s in found["shares"] if s["category"] in standing.by_formula)
+    taken = [term for term in closed.terms if _by_formula(term, standing)]
+    own = sum(int(term.bytes) for term in taken if term.category not in OUTSIDE and not term.host)
+    live = found["live_bytes"] + found["scratch_bytes"]
+    requested = live - dropped + own
+    # The allocator replayed what was executed, with the workspaces; the rest is on top of it.
+    more = requested - found["requested_bytes"]
+    outside = sum(int(term.bytes) for term in closed.terms if term.category in OUTSIDE)
+    reserved = found["reserved_bytes"] + more
+    allocated = found["allocated_bytes"] + more
+    terms += taken
+    slack = reserved - requested
+    if slack > 0:
+        terms.append(
+            Term(
+                name="rounding, cached and fragmented memory",
+                role="process",
+                category="allocator",
+                bytes=slack,
+                formula="reserved - requested",
+                inputs={"reserved": reserved, "requested": requested},
+                source="the step's events in a simulated caching allocator (docs/allocator.md)",
+            )
+        )
+    host = int(found["host_bytes"]) * min(plan.gpus_per_node, plan.gpus)
+    return replace(
+        closed,
+        instant=f"{found['op']} in {found['module'] or 'the step'}",
+        terms=tuple(terms),
+        requested_bytes=requested,
+        allocated_bytes=allocated,
+        reserved_bytes=reserved,
+        device_bytes=reserved + outside,
+        host_bytes=host or closed.host_bytes,
+        source="dry run",
+    )
+
+
+def _by_formula(term: Term, standing: StandIn) -> bool:
+    if term.host:
+        return False
+    named = term.name == CUBLAS or term.name in standing.added
+    return term.category in OUTSIDE or named or term.category in standing.by_formula
