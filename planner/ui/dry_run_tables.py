@@ -9,7 +9,6 @@ import pandas as pd
 
 from planner.charts_timeline import BETWEEN
 from planner.dryrun.ask.answer import DryRun
-from planner.dryrun.ask.stand_in import stand_in
 from planner.footprint import CATEGORIES, Phase
 from planner.ui.display import Unit
 from planner.ui.tables import phase_name
@@ -54,7 +53,7 @@ def timeline_rows(found: DryRun, unit: Unit) -> pd.DataFrame:
     form stands at the closed form's height of the phase, so that heights mean the same as
     in the table.
     """
-    replaced = stand_in(found.footprint.plan).by_formula
+    replaced = found.standing.by_formula
     by_phase = {phase.name: _flat(phase, replaced) for phase in found.footprint.phases}
     first = found.timeline[0]["event"] if found.timeline else 0
     flat: Mapping[str, int] = {}

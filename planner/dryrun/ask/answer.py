@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from planner.dryrun.ask.stand_in import StandIn, stand_in
@@ -47,6 +48,8 @@ class DryRun:
     notes: tuple[str, ...]
     versions: Mapping[str, str]
     seconds: float
+    standing: StandIn
+    """What was executed in place of the plan."""
     lengths: tuple[Mapping[str, Any], ...] = ()
     """Reserved bytes over steps of different lengths, by order; empty when not asked for."""
 
@@ -61,25 +64,16 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
     closed = estimate(plan)
     standing = stand_in(plan)
     by_name = {phase["phase"]: phase for phase in found["phases"]}
-    versions = found["versions"]
-    source = "dry run: torch {torch}, transformers {transformers}".format(**versions)
+    source = "dry run: torch {torch}, transformers {transformers}".format(**found["versions"])
     phases = tuple(
-        _phase(phase, by_name[phase.name], standing, source, plan)
-        if phase.name in by_name
-        else phase
+        _phase(phase, by_name[phase.name], standing, source) if phase.name in by_name else phase
         for phase in closed.phases
     )
-    notes = (*standing.notes, *found["notes"])
-    footprint = judged(
-        replace(
-            closed,
-            source="dry run",
-            phases=phases,
-            error=StatedError(low=None, high=None, source=_error(notes)),
-        )
-    )
+    notes = tuple(dict.fromkeys((*standing.notes, *found["notes"])))
+    error = StatedError(low=None, high=None, source=_error(notes))
+    footprint = replace(closed, source="dry run", phases=phases, error=error)
     return DryRun(
-        footprint=footprint,
+        footprint=judged(footprint),
         estimate=closed,
         comparisons=tuple(
             Comparison(
@@ -91,9 +85,10 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
         ),
         phases=tuple(found["phases"]),
         timeline=tuple(found["timeline"]),
-        notes=tuple(dict.fromkeys(notes)),
-        versions=versions,
+        notes=notes,
+        versions=found["versions"],
         seconds=float(found["seconds"]),
+        standing=standing,
         lengths=tuple(found.get("lengths", ())),
     )
 
@@ -108,18 +103,17 @@ def _fallback(notes: tuple[str, ...]) -> bool:
     return any("fallback" in note.lower() for note in notes)
 
 
-def _phase(
-    closed: Phase, found: Mapping[str, Any], standing: StandIn, source: str, plan: Plan
-) -> Phase:
+def _phase(closed: Phase, found: Mapping[str, Any], standing: StandIn, source: str) -> Phase:
     """The executed phase, with the estimate's terms for what is not in the step."""
+    plan = standing.plan
+    term = partial(Term, role="process", inputs={})
     terms = [
-        Term(
+        term(
             name=f"{share['category']} in the dry run",
             role=share["role"] or "process",
             category=cast("Category", share["category"]),
             bytes=share["bytes"],
             formula="sum of live storages",
-            inputs={},
             source=source,
         )
         for share in found["shares"]
@@ -127,35 +121,27 @@ def _phase(
     ]
     if found["scratch_bytes"]:
         terms.append(
-            Term(
+            term(
                 name=f"scratch of {found['scratch_op']}",
-                role="process",
                 category="buffers",
                 bytes=found["scratch_bytes"],
                 formula="kernel workspace table",
-                inputs={},
                 source="planner/dryrun/run/workspaces.json",
             )
         )
-    dropped = sum(s["bytes"] for s in found["shares"] if s["category"] in standing.by_formula)
     taken = [term for term in closed.terms if _by_formula(term, standing)]
-    own = sum(int(term.bytes) for term in taken if term.category not in OUTSIDE and not term.host)
-    live = found["live_bytes"] + found["scratch_bytes"]
-    requested = live - dropped + own
+    requested = sum(int(t.bytes) for t in (*terms, *taken) if t.category not in OUTSIDE)
     # The allocator replayed what was executed, with the workspaces; the rest is on top of it.
     more = requested - found["requested_bytes"]
     outside = sum(int(term.bytes) for term in closed.terms if term.category in OUTSIDE)
     reserved = found["reserved_bytes"] + more
-    allocated = found["allocated_bytes"] + more
     terms += taken
-    slack = reserved - requested
-    if slack > 0:
+    if reserved > requested:
         terms.append(
-            Term(
+            term(
                 name="rounding, cached and fragmented memory",
-                role="process",
                 category="allocator",
-                bytes=slack,
+                bytes=reserved - requested,
                 formula="reserved - requested",
                 inputs={"reserved": reserved, "requested": requested},
                 source="the step's events in a simulated caching allocator (docs/allocator.md)",
@@ -167,7 +153,7 @@ def _phase(
         instant=f"{found['op']} in {found['module'] or 'the step'}",
         terms=tuple(terms),
         requested_bytes=requested,
-        allocated_bytes=allocated,
+        allocated_bytes=found["allocated_bytes"] + more,
         reserved_bytes=reserved,
         device_bytes=reserved + outside,
         host_bytes=host or closed.host_bytes,
@@ -176,7 +162,6 @@ def _phase(
 
 
 def _by_formula(term: Term, standing: StandIn) -> bool:
-    if term.host:
-        return False
     named = term.name == CUBLAS or term.name in standing.added
-    return term.category in OUTSIDE or named or term.category in standing.by_formula
+    formula = term.category in OUTSIDE or term.category in standing.by_formula
+    return not term.host and (named or formula)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from planner.dryrun.allocator import Allocator, AllocatorSettings, TraceEntry
 from planner.dryrun.logs.curve import last_step
@@ -25,10 +25,9 @@ class Held:
 
     def raise_to(self, allocator: Allocator) -> None:
         """Take in the allocator's peaks since they were reset."""
-        self.requested_bytes = max(self.requested_bytes, allocator.peak_requested_bytes)
-        self.allocated_bytes = max(self.allocated_bytes, allocator.peak_allocated_bytes)
-        self.active_bytes = max(self.active_bytes, allocator.peak_active_bytes)
-        self.reserved_bytes = max(self.reserved_bytes, allocator.peak_reserved_bytes)
+        for field in fields(self):
+            before, now = getattr(self, field.name), getattr(allocator, f"peak_{field.name}")
+            setattr(self, field.name, max(before, now))
 
 
 @dataclass(slots=True)

@@ -49,16 +49,9 @@ def _peak(peak: Peak) -> dict[str, Any]:
 
 
 def _tensor(count: int, made: Made) -> dict[str, Any]:
-    return {
-        "count": count,
-        "bytes": made.size_bytes,
-        "shape": list(made.shape),
-        "dtype": made.dtype,
-        "role": made.role,
-        "category": made.category,
-        "module": made.module,
-        "op": plain(made.op),
-    }
+    named = {name: getattr(made, name) for name in ("dtype", "role", "category", "module")}
+    shape = list(made.shape)
+    return {"count": count, "bytes": made.size_bytes, "shape": shape, **named, "op": plain(made.op)}
 
 
 def plain(op: str) -> str:

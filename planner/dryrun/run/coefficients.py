@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -76,18 +77,15 @@ def measure(
         "weights": weights,
     }
     cut, shown = _cut(whole, places)
-    for attention in attentions:
-        for shape in shapes:
-            for precision in precisions:
-                name = f"{attention}/{shape}/{precision}"
-                if sparse and precision != "bf16":
-                    # The shape rule of grouped_mm knows bf16 only, so these cannot run.
-                    continue
-                try:
-                    found["settings"] |= _setting(cut, shown, name)
-                except ValueError as error:
-                    found["refused"][name] = " ".join(str(error).split()).partition(". ")[0]
-                gc.collect()
+    for name in map("/".join, product(attentions, shapes, precisions)):
+        if sparse and not name.endswith("/bf16"):
+            # The shape rule of grouped_mm knows bf16 only, so these cannot run.
+            continue
+        try:
+            found["settings"] |= _setting(cut, shown, name)
+        except ValueError as error:
+            found["refused"][name] = " ".join(str(error).split()).partition(". ")[0]
+        gc.collect()
     return found
 
 
@@ -222,26 +220,26 @@ def missing() -> list[str]:
     ]
 
 
-HEAD = ("layers", "fallback", "supposed", "refused")
+KEYS = ("layers", "fallback", "supposed", "refused", "settings", "weights")
 
 
 def text_of(models: Mapping[str, Any], libraries: Mapping[str, str]) -> str:
     """The file's text: a line for each setting and each weight, so that changes can be read."""
-    lines = ["{", f' "versions": {json.dumps(dict(libraries))},', f' "card": "{CARD}",']
-    lines.append(' "models": {')
-    blocks = []
-    for name, entry in models.items():
-        parts = [f'   "{key}": {_compact(entry[key])}' for key in HEAD]
-        settings = [f'    "{key}": {_compact(value)}' for key, value in entry["settings"].items()]
-        parts.append('   "settings": {\n' + ",\n".join(settings) + "\n   }")
-        rows = [f"    {_compact(row)}" for row in entry["weights"]]
-        parts.append('   "weights": [\n' + ",\n".join(rows) + "\n   ]")
-        blocks.append(f'  "{name}": {{\n' + ",\n".join(parts) + "\n  }")
-    return "\n".join([*lines, ",\n".join(blocks), " }", "}", ""])
+    ordered = {name: {key: entry[key] for key in KEYS} for name, entry in models.items()}
+    return _text({"versions": dict(libraries), "card": CARD, "models": ordered}) + "\n"
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def _text(value: Any, key: str = "", depth: int = 0) -> str:
+    """The top, the models, each of them, and their settings and weights have a line a row."""
+    if depth not in (0, 2) and key not in ("models", "settings", "weights"):
+        return json.dumps(value, separators=None if depth == 1 else (",", ":"))
+    if isinstance(value, dict):
+        rows = [f'"{name}": {_text(each, name, depth + 1)}' for name, each in value.items()]
+    else:
+        rows = [json.dumps(each, separators=(",", ":")) for each in value]
+    ends = "{}" if isinstance(value, dict) else "[]"
+    inner = ",\n".join(" " * (depth + 1) + row for row in rows)
+    return f"{ends[0]}\n{inner}\n{' ' * depth}{ends[1]}"
 
 
 PASSES = ((("sdpa",), ("bf16",)), (("eager",), ("bf16",)), (ATTENTIONS, ("autocast-bf16",)))

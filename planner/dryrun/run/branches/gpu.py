@@ -53,7 +53,7 @@ class Branches(Shaped):
         if not found:
             return None
         self.note(doubt(name))
-        scalars = {key: at for row in found for key, at in row.scalars}
+        scalars = {key: at for row in found for key, at in row.scalars.items()}
 
         def size(args: Any) -> int | None:
             shapes = [(tuple(a.shape), a.element_size()) for a in args if isinstance(a, Tensor)]
