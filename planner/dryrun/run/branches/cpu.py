@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
@@ -51,27 +52,23 @@ def cpu_branches(
         stack.enter_context(branches.masks())
         for module, name, instead in (
             (torch.nn.functional, "scaled_dot_product_attention", attention_of(lambda _: "cpu")),
-            (torch, "get_rng_state", _counted(torch.get_rng_state, device)),
-            (torch.random, "fork_rng", _forked(torch.random.fork_rng)),
+            (torch, "get_rng_state", partial(_counted, torch.get_rng_state, device)),
+            (torch.random, "fork_rng", partial(_forked, torch.random.fork_rng)),
         ):
             stack.enter_context(patch.object(module, name, instead))
         yield branches
 
 
-def _counted(state: Callable[[], Tensor], device: str) -> Callable[[], Tensor]:
+def _counted(state: Callable[[], Any], device: str) -> Any:
     """Checkpoints keep the state of the CPU's random numbers, in a tensor no operator makes."""
-
-    def counted() -> Any:
-        found: Any = state()
-        found.stands_for_it = torch.empty_like(found, device=device)
-        return found
-
-    return counted
+    found = state()
+    found.stands_for_it = torch.empty_like(found, device=device)
+    return found
 
 
-def _forked(fork: Callable[..., Any]) -> Callable[..., Any]:
+def _forked(fork: Callable[..., Any], *given: Any, **named: Any) -> Any:
     """A checkpoint that is computed again keeps the state of the time, on meta as on a CPU."""
-    return lambda *given, **named: fork(*given, **{**named, "device_type": "cpu"})
+    return fork(*given, **{**named, "device_type": "cpu"})
 
 
 def _widened(into: Tensor, left: Tensor, right: Tensor) -> int:

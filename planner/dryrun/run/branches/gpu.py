@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any, Literal, get_args
 from unittest.mock import patch
 
@@ -107,7 +108,7 @@ def gpu_branches(
             raise ValueError(f"{name}: {value!r} is not one of {', '.join(words)}.")
     branches = Branches(card, batch_shape)
     attend = sdpa.attention(branches.kernel)
-    functional, dropout = torch.nn.functional, _fused(torch.nn.functional.dropout)
+    functional, dropout = torch.nn.functional, partial(_fused, torch.nn.functional.dropout)
     with ExitStack() as stack:
         put = stack.enter_context
         put(patch.multiple(functional, scaled_dot_product_attention=attend, dropout=dropout))
@@ -120,12 +121,14 @@ def gpu_branches(
         yield branches
 
 
-def _fused(dropout: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    def fused_dropout(
-        input: Tensor, p: float = 0.5, training: bool = True, inplace: bool = False
-    ) -> Tensor:
-        if training and 0.0 < p < 1.0 and not inplace and input.numel():
-            return torch.native_dropout(input, p, True)[0]
-        return dropout(input, p, training, inplace)
-
-    return fused_dropout
+def _fused(
+    plain: Callable[..., Tensor],
+    input: Tensor,
+    p: float = 0.5,
+    training: bool = True,
+    inplace: bool = False,
+) -> Tensor:
+    """Dropout as one kernel; ``plain`` is torch's own."""
+    if training and 0.0 < p < 1.0 and not inplace and input.numel():
+        return torch.native_dropout(input, p, True)[0]
+    return plain(input, p, training, inplace)
