@@ -19,6 +19,7 @@ from typing import Any
 from planner.numeric import ceil_div, round_up
 
 Shape = tuple[int, ...]
+Shapes = Sequence[tuple[Shape, int]]
 Sizes = dict[str, Any]
 
 TORCH = "2.13.0"
@@ -43,7 +44,7 @@ class Workspace:
     high: CodeType | None
     why: str
 
-    def sizes(self, shapes: Sequence[tuple[Shape, int]]) -> Sizes | None:
+    def sizes(self, shapes: Shapes) -> Sizes | None:
         """The named sizes of an operator's tensors; None when this row is of another rank."""
         found: Sizes = {}
         for position, names in self.tensors:
@@ -63,7 +64,7 @@ class Workspace:
 
 
 def workspace_bytes(
-    op: str, shapes: Sequence[tuple[Shape, int]], values: Mapping[str, Any] | None = None
+    op: str, shapes: Shapes, values: Mapping[str, Any] | None = None
 ) -> int | None:
     """Bytes hidden inside one call; None when the table has no figure.
 
@@ -81,7 +82,7 @@ def workspace_bytes(
 
 
 def workspace_interval_bytes(
-    op: str, shapes: Sequence[tuple[Shape, int]], values: Mapping[str, Any] | None = None
+    op: str, shapes: Shapes, values: Mapping[str, Any] | None = None
 ) -> tuple[int, int] | None:
     """Least and most bytes hidden inside one call; the same twice where the source is exact."""
     values = values or {}
