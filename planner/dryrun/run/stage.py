@@ -168,9 +168,10 @@ class DryStage(Stage):
         if isinstance(self._branches, Branches):
             for sentence in fallbacks(model):
                 self._branches.note(sentence)
-        for weight, *place in _placed(model):
+        for weight, name, block in _placed(model):
             if weight.requires_grad:
-                weight.register_post_accumulate_grad_hook(self._gradient(role, *place))  # type: ignore[no-untyped-call]
+                hook = self._gradient(role, name, block)
+                weight.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
         for index, layer in enumerate(models.layers(model)):
             self._mark(layer, index)
         for name, module in model.named_modules():

@@ -37,7 +37,9 @@ class Shaped:
     def masks(self) -> AbstractContextManager[Any]:
         """Inside, ``masking_utils`` asks this in place of the data."""
         names = ("fast_all", "find_packed_sequence_indices", "is_tracing")
-        return patch.multiple(masking_utils, **{name: getattr(self, name) for name in names})
+        answers: Any = {name: getattr(self, name) for name in names}
+        inside: AbstractContextManager[Any] = patch.multiple(masking_utils, **answers)
+        return inside
 
     def fast_all(self, tensor: Tensor) -> bool:
         """``masking_utils.fast_all``: whether a mask is all true."""
