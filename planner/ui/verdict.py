@@ -35,8 +35,8 @@ def figures(footprint: Footprint, cost: Cost, unit: Unit) -> None:
     cards = st.grid(6, min_column_width=105)
     cards.metric(
         "GPU peak",
-        unit.read(worst.device_bytes),
-        delta=f"{percent(worst.device_bytes / footprint.budget_bytes)} of card",
+        unit.read(footprint.device_bytes),
+        delta=f"{percent(footprint.device_bytes / footprint.budget_bytes)} of card",
         delta_arrow="off",
         delta_color=_color(footprint),
         border=True,

@@ -157,6 +157,7 @@ def _phase(closed: Phase, found: Mapping[str, Any], standing: StandIn, source: s
         reserved_bytes=reserved,
         device_bytes=reserved + outside,
         host_bytes=host or closed.host_bytes,
+        inherited_bytes=found["inherited_bytes"],
         source="dry run",
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.dryrun.ask.answer import Comparison, DryRun
 from planner.estimate import estimate
-from planner.footprint import OUTSIDE, Phase
+from planner.footprint import OUTSIDE, Phase, worst_of
 from planner.plan import Plan, try_plan
 from planner.units import read_gib
 
@@ -78,7 +78,7 @@ def finding(found: DryRun, read: Read = _gib) -> tuple[str, ...]:
     ran = [phase for phase in found.footprint.phases if phase.source == "dry run"]
     if not ran:
         return (verdict, "The training step executes no phase of this plan.")
-    worst = max(ran, key=lambda phase: phase.device_bytes)
+    worst = worst_of(ran)
     return (
         f"With the dry run's figures: {verdict[0].lower()}{verdict[1:]}",
         _made_of(worst, found, read),
@@ -155,7 +155,7 @@ def _differs(one: Comparison, read: Read) -> str:
 
 def _switches(plan: Plan, read: Read) -> Iterator[str]:
     """What turning one thing on or off would change, by the closed form."""
-    now = estimate(plan).worst.device_bytes
+    now = estimate(plan).device_bytes
     for on_name, off_name, on, off in SWITCHES:
         if plan.method != "grade" and any(field.startswith("grade_") for field in on):
             continue
@@ -163,7 +163,7 @@ def _switches(plan: Plan, read: Read) -> Iterator[str]:
         other, _ = try_plan({**plan.model_dump(), **(off if is_on else on)})
         if other is None or other == plan:
             continue
-        change = estimate(other).worst.device_bytes - now
+        change = estimate(other).device_bytes - now
         if abs(change) < 0.002 * now:
             continue
         name = off_name if is_on else on_name

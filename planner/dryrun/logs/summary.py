@@ -21,7 +21,12 @@ def summarise(
     """The log's answer as JSON-ready data, and the allocator's end state."""
     held = replay(log, settings, workspace_bytes=workspace_bytes, trace=trace)
     phases = [
-        {**_peak(peak), **asdict(held.phases[peak.phase])} | {"live_bytes": peak.requested_bytes}
+        {
+            **_peak(peak),
+            **asdict(held.phases[peak.phase]),
+            "inherited_bytes": held.phases[peak.phase].inherited_bytes,
+            "live_bytes": peak.requested_bytes,
+        }
         for peak in peaks(log)
     ]
     return {
