@@ -162,6 +162,7 @@ def _phase(scene: Scene, phase: PhasePlan, peak: _Peak, carried: int) -> Phase:
         host_bytes=peak.host,
         seconds=phase_seconds(scene, phase.name),
         per_step=phase.per_step,
+        executed=phase.executed,
         inherited_bytes=int(reserved - peak.reserved),
     )
 

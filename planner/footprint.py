@@ -91,6 +91,8 @@ class PhasePlan:
     seconds: Num | None = None
     rank: str = "trainer"
     per_step: bool = True
+    executed: bool = True
+    """Whether the step's own code is what happens in it, so that a dry run has it too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +133,8 @@ class Phase:
     host_bytes: int | None
     seconds: float | None
     per_step: bool = True
+    executed: bool = True
+    """As in :class:`PhasePlan`."""
     inherited_bytes: int = 0
     """Of ``reserved_bytes``, what it finds cached by others and never uses."""
     source: Source = "estimate"

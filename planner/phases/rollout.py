@@ -38,6 +38,7 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
             name="weight sync",
             role="policy",
             instants=(moment,),
+            executed=False,
         ),
     )
 
@@ -56,6 +57,7 @@ def _generate(scene: Scene, name: str, response_tokens: Num, per_step: bool = Tr
         instants=instants,
         rank="rollout" if kind == "vllm-separate" else "trainer",
         per_step=per_step,
+        executed=kind == "hf" and per_step,
     )
 
 

@@ -67,6 +67,8 @@ def _comparison(found: DryRun, unit: Unit) -> None:
         "the difference is closed form minus dry run. *closed form only*: the training step "
         "does not execute this phase."
     )
+    for error in found.errors:
+        st.error(plain(error), icon=":material/error:")
 
 
 def _timeline(found: DryRun, unit: Unit) -> None:

@@ -14,26 +14,31 @@ from planner.ui.display import Unit
 from planner.ui.tables import phase_name
 
 NOT_EXECUTED = "closed form only"
+MISSING = "missing"
 NOWHERE = "outside the modules"
 
 
 def against_closed_form(found: DryRun, unit: Unit) -> pd.DataFrame:
     """One row per phase: requested bytes by closed form and dry run, and how far they differ.
 
-    Texts, since a phase that the step does not execute has a word in place of a number. The
+    Texts, since a phase that one side does not have has a word in place of a number. The
     difference is closed form minus dry run, in the unit and as a share of the dry run.
     """
     rows = []
-    for one, phase in zip(found.comparisons, found.estimate.phases, strict=True):
-        dry = one.dry_bytes
+    for one, phase in zip(found.comparisons, found.footprint.phases, strict=True):
+        closed, dry = one.closed_bytes, one.dry_bytes
+        left = MISSING if one.executed else NOT_EXECUTED
+        both = closed is not None and dry is not None
         rows.append(
             {
                 "Phase": phase_name(one.phase, phase.rank),
-                f"Closed form, {unit.name}": f"{unit.value(one.closed_bytes):,.2f}",
-                f"Dry run, {unit.name}": NOT_EXECUTED if dry is None else f"{unit.value(dry):,.2f}",
-                f"Difference, {unit.name}": ""
-                if dry is None
-                else signed(unit.value(one.closed_bytes - dry)),
+                f"Closed form, {unit.name}": MISSING
+                if closed is None
+                else f"{unit.value(closed):,.2f}",
+                f"Dry run, {unit.name}": left if dry is None else f"{unit.value(dry):,.2f}",
+                f"Difference, {unit.name}": signed(unit.value((closed or 0) - (dry or 0)))
+                if both
+                else "",
                 "Difference, %": "" if one.difference is None else signed(100 * one.difference),
             }
         )
@@ -107,4 +112,4 @@ def alive_table(phase: Mapping[str, Any], unit: Unit) -> pd.DataFrame:
 def executed(found: DryRun) -> list[Phase]:
     """The phases that the step executed, the highest first."""
     ran = [phase for phase in found.footprint.phases if phase.source == "dry run"]
-    return sorted(ran, key=lambda phase: -phase.device_bytes)
+    return sorted(ran, key=lambda phase: -phase.own_bytes)

@@ -1,7 +1,7 @@
 """From a dry run's plain data to a footprint, beside the estimate of the same plan. No torch.
 
-Phases that the step does not execute (loading, an engine's rollouts, weight sync, checkpoints)
-are the estimate's, and say so.
+Phases that the step does not execute by design (loading, an engine's rollouts, weight sync,
+checkpoints) are the estimate's, and say so. Any other phase that only one side has is an error.
 """
 
 from __future__ import annotations
@@ -21,18 +21,29 @@ CUBLAS = "cuBLAS workspaces"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One phase's requested bytes: closed form and dry run; ``dry_bytes`` is None if not run."""
+    """One phase's requested bytes: closed form and dry run; None where one has no such phase."""
 
     phase: str
-    closed_bytes: int
+    closed_bytes: int | None
     dry_bytes: int | None
+    executed: bool
+    """Whether the step is to execute the phase."""
 
     @property
     def difference(self) -> float | None:
         """Closed form against dry run, signed and relative."""
-        if not self.dry_bytes:
+        if not self.dry_bytes or self.closed_bytes is None:
             return None
         return self.closed_bytes / self.dry_bytes - 1
+
+    @property
+    def error(self) -> str:
+        """A sentence where one side lacks the phase though both should have it; else empty."""
+        if self.closed_bytes is None:
+            return f"{self.phase}: the step executed this phase, and the closed form has none such."
+        if self.dry_bytes is None and self.executed:
+            return f"{self.phase}: the closed form has this phase, and the step executed none such."
+        return ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -58,6 +69,11 @@ class DryRun:
         """Whether another branch ran than a GPU's, so that no measured error holds."""
         return _fallback(self.notes)
 
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """A sentence for each phase that one side lacks."""
+        return tuple(one.error for one in self.comparisons if one.error)
+
 
 def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
     """The dry run of a plan from what the worker found."""
@@ -65,24 +81,33 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
     standing = stand_in(plan)
     by_name = {phase["phase"]: phase for phase in found["phases"]}
     source = "dry run: torch {torch}, transformers {transformers}".format(**found["versions"])
+    estimated = {phase.name: phase.requested_bytes for phase in closed.phases}
+    unforeseen = (_unforeseen(name, closed) for name in by_name if name not in estimated)
     phases = tuple(
         _phase(phase, by_name[phase.name], standing, source) if phase.name in by_name else phase
-        for phase in closed.phases
+        for phase in (*closed.phases, *unforeseen)
+    )
+    comparisons = tuple(
+        Comparison(
+            phase=phase.name,
+            closed_bytes=estimated.get(phase.name),
+            dry_bytes=phase.requested_bytes if phase.name in by_name else None,
+            executed=phase.executed,
+        )
+        for phase in phases
     )
     notes = tuple(dict.fromkeys((*standing.notes, *found["notes"])))
-    error = StatedError(low=None, high=None, source=_error(notes))
-    footprint = replace(closed, source="dry run", phases=phases, error=error)
+    footprint = replace(
+        closed,
+        source="dry run",
+        phases=phases,
+        error=StatedError(low=None, high=None, source=_error(notes)),
+        warnings=(*closed.warnings, *(one.error for one in comparisons if one.error)),
+    )
     return DryRun(
         footprint=judged(footprint),
         estimate=closed,
-        comparisons=tuple(
-            Comparison(
-                phase=one.name,
-                closed_bytes=one.requested_bytes,
-                dry_bytes=other.requested_bytes if one.name in by_name else None,
-            )
-            for one, other in zip(closed.phases, phases, strict=True)
-        ),
+        comparisons=comparisons,
         phases=tuple(found["phases"]),
         timeline=tuple(found["timeline"]),
         notes=notes,
@@ -90,6 +115,24 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
         seconds=float(found["seconds"]),
         standing=standing,
         lengths=tuple(found.get("lengths", ())),
+    )
+
+
+def _unforeseen(name: str, closed: Footprint) -> Phase:
+    """A phase that no estimate has: of the closed form's terms, those that all phases hold."""
+    ours = [phase.terms for phase in closed.phases if phase.rank == "trainer"]
+    return Phase(
+        name=name,
+        role="",
+        rank="trainer",
+        instant="",
+        terms=tuple(term for term in ours[0] if all(term in terms for terms in ours)),
+        requested_bytes=0,
+        allocated_bytes=0,
+        reserved_bytes=0,
+        device_bytes=0,
+        host_bytes=None,
+        seconds=None,
     )
 
 

@@ -148,7 +148,7 @@ def _differs(one: Comparison, read: Read) -> str:
     share = one.difference or 0.0
     if abs(share) <= SMALL:
         return "agrees within 0.1 %"
-    assert one.dry_bytes is not None
+    assert one.dry_bytes is not None and one.closed_bytes is not None
     way = "more" if share > 0 else "less"
     return f"says {abs(share):.1%} {way}, {read(one.closed_bytes)} instead of {read(one.dry_bytes)}"
 
