@@ -62,8 +62,10 @@ def _text(found: Any) -> str:
     rows = [
         (
             one.phase,
-            read_gib(one.closed_bytes),
-            "not executed" if one.dry_bytes is None else read_gib(one.dry_bytes),
+            "missing" if one.closed_bytes is None else read_gib(one.closed_bytes),
+            ("missing" if one.executed else "not executed")
+            if one.dry_bytes is None
+            else read_gib(one.dry_bytes),
             "" if one.difference is None else f"{one.difference:+.2%}",
         )
         for one in found.comparisons
@@ -73,6 +75,7 @@ def _text(found: Any) -> str:
         found.footprint.verdict.sentence,
         "",
         table(header, rows, right=(1, 2, 3)),
+        *(f"error: {error}" for error in found.errors),
         "",
         *finding(found),
         error_line(found.footprint),

@@ -32,8 +32,8 @@ def figures(footprint: Footprint, cost: Cost) -> None:
     card(
         places,
         "GPU peak",
-        session.read(worst.device_bytes),
-        f"{percent(worst.device_bytes / footprint.budget_bytes)} of card",
+        session.read(footprint.device_bytes),
+        f"{percent(footprint.device_bytes / footprint.budget_bytes)} of card",
         "What the driver sees at the worst moment: PyTorch's reserved memory, the CUDA "
         "context and whatever sits beside it. The card has "
         f"{session.read(footprint.budget_bytes)}, as the driver reports it.",

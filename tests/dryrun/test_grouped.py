@@ -34,7 +34,7 @@ def sizes(device: str, dtype: torch.dtype) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_sizes_are_those_of_a_product_with_data(dtype: torch.dtype) -> None:
-    with gpu_branches(card=HOPPER, batch_shape="full", attention="sdpa", dtype=dtype):
+    with gpu_branches(card=HOPPER, batch_shape="full", attention="sdpa"):
         assert sizes("meta", dtype) == sizes("cpu", dtype)
 
 
@@ -43,7 +43,7 @@ def test_formats_that_differ_are_still_refused() -> None:
     weight = torch.zeros(2, 16, 16, dtype=torch.float16, device="meta")
     ends = torch.zeros(2, dtype=torch.int32, device="meta")
     with (
-        gpu_branches(card=HOPPER, batch_shape="full", attention="sdpa", dtype=torch.float32),
+        gpu_branches(card=HOPPER, batch_shape="full", attention="sdpa"),
         pytest.raises(RuntimeError, match="mat_b.dtype"),
     ):
         torch.nn.functional.grouped_mm(rows, weight, offs=ends)

@@ -242,7 +242,7 @@ def test_a_card_runs_the_kernels_and_a_cpu_the_loop(family: str, values: dict[st
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_every_format_has_the_kernels(dtype: torch.dtype) -> None:
-    with gpu_branches(card=HOPPER, batch_shape="full", attention="sdpa", dtype=dtype) as branches:
+    with gpu_branches(card=HOPPER, batch_shape="full", attention="sdpa") as branches:
         found = step("qwen3_5_text", "sdpa", "full", "meta", dtype=dtype)
     assert LOOP not in found.operators
     assert SUPPOSED in branches.notes

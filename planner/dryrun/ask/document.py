@@ -19,6 +19,7 @@ def dry_run_to_json(found: DryRun) -> dict[str, Any]:
                     "closed_form_bytes": one.closed_bytes,
                     "dry_run_bytes": one.dry_bytes,
                     "difference": one.difference,
+                    "error": one.error or None,
                 }
                 for one in found.comparisons
             ],

@@ -7,7 +7,7 @@ from typing import Any
 
 from planner.dryrun.ask.answer import Comparison, DryRun
 from planner.estimate import estimate
-from planner.footprint import OUTSIDE, Phase
+from planner.footprint import OUTSIDE, Phase, worst_of
 from planner.plan import Plan, try_plan
 from planner.units import read_gib
 
@@ -21,6 +21,8 @@ KINDS: Mapping[str, str] = {
 }
 """Categories that need more words than their name."""
 
+Read = Callable[[float], str]
+"""Bytes as the reader wants them, with the unit."""
 Switch = tuple[str, str, Mapping[str, Any], Mapping[str, Any]]
 """What on and off are called, and the fields they set."""
 
@@ -62,7 +64,7 @@ def _gib(size_bytes: float) -> str:
     return f"{read_gib(size_bytes)} GiB"
 
 
-def finding(found: DryRun, read: Callable[[float], str] = _gib) -> tuple[str, ...]:
+def finding(found: DryRun, read: Read = _gib) -> tuple[str, ...]:
     """What the peak is made of, how far the closed form was off, what would change it.
 
     Args:
@@ -76,7 +78,7 @@ def finding(found: DryRun, read: Callable[[float], str] = _gib) -> tuple[str, ..
     ran = [phase for phase in found.footprint.phases if phase.source == "dry run"]
     if not ran:
         return (verdict, "The training step executes no phase of this plan.")
-    worst = max(ran, key=lambda phase: phase.device_bytes)
+    worst = worst_of(ran)
     return (
         f"With the dry run's figures: {verdict[0].lower()}{verdict[1:]}",
         _made_of(worst, found, read),
@@ -86,7 +88,7 @@ def finding(found: DryRun, read: Callable[[float], str] = _gib) -> tuple[str, ..
     )
 
 
-def _made_of(worst: Phase, found: DryRun, read: Callable[[float], str]) -> str:
+def _made_of(worst: Phase, found: DryRun, read: Read) -> str:
     sums: dict[tuple[str, str], int] = {}
     for term in worst.terms:
         if not term.host and term.category not in OUTSIDE:
@@ -111,7 +113,7 @@ def _whose(role: str, category: str) -> str:
     return kind if role in ("", "process") else f"the {role}'s {kind}"
 
 
-def _largest(worst: Phase, found: DryRun, read: Callable[[float], str]) -> str:
+def _largest(worst: Phase, found: DryRun, read: Read) -> str:
     data = next(phase for phase in found.phases if phase["phase"] == worst.name)
     if not data["alive"]:
         return "No tensor is alive at that instant."
@@ -127,7 +129,7 @@ def _largest(worst: Phase, found: DryRun, read: Callable[[float], str]) -> str:
     )
 
 
-def _agreement(worst: Phase, found: DryRun, read: Callable[[float], str]) -> Iterator[str]:
+def _agreement(worst: Phase, found: DryRun, read: Read) -> Iterator[str]:
     """How far the closed form is off: in the worst phase, and where it is furthest off."""
     off = [one for one in found.comparisons if one.difference is not None]
     if not off:
@@ -142,18 +144,18 @@ def _agreement(worst: Phase, found: DryRun, read: Callable[[float], str]) -> Ite
     yield f"The closed form is furthest off in {furthest.phase}: it {_differs(furthest, read)}."
 
 
-def _differs(one: Comparison, read: Callable[[float], str]) -> str:
+def _differs(one: Comparison, read: Read) -> str:
     share = one.difference or 0.0
     if abs(share) <= SMALL:
         return "agrees within 0.1 %"
-    assert one.dry_bytes is not None
+    assert one.dry_bytes is not None and one.closed_bytes is not None
     way = "more" if share > 0 else "less"
     return f"says {abs(share):.1%} {way}, {read(one.closed_bytes)} instead of {read(one.dry_bytes)}"
 
 
-def _switches(plan: Plan, read: Callable[[float], str]) -> Iterator[str]:
+def _switches(plan: Plan, read: Read) -> Iterator[str]:
     """What turning one thing on or off would change, by the closed form."""
-    now = estimate(plan).worst.device_bytes
+    now = estimate(plan).device_bytes
     for on_name, off_name, on, off in SWITCHES:
         if plan.method != "grade" and any(field.startswith("grade_") for field in on):
             continue
@@ -161,7 +163,7 @@ def _switches(plan: Plan, read: Callable[[float], str]) -> Iterator[str]:
         other, _ = try_plan({**plan.model_dump(), **(off if is_on else on)})
         if other is None or other == plan:
             continue
-        change = estimate(other).worst.device_bytes - now
+        change = estimate(other).device_bytes - now
         if abs(change) < 0.002 * now:
             continue
         name = off_name if is_on else on_name

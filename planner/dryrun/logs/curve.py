@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from planner.dryrun.logs.log import BIRTH, DEATH, PHASE, SCRATCH, STEP, Log, Made
 
 POINTS = 400
 """Points of a timeline; each is the highest instant of its stretch."""
-
-
-NOTHING = -1
-"""In place of a storage's key."""
 
 
 @dataclass(slots=True)
@@ -63,24 +58,16 @@ def peaks(log: Log) -> list[Peak]:
     current: Peak | None = None
     made = log.made
     for at, (kind, key, value) in enumerate(log.events):
-        if kind == BIRTH:
+        if kind in (BIRTH, DEATH):
+            change = value if kind == BIRTH else -value
             if made[key].host:
-                host += value
+                host += change
             else:
-                live += value
-        elif kind == DEATH:
-            if made[key].host:
-                host -= value
-            else:
-                live -= value
-            continue
+                live += change
         elif kind == PHASE:
-            current = None
-            if value and at >= start:
-                current = found.setdefault(log.names[key], Peak(log.names[key]))
-            elif not value:
-                continue
-        if current is None or at < start:
+            name = log.names[key]
+            current = found.setdefault(name, Peak(name)) if value and at >= start else None
+        if current is None or kind == DEATH:
             continue
         current.host_bytes = max(current.host_bytes, host)
         scratch = value if kind == SCRATCH else 0
@@ -130,46 +117,30 @@ def timeline(log: Log, points: int = POINTS) -> list[Point]:
     """
     start = last_step(log)
     stretch = max(1, (len(log.events) - start) // points)
-    best: Point | None = None
-    highest = -1
-    found: list[Point] = []
-    for at, live, sums, key, phase in _running(log):
-        if at < start:
-            continue
-        if best is not None and (
-            phase != best.phase or (at - start) // stretch != (best.event - start) // stretch
-        ):
-            found.append(best)
-            best, highest = None, -1
-        if live > highest:
-            made = log.made.get(key)
-            highest = live
-            best = Point(
-                at, phase, made.op if made else "", made.module if made else "", dict(sums)
-            )
-    if best is not None:
-        found.append(best)
-    return found
-
-
-def _running(log: Log) -> Iterator[tuple[int, int, dict[str, int], int, str]]:
-    """After each birth: where, live bytes, bytes by category, the storage and the phase.
-
-    Where a phase begins as well, with no storage.
-    """
     sums: dict[str, int] = {}
-    live, phase = 0, ""
+    found: list[Point] = []
+    live, highest, phase, last = 0, -1, "", None
     for at, (kind, key, value) in enumerate(log.events):
-        if kind == PHASE:
-            phase = log.names[key] if value else ""
-            if value:
-                yield at, live, sums, NOTHING, phase
-        elif kind in (BIRTH, DEATH):
+        made = None
+        if kind in (BIRTH, DEATH):
             made = log.made[key]
             if made.host:
                 continue
             change = value if kind == BIRTH else -value
             live += change
             sums[made.category] = sums.get(made.category, 0) + change
-            if kind == BIRTH:
-                yield at, live, sums, key, phase
+        elif kind == PHASE:
+            phase = log.names[key] if value else ""
+        if at < start or not (kind == BIRTH or (kind == PHASE and value)):
+            continue
+        place = phase, (at - start) // stretch
+        if place == last and live <= highest:
+            continue
+        op, module = (made.op, made.module) if made else ("", "")
+        point = Point(at, phase, op, module, dict(sums))
+        if place == last:
+            found[-1] = point
+        else:
+            found.append(point)
+        last, highest = place, live
+    return found

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.dryrun.logs.log import BIRTH, BLOCK, DEATH, OUTSIDE, SCRATCH, Event, Log
+from planner.dryrun.logs.log import BIRTH, BLOCK, DEATH, OUTSIDE, SCRATCH, Event, Log, after_ends
 from planner.dryrun.logs.repeat import Cut, Irregular, Repeat
 from planner.dryrun.logs.sweeps import Sweep, layer_sweeps
 
@@ -69,7 +69,7 @@ def expand(log: Log, pattern: Pattern) -> Log:
 
 
 class _Layers(Repeat):
-    def compare(self, index: int, sweep: Sweep) -> None:
+    def compare(self, sweep: Sweep) -> None:
         period = self.cut.period
         for place in range(self.cut.first, self.cut.after):
             own = _shape(sweep.blocks[place])
@@ -87,12 +87,8 @@ class _Layers(Repeat):
 def _shape(events: list[Event]) -> list[tuple[int, int]]:
     """What a layer makes and frees; the order among ends in a row does not count."""
     shape: list[tuple[int, int]] = []
-    ends: list[tuple[int, int]] = []
-    for kind, _, value in events:
-        if kind == DEATH:
-            ends.append((kind, value))
-        elif kind in (BIRTH, SCRATCH):
-            shape += sorted(ends)
-            shape.append((kind, value))
-            ends = []
-    return shape + sorted(ends)
+    for ends, event in after_ends(event for event in events if event[0] in (BIRTH, DEATH, SCRATCH)):
+        shape += sorted((kind, size) for kind, _, size in ends)
+        if event is not None:
+            shape.append((event[0], event[2]))
+    return shape

@@ -8,9 +8,8 @@ from step to step (weights, optimizer states) is the same in all of them.
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from planner.dryrun.allocator import AllocatorSettings
 from planner.dryrun.logs.curve import last_step
@@ -59,15 +58,10 @@ def fragmentation(
     shuffled = list(logs)
     random.Random(SEED).shuffle(shuffled)
     found = []
-    for order, sequence in zip(ORDERS, (list(logs), shuffled), strict=True):
-        held = replay(chained(sequence), settings, workspace_bytes=workspace_bytes)
-        found.append(
-            Fragmentation(
-                order,
-                max(phase.allocated_bytes for phase in held.phases.values()),
-                max(phase.reserved_bytes for phase in held.phases.values()),
-            )
-        )
+    for order, sequence in zip(ORDERS, (logs, shuffled), strict=True):
+        held = replay(chained(sequence), settings, workspace_bytes=workspace_bytes).phases.values()
+        allocated = max(phase.allocated_bytes for phase in held)
+        found.append(Fragmentation(order, allocated, max(phase.reserved_bytes for phase in held)))
     return tuple(found)
 
 
@@ -100,18 +94,16 @@ def _append(out: Log, log: Log, alive: list[int]) -> list[int]:
     fresh = max(out.made, default=-1) + 1
     for kind, key, value in log.events[start + 1 :]:
         if kind == BIRTH:
-            known[key] = fresh
             out.made[fresh] = log.made[key]
+            known[key], key = fresh, fresh
             now[fresh] = None
-            out.events.append((kind, fresh, value))
             fresh += 1
         elif kind == DEATH:
-            out.events.append((kind, known[key], value))
-            del now[known[key]]
+            key = known[key]
+            del now[key]
         elif kind in (PHASE, SCRATCH):
-            out.events.append((kind, numbers[key], value))
-        else:
-            out.events.append((kind, key, value))
+            key = numbers[key]
+        out.events.append((kind, key, value))
     return list(now)
 
 
@@ -124,15 +116,3 @@ def _alive(log: Log, end: int) -> list[int]:
         elif kind == DEATH:
             del alive[key]
     return list(alive)
-
-
-def as_data(found: Sequence[Fragmentation]) -> list[Mapping[str, Any]]:
-    """JSON-ready rows."""
-    return [
-        {
-            "order": one.order,
-            "allocated_bytes": one.allocated_bytes,
-            "reserved_bytes": one.reserved_bytes,
-        }
-        for one in found
-    ]

@@ -5,6 +5,7 @@ Plain data without torch. Events are tuples ``(kind, key, value)``; see the cons
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -63,3 +64,15 @@ class Log:
         if text not in self.names:
             self.names.append(text)
         return self.names.index(text)
+
+
+def after_ends(events: Iterable[Event]) -> Iterator[tuple[list[Event], Event | None]]:
+    """Every event that ends no storage, with the ends in a row before it; None comes last."""
+    ends: list[Event] = []
+    for event in events:
+        if event[0] == DEATH:
+            ends.append(event)
+        else:
+            yield ends, event
+            ends = []
+    yield ends, None

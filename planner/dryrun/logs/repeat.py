@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from planner.dryrun.logs.log import BIRTH, DEATH, OUTSIDE, Event, Log, Made
 from planner.dryrun.logs.sweeps import Part, Sweep
@@ -44,8 +45,7 @@ class Cut:
         return self.copies * self.period
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(NamedTuple):
     """Where a storage is born: the sweep, the unit's place in it, and the number there."""
 
     sweep: int
@@ -68,12 +68,14 @@ class Repeat:
         Raises:
             Irregular: when some of it does not follow the pattern.
         """
-        for index, part in enumerate(parts):
-            if isinstance(part, Sweep):
-                self._number(index, part)
-        for index, part in enumerate(parts):
-            if isinstance(part, Sweep):
-                self.compare(index, part)
+        sweeps = [(index, part) for index, part in enumerate(parts) if isinstance(part, Sweep)]
+        for index, sweep in sweeps:
+            for place, events in enumerate(sweep.blocks):
+                births = [key for kind, key, _ in events if kind == BIRTH]
+                for number, key in enumerate(births):
+                    self.home[key] = Home(index, place, number)
+        for _, sweep in sweeps:
+            self.compare(sweep)
         for part in parts:
             if isinstance(part, Sweep):
                 self._repeat(part)
@@ -81,7 +83,7 @@ class Repeat:
                 self.between(part)
         return self.out
 
-    def compare(self, index: int, sweep: Sweep) -> None:
+    def compare(self, sweep: Sweep) -> None:
         """Units that stand for others have to be like their neighbours.
 
         Raises:
@@ -102,20 +104,11 @@ class Repeat:
         for event in events:
             self.put(event, None, 0)
 
-    def _number(self, index: int, sweep: Sweep) -> None:
-        for place, events in enumerate(sweep.blocks):
-            births = [key for kind, key, _ in events if kind == BIRTH]
-            for number, key in enumerate(births):
-                self.home[key] = Home(index, place, number)
-
     def _repeat(self, sweep: Sweep) -> None:
         cut = self.cut
-        order = [(place, place) for place in range(cut.after)]
-        order += [
-            (place, place + copy * cut.period)
-            for copy in range(1, cut.copies + 1)
-            for place in range(cut.first, cut.after)
-        ]
+        repeats = range(0, cut.missing + 1, cut.period)
+        order = [(place, place) for place in range(cut.first)]
+        order += [(place, place + by) for by in repeats for place in range(cut.first, cut.after)]
         order += [(place, place + cut.missing) for place in range(cut.after, cut.units)]
         for place, layer in order if sweep.ascending else reversed(order):
             for event in sweep.blocks[place]:

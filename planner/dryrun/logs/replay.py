@@ -14,6 +14,9 @@ KERNEL = -4
 """Key of a kernel's scratch."""
 
 
+LEVELS = ("requested_bytes", "allocated_bytes", "active_bytes", "reserved_bytes")
+
+
 @dataclass(slots=True)
 class Held:
     """Peaks of one phase in the allocator's words."""
@@ -22,13 +25,19 @@ class Held:
     allocated_bytes: int = 0
     active_bytes: int = 0
     reserved_bytes: int = 0
+    found_bytes: int = 0
+    """Reserved where it begins, in use or cached."""
+
+    @property
+    def inherited_bytes(self) -> int:
+        """What it finds cached and never uses."""
+        return max(0, self.found_bytes - self.allocated_bytes)
 
     def raise_to(self, allocator: Allocator) -> None:
         """Take in the allocator's peaks since they were reset."""
-        self.requested_bytes = max(self.requested_bytes, allocator.peak_requested_bytes)
-        self.allocated_bytes = max(self.allocated_bytes, allocator.peak_allocated_bytes)
-        self.active_bytes = max(self.active_bytes, allocator.peak_active_bytes)
-        self.reserved_bytes = max(self.reserved_bytes, allocator.peak_reserved_bytes)
+        for level in LEVELS:
+            before, now = getattr(self, level), getattr(allocator, f"peak_{level}")
+            setattr(self, level, max(before, now))
 
 
 @dataclass(slots=True)
@@ -81,5 +90,6 @@ def replay(
                 current = None
             if value:
                 current = phases.setdefault(log.names[key], Held())
+                current.found_bytes = max(current.found_bytes, allocator.reserved_bytes)
                 allocator.reset_peaks()
     return Replay(phases, allocator)

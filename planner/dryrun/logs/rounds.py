@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import prod
 
-from planner.dryrun.logs.log import BIRTH, DEATH, OUTSIDE, ROUND, SCRATCH, Event, Log, Made
+from planner.dryrun.logs.log import BIRTH, OUTSIDE, ROUND, SCRATCH, Event, Log, Made, after_ends
 from planner.dryrun.logs.repeat import Cut, Home, Irregular, Repeat
 from planner.dryrun.logs.series import NoSeries, Points, through
 from planner.dryrun.logs.sweeps import Sweep, marked
@@ -61,7 +61,7 @@ class _Rounds(Repeat):
         self.sizes: dict[int, list[Made]] = {}
         self.known: dict[Points, Mapping[int, int]] = {}
 
-    def compare(self, index: int, sweep: Sweep) -> None:
+    def compare(self, sweep: Sweep) -> None:
         blocks = [sweep.blocks[place] for place in ALIKE]
         shapes = [self._shape(block, place) for block, place in zip(blocks, ALIKE, strict=True)]
         for place, shape in zip(ALIKE, shapes, strict=True):
@@ -71,23 +71,17 @@ class _Rounds(Repeat):
         for keys in zip(*births, strict=True):
             self.alike[keys[UNIT - ALIKE[0]]] = [self.log.made[key] for key in keys]
         taken = [[size for kind, _, size in block if kind == SCRATCH] for block in blocks]
-        series = iter(
-            [self._through(sizes, "a kernel's scratch") for sizes in zip(*taken, strict=True)]
-        )
-        unit: list[Event] = []
-        for event in sweep.blocks[UNIT]:
-            if event[0] == SCRATCH:
-                self.scratch.append(next(series))
-                event = (SCRATCH, event[1], -len(self.scratch))
-            unit.append(event)
-        sweep.blocks[UNIT] = unit
+        series = zip(*taken, strict=True)
+        for at, (kind, key, _) in enumerate(sweep.blocks[UNIT]):
+            if kind == SCRATCH:
+                self.scratch.append(self._through(next(series), "a kernel's scratch"))
+                sweep.blocks[UNIT][at] = (SCRATCH, key, -len(self.scratch))
 
     def made(self, key: int, layer: int) -> Made:
-        alike = self.alike.get(key)
-        if alike is None:
+        if key not in self.alike:
             return self.log.made[key]
         if key not in self.sizes:
-            self.sizes[key] = self._sizes(alike)
+            self.sizes[key] = self._sizes(self.alike[key])
         return self.sizes[key][layer - UNIT]
 
     def mark(self, event: Event, place: int | None, layer: int) -> None:
@@ -99,15 +93,10 @@ class _Rounds(Repeat):
 
     def between(self, events: list[Event]) -> None:
         """What ends one after the other ends for all rounds, where it does for those that ran."""
-        ends: list[Event] = []
-        for event in events:
-            if event[0] == DEATH:
-                ends.append(event)
-                continue
+        for ends, event in after_ends(events):
             self._end_all(ends)
-            ends = []
-            self.put(event, None, 0)
-        self._end_all(ends)
+            if event is not None:
+                self.put(event, None, 0)
 
     def _end_all(self, ends: list[Event]) -> None:
         homes = {self.home.get(key) for _, key, _ in ends}
@@ -124,21 +113,14 @@ class _Rounds(Repeat):
     def _shape(self, events: list[Event], place: int) -> list[tuple[object, ...]]:
         """What a round makes and frees, without sizes; ends in a row may be in any order."""
         shape: list[tuple[object, ...]] = []
-        ends: list[tuple[int, int, str]] = []
-        for kind, key, _ in events:
-            if kind == DEATH:
-                ends.append(self._whose(key, place))
-                continue
-            if kind == ROUND:
-                continue
-            shape += sorted(ends)
-            ends = []
-            if kind == BIRTH:
-                made = self.log.made[key]
+        for ends, event in after_ends(event for event in events if event[0] != ROUND):
+            shape += sorted(self._whose(key, place) for _, key, _ in ends)
+            if event is not None and event[0] == BIRTH:
+                made = self.log.made[event[1]]
                 shape.append((*made._replace(size_bytes=0, shape=()), len(made.shape)))
-            else:
-                shape.append((kind, key))
-        return shape + sorted(ends)
+            elif event is not None:
+                shape.append(event[:2])
+        return shape
 
     def _whose(self, key: int, place: int) -> tuple[int, int, str]:
         """What a round ends: its own by number, and another's by kind, since ends number anew."""
@@ -155,16 +137,14 @@ class _Rounds(Repeat):
         sides = zip(*(made.shape for made in alike), strict=True)
         dims = [self._through(sizes, unit.op) for sizes in sides]
         shapes = [tuple(dim[length] for dim in dims) for length in self.wanted]
-        each = unit.size_bytes // prod(unit.shape) if prod(unit.shape) else 0
+        each = unit.size_bytes // max(prod(unit.shape), 1)
         if all(made.size_bytes == each * prod(made.shape) for made in alike):
             sizes = [each * prod(shape) for shape in shapes]
         else:
             found = self._through([made.size_bytes for made in alike], unit.op)
             sizes = [found[length] for length in self.wanted]
-        return [
-            unit._replace(size_bytes=size, shape=shape)
-            for size, shape in zip(sizes, shapes, strict=True)
-        ]
+        pairs = zip(sizes, shapes, strict=True)
+        return [unit._replace(size_bytes=size, shape=shape) for size, shape in pairs]
 
     def _through(self, sizes: Sequence[int], what: str) -> Mapping[int, int]:
         points = tuple(zip(self.lengths, sizes, strict=True))

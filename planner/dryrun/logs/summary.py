@@ -21,7 +21,12 @@ def summarise(
     """The log's answer as JSON-ready data, and the allocator's end state."""
     held = replay(log, settings, workspace_bytes=workspace_bytes, trace=trace)
     phases = [
-        {**_peak(peak), **asdict(held.phases[peak.phase])} | {"live_bytes": peak.requested_bytes}
+        {
+            **_peak(peak),
+            **asdict(held.phases[peak.phase]),
+            "inherited_bytes": held.phases[peak.phase].inherited_bytes,
+            "live_bytes": peak.requested_bytes,
+        }
         for peak in peaks(log)
     ]
     return {
@@ -49,16 +54,9 @@ def _peak(peak: Peak) -> dict[str, Any]:
 
 
 def _tensor(count: int, made: Made) -> dict[str, Any]:
-    return {
-        "count": count,
-        "bytes": made.size_bytes,
-        "shape": list(made.shape),
-        "dtype": made.dtype,
-        "role": made.role,
-        "category": made.category,
-        "module": made.module,
-        "op": plain(made.op),
-    }
+    named = {name: getattr(made, name) for name in ("dtype", "role", "category", "module")}
+    shape = list(made.shape)
+    return {"count": count, "bytes": made.size_bytes, "shape": shape, **named, "op": plain(made.op)}
 
 
 def plain(op: str) -> str:

@@ -6,9 +6,11 @@ an optimizer's loop over weights. Marks in the log show where a unit begins.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
-from planner.dryrun.logs.log import BIRTH, BLOCK, DEATH, OUTSIDE, Event, Log
+from planner.dryrun.logs.log import BIRTH, BLOCK, DEATH, OUTSIDE, Event, Log, after_ends
 
 
 @dataclass(slots=True)
@@ -41,25 +43,17 @@ def _ordered(log: Log, events: list[Event]) -> list[Event]:
     its copies in the order of a hash table.
     """
     ordered: list[Event] = []
-    ends: list[Event] = []
-    for event in events:
-        if event[0] == DEATH:
-            ends.append(event)
-            continue
+    for ends, event in after_ends(events):
         ordered += sorted(ends, key=lambda end: log.made[end[1]].block)
-        ends = []
-        ordered.append(event)
-    return ordered + sorted(ends, key=lambda end: log.made[end[1]].block)
+        if event is not None:
+            ordered.append(event)
+    return ordered
 
 
 def _fenced(events: list[Event]) -> list[list[Event]]:
     """The events between two marks that lead outside every layer; no loop goes on over one."""
-    pieces: list[list[Event]] = [[]]
-    for event in events:
-        if event[0] == BLOCK:
-            pieces.append([])
-        pieces[-1].append(event)
-    return pieces
+    fences = [at for at, event in enumerate(events) if event[0] == BLOCK]
+    return [events[a:b] for a, b in pairwise((0, *fences, len(events)))]
 
 
 def marked(events: list[Event], units: int, mark: int) -> list[Part]:
@@ -67,109 +61,89 @@ def marked(events: list[Event], units: int, mark: int) -> list[Part]:
     marks = [
         (at, key) for at, (kind, key, _) in enumerate(events) if kind == mark and key != OUTSIDE
     ]
-    parts: list[Part] = []
-    done = index = 0
-    while index < len(marks):
-        found = _sweep(marks, index, units)
-        if found is None:
-            index += 1
-            continue
-        starts = found
-        end = _end(events, starts[-1], mark)
-        following = index
+
+    def end(last: int) -> tuple[int, int]:
+        """A sweep ends where its last unit is left, for none or for another."""
+        start, unit = marks[last]
+        left = (
+            at
+            for at in range(start + 1, len(events))
+            if events[at][0] == mark and events[at][1] != unit
+        )
+        end, following = next(left, len(events)), last + 1
+        # A recomputed forward may begin in the layer that a way back ends in.
         while following < len(marks) and marks[following][0] < end:
-            # A recomputed forward may begin in the layer that a way back ends in.
-            if marks[following][0] > starts[-1] and _sweep(marks, following, units):
-                end = marks[following][0]
-                break
+            if _starts(marks, following, units):
+                return marks[following][0], following
             following += 1
-        parts.append(events[done : starts[0]])
-        bounds = [*starts, end]
-        blocks = [events[bounds[i] : bounds[i + 1]] for i in range(units)]
-        ascending = marks[index][1] == 0
-        parts.append(Sweep(blocks if ascending else blocks[::-1], ascending))
-        done, index = end, following
-    parts.append(events[done:])
-    return parts
+        return end, following
 
-
-def _sweep(marks: list[tuple[int, int]], index: int, units: int) -> list[int] | None:
-    """Where each unit of a sweep that begins here starts."""
-    start = marks[index][1]
-    if start not in (0, units - 1):
-        return None
-    step = 1 if start == 0 else -1
-    starts, expected = [marks[index][0]], start
-    while index < len(marks):
-        at, unit = marks[index]
-        if unit == expected + step and 0 <= unit < units:
-            starts.append(at)
-            expected = unit
-        elif unit != expected:
-            return None
-        if len(starts) == units:
-            return starts
-        index += 1
-    return None
-
-
-def _end(events: list[Event], last: int, mark: int) -> int:
-    """A sweep ends where its last unit is left, for none or for another."""
-    unit = events[last][1]
-    for at in range(last + 1, len(events)):
-        if events[at][0] == mark and events[at][1] != unit:
-            return at
-    return len(events)
+    return _parts(events, marks, units, lambda _, last: end(last))
 
 
 def _tagged(log: Log, events: list[Event], layers: int) -> list[Part]:
-    """Sweeps of loops over weights: known by the layer that each storage belongs to."""
-    tags = [log.made[key].block if kind in (BIRTH, DEATH) else OUTSIDE for kind, key, _ in events]
-    places = [at for at, tag in enumerate(tags) if tag != OUTSIDE]
-    parts: list[Part] = []
-    done = index = 0
-    while index < len(places):
-        found = _loop(events, places, tags, index, layers)
-        if found is None:
-            index += 1
-            continue
-        starts, following = found
-        parts.append(events[done : starts[0]])
-        end = places[following - 1] + 1
-        bounds = [*starts, end]
-        blocks = [events[bounds[i] : bounds[i + 1]] for i in range(layers)]
-        ascending = tags[places[index]] == 0
-        parts.append(Sweep(blocks if ascending else blocks[::-1], ascending))
-        done, index = end, following
-    parts.append(events[done:])
-    return parts
-
-
-def _loop(
-    events: list[Event], places: list[int], tags: list[int], index: int, layers: int
-) -> tuple[list[int], int] | None:
-    """Where each layer of a loop that begins here starts, and the place that follows it.
+    """Sweeps of loops over weights: known by the layer that each storage belongs to.
 
     A loop that only makes tensors, or only frees some, ends where the other begins: a list of
     results is made from the first to the last and may be freed from the last to the first.
     """
-    start = tags[places[index]]
-    if start not in (0, layers - 1):
+    tags = [log.made[key].block if kind in (BIRTH, DEATH) else OUTSIDE for kind, key, _ in events]
+    marks = [(at, tag) for at, tag in enumerate(tags) if tag != OUTSIDE]
+
+    def end(first: int, last: int) -> tuple[int, int]:
+        kinds = {events[at][0] for at, _ in marks[first : last + 1]}
+        following = last + 1
+        while following < len(marks):
+            at, layer = marks[following]
+            if layer != marks[last][1] or events[at][0] not in kinds:
+                break
+            following += 1
+        return marks[following - 1][0] + 1, following
+
+    return _parts(events, marks, layers, end)
+
+
+Marks = list[tuple[int, int]]
+"""Where a mark stands, and the unit it names."""
+
+
+def _parts(
+    events: list[Event], marks: Marks, units: int, end: Callable[[int, int], tuple[int, int]]
+) -> list[Part]:
+    """Sweeps and what lies between them; ``end`` is told the first and last mark of a sweep.
+
+    It says where the sweep ends, and which mark follows.
+    """
+    parts: list[Part] = []
+    done = index = 0
+    while index < len(marks):
+        starts = _starts(marks, index, units)
+        if starts is None:
+            index += 1
+            continue
+        stop, following = end(index, starts[-1])
+        bounds = [*(marks[start][0] for start in starts), stop]
+        blocks = [events[a:b] for a, b in pairwise(bounds)]
+        ascending = marks[index][1] == 0
+        parts.append(events[done : bounds[0]])
+        parts.append(Sweep(blocks if ascending else blocks[::-1], ascending))
+        done, index = stop, following
+    parts.append(events[done:])
+    return parts
+
+
+def _starts(marks: Marks, index: int, units: int) -> list[int] | None:
+    """The mark that begins each unit of a sweep that begins here."""
+    unit = marks[index][1]
+    if unit not in (0, units - 1):
         return None
-    step = 1 if start == 0 else -1
-    starts, expected, kinds = [places[index]], start, set[int]()
-    while index < len(places):
-        at = places[index]
-        if tags[at] == expected + step and 0 <= tags[at] < layers:
-            starts.append(at)
-            expected = tags[at]
-        elif (
-            tags[at] != expected
-            or len(starts) == layers
-            and len(kinds) == 1
-            and events[at][0] not in kinds
-        ):
-            break
-        kinds.add(events[at][0])
+    step = 1 if unit == 0 else -1
+    starts = [index]
+    while len(starts) < units:
         index += 1
-    return (starts, index) if len(starts) == layers else None
+        if index == len(marks) or marks[index][1] not in (unit, unit + step):
+            return None
+        if marks[index][1] != unit:
+            unit += step
+            starts.append(index)
+    return starts

@@ -12,8 +12,9 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -76,18 +77,15 @@ def measure(
         "weights": weights,
     }
     cut, shown = _cut(whole, places)
-    for attention in attentions:
-        for shape in shapes:
-            for precision in precisions:
-                name = f"{attention}/{shape}/{precision}"
-                if sparse and precision != "bf16":
-                    # The shape rule of grouped_mm knows bf16 only, so these cannot run.
-                    continue
-                try:
-                    found["settings"] |= _setting(cut, shown, name)
-                except ValueError as error:
-                    found["refused"][name] = " ".join(str(error).split()).partition(". ")[0]
-                gc.collect()
+    for name in map("/".join, product(attentions, shapes, precisions)):
+        if sparse and not name.endswith("/bf16"):
+            # The shape rule of grouped_mm knows bf16 only, so these cannot run.
+            continue
+        try:
+            found["settings"] |= _setting(cut, shown, name)
+        except ValueError as error:
+            found["refused"][name] = " ".join(str(error).split()).partition(". ")[0]
+        gc.collect()
     return found
 
 
@@ -130,72 +128,59 @@ def _setting(config: Mapping[str, Any], places: Sequence[int], name: str) -> Mea
         def run(rows: int, tokens: int, trains: bool) -> Observation:
             ids = torch.zeros((rows, tokens), dtype=torch.int64, device=stage.device)
             mask = torch.ones_like(ids) if shape == "padded" else None
-            casts = (
-                stage.autocast(DTYPES["bf16"], enabled=True)
-                if precision == "autocast-bf16"
-                else nullcontext()
-            )
+            cast = precision == "autocast-bf16"
+            casting = stage.autocast(DTYPES["bf16"], enabled=True) if cast else nullcontext()
             given = Rows(ids, mask, None, rows).inputs()
-            return observe(body, given, trains=trains, casting=casts)
+            return observe(body, given, trains=trains, casting=casting)
 
         for trains in (True, False):
-            seen = [[run(rows, tokens, trains) for tokens in LENGTHS] for rows in ROWS]
-            key = f"{name}/{'all' if trains else 'none'}"
-            found[key] = _solved(seen, LENGTHS, places, trains)
+            seen = [run(rows, tokens, trains) for rows, tokens in product(ROWS, LENGTHS)]
+            found[f"{name}/{'all' if trains else 'none'}"] = _solved(seen, places, trains)
     return found
 
 
-def _solved(
-    seen: list[list[Observation]], lengths: Sequence[int], places: Sequence[int], trains: bool
-) -> Measured:
-    """The polynomials of one setting."""
-
-    def solve(of: Any) -> Polynomial:
-        return through(lengths, *([of(one) for one in row] for row in seen))
-
+def _solved(seen: Sequence[Observation], places: Sequence[int], trains: bool) -> Measured:
+    """The polynomials of one setting, from its runs at all rows and lengths."""
     found: Measured = {
-        "before": solve(lambda one: one.before),
-        "standing": solve(lambda one: one.standing),
-        "after": solve(lambda one: one.after),
-        "held": seen[0][0].held,
+        "before": _through([one.before for one in seen]),
+        "standing": _through([one.standing for one in seen]),
+        "after": _through([one.after for one in seen]),
+        "held": seen[0].held,
         "kinds": [],
     }
     if trains:
-        found["norm"] = _highest([[one.norm for one in row if one.norm] for row in seen], lengths)
+        found["norm"] = _highest([one.norm for one in seen if one.norm])
     for kind in sorted(set(places)):
-        inner = [at for at, k in enumerate(places[:-1]) if k == kind and at]
-        at = inner[-1] if inner else 0
+        at = max(at for at, k in enumerate(places[:-1]) if not at or k == kind)
         entry: Measured = {
-            "kept": solve(lambda one, at=at: one.kept[at]),
-            "input_kept": seen[0][0].input_kept[at],
-            "forward": _highest([[one.forward[at] for one in row] for row in seen], lengths),
+            "kept": _through([one.kept[at] for one in seen]),
+            "input_kept": seen[0].input_kept[at],
+            "forward": _highest([one.forward[at] for one in seen]),
         }
         if trains:
-            entry["backward"] = _highest(
-                [[one.backward[at] for one in row] for row in seen], lengths
-            )
+            entry["backward"] = _highest([one.backward[at] for one in seen])
         found["kinds"].append(entry)
     return found
 
 
-def _highest(seen: list[list[Moments]], lengths: Sequence[int]) -> list[Polynomial]:
+def _through(values: Sequence[int]) -> Polynomial:
+    return through(LENGTHS, values[: len(LENGTHS)], values[len(LENGTHS) :])
+
+
+def _highest(seen: Sequence[Moments]) -> list[Polynomial]:
     """A polynomial for every instant that is the highest at some size.
 
     Runs of different sizes go through the same instants, except in a loop that takes a turn per
     chunk of tokens: what comes before and after it is compared instant by instant, and of the
     loop itself each run's highest instant.
     """
-    flat = [one for row in seen for one in row]
-    before = _alike([one.shape for one in flat])
-    after = _alike([one.shape[before:][::-1] for one in flat])
-
-    def solve(of: Callable[[Moments], int]) -> Polynomial:
-        return through(lengths, *([of(one) for one in row] for row in seen))
-
+    before = _alike([one.shape for one in seen])
+    after = _alike([one.shape[before:][::-1] for one in seen])
     places = [*range(before), *range(-after, 0)]
-    instants = {solve(lambda one, at=at: one.bytes[at]) for at in places}  # type: ignore[misc]
-    if any(len(one.bytes) > before + after for one in flat):
-        instants.add(solve(lambda one: max(one.bytes[before : len(one.bytes) - after])))
+    instants = {_through([one.bytes[at] for one in seen]) for at in places}
+    if any(len(one.bytes) > before + after for one in seen):
+        loops = [one.bytes[before : len(one.bytes) - after] for one in seen]
+        instants.add(_through([max(loop) for loop in loops]))
     winners = {
         max(sorted(instants), key=lambda instant: value(instant, rows, tokens))
         for rows, tokens in GRID
@@ -222,26 +207,26 @@ def missing() -> list[str]:
     ]
 
 
-HEAD = ("layers", "fallback", "supposed", "refused")
+KEYS = ("layers", "fallback", "supposed", "refused", "settings", "weights")
 
 
 def text_of(models: Mapping[str, Any], libraries: Mapping[str, str]) -> str:
     """The file's text: a line for each setting and each weight, so that changes can be read."""
-    lines = ["{", f' "versions": {json.dumps(dict(libraries))},', f' "card": "{CARD}",']
-    lines.append(' "models": {')
-    blocks = []
-    for name, entry in models.items():
-        parts = [f'   "{key}": {_compact(entry[key])}' for key in HEAD]
-        settings = [f'    "{key}": {_compact(value)}' for key, value in entry["settings"].items()]
-        parts.append('   "settings": {\n' + ",\n".join(settings) + "\n   }")
-        rows = [f"    {_compact(row)}" for row in entry["weights"]]
-        parts.append('   "weights": [\n' + ",\n".join(rows) + "\n   ]")
-        blocks.append(f'  "{name}": {{\n' + ",\n".join(parts) + "\n  }")
-    return "\n".join([*lines, ",\n".join(blocks), " }", "}", ""])
+    ordered = {name: {key: entry[key] for key in KEYS} for name, entry in models.items()}
+    return _text({"versions": dict(libraries), "card": CARD, "models": ordered}) + "\n"
 
 
-def _compact(value: Any) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def _text(value: Any, key: str = "", depth: int = 0) -> str:
+    """The top, the models, each of them, and their settings and weights have a line a row."""
+    if depth not in (0, 2) and key not in ("models", "settings", "weights"):
+        return json.dumps(value, separators=None if depth == 1 else (",", ":"))
+    if isinstance(value, dict):
+        rows = [f'"{name}": {_text(each, name, depth + 1)}' for name, each in value.items()]
+    else:
+        rows = [json.dumps(each, separators=(",", ":")) for each in value]
+    ends = "{}" if isinstance(value, dict) else "[]"
+    inner = ",\n".join(" " * (depth + 1) + row for row in rows)
+    return f"{ends[0]}\n{inner}\n{' ' * depth}{ends[1]}"
 
 
 PASSES = ((("sdpa",), ("bf16",)), (("eager",), ("bf16",)), (ATTENTIONS, ("autocast-bf16",)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from planner.dryrun.logs import log as logs
@@ -49,25 +49,31 @@ def dry_run(
     if full_depth or pattern is None or not pattern.copies:
         return _whole_length(plan, filled, on, full_length)
     cut = {role: shallow(config, pattern.shallow) for role, config in filled.items()}
-    log = _whole_length(plan, cut, on, full_length)
-    try:
-        return expand(log, pattern)
-    except Irregular as reason:
-        log = _whole_length(plan, filled, on, full_length)
-        log.notes.append(f"Run at full depth: {reason}.")
-        return log
+    return _completed(
+        lambda: expand(_whole_length(plan, cut, on, full_length), pattern),
+        lambda: _whole_length(plan, filled, on, full_length),
+        "depth",
+    )
 
 
 def _whole_length(plan: Plan, configs: Configs, on: On, full: bool) -> Log:
     """The log with every round of an unrolled loop, at the depth of the configs."""
     if full:
         return execute(plan, configs, on, full_length=True)
-    log = execute(plan, configs, on)
+    return _completed(
+        lambda: unroll(execute(plan, configs, on), plan.prompt_tokens),
+        lambda: execute(plan, configs, on, full_length=True),
+        "length",
+    )
+
+
+def _completed(short: Callable[[], Log], whole: Callable[[], Log], what: str) -> Log:
+    """A run that was cut short and put together again; where that cannot be, the whole one."""
     try:
-        return unroll(log, plan.prompt_tokens)
+        return short()
     except Irregular as reason:
-        log = execute(plan, configs, on, full_length=True)
-        log.notes.append(f"Run at full length: {reason}.")
+        log = whole()
+        log.notes.append(f"Run at full {what}: {reason}.")
         return log
 
 

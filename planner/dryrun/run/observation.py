@@ -8,8 +8,10 @@ into polynomials. Bytes leave out weights and their gradients.
 from __future__ import annotations
 
 import gc
+from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import torch
@@ -73,41 +75,33 @@ class Body:
         self.watch = Watch()
         self.layers = models.layers(model)
         for index, layer in enumerate(self.layers):
-            layer.register_forward_pre_hook(self._entering(index), with_kwargs=True)
-            layer.register_forward_hook(self._leaving(index))
+            layer.register_forward_pre_hook(partial(self._entering, index), with_kwargs=True)
+            layer.register_forward_hook(partial(self._leaving, index))
 
     def _now(self) -> int:
         return len(self.tracker.log.events)
 
-    def _entering(self, index: int) -> Any:
-        def hook(_: nn.Module, given: Any, named: Any) -> None:
-            hidden = given[0] if given else named["hidden_states"]
-            self.watch.entered[index] = self._now()
-            self.watch.inputs[index] = self._key(hidden)
-            if index == 0 and hidden.requires_grad:
-                hidden.register_hook(lambda _: self._backward(-1))
+    def _entering(self, index: int, _: nn.Module, given: Any, named: Any) -> None:
+        hidden = given[0] if given else named["hidden_states"]
+        self._crossing(index, hidden)
+        if index == 0 and hidden.requires_grad:
+            hidden.register_hook(lambda _: self._backward(-1))
 
-        return hook
+    def _leaving(self, index: int, _: nn.Module, __: Any, output: Any) -> None:
+        first = output[0] if isinstance(output, tuple) else output
+        if index == len(self.layers) - 1:
+            self._crossing(index + 1, first)
+        if first.requires_grad:
+            first.register_hook(lambda _: self._backward(index))
 
-    def _leaving(self, index: int) -> Any:
-        def hook(_: nn.Module, __: Any, output: Any) -> None:
-            first = output[0] if isinstance(output, tuple) else output
-            if index == len(self.layers) - 1:
-                self.watch.entered[index + 1] = self._now()
-                self.watch.inputs[index + 1] = self._key(first)
-            if first.requires_grad:
-                first.register_hook(lambda _: self._backward(index))
-
-        return hook
-
-    def _backward(self, index: int) -> None:
-        self.watch.backward[index] = self._now()
-
-    def _key(self, tensor: Tensor) -> int:
+    def _crossing(self, index: int, tensor: Tensor) -> None:
         key = self.tracker.key_of(tensor)
         if key is None:
             raise ValueError("layers pass on a tensor that nobody saw being made")
-        return key
+        self.watch.entered[index], self.watch.inputs[index] = self._now(), key
+
+    def _backward(self, index: int) -> None:
+        self.watch.backward[index] = self._now()
 
 
 def observe(
@@ -122,15 +116,13 @@ def observe(
         with casting:
             output = body.module(use_cache=False, **inputs).last_hidden_state
         returned = len(tracker.log.events)
-        turned, result = returned, tracker.key_of(output)
-        if trains:
-            loss = output.float().sum()
-            del output
-            turned = len(tracker.log.events)
+        result = tracker.key_of(output)
+        loss = output.float().sum() if trains else None
+        del output
+        turned = len(tracker.log.events)
+        if loss is not None:
             loss.backward()
-            del loss
-        else:
-            del output
+        del loss
     end = len(tracker.log.events)
     weights = [weight.grad for weight in body.module.parameters() if weight.grad is not None]
     gradients = {tracker.key_of(gradient) for gradient in weights}
@@ -161,24 +153,23 @@ class _Story:
         """Live bytes before the event at this place of the log."""
         return self.live[place - self.start]
 
+    def alive(self, key: int, at: int) -> bool:
+        """Whether a storage has not ended before a place."""
+        return self.died.get(key, at) >= at
+
     def surviving(self, since: int, until: int, at: int, leaving_out: int | None) -> int:
         """Bytes born in a stretch and alive at a later place."""
-        return sum(
-            self.log.made[key].size_bytes
-            for key, born in self.born.items()
-            if since <= born < until and key != leaving_out and self.died.get(key, at) >= at
-        )
+        born = self._born(since, until)
+        return sum(size for key, size in born if key != leaving_out and self.alive(key, at))
 
     def numbers(self, since: int, until: int) -> int:
         """Bytes of single numbers born in a stretch: this run's own loss and its gradient."""
-        return sum(
-            self.log.made[key].size_bytes
-            for key, born in self.born.items()
-            if since <= born < until and self.log.made[key].shape == ()
-        )
+        return sum(size for key, size in self._born(since, until) if not self.log.made[key].shape)
 
-    def alive(self, key: int, at: int) -> bool:
-        return self.died.get(key, at) >= at
+    def _born(self, since: int, until: int) -> Iterator[tuple[int, int]]:
+        for key, at in self.born.items():
+            if since <= at < until:
+                yield key, self.log.made[key].size_bytes
 
     def moments(self, first: int, last: int, base: int) -> Moments:
         """Every instant at which something has just been made, from ``first`` up to ``last``."""
@@ -219,23 +210,18 @@ def _read(
     norm = None
     below = loss = 0
     if trains:
-        loss = story.numbers(returned, watch.backward[layers - 1])
+        turns = watch.backward
+        loss = story.numbers(returned, turns[layers - 1])
         size = made[result].size_bytes if result is not None else 0
-        norm = story.moments(
-            turned, watch.backward[layers - 1], story.at(returned) - last - size + loss
-        )
+        base = story.at(returned) - last - size + loss
+        norm = story.moments(turned, turns[layers - 1], base)
     for index in range(layers - 1):
         below += kept[index]
-        first, after = watch.entered[index], watch.entered[index + 1]
         # Without gradients the input is counted with what stands, not with what a layer needs.
         base = (standing if trains else before + hidden) + below
-        forward.append(story.moments(first, after, base))
+        forward.append(story.moments(watch.entered[index], watch.entered[index + 1], base))
         if trains:
-            backward.append(
-                story.moments(
-                    watch.backward[index], watch.backward[index - 1], standing + loss + below
-                )
-            )
+            backward.append(story.moments(turns[index], turns[index - 1], standing + loss + below))
     return Observation(
         before=before,
         standing=standing,

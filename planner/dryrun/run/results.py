@@ -11,32 +11,21 @@ from typing import Any
 
 import torch
 
-aten = torch.ops.aten
 REMEMBERED = frozenset(
-    (
-        aten.add.Tensor,
-        aten.addmm.default,
-        aten.bmm.default,
-        aten.cat.default,
-        aten.div.Scalar,
-        aten.div.Tensor,
-        aten.gelu.default,
-        aten.mean.dim,
-        aten.mm.default,
-        aten.mul.Scalar,
-        aten.mul.Tensor,
-        aten.neg.default,
-        aten.pow.Tensor_Scalar,
-        aten.rsqrt.default,
-        aten.sigmoid.default,
-        aten.silu.default,
-        aten.silu_backward.default,
-        aten.slice_backward.default,
-        aten.sub.Tensor,
-        aten.sum.dim_IntList,
-        aten.tanh.default,
-        aten.where.self,
-    )
+    getattr(getattr(torch.ops.aten, name), kind)
+    for kind, names in {
+        "Tensor": ("add", "div", "mul", "sub"),
+        "Scalar": ("div", "mul"),
+        "Tensor_Scalar": ("pow",),
+        "default": (
+            *("addmm", "bmm", "cat", "gelu", "mm", "neg", "rsqrt", "sigmoid", "silu"),
+            *("silu_backward", "slice_backward", "tanh"),
+        ),
+        "dim": ("mean",),
+        "dim_IntList": ("sum",),
+        "self": ("where",),
+    }.items()
+    for name in names
 )
 """Each returns one new tensor, never a view, and writes into none of its arguments."""
 PLAIN = (torch.Tensor, torch.nn.Parameter)

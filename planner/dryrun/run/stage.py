@@ -9,8 +9,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner.dryrun.logs import log as logs
 from planner.dryrun.logs import rounds
+from planner.dryrun.logs.log import EMPTY_CACHE, OUTSIDE
 from planner.dryrun.run.branches import Branches, fallbacks, four_bit, implementation_name
 from planner.dryrun.run.branches.cpu import CpuBranches
 from planner.dryrun.run.branches.liger import Apply
@@ -58,7 +58,7 @@ class DryStage(Stage):
                 self.tracker.enter_round(index)
                 yield place
         finally:
-            self.tracker.enter_round(logs.OUTSIDE)
+            self.tracker.enter_round(OUTSIDE)
 
     def turning(self, tensor: torch.Tensor, place: int) -> None:
         """Marks where the backward of a round begins."""
@@ -74,10 +74,10 @@ class DryStage(Stage):
 
     def move(self, tensors: Iterable[torch.Tensor], place: Place) -> None:
         """Logs that the tensors are elsewhere; they stay what they are."""
-        self.tracker.enter_block(logs.OUTSIDE)
+        self.tracker.enter_block(OUTSIDE)
         for tensor in tensors:
             self.tracker.move(local(tensor), place == "host")
-        self.tracker.enter_block(logs.OUTSIDE)
+        self.tracker.enter_block(OUTSIDE)
 
     @property
     def rank(self) -> int:
@@ -152,22 +152,15 @@ class DryStage(Stage):
 
     def empty_cache(self) -> None:
         """Logs it for the allocator's simulation."""
-        self.tracker.log.events.append((logs.EMPTY_CACHE, 0, 0))
+        self.tracker.log.events.append((EMPTY_CACHE, 0, 0))
 
     def synchronize(self) -> None:
         """There is nothing to wait for."""
 
     def labelled(self, role: str, model: nn.Module) -> None:
         """Say whose the weights are and which layer's."""
-        owners, names = _owners(model)
-        for weight in (*model.parameters(), *model.buffers()):
-            self.tracker.describe(
-                local(weight),
-                role=role,
-                category="parameters",
-                module=plain_name(names.get(id(weight), "")),
-                block=owners.get(id(weight), logs.OUTSIDE),
-            )
+        for weight, name, block in _placed(model):
+            self._describe(weight, role, "parameters", name, block)
 
     def built(self, role: str, model: nn.Module) -> None:
         """Label weights, mark where layers begin and gradients appear, and say what is no GPU's."""
@@ -175,29 +168,28 @@ class DryStage(Stage):
         if isinstance(self._branches, Branches):
             for sentence in fallbacks(model):
                 self._branches.note(sentence)
-        owners, names = _owners(model)
-        stack = models.layers(model)
-        for weight in model.parameters():
+        for weight, name, block in _placed(model):
             if weight.requires_grad:
-                weight.register_post_accumulate_grad_hook(self._gradient(role, owners, names))  # type: ignore[no-untyped-call]
-        for index, layer in enumerate(stack):
+                hook = self._gradient(role, name, block)
+                weight.register_post_accumulate_grad_hook(hook)  # type: ignore[no-untyped-call]
+        for index, layer in enumerate(models.layers(model)):
             self._mark(layer, index)
         for name, module in model.named_modules():
             if name:
                 self._name(module, plain_name(name))
 
-    def _gradient(self, role: str, owners: dict[int, int], names: dict[int, str]) -> Any:
+    def _gradient(self, role: str, name: str, block: int) -> Any:
         def made(weight: torch.Tensor) -> None:
             if weight.grad is not None:
-                self.tracker.describe(
-                    local(weight.grad),
-                    role=role,
-                    category="gradients",
-                    module=plain_name(names[id(weight)]),
-                    block=owners.get(id(weight), logs.OUTSIDE),
-                )
+                self._describe(weight.grad, role, "gradients", name, block)
 
         return made
+
+    def _describe(
+        self, tensor: torch.Tensor, role: str, category: str, name: str, block: int
+    ) -> None:
+        found = local(tensor)
+        self.tracker.describe(found, role=role, category=category, module=name, block=block)
 
     def optimized(self, role: str, optimizer: torch.optim.Optimizer) -> None:
         """What the optimizer makes is its own; its state keeps the layer of its weight."""
@@ -207,7 +199,7 @@ class DryStage(Stage):
     def _updating(self, begins: bool, role: str) -> None:
         self.tracker.category = "optimizer" if begins else "activations"
         self.tracker.role = role
-        self.tracker.enter_block(logs.OUTSIDE)
+        self.tracker.enter_block(OUTSIDE)
 
     def _mark(self, layer: nn.Module, index: int) -> None:
         enter = self.tracker.enter_block
@@ -216,7 +208,7 @@ class DryStage(Stage):
             enter(index)
 
         def after(_: nn.Module, __: Any, output: Any) -> None:
-            enter(logs.OUTSIDE)
+            enter(OUTSIDE)
             first = output[0] if isinstance(output, tuple) else output
             if isinstance(first, torch.Tensor) and first.requires_grad:
                 first.register_hook(lambda _: enter(index))  # type: ignore[no-untyped-call]
@@ -237,15 +229,15 @@ class DryStage(Stage):
         module.register_forward_hook(after)
 
 
-def _owners(model: nn.Module) -> tuple[dict[int, int], dict[int, str]]:
-    """The layer and the name of each weight and buffer, by its id."""
-    owners = {
+def _placed(model: nn.Module) -> Iterator[tuple[torch.Tensor, str, int]]:
+    """Each weight and buffer with its name and its layer."""
+    layers = {
         id(weight): index
         for index, layer in enumerate(models.layers(model))
         for weight in (*layer.parameters(), *layer.buffers())
     }
-    named = (*model.named_parameters(), *model.named_buffers())
-    return owners, {id(weight): name for name, weight in named}
+    for name, weight in (*model.named_parameters(), *model.named_buffers()):
+        yield weight, plain_name(name), layers.get(id(weight), OUTSIDE)
 
 
 def local(tensor: Any) -> torch.Tensor:

@@ -20,10 +20,10 @@ from types import FrameType
 from typing import Any
 
 import torch
+from torch.distributed.tensor import DTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from planner.dryrun.logs import log as logs
-from planner.dryrun.logs.log import Log, Made
+from planner.dryrun.logs.log import BIRTH, BLOCK, DEATH, OUTSIDE, PHASE, ROUND, SCRATCH, Log, Made
 from planner.dryrun.run.results import Results
 
 Workspace = Callable[[str, Any], int | None]
@@ -60,9 +60,9 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         super().__init__()  # type: ignore[no-untyped-call]
         self.log = Log()
         self.role, self.category, self.module = "", "activations", ""
-        self.block = logs.OUTSIDE
+        self.block = OUTSIDE
         self.operators = 0
-        self._round = logs.OUTSIDE
+        self._round = OUTSIDE
         self._scratch = scratch
         self._results = Results().of
         self._stream = stream
@@ -71,7 +71,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._keys: dict[int, int] = {}
         self._refs: dict[int, Any] = {}
         self._next = 0
-        self._owner = logs.OUTSIDE
+        self._owner = OUTSIDE
         self._owners: list[int] = []
 
     @classmethod
@@ -82,7 +82,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if DTENSOR in types:
+        if DTensor in types:
             return NotImplemented
         self.operators += 1
         if func is ADD and accumulates(*args):
@@ -93,7 +93,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func in IN_PLACE and not torch.is_grad_enabled() and in_backward():
             func = IN_PLACE[func]
         outputs = self._results(func, args, kwargs or {})
-        outside = self.block == logs.OUTSIDE
+        outside = self.block == OUTSIDE
         if outside:
             self._inherit(args)
         if isinstance(outputs, torch.Tensor):
@@ -104,12 +104,12 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     if outside and self._owners:
                         self._owner = self._owners[place % len(self._owners)]
                     self.meet(output, func)
-        self._owner = logs.OUTSIDE
+        self._owner = OUTSIDE
         if self._scratch is not None:
             # Beside the outputs: kernels take both before they begin.
             size = self._scratch(func, args)
             if size:
-                self.log.events.append((logs.SCRATCH, self.log.name(str(func)), size))
+                self.log.events.append((SCRATCH, self.log.name(str(func)), size))
         return outputs
 
     def _inherit(self, args: Any) -> None:
@@ -126,13 +126,9 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self._owners = [self._block_of(tensor) for tensor in first]
 
     def _block_of(self, tensor: Any) -> int:
-        if not isinstance(tensor, torch.Tensor):
-            return logs.OUTSIDE
-        key = self._keys.get(tensor.untyped_storage()._cdata)
-        if key is None:
-            return logs.OUTSIDE
-        made = self.log.made[key]
-        return made.block if made.category in KEPT_BY_LAYER else logs.OUTSIDE
+        key = self.key_of(tensor) if isinstance(tensor, torch.Tensor) else None
+        made = None if key is None else self.log.made[key]
+        return made.block if made and made.category in KEPT_BY_LAYER else OUTSIDE
 
     def meet(self, tensor: torch.Tensor, func: Any) -> None:
         """Log a storage not seen before."""
@@ -140,7 +136,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if storage._cdata in self._keys:
             return
         size = storage.nbytes()
-        if not size or type(tensor) is DTENSOR or tensor.device.type != self._device:
+        if not size or type(tensor) is DTensor or tensor.device.type != self._device:
             # Tensors elsewhere are a library's own scalars; what a step keeps in host RAM is moved.
             return
         made = Made(
@@ -153,7 +149,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
             _name(tensor.dtype),
             self._stream(),
             self._host,
-            self.block if self.block != logs.OUTSIDE else self._owner,
+            self.block if self.block != OUTSIDE else self._owner,
         )
         self._born(storage, made)
 
@@ -164,7 +160,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._keys[handle] = key
         log.made[key] = made
         if made.size_bytes:
-            log.events.append((logs.BIRTH, key, made.size_bytes))
+            log.events.append((BIRTH, key, made.size_bytes))
         if handle not in self._refs:
             self._refs[handle] = weakref.ref(storage, lambda _: self._gone(handle))
 
@@ -175,7 +171,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def _died(self, key: int) -> None:
         size = self.log.made[key].size_bytes
         if size:
-            self.log.events.append((logs.DEATH, key, size))
+            self.log.events.append((DEATH, key, size))
 
     def key_of(self, tensor: torch.Tensor) -> int | None:
         """The log's number of a tensor's storage; None when it was never seen."""
@@ -211,29 +207,26 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         """
         alive = sorted(self._keys.values())
         self.log.made = {key: self.log.made[key] for key in alive}
-        self.log.events = [
-            (logs.BIRTH, key, self.log.made[key].size_bytes)
-            for key in alive
-            if self.log.made[key].size_bytes
-        ]
+        sizes = [(key, made.size_bytes) for key, made in self.log.made.items()]
+        self.log.events = [(BIRTH, key, size) for key, size in sizes if size]
 
     def enter_block(self, index: int) -> None:
         """From here on things belong to layer ``index``, or to none."""
         self.block = index
-        self.log.events.append((logs.BLOCK, index, 0))
+        self.log.events.append((BLOCK, index, 0))
 
     def enter_round(self, index: int) -> None:
         """From here on things belong to a round of an unrolled loop, or to none."""
         self._round = index
-        self.log.events.append((logs.ROUND, index, 0))
+        self.log.events.append((ROUND, index, 0))
 
     def phase(self, name: str, begins: bool) -> None:
         """A phase begins or ends, outside every layer, round and module."""
-        self.enter_block(logs.OUTSIDE)
-        if self._round != logs.OUTSIDE:
-            self.enter_round(logs.OUTSIDE)
+        self.enter_block(OUTSIDE)
+        if self._round != OUTSIDE:
+            self.enter_round(OUTSIDE)
         self.module = ""
-        self.log.events.append((logs.PHASE, self.log.name(name), int(begins)))
+        self.log.events.append((PHASE, self.log.name(name), int(begins)))
 
     @contextmanager
     def region(self, role: str, category: str) -> Iterator[None]:
@@ -286,12 +279,3 @@ def in_function() -> bool:
             return True
         frame = frame.f_back
     return False
-
-
-def _dtensor() -> Any:
-    from torch.distributed.tensor import DTensor
-
-    return DTensor
-
-
-DTENSOR = _dtensor()

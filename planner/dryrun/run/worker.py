@@ -16,6 +16,7 @@ import select
 import sys
 import time
 import warnings
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -28,38 +29,35 @@ IDLE_SECONDS = 900.0
 def execute(request: dict[str, Any]) -> dict[str, Any]:
     """The answer to one request; a plan that no code runs is an ``error`` sentence."""
     from planner.dryrun.allocator.snapshot import write_snapshot
-    from planner.dryrun.ask.request import (
-        configs_of,
-        settings_of,
-        versions,
-        workspace_of,
-    )
+    from planner.dryrun.ask import request as asked
     from planner.dryrun.ask.stand_in import stand_in
-    from planner.dryrun.logs.summary import summarise
+    from planner.dryrun.logs import lengths, summary
     from planner.dryrun.run.execute import dry_run
     from planner.plan import Plan
 
     start = time.perf_counter()
     plan = Plan(**request["plan"])
-    executed = stand_in(plan).plan
+    executed, configs = stand_in(plan).plan, asked.configs_of(plan)
+    settings, workspace_bytes = asked.settings_of(plan), asked.workspace_of(plan)
     try:
         whole = bool(request.get("full_depth"))
-        log = dry_run(executed, configs_of(plan), full_depth=whole, full_length=whole)
+        log = dry_run(executed, configs, full_depth=whole, full_length=whole)
     except (ValueError, NotImplementedError) as error:
         return {"error": " ".join(str(error).split())}
     except RuntimeError as error:
         return {"error": refused_by_torch(error)}
     trace: list[Any] | None = [] if request.get("snapshot") else None
-    settings = settings_of(plan)
-    found, held = summarise(log, settings, workspace_bytes=workspace_of(plan), trace=trace)
+    found, held = summary.summarise(log, settings, workspace_bytes=workspace_bytes, trace=trace)
     if trace is not None:
         segments = held.allocator.segments()
         write_snapshot(Path(request["snapshot"]), trace, segments, settings=settings)
     if request.get("lengths"):
-        found["lengths"] = _lengths(plan, log)
-    found["versions"] = dict(versions())
-    found["seconds"] = time.perf_counter() - start
-    return {"result": found}
+        shorter = (lengths.shortened(executed, share) for share in lengths.SHARES[1:])
+        logs = [log, *(dry_run(each, configs) for each in shorter)]
+        rows = lengths.fragmentation(logs, settings, workspace_bytes=workspace_bytes)
+        found["lengths"] = [asdict(row) for row in rows]
+    seconds = time.perf_counter() - start
+    return {"result": {**found, "versions": dict(asked.versions()), "seconds": seconds}}
 
 
 def refused_by_torch(error: RuntimeError) -> str:
@@ -69,20 +67,6 @@ def refused_by_torch(error: RuntimeError) -> str:
         f"torch cannot run this step on tensors without data: {line.rstrip('.')}. "
         "The estimate does not depend on it."
     )
-
-
-def _lengths(plan: Any, log: Any) -> list[Any]:
-    """What the allocator reserves over steps of other lengths than the log's as well."""
-    from planner.dryrun.ask.request import configs_of, settings_of, workspace_of
-    from planner.dryrun.ask.stand_in import stand_in
-    from planner.dryrun.logs.lengths import SHARES, as_data, fragmentation, shortened
-    from planner.dryrun.run.execute import dry_run
-
-    executed = stand_in(plan).plan
-    logs = [log]
-    for share in SHARES[1:]:
-        logs.append(dry_run(shortened(executed, share), configs_of(plan)))
-    return as_data(fragmentation(logs, settings_of(plan), workspace_bytes=workspace_of(plan)))
 
 
 def warm_up() -> None:

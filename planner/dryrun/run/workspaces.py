@@ -19,8 +19,10 @@ from typing import Any
 from planner.numeric import ceil_div, round_up
 
 Shape = tuple[int, ...]
+Shapes = Sequence[tuple[Shape, int]]
 Sizes = dict[str, Any]
 
+TORCH = "2.13.0"
 TABLE = Path(__file__).with_name("workspaces.json")
 LARGE_SHARED_MEMORY = ("7.0", "8.0", "8.7", "9.0", "10.0", "10.1", "10.3")
 """Cards whose blocks may take more than 99 KiB of shared memory (CUDA programming guide)."""
@@ -31,22 +33,18 @@ ROWS_PER_THREAD = 10
 class Workspace:
     """One row: an expression in bytes, and where it comes from."""
 
-    op: str
     tensors: tuple[tuple[int, tuple[str, ...]], ...]
     """Position among the tensor arguments, and the names of its sizes; ``*`` is any rank."""
-    scalars: tuple[tuple[str, int], ...]
+    scalars: Mapping[str, int]
     """Names of the plain arguments that the expression reads, and their positions."""
     needs: tuple[str, ...]
     uses: str
-    expression: str | None
-    """None when nobody has published the size."""
     code: CodeType | None
+    """None when nobody has published the size."""
     high: CodeType | None
     why: str
-    source: str
-    confidence: str
 
-    def sizes(self, shapes: Sequence[tuple[Shape, int]]) -> Sizes | None:
+    def sizes(self, shapes: Shapes) -> Sizes | None:
         """The named sizes of an operator's tensors; None when this row is of another rank."""
         found: Sizes = {}
         for position, names in self.tensors:
@@ -66,7 +64,7 @@ class Workspace:
 
 
 def workspace_bytes(
-    op: str, shapes: Sequence[tuple[Shape, int]], values: Mapping[str, Any] | None = None
+    op: str, shapes: Shapes, values: Mapping[str, Any] | None = None
 ) -> int | None:
     """Bytes hidden inside one call; None when the table has no figure.
 
@@ -79,35 +77,46 @@ def workspace_bytes(
     Raises:
         ValueError: a value that the row needs is missing.
     """
-    row, sizes = _bound(op, shapes, values)
-    return None if row is None or row.code is None else _evaluated(row.code, sizes)
+    found = workspace_interval_bytes(op, shapes, values)
+    return None if found is None else found[0]
 
 
 def workspace_interval_bytes(
-    op: str, shapes: Sequence[tuple[Shape, int]], values: Mapping[str, Any] | None = None
+    op: str, shapes: Shapes, values: Mapping[str, Any] | None = None
 ) -> tuple[int, int] | None:
     """Least and most bytes hidden inside one call; the same twice where the source is exact."""
-    row, sizes = _bound(op, shapes, values)
-    if row is None or row.code is None:
-        return None
-    low = _evaluated(row.code, sizes)
-    return low, _evaluated(row.high, sizes) if row.high is not None else low
+    values = values or {}
+    for row in rows(op, values.get("torch_version", TORCH)):
+        sizes = row.sizes(shapes)
+        if sizes is None:
+            continue
+        for name in (*row.needs, *row.scalars):
+            if name not in values:
+                raise ValueError(f"{name}: the scratch of {plain_name(op)} depends on it; pass it.")
+            sizes[name] = values[name]
+        if row.uses:
+            USES[row.uses](sizes)
+        if row.code is None:
+            return None
+        low = _evaluated(row.code, sizes)
+        return low, low if row.high is None else _evaluated(row.high, sizes)
+    return None
 
 
-def rows(op: str, torch_version: str = "2.13.0") -> tuple[Workspace, ...]:
+def rows(op: str, torch_version: str = TORCH) -> tuple[Workspace, ...]:
     """The table's rows of an operator at a version of torch."""
     return _rows(torch_version).get(plain_name(op), ())
 
 
-def operators(torch_version: str = "2.13.0") -> frozenset[str]:
+def operators(torch_version: str = TORCH) -> frozenset[str]:
     """Operators that have a row."""
     return frozenset(_rows(torch_version))
 
 
-def doubt(op: str, torch_version: str = "2.13.0") -> str:
+def doubt(op: str, torch_version: str = TORCH) -> str:
     """What is not known about an operator's scratch, as a sentence; empty when all is."""
     for row in rows(op, torch_version):
-        if row.expression is None or row.high is not None:
+        if row.code is None or row.high is not None:
             return f"Scratch of {plain_name(op)} is not fully known: {row.why}"
     return ""
 
@@ -116,24 +125,6 @@ def doubt(op: str, torch_version: str = "2.13.0") -> str:
 def plain_name(op: str) -> str:
     """``aten::sort.stable`` and ``aten.sort.stable`` are both ``aten.sort``."""
     return ".".join(op.replace("::", ".").split(".")[:2])
-
-
-def _bound(
-    op: str, shapes: Sequence[tuple[Shape, int]], values: Mapping[str, Any] | None
-) -> tuple[Workspace | None, Sizes]:
-    values = values or {}
-    for row in rows(op, values.get("torch_version", "2.13.0")):
-        sizes = row.sizes(shapes)
-        if sizes is None:
-            continue
-        for name in (*row.needs, *(name for name, _ in row.scalars)):
-            if name not in values:
-                raise ValueError(f"{name}: the scratch of {plain_name(op)} depends on it; pass it.")
-            sizes[name] = values[name]
-        if row.uses:
-            USES[row.uses](sizes)
-        return row, sizes
-    return None, {}
 
 
 def _evaluated(code: CodeType, sizes: Sizes) -> int:
@@ -157,22 +148,18 @@ def _version(text: str) -> tuple[int, ...]:
 
 
 def _row(row: dict[str, Any]) -> Workspace:
-    def compiled(key: str) -> CodeType | None:
-        text = row.get(key)
-        return None if text is None else compile(text, f"<workspace of {row['op']}>", "eval")
-
+    code, high = (
+        compile(row[key], f"<workspace of {row['op']}>", "eval") if row.get(key) else None
+        for key in ("bytes", "high_bytes")
+    )
     return Workspace(
-        op=row["op"],
         tensors=tuple((int(at), tuple(names.split())) for at, names in row["tensors"].items()),
-        scalars=tuple(row.get("scalars", {}).items()),
+        scalars=row.get("scalars", {}),
         needs=tuple(row.get("needs", ())),
         uses=row.get("uses", ""),
-        expression=row["bytes"],
-        code=compiled("bytes"),
-        high=compiled("high_bytes"),
+        code=code,
+        high=high,
         why=row["why"],
-        source=row["source"],
-        confidence=row["confidence"],
     )
 
 

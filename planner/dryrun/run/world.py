@@ -25,7 +25,6 @@ from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.quantities import quantities
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded
-from planner.steps.stage import DTYPES
 
 World = tuple[Tracker, DryStage, Wrapper]
 On = Literal["gpu", "cpu"]
@@ -64,7 +63,6 @@ def _branches(plan: Plan, on: On, device: str) -> AbstractContextManager[Branche
         card=traits(facts_of(plan).gpu, plan.torch_version),
         batch_shape=plan.batch_shape,
         attention=plan.attention,
-        dtype=DTYPES[plan.dtype],
         packed_sequences=int(quantities(plan).micro_sequences),
     )
 

@@ -48,6 +48,8 @@ def draw(found: DryRun, sentences: Sequence[str]) -> None:
         "the difference is closed form minus dry run. *closed form only*: the training step "
         "does not execute this phase."
     )
+    for error in found.errors:
+        st.error(plain(error), icon=":material/error:")
     _timeline(found)
     _alive(found)
     with st.expander("What this dry run did not see", icon=":material/notes:", key="dry-run-notes"):

@@ -9,35 +9,41 @@ import pandas as pd
 
 from planner.charts.timeline import BETWEEN
 from planner.dryrun.ask.answer import DryRun
-from planner.dryrun.ask.stand_in import stand_in
 from planner.footprint import CATEGORIES, Phase
 from planner.ui.display import Unit
 from planner.ui.tables import phase_name
 
 NOT_EXECUTED = "closed form only"
+MISSING = "missing"
 NOWHERE = "outside the modules"
 
 
 def against_closed_form(found: DryRun, unit: Unit) -> pd.DataFrame:
     """One row per phase: requested bytes by closed form and dry run, and how far they differ.
 
-    Texts, since a phase that the step does not execute has a word in place of a number. The
+    Texts, since a phase that one side does not have has a word in place of a number. The
     difference is closed form minus dry run, in the unit and as a share of the dry run.
     """
     rows = []
-    for one, phase in zip(found.comparisons, found.estimate.phases, strict=True):
-        dry, share = one.dry_bytes, one.difference
-        apart = None if dry is None else unit.value(one.closed_bytes - dry)
+    for one, phase in zip(found.comparisons, found.footprint.phases, strict=True):
+        closed, dry = one.closed_bytes, one.dry_bytes
+        left = MISSING if one.executed else NOT_EXECUTED
         rows.append(
             {
                 "Phase": phase_name(phase),
-                f"Closed form, {unit.name}": f"{unit.value(one.closed_bytes):,.2f}",
-                f"Dry run, {unit.name}": NOT_EXECUTED if dry is None else f"{unit.value(dry):,.2f}",
-                f"Difference, {unit.name}": "" if apart is None else signed(apart),
-                "Difference, %": "" if share is None else signed(100 * share),
+                f"Closed form, {unit.name}": _number(closed, unit, MISSING),
+                f"Dry run, {unit.name}": _number(dry, unit, left),
+                f"Difference, {unit.name}": ""
+                if closed is None or dry is None
+                else signed(unit.value(closed - dry)),
+                "Difference, %": "" if one.difference is None else signed(100 * one.difference),
             }
         )
     return pd.DataFrame(rows)
+
+
+def _number(size_bytes: int | None, unit: Unit, otherwise: str) -> str:
+    return otherwise if size_bytes is None else f"{unit.value(size_bytes):,.2f}"
 
 
 def signed(value: float) -> str:
@@ -53,7 +59,7 @@ def timeline_rows(found: DryRun, unit: Unit) -> pd.DataFrame:
     form stands at the closed form's height of the phase, so that heights mean the same as
     in the table.
     """
-    replaced = stand_in(found.footprint.plan).by_formula
+    replaced = found.standing.by_formula
     by_phase: dict[str, dict[str, int]] = {
         phase.name: {str(name): n for name, n in phase.by_category().items() if name in replaced}
         for phase in found.footprint.phases
@@ -108,4 +114,4 @@ def alive_table(phase: Mapping[str, Any], unit: Unit) -> pd.DataFrame:
 def executed(found: DryRun) -> list[Phase]:
     """The phases that the step executed, the highest first."""
     ran = [phase for phase in found.footprint.phases if phase.source == "dry run"]
-    return sorted(ran, key=lambda phase: -phase.device_bytes)
+    return sorted(ran, key=lambda phase: -phase.own_bytes)

@@ -2,14 +2,13 @@
 
 from planner.dryrun.run.branches.card import CardTraits, traits
 from planner.dryrun.run.branches.cpu import cpu_branches
-from planner.dryrun.run.branches.fallback import Fallback, fallbacks
+from planner.dryrun.run.branches.fallback import fallbacks
 from planner.dryrun.run.branches.gpu import Branches, gpu_branches, implementation_name
 from planner.dryrun.run.branches.linear_attention import supposed
 
 __all__ = [
     "Branches",
     "CardTraits",
-    "Fallback",
     "cpu_branches",
     "fallbacks",
     "gpu_branches",

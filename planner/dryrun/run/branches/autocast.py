@@ -73,65 +73,55 @@ def as_on_cuda() -> Iterator[None]:
     """Registers the operators with the CPU's autocast, and takes them out again."""
     library: Any = torch.library.Library("aten", "IMPL", "AutocastCPU")  # type: ignore[no-untyped-call]
     try:
-        for names, make in ((WIDENED, _widened), (GIVEN_DTYPE, _given), (PROMOTED, _promoted)):
+        for names, rule in ((WIDENED, _widened), (GIVEN_DTYPE, _given), (PROMOTED, _promoted)):
             for name in names:
                 if not _known("aten::" + name, "AutocastCPU"):
-                    library.impl(name, make(_overload(name)))
+                    library.impl(name, _ruled(overload(name), rule))
         yield
     finally:
         library._destroy()
 
 
-def _overload(name: str) -> Any:
-    packet, _, overload = name.partition(".")
-    return getattr(getattr(torch.ops.aten, packet), overload or "default")
+def overload(name: str) -> Any:
+    """An operator of ``aten`` by its name: ``sum.dim_IntList``, or ``exp`` for its default."""
+    packet, _, kind = name.partition(".")
+    return getattr(getattr(torch.ops.aten, packet), kind or "default")
 
 
-def _widened(op: Any) -> Callable[..., Any]:
+Given = tuple[Any, dict[str, Any]]
+"""Arguments of a call."""
+
+
+def _ruled(op: Any, rule: Callable[[Any, Given], Given]) -> Callable[..., Any]:
     def call(*args: Any, **kwargs: Any) -> Any:
         with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
-            args, kwargs = _cast((args, kwargs), torch.float32)
+            args, kwargs = rule(op, (args, kwargs))
             return op(*args, **kwargs)
 
     return call
 
 
-def _given(op: Any) -> Callable[..., Any]:
-    names = [argument.name for argument in op._schema.arguments]
-    place = names.index("dtype")
-
-    def call(*args: Any, **kwargs: Any) -> Any:
-        given = kwargs.get("dtype") if len(args) <= place else args[place]
-        if given is None and args[0].dtype in LOW:
-            args = args[:place]
-            kwargs = {**kwargs, "dtype": torch.float32}
-        with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
-            return op(*args, **kwargs)
-
-    return call
-
-
-def _promoted(op: Any) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        tensors = [item for item in torch.utils._pytree.tree_leaves(args) if _low_or_wide(item)]
-        wide = any(item.dtype == torch.float32 for item in tensors)
-        with torch._C._ExcludeDispatchKeyGuard(_AUTOCAST):
-            if wide:
-                args, kwargs = _cast((args, kwargs), torch.float32)
-            return op(*args, **kwargs)
-
-    return call
-
-
-def _low_or_wide(item: Any) -> bool:
-    return isinstance(item, Tensor) and item.is_floating_point()
-
-
-def _cast(tree: Any, dtype: torch.dtype) -> Any:
-    return torch.utils._pytree.tree_map(
-        lambda item: item.to(dtype) if isinstance(item, Tensor) and item.dtype in LOW else item,
-        tree,
+def _widened(_: Any, given: Given) -> Given:
+    cast: Given = torch.utils._pytree.tree_map(
+        lambda item: item.float() if isinstance(item, Tensor) and item.dtype in LOW else item,
+        given,
     )
+    return cast
+
+
+def _given(op: Any, given: Given) -> Given:
+    args, kwargs = given
+    place = [argument.name for argument in op._schema.arguments].index("dtype")
+    asked = kwargs.get("dtype") if len(args) <= place else args[place]
+    if asked is None and args[0].dtype in LOW:
+        return args[:place], {**kwargs, "dtype": torch.float32}
+    return given
+
+
+def _promoted(op: Any, given: Given) -> Given:
+    items = torch.utils._pytree.tree_leaves(given[0])
+    wide = any(isinstance(item, Tensor) and item.dtype == torch.float32 for item in items)
+    return _widened(op, given) if wide else given
 
 
 _AUTOCAST = torch._C.DispatchKeySet(torch._C.DispatchKey.AutocastCPU)

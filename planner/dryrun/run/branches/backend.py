@@ -13,7 +13,8 @@ from typing import Literal
 from planner.catalog.cudnn import comes_first
 from planner.dryrun.run.branches.card import CardTraits
 
-Backend = Literal["cudnn", "flash", "efficient", "math"]
+Backend = Literal["cudnn", "flash", "efficient", "math", "cpu"]
+"""The last is the CPU's own; no card chooses it."""
 
 CUDNN_WIDE_HEADS_FROM = 91000
 OLDEST_FLASH, NEWEST = (8, 0), (12, 1)

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from torch import Tensor
-from transformers import masking_utils
 
-from planner.dryrun.run.branches import masks
 from planner.dryrun.run.branches.masks import BatchShape, Shaped
-from planner.dryrun.run.branches.sdpa import additive, lowered
+from planner.dryrun.run.branches.sdpa import attention as attention_of
 from planner.dryrun.run.workspaces import workspace_bytes
 from planner.steps.vocabulary import products  # noqa: F401  (registers an operator)
 
@@ -38,7 +37,8 @@ def cpu_branches(
 ) -> Iterator[CpuBranches]:
     """Have tensors without data go where a CPU's tensors go.
 
-    Masks are those of batches of the plan's shape, attention is the CPU's fused kernel, and
+    Masks are those of batches of the plan's shape, attention is the CPU's flash kernel (always, by
+    aten/src/ATen/native/transformers/attention.cpp and sdp_utils_cpp.cpp of torch 2.13), and
     autocast and dropout are left as they are. ``device`` is the type of the step's tensors.
 
     Raises:
@@ -48,67 +48,27 @@ def cpu_branches(
         raise ValueError("attention: flash runs on no CPU; compare with sdpa or eager.")
 
     branches = CpuBranches(batch_shape)
-
-    def shape() -> BatchShape:
-        return branches.batch_shape
-
-    answers = {
-        "fast_all": masks.fast_all(shape),
-        "find_packed_sequence_indices": masks.find_packed_sequence_indices(shape),
-        "is_tracing": masks.is_tracing(shape),
-    }
     with ExitStack() as stack:
-        stack.enter_context(patch.multiple(masking_utils, **answers))  # type: ignore[call-overload]
+        stack.enter_context(branches.masks())
         for module, name, instead in (
-            (torch.nn.functional, "scaled_dot_product_attention", fused_attention),
-            (torch, "get_rng_state", _counted(torch.get_rng_state, device)),
-            (torch.random, "fork_rng", _forked(torch.random.fork_rng)),
+            (torch.nn.functional, "scaled_dot_product_attention", attention_of(lambda _: "cpu")),
+            (torch, "get_rng_state", partial(_counted, torch.get_rng_state, device)),
+            (torch.random, "fork_rng", partial(_forked, torch.random.fork_rng)),
         ):
             stack.enter_context(patch.object(module, name, instead))
         yield branches
 
 
-def _counted(state: Callable[[], Tensor], device: str) -> Callable[[], Tensor]:
+def _counted(state: Callable[[], Any], device: str) -> Any:
     """Checkpoints keep the state of the CPU's random numbers, in a tensor no operator makes."""
-
-    def counted() -> Any:
-        found: Any = state()
-        found.stands_for_it = torch.empty_like(found, device=device)
-        return found
-
-    return counted
-
-
-def _forked(fork: Callable[..., Any]) -> Callable[..., Any]:
-    """A checkpoint that is computed again keeps the state of the time, on meta as on a CPU."""
-    return lambda *given, **named: fork(*given, **{**named, "device_type": "cpu"})
-
-
-def fused_attention(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    attn_mask: Tensor | None = None,
-    dropout_p: float = 0.0,
-    is_causal: bool = False,
-    scale: float | None = None,
-    enable_gqa: bool = False,
-) -> Tensor:
-    """``scaled_dot_product_attention`` of a CPU without dropout: always its flash kernel.
-
-    Source: aten/src/ATen/native/transformers/attention.cpp and sdp_utils_cpp.cpp, torch 2.13.
-    """
-    query, key, value, attn_mask = lowered(query, key, value, attn_mask)
-    found: Tensor = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
-        query,
-        key,
-        value,
-        dropout_p,
-        is_causal,
-        attn_mask=additive(attn_mask, query.dtype),
-        scale=scale,
-    )[0]
+    found = state()
+    found.stands_for_it = torch.empty_like(found, device=device)
     return found
+
+
+def _forked(fork: Callable[..., Any], *given: Any, **named: Any) -> Any:
+    """A checkpoint that is computed again keeps the state of the time, on meta as on a CPU."""
+    return fork(*given, **{**named, "device_type": "cpu"})
 
 
 def _widened(into: Tensor, left: Tensor, right: Tensor) -> int:

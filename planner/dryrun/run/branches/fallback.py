@@ -2,43 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import torch
 
 from planner.dryrun.run.branches.linear_attention import stands_in
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Fallback:
-    """One kind of module whose GPU kernels are absent."""
-
-    suffix: str
-    """End of the class's name."""
-    what: str
-    instead: str
-
-    @property
-    def sentence(self) -> str:
-        """What the answer says."""
-        return f"fallback branch: {self.what} {self.instead}, so its error is not known."
-
-
-KINDS = (
-    Fallback(
-        suffix="GatedDeltaNet",
-        what="linear attention runs transformers' loop over chunks in plain torch;",
-        instead=(
-            "with flash-linear-attention installed a GPU runs Triton kernels that keep other "
-            "tensors"
-        ),
+FALLBACKS = {
+    "GatedDeltaNet": (
+        "fallback branch: linear attention runs transformers' loop over chunks in plain torch; "
+        "with flash-linear-attention installed a GPU runs Triton kernels that keep other "
+        "tensors, so its error is not known."
     ),
-    Fallback(
-        suffix="Mamba2Mixer",
-        what="the state-space layers run transformers' plain torch branch;",
-        instead="with mamba-ssm installed a GPU runs kernels that keep other tensors",
+    "Mamba2Mixer": (
+        "fallback branch: the state-space layers run transformers' plain torch branch; with "
+        "mamba-ssm installed a GPU runs kernels that keep other tensors, so its error is not known."
     ),
-)
+}
+"""What the answer says, by the end of the class's name."""
 
 
 def fallbacks(model: torch.nn.Module) -> list[str]:
@@ -47,4 +26,8 @@ def fallbacks(model: torch.nn.Module) -> list[str]:
     The error of such a plan is unknown: what the absent kernels keep has not been derived.
     """
     names = {type(module).__name__ for module in model.modules() if not stands_in(module)}
-    return [kind.sentence for kind in KINDS if any(name.endswith(kind.suffix) for name in names)]
+    return [
+        sentence
+        for suffix, sentence in FALLBACKS.items()
+        if any(name.endswith(suffix) for name in names)
+    ]

@@ -9,9 +9,10 @@ flash-attn 2.8). Their scratch is in the table of workspaces.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest.mock import patch
 
 import torch
 import transformers.modeling_flash_attention_utils as original
@@ -21,7 +22,8 @@ from transformers.integrations.flash_attention import flash_attention_forward
 from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS, flash_attention_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
-from planner.dryrun.run.branches.masks import Asked, flash_mask
+from planner.dryrun.run.branches.masks import Shaped
+from planner.dryrun.run.branches.sdpa import padded_heads
 
 NAME = "headroom_flash"
 
@@ -29,7 +31,7 @@ _LOAD = original.lazy_import_flash_attention
 
 
 def register() -> None:
-    """Let models be made with :data:`NAME`; what it does is decided by :func:`replacements`."""
+    """Let models be made with :data:`NAME`; what it does is decided by :func:`kernels`."""
     if NAME not in ALL_ATTENTION_FUNCTIONS:
         ALL_ATTENTION_FUNCTIONS.register(NAME, flash_attention_forward)
         ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, flash_attention_mask)
@@ -37,12 +39,13 @@ def register() -> None:
 
 
 @contextmanager
-def masks(shape: Asked) -> Iterator[None]:
-    """Inside, the mask of :data:`NAME` is that of a batch of ``shape``."""
+def kernels(shaped: Shaped, sequences: int) -> Iterator[None]:
+    """Inside, :data:`NAME` runs for batches of a shape whose packed rows hold ``sequences``."""
     register()
-    ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, flash_mask(shape))
+    ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, shaped.flash_mask)
     try:
-        yield
+        with patch.multiple(original, **_replacements(shaped, sequences)):
+            yield
     finally:
         ALL_MASK_ATTENTION_FUNCTIONS.register(NAME, flash_attention_mask)
 
@@ -52,32 +55,27 @@ def _load(implementation: str | None, *args: Any, **kwargs: Any) -> Any:
     return None if implementation == NAME else _LOAD(implementation, *args, **kwargs)
 
 
-def replacements(shape: Asked, sequences: Callable[[], int]) -> dict[str, Any]:
-    """Attributes of ``transformers.modeling_flash_attention_utils`` and what stands in for them.
-
-    Args:
-        shape: the shape of the batch at the moment.
-        sequences: how many sequences a packed row holds.
-    """
-    kernels = (flash_attn_func, flash_attn_varlen_func, None, original._pad_input, _never)
-    keywords = original._lazy_define_process_function(flash_attn_varlen_func)  # type: ignore[no-untyped-call]
+def _replacements(shaped: Shaped, sequences: int) -> dict[str, Any]:
+    """What stands in for functions of ``transformers.modeling_flash_attention_utils``."""
+    functions = (flash_attention, flash_attention, None, original._pad_input, _never)
+    keywords = original._lazy_define_process_function(flash_attention)  # type: ignore[no-untyped-call]
 
     def is_packed_sequence(position_ids: Tensor | None, batch_size: int) -> bool:
         if position_ids is None or batch_size != 1 or position_ids.shape[-1] == 1:
             return False
         increasing = torch.arange(position_ids.shape[1], device=position_ids.device)
         (increasing + position_ids.min() - position_ids).abs().sum().bool()
-        return shape() == "packed"
+        return shaped.batch_shape == "packed"
 
     def prepare_fa_kwargs_from_position_ids(position_ids: Tensor) -> Any:
         position_ids = position_ids.reshape(-1)
         _ = position_ids == position_ids.min()
-        boundaries = position_ids.new_empty(sequences() + 1, dtype=torch.int32)
+        boundaries = position_ids.new_empty(sequences + 1, dtype=torch.int32)
         longest = position_ids.shape[0]
         return (boundaries, boundaries), (longest, longest)
 
     return {
-        "lazy_import_flash_attention": lambda *_, **__: (kernels, (keywords, dict)),
+        "lazy_import_flash_attention": lambda *_, **__: (functions, (keywords, dict)),
         "_get_unpad_data": _get_unpad_data,
         "_is_packed_sequence": is_packed_sequence,
         "prepare_fa_kwargs_from_position_ids": prepare_fa_kwargs_from_position_ids,
@@ -94,74 +92,36 @@ def _get_unpad_data(attention_mask: Tensor) -> tuple[Tensor, Tensor, int]:
     return indices, boundaries, attention_mask.shape[-1]
 
 
-def flash_attn_func(
+def flash_attention(
     q: Tensor,
     k: Tensor,
     v: Tensor,
+    cu_seqlens_q: Tensor | None = None,
+    cu_seqlens_k: Tensor | None = None,
+    max_seqlen_q: int | None = None,
+    max_seqlen_k: int | None = None,
     dropout_p: float = 0.0,
     softmax_scale: float | None = None,
     causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
-    softcap: float = 0.0,
-    alibi_slopes: Tensor | None = None,
-    deterministic: bool = False,
-) -> Tensor:
-    """The package's kernel for rows of one length, by token: ``[sequence, token, head, size]``."""
-    return _forward(q, k, v, None, None, q.shape[1], k.shape[1], dropout_p, softmax_scale, causal)
-
-
-def flash_attn_varlen_func(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    cu_seqlens_q: Tensor,
-    cu_seqlens_k: Tensor,
-    max_seqlen_q: int,
-    max_seqlen_k: int,
-    dropout_p: float = 0.0,
-    softmax_scale: float | None = None,
-    causal: bool = False,
-    window_size: tuple[int, int] = (-1, -1),
+    window_size: Any = (-1, -1),
     softcap: float = 0.0,
     alibi_slopes: Tensor | None = None,
     deterministic: bool = False,
     block_table: Tensor | None = None,
 ) -> Tensor:
-    """The package's kernel for sequences end to end: ``[token, head, size]``."""
-    lengths = (max_seqlen_q, max_seqlen_k)
-    return _forward(q, k, v, cu_seqlens_q, cu_seqlens_k, *lengths, dropout_p, softmax_scale, causal)
+    """The package's two kernels, under the names that transformers looks for.
 
-
-def _forward(
-    q: Tensor,
-    k: Tensor,
-    v: Tensor,
-    boundaries_q: Tensor | None,
-    boundaries_k: Tensor | None,
-    longest_q: int,
-    longest_k: int,
-    dropout: float,
-    scale: float | None,
-    causal: bool,
-) -> Tensor:
-    size = q.shape[-1]
-    missing = -size % 8
-    if missing:
-        q, k, v = (torch.nn.functional.pad(item, (0, missing)) for item in (q, k, v))
-    output: Tensor = torch.ops.aten._flash_attention_forward(
-        q,
-        k,
-        v,
-        boundaries_q,
-        boundaries_k,
-        longest_q,
-        longest_k,
-        dropout,
-        causal,
-        False,
-        scale=size**-0.5 if scale is None else scale,
-    )[0]
-    return output[..., :size] if missing else output
+    With boundaries for sequences end to end, ``[token, head, size]``; without for rows of one
+    length, ``[sequence, token, head, size]``.
+    """
+    scale = q.shape[-1] ** -0.5 if softmax_scale is None else softmax_scale
+    longest = max_seqlen_q or q.shape[1], max_seqlen_k or k.shape[1]
+    return padded_heads(
+        lambda q, k, v: torch.ops.aten._flash_attention_forward(
+            *(q, k, v, cu_seqlens_q, cu_seqlens_k, *longest, dropout_p, causal, False), scale=scale
+        ),
+        *(q, k, v),
+    )
 
 
 def _never(*_: Any) -> Any:

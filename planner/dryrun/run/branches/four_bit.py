@@ -9,7 +9,7 @@ these. Products and their backward make what ``_dequant_linear_fallback`` (backe
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -66,17 +66,12 @@ def _quantise(module: Any) -> None:
     module.register_buffer("absmax", empty(scales, torch.uint8), persistent=False)
     nested = empty(ceil_div(scales, SCALES_BLOCK), torch.float32)
     module.register_buffer("nested_absmax", nested, persistent=False)
-    module.forward = _forward(module)
+    module.forward = partial(_forward, module)
 
 
-def _forward(module: Any) -> Callable[[Tensor], Tensor]:
-    def forward(x: Tensor) -> Tensor:
-        output: Tensor = Product.apply(  # type: ignore[no-untyped-call]
-            x, module.weight, module.absmax, module.bias, module.out_features
-        )
-        return output
-
-    return forward
+def _forward(module: Any, x: Tensor) -> Any:
+    given = (module.weight, module.absmax, module.bias, module.out_features)
+    return Product.apply(x, *given)  # type: ignore[no-untyped-call]
 
 
 def adapted(model: nn.Module, dtype: torch.dtype) -> None:
@@ -85,25 +80,21 @@ def adapted(model: nn.Module, dtype: torch.dtype) -> None:
 
     for module in model.modules():
         if isinstance(module, Linear) and hasattr(module.get_base_layer(), "nested_absmax"):
-            module.forward = _with_adapter(module)  # type: ignore[method-assign]
+            module.forward = partial(_with_adapter, module)  # type: ignore[method-assign]
     for name, weight in model.named_parameters():
         if "lora_" in name:
             weight.data = weight.data.to(dtype)
 
 
-def _with_adapter(module: Any) -> Callable[..., Tensor]:
-    def forward(x: Tensor) -> Tensor:
-        result: Tensor = module.base_layer(x)
-        if module.disable_adapters:
-            return result
-        result = result.clone()
-        for name in module.active_adapters:
-            first, second = module.lora_A[name], module.lora_B[name]
-            expected = result.dtype
-            x = x.to(first.weight.dtype)
-            output = second(first(x)) * module.scaling[name]
-            output = output.to(expected)
-            result = result + output
+def _with_adapter(module: Any, x: Tensor) -> Tensor:
+    result: Tensor = module.base_layer(x)
+    if module.disable_adapters:
         return result
-
-    return forward
+    result = result.clone()
+    for name in module.active_adapters:
+        first, second = module.lora_A[name], module.lora_B[name]
+        x = x.to(first.weight.dtype)
+        output = second(first(x)) * module.scaling[name]
+        output = output.to(result.dtype)
+        result = result + output
+    return result

@@ -185,9 +185,10 @@ class Recurrence(torch.autograd.Function):
 
     @staticmethod
     def forward(  # noqa: D102
-        ctx: Any, wants_state: bool, query: Tensor, key: Tensor, value: Tensor, *others: Any
+        ctx: Any, query: Tensor, key: Tensor, value: Tensor, *others: Any
     ) -> Any:
-        inputs = [dense(item) for item in (query, key, value, *others)]
+        *tensors, wants_state, _ = others
+        inputs = [dense(item) for item in (query, key, value, *tensors)]
         output = torch.empty_like(inputs[2])  # type: ignore[arg-type]
         rows, _, heads, width = value.shape
         final = None

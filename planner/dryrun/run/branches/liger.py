@@ -10,6 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 
 import torch
@@ -98,9 +99,9 @@ def liger_kernels(multiprocessors: int) -> Iterator[Apply]:
         modeling.apply_rotary_pos_emb = _rotate
         for module in model.modules():
             if type(module).__name__.endswith("RMSNorm"):
-                module.forward = _norm(module, family in IN_PLACE, multiprocessors)
+                module.forward = partial(_norm, module, family in IN_PLACE, multiprocessors)
             elif type(module).__name__.endswith("MLP"):
-                module.forward = _mlp(module)
+                module.forward = partial(_mlp, module)
 
     try:
         yield apply
@@ -113,20 +114,10 @@ def _rotate(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor, unsqueeze_dim: int =
     return Rope.apply(q, k, cos, sin)  # type: ignore[no-untyped-call]
 
 
-def _norm(module: Any, in_place: bool, multiprocessors: int) -> Callable[[Tensor], Tensor]:
-    def forward(hidden_states: Tensor) -> Tensor:
-        output: Tensor = RmsNorm.apply(  # type: ignore[no-untyped-call]
-            hidden_states, module.weight, in_place, multiprocessors
-        )
-        return output
-
-    return forward
+def _norm(module: Any, in_place: bool, multiprocessors: int, hidden_states: Tensor) -> Any:
+    return RmsNorm.apply(hidden_states, module.weight, in_place, multiprocessors)  # type: ignore[no-untyped-call]
 
 
-def _mlp(module: Any) -> Callable[[Tensor], Tensor]:
-    def forward(x: Tensor) -> Tensor:
-        product = GatedProduct.apply(module.gate_proj(x), module.up_proj(x))  # type: ignore[no-untyped-call]
-        output: Tensor = module.down_proj(product)
-        return output
-
-    return forward
+def _mlp(module: Any, x: Tensor) -> Any:
+    product = GatedProduct.apply(module.gate_proj(x), module.up_proj(x))  # type: ignore[no-untyped-call]
+    return module.down_proj(product)

@@ -63,11 +63,7 @@ class Convolution(torch.autograd.Function):
         return by_input, by_weight, None if by_bias is None else by_bias.type_as(weight)
 
 
-Given = tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor | None]
-"""Queries, keys, values, gate, beta and the state to begin with."""
-
-
-def _rule(run: Callable[[Given, bool], Any]) -> Callable[..., Any]:
+def _rule(kernel: Any, card: CardTraits, ran: Callable[[str], None]) -> Callable[..., Any]:
     """A form of the gated delta rule under the signature that layers call."""
 
     def called(
@@ -82,48 +78,23 @@ def _rule(run: Callable[[Given, bool], Any]) -> Callable[..., Any]:
         **_: Any,
     ) -> Any:
         _refuse(cu_seqlens)
-        return run((query, key, value, g, beta, initial_state), output_final_state)
+        ran(SUPPOSED)
+        tile = tile_width(card, query.element_size())
+        given = (query, key, value, g, beta, initial_state)
+        return kernel.apply(*given, output_final_state, tile)
 
     return called
 
 
-def _functions(card: CardTraits, ran: Callable[[str], None]) -> dict[str, Callable[..., Any]]:
-    """What stands in for which name of a modeling file."""
+def _convolution(
+    x: Tensor, weight: Tensor, bias: Tensor | None = None, seq_idx: Tensor | None = None, **_: Any
+) -> Any:
+    _refuse(seq_idx)
+    return Convolution.apply(x, weight, bias)  # type: ignore[no-untyped-call]
 
-    def chunks(given: Given, final_state: bool) -> Any:
-        ran(SUPPOSED)
-        tile = tile_width(card, given[0].element_size())
-        return Chunks.apply(*given, final_state, tile)  # type: ignore[no-untyped-call]
 
-    def recurrence(given: Given, final_state: bool) -> Any:
-        return Recurrence.apply(final_state, *given)  # type: ignore[no-untyped-call]
-
-    def convolution(
-        x: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        activation: str | None = None,
-        seq_idx: Tensor | None = None,
-        **_: Any,
-    ) -> Any:
-        _refuse(seq_idx)
-        return Convolution.apply(x, weight, bias)  # type: ignore[no-untyped-call]
-
-    def update(
-        x: Tensor,
-        conv_state: Tensor,
-        weight: Tensor,
-        bias: Tensor | None = None,
-        activation: str | None = None,
-    ) -> Tensor:
-        return torch.empty_like(x)  # the state is written over
-
-    return {
-        "torch_chunk_gated_delta_rule": _rule(chunks),
-        "torch_recurrent_gated_delta_rule": _rule(recurrence),
-        "causal_conv1d_fn": convolution,
-        "causal_conv1d_update": update,
-    }
+def _convolution_of_one(x: Tensor, *_: Any, **__: Any) -> Tensor:
+    return torch.empty_like(x)  # the state is written over
 
 
 def _refuse(boundaries: Tensor | None) -> None:
@@ -137,7 +108,12 @@ def _refuse(boundaries: Tensor | None) -> None:
 @contextmanager
 def kernels(card: CardTraits, ran: Callable[[str], None]) -> Iterator[None]:
     """Inside, layers of linear attention run as with the packages; ``ran`` is told the sentence."""
-    functions = _functions(card, ran)
+    functions = {
+        "torch_chunk_gated_delta_rule": _rule(Chunks, card, ran),
+        "torch_recurrent_gated_delta_rule": _rule(Recurrence, card, ran),
+        "causal_conv1d_fn": _convolution,
+        "causal_conv1d_update": _convolution_of_one,
+    }
     with ExitStack() as stack:
         for family in FAMILIES:
             modeling = import_module(_modeling(family))

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from planner.dryrun.run.branches.backend import Backend, Call, backend
-from planner.dryrun.run.branches.card import CardTraits
+from planner.dryrun.run.branches.backend import Backend, Call
 
+aten = torch.ops.aten
 HALVES = {torch.bfloat16: "bf16", torch.float16: "fp16"}
 BIAS_ALIGNMENT = 8
 HEAD_ALIGNMENT = 8
@@ -24,10 +25,10 @@ HEAD_ALIGNMENT = 8
 Attention = Callable[..., Tensor]
 
 
-def attention(card: CardTraits, chosen: Callable[[Backend], None]) -> Attention:
+def attention(choose: Callable[[Call], Backend]) -> Attention:
     """A stand-in for ``torch.nn.functional.scaled_dot_product_attention``.
 
-    ``chosen`` is told the kernel of every call.
+    ``choose`` is asked for the kernel of every call.
     """
 
     def scaled_dot_product_attention(
@@ -40,59 +41,57 @@ def attention(card: CardTraits, chosen: Callable[[Backend], None]) -> Attention:
         scale: float | None = None,
         enable_gqa: bool = False,
     ) -> Tensor:
-        query, key, value, attn_mask = lowered(query, key, value, attn_mask)
-        call = _call(query, key, value, attn_mask, dropout_p, is_causal, enable_gqa)
-        name = backend(call, card)
-        chosen(name)
-        bias = additive(attn_mask, query.dtype)
+        query, key, value, attn_mask = _lowered(query, key, value, attn_mask)
+        trains = query.requires_grad or key.requires_grad or value.requires_grad
+        call = Call(
+            heads=query.shape[-3],
+            kv_heads=key.shape[-3],
+            head_dim=query.shape[-1],
+            value_dim=value.shape[-1],
+            tokens=query.shape[-2],
+            key_tokens=key.shape[-2],
+            item_bytes=query.element_size(),
+            half=HALVES.get(query.dtype, ""),  # type: ignore[arg-type]
+            masked=attn_mask is not None,
+            causal=is_causal,
+            grouped=enable_gqa,
+            dropout=dropout_p,
+            trains=trains and torch.is_grad_enabled(),
+        )
+        name = choose(call)
+        bias = _additive(attn_mask, query.dtype)
         del attn_mask
+        if name == "math":
+            return _math(query, key, value, bias, call, scale)
         if name == "flash":
-            return _flash(query, key, value, dropout_p, is_causal, scale)
+            # The scale is of the head's size before it is padded.
+            scale = 1 / math.sqrt(call.head_dim) if scale is None else scale
+            return padded_heads(
+                lambda *qkv: aten._scaled_dot_product_flash_attention(
+                    *qkv, dropout_p, is_causal, False, scale=scale
+                ),
+                *(query, key, value),
+            )
         output: Tensor
-        if name == "cudnn":
-            output = torch.ops.aten._scaled_dot_product_cudnn_attention(
+        if name == "cpu":
+            output = aten._scaled_dot_product_flash_attention_for_cpu(
+                query, key, value, dropout_p, is_causal, attn_mask=bias, scale=scale
+            )[0]
+        elif name == "cudnn":
+            output = aten._scaled_dot_product_cudnn_attention(
                 query, key, value, bias, call.trains, dropout_p, is_causal, False, scale=scale
             )[0]
-            return output
-        if name == "efficient":
+        else:
             bias = _padded(bias, query, key) if bias is not None else None
-            output = torch.ops.aten._scaled_dot_product_efficient_attention(
+            output = aten._scaled_dot_product_efficient_attention(
                 query, key, value, bias, call.trains, dropout_p, is_causal, scale=scale
             )[0]
-            return output
-        return _math(query, key, value, bias, dropout_p, is_causal, scale, enable_gqa)
+        return output
 
     return scaled_dot_product_attention
 
 
-def _call(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    mask: Tensor | None,
-    dropout: float,
-    causal: bool,
-    grouped: bool,
-) -> Call:
-    trains = query.requires_grad or key.requires_grad or value.requires_grad
-    return Call(
-        heads=query.shape[-3],
-        kv_heads=key.shape[-3],
-        head_dim=query.shape[-1],
-        value_dim=value.shape[-1],
-        tokens=query.shape[-2],
-        key_tokens=key.shape[-2],
-        item_bytes=query.element_size(),
-        half=HALVES.get(query.dtype, ""),  # type: ignore[arg-type]
-        masked=mask is not None,
-        causal=causal,
-        grouped=grouped,
-        dropout=dropout,
-        trains=trains and torch.is_grad_enabled(),
-    )
-
-
-def lowered(
+def _lowered(
     query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
     """Autocast lowers what is wider than its format before the kernel is chosen."""
@@ -106,7 +105,7 @@ def lowered(
     return query, key, value, mask
 
 
-def additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
+def _additive(mask: Tensor | None, dtype: torch.dtype) -> Tensor | None:
     """``convert_boolean_attn_mask``: minus infinity where nothing may be seen."""
     if mask is None or mask.dtype != torch.bool:
         return mask
@@ -126,58 +125,42 @@ def _padded(bias: Tensor, query: Tensor, key: Tensor) -> Tensor:
     return bias.expand(*query.shape[:3], key.shape[2])
 
 
-def _flash(
-    query: Tensor, key: Tensor, value: Tensor, dropout: float, causal: bool, scale: float | None
-) -> Tensor:
-    """Head sizes are padded to multiples of eight; the scale is of the size before."""
-    size = query.shape[-1]
-    scale = 1 / math.sqrt(size) if scale is None else scale
+def padded_heads(kernel: Callable[..., Any], *inputs: Tensor) -> Tensor:
+    """A flash kernel's output, for heads padded to multiples of eight."""
+    size = inputs[0].shape[-1]
     missing = -size % HEAD_ALIGNMENT
-    if missing:
-        query, key, value = (
-            torch.nn.functional.pad(item, (0, missing)) for item in (query, key, value)
-        )
-    output: Tensor = torch.ops.aten._scaled_dot_product_flash_attention(
-        query, key, value, dropout, causal, False, scale=scale
-    )[0]
-    return output[..., :size] if missing else output
+    if not missing:
+        output: Tensor = kernel(*inputs)[0]
+        return output
+    output = kernel(*(torch.nn.functional.pad(item, (0, missing)) for item in inputs))[0]
+    return output[..., :size]
 
 
 def _math(
-    query: Tensor,
-    key: Tensor,
-    value: Tensor,
-    bias: Tensor | None,
-    dropout: float,
-    causal: bool,
-    scale: float | None,
-    grouped: bool,
+    query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, call: Call, scale: float | None
 ) -> Tensor:
     """``_scaled_dot_product_attention_math``.
 
     Written out, since the original adds the mask in place, but not while a dispatch mode watches.
     """
-    dtype, root = query.dtype, math.sqrt(_scale(query, scale))
-    if dtype in HALVES:
+    dtype = query.dtype
+    root = math.sqrt(1 / math.sqrt(call.head_dim) if scale is None else abs(scale))
+    if call.half:
         query, key, value = query.float(), key.float(), value.float()
     query = query * root
-    if causal:
-        shape = (query.shape[-2], key.shape[-2])
+    if call.causal:
+        shape = (call.tokens, call.key_tokens)
         seen = torch.ones(shape, dtype=torch.bool, device=query.device).tril()
-        bias = additive(seen, query.dtype)
+        bias = _additive(seen, query.dtype)
         del seen
-    if grouped and query.shape[-3] != key.shape[-3]:
-        repeats = query.shape[-3] // key.shape[-3]
+    if call.grouped and call.heads != call.kv_heads:
+        repeats = call.heads // call.kv_heads
         key = key.repeat_interleave(repeats, -3)
         value = value.repeat_interleave(repeats, -3)
     weights = torch.matmul(query, key.transpose(-2, -1) * root)
     if bias is not None:
         weights.add_(bias)
-    weights = torch.ops.aten._safe_softmax(weights, -1)
-    if dropout > 0.0:
-        weights = torch.native_dropout(weights, dropout, True)[0]
+    weights = aten._safe_softmax(weights, -1)
+    if call.dropout > 0.0:
+        weights = torch.native_dropout(weights, call.dropout, True)[0]
     return torch.matmul(weights, value).to(dtype)
-
-
-def _scale(query: Tensor, scale: float | None) -> float:
-    return 1 / math.sqrt(query.shape[-1]) if scale is None else abs(scale)
