@@ -25,7 +25,7 @@ from planner.plan import Plan
 
 POLL_SECONDS = 0.05
 LIMIT_SECONDS = 300.0
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 
 
 class DryRunError(Exception):

@@ -18,7 +18,8 @@ from planner.plan.facts import facts_of
 LIBRARIES = ("torch", "transformers", "peft")
 IRRELEVANT = frozenset(("steps", "price_per_gpu_hour", "host_ram_per_node", "gpu_bytes"))
 """Plan fields that no dry run looks at."""
-SOURCES = ("dryrun", "steps", "methods")
+SOURCES = ("dryrun", "steps", "methods", "frameworks")
+DECISIONS = ("setup", "references", "quantities")
 
 
 def configs_of(plan: Plan) -> dict[str, dict[str, Any]]:
@@ -71,9 +72,9 @@ def key_of(plan: Plan, *, full_depth: bool) -> str:
 def _code() -> str:
     """Digest of the source files a dry run's answer comes from."""
     digest = hashlib.sha256()
-    package = Path(__file__).resolve().parent.parent
-    for part in SOURCES:
-        for path in sorted((package / part).rglob("*.py")):
-            digest.update(path.read_bytes())
-    digest.update((package / "dryrun" / "workspaces.json").read_bytes())
+    package = Path(__file__).resolve().parents[2]
+    files = [path for part in SOURCES for path in sorted((package / part).rglob("*.py"))]
+    decisions = [package / f"{name}.py" for name in DECISIONS]
+    for path in (*files, *decisions, package / "dryrun" / "run" / "workspaces.json"):
+        digest.update(path.read_bytes())
     return digest.hexdigest()

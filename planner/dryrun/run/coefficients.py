@@ -44,7 +44,7 @@ ATTENTIONS = ("sdpa", "eager")
 SHAPES = ("full", "padded")
 PRECISIONS = ("bf16", "autocast-bf16")
 
-FILE = Path(__file__).resolve().parent.parent / "catalog" / "coefficients.json"
+FILE = Path(__file__).resolve().parents[2] / "catalog" / "coefficients.json"
 
 Measured = dict[str, Any]
 
