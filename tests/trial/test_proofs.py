@@ -66,6 +66,13 @@ def test_a_history_that_was_there_before_is_read_once(monkeypatch: pytest.Monkey
     assert set(own_comparisons("sft")) == set(said(SCALED))
 
 
+def test_a_history_without_any_proof_is_opened_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    History()
+    assert own_comparisons("sft") == ()
+    monkeypatch.setattr("planner.trial.history.comparisons.compared", lambda method: 1 / 0)
+    assert own_comparisons("sft") == ()
+
+
 def test_another_database_leaves_no_proofs(tmp_path: Path) -> None:
     History(f"sqlite:///{tmp_path}/elsewhere.sqlite").add(*SCALED)
     assert not proofs.proofs_folder().exists()
