@@ -6,16 +6,16 @@ and judges them. The same code runs on a sweep's grid, where numbers are arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Literal, cast
 
 from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
-from planner.footprint import Footprint, Instant, Phase, PhasePlan, StatedError, Term, Verdict
+from planner.footprint import Footprint, Instant, Phase, StatedError, Term, Verdict
 from planner.formulas import allocator
 from planner.levels import Adder, Totals, cached_before
+from planner.methods import part
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene, scene_of
 from planner.phases.timing import phase_seconds
 from planner.plan import Plan
@@ -95,9 +95,8 @@ def judged(footprint: Footprint) -> Footprint:
 
 def phase_plans(scene: Scene) -> tuple[PhasePlan, ...]:
     """The phases of the plan's method, from ``planner/methods/<method>/memory.py``."""
-    module = import_module(f"planner.methods.{scene.plan.method}.memory")
-    phases = cast("Callable[[Scene], tuple[PhasePlan, ...]]", module.phases)
-    return phases(scene)
+    phases: tuple[PhasePlan, ...] = part(scene.plan.method, "memory", "phases")(scene)
+    return phases
 
 
 def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
@@ -151,7 +150,7 @@ def _phase(scene: Scene, phase: PhasePlan, peak: _Peak, carried: int) -> Phase:
         reserved_bytes=int(reserved),
         device_bytes=int(reserved + sums.outside),
         host_bytes=peak.host,
-        seconds=phase_seconds(scene, phase.name),
+        seconds=phase_seconds(scene, phase),
         per_step=phase.per_step,
     )
 

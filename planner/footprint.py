@@ -36,6 +36,10 @@ OUTSIDE: frozenset[Category] = frozenset(("engine", "device"))
 Source = Literal["estimate", "dry run", "trial"]
 
 
+Layout = tuple[tuple[int, float], ...]
+"""How many tensors have which share of a term's bytes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
     """One named quantity: its bytes, and all a person needs to check them.
@@ -55,7 +59,7 @@ class Term:
     source: str
     ignores: str = ""
     tensors: Num = 1
-    layout: tuple[tuple[int, float], ...] = ()
+    layout: Layout = ()
     host: bool = False
 
 
@@ -75,22 +79,6 @@ class Instant:
     def everything(self) -> tuple[Term, ...]:
         """All terms alive at the instant, shared ones first."""
         return tuple(chain(*self.shared, self.terms))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhasePlan:
-    """A phase before anything is added up: its instants, and how long it takes.
-
-    ``rank`` says whose GPU it happens on: ``trainer``, or ``rollout`` for GPUs that
-    only hold a separate engine. ``seconds`` is None when the time is unknown.
-    """
-
-    name: str
-    role: str
-    instants: tuple[Instant, ...]
-    seconds: Num | None = None
-    rank: str = "trainer"
-    per_step: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

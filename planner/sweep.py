@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from planner.estimate import MARGIN, phase_plans
-from planner.footprint import PhasePlan
 from planner.grid import Grid, followed
 from planner.levels import Adder, cached_before
 from planner.numeric import Num, maximum
 from planner.phases import engine
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene, scene_of
 from planner.phases.timing import phase_seconds
 from planner.plan import FIELDS, Plan, try_plan
@@ -217,7 +217,7 @@ def _step_seconds(scene: Scene, plans: Sequence[PhasePlan]) -> Num:
     seconds: Num = 0.0
     for phase in plans:
         if phase.per_step:
-            one = phase_seconds(scene, phase.name)
+            one = phase_seconds(scene, phase)
             if one is None:
                 return float("nan")
             seconds = seconds + one

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 from live_bytes import LiveBytes
 from planner.footprint import Instant, Term
 from planner.formulas.logits import Head
+from planner.frameworks import framework_named
 from planner.steps.stage import DTYPES, Stage
 from planner.steps.vocabulary import (
     LogProbs,
@@ -226,7 +227,13 @@ def head_of(batch: Batch, logits: str = "full", **changes: Any) -> Head:
         "framework_version": "1",
         "dtype": dtype,
     }
-    return Head(**{**given, **changes})
+    return Head(**with_loss({**given, **changes}))
+
+
+def with_loss(given: dict[str, Any]) -> dict[str, Any]:
+    """The head's values with the loss code of the framework and version among them."""
+    loss = framework_named(given.pop("framework")).loss_code(given.pop("framework_version"))
+    return {"loss": loss, **given}
 
 
 def visible(instants: tuple[Instant, ...]) -> int:
@@ -262,4 +269,4 @@ BIG = {"tokens": 8192, "vocab": 50_000, "hidden": 16, "dtype": "bf16", "framewor
 
 def big(rows: int = 1, **changes: Any) -> Head:
     given = {"rows": rows, "logits": "full", "weight_trains": True, "framework": "plain", **BIG}
-    return Head(**{"logits_dtype": "bf16", **given, **changes})
+    return Head(**with_loss({"logits_dtype": "bf16", **given, **changes}))

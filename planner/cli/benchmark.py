@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.cli.table import table
+from planner.cli.answer import may_be_json, table
 from planner.units import read_seconds
 
 if TYPE_CHECKING:
@@ -21,21 +21,17 @@ DEVICE = re.compile(r"cpu|cuda:\d{1,3}")
 SECONDS = (1.0, 600.0)
 
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
     from planner.benchmark.ask.process import BUDGET_SECONDS
 
-    parser = commands.add_parser(
-        "benchmark", help="measure what share of its peaks this machine's card reaches"
-    )
     parser.add_argument("--device", default="cuda:0", help="cuda:0, cuda:1, … or cpu")
     parser.add_argument(
         "--seconds", type=float, default=BUDGET_SECONDS, help="of measuring; imports are beside it"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON")
-    parser.add_argument("--json", action="store_true", help="the whole result as JSON")
+    may_be_json(parser, "the whole result as JSON")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

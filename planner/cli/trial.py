@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from planner.cli import plan_argument
-from planner.cli.table import table
+from planner.cli.answer import known, may_be_json, table
 from planner.units import read_bytes, read_gib, read_seconds
 
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
     from planner.trial.ask.request import LIMIT_SECONDS, STEPS, WARM_UP
 
-    parser = commands.add_parser(
-        "trial", help="run a few real steps here or on a Ray cluster, beside what was predicted"
-    )
-    parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
-    parser.add_argument("--json", action="store_true", help="the whole result as JSON")
+    plan_argument.takes_plan(parser)
+    may_be_json(parser, "the whole result as JSON")
     parser.add_argument("--device", default="cpu", help="cpu or cuda:0, cuda:1, …")
     parser.add_argument("--steps", type=int, default=STEPS, help="measured steps")
     parser.add_argument("--warm-up", type=int, default=WARM_UP, help="steps before them")
@@ -49,7 +46,6 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     # How a cluster's node runs it: progress, then the result, as lines; nothing is kept there.
     parser.add_argument("--stream", metavar="ID", help=argparse.SUPPRESS)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -207,36 +203,28 @@ def _write(out: Path | None, result: Any) -> None:
 
 
 def _print(result: Any, as_json: bool) -> None:
-    if as_json:
-        from planner.trial.ask.result import result_json
+    from planner.trial.ask.result import result_json
 
-        print(json.dumps(json.loads(result_json(result))))
-    else:
-        print(_text(result))
+    print(json.dumps(json.loads(result_json(result))) if as_json else _text(result))
 
 
 def _text(result: Any) -> str:
-    lines = [f"Trial {result.id} on {result.where}: {result.status}."]
-    if result.reason:
-        lines.append(result.reason)
+    lines = [f"Trial {result.id} on {result.where}: {result.status}.", result.reason]
     if result.measured is not None:
-        lines += ["", _compared(result), ""]
+        lines += [" ", _compared(result), " "]
         if result.measured.verdict is not None:
             lines.append(result.measured.verdict.sentence)
     ended = result.out_of_memory
-    if ended is not None:
-        if ended.predicted is not None:
-            agreed = "does not fit" if ended.predicted.out_of_memory else "fits"
-            lines.append(
-                f"The dry run says {read_bytes(ended.predicted.bytes)} there, which {agreed}."
-            )
-        if ended.would_fit:
-            lines.append(f"What would fit, by the dry run: {ended.would_fit_words}.")
+    if ended is not None and ended.predicted is not None:
+        agreed = "does not fit" if ended.predicted.out_of_memory else "fits"
+        lines.append(f"The dry run says {read_bytes(ended.predicted.bytes)} there, which {agreed}.")
+    if ended is not None and ended.would_fit:
+        lines.append(f"What would fit, by the dry run: {ended.would_fit_words}.")
     lines += [f"note: {note}" for note in result.notes]
     lines.append(f"It took {read_seconds(result.seconds)}.")
     if result.status == "failed" and result.stderr_tail:
-        lines += ["", *result.stderr_tail.splitlines()[-12:]]
-    return "\n".join(lines)
+        lines += [" ", *result.stderr_tail.splitlines()[-12:]]
+    return "\n".join(line.strip() for line in lines if line)
 
 
 def _compared(result: Any) -> str:
@@ -246,26 +234,19 @@ def _compared(result: Any) -> str:
         said = None if result.predicted is None else result.predicted.phase(phase.name)
         expected = None if said is None else getattr(said, level)
         measured = getattr(phase, level)
-        ratio = measured / expected - 1 if measured is not None and expected else None
         rows.append(
             (
                 phase.name,
-                "?" if expected is None else _size(expected),
-                "?" if measured is None else _size(measured),
-                "" if ratio is None else f"{ratio:+.2%}",
-                "?" if phase.seconds is None else read_seconds(phase.seconds),
-                "?" if phase.first_seconds is None else read_seconds(phase.first_seconds),
+                known(_size, expected),
+                known(_size, measured),
+                f"{measured / expected - 1:+.2%}" if measured is not None and expected else "",
+                known(read_seconds, phase.seconds),
+                known(read_seconds, phase.first_seconds),
             )
         )
     name = level.partition("_")[0]
-    header = (
-        "phase",
-        f"dry run, {name}",
-        f"measured, {name}",
-        "difference",
-        "time",
-        "first step",
-    )
+    sizes = (f"dry run, {name}", f"measured, {name}")
+    header = ("phase", *sizes, "difference", "time", "first step")
     return table(header, rows, right=(1, 2, 3, 4, 5))
 
 

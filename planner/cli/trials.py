@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from planner.cli.table import table
+from planner.cli.answer import may_be_json, show, table
 from planner.units import read_seconds
 
+FILTERS = ("method", "model", "device", "status", "limit")
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser("trials", help="trials that were run: list, export, import")
-    parser.add_argument("--json", action="store_true", help="the list as JSON")
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    may_be_json(parser, "the list as JSON")
     parser.add_argument("--method", default="", help="trials of this method only")
     parser.add_argument("--model", default="", help="of models whose id has this in it")
     parser.add_argument(
@@ -29,7 +30,6 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     does.add_argument("--delete", metavar="ID", action="append", help="delete a trial for good")
     does.add_argument("--export", type=Path, metavar="FILE", help="write .json or .csv")
     does.add_argument("--import", type=Path, metavar="FILE", dest="import_from")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -45,13 +45,7 @@ def run(arguments: argparse.Namespace) -> int:
         keep_all(history, note=_note)
     except HistoryError as error:
         _note(str(error))
-    chosen = Filter(
-        method=arguments.method,
-        model=arguments.model,
-        device=arguments.device,
-        status=arguments.status,
-        limit=arguments.limit,
-    )
+    chosen = Filter(**{name: getattr(arguments, name) for name in FILTERS})
     if arguments.show:
         return _show(history, arguments.show)
     if arguments.delete:
@@ -62,16 +56,17 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.import_from:
         print("\n".join(_imported(import_file(history, arguments.import_from))))
     else:
-        lines = history.list(chosen)
-        if arguments.json:
-            print(json.dumps([dataclasses.asdict(line) for line in lines], indent=2))
-        else:
-            print(_listed(lines, history.place))
+        as_text = partial(_listed, place=history.place)
+        return show(arguments, history.list(chosen), _json, as_text)
     return 0
 
 
 def _note(sentence: str) -> None:
     print(f"note: {sentence}", file=sys.stderr)
+
+
+def _json(lines: list[Any]) -> list[Any]:
+    return [dataclasses.asdict(line) for line in lines]
 
 
 def _show(history: Any, identifier: str) -> int:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Mapping
-from importlib import import_module
 from typing import Any
 
 from planner.dryrun import log as logs
@@ -14,6 +13,7 @@ from planner.dryrun.log import Log
 from planner.dryrun.repeat import Irregular
 from planner.dryrun.rounds import unroll
 from planner.dryrun.world import On, world
+from planner.methods import part
 from planner.plan import Plan
 from planner.steps import models
 from planner.steps import run as runs
@@ -93,7 +93,7 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", *, full_length: bool =
 
     Unless at ``full_length``, rounds of an unrolled loop are left out of it.
     """
-    step = import_module(f"planner.methods.{plan.method}.step").step
+    step = part(plan.method, "step", "step")
     with world(plan, on) as (tracker, stage, wrap):
         stage.whole_length = full_length
         with tracker:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from planner.formulas.logits import effective_logits
+from planner.frameworks import OWN, framework_named
+from planner.phases.vocabulary import policy_objective
 from planner.plan import Plan
 
 STATE = frozenset(("parameters", "gradients", "optimizer"))
@@ -30,17 +31,19 @@ def stand_in(plan: Plan) -> StandIn:
     by_formula: frozenset[str] = frozenset()
     added: set[str] = set()
     notes: list[str] = []
-    if plan.framework != "plain":
-        changes["logits"] = effective_logits(
-            plan.method, plan.framework, plan.framework_version, plan.logits
-        )
-        changes["framework"] = "plain"
+    framework = framework_named(plan.framework)
+    if plan.framework != OWN:
+        loss = framework.loss_code(plan.framework_version)
+        changes["logits"] = loss.path(policy_objective(plan), plan.logits)
+        changes["framework"] = OWN
         notes.append(
             f"The plain step ran with the plan's options; {plan.framework}'s own loss code did not."
         )
-    if plan.liger and plan.framework == "trl" and plan.reference in ("copy", "offloaded"):
+    whole = plan.reference in ("copy", "offloaded")
+    if plan.liger and framework.liger_patches_trained_only and whole:
         notes.append(
-            "The reference ran with Liger's kernels too; TRL patches its trained model only."
+            f"The reference ran with Liger's kernels too; {framework.label} patches its trained "
+            "model only."
         )
     if plan.liger:
         notes.append("Liger's kernels ran as stand-ins that make the same tensors.")

@@ -25,8 +25,8 @@ from planner.trial.evidence.stated_error import Compared, stated
 from planner.trial.evidence.stated_sweep import stated_errors, stated_sweep
 from planner.trial.history import HistoryError
 from planner.trial.history.comparisons import compared
-from planner.ui import session
-from planner.ui.trial_allowed import permitted
+from planner.ui.state import session
+from planner.ui.trial.allowed import permitted
 
 
 @lru_cache(maxsize=512)

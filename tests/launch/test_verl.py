@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from launch.running import PATHS, Worker, read_by_verl, run, unpack
+from planner.frameworks.verl.exporter import overrides
 from planner.launch.export import CannotExpress, export, fitted
-from planner.launch.exporters.verl import overrides
 from planner.plan import Plan
 
 

@@ -18,7 +18,7 @@ from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
 from planner.recommend import candidates
 from planner.sweep import sweep
-from planner.ui import choices
+from planner.ui.inputs import choices
 
 torch.set_num_threads(1)
 

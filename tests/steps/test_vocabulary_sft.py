@@ -90,6 +90,6 @@ def test_live_bytes(how: str, size: tuple[int, int, int, int], dtype: str) -> No
             batch = Batch(*size, DTYPES[dtype], trains, device)
             head = head_of(batch, how)
             seen = watch(batch, plain_sft(head))
-            forward = loss_forward(head, objective="sft", role="policy")
-            backward = loss_backward(head, objective="sft", role="policy")
+            forward = loss_forward(head, objective="cross-entropy", role="policy")
+            backward = loss_backward(head, objective="cross-entropy", role="policy")
             assert (total(forward), total(backward)) == (seen.forward, seen.backward)

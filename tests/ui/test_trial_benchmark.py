@@ -20,7 +20,8 @@ from planner.plan.link import from_query_string, to_query
 from planner.plan.presets import presets
 from planner.speeds import speeds_from_text, speeds_to_text
 from planner.trial.ask.cards import Card
-from planner.ui import trial, trial_benchmark
+from planner.ui.trial import benchmark as trial_benchmark
+from planner.ui.trial import page as trial
 from planner.units import read_seconds
 
 APP = str(Path(__file__).parents[2] / "app.py")

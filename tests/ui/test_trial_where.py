@@ -10,7 +10,7 @@ from planner.trial.ask.folders import new_folder
 from planner.trial.ask.request import request_of
 from planner.trial.ask.result import Environment
 from planner.trial.cluster import client
-from planner.ui import trial_where
+from planner.ui.trial import inputs as trial_where
 from ui.trial_page import (
     PLAN,
     START,

@@ -15,7 +15,7 @@ from planner.trial.ask.folders import TrialFolder, new_folder
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
 from planner.trial.ask.request import TrialRequest, request_of
 from planner.trial.ask.result import Device, TrialResult
-from planner.ui import trial
+from planner.ui.trial import page as trial
 
 APP = str(Path(__file__).parents[2] / "app.py")
 PLAN = Plan(

@@ -12,33 +12,36 @@ tensor over the vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from planner.footprint import Instant, Term
 from planner.formulas.logits import (
     certainty,
     chunks,
-    kept,
+    cross_entropy,
     materialised,
     packed,
     responses,
     tiles,
+    values,
 )
-from planner.formulas.logits.head import TRL_LOSS, Head, effective_logits, highest
+from planner.formulas.logits.head import Head, highest
 from planner.formulas.logits.kept import (
+    SHIFTED_LABELS,
     document_premise_bytes,
     embedding_backward,
     log_prob_kept,
 )
-from planner.formulas.logits.materialised import FP32_BYTES
-from planner.formulas.logits.pieces import head_gradient, hidden_gradient
+from planner.formulas.logits.pieces import FP32_BYTES, head_gradient, hidden_gradient
+from planner.frameworks.loss import CROSS_ENTROPY, OBJECTIVES, POLICY, VALUE
 
 __all__ = [
     "Head",
     "backward_instants",
     "cast_gradients",
     "document_premise_bytes",
-    "effective_logits",
     "embedding_backward",
     "forward_instants",
     "head_gradients",
@@ -54,7 +57,37 @@ __all__ = [
     "self_certainty_kept",
 ]
 
-OBJECTIVES = ("sft", "policy", "value")
+
+class Way(Protocol):
+    """One way of meeting the vocabulary: a module of this package."""
+
+    def forward(self, head: Head, role: str) -> tuple[Instant, ...]:
+        """Every instant of the forward that can be the highest, by sizes."""
+
+    def backward(self, head: Head, role: str) -> tuple[Instant, ...]:
+        """The same of the loss's backward."""
+
+
+class Scoring(Way, Protocol):
+    """A way that also scores without gradient."""
+
+    def without_gradient(
+        self, head: Head, role: str, *, with_entropy: bool
+    ) -> tuple[Instant, ...]:
+        """The same of a pass without gradient."""
+
+
+SCORING: Mapping[str, Scoring] = {
+    "chunks": chunks,
+    "materialised": materialised,
+    "packed": packed,
+    "responses": responses,
+    "tiles": tiles,
+}
+"""Ways by the name that a framework's loss code has them under."""
+
+KEPT = {"chunks": chunks.kept, "materialised": materialised.kept, "tiles": tiles.kept}
+"""What scoring with gradient keeps, where it has been read."""
 
 
 def loss_forward(head: Head, *, objective: str, role: str) -> tuple[Term, ...]:
@@ -78,14 +111,10 @@ def logprob_forward(head: Head, *, with_entropy: bool, role: str) -> tuple[Term,
 
 def scoring_kept(head: Head, *, role: str) -> tuple[Term, ...]:
     """Terms that scoring with gradient leaves alive until the backward; the plain step's paths."""
-    code = runs(head, "policy")
-    if code == "tiles":
-        return tiles.kept(head, role)
-    if code == "materialised":
-        return materialised.policy_kept(head, role)
-    if code == "chunks":
-        return chunks.kept(head, role)
-    raise ValueError("logits: what stays after scoring is known for the plain step's paths only")
+    way = _way(head, POLICY)
+    if way not in KEPT:
+        raise ValueError(f"logits: what stays after {way} have scored was not read")
+    return KEPT[way](head, role)
 
 
 def head_gradients(head: Head, *, role: str) -> tuple[Term, ...]:
@@ -118,84 +147,50 @@ def self_certainty_backward(head: Head, *, how: str, role: str) -> tuple[Term, .
 
 def forward_instants(head: Head, *, objective: str, role: str) -> tuple[Instant, ...]:
     """Every instant of the forward that can be the highest, by sizes."""
-    code = runs(head, objective)
-    if code == "value":
-        return kept.value_forward(head, role)
-    if code == "tiles":
-        return labelled(tiles.forward(head, role), head, role, objective)
-    if code == "chunks":
-        return labelled(chunks.forward(head, role), head, role, objective)
-    if code == "responses":
-        return responses.forward(head, role)
-    if code == "packed":
-        return packed.forward(head, role)
-    if objective == "sft":
-        return materialised.sft_forward(head, role)
-    return materialised.policy_forward(head, role)
+    way = _loss(head, objective)
+    return _labelled(way, way.forward(head, role), head, role, objective)
 
 
 def backward_instants(head: Head, *, objective: str, role: str) -> tuple[Instant, ...]:
     """Every instant of the loss's backward that can be the highest, by sizes."""
-    code = runs(head, objective)
-    if code == "value":
-        return kept.value_backward(head, role)
-    if code == "tiles":
-        return labelled(tiles.backward(head, role), head, role, objective)
-    if code == "chunks":
-        return labelled(chunks.backward(head, role), head, role, objective)
-    if code == "responses":
-        return responses.backward(head, role)
-    if code == "packed":
-        return packed.backward(head, role)
-    if objective == "sft":
-        return materialised.sft_backward(head, role)
-    return materialised.policy_backward(head, role)
+    way = _loss(head, objective)
+    return _labelled(way, way.backward(head, role), head, role, objective)
 
 
 def logprob_instants(head: Head, *, with_entropy: bool, role: str) -> tuple[Instant, ...]:
     """Every instant of a pass without gradient that can be the highest, by sizes."""
-    code = runs(head, "policy")
-    if code == "tiles":
-        return tiles.forward(head, role, entropy=with_entropy)
-    if code == "chunks":
-        return chunks.forward(head, role)
-    if code == "responses":
-        return responses.without_gradient(head, role)
-    if code == "packed":
-        return packed.without_gradient(head, role, with_entropy=with_entropy)
-    return materialised.without_gradient(head, role, with_entropy=with_entropy)
+    way = SCORING[_way(head, POLICY)]
+    return way.without_gradient(head, role, with_entropy=with_entropy)
 
 
-def labelled(
-    instants: tuple[Instant, ...], head: Head, role: str, objective: str
+def _labelled(
+    way: Way, instants: tuple[Instant, ...], head: Head, role: str, objective: str
 ) -> tuple[Instant, ...]:
-    """The instants beside the labels that the plain step shifted for its scoring."""
-    if objective != "sft" or head.framework != "plain":
+    """The instants beside the labels that were shifted for scoring."""
+    copied = objective == CROSS_ENTROPY and head.loss.copies_labels and way is not cross_entropy
+    if not copied:
         return instants
-    labels = kept.SHIFTED_LABELS(role, tokens=head.tokens)
+    labels = SHIFTED_LABELS(role, tokens=head.tokens)
     return tuple(replace(instant, terms=(*instant.terms, labels)) for instant in instants)
 
 
-def runs(head: Head, objective: str) -> str:
-    """Which code meets the vocabulary; ``ValueError`` where it was never modelled."""
+def _loss(head: Head, objective: str) -> Way:
+    """The code that makes the loss of this objective."""
+    if objective == VALUE:
+        return values
+    way = _way(head, objective)
+    if way == "materialised" and objective == CROSS_ENTROPY:
+        return cross_entropy
+    return SCORING[way]
+
+
+def _way(head: Head, objective: str) -> str:
+    """Which way the head's code goes; ``ValueError`` where it was never modelled."""
     if objective not in OBJECTIVES:
         raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}, not {objective!r}")
-    if objective == "value":
-        return "value"
-    if head.logits == "fused":
-        return "tiles"
-    if head.framework == "trl":
-        if objective == "sft":
-            raise ValueError(
-                f"framework_version {head.framework_version} of trl runs SFT in chunks of 256 "
-                "tokens that are not modelled here; use 1.15.0 or later"
-            )
-        if head.entropy and TRL_LOSS[head.framework_version] == "loop":
-            raise ValueError(
-                f"an entropy bonus in trl {head.framework_version} is not modelled; "
-                "use framework_version 1.14.0 or later, or set entropy to false"
-            )
-        return "responses"
-    if head.logits == "chunked":
-        return "chunks"
-    return "materialised" if head.framework == "plain" else "packed"
+    loss = head.loss
+    if objective == CROSS_ENTROPY and loss.no_cross_entropy:
+        raise ValueError(loss.no_cross_entropy)
+    if head.entropy and loss.no_entropy:
+        raise ValueError(loss.no_entropy)
+    return loss.formulas[head.logits]

@@ -13,13 +13,19 @@ from __future__ import annotations
 from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
-from planner.formulas.logits.pieces import head_gradient, hidden_gradient, vectors
+from planner.formulas.logits.pieces import (
+    FP32_BYTES,
+    head_gradient,
+    hidden_gradient,
+    narrow,
+    vectors,
+    wide,
+)
 
 TOKEN_TILE = 4096
 VOCABULARY_TILE = 32768
 FP32_ROWS = 64
 """Rows of a tile that the plain step has in fp32 at the same time: 8 MiB."""
-FP32_BYTES = 4
 RUNNING_VECTORS = 7
 """Running maximum, sums, target logit: TRL allocates them whether asked for or not."""
 RUNNING_IN_PLAIN = 3
@@ -39,17 +45,6 @@ TILE = Formula(
 )
 
 
-def tile(head: Head, role: str) -> Term:
-    """The one buffer over the vocabulary."""
-    return TILE(
-        role,
-        item_bytes=head.item_bytes,
-        tokens=head.tokens,
-        token_tile=TOKEN_TILE,
-        vocabulary_tile=VOCABULARY_TILE,
-    )
-
-
 COMPACT = Formula(
     "hidden states of the scored tokens",
     "item_bytes * tokens * hidden",
@@ -62,11 +57,11 @@ COMPACT_BYTES = 8 + 1
 
 
 def compacted(head: Head, role: str) -> tuple[Term, ...]:
-    """What TRL's gathering of the scored tokens keeps; the plain step needs none."""
-    if head.framework != "trl":
+    """What gathering the scored tokens keeps."""
+    if not head.loss.gathers_scored_rows:
         return ()
     return (
-        COMPACT(role, item_bytes=head.item_bytes, tokens=head.tokens, hidden=head.hidden),
+        narrow(COMPACT, head, role),
         vectors(head, role, COMPACT_BYTES, tensors=2),
     )
 
@@ -88,18 +83,19 @@ ROW_NUMBERS = Formula(
 
 
 def widened(head: Head, role: str, *, twice: bool, per_token: int) -> tuple[Term, ...]:
-    """What the plain step has in fp32 of the tile at hand; TRL's kernel has it in registers."""
-    if head.framework != "plain":
+    """What is in fp32 of the tile at hand, unless a kernel has it in registers."""
+    if head.loss.triton_tiles:
         return ()
     return (
-        WIDE_ROWS(
+        wide(
+            WIDE_ROWS,
+            head,
             role,
             copies=1 + twice,
-            tokens=head.tokens,
             fp32_rows=FP32_ROWS,
             vocabulary_tile=VOCABULARY_TILE,
         ),
-        ROW_NUMBERS(role, bytes_per_token=per_token, tokens=head.tokens, fp32_rows=FP32_ROWS),
+        wide(ROW_NUMBERS, head, role, bytes_per_token=per_token, fp32_rows=FP32_ROWS),
     )
 
 
@@ -112,9 +108,14 @@ def kept(head: Head, role: str) -> tuple[Term, ...]:
     )
 
 
+def tile(head: Head, role: str) -> Term:
+    """The one buffer over the vocabulary."""
+    return narrow(TILE, head, role, token_tile=TOKEN_TILE, vocabulary_tile=VOCABULARY_TILE)
+
+
 def scores(head: Head) -> bool:
-    """The kernel also returns an entropy: asked for by the plain loss, always by TRL."""
-    return head.entropy or head.framework == "trl"
+    """Scoring also returns an entropy: asked for by the loss, or always."""
+    return head.entropy or head.loss.always_entropy
 
 
 def forward(head: Head, role: str, *, entropy: bool | None = None) -> tuple[Instant, ...]:
@@ -123,14 +124,21 @@ def forward(head: Head, role: str, *, entropy: bool | None = None) -> tuple[Inst
     ``entropy`` says whether the kernel returns one where the loss does not decide it.
     """
     wanted = scores(head) if entropy is None else entropy
-    if head.framework == "plain":
-        count = RUNNING_IN_PLAIN + wanted
-        more = widened(head, role, twice=wanted, per_token=ROW_FORWARD + FP32_BYTES * wanted)
-    else:
+    count = RUNNING_IN_PLAIN + wanted
+    if head.loss.triton_tiles:
         count = RUNNING_VECTORS + (4 if wanted else 2)
-        more = compacted(head, role)
-    small = vectors(head, role, count * FP32_BYTES, tensors=count)
-    return (Instant(name="fold of the tiles", terms=(tile(head, role), *more, small)),)
+    terms = (
+        tile(head, role),
+        *widened(head, role, twice=wanted, per_token=ROW_FORWARD + FP32_BYTES * wanted),
+        *compacted(head, role),
+        vectors(head, role, count * FP32_BYTES, tensors=count),
+    )
+    return (Instant(name="fold of the tiles", terms=terms),)
+
+
+def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
+    """The same fold; the caller says whether an entropy comes of it."""
+    return forward(head, role, entropy=with_entropy)
 
 
 def backward(head: Head, role: str) -> tuple[Instant, ...]:

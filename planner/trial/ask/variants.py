@@ -9,8 +9,8 @@ from planner import catalog
 from planner.dryrun.kinds import depth_of, shallow
 from planner.dryrun.request import configs_of
 from planner.dryrun.stand_in import stand_in
+from planner.frameworks import framework_named
 from planner.plan import Plan, try_plan
-from planner.plan.facts import KNOWN_VERSIONS
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.strict import shown
 
@@ -52,7 +52,7 @@ def _valid(plan: Plan, running: Plan) -> Plan:
     """The executed plan as a plan of its own, which a link can carry."""
     values = running.model_dump()
     if running.framework != plan.framework:
-        values["framework_version"] = KNOWN_VERSIONS[running.framework][0]
+        values["framework_version"] = framework_named(running.framework).versions[0]
     found, problems = try_plan(values)
     if found is None:
         raise CannotRun(problems[0].sentence)

@@ -8,10 +8,10 @@ the plan.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
-from planner.formulas.compute import backward_flops, forward_flops, head_flops
-from planner.methods.grade.seconds import policy_flops
+from planner.estimate import phase_plans
+from planner.phases.phase import Work
 from planner.phases.scene import scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
@@ -24,9 +24,7 @@ ANCHORS = (0.0, 0.25, 0.5, 0.75, 1.0)
 PASSES = 2
 """Batches of a kind that a trial runs."""
 
-SCORING = ("old log-probs", "reference log-probs", "values", "reward")
-ROLLOUT, CRITIC, OPTIMIZER = "rollout", "critic update", "optimizer step"
-FORWARD, BACKWARD = "policy forward", "policy backward"
+ROLLOUT = "rollout"
 
 
 @cache
@@ -69,6 +67,12 @@ def _between(places: Sequence[int], decode: Mapping[int, float], index: int) -> 
     return decode[places[-1]]
 
 
+@lru_cache(maxsize=64)
+def work_of(plan: Plan) -> Mapping[str, tuple[Work, ...]]:
+    """The table of work of a plan, by phase: the rows that the estimate's times rest on."""
+    return {phase.name: phase.work for phase in phase_plans(scene_of(plan, facts_of(plan)))}
+
+
 def step_seconds(
     plan: Plan, phase: str, entries: Sequence[float], decode: Mapping[int, float]
 ) -> float:
@@ -80,112 +84,57 @@ def step_seconds(
         entries: seconds of each time that the trial was in the phase, in one step.
         decode: seconds of the tokens computed in a rollout, by index.
     """
-    q = quantities(plan)
-    updates, batches = int(q.updates_per_step), int(q.micro_batches)
     spent = sum(entries)
-    if phase == ROLLOUT and decode:
-        return spent - sum(decode.values()) + rollout_seconds(decode, plan.response_tokens)
-    if phase in SCORING:
-        passes = -(-int(q.sequences_per_gpu_step) // int(q.logprob_sequences))
-        return spent * passes / min(passes, PASSES)
-    if phase in (FORWARD, BACKWARD):
-        return spent * updates * batches / len(entries)
-    if phase == OPTIMIZER:
-        return spent * updates
-    if phase == CRITIC:
-        # Micro-batches' forwards and backwards, then the optimizer, are entries of one phase.
-        run = (len(entries) - 1) // 2
-        return updates * (sum(entries[:-1]) * batches / run + entries[-1])
-    return spent
+    rows = [row for row in work_of(plan).get(phase, ()) if not row.beside]
+    if not rows:
+        return spent
+    first, last = rows[0], rows[-1]
+    if first.run == "decode":
+        rest = spent - sum(decode.values())
+        return rest + rollout_seconds(decode, plan.response_tokens) if decode else spent
+    if first.run == "score":
+        return spent * int(first.rounds) / min(int(first.rounds), PASSES)
+    if last.run != "optimizer":
+        return spent * int(first.rounds) / len(entries)
+    # Micro-batches' forwards and backwards, then the optimizer, may be entries of one phase.
+    batches = entries[:-1]
+    passes = sum(batches) * len(rows[:-1]) * int(first.rounds) / len(batches) if batches else 0.0
+    return passes + entries[-1] * int(last.rounds)
 
 
 def step_tokens(plan: Plan, phase: str) -> float | None:
-    """Token positions that a GPU works on in a phase of a whole step; None where it has none."""
-    q = quantities(plan)
-    sequences = int(q.sequences_per_gpu_step)
-    if phase == ROLLOUT:
-        return float(sequences * plan.response_tokens)
-    if phase == OPTIMIZER:
-        return None
-    if phase in (*SCORING, CRITIC, FORWARD, BACKWARD):
-        return float(sequences * int(q.row_tokens))
+    """Token positions that a GPU works on in a phase of a whole step; None where it has none.
+
+    A rollout's are those that it generates.
+    """
+    for row in work_of(plan).get(phase, ()):
+        if row.flops is not None:
+            return float(row.scored_tokens if row.run == "decode" else row.tokens)
     return None
 
 
 def step_flops(plan: Plan, phase: str) -> float | None:
-    """FLOPs of a GPU in a phase of a whole step, by the formulas of the estimate.
+    """FLOPs of a GPU in a phase of a whole step, by the rows that the estimate's times rest on.
 
-    None where there are next to none (the optimizer), or no formula.
+    None where there are next to none (the optimizer), or where nothing is computed.
     """
-    facts, q = facts_of(plan), quantities(plan)
-    if plan.method == "grade" and phase in (FORWARD, BACKWARD):
-        return _unrolled_flops(plan, phase)
-    sequences, row = int(q.sequences_per_gpu_step), int(q.row_tokens)
-    tokens = sequences * row
-    scored = tokens
-    if plan.method != "sft" and plan.logits != "full":
-        scored = sequences * (plan.response_tokens + 1)
-    policy, critic = facts.policy, facts.critic
-    trains, recompute = plan.finetuning == "full", plan.gradient_checkpointing == "full"
-    head = float(head_flops(policy, tokens=scored))
-    body = float(forward_flops(policy, tokens=tokens, row_tokens=row, head=False))
-    if phase == ROLLOUT:
-        decoded = head_flops(policy, tokens=sequences * plan.response_tokens)
-        return body + float(decoded)
-    if phase in ("old log-probs", "reference log-probs", FORWARD):
-        return body + head
-    if phase == "reward":
-        return float(forward_flops(facts.reward, tokens=tokens, row_tokens=row, head=False))
-    if phase == "values":
-        return float(forward_flops(critic, tokens=tokens, row_tokens=row, head=False))
-    if phase == BACKWARD:
-        back = backward_flops(
-            policy,
-            tokens=tokens,
-            row_tokens=row,
-            recompute=recompute,
-            weights_train=trains,
-            head=False,
-        )
-        return float(back) + head * (1 + trains)
-    if phase == CRITIC:
-        back = backward_flops(
-            critic,
-            tokens=tokens,
-            row_tokens=row,
-            recompute=recompute,
-            weights_train=trains,
-            head=False,
-        )
-        return float(back) + float(forward_flops(critic, tokens=tokens, row_tokens=row, head=False))
-    return None
-
-
-def _unrolled_flops(plan: Plan, phase: str) -> float | None:
-    """GRADE's: every generated token runs the row so far. The reward model's are left out."""
-    if phase == BACKWARD:
-        return None
-    return float(policy_flops(scene_of(plan, facts_of(plan))))
+    rows = (row.flops for row in work_of(plan).get(phase, ()))
+    known = [float(flops) for flops in rows if flops is not None]
+    return sum(known) if known else None
 
 
 def trial_flops(plan: Plan, steps: int) -> float:
     """FLOPs of a trial's steps, about: what decides whether a processor is too slow for it."""
-    q = quantities(plan)
-    updates, batches = int(q.updates_per_step), int(q.micro_batches)
-    passes = -(-int(q.sequences_per_gpu_step) // int(q.logprob_sequences))
-    phases = {FORWARD: batches * updates / min(batches, PASSES)}
-    phases[BACKWARD] = phases[FORWARD]
-    if plan.method in ("grpo", "ppo", "intuitor"):
-        phases["old log-probs"] = passes / min(passes, PASSES)
-    if plan.method == "dpo" or plan.kl != "none":
-        phases["reference log-probs"] = passes / min(passes, PASSES)
-    if plan.critic == "separate":
-        phases[CRITIC] = phases[FORWARD]
-        phases["values"] = passes / min(passes, PASSES)
-    total = sum((step_flops(plan, name) or 0.0) / cut for name, cut in phases.items())
-    if plan.method == "grade":
-        total *= 3  # a backward is two forwards
-    if plan.rollout == "hf":
-        share = len(sampled_tokens(plan.response_tokens)) / plan.response_tokens
-        total += (step_flops(plan, ROLLOUT) or 0.0) * share
+    batches = min(int(quantities(plan).micro_batches), PASSES)
+    total = 0.0
+    for rows in work_of(plan).values():
+        for row in rows:
+            if row.flops is None or (row.run == "decode" and plan.rollout.startswith("vllm")):
+                continue
+            if row.run == "decode":
+                share = len(sampled_tokens(plan.response_tokens)) / plan.response_tokens
+            else:
+                share = min(int(row.rounds), PASSES if row.run == "score" else batches)
+                share = share / int(row.rounds)
+            total += float(row.flops) * share
     return total * steps

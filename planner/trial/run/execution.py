@@ -9,7 +9,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +16,9 @@ import torch
 
 from planner.dryrun.lengths import SHARES, shortened
 from planner.dryrun.request import configs_of
+from planner.methods import part
 from planner.plan import Plan
-from planner.quantities import quantities
+from planner.setup import setup_of
 from planner.steps import run as runs
 from planner.steps.run import Run
 from planner.trial.ask.endings import MemoryEnded
@@ -130,11 +130,11 @@ class Execution:
         return self.found
 
     def _steps(self, run: Run, stage: TrialStage) -> None:
-        step = import_module(f"planner.methods.{self.plan.method}.step").step
+        step = part(self.plan.method, "step", "step")
         plans = self._plans()
-        whole = run.plan, run.q
+        whole = run.setup
         for index, plan in enumerate(plans):
-            run.plan, run.q = (plan, quantities(plan)) if plan is not self.plan else whole
+            run.setup = setup_of(plan) if plan is not self.plan else whole
             kind = "first step" if not index else "warm-up"
             if index >= self.request.warm_up:
                 kind = "measuring"

@@ -21,18 +21,19 @@ import torch
 from torch import nn
 
 from planner.dryrun.request import configs_of
-from planner.phases.engine import SYNC_BUCKET_BYTES
 from planner.plan import Plan
 from planner.quantities import quantities
 from planner.steps import models
 from planner.steps.stage import DTYPES, Stage
 from planner.trial.ask.footprints import PhaseFigures, rates
 from planner.trial.run import cadence
-from planner.units import read_bytes
+from planner.units import GIB, read_bytes
 
 ENGINE = "vllm"
 SAMPLED = 256
 """Tokens of each response that the engine generates; its time grows evenly after them."""
+BUCKET_BYTES = 2 * GIB
+"""Weights that travel to the engine at a time."""
 DTYPE_NAMES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
@@ -216,7 +217,7 @@ def _buckets(policy: nn.Module) -> Iterator[list[tuple[str, torch.Tensor]]]:
             continue
         bucket.append((name.replace(".base_layer", ""), weight))
         size += weight.nbytes
-        if size >= SYNC_BUCKET_BYTES:
+        if size >= BUCKET_BYTES:
             yield bucket
             bucket, size = [], 0
     if bucket:
