@@ -44,7 +44,7 @@ def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[
 
 
 def own_comparisons(method: str) -> tuple[Any, ...]:
-    """Comparisons of stored trials of a method (``stated_error.Compared``).
+    """Comparisons of stored trials of a method (``Compared`` of the stated error).
 
     A history that cannot be read is no reason to hold back an answer: a line on stderr says so.
     """
@@ -52,8 +52,8 @@ def own_comparisons(method: str) -> tuple[Any, ...]:
 
     if not has_history():
         return ()
-    own = not os.environ.get(HISTORY_SETTING, "").strip()
-    if own:
+    named = os.environ.get(HISTORY_SETTING, "").strip()
+    if not named:
         from planner.trial.evidence.proofs import proven
 
         found = proven(method)
@@ -63,7 +63,7 @@ def own_comparisons(method: str) -> tuple[Any, ...]:
     from planner.trial.history.errors import HistoryError
 
     try:
-        if own:
+        if not named:
             keep_proofs()
         return compared(method)
     except HistoryError as error:

@@ -61,12 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _json(lines: list[Any]) -> list[Any]:
-    return [dataclasses.asdict(line) for line in lines]
-
-
 def _note(sentence: str) -> None:
     print(f"note: {sentence}", file=sys.stderr)
+
+
+def _json(lines: list[Any]) -> list[Any]:
+    return [dataclasses.asdict(line) for line in lines]
 
 
 def _show(history: Any, identifier: str) -> int:

@@ -1,8 +1,8 @@
 """Correction factors as a link carries them: measured ÷ predicted, by phase and quantity.
 
-What they are taken from is in :mod:`planner.trial.evidence.calibration`, and how they are applied
-in :mod:`planner.trial.evidence.correction`; this is the value and its text, which anybody may have
-written. Imports :mod:`planner.linktext` only.
+``planner/trial/evidence`` takes them from trials (``calibration``) and applies them
+(``correction``); this is the value and its text, which anybody may have written.
+Imports :mod:`planner.linktext` only.
 """
 
 from __future__ import annotations

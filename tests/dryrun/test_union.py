@@ -13,8 +13,8 @@ from planner.dryrun.logs.curve import peaks
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.plan import Plan
-from planner.ui.dry_run import tables
 from planner.ui.display import UNITS
+from planner.ui.dry_run import tables
 from planner.units import GIB, MIB
 
 CUBLAS = 64 * MIB

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from planner.cli.own_trials import own_comparisons
 
+from planner.cli.answer import own_comparisons
 from planner.plan.link import to_query_string
 from planner.trial.ask.folders import data_folder
 from planner.trial.evidence import proofs

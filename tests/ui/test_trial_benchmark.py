@@ -11,8 +11,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from benchmarks_of_cards import H100, benchmark
-from planner.benchmark.ask import archive as kept
-from planner.benchmark.ask import process
+from planner.benchmark.ask import archive, process
 from planner.benchmark.ask.process import BenchmarkState
 from planner.benchmark.ask.words import LABELS
 from planner.estimate import estimate
@@ -42,7 +41,7 @@ def card(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def keep(**changes: Any) -> None:
-    folder = kept.benchmarks_folder()
+    folder = archive.benchmarks_folder()
     folder.mkdir(exist_ok=True)
     found = benchmark(**changes)
     (folder / f"{found['id']}.json").write_text(json.dumps(found))
@@ -147,7 +146,7 @@ def test_removed_it_is_gone(card: None) -> None:
     keep()
     app = opened()
     app.button(key="benchmark-remove").click().run()
-    assert kept.kept() == () and "benchmark-remove" not in buttons(app)
+    assert archive.kept() == () and "benchmark-remove" not in buttons(app)
 
 
 def test_pressing_starts_one_and_stop_ends_it(card: None, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from planner.trial.ask.folders import IDENTIFIER, TrialFolder
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 
 STARTING_SECONDS = 5.0
 """A folder without an owner may be that of a process that has just begun."""

@@ -116,20 +116,19 @@ class TrialFolder:
             OSError: when it cannot be written, not even in the place that was kept for it.
         """
         text = result_json(result) + "\n"
-        try:
+        for last in (False, True):
             try:
                 write_whole(self.result_file, text, place=os.link)
+                return True
             except FileExistsError:
-                raise
+                return False
             except OSError:
-                (self.path / RESERVE).unlink(missing_ok=True)
-                write_whole(self.result_file, text, place=os.link)
-        except FileExistsError:
-            return False
-        finally:
-            with suppress(OSError):
-                (self.path / RESERVE).unlink(missing_ok=True)
-        return True
+                if last:
+                    raise
+            finally:  # its place is the result's now
+                with suppress(OSError):
+                    (self.path / RESERVE).unlink()
+        return False
 
     def settled(self, result: TrialResult) -> TrialResult:
         """What the trial ended with: this result, unless somebody was faster.

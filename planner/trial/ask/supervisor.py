@@ -29,7 +29,7 @@ from planner.units import read_bytes, read_seconds
 POLL_SECONDS = 0.1
 GRACE_SECONDS = 3.0
 """Between asking a worker to end and killing it."""
-ROOT = Path(__file__).resolve().parent.parent.parent
+ROOT = Path(__file__).resolve().parents[3]
 SUPERVISOR = "HEADROOM_TRIAL_SUPERVISOR"
 """Environment variable that tells a worker whose end is its own: pid and start."""
 

@@ -34,12 +34,18 @@ def proofs_folder() -> Path:
     return data_folder() / "proofs"
 
 
+def begin() -> None:
+    """Make their folder, so that it is known that they are kept."""
+    with suppress(OSError):
+        proofs_folder().mkdir(parents=True, exist_ok=True)
+
+
 def put(result: TrialResult) -> None:
     """Keep what a trial says, if it says anything of device bytes."""
+    begin()
     rows = list(of_trial(result))
-    with suppress(OSError):  # without room a trial counts less, and nothing else is lost
-        proofs_folder().mkdir(parents=True, exist_ok=True)
-        if rows:
+    if rows:
+        with suppress(OSError):  # without room a trial counts less, and nothing else is lost
             _write(
                 proofs_folder() / f"{result.id}.{rows[0].method}.json",
                 {

@@ -21,7 +21,7 @@ from planner.plan.factors import RUNGS, Rung
 from planner.trial.ask.result import TrialResult, read_result
 from planner.trial.evidence.calibration import counts, said_by
 
-COMMITTED = Path(__file__).resolve().parents[2] / "accuracy" / "measured"
+COMMITTED = Path(__file__).resolve().parents[3] / "accuracy" / "measured"
 """Measurements that come with this repository.
 
 ``gpu-*.json`` is of ``python -m accuracy.gpu``, ``trials-*.json`` of ``python -m accuracy.trials``.

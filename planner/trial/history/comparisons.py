@@ -49,6 +49,7 @@ def keep_proofs() -> None:
     Raises:
         HistoryError: when the history cannot be read.
     """
+    proofs.begin()
     for result in History().results(Filter(status="completed")):
         proofs.put(result)
 

@@ -18,8 +18,7 @@ from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.footprints import PhaseFigures
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.variants import executed, layers_of, with_layers
-from planner.trial.run import cadence
-from planner.trial.run import rollout as engine
+from planner.trial.run import cadence, rollout
 from planner.trial.run.device import processor_flops_per_second
 from planner.trial.run.extrapolation import Depth
 from planner.trial.run.prediction import executed_bytes, predicted
@@ -65,7 +64,7 @@ class Sizing:
     @property
     def engine_runs(self) -> bool:
         """Whether the plan has an engine and this machine can run it."""
-        return self.plan.rollout == "vllm-colocated" and not engine.missing(self.request.kind)
+        return self.plan.rollout == "vllm-colocated" and not rollout.missing(self.request.kind)
 
     def predicted(self, plan: Plan) -> Depth:
         """The dry run of what the trial executes of a plan; asked once of each."""

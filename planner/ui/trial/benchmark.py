@@ -14,8 +14,7 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from planner.benchmark.ask import archive as kept
-from planner.benchmark.ask import process
+from planner.benchmark.ask import archive, process
 from planner.benchmark.ask.process import BUDGET_SECONDS
 from planner.benchmark.ask.words import HEADER, LABELS, compared, constants
 from planner.catalog.card_benchmark import CardBenchmark, speeds_of
@@ -101,12 +100,12 @@ def _dismiss(identifier: str) -> None:
 def _remove(identifier: str) -> None:
     session.acted()
     if permitted():
-        kept.remove(identifier)
+        archive.remove(identifier)
 
 
 def _shown(plan: Plan) -> CardBenchmark | None:
     """The newest benchmark of the plan's card, or else the newest of any card."""
-    found = [one for one in kept.kept() if one.device.kind == "cuda"]
+    found = [one for one in archive.kept() if one.device.kind == "cuda"]
     own = [one for one in found if one.device.gpu == plan.gpu]
     return next(iter(own or found), None)
 
