@@ -70,8 +70,8 @@ def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     part = TEXT_PARTS.get(model_type_of(config))
     nested = config.get("text_config") if part else None
     for level in (config, nested):
-        for name in COMPRESSED if isinstance(level, Mapping) else ():
-            if level.get(name) is not None:
+        for name in COMPRESSED:
+            if isinstance(level, Mapping) and level.get(name) is not None:
                 raise ValueError(
                     f"config: {name} is set; give the config.json of the unquantised model "
                     "and choose qlora as finetuning."
