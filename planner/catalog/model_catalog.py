@@ -43,6 +43,8 @@ class Model:
     """Day on which the row's figures were gathered; empty for a config from outside."""
     on_hub: bool = True
     """Whether weights are published under this id."""
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    """What of a config from outside is not planned as it stands there, in sentences."""
     alias_of: str = ""
     """Id of the row whose shapes this model shares; context length and RoPE may differ."""
 
