@@ -22,7 +22,8 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the files, or writes them; nothing that exists is overwritten."""
-    from planner.launch.export import CannotExpress, export
+    from planner.launch.export import export
+    from planner.launch.launch import CannotExpress
 
     plan = plan_argument.require_plan(arguments.plan)
     link = "?" + to_query_string(plan, short=True)
