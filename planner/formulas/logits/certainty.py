@@ -98,8 +98,8 @@ def kept(head: Head, *, how: str) -> tuple[Term, ...]:
     if how == "chunked-vocabulary":
         return ()
     apart = how == "full" and (head.upcasts or head.temperature_scaled)
-    size = 0 if how == "full" else head.item_bytes
-    read = wide(WIDE_LOGITS if apart else LOGITS, head, item_bytes=size)
+    in_dtype = wide if how == "full" else narrow
+    read = in_dtype(WIDE_LOGITS if apart else LOGITS, head)
     return (read, *kept_from_head(head, apart=apart))
 
 
