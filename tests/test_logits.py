@@ -22,19 +22,15 @@ from head_steps import (
     SIZES,
     Batch,
     head_of,
+    loss_backward,
+    loss_forward,
     plain_policy,
     plain_sft,
     total,
     visible,
     watch,
 )
-from planner.formulas.logits import (
-    Head,
-    backward_instants,
-    forward_instants,
-    loss_backward,
-    loss_forward,
-)
+from planner.formulas.logits import Head, backward_instants, forward_instants
 
 torch.set_num_threads(1)
 

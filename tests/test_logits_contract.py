@@ -8,15 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from head_steps import big
-from planner.formulas.logits import (
-    Head,
-    log_prob_kept,
-    logprob_forward,
-    loss_backward,
-    loss_forward,
-    self_certainty_forward,
-)
+from head_steps import big, logprob_forward, loss_backward, loss_forward
+from planner.formulas.logits import Head, log_prob_kept, self_certainty_forward
 from planner.frameworks import framework_named
 
 torch.set_num_threads(1)

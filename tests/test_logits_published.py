@@ -16,6 +16,9 @@ from head_steps import (
     Batch,
     big,
     head_of,
+    logprob_forward,
+    loss_backward,
+    loss_forward,
     plain_policy,
     plain_sft,
     total,
@@ -24,9 +27,6 @@ from head_steps import (
 from live_bytes import LiveBytes, profiled_peak_bytes
 from planner.formulas.logits import (
     document_premise_bytes,
-    logprob_forward,
-    loss_backward,
-    loss_forward,
     self_certainty_backward,
     self_certainty_forward,
 )

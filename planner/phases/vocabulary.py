@@ -88,6 +88,7 @@ def _head(
         autocast_casts=autocasts and plan.logits_dtype != "fp32",
         weight_trains=trains,
         loss=loss,
+        role=role.name,
         entropy=entropy,
         softcap=role.arch.logit_softcap > 0,
         dtype=plan.dtype,

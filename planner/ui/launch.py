@@ -9,7 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from planner.frameworks import exported
-from planner.launch.export import CannotExpress, Launch, as_zip, export, fitted
+from planner.launch.export import export, fitted
+from planner.launch.launch import CannotExpress, Launch, as_zip
 from planner.plan import Plan
 from planner.plan.presets import differences
 from planner.ui.elements import bullets, download, segments

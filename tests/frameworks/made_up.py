@@ -34,8 +34,6 @@ EXPORTER = '''
 from planner.launch.launch import Launch, LaunchFile
 from planner.launch.obstacles import Obstacles
 
-NO_EFFECT = {}
-
 
 def obstacles(plan):
     found = Obstacles(plan)

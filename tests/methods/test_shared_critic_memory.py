@@ -13,7 +13,8 @@ from planner.dryrun.ask.answer import CUBLAS
 from planner.dryrun.logs.curve import peaks
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
-from planner.launch.export import CannotExpress, export, obstacles
+from planner.launch.export import export, obstacles
+from planner.launch.launch import CannotExpress
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
 from planner.recommend import candidates

@@ -6,7 +6,6 @@ with TRL's own parser and accelerate's own configuration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from planner.frameworks.trl import FRAMEWORK
@@ -26,6 +25,7 @@ from planner.launch.script import (
     chosen,
     command,
     expand,
+    given,
     header,
     required,
     yaml_text,
@@ -42,11 +42,6 @@ from planner.launch.words import (
 
 VERSION = FRAMEWORK.versions[0]
 
-NO_EFFECT: Mapping[str, str] = {
-    "logits_dtype": "TRL's fused head keeps no logits to have one.",
-    "critic": "no method that is exported to TRL has one",
-}
-
 BETA = 0.001
 """KL coefficient: what GRPOConfig's documentation quotes of DeepSeek-R1; TRL's default is 0."""
 ENTROPY_COEFFICIENT = 0.001
@@ -59,7 +54,6 @@ def compute_score(completions, answer, **columns):
     return [score(text, expected) for text, expected in zip(texts, answer)]
 '''
 """What TRL calls, asking ``score``."""
-
 
 
 def write(plan: Any, link: str) -> Launch:
@@ -136,7 +130,7 @@ def settings(plan: Any) -> dict[str, object]:
         **(_adapters(plan) if plan.finetuning != "full" else {}),
         **(_grpo(plan, updates) if plan.method == "grpo" else _sft(plan)),
     }
-    return {name: value for name, value in values.items() if value is not None}
+    return given(values)
 
 
 def _adapters(plan: Any) -> dict[str, object]:

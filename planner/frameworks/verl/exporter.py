@@ -7,7 +7,6 @@ with verl's own configuration and runs verl's own validation on it.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from typing import Any
 
 from planner.frameworks.verl import FRAMEWORK
@@ -19,6 +18,7 @@ from planner.launch.script import (
     chosen,
     command,
     expand,
+    given,
     header,
     plain_characters,
     required,
@@ -36,8 +36,6 @@ from planner.launch.words import (
 VERSION = FRAMEWORK.versions[0]
 TORCH = "2.11.0"
 """What the wheel's vllm extra pins, with vllm 0.24.0 and transformers 5.9.0."""
-
-NO_EFFECT: Mapping[str, str] = {}
 
 KL_COEFFICIENT = 0.001
 """verl's own default for kl_loss_coef and kl_ctrl.kl_coef."""
@@ -203,7 +201,7 @@ def overrides(plan: Any) -> dict[str, object]:
         "trainer.total_training_steps": plan.steps,
         "trainer.logger": "[console]",
     }
-    return {name: value for name, value in values.items() if value is not None}
+    return given(values)
 
 
 def _nodes(plan: Any) -> int:
