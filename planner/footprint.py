@@ -36,6 +36,10 @@ OUTSIDE: frozenset[Category] = frozenset(("engine", "device"))
 Source = Literal["estimate", "dry run", "trial"]
 
 
+Layout = tuple[tuple[int, float], ...]
+"""How many tensors have which share of a term's bytes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
     """One named quantity: its bytes, and all a person needs to check them.
@@ -55,7 +59,7 @@ class Term:
     source: str
     ignores: str = ""
     tensors: Num = 1
-    layout: tuple[tuple[int, float], ...] = ()
+    layout: Layout = ()
     host: bool = False
 
 

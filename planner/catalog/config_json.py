@@ -43,14 +43,7 @@ def model_from_config(config: Mapping[str, Any]) -> Model:
         architecture=architecture,
         unsupported_reason=reason,
         config=MappingProxyType(canonical),
-        params=None,
-        params_active=None,
-        licence="",
-        licence_source="",
         sources=("config.json given by the user",),
-        confidence="",
-        note="",
-        date="",
         on_hub=False,
     )
 

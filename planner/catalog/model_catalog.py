@@ -31,21 +31,28 @@ class Model:
     """None when no formula covers the model; ``unsupported_reason`` says why."""
     unsupported_reason: str
     config: Mapping[str, Any] = field(hash=False)
-    params: int | None
-    """Exact count, tied embeddings once; None for a config from outside."""
-    params_active: int | None
-    """Parameters that one token uses; differs from ``params`` for mixtures of experts."""
-    licence: str
-    licence_source: str
     sources: tuple[str, ...]
-    confidence: str
-    note: str
-    date: str
+    params: int | None = None
+    """Exact count, tied embeddings once; None for a config from outside."""
+    params_active: int | None = None
+    """Parameters that one token uses; differs from ``params`` for mixtures of experts."""
+    licence: str = ""
+    licence_source: str = ""
+    confidence: str = ""
+    note: str = ""
+    date: str = ""
     """Day on which the row's figures were gathered; empty for a config from outside."""
     on_hub: bool = True
     """Whether weights are published under this id."""
     alias_of: str = ""
     """Id of the row whose shapes this model shares; context length and RoPE may differ."""
+
+
+COPIED = (
+    *("id", "name", "params", "params_active", "licence", "licence_source"),
+    *("sources", "confidence", "note", "date", "on_hub"),
+)
+"""What a model takes from its row as it stands there."""
 
 
 def supported(config: Mapping[str, Any]) -> tuple[Architecture | None, str]:
@@ -68,21 +75,11 @@ def _model(row: ModelRow) -> Model:
         architecture = measured.architecture_of(row.id, row.config)
         reason = "" if architecture else reason
     return Model(
-        id=row.id,
-        name=row.name,
         model_type=model_type_of(row.config),
         architecture=architecture,
         unsupported_reason=reason,
         config=MappingProxyType(row.config),
-        params=row.params,
-        params_active=row.params_active,
-        licence=row.licence,
-        licence_source=row.licence_source,
-        sources=row.sources,
-        confidence=row.confidence,
-        note=row.note,
-        date=row.date,
-        on_hub=row.on_hub,
+        **{name: getattr(row, name) for name in COPIED},
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from functools import partial
 from typing import Any, NoReturn
 
 MAX_BYTES = 256 * 1024
@@ -34,9 +34,9 @@ def read_object(
     try:
         value = json.loads(
             text.removeprefix("\ufeff"),
-            object_pairs_hook=_unique(field),
-            parse_constant=_refuse_constant(field),
-            parse_int=_short_int(field),
+            object_pairs_hook=partial(_unique, field),
+            parse_constant=partial(_refuse_constant, field),
+            parse_int=partial(_short_int, field),
         )
     except json.JSONDecodeError as error:
         raise ValueError(
@@ -58,29 +58,19 @@ def _refuse_deep(text: str, field: str) -> None:
             depth -= 1
 
 
-def _unique(field: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
-    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                raise ValueError(f"{field}: {key[:64]!r} stands twice.")
-            found[key] = value
-        return found
-
-    return read
+def _unique(field: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        key = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
+        raise ValueError(f"{field}: {key[:64]!r} stands twice.")
+    return found
 
 
-def _refuse_constant(field: str) -> Callable[[str], NoReturn]:
-    def read(name: str) -> NoReturn:
-        raise ValueError(f"{field}: {name} is not a number a {field} may hold.")
-
-    return read
+def _refuse_constant(field: str, name: str) -> NoReturn:
+    raise ValueError(f"{field}: {name} is not a number a {field} may hold.")
 
 
-def _short_int(field: str) -> Callable[[str], int]:
-    def read(digits: str) -> int:
-        if len(digits) > MAX_DIGITS:
-            raise ValueError(f"{field}: a whole number of {len(digits)} digits is absurd.")
-        return int(digits)
-
-    return read
+def _short_int(field: str, digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"{field}: a whole number of {len(digits)} digits is absurd.")
+    return int(digits)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from planner.cli import plan_argument
 from planner.frameworks import exported
-from planner.plan.link import to_query_string
+from planner.plan.chosen import differences
+from planner.plan.link import BENCHMARK, CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
 
 
@@ -22,16 +24,22 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the files, or writes them; nothing that exists is overwritten."""
-    from planner.launch.export import CannotExpress, export
+    from planner.launch.export import CannotExpress, export, following
 
-    plan = plan_argument.require_plan(arguments.plan)
-    link = "?" + to_query_string(plan, short=True)
+    asked = plan_argument.require_asked(arguments.plan)
+    plan_argument.for_estimates(asked, CALIBRATION, BENCHMARK)
     try:
+        plan = following(asked.plan, arguments.framework, asked.chosen)
+        link = "?" + to_query_string(plan, short=True)
         launch = export(plan, arguments.framework, link=link)
     except CannotExpress as error:
         raise PlanError(
             tuple(Problem(found.field, found.sentence, "") for found in error.obstacles)
         ) from error
+    changed = differences(asked.plan.model_dump(), plan.model_dump())
+    if changed:
+        listed = ", ".join(f"{c.field} {c.before} -> {c.after}" for c in changed)
+        print(f"note: what you did not set follows {launch.framework}: {listed}.", file=sys.stderr)
     if arguments.out is None:
         for file in launch.files:
             print(f"# ---- {file.name}\n{file.text.rstrip()}\n")

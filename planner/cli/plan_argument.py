@@ -38,6 +38,7 @@ class Asked:
     """What PLAN holds: the plan, and what travels beside it."""
 
     plan: Plan
+    chosen: frozenset[str]
     calibration: Factors | None
     benchmark: Speeds | None
 
@@ -75,7 +76,7 @@ def require_asked(text: str) -> Asked:
         raise PlanError(reading.problems)
     for note in reading.notes:
         print(f"note: {note}", file=sys.stderr)
-    return Asked(reading.plan, reading.calibration, reading.benchmark)
+    return Asked(reading.plan, reading.chosen, reading.calibration, reading.benchmark)
 
 
 def _is_file(path: Path) -> bool:

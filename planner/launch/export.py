@@ -7,7 +7,7 @@ field that the framework cannot do at the plan's value is never dropped:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib import import_module
 from typing import Any, Protocol, cast
 
@@ -15,6 +15,7 @@ from planner.frameworks import exported, framework_named
 from planner.launch.launch import CannotExpress, Launch, LaunchFile, Obstacle, as_zip
 from planner.launch.obstacles import shared_obstacles
 from planner.plan import Plan, try_plan
+from planner.plan.chosen import followed
 
 DESCRIPTIVE: Mapping[str, str] = {
     "gpu": "the card the plan is for; a script runs on whatever card is there",
@@ -85,6 +86,33 @@ def export(plan: Plan, framework: str, *, link: str = "") -> Launch:
     return exporter_of(framework).write(plan, link)
 
 
+def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
+    """The plan as this framework runs it: what nobody chose follows, what was chosen stays.
+
+    The caller shows what changed, and estimates again: it is another plan.
+
+    Raises:
+        CannotExpress: naming chosen fields, or the method, that are in the way.
+    """
+    changes = {"framework": framework} if plan.framework != framework else {}
+    values = followed(plan.model_dump(), chosen, changes)
+    for _ in range(4):  # a change can uncover the next obstacle; no chain is longer
+        candidate, problems = try_plan(values)
+        if candidate is None:
+            blamed = tuple(Obstacle(field=p.field, why=p.message, fix=p.fix) for p in problems)
+            raise CannotExpress(framework, blamed)
+        free = {
+            field: value
+            for obstacle in obstacles(candidate, framework)
+            for field, value in obstacle.changes
+            if field not in chosen
+        }
+        if not free:
+            return candidate
+        values = followed(candidate.model_dump(), {*chosen, *free}, free)
+    return candidate
+
+
 def why_not(plan: Plan, framework: str) -> tuple[str, ...]:
     """One sentence per field in the way; empty when the plan can be exported."""
     return tuple(obstacle.sentence for obstacle in obstacles(plan, framework))
@@ -138,6 +166,7 @@ __all__ = [
     "exporter_of",
     "exporter_of",
     "fitted",
+    "following",
     "obstacles",
     "why_not",
 ]

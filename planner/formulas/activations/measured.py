@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from planner.catalog import measured
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
-from planner.formulas.activations.kinds import KINDS
+from planner.formulas.activations.terms import terms_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
 from planner.formulas.polynomial import Polynomial, value
@@ -55,9 +54,9 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
     name = f"{workload.attention}/{workload.batch_shape}/{precision}"
     entry = measured.entry(arch.measured)
     trains = "none" if workload.trains == "none" else "all"
-    found = entry["settings"].get(f"{name}/{trains}")
+    found: Mapping[str, Any] | None = entry["settings"].get(f"{name}/{trains}")
     if found is not None:
-        return found  # type: ignore[no-any-return]
+        return found
     if name in entry["refused"]:
         raise ValueError(
             f"attention is {workload.attention!r} but transformers refuses it for {arch.family}; "
@@ -230,11 +229,6 @@ def _wide(workload: Workload) -> bool:
     return workload.precision in ("fp32", "autocast-bf16")
 
 
-@lru_cache(maxsize=1)
-def _widths() -> Mapping[bool, Formula]:
-    return {False: KINDS[("hidden", "value")], True: KINDS[("hidden", "fp32")]}
-
-
 def _hidden(
     arch: Architecture,
     workload: Workload,
@@ -244,13 +238,5 @@ def _hidden(
     *,
     narrow: bool = False,
 ) -> Term:
-    formula = _widths()[_wide(workload) and not narrow]
-    sizes = {
-        "copies": copies,
-        "sequences": workload.sequences,
-        "tokens": workload.tokens,
-        "hidden": arch.hidden,
-        "value_bytes": workload.value_bytes,
-    }
-    inputs = {key: sizes[key] for key in formula.inputs}
-    return formula(role, label=name, tensors=abs(copies), **inputs)
+    width = "fp32" if _wide(workload) and not narrow else "value"
+    return terms_of({(("hidden", width), name): copies}, arch, workload, role)[0]

@@ -13,6 +13,8 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
     """Verl casts adapters to the base model's dtype, and lets the engine sleep at level 1."""
     defaults = {
         "batch_shape": "packed",
+        # One GPU too: its workers wrap every model.
+        "sharding": "fsdp2",
         "master_dtype": "fp32",
         "gpu_memory_utilization": 0.5,
         "max_num_seqs": 256,
