@@ -11,17 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 from planner.frameworks import framework_named
+from planner.methods import methods
 from planner.plan.choices import choices
 from planner.plan.facts import KNOWN_TORCH
 from planner.plan.rules import UNMODELLED
 
 NAMES: Mapping[tuple[str, str], str] = {
-    ("method", "sft"): "SFT · supervised fine-tuning",
-    ("method", "dpo"): "DPO · preference pairs",
-    ("method", "grpo"): "GRPO · group-relative policy optimization",
-    ("method", "ppo"): "PPO · with a critic",
-    ("method", "intuitor"): "Intuitor · self-certainty as reward",
-    ("method", "grade"): "GRADE · Gumbel-softmax relaxation",
     ("finetuning", "full"): "Full",
     ("finetuning", "lora"): "LoRA",
     ("finetuning", "qlora"): "QLoRA",
@@ -47,6 +42,8 @@ def not_yet(field: str, value: str) -> bool:
 def name(field: str, value: str) -> str:
     """A choice as the list shows it."""
     text = NAMES.get((field, value), value)
+    if field == "method":
+        text = methods()[value].label
     if field == "framework":
         text = framework_named(value).label
     return f"{text} (not modelled yet)" if not_yet(field, value) else text
