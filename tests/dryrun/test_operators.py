@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from accuracy.cpu_cases import CHECKPOINTED, HF, PADDED, SDPA, Case
 from live_bytes import LiveBytes
 from planner.dryrun import results
 from planner.dryrun.world import world
+from planner.methods import part
 from planner.steps import run as runs
 from planner.steps.stage import Stage
 
@@ -61,7 +61,7 @@ class Names(TorchDispatchMode):
 
 def second_step(case: Case, stage: Stage, names: Names) -> list[str]:
     """Operators of the second of two steps."""
-    step = import_module(f"planner.methods.{case.method}.step").step
+    step = part(case.method, "step", "step")
     run = runs.build(case.plan, stage, case.configs)
     step(run)
     names.seen.clear()
