@@ -37,6 +37,8 @@ CASES = (
     Case("grpo", "qwen3", {"logits": "fused", "finetuning": "lora", "lora_rank": 4}),
     Case("grpo", "llama", {**HF, "response_tokens": 3, "logits": "response"}),
     Case("intuitor", "qwen3", {"self_certainty_gradient": True}),
+    Case("rloo", "qwen3", {"logits": "response"}),
+    Case("reinforce++", "llama", {"logits": "response"}),
     Case("ppo", "qwen2", {"response_tokens": 1, "logits": "chunked"}),
     Case("grade", "llama", {"grade_kl": "online", "grade_top_k": 8, "grade_dense_scatter": True}),
     Case("grade", "qwen3", {"grade_step_checkpointing": True, "grade_kl": "batch"}),

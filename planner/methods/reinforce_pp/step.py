@@ -21,13 +21,17 @@ EPSILON = 1e-8
 def step(run: Run) -> None:
     """Responses, their log-probs and rewards, then the update against whitened advantages."""
     collect(run)
-    rewards = run.kept.pop("rewards")
+    keep_advantages(run, run.kept.pop("rewards"))
+    learn(run)
+
+
+def keep_advantages(run: Run, rewards: torch.Tensor) -> None:
+    """Keep advantages [sequences, response_tokens] of this GPU's rewards [sequences]."""
     if own(run.plan).reinforce_baseline == "group":
         scoring.keep_group_advantages(run, rewards, above_mean)
     else:
         _keep_returns(run, rewards)
     _whiten(run)
-    learn(run)
 
 
 def above_mean(rewards: torch.Tensor, group: int, tokens: int) -> torch.Tensor:

@@ -18,8 +18,13 @@ from planner.steps.run import Run
 def step(run: Run) -> None:
     """Responses, their log-probs and rewards, then the update against them."""
     collect(run)
-    scoring.keep_group_advantages(run, run.kept.pop("rewards"), leave_one_out)
+    keep_advantages(run, run.kept.pop("rewards"))
     learn(run)
+
+
+def keep_advantages(run: Run, rewards: torch.Tensor) -> None:
+    """Keep advantages [sequences, response_tokens] of this GPU's rewards [sequences]."""
+    scoring.keep_group_advantages(run, rewards, leave_one_out)
 
 
 def leave_one_out(rewards: torch.Tensor, group: int, tokens: int) -> torch.Tensor:
