@@ -106,7 +106,8 @@ def test_rloos_advantages_are_trls(beta: float) -> None:
 
 def test_leave_one_out_by_hand() -> None:
     """Of rewards 1, 2 and 6 the others' means are 4, 3.5 and 1.5."""
-    plan = plan_of("rloo", kl="none", responses_per_prompt=3, prompts_per_step=2, micro_batch_size=1)
+    groups = {"responses_per_prompt": 3, "prompts_per_step": 2}
+    plan = plan_of("rloo", kl="none", **groups, micro_batch_size=1)
     found = kept(plan, torch.tensor([1.0, 2.0, 6.0, 5.0, 5.0, 5.0]))
     assert found.shape == (6, RESPONSE) and found.is_contiguous()
     assert found[:, 0].tolist() == [-3.0, -1.5, 4.5, 0.0, 0.0, 0.0]
