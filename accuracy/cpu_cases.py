@@ -8,6 +8,7 @@ from typing import Any
 
 from accuracy.tiny import CONFIGS
 from planner import catalog
+from planner.methods import methods
 from planner.plan import Plan
 
 BASE: dict[str, Any] = {
@@ -29,14 +30,21 @@ BASE: dict[str, Any] = {
 ENGINE: dict[str, Any] = {"gpus": 2, "rollout": "vllm-separate", "rollout_gpus": 1}
 """Responses come from elsewhere."""
 METHODS: dict[str, dict[str, Any]] = {
-    "sft": {},
     "dpo": {"prompts_per_step": 1, "micro_batch_size": 1},
-    "grpo": {**ENGINE, "responses_per_prompt": 2, "prompts_per_step": 1},
-    "intuitor": {**ENGINE, "responses_per_prompt": 2, "prompts_per_step": 1},
-    "ppo": ENGINE,
     "grade": {"prompt_tokens": 21, "response_tokens": 4},
 }
+"""What a method needs that :func:`usual` does not see."""
 LAYERS = 2
+
+
+def usual(method: str) -> dict[str, Any]:
+    """What a method's cases have, where they say nothing else: two sequences a step."""
+    found = methods()[method]
+    if not (found.engines and found.generates):
+        return METHODS.get(method, {})
+    group = found.least_responses
+    spread = {"responses_per_prompt": group, "prompts_per_step": 2 // group}
+    return {**ENGINE, **spread, **METHODS.get(method, {})}
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +80,7 @@ class Case:
         changes = {key: v for key, v in self.changes.items() if key not in ("layers", "vocab")}
         config = catalog.encode_config(self.config)
         return Plan(
-            **{**BASE, "config": config, "method": self.method, **METHODS[self.method], **changes}
+            **{**BASE, "config": config, "method": self.method, **usual(self.method), **changes}
         )
 
 
@@ -183,6 +191,23 @@ def _intuitor() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "qwen3", {**ADAPTERS, **IN_LOSS, **DUAL, "logits": "fused"}
 
 
+def _rloo() -> Iterator[tuple[str, dict[str, Any]]]:
+    yield "qwen3", {"logits": "response"}
+    yield "llama", {**HALF, **PADDED, **JUDGED, "kl": "loss"}
+    yield "qwen2", {**ADAPTERS, "reference": "adapter-disabled", **CHECKPOINTED}
+    yield "mistral", {**HALF, **PACKED, "kl": "none", "responses_per_prompt": 4}
+
+
+def _reinforce() -> Iterator[tuple[str, dict[str, Any]]]:
+    group = {"reinforce_baseline": "group", "responses_per_prompt": 2}
+    yield "qwen3", {"logits": "response"}
+    yield "qwen3", {**group, "logits": "response"}
+    yield "llama", {**HALF, **PADDED, **JUDGED, "kl": "loss", "prompts_per_step": 4}
+    yield "qwen2", {**ADAPTERS, **group, "reference": "adapter-disabled", **CHECKPOINTED}
+    yield "mistral", {**HALF, **PACKED, "kl": "none"}
+    yield "llama", {**HALF, **HF, **group}
+
+
 def _ppo() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "qwen3", {"logits": "response"}
     yield "llama", {**HALF, **JUDGED, **PADDED}
@@ -251,6 +276,8 @@ CASES: tuple[Case, ...] = tuple(
         ("intuitor", _intuitor()),
         ("ppo", _ppo()),
         ("ppo", _shared()),
+        ("rloo", _rloo()),
+        ("reinforce++", _reinforce()),
         ("grade", _grade()),
     )
     for family, changes in found

@@ -15,7 +15,6 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ import transformers
 from accuracy.cpu_cases import CASES, Case
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
+from planner.methods import part
 from planner.plan import Plan
 from planner.steps import run as runs
 from planner.trial.run.allocations import Marks, peak_bytes
@@ -63,7 +63,7 @@ def compared(case: Case) -> Compared:
 
 def real_peaks(plan: Plan, configs: Configs) -> dict[str, int]:
     """Most live bytes by phase of the second of two real steps, as the allocator saw them."""
-    step = import_module(f"planner.methods.{plan.method}.step").step
+    step = part(plan.method, "step", "step")
 
     with warnings.catch_warnings(), sharding(plan, "cpu") as wrap:
         warnings.simplefilter("ignore")

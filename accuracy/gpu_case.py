@@ -22,6 +22,7 @@ import torch
 
 from planner.benchmark.run.constants import CudaMemory, Reading
 from planner.dryrun.ask.request import configs_of
+from planner.methods import part
 from planner.plan import Plan
 from planner.steps import run as runs
 from planner.steps.stage import Stage
@@ -34,7 +35,7 @@ STEPS = 2
 
 def two_steps(plan: Plan, device: str, meter: ProcessMeter, log: PhaseLog) -> None:
     """Build the plan's models with random weights on the device and run its steps."""
-    step = import_module(f"planner.methods.{plan.method}.step").step
+    step = part(plan.method, "step", "step")
     torch.manual_seed(0)
     with sharding(plan, device) as wrap, meter.watch():
         stage = Stage(device, on_phase=log.on_phase)

@@ -157,9 +157,9 @@ def most_live(log: Any) -> int:
 
 
 def _step(plan: Any) -> Callable[[Any], None]:
-    from importlib import import_module
+    from planner.methods import part
 
-    step: Callable[[Any], None] = import_module(f"planner.methods.{plan.method}.step").step
+    step: Callable[[Any], None] = part(plan.method, "step", "step")
     return step
 
 

@@ -35,6 +35,9 @@ OUTSIDE: frozenset[Category] = frozenset(("engine", "device"))
 
 Source = Literal["estimate", "dry run", "trial"]
 
+ANSWER_VERSION: Literal[2] = 2
+"""Version of an answer in JSON: that of links, since an answer's plan is read as a link's."""
+
 
 Layout = tuple[tuple[int, float], ...]
 """How many tensors have which share of a term's bytes."""
@@ -210,7 +213,7 @@ def to_json(footprint: Footprint) -> dict[str, Any]:
     """
     worst = footprint.worst
     return {
-        "v": 1,
+        "v": ANSWER_VERSION,
         "source": footprint.source,
         "plan": footprint.plan.model_dump(),
         "verdict": {"word": footprint.verdict.word, "sentence": footprint.verdict.sentence},

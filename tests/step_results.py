@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from importlib import import_module
 from typing import Any
 from unittest.mock import patch
 
@@ -15,6 +14,7 @@ from torch import nn
 
 from accuracy.tiny import CONFIGS
 from planner import catalog
+from planner.methods import methods, part
 from planner.plan import Plan
 from planner.steps import batch, scoring
 from planner.steps.batch import Rows
@@ -49,10 +49,10 @@ def plan_of(method: str, **changes: Any) -> Plan:
         "optimizer": "adamw-fused",
         "gradient_checkpointing": "none",
     }
-    if method in ("grpo", "intuitor", "ppo"):
+    if methods()[method].engines and methods()[method].generates:
+        group = methods()[method].least_responses
         values |= {"gpus": 2, "rollout": "vllm-separate", "rollout_gpus": 1}
-    if method in ("grpo", "intuitor"):
-        values |= {"prompts_per_step": SEQUENCES // 2, "responses_per_prompt": 2}
+        values |= {"prompts_per_step": SEQUENCES // group, "responses_per_prompt": group}
     if method == "dpo":
         values |= {"prompts_per_step": SEQUENCES // 2, "micro_batch_size": SEQUENCES // 2}
     return Plan(**{**values, **changes})
@@ -113,7 +113,7 @@ def results(
     """
     found = Results()
     data = Batch()
-    module = import_module(f"planner.methods.{plan.method}.step")
+    step = part(plan.method, "step", "step")
     with warnings.catch_warnings(), _fed(data, cached):
         warnings.simplefilter("ignore")
         found.run = run = build(
@@ -132,7 +132,7 @@ def results(
             prepare(run)
         send_away(run)
         for _ in range(steps):
-            module.step(run)
+            step(run)
     return found
 
 

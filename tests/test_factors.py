@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from planner.methods import methods
 from planner.plan import Plan
 from planner.plan.factors import (
     HIGHEST,
@@ -30,7 +31,7 @@ def calibrations(draw: st.DrawFn) -> Factors:
     ordered = sorted(found.items(), key=lambda pair: pair[0][:2])
     return Factors(
         gpu=draw(st.sampled_from(("h100-80gb", "rtx-4090"))),
-        method="grpo",
+        method=draw(st.sampled_from(tuple(methods()))),
         torch=draw(st.sampled_from(("", "2.13.0+cu130"))),
         transformers="5.23.0",
         factors=tuple(

@@ -13,6 +13,7 @@ from planner.plan import FIELDS, Plan
 from planner.plan.link import (
     MAX_CHARACTERS,
     MAX_KEYS,
+    fields_of,
     from_query,
     from_query_string,
     from_values,
@@ -20,6 +21,7 @@ from planner.plan.link import (
     to_query_string,
     to_short_query,
 )
+from planner.plan.migrations import VERSION
 from planner.plan.presets import presets
 from random_plans import plans
 
@@ -66,14 +68,14 @@ def test_released_links_open_for_ever(link: dict[str, Any]) -> None:
     for field, value in link["fields"].items():
         assert getattr(reading.plan, field) == value, field
     if link.get("complete"):
-        assert link["fields"].keys() == set(FIELDS)
+        assert link["fields"].keys() == set(fields_of(1)) and reading.notes == ()
     carried = reading.calibration.factors if reading.calibration else ()
     found = [[one.rung, one.phase, one.quantity, one.factor, one.trials] for one in carried]
     assert found == link.get("factors", [])
 
 
 def test_fields_that_are_not_given_are_named_in_a_note() -> None:
-    reading = from_query({"v": "1", "model": "Qwen/Qwen2.5-1.5B", "gpus": "4"})
+    reading = from_query({"v": str(VERSION), "model": "Qwen/Qwen2.5-1.5B", "gpus": "4"})
     assert reading.plan is not None
     assert (reading.plan.model, reading.plan.gpus) == ("Qwen/Qwen2.5-1.5B", 4)
     assert reading.problems == ()
@@ -118,7 +120,7 @@ def test_a_key_given_twice_is_reported() -> None:
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        ("2", "reads up to version 1"),
+        ("3", "reads up to version 2"),
         ("0", "never was"),
         ("one", "'one'"),
         ("9" * 40, "99', not the number"),
@@ -144,6 +146,39 @@ def test_a_method_planned_as_another_is_noted() -> None:
     reading = from_query({"preset": "grpo-7b@1", "method": "dapo"})
     assert reading.plan is not None and reading.plan.method == "grpo"
     assert reading.notes == ("dapo needs the memory of grpo and is planned as it.",)
+
+
+@pytest.mark.parametrize("version", [{}, {"v": "1"}])
+@pytest.mark.parametrize("name", ["rloo", "RLOO", "reinforce++", "reinforce-plus-plus"])
+def test_an_old_link_means_grpo_by_a_method_that_came_later(
+    name: str, version: dict[str, str]
+) -> None:
+    reading = from_query({**version, "preset": "grpo-7b@1", "method": name})
+    assert reading.plan == presets()["grpo-7b@1"].plan and reading.problems == ()
+    planned, itself = reading.notes
+    assert planned == f"{name} needs the memory of grpo and is planned as it."
+    assert f"v=2 plans {name.lower()} itself" in itself
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [("rloo", "rloo"), ("reinforce++", "reinforce++"), ("reinforce-plus-plus", "reinforce++")],
+)
+def test_a_link_of_today_means_the_method_itself(name: str, method: str) -> None:
+    reading = from_query({"v": "2", "preset": "grpo-7b@1", "method": name})
+    assert reading.plan is not None and reading.plan.method == method
+    assert reading.problems == () and len(reading.notes) == (name != method)
+    assert Plan(method=name).method == method
+    assert from_query_string(to_query_string(reading.plan)).plan == reading.plan
+
+
+def test_a_complete_old_link_leaves_nothing_out() -> None:
+    """A field that came with a later version is none that the link's writer forgot."""
+    query = {field: text for field, text in to_query(Plan()).items() if field in fields_of(1)}
+    reading = from_query({**query, "v": "1"})
+    assert (reading.plan, reading.notes, reading.problems) == (Plan(), (), ())
+    assert set(FIELDS) - set(fields_of(1)) == {"reinforce_baseline"}
+    assert "reinforce_baseline" in from_query({**query, "v": "2"}).notes[0]
 
 
 @pytest.mark.parametrize(

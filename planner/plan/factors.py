@@ -30,6 +30,7 @@ DIGITS = 6
 """Decimal places of a factor."""
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9 ,\-]{0,59}")
+_METHOD = re.compile(r"[a-z0-9][a-z0-9+\-]{0,63}")
 _VERSION = re.compile(r"[0-9A-Za-z.+\-]{0,60}")
 _NUMBER = re.compile(r"[0-9]{1,2}(\.[0-9]{1,9})?")
 _WHOLE = re.compile(r"[1-9][0-9]{0,6}")
@@ -89,7 +90,7 @@ def factors_from_text(text: str) -> Factors:
     names = ("card", "method", "torch", "transformers")
     (gpu, method, torch, transformers), rest = parts(text, names, MAX_CHARACTERS)
     require(GPU, gpu, "the card")
-    require(GPU, method, "the method")
+    require(_METHOD, method, "the method")
     require(_VERSION, torch, "the version of torch")
     require(_VERSION, transformers, "the version of transformers")
     factors = tuple(one for part in rest for one in _phase(part))

@@ -22,7 +22,7 @@ from planner.plan import FIELDS, Plan, remedy, try_plan
 from planner.plan.chosen import chosen_fields, followed
 from planner.plan.factors import Factors, factors_from_text, factors_to_text
 from planner.plan.fieldtext import KINDS, from_text, to_text
-from planner.plan.migrations import FIRST_VERSION, VERSION, migrate
+from planner.plan.migrations import ADDED, FIRST_VERSION, VERSION, migrate
 from planner.plan.presets import differences, nearest, presets
 from planner.problem import Problem
 from planner.speeds import Speeds, speeds_from_text, speeds_to_text
@@ -57,6 +57,11 @@ class Reading:
     chosen: frozenset[str] = frozenset()
     calibration: Factors | None = None
     benchmark: Speeds | None = None
+
+
+def fields_of(version: int) -> tuple[str, ...]:
+    """Fields that a complete link of this version has, in the order of today's."""
+    return tuple(field for field in FIELDS if ADDED.get(field, FIRST_VERSION) <= version)
 
 
 def to_query(
@@ -158,7 +163,8 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
     beside = ("v", "preset", CHOSEN, CALIBRATION, BENCHMARK)
     fields = {key: value for key, value in given.items() if key not in beside}
     try:
-        fields = migrate(fields, _version(given.get("v", FIRST_VERSION)))
+        version = _version(given.get("v", FIRST_VERSION))
+        fields = migrate(fields, version)
     except ValueError as error:
         fix = "Copy the link again, or open it with a newer Headroom."
         return _refused(*found, Problem("v", str(error), fix))
@@ -186,7 +192,7 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
     return Reading(
         plan=plan,
         problems=tuple(found),
-        notes=_notes(values, base, plan),
+        notes=_notes(given, {**base, **values}, plan, version),
         unknown=tuple(map(_short, unknown)),
         preset=preset,
         chosen=chosen,
@@ -268,14 +274,23 @@ def _base(key: Any) -> tuple[str, Mapping[str, Any], list[Problem]]:
 
 
 def _notes(
-    values: Mapping[str, Any], base: Mapping[str, Any], plan: Plan | None
+    given: Mapping[str, Any], known: Mapping[str, Any], plan: Plan | None, version: int
 ) -> tuple[str, ...]:
+    if plan is None:
+        return ()
     notes: list[str] = []
-    method = values.get("method")
-    if plan is not None and isinstance(method, str) and method.lower() in aliases():
-        notes.append(f"{method} needs the memory of {plan.method} and is planned as it.")
-    filled = [field for field in FIELDS if field not in values and field not in base]
-    if plan is not None and filled:
+    written = given.get("method")
+    name = written.strip().lower() if isinstance(written, str) else ""
+    meant = migrate({"method": name}, version)["method"]
+    if meant != name or name in aliases():
+        notes.append(f"{_short(written)} needs the memory of {plan.method} and is planned as it.")
+    if meant != name:
+        notes.append(
+            f"Links older than version {VERSION} mean that by {name}; v={VERSION} plans {name} "
+            "itself."
+        )
+    filled = [field for field in fields_of(version) if field not in known]
+    if filled:
         notes.append(
             f"{len(filled)} fields were not given and are filled by today's defaults: "
             f"{', '.join(filled)}."

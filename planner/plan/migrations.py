@@ -17,11 +17,29 @@ Migration = Callable[[Fields], Fields]
 FIRST_VERSION = 1
 """The version of links that were ever released first; a link that names none means this."""
 
-MIGRATIONS: tuple[Migration, ...] = ()
+GRPO_UNTIL_2 = ("rloo", "reinforce++", "reinforce-plus-plus")
+"""Methods that were planned as GRPO before they had a step of their own.
+
+Written out, since what an old link means must not change with the methods of a later release.
+"""
+
+
+def _planned_as_grpo(fields: Fields) -> Fields:
+    """Version 1 knew RLOO and REINFORCE++ as other names of GRPO."""
+    method = fields.get("method")
+    if isinstance(method, str) and method.strip().lower() in GRPO_UNTIL_2:
+        return {**fields, "method": "grpo"}
+    return fields
+
+
+MIGRATIONS: tuple[Migration, ...] = (_planned_as_grpo,)
 """Migration ``i`` turns fields of version ``FIRST_VERSION + i`` into the next version's."""
 
 VERSION = FIRST_VERSION + len(MIGRATIONS)
 """The version that links are written in now."""
+
+ADDED: Mapping[str, int] = {"reinforce_baseline": 2}
+"""Fields that came later, each with its first version: an older link did not leave them out."""
 
 
 def migrate(

@@ -25,6 +25,9 @@ Also = Callable[[Run, nn.Module, torch.Tensor], torch.Tensor]
 
 NOTHING: Mapping[str, Also] = MappingProxyType({})
 
+Advantages = Callable[[torch.Tensor, int, int], torch.Tensor]
+"""Of rewards [sequences], the size of a group and a response's tokens: [sequences, tokens]."""
+
 
 def old_log_probs(run: Run, also: Mapping[str, Also] = NOTHING) -> None:
     """Keep the policy's log-probs of the sampled tokens, and what else its forward gives."""
@@ -112,10 +115,13 @@ def _keep(run: Run, *names: str) -> None:
             run.kept[name] = torch.zeros(shape, dtype=FP32, device=run.stage.device)
 
 
-def keep_group_advantages(run: Run, rewards: torch.Tensor) -> None:
+def keep_group_advantages(
+    run: Run, rewards: torch.Tensor, advantages: Advantages = group_advantages
+) -> None:
     """Advantages of this GPU's sequences [sequences, response_tokens] from its rewards.
 
     A group may be spread over GPUs; then the rewards of all of them are gathered first.
+    ``advantages`` is asked about whole groups.
     """
     plan, count = run.plan, rewards.shape[0]
     first = 0
@@ -124,7 +130,7 @@ def keep_group_advantages(run: Run, rewards: torch.Tensor) -> None:
     if count % plan.responses_per_prompt:
         rewards = run.stage.gathered(rewards, int(run.q.training_gpus))
         first = run.stage.rank * count
-    found = group_advantages(rewards, plan.responses_per_prompt, plan.response_tokens)
+    found = advantages(rewards, plan.responses_per_prompt, plan.response_tokens)
     with run.stage.region(role="policy", category="logits"):
         run.kept["advantages"] = found[first : first + count].contiguous()
 

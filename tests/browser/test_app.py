@@ -10,6 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 from running_app import app, settle
 
 from planner.plan import FIELDS
+from planner.plan.migrations import VERSION
 
 PAGES = {
     "": "Best single changes",
@@ -166,4 +167,4 @@ def test_the_script_can_be_downloaded(page: Page, server: str) -> None:
     with zipfile.ZipFile(event.value.path()) as archive:
         script = archive.read("launch.sh").decode()
     assert script.startswith("#!")
-    assert f"{server}/?v=1" in script
+    assert f"{server}/?v={VERSION}" in script

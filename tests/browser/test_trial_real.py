@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from running_app import PROCESSES, app, settle
 
+from planner.methods import methods
 from planner.plan import Plan
 from planner.plan.link import to_query_string
 from trial.running import tiny
@@ -51,7 +52,7 @@ def chosen(page: Page, label: str, option: str) -> None:
     settle(page)
 
 
-@pytest.mark.parametrize("method", ("dpo", "grpo", "ppo", "intuitor", "grade"))
+@pytest.mark.parametrize("method", [name for name in methods() if name != "sft"])
 def test_a_method_is_tried(method: str, page: Page, own_server: str) -> None:
     opened(page, own_server, tiny(method))
     run(page)

@@ -6,8 +6,12 @@ from pathlib import Path
 import pytest
 
 from planner.cli.plan_argument import read_plan, require_plan
+from planner.estimate import estimate
+from planner.footprint import ANSWER_VERSION, to_json
+from planner.methods import methods
 from planner.plan import Plan
 from planner.plan.link import to_query, to_query_string
+from planner.plan.migrations import VERSION
 from planner.plan.presets import presets
 from planner.problem import PlanError
 
@@ -44,6 +48,16 @@ def test_files(tmp_path: Path, content: dict[str, object]) -> None:
     path.write_text(json.dumps(content))
     reading = read_plan(str(path))
     assert (reading.plan, reading.problems) == (PLAN, ())
+
+
+@pytest.mark.parametrize("method", methods())
+def test_an_answer_is_read_as_the_plan_that_it_answers(tmp_path: Path, method: str) -> None:
+    plan = Plan(method=method, gpus=1)
+    path = tmp_path / "answer.json"
+    path.write_text(json.dumps(to_json(estimate(plan))))
+    reading = read_plan(str(path))
+    assert (reading.plan, reading.problems, reading.notes) == (plan, (), ())
+    assert ANSWER_VERSION == VERSION
 
 
 @pytest.mark.parametrize("content", ["", "[1]", "{", "[" * 100_000, "\ud800", "7"])

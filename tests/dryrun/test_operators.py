@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from importlib import import_module
 from typing import Any
 
 import pytest
@@ -14,6 +13,7 @@ from accuracy.cpu_cases import CHECKPOINTED, HF, PADDED, SDPA, Case
 from live_bytes import LiveBytes
 from planner.dryrun.run import results
 from planner.dryrun.run.world import world
+from planner.methods import part
 from planner.steps import run as runs
 from planner.steps.stage import Stage
 
@@ -37,6 +37,8 @@ CASES = (
     Case("grpo", "qwen3", {"logits": "fused", "finetuning": "lora", "lora_rank": 4}),
     Case("grpo", "llama", {**HF, "response_tokens": 3, "logits": "response"}),
     Case("intuitor", "qwen3", {"self_certainty_gradient": True}),
+    Case("rloo", "qwen3", {"logits": "response"}),
+    Case("reinforce++", "llama", {"logits": "response"}),
     Case("ppo", "qwen2", {"response_tokens": 1, "logits": "chunked"}),
     Case("grade", "llama", {"grade_kl": "online", "grade_top_k": 8, "grade_dense_scatter": True}),
     Case("grade", "qwen3", {"grade_step_checkpointing": True, "grade_kl": "batch"}),
@@ -61,7 +63,7 @@ class Names(TorchDispatchMode):
 
 def second_step(case: Case, stage: Stage, names: Names) -> list[str]:
     """Operators of the second of two steps."""
-    step = import_module(f"planner.methods.{case.method}.step").step
+    step = part(case.method, "step", "step")
     run = runs.build(case.plan, stage, case.configs)
     step(run)
     names.seen.clear()

@@ -11,11 +11,12 @@ import torch
 from accuracy.cpu_cases import CASES, Case
 from accuracy.cpu_runs import compared
 from planner.dryrun.run.execute import dry_run
+from planner.methods import methods
 from planner.trial.run.allocations import Marks, peak_bytes
 
 TOLERANCE = 5e-4
 SWITCHES = {
-    "method": ("sft", "dpo", "grpo", "intuitor", "ppo", "grade"),
+    "method": tuple(methods()),
     "finetuning": ("full", "lora"),
     "dtype": ("bf16", "fp32"),
     "master_dtype": ("none", "fp32"),
@@ -48,6 +49,7 @@ SWITCHES = {
     "rollout": ("none", "hf", "in-graph", "vllm-separate"),
     "sharding": ("none", "fsdp2"),
     "reshard_after_forward": (False, True),
+    "reinforce_baseline": ("none", "group"),
     "self_certainty": ("full", "chunked-vocabulary", "chunked-tokens"),
     "self_certainty_gradient": (False, True),
     "grade_estimator": ("soft", "straight-through"),

@@ -29,7 +29,7 @@ DESCRIPTIVE = {
 }
 """Fields that describe the machine, the data or the bill: there is nothing to set for them."""
 
-OTHER_METHODS = ("self_certainty", "grade_")
+OTHER_METHODS = ("self_certainty", "grade_", "reinforce_")
 """Prefixes of fields of methods that have no exporter: there ``method`` is the obstacle."""
 
 NO_EFFECT: dict[str, dict[str, str]] = {

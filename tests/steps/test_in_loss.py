@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from accuracy.cpu_cases import Case
+from planner.methods import methods
 from planner.steps import in_loss, models, update
 from planner.steps.batch import Rows
 from planner.steps.run import Run, build
@@ -22,11 +23,11 @@ torch.set_num_threads(1)
 LORA: dict[str, Any] = {"finetuning": "lora", "lora_rank": 4}
 KL: dict[str, Any] = {"kl": "loss"}
 METHODS: dict[str, dict[str, Any]] = {
-    "grpo": KL,
-    "ppo": KL,
-    "intuitor": {**KL, "self_certainty_gradient": True},
-    "dpo": {},
+    method.name: KL if method.engines else {}
+    for method in methods().values()
+    if method.engines or method.held_to_reference
 }
+METHODS["intuitor"] = {**KL, "self_certainty_gradient": True}
 SHAPES: dict[str, dict[str, Any]] = {
     "full": {},
     "padded": {"batch_shape": "padded", "prompt_tokens": PROMPT + 1, "attention": "sdpa"},

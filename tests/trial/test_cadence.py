@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from planner.methods import methods
 from planner.plan import Plan
 from planner.trial.run.cadence import (
     rollout_seconds,
@@ -76,7 +77,7 @@ def test_tokens_and_flops_are_of_one_gpus_step() -> None:
     assert step_flops(PLAN, "weight sync") is None
 
 
-@pytest.mark.parametrize("method", ["sft", "dpo", "grpo", "ppo", "intuitor", "grade"])
+@pytest.mark.parametrize("method", methods())
 def test_a_trial_of_more_steps_is_more_work(method: str) -> None:
     plan: Plan = tiny(method, "llama")
     assert trial_flops(plan, 10) == pytest.approx(10 * trial_flops(plan, 1))

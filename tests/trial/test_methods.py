@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from planner.methods import methods
 from planner.quantities import quantities
 from planner.trial.ask.result import TrialResult
 from trial.running import TOLERANCE, command, errors, result_of, tiny
@@ -21,15 +22,24 @@ SHARDED = {
     "dtype": "bf16",
     "master_dtype": "fp32",
 }
-CASES: dict[str, tuple[str, dict[str, Any], tuple[str, ...]]] = {
+GROUPED = {"reinforce_baseline": "group", "responses_per_prompt": 2, "kl": "loss"}
+Tried = tuple[str, dict[str, Any], tuple[str, ...]]
+OTHERWISE: Tried = ("llama", {}, ("policy forward", "policy backward", "optimizer step"))
+OWN: dict[str, Tried] = {
     "sft": ("qwen3", CHECKPOINTED, ("policy forward", "policy backward", "optimizer step")),
     "dpo": ("llama", {"reference": "offloaded", "dtype": "bf16"}, ("reference log-probs",)),
     "grpo": ("qwen3", {**ROLLOUT, "logits": "response"}, ("rollout", "old log-probs")),
     "ppo": ("llama", JUDGED, ("values", "reward", "critic update")),
     "intuitor": ("qwen2", {"dtype": "bf16", "master_dtype": "fp32"}, ("old log-probs",)),
     "grade": ("qwen3", {"grade_kl": "batch"}, ("policy forward", "policy backward")),
+    "rloo": ("qwen2", {"dtype": "bf16", **JUDGED, "prompts_per_step": 3}, ("old log-probs",)),
+    "reinforce++": ("llama", GROUPED, ("old log-probs", "reference log-probs")),
+}
+CASES: dict[str, Tried] = {
+    **{name: OWN.get(name, OTHERWISE) for name in methods()},
     "rank": ("llama", SHARDED, ("policy forward", "policy backward", "optimizer step")),
 }
+"""Every method as its own trial has it, and where none is written, as a plain one."""
 
 
 @pytest.fixture(scope="module", params=CASES)

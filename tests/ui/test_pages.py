@@ -105,6 +105,28 @@ def test_every_input_has_a_label_and_a_help() -> None:
     assert [widget.key for widget in inputs if not widget.label or not widget.help] == []
 
 
+def test_a_methods_own_field_is_beside_the_others_and_in_the_link() -> None:
+    app = opened(v="2", preset="grpo-7b@1", method="reinforce++")
+    assert not app.error and field(app, "method").value == "reinforce++"
+    assert "REINFORCE++ · advantages whitened over the batch" in field(app, "method").options
+    assert field(unfold(app, "reinforce++"), "reinforce_baseline").value == "none"
+    peak = app.metric[0].value
+    field(app, "reinforce_baseline").set_value("group").run()
+    assert link_of(app)["reinforce_baseline"] == "group" and link_of(app)["v"] == "2"
+    assert app.metric[0].value == peak
+    field(app, "method").set_value("rloo").run()
+    assert "Only REINFORCE++ has it." in words(app).replace("\\", "")
+    field(app, "reinforce_baseline").set_value("none").run()
+    assert not app.exception and not has(app, "reinforce_baseline")
+    assert link_of(app)["method"] == "rloo" and app.metric[0].value == peak
+
+
+def test_an_old_link_opens_as_the_method_it_meant() -> None:
+    app = opened(v="1", preset="grpo-7b@1", method="rloo")
+    assert field(app, "method").value == "grpo" and link_of(app)["v"] == "2"
+    assert not app.error
+
+
 def test_an_edit_changes_the_numbers_and_the_link() -> None:
     app = opened()
     before = app.metric[0].value

@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from planner.footprint import Footprint, to_json
+from planner.footprint import ANSWER_VERSION, Footprint, to_json
 from planner.trial.ask.strict import (
     Bytes,
     Count,
@@ -101,7 +101,7 @@ class VerdictFigures(Strict):
 class FootprintFigures(Strict):
     """The answer of any rung of evidence."""
 
-    v: Literal[1] = 1
+    v: Literal[1, 2] = ANSWER_VERSION
     source: Literal["estimate", "dry run", "trial"]
     plan: Values
     verdict: VerdictFigures | None = None

@@ -16,8 +16,9 @@ from typing import Annotated, Any, Literal, Self, get_args
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
-from planner.plan import FIELDS, Plan
-from planner.plan.link import from_query_string
+from planner.plan import Plan
+from planner.plan.link import fields_of, from_query_string
+from planner.plan.migrations import FIRST_VERSION
 from planner.trial.ask.footprints import FootprintFigures
 from planner.trial.ask.strict import (
     Bytes,
@@ -71,9 +72,10 @@ def _plan_of(text: str) -> Plan:
 
 
 def whole(text: str) -> str:
-    """The text, if the link has every field; ``ValueError`` otherwise."""
-    keys = {part.partition("=")[0] for part in text.split("&")}
-    missing = [field for field in FIELDS if field not in keys]
+    """The text, if the link has every field of its version; ``ValueError`` otherwise."""
+    keys = {part.partition("=")[0]: part.partition("=")[2] for part in text.split("&")}
+    version = int(keys.get("v", FIRST_VERSION))
+    missing = [field for field in fields_of(version) if field not in keys]
     if missing:
         raise ValueError(f"is not complete: {missing[0]} is missing")
     return text

@@ -42,6 +42,8 @@ def not_yet(field: str, value: str) -> bool:
 def name(field: str, value: str) -> str:
     """A choice as the list shows it."""
     text = NAMES.get((field, value), value)
+    if field == "method":
+        text = methods()[value].label
     if field == "framework":
         text = framework_named(value).label
     if field == "method":

@@ -29,8 +29,9 @@ TEXTS: Mapping[str, FieldText] = {
         "Method",
         "SFT imitates given answers; the others sample answers (rollouts) and reinforce good "
         "ones. PPO trains a second network (critic) that predicts rewards; GRPO compares the "
-        "answers of one prompt instead; Intuitor does that with the model's own certainty as "
-        "reward. RLOO, REINFORCE++, DAPO, GSPO and Dr. GRPO need GRPO's memory: choose GRPO.",
+        "answers of one prompt instead, as RLOO does, and REINFORCE++ those of the whole batch; "
+        "Intuitor does what GRPO does with the model's own certainty as reward. DAPO, GSPO and "
+        "Dr. GRPO need GRPO's memory: choose GRPO.",
     ),
     "gpu": FieldText(
         "GPU",
@@ -41,7 +42,7 @@ TEXTS: Mapping[str, FieldText] = {
     "prompt_tokens": FieldText("Prompt", "Memory is planned for the longest.", "tokens"),
     "response_tokens": FieldText("Response", "Memory is planned for the longest.", "tokens"),
     "responses_per_prompt": FieldText(
-        "Responses/prompt", "The group whose rewards GRPO and Intuitor compare."
+        "Responses/prompt", "The group whose rewards GRPO, RLOO and Intuitor compare."
     ),
     "finetuning": FieldText(
         "Fine-tuning",
