@@ -21,7 +21,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the files, or writes them; nothing that exists is overwritten."""
     from planner.launch.export import CannotExpress, export
 
-    plan = plan_argument.require_plan(arguments.plan)
+    plan = plan_argument.require_plan(arguments.plan, arguments.model)
     link = "?" + to_query_string(plan, short=True)
     try:
         launch = export(plan, arguments.framework, link=link)
