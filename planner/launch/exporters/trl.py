@@ -28,6 +28,7 @@ from planner.launch.trl_accelerate import (
 )
 from planner.launch.trl_limits import limits, sequences_at_once, training_gpus, zero
 from planner.plan.facts import facts_of
+from planner.units import read_count
 
 VERSION = "1.16.0"
 
@@ -51,7 +52,7 @@ def write(plan: Any, link: str) -> Launch:
     notes = _notes(plan)
     install = _install(plan)
     about = (
-        f"TRL {VERSION}: {plan.method} of {plan.model} on {plan.gpus} GPUs.",
+        f"TRL {VERSION}: {plan.method} of {plan.model} on {read_count(plan.gpus, 'GPU')}.",
         link,
         f"Install: {install}",
         *notes,

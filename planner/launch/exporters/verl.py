@@ -22,6 +22,7 @@ from planner.launch.script import (
 )
 from planner.launch.verl_limits import limits
 from planner.plan.facts import facts_of
+from planner.units import read_count
 
 VERSION = "0.9.1"
 TORCH = "2.11.0"
@@ -266,7 +267,7 @@ def _script(plan: Any, link: str, install: str, notes: tuple[str, ...]) -> str:
     parts = [
         header(
             (
-                f"verl {VERSION}: {plan.method} of {plan.model} on {plan.gpus} GPUs.",
+                f"verl {VERSION}: {plan.method} of {plan.model} on {read_count(plan.gpus, 'GPU')}.",
                 link,
                 f"Install: {install}",
                 *notes,
