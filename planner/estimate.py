@@ -20,6 +20,7 @@ from planner.phases.scene import Scene, scene_of
 from planner.phases.timing import phase_seconds
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.plan.labels import subject
 from planner.speeds import Speeds, obstacle
 from planner.units import read_gib
 
@@ -188,11 +189,11 @@ def _verdict(
         word_of(device_bytes, facts.budget_bytes, bool(blockers)),
     )
     lead = {"fits": "Fits on", "tight": "Tight on", "out of memory": "Out of memory on"}[word]
-    card = facts.gpu.name
+    where = f"{plan.gpus} × {facts.gpu.name}: {subject(plan)}"
     sentence = (
-        f"{lead} {plan.gpus} × {card}: {read_gib(device_bytes)} of "
+        f"{lead} {where}, {read_gib(device_bytes)} of "
         f"{read_gib(facts.budget_bytes)} GiB, worst phase: {worst.name}"
     )
     if blockers:
-        sentence = f"Does not run on {plan.gpus} × {card}: {blockers[0]}"
+        sentence = f"Does not run on {where}. {blockers[0]}"
     return Verdict(word=word, sentence=sentence)

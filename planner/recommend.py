@@ -96,26 +96,26 @@ def candidates(plan: Plan) -> Iterator[tuple[str, Changes]]:
 
 
 def _training(plan: Plan) -> Iterator[tuple[str, Changes]]:
-    yield "Recompute layers in the backward", {"gradient_checkpointing": "full"}
-    yield "Recompute each generated token's step", {"grade_step_checkpointing": True}
+    yield "Turn on gradient checkpointing", {"gradient_checkpointing": "full"}
+    yield "Checkpoint each generated token's step", {"grade_step_checkpointing": True}
     yield (
-        "Offload checkpointed activations",
+        "Offload checkpointed activations to host RAM",
         {
             "gradient_checkpointing": "full",
             "activation_offload": True,
         },
     )
-    yield "Meet the vocabulary in tiles", {"logits": "fused"}
-    yield "Meet the vocabulary in chunks of tokens", {"logits": "chunked"}
+    yield "Use fused linear cross-entropy", {"logits": "fused"}
+    yield "Use chunked cross-entropy", {"logits": "chunked"}
     yield "Compute logits for responses only", {"logits": "response"}
     yield "Use the SDPA attention kernel", {"attention": "sdpa"}
     yield "Use flash attention", {"attention": "flash"}
     yield "Use the fused AdamW", {"optimizer": "adamw-fused"}
     yield "Use 8-bit AdamW", {"optimizer": "adamw-8bit"}
     yield "Offload weights and optimizer between phases", {"offload": "all-between-phases"}
-    yield "Keep weights and optimizer in host RAM", {"offload": "all"}
+    yield "Offload weights and optimizer to host RAM", {"offload": "all"}
     yield (
-        "Train adapters only",
+        "Train LoRA adapters only",
         {
             "finetuning": "lora",
             "reference": "adapter-disabled" if plan.kl != "none" else plan.reference,
@@ -129,7 +129,7 @@ def _batch(plan: Plan) -> Iterator[tuple[str, Changes]]:
         yield f"Halve the micro-batch to {half}", {"micro_batch_size": half}
     half = plan.logprob_micro_batch_size // 2
     if half:
-        yield f"Halve the scoring micro-batch to {half}", {"logprob_micro_batch_size": half}
+        yield f"Halve the log-prob micro-batch to {half}", {"logprob_micro_batch_size": half}
     half = plan.response_tokens // 2
     if half:
         yield (
@@ -154,12 +154,12 @@ def _roles(plan: Plan) -> Iterator[tuple[str, Changes]]:
         yield "Let the critic share the policy's body", {"critic": "shared"}
     yield "Compute self-certainty in chunks of tokens", {"self_certainty": "chunked-tokens"}
     yield "Leave self-certainty out of the gradient", {"self_certainty_gradient": False}
-    yield "Let the engine sleep while training", {"vllm_sleep_level": 2}
+    yield "Let the engine sleep while training (level 2)", {"vllm_sleep_level": 2}
     lower = round(plan.gpu_memory_utilization - 0.1, 2)
     if lower >= 0.1:
-        yield f"Give the engine {lower:.0%} of the card", {"gpu_memory_utilization": lower}
+        yield f"Lower GPU memory utilization to {lower:.0%}", {"gpu_memory_utilization": lower}
     yield (
-        f"Split the engine over {2 * plan.rollout_tensor_parallel} GPUs",
+        f"Raise the engine's tensor parallel size to {2 * plan.rollout_tensor_parallel}",
         {"rollout_tensor_parallel": 2 * plan.rollout_tensor_parallel},
     )
     yield "Empty the cache between phases", {"empty_cache": "between-phases"}

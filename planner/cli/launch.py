@@ -25,7 +25,7 @@ def run(arguments: argparse.Namespace) -> int:
     from planner.launch.export import export, following
     from planner.launch.launch import CannotExpress
 
-    asked = plan_argument.require_asked(arguments.plan)
+    asked = plan_argument.require_asked(arguments.plan, arguments.model)
     plan_argument.for_estimates(asked, CALIBRATION, BENCHMARK)
     try:
         plan = following(asked.plan, arguments.framework, asked.chosen)

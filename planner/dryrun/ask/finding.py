@@ -40,13 +40,13 @@ SWITCHES: tuple[Switch, ...] = (
         {"grade_top_k": 0, "grade_dense_scatter": False, "grade_reward_input": "dense"},
     ),
     (
-        "checkpointing layers",
+        "gradient checkpointing",
         "keeping every layer's activations",
         {"gradient_checkpointing": "full"},
         {"gradient_checkpointing": "none", "activation_offload": False},
     ),
     (
-        "meeting the vocabulary in tiles",
+        "using fused linear cross-entropy",
         "holding all logits",
         {"logits": "fused"},
         {"logits": "full"},

@@ -39,6 +39,7 @@ from planner.launch.words import (
     other_framework_note,
     own_settings,
 )
+from planner.units import read_count
 
 VERSION = FRAMEWORK.versions[0]
 
@@ -61,7 +62,7 @@ def write(plan: Any, link: str) -> Launch:
     notes = _notes(plan)
     install = _install(plan)
     about = (
-        f"TRL {VERSION}: {plan.method} of {plan.model} on {plan.gpus} GPUs.",
+        f"TRL {VERSION}: {plan.method} of {plan.model} on {read_count(plan.gpus, 'GPU')}.",
         link,
         f"Install: {install}",
         *notes,

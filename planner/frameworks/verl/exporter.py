@@ -32,6 +32,7 @@ from planner.launch.words import (
     other_framework_note,
     own_settings,
 )
+from planner.units import read_count
 
 VERSION = FRAMEWORK.versions[0]
 TORCH = "2.11.0"
@@ -253,7 +254,7 @@ def _script(plan: Any, link: str, install: str, notes: tuple[str, ...]) -> str:
     parts = [
         header(
             (
-                f"verl {VERSION}: {plan.method} of {plan.model} on {plan.gpus} GPUs.",
+                f"verl {VERSION}: {plan.method} of {plan.model} on {read_count(plan.gpus, 'GPU')}.",
                 link,
                 f"Install: {install}",
                 *notes,
