@@ -233,10 +233,7 @@ def _layer_backward(scene: Scene, role: Role, place: int, sparse: bool | None = 
     """The backward of the layer at ``place``: recomputed activations, gradients, reductions."""
     counted = _counts_weights(scene, role)
     accumulates = (0 if scene.fsdp else minimum(scene.q.micro_batches - 1, 1)) if counted else None
-    activations = scene.once(
-        ("layer backward", role.name, sparse),
-        lambda: saved.layer_backward(scene, role, sparse, accumulates=accumulates),
-    )
+    activations = saved.layer_backward(scene, role, sparse, accumulates=accumulates)
     last = place == role.arch.layers - 1
     return (
         activations,
