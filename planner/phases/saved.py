@@ -133,7 +133,6 @@ def layer_forward(scene: Scene, role: Role, sparse: bool | None = None) -> tuple
     )
 
 
-@shared
 def layer_backward(
     scene: Scene, role: Role, sparse: bool | None = None, *, accumulates: Num | None = None
 ) -> Iterator[Term]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from planner import workload
 from planner.catalog.architecture import Architecture
@@ -27,6 +27,18 @@ from planner.setup import ModelSetup, Setup, setup_of
 if TYPE_CHECKING:
     from planner.plan import Plan
 
+Bundles = dict[tuple[Hashable, ...], tuple[Term, ...]]
+
+
+class Remembering(Protocol):
+    """A scene, or what is made for one: it keeps bundles that several instants share."""
+
+    @property
+    def memory(self) -> Bundles:
+        """Those that were asked for."""
+
+
+Owner = TypeVar("Owner", bound=Remembering)
 Of = ParamSpec("Of")
 
 Moment = str
@@ -41,13 +53,8 @@ class Scene:
     facts: Facts
     roles: dict[str, Role]
     """Every model of the run by its role, in the order in which they are built."""
-    memory: dict[tuple[Hashable, ...], tuple[Term, ...]] = field(default_factory=dict)
+    memory: Bundles = field(default_factory=dict)
     """Bundles that several instants share; see :func:`shared`."""
-
-    def once(self, key: tuple[Any, ...], make: Callable[[], Iterable[Term]]) -> tuple[Term, ...]:
-        if key not in self.memory:
-            self.memory[key] = tuple(make())
-        return self.memory[key]
 
     @property
     def plan(self) -> Plan:
@@ -157,16 +164,16 @@ class Scene:
 
 
 def shared(
-    make: Callable[Concatenate[Scene, Of], Iterable[Term]],
-) -> Callable[Concatenate[Scene, Of], tuple[Term, ...]]:
-    """A bundle of terms that several instants share, made at the first asking of a scene."""
+    make: Callable[Concatenate[Owner, Of], Iterable[Term]],
+) -> Callable[Concatenate[Owner, Of], tuple[Term, ...]]:
+    """A bundle of terms that several instants share, made when its owner is first asked for it."""
 
     @wraps(make)
-    def bundle(scene: Scene, *of: Of.args, **how: Of.kwargs) -> tuple[Term, ...]:
+    def bundle(owner: Owner, *of: Of.args, **how: Of.kwargs) -> tuple[Term, ...]:
         key = (make, of, *how.values())
-        if key not in scene.memory:
-            scene.memory[key] = tuple(make(scene, *of, **how))
-        return scene.memory[key]
+        if key not in owner.memory:
+            owner.memory[key] = tuple(make(owner, *of, **how))
+        return owner.memory[key]
 
     return bundle
 
