@@ -169,7 +169,7 @@ def shared(
     """A bundle of terms that several instants share, made when its owner is first asked for it."""
 
     @wraps(make)
-    def bundle(owner: Owner, *of: Of.args, **how: Of.kwargs) -> tuple[Term, ...]:
+    def bundle(owner: Owner, /, *of: Of.args, **how: Of.kwargs) -> tuple[Term, ...]:
         key = (make, of, *how.values())
         if key not in owner.memory:
             owner.memory[key] = tuple(make(owner, *of, **how))

@@ -31,7 +31,7 @@ def forward_instants(held: Held) -> Iterator[Instant]:
             beside = (*running, *held.all_steps, before)
             yield Instant(name=name, terms=(*terms, logits), shared=beside)
     generated = (*base, *held.all_steps, held.tokens(0, "forward", kept_logits=True))
-    cache = judged.held(held.soft)
+    cache = tuple(judged.held(held.soft))
     yield Instant(
         name="last token sampled",
         terms=(*sampled.drawing(held.soft), *cache),

@@ -148,7 +148,7 @@ class Steps:
         """What the last step but ``back`` has saved between its layers and its logits."""
         return saved.final_norm(self.at(back), self.role)
 
-    def first_layer(self, back: int) -> tuple[Term, ...]:
+    def first_layer(self, back: int) -> Iterator[Term]:
         """What is left of that step when its backward reaches the first layer."""
         return saved.first_layers(self.at(back), self.role, 1)
 

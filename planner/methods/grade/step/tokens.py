@@ -47,8 +47,9 @@ class SoftToken:
 
     def few(self) -> Tensor:
         """Weights [rows, k] of the k best entries."""
-        spread = self.scattered and self.ids is not None
-        return self.weights.gather(-1, self.ids) if spread else self.weights
+        if self.ids is None or not self.scattered:
+            return self.weights
+        return self.weights.gather(-1, self.ids)
 
     def hard_ids(self) -> Tensor:
         """Ids [rows, 1] of the heaviest entry of every mixture."""
