@@ -113,7 +113,7 @@ def _may_know_torch(module: str) -> bool:
     """The code of the steps, and what stands under a folder ``run/``: a process of its own."""
     part, *rest = module.split(".")
     if part == "methods":
-        return bool(rest) and (rest[-1] == "step" or rest[-1].startswith("step_"))
+        return "step" in rest
     return part == "steps" or "run" in rest[:-1]
 
 

@@ -28,7 +28,7 @@ from planner.phases.root_gradients import (
     late_head_gradient,
     tied_instants,
 )
-from planner.phases.scene import Scene
+from planner.phases.scene import Scene, shared
 from planner.phases.training import (
     Bundles,
     at_head,
@@ -232,20 +232,23 @@ def _leaf(scene: Scene, role: Role) -> Bundles:
 def _layer_backward(scene: Scene, role: Role, place: int, sparse: bool | None = None) -> Bundles:
     """The backward of the layer at ``place``: recomputed activations, gradients, reductions."""
     counted = _counts_weights(scene, role)
-    accumulates = (0 if scene.fsdp else minimum(scene.q.micro_batches - 1, 1)) if counted else None
-    activations = scene.once(
-        ("layer backward", role.name, sparse),
-        lambda: saved.layer_backward(scene, role, sparse, accumulates=accumulates),
-    )
     last = place == role.arch.layers - 1
     return (
-        activations,
+        _activations(scene, role, sparse),
         (
             *gathered.at_layer(scene, role, backward_of=place),
             *gathered.reductions_at_layer(scene, role, first=last, whole=not counted),
             *(() if counted else _being_added(scene, role)),
         ),
     )
+
+
+@shared
+def _activations(scene: Scene, role: Role, sparse: bool | None) -> Iterator[Term]:
+    accumulates: Num | None = None
+    if _counts_weights(scene, role):
+        accumulates = 0 if scene.fsdp else minimum(scene.q.micro_batches - 1, 1)
+    return saved.layer_backward(scene, role, sparse, accumulates=accumulates)
 
 
 def _counts_weights(scene: Scene, role: Role) -> bool:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from planner.footprint import Term
 from planner.formulas import sharding
 from planner.numeric import Num
 from planner.phases.role import Role
-from planner.phases.scene import Scene
+from planner.phases.scene import Scene, shared
 
 
 def at_layer(scene: Scene, role: Role, *, backward_of: int | None = None) -> tuple[Term, ...]:
@@ -18,28 +19,46 @@ def at_layer(scene: Scene, role: Role, *, backward_of: int | None = None) -> tup
     where layers are not resharded after their forward, and below the first there is nothing
     left to gather. Without it the last layer goes forward.
     """
-    if _wrapped_whole(scene, role):
-        return _whole(scene, role)
-    if scene.fsdp:
-        whole = 0 if backward_of is None else backward_of + 1
-        layers = _layers(scene, role, whole)
-        # A backward whose layers are still whole has nothing to gather.
-        kept = whole and not scene.plan.reshard_after_forward
-        buffer = () if kept or whole == 1 else (_gather_buffer(scene, role),)
-        return (*root(scene, role), *layers, *buffer, _pool(scene, role, buffer))
-    return _zero3(scene, role)
+    whole = 0 if backward_of is None else backward_of + 1
+    layers = (whole or role.arch.layers) if _stays_whole(scene, role) else 1
+    # A backward whose layers are still whole has nothing to gather.
+    kept = whole and not scene.plan.reshard_after_forward
+    return _around(scene, role, layers, not kept and whole != 1)
 
 
 def at_head(scene: Scene, role: Role, *, backward: bool = False) -> tuple[Term, ...]:
     """Gathered weights while head and loss compute, or go backward."""
+    stay = _stays_whole(scene, role)
+    # A backward whose layers are still whole has nothing to gather ahead.
+    return _around(scene, role, stay * role.arch.layers, not (backward and stay))
+
+
+@shared
+def _around(scene: Scene, role: Role, layers: int, gathers: bool) -> Iterator[Term]:
+    """Weights beside ``layers`` whole ones, perhaps while the next one's arrive."""
+    width = scene.q.compute_bytes
     if _wrapped_whole(scene, role):
-        return _whole(scene, role)
-    if scene.fsdp:
-        layers = _layers(scene, role, 0) if _stays_whole(scene, role) else ()
-        # A backward whose layers are still whole has nothing to gather ahead.
-        buffer = () if backward and layers else (_gather_buffer(scene, role),)
-        return (*root(scene, role), *layers, *buffer, _pool(scene, role, buffer))
-    return _zero3(scene, role)
+        parameters = role.parameters
+        yield sharding.WHOLE_COPY(
+            role.name, layout=role.layout, parameters=parameters, value_bytes=width
+        )
+    elif scene.fsdp:
+        yield root(scene, role)
+        if layers:
+            yield _gathered(scene, role, layers)
+        buffer = _gather_buffer(scene, role)
+        if gathers:
+            yield buffer
+        # What the all-gather stream has cached beside its live buffer.
+        yield sharding.GATHER_POOL(
+            role.name,
+            root_parameters=_flat_root(scene, role),
+            layer_parameters=_flat(scene, role),
+            value_bytes=width,
+            live_bytes=gathers * buffer.bytes,
+        )
+    else:
+        yield from _zero3(scene, role)
 
 
 def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]:
@@ -51,24 +70,30 @@ def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]
     if not scene.fsdp or _wrapped_whole(scene, role):
         return
     own = _gather_buffer(scene, role)
-    first = (*root(scene, role), _gathered(scene, role, 1), own)
-    yield "first layer's weights arrive", (*first, _root_buffer(scene, role))
-    if role.arch.layers > 1:
-        yield "a layer's weights arrive", (*root(scene, role), *_layers(scene, role, 0), own, own)
+    yield "first layer's weights arrive", (*_root(scene, role), _gathered(scene, role, 1), own)
+    layers = role.arch.layers
+    if layers > 1:
+        whole = _gathered(scene, role, layers if _stays_whole(scene, role) else 1)
+        yield "a layer's weights arrive", (root(scene, role), whole, own, own)
 
 
 def before_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
     """What a forward has gathered until its first layer: the root, beside the buffer it came in."""
-    if scene.fsdp:
-        return (*root(scene, role), _root_buffer(scene, role))
-    return _zero3(scene, role)
+    return _root(scene, role) if scene.fsdp else _zero3(scene, role)
 
 
 def again(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The root's weights as a backward begins, beside the buffer they arrive in; FSDP only."""
-    if not scene.fsdp or not scene.plan.reshard_after_forward or _wrapped_whole(scene, role):
-        return ()
-    return (*root(scene, role), _root_buffer(scene, role))
+    whole = not scene.plan.reshard_after_forward or _wrapped_whole(scene, role)
+    return () if whole or not scene.fsdp else _root(scene, role)
+
+
+def _root(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """The root's weights beside the buffer they arrived in."""
+    buffer = sharding.ROOT_GATHER_BUFFER(
+        role.name, root_parameters=_flat_root(scene, role), value_bytes=scene.q.compute_bytes
+    )
+    return root(scene, role), buffer
 
 
 def _stays_whole(scene: Scene, role: Role) -> bool:
@@ -81,68 +106,51 @@ def _wrapped_whole(scene: Scene, role: Role) -> bool:
     return scene.fsdp and role.name == "reference" and scene.framework.reference_gathered_whole
 
 
-def _whole(scene: Scene, role: Role) -> tuple[Term, ...]:
-    return (
-        sharding.WHOLE_COPY(
-            role.name,
-            layout=role.layout,
-            parameters=role.parameters,
-            value_bytes=scene.q.compute_bytes,
-        ),
-    )
-
-
-def root(scene: Scene, role: Role) -> tuple[Term, ...]:
+def root(scene: Scene, role: Role) -> Term:
     """The root group's gathered weights."""
-    return (
-        sharding.GATHERED_ROOT(
-            role.name,
-            root_parameters=_flat_root(scene, role),
-            value_bytes=scene.q.compute_bytes,
-            tensors=3,
-        ),
+    return sharding.GATHERED_ROOT(
+        role.name,
+        root_parameters=_flat_root(scene, role),
+        value_bytes=scene.q.compute_bytes,
+        tensors=3,
     )
 
 
 def reductions_at_layer(
     scene: Scene, role: Role, *, first: bool = False, whole: bool = True
-) -> tuple[Term, ...]:
+) -> Iterator[Term]:
     """Unsharded gradients and reduce buffers while a layer's backward runs.
 
     The ``first`` layer to go backward finds no earlier layer's gradients being reduced.
     ``whole`` counts the gradients of the whole layer, where they are not counted one by one.
     """
-    q = scene.q
-    if scene.fsdp:
-        own = sharding.UNSHARDED_GRADIENTS(
-            role.name, layer_parameters_trained=role.layer_trainable, value_bytes=q.compute_bytes
+    q, trained = scene.q, role.layer_trainable
+    if scene.fsdp and whole:
+        yield sharding.UNSHARDED_GRADIENTS(
+            role.name, layer_parameters_trained=trained, value_bytes=q.compute_bytes
         )
-        flat = role.layer_trainable if role.adapters else _flat(scene, role)
-        earlier = sharding.REDUCE_INPUT(
+    if scene.fsdp and not first:
+        flat = trained if role.adapters else _flat(scene, role)
+        yield sharding.REDUCE_INPUT(
             role.name, layer_parameters_trained=flat, value_bytes=q.reduce_bytes
         )
-        return (*(own,) * whole, *(earlier,) * (not first))
-    if scene.zero_stage >= 2:
-        return (_zero_buckets(scene, role),)
-    return ()
+    yield from _zero_buckets(scene, role)
 
 
-def reductions_at_end(scene: Scene, role: Role) -> tuple[Term, ...]:
+def reductions_at_end(scene: Scene, role: Role) -> Iterator[Term]:
     """Unsharded root gradients and their reduction when the backward ends."""
-    q = scene.q
     if scene.fsdp and role.root_trainable:
-        return (
-            sharding.ROOT_GRADIENTS(
-                role.name,
-                root_parameters_trained=role.root_trainable,
-                value_bytes=q.compute_bytes,
-                tensors=3,
-            ),
-            root_reduction(scene, role),
-        )
-    if scene.zero_stage >= 2:
-        return (_zero_buckets(scene, role),)
-    return ()
+        yield root_gradients(scene, role, role.root_trainable, tensors=3)
+        yield root_reduction(scene, role)
+    yield from _zero_buckets(scene, role)
+
+
+def root_gradients(scene: Scene, role: Role, elements: int, **more: Any) -> Term:
+    """Gradients of ``elements`` of the root, not sharded yet."""
+    width = scene.q.compute_bytes
+    return sharding.ROOT_GRADIENTS(
+        role.name, root_parameters_trained=elements, value_bytes=width, **more
+    )
 
 
 def root_reduction(scene: Scene, role: Role) -> Term:
@@ -154,13 +162,11 @@ def root_reduction(scene: Scene, role: Role) -> Term:
     )
 
 
-def held_for_all_reduce(scene: Scene, role: Role, layers: int) -> tuple[Term, ...]:
+def held_for_all_reduce(scene: Scene, role: Role, layers: int) -> Iterator[Term]:
     """What hybrid sharding keeps of the reductions of ``layers`` layers until the backward ends."""
     q = scene.q
-    if scene.plan.sharding != "fsdp2":
-        return ()
-    return (
-        sharding.ALL_REDUCED(
+    if scene.pads:
+        yield sharding.ALL_REDUCED(
             role.name,
             tensors=layers,
             trained_elements=role.layer_trainable * layers,
@@ -169,19 +175,14 @@ def held_for_all_reduce(scene: Scene, role: Role, layers: int) -> tuple[Term, ..
             narrower=int(q.gradient_bytes < q.reduce_bytes),
             micro_batches=q.micro_batches,
             replicas=q.data_parallel // q.shards,
-        ),
-    )
+        )
 
 
-def _zero_buckets(scene: Scene, role: Role) -> Term:
-    return sharding.ZERO_BUCKETS(
-        role.name, trainable=role.trainable, value_bytes=scene.q.gradient_bytes, tensors=2
-    )
-
-
-def _layers(scene: Scene, role: Role, whole_layers: int) -> tuple[Term, ...]:
-    count = (whole_layers or role.arch.layers) if _stays_whole(scene, role) else 1
-    return (_gathered(scene, role, count),)
+def _zero_buckets(scene: Scene, role: Role) -> Iterator[Term]:
+    if scene.zero_stage >= 2:
+        yield sharding.ZERO_BUCKETS(
+            role.name, trainable=role.trainable, value_bytes=scene.q.gradient_bytes, tensors=2
+        )
 
 
 def _gathered(scene: Scene, role: Role, count: int) -> Term:
@@ -194,32 +195,15 @@ def _gathered(scene: Scene, role: Role, count: int) -> Term:
     )
 
 
-def _pool(scene: Scene, role: Role, buffer: tuple[Term, ...]) -> Term:
-    """What the all-gather stream has cached beside its live buffer."""
-    return sharding.GATHER_POOL(
-        role.name,
-        root_parameters=_flat_root(scene, role),
-        layer_parameters=_flat(scene, role),
-        value_bytes=scene.q.compute_bytes,
-        live_bytes=sum(term.bytes for term in buffer),
-    )
-
-
 def _flat(scene: Scene, role: Role) -> Num:
     """Elements of one layer as they travel, padding included."""
-    padding = role.layer_padding(scene.q.shards) if scene.pads else 0
+    padding = role.padding("layer", scene.q.shards) if scene.pads else 0
     return role.layer_parameters + role.layer_adapters + padding
 
 
 def _flat_root(scene: Scene, role: Role) -> Num:
     """The same of what is outside the layers."""
-    return role.root_parameters + (role.root_padding(scene.q.shards) if scene.pads else 0)
-
-
-def _root_buffer(scene: Scene, role: Role) -> Term:
-    return sharding.ROOT_GATHER_BUFFER(
-        role.name, root_parameters=_flat_root(scene, role), value_bytes=scene.q.compute_bytes
-    )
+    return role.root_parameters + (role.padding("root", scene.q.shards) if scene.pads else 0)
 
 
 def _gather_buffer(scene: Scene, role: Role) -> Term:

@@ -17,13 +17,15 @@ from planner.formulas.parameters import weights as weights_of
 from planner.numeric import Num
 from planner.phases import engine
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene
+from planner.phases.scene import Moment, Scene, shared
 from planner.setup import ModelSetup
 from planner.workload import four_bit
 
 Place = Literal["gpu", "host"]
 
-def resident(scene: Scene, moment: Moment, *, gradients: str = "none") -> tuple[Term, ...]:
+
+@shared
+def resident(scene: Scene, moment: Moment, *, gradients: str = "none") -> Iterator[Term]:
     """Terms alive throughout a moment.
 
     Args:
@@ -33,16 +35,14 @@ def resident(scene: Scene, moment: Moment, *, gradients: str = "none") -> tuple[
             earlier micro-batches), ``layers`` (all but the embedding's, which comes
             last) or ``all``.
     """
-    return scene.once(("resident", moment, gradients), lambda: _resident(scene, moment, gradients))
-
-
-def _resident(scene: Scene, moment: Moment, gradients: str) -> Iterator[Term]:
     for model in scene.setup.models:
         role = scene.roles[model.role]
         if model.trained:
             yield from _trained(scene, role, model, moment, gradients)
         else:
-            yield from _frozen(scene, role, model, moment)
+            idle = moment not in model.used_in
+            away = model.waits == "host, streamed" or (model.waits == "host" and idle)
+            yield _weights(scene, role, "host" if away else "gpu")
     yield from _process(scene)
     yield from engine.held(scene, moment)
 
@@ -51,25 +51,15 @@ def _trained(
     scene: Scene, role: Role, model: ModelSetup, moment: Moment, gradients: str
 ) -> Iterator[Term]:
     plan, updating = scene.plan, moment == f"{role.name} update"
-    weights = _place(plan.offload, "parameters", moment in model.used_in)
-    optimizer = _place(plan.offload, "optimizer", updating)
+    place = _place(plan.offload, "parameters", moment in model.used_in)
     if four_bit(scene.setup, model):
-        yield from _four_bit(scene, role, weights)
+        yield from _four_bit(scene, role, place)
     else:
-        yield _placed(
-            scene,
-            weights,
-            state.WEIGHTS,
-            role,
-            layout=role.layout,
-            parameters=scene.sharded(role),
-            shards=scene.shards_of("weights"),
-            value_bytes=role.weight_bytes,
-        )
+        yield _weights(scene, role, place)
     if role.adapters:
         yield _placed(
             scene,
-            weights,
+            place,
             state.ADAPTERS,
             role,
             tensors=role.adapter_tensors,
@@ -77,14 +67,26 @@ def _trained(
             shards=scene.shards_of("weights"),
             value_bytes=adapter_bytes(scene),
         )
-    if scene.plan.sharding == "ddp":
-        yield state.DDP_BUCKETS(
-            role.name, trainable=role.trainable, value_bytes=scene.q.gradient_bytes
-        )
+    if plan.sharding == "ddp":
+        width = scene.q.gradient_bytes
+        yield state.DDP_BUCKETS(role.name, trainable=role.trainable, value_bytes=width)
     if moment != "load":
-        yield from _optimizer_state(scene, role, optimizer)
+        yield from _optimizer_state(scene, role, _place(plan.offload, "optimizer", updating))
     if updating and gradients != "none":
-        yield from _gradients(scene, role, gradients)
+        yield _gradients(scene, role, gradients)
+
+
+def _weights(scene: Scene, role: Role, place: Place) -> Term:
+    return _placed(
+        scene,
+        place,
+        state.WEIGHTS,
+        role,
+        layout=role.layout,
+        parameters=scene.sharded(role),
+        shards=scene.shards_of("weights"),
+        value_bytes=role.weight_bytes,
+    )
 
 
 def _four_bit(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
@@ -128,37 +130,30 @@ def adapter_bytes(scene: Scene) -> int:
 
 
 def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
-    shards, kind = scene.shards_of("optimizer"), scene.plan.optimizer
-    if scene.zero_stage and scene.plan.dtype != "fp32":
+    shards, plan = scene.shards_of("optimizer"), scene.plan
+    if scene.zero_stage and plan.dtype != "fp32":
         yield _placed(
             scene, place, state.ZERO_MASTER, role, trainable=role.trainable, shards=shards
         )
-    if kind == "adamw-8bit":
+    if plan.optimizer != "sgd":
+        formula, width = state.ADAM_MOMENTS, {"value_bytes": scene.q.master_bytes}
+        if plan.optimizer == "adamw-8bit":
+            formula, width = state.ADAM_8BIT_MOMENTS, {}
         yield _placed(
             scene,
             place,
-            state.ADAM_8BIT_MOMENTS,
+            formula,
             role,
-            layout=_twice(role),
+            # Two tensors for each trained weight.
+            layout=tuple((2 * count, share / 2) for count, share in role.trained_layout),
             tensors=2 * role.adapter_tensors,
             trainable=scene.sharded_trainable(role),
             shards=shards,
-        )
-    elif kind != "sgd":
-        yield _placed(
-            scene,
-            place,
-            state.ADAM_MOMENTS,
-            role,
-            layout=_twice(role),
-            tensors=2 * role.adapter_tensors,
-            trainable=scene.sharded_trainable(role),
-            shards=shards,
-            value_bytes=scene.q.master_bytes,
+            **width,
         )
 
 
-def _gradients(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
+def _gradients(scene: Scene, role: Role, gradients: str) -> Term:
     place: Place = "host" if scene.plan.offload == "all" else "gpu"
     formula, more = {
         "all": (state.GRADIENTS, {}),
@@ -168,7 +163,7 @@ def _gradients(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
             {"micro_batches": scene.q.micro_batches, "late": _late_gradients(scene, role)},
         ),
     }[gradients]
-    yield _placed(
+    return _placed(
         scene,
         place,
         formula,
@@ -197,26 +192,6 @@ def _late_gradients(scene: Scene, role: Role) -> int:
     return positions + (0 if tied else role.arch.vocab * role.arch.hidden)
 
 
-def _frozen(scene: Scene, role: Role, model: ModelSetup, moment: Moment) -> Iterator[Term]:
-    idle = moment not in model.used_in
-    away = model.waits == "host, streamed" or (model.waits == "host" and idle)
-    yield _placed(
-        scene,
-        "host" if away else "gpu",
-        state.WEIGHTS,
-        role,
-        layout=role.layout,
-        parameters=scene.sharded(role),
-        shards=scene.q.shards if (scene.fsdp or scene.zero_stage == 3) else 1,
-        value_bytes=role.weight_bytes,
-    )
-
-
-def _twice(role: Role) -> tuple[tuple[int, float], ...]:
-    """The layout of two tensors for each trained weight."""
-    return tuple((2 * count, share / 2) for count, share in role.trained_layout)
-
-
 def _placed(
     scene: Scene,
     place: Place,
@@ -230,13 +205,7 @@ def _placed(
     """The term on the GPU, or what all local processes keep of it in host RAM."""
     if place == "gpu":
         return formula(role.name, tensors=tensors, layout=layout, **inputs)
-    return state.LOCAL_RANKS_OFFLOAD(
-        role.name,
-        label=f"{formula.name}, offloaded",
-        host=True,
-        ranks_per_node=scene.ranks_per_node,
-        rank_bytes=formula.value(**inputs),
-    )
+    return scene.offloaded(role.name, f"{formula.name}, offloaded", formula.value(**inputs))
 
 
 def _process(scene: Scene) -> Iterator[Term]:

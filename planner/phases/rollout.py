@@ -30,20 +30,16 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
     """Updated weights to the engine; nothing when transformers generates."""
     if not scene.plan.rollout.startswith("vllm"):
         return ()
-    moment = Instant(
-        name="weights to the engine",
-        terms=engine.sync_buffers(scene),
-        shared=(resident(scene, "weight sync"),),
+    beside = resident(scene, "weight sync")
+    travel = (engine.sync_buffer(scene),)
+    sync = PhasePlan(
+        name="weight sync",
+        role="policy",
+        instants=(Instant(name="weights to the engine", terms=travel, shared=(beside,)),),
+        work=(Work(role=scene.policy, run="send"),),
+        executed=False,
     )
-    return (
-        PhasePlan(
-            name="weight sync",
-            role="policy",
-            instants=(moment,),
-            work=(Work(role=scene.policy, run="send"),),
-            executed=False,
-        ),
-    )
+    return (sync,)
 
 
 def _generate(scene: Scene, name: str, response_tokens: Num, per_step: bool = True) -> PhasePlan:
@@ -210,14 +206,11 @@ def _prompt(scene: Scene) -> Workload:
 def _weights_for_generation(scene: Scene) -> tuple[Term, ...]:
     """Weights beyond the shards that ``generate`` needs while a layer decodes."""
     if scene.plan.sharding in ("fsdp1", "zero3"):
-        return (
-            sharding.WHOLE_COPY(
-                "policy",
-                layout=scene.policy.layout,
-                parameters=scene.policy.parameters,
-                value_bytes=scene.q.compute_bytes,
-            ),
+        role, width = scene.policy, scene.q.compute_bytes
+        whole = sharding.WHOLE_COPY(
+            "policy", layout=role.layout, parameters=role.parameters, value_bytes=width
         )
+        return (whole,)
     return gathered.at_layer(scene, scene.policy) if scene.fsdp else ()
 
 

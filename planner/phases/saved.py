@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
+from typing import Any
 
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
-from planner.formulas import state
 from planner.formulas.activations import (
     EMBEDDING_DROPOUT,
     autocast_weight_copies,
@@ -22,16 +22,17 @@ from planner.formulas.activations import (
 from planner.numeric import Num
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
-from planner.phases.scene import Scene
+from planner.phases.scene import Scene, shared
 
 AFTER_LAYERS = ("hidden states", "final norm", "input of the language-model head")
 """Beginnings of the names of what the model saves after its last layer: what the last layer made
 first, which a LayerNorm keeps, and an RMSNorm in fp32."""
 
 
+@shared
 def all_layers(
     scene: Scene, role: Role, done: int = 0, *, soft_inputs: bool = False, near: int = 1
-) -> tuple[Term, ...]:
+) -> Iterator[Term]:
     """What the layers, and what comes before them, have saved.
 
     ``done`` layers, from the last one on, have gone backward already. ``soft_inputs`` says
@@ -39,87 +40,67 @@ def all_layers(
     ``near`` inputs of layers are on the GPU where inputs are offloaded.
     """
     layers = max(role.arch.layers - done, 1)
-
-    def make() -> tuple[Term, ...]:
-        before = shared_by_layers(scene, role)
-        if scene.plan.gradient_checkpointing == "none":
-            return (*_layers(scene, role, layers, soft_inputs), *before)
-        leaf = () if soft_inputs else _leaf(scene, role)
-        return (*_checkpoints(scene, role, layers, near), *leaf, *before)
-
-    return scene.once(("saved", role.name, done, soft_inputs, near), make)
+    if scene.plan.gradient_checkpointing == "none":
+        yield from _layers(scene, role, layers, soft_inputs)
+    else:
+        yield from _checkpoints(scene, role, layers, near)
+        if not soft_inputs:
+            yield from _leaf(scene, role)
+    yield from shared_by_layers(scene, role)
 
 
-def shared_by_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
+@shared
+def shared_by_layers(scene: Scene, role: Role) -> Iterable[Term]:
     """Rotary tables and token ids, alive as long as any layer's backward is to come."""
-    return scene.once(
-        ("shared by layers", role.name),
-        lambda: (term for term in _outside(scene, role) if not _after_layers(term)),
-    )
+    return (term for term in _outside(scene, role) if not term.name.startswith(AFTER_LAYERS))
 
 
-def next_input(scene: Scene, role: Role) -> tuple[Term, ...]:
+@shared
+def next_input(scene: Scene, role: Role) -> Iterable[Term]:
     """What a layer is about to read, before it keeps it."""
-
-    def make() -> Iterator[Term]:
-        bare = replace(scene.training_workload(role), trains="none")
-        for term in model_saved(role.arch, bare, role=role.name):
-            if term.name == "hidden states":
-                yield term
-
-    return scene.once(("next input", role.name), make)
+    return (term for term in _outside(scene, role, "none") if term.name == "hidden states")
 
 
-def masks(scene: Scene, role: Role) -> tuple[Term, ...]:
+@shared
+def masks(scene: Scene, role: Role) -> Iterable[Term]:
     """The attention masks that forward() names while layers run."""
-
-    def make() -> Iterator[Term]:
-        bare = replace(scene.training_workload(role), trains="none")
-        for term in model_saved(role.arch, bare, role=role.name):
-            if term.name.startswith("attention mask"):
-                yield term
-
-    return scene.once(("masks", role.name), make)
+    return (t for t in _outside(scene, role, "none") if t.name.startswith("attention mask"))
 
 
-def final_norm(scene: Scene, role: Role) -> tuple[Term, ...]:
+@shared
+def final_norm(scene: Scene, role: Role) -> Iterable[Term]:
     """What is saved between the last layer and the loss, gone before the layers' backward.
 
     Its output is among it where all positions are scored at once; see
     :mod:`planner.phases.scored` for those that cut it.
     """
-    return scene.once(
-        ("final norm", role.name),
-        lambda: (term for term in _outside(scene, role) if _after_layers(term)),
-    )
+    return (term for term in _outside(scene, role) if term.name.startswith(AFTER_LAYERS))
 
 
-def _outside(scene: Scene, role: Role) -> tuple[Term, ...]:
-    return model_saved(role.arch, scene.training_workload(role), role=role.name)
+def _outside(scene: Scene, role: Role, trains: str = "") -> tuple[Term, ...]:
+    workload = scene.training_workload(role)
+    bare = replace(workload, trains=trains) if trains else workload
+    return model_saved(role.arch, bare, role=role.name)
 
 
-def inside_final_norm(scene: Scene, role: Role) -> tuple[Term, ...]:
+@shared
+def inside_final_norm(scene: Scene, role: Role) -> Iterable[Term]:
     """The same without the norm's output, which the loss holds in its own way."""
     outputs: tuple[str, ...] = ("final norm output", "input of the language-model head")
     terms = final_norm(scene, role)
     if not any(term.name in outputs for term in terms):
         # In fp32 Gemma's norm casts nothing back: its fp32 result is the output itself.
         outputs = ("final norm in fp32",)
-    return scene.once(
-        ("inside final norm", role.name),
-        lambda: (term for term in terms if term.name not in outputs),
-    )
+    return (term for term in terms if term.name not in outputs)
 
 
-def _after_layers(term: Term) -> bool:
-    return term.name.startswith(AFTER_LAYERS)
-
-
-def first_layers(scene: Scene, role: Role, layers: int = 1) -> tuple[Term, ...]:
+def first_layers(scene: Scene, role: Role, layers: int = 1) -> Iterator[Term]:
     """What is left when the backward has come down to the first ``layers`` layers."""
     if scene.plan.gradient_checkpointing == "none":
-        return _layers(scene, role, layers)
-    return (*_checkpoints(scene, role, layers, 1 + leaf_inputs(role)), *_leaf(scene, role))
+        yield from _layers(scene, role, layers)
+    else:
+        yield from _checkpoints(scene, role, layers, 1 + leaf_inputs(role))
+        yield from _leaf(scene, role)
 
 
 def _leaf(scene: Scene, role: Role) -> tuple[Term, ...]:
@@ -154,34 +135,18 @@ def layer_forward(scene: Scene, role: Role, sparse: bool | None = None) -> tuple
 
 def layer_backward(
     scene: Scene, role: Role, sparse: bool | None = None, *, accumulates: Num | None = None
-) -> tuple[Term, ...]:
+) -> Iterator[Term]:
     """What one layer's backward needs: its recomputed activations, gradients in flight.
 
     ``sparse`` chooses a kind of layer where the model has two. ``accumulates`` says what
     becomes of the layer's weight gradients, as in a workload.
     """
     workload = replace(scene.training_workload(role), accumulates=accumulates)
-    slides = all_slide(role.arch)
-    recomputed: tuple[Term, ...] = ()
-    if scene.plan.gradient_checkpointing == "full":
-        recomputed = layer_saved(
-            role.arch,
-            workload,
-            role=role.name,
-            layers=1,
-            recomputed=True,
-            sliding=slides,
-            sparse=sparse,
-        )
-    passing = layer_backward_transient(
-        role.arch,
-        workload,
-        role=role.name,
-        sliding=slides,
-        sparse=sparse,
-        recomputed=scene.plan.gradient_checkpointing == "full",
-    )
-    return (*recomputed, *passing)
+    again = scene.plan.gradient_checkpointing == "full"
+    kind: dict[str, Any] = {"sliding": all_slide(role.arch), "sparse": sparse, "recomputed": again}
+    if again:
+        yield from layer_saved(role.arch, workload, role=role.name, layers=1, **kind)
+    yield from layer_backward_transient(role.arch, workload, role=role.name, **kind)
 
 
 def all_slide(arch: Architecture) -> bool:
@@ -189,6 +154,7 @@ def all_slide(arch: Architecture) -> bool:
     return bool(arch.sliding_window) and arch.sliding_layers == arch.layers
 
 
+@shared
 def weight_copies(scene: Scene, role: Role, *, layers: bool, head: bool) -> tuple[Term, ...]:
     """Half-precision copies of weights that autocast makes of a trained role, by part.
 
@@ -197,12 +163,8 @@ def weight_copies(scene: Scene, role: Role, *, layers: bool, head: bool) -> tupl
     """
     if scene.precision != "autocast-bf16" or not role.trained:
         return ()
-    return scene.once(
-        ("copies", role.name, layers, head),
-        lambda: autocast_weight_copies(
-            role.arch, role=role.name, layers=layers, head=head and not role.value_head
-        ),
-    )
+    head = head and not role.value_head
+    return autocast_weight_copies(role.arch, role=role.name, layers=layers, head=head)
 
 
 def cached_copies(scene: Scene, role: Role, *, head: bool) -> tuple[Term, ...]:
@@ -211,38 +173,25 @@ def cached_copies(scene: Scene, role: Role, *, head: bool) -> tuple[Term, ...]:
     return weight_copies(scene, role, layers=recomputes, head=head)
 
 
-def _layers(scene: Scene, role: Role, layers: int, soft_inputs: bool = False) -> tuple[Term, ...]:
+def _layers(scene: Scene, role: Role, layers: int, soft_inputs: bool = False) -> Iterator[Term]:
     """What autograd keeps of the first ``layers`` layers, by kind.
 
     Sliding layers come apart, and so does the first layer under LoRA: nothing before it
     trains, so it keeps less.
     """
     arch, workload = role.arch, scene.training_workload(role)
-    if arch.measured:
-        return tuple(
-            term
-            for kind in layer_kinds(arch)
-            if (count := sum(place < layers for place in kind.places))
-            for term in layer_saved(
-                arch, workload, role=role.name, layers=count, sparse=kind.sparse
+    first = int(role.adapters > 0 and not soft_inputs)
+    for count, slides, sparse, begins in _counted(arch, layers, first):
+        if count:
+            yield from layer_saved(
+                arch,
+                workload,
+                role=role.name,
+                layers=count,
+                sliding=slides,
+                sparse=sparse,
+                input_needs_gradient=not begins,
             )
-        )
-    reached = soft_inputs or not role.adapters
-    kinds = _two_kinds if arch.dense_layers else _by_window
-    return tuple(
-        term
-        for count, slides, sparse, first in kinds(arch, layers, reached)
-        if count
-        for term in layer_saved(
-            arch,
-            workload,
-            role=role.name,
-            layers=count,
-            sliding=slides,
-            sparse=sparse,
-            input_needs_gradient=not first,
-        )
-    )
 
 
 Counted = tuple[int, bool, bool | None, bool]
@@ -250,51 +199,40 @@ Counted = tuple[int, bool, bool | None, bool]
 no gradient goes through."""
 
 
-def _by_window(arch: Architecture, layers: int, reached: bool) -> tuple[Counted, ...]:
-    sliding = min(arch.sliding_layers, layers) if arch.sliding_window else 0
-    whole, slides = layers - sliding, sliding > 0
-    if reached:
-        return (whole, False, None, False), (sliding, True, None, False)
-    return (
-        (whole - (not slides), False, None, False),
-        (sliding - slides, True, None, False),
-        (1, slides, None, True),
-    )
+def _counted(arch: Architecture, layers: int, first: int) -> Iterator[Counted]:
+    """The first ``layers`` layers; ``first`` is 1 where the first of all comes apart."""
+    if arch.measured:
+        for kind in layer_kinds(arch):
+            yield sum(place < layers for place in kind.places), False, kind.sparse, False
+    elif arch.dense_layers:
+        # All of them slide, or none.
+        slides, starts_dense = arch.sliding_layers > 0, 0 in arch.dense_layers
+        dense = sum(layer < layers for layer in arch.dense_layers)
+        yield layers - dense - (first and not starts_dense), slides, True, False
+        yield dense - (first and starts_dense), slides, False, False
+        yield first, slides, not starts_dense, True
+    else:
+        sliding = min(arch.sliding_layers, layers) if arch.sliding_window else 0
+        slides = sliding > 0
+        yield layers - sliding - (first and not slides), False, None, False
+        yield sliding - (first and slides), True, None, False
+        yield first, slides, None, True
 
 
-def _two_kinds(arch: Architecture, layers: int, reached: bool) -> tuple[Counted, ...]:
-    """The same where some layers are sparse; all of them slide, or none."""
-    slides = arch.sliding_layers > 0
-    dense = sum(layer < layers for layer in arch.dense_layers)
-    first = int(not reached)
-    starts_dense = 0 in arch.dense_layers
-    return (
-        (layers - dense - (first and not starts_dense), slides, True, False),
-        (dense - (first and starts_dense), slides, False, False),
-        (first, slides, not starts_dense, True),
-    )
-
-
-def _checkpoints(scene: Scene, role: Role, layers: int, near_inputs: int) -> tuple[Term, ...]:
-    arch, workload = role.arch, scene.training_workload(role)
+def _checkpoints(scene: Scene, role: Role, layers: int, near_inputs: int) -> Iterator[Term]:
+    arch, workload, name = role.arch, scene.training_workload(role), role.name
+    far = checkpointed_saved(arch, workload, role=name, layers=layers)
     if not scene.plan.activation_offload:
-        return checkpointed_saved(arch, workload, role=role.name, layers=layers)
-    # Each input is copied as soon as its layer has it, and brought back when the layer is next.
-    near = checkpointed_saved(arch, workload, role=role.name, layers=near_inputs)
-    far = checkpointed_saved(arch, workload, role=role.name, layers=layers)
-    tables = given_tables(arch, workload, role=role.name, layers=layers)
-    names = {*(term.name for term in tables), EMBEDDING_DROPOUT}
-    host = tuple(
-        state.LOCAL_RANKS_OFFLOAD(
-            role.name,
-            label=f"{term.name}, offloaded",
-            host=True,
-            ranks_per_node=scene.ranks_per_node,
-            rank_bytes=term.bytes,
-        )
-        for term in far
-        if term.name not in names
-    )
+        yield from far
+        return
     # Only what autograd saves of layers is offloaded; tables are arguments of a layer to run again.
-    stays = (term for term in near if term.name == EMBEDDING_DROPOUT)
-    return (*(term for term in near if term.name not in names), *stays, *tables, *host)
+    tables = given_tables(arch, workload, role=name, layers=layers)
+    stay = {EMBEDDING_DROPOUT, *(term.name for term in tables)}
+    # Each input is copied as soon as its layer has it, and brought back when the layer is next.
+    for term in checkpointed_saved(arch, workload, role=name, layers=near_inputs):
+        if term.name not in stay or term.name == EMBEDDING_DROPOUT:
+            yield term
+    yield from tables
+    for term in far:
+        if term.name not in stay:
+            yield scene.offloaded(name, f"{term.name}, offloaded", term.bytes)

@@ -9,6 +9,7 @@ positions side by side, and so does the pass back. Read in ``planner/steps/forwa
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from planner.footprint import Term
 from planner.formulas.formula import Formula
@@ -16,7 +17,7 @@ from planner.formulas.logits import Head
 from planner.methods import method_of
 from planner.numeric import Num, minimum
 from planner.phases.role import Role
-from planner.phases.scene import Scene
+from planner.phases.scene import Scene, shared
 from planner.phases.vocabulary import inference_head, training_head
 
 STEPS = "planner/steps/forward.py and planner/steps/vocabulary (read); counted in dry runs"
@@ -99,198 +100,131 @@ def embedded(
     )
 
 
-def while_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """Alive while the loss of a training forward runs."""
-    return scene.once(("scored", role.name), lambda: _training(scene, role, forward=True))
+class Positions:
+    """The positions of one forward that meet the vocabulary, and how they lie."""
+
+    def __init__(self, scene: Scene, role: Role, *, gradient: bool = True) -> None:
+        """Of a training forward, or of one without ``gradient``."""
+        self.scene, self.role, q = scene, role, scene.q
+        self.head: Head = (training_head if gradient else inference_head)(scene, role)
+        self.tokens = q.micro_tokens if gradient else q.logprob_tokens
+        rows = q.micro_sequences if gradient else q.logprob_sequences
+        every = method_of(scene.plan).objective == "cross-entropy" or self.head.logits == "full"
+        # The loss scores some positions of a row only.
+        cut = not (every or role.value_head)
+        self.packed = cut and scene.plan.batch_shape == "packed"
+        # 1 where the scored positions are no view of the rows, else 0.
+        self.apart: Num = int(self.packed) if self.packed or not cut else minimum(rows - 1, 1)
+        self.in_pieces = self.head.logits in IN_PIECES
+        self.kept = self.head.weight_trains or self.in_pieces
+        self.autocasts = scene.precision == "autocast-bf16" and (gradient or role.trained)
+
+    def hidden(self, there: Num = 1) -> Term:
+        """All hidden states, ``there`` times."""
+        return self._states(HIDDEN, tokens=self.tokens, there=there)
+
+    def scored(self, there: Num = 1, label: str = "", value_bytes: int = 0) -> Term:
+        """Those of the scored positions side by side, in the compute dtype unless told."""
+        tokens = self.tokens if self.role.value_head else self.head.tokens
+        width = value_bytes or self.scene.q.compute_bytes
+        return self._states(
+            SCORED_HIDDEN, label=label, scored_tokens=tokens, value_bytes=width, there=there
+        )
+
+    def wide(self) -> Iterator[Term]:
+        """Positions of a packed row as they are cut, before autocast lowers them."""
+        if self.packed and self.autocasts:
+            label = "hidden states of the scored positions in fp32"
+            yield self.scored(1, label, self.scene.embedding_bytes(self.role))
+
+    def targets(self, there: Num = 1) -> Iterator[Term]:
+        """What positions have to predict: of all of them unless rows are packed, and a copy."""
+        name = self.role.name
+        if not self.packed:
+            yield TARGETS(name, tokens=self.tokens, there=there)
+        yield TARGETS(
+            name,
+            label="targets of the scored positions",
+            tokens=self.head.tokens,
+            there=1 if self.packed else self.apart * self.in_pieces,
+        )
+
+    def _states(self, formula: Formula, **inputs: Any) -> Term:
+        width = self.scene.embedding_bytes(self.role)
+        sizes = {"hidden": self.role.arch.hidden, "value_bytes": width, **inputs}
+        return formula(self.role.name, **sizes)
+
+
+@shared
+def while_scoring(scene: Scene, role: Role, *, forward: bool = True) -> Iterator[Term]:
+    """Alive while the loss of a training forward runs, or what is left when that has run."""
+    own = Positions(scene, role)
+    copied = 1 if own.autocasts else own.apart
+    # A critic returns its scores: nothing names its hidden states when its loss runs.
+    named = forward and not own.packed and not role.value_head
+    yield own.hidden(1 if named else own.kept * (1 - copied))
+    if forward:
+        yield from own.wide()
+    if own.kept or (forward and own.packed):
+        yield own.scored(copied)
+    if method_of(scene.plan).objective == "policy" and not role.value_head:
+        # The loss names all targets while it runs; what it keeps of them is a view, or a copy.
+        yield from own.targets(1 - own.apart if own.in_pieces and not forward else 1)
 
 
 def after_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
     """What the loss has kept of it when the backward begins."""
-    return scene.once(("kept scored", role.name), lambda: _training(scene, role, forward=False))
-
-
-def _training(scene: Scene, role: Role, *, forward: bool) -> Iterator[Term]:
-    head, q = training_head(scene, role), scene.q
-    autocasts = scene.precision == "autocast-bf16"
-    keeps = head.weight_trains or head.logits in IN_PIECES
-    cut = _cut(scene, role, head)
-    apart = _apart(scene, cut, q.micro_sequences)
-    in_place = 1 - (1 if autocasts else apart)
-    named = forward and not (cut and scene.plan.batch_shape == "packed")
-    # A critic returns its scores: nothing names its hidden states when its loss runs.
-    if role.value_head:
-        named = False
-    yield HIDDEN(
-        role.name,
-        tokens=q.micro_tokens,
-        hidden=role.arch.hidden,
-        value_bytes=scene.embedding_bytes(role),
-        there=1 if named else keeps * in_place,
-    )
-    if autocasts and cut and scene.plan.batch_shape == "packed":
-        yield _wide_positions(scene, role, head, int(forward))
-    copied = 1 if autocasts else apart
-    still = keeps or (forward and cut and scene.plan.batch_shape == "packed")
-    yield SCORED_HIDDEN(
-        role.name,
-        scored_tokens=q.micro_tokens if role.value_head else head.tokens,
-        hidden=role.arch.hidden,
-        value_bytes=q.compute_bytes,
-        there=copied * still,
-    )
-    if method_of(scene.plan).objective == "policy" and not role.value_head:
-        yield from _targets(scene, role, head, cut, q.micro_tokens, apart, forward)
+    return while_scoring(scene, role, forward=False)
 
 
 def scored_again(scene: Scene, role: Role) -> tuple[Term, ...]:
     """A second use of the head copies positions that are no view of the rows once more."""
-    return (
-        tuple(term for term in while_scoring(scene, role) if term.name == SCORED_HIDDEN.name)
-        if scene.plan.batch_shape != "packed"
-        else ()
-    )
+    if scene.plan.batch_shape == "packed":
+        return ()
+    return tuple(term for term in while_scoring(scene, role) if term.name == SCORED_HIDDEN.name)
 
 
-def without_gradient(scene: Scene, role: Role, in_pieces: bool | None = None) -> tuple[Term, ...]:
+@shared
+def without_gradient(scene: Scene, role: Role, in_pieces: bool | None = None) -> Iterator[Term]:
     """Alive while a forward without gradient scores.
 
     ``in_pieces`` says whether the head is multiplied piece by piece, where that is not as the
     plan's logits have it.
     """
-    return scene.once(
-        ("scored without gradient", role.name, in_pieces),
-        lambda: _inference(scene, role, in_pieces),
-    )
-
-
-def _inference(scene: Scene, role: Role, in_pieces: bool | None) -> Iterator[Term]:
-    head, q = inference_head(scene, role), scene.q
-    autocasts = scene.precision == "autocast-bf16" and role.trained
-    cut = _cut(scene, role, head)
-    packed = cut and scene.plan.batch_shape == "packed"
-    apart = _apart(scene, cut, q.logprob_sequences)
-    yield HIDDEN(
-        role.name,
-        tokens=q.logprob_tokens,
-        hidden=role.arch.hidden,
-        value_bytes=scene.embedding_bytes(role),
-        there=0 if packed else 1,
-    )
+    own = Positions(scene, role, gradient=False)
     if in_pieces is None:
-        in_pieces = head.logits in IN_PIECES and not role.value_head
-    side_by_side = (in_pieces and autocasts) or (packed and not autocasts)
-    yield SCORED_HIDDEN(
-        role.name,
-        scored_tokens=head.tokens,
-        hidden=role.arch.hidden,
-        value_bytes=q.compute_bytes,
-        there=1 if side_by_side else apart * in_pieces,
-    )
-    if packed and autocasts:
-        yield _wide_positions(scene, role, head, 1)
+        in_pieces = own.in_pieces and not role.value_head
+    if not own.packed:
+        yield own.hidden()
+    side_by_side = in_pieces if own.autocasts else own.packed
+    yield own.scored(1 if side_by_side else own.apart * in_pieces)
+    yield from own.wide()
     if not role.value_head:
-        yield from _targets(scene, role, head, cut, q.logprob_tokens, apart, True)
+        yield from own.targets()
 
 
-def _wide_positions(scene: Scene, role: Role, head: Head, there: int) -> Term:
-    """Positions of a packed row as they are cut, before autocast lowers them."""
-    return SCORED_HIDDEN(
-        role.name,
-        label="hidden states of the scored positions in fp32",
-        scored_tokens=head.tokens,
-        hidden=role.arch.hidden,
-        value_bytes=scene.embedding_bytes(role),
-        there=there,
-    )
-
-
-def value_input(scene: Scene, role: Role, *, forward: bool) -> tuple[Term, ...]:
+def value_input(scene: Scene, role: Role, *, forward: bool) -> Iterator[Term]:
     """What a value head beside the language-model head keeps of the hidden states they share.
 
     Where products need positions side by side, or cast, each head has a copy of its own. When
     the loss has run, only what a head keeps is left of the hidden states themselves.
     """
-    return tuple(_value_input(scene, role, forward=forward))
+    own = Positions(scene, role)
+    copied = 1 if own.autocasts else (not own.packed) * own.apart
+    yield own.scored(copied, "hidden states that the value head keeps")
+    if not forward and not own.kept:
+        own.tokens = own.head.tokens if own.packed else own.tokens
+        yield own.hidden(1 - copied)
 
 
-def _value_input(scene: Scene, role: Role, *, forward: bool) -> Iterator[Term]:
-    head, q = training_head(scene, role), scene.q
-    autocasts = scene.precision == "autocast-bf16"
-    cut = _cut(scene, role, head)
-    packed = cut and scene.plan.batch_shape == "packed"
-    copied = 1 if autocasts else (not packed) * _apart(scene, cut, q.micro_sequences)
-    yield SCORED_HIDDEN(
-        role.name,
-        label="hidden states that the value head keeps",
-        scored_tokens=head.tokens,
-        hidden=role.arch.hidden,
-        value_bytes=q.compute_bytes,
-        there=copied,
-    )
-    if not forward and not (head.weight_trains or head.logits in IN_PIECES):
-        yield HIDDEN(
-            role.name,
-            tokens=head.tokens if packed else q.micro_tokens,
-            hidden=role.arch.hidden,
-            value_bytes=scene.embedding_bytes(role),
-            there=1 - copied,
-        )
-
-
-def of_two(scene: Scene, role: Role) -> tuple[Term, ...]:
+@shared
+def of_two(scene: Scene, role: Role) -> Iterator[Term]:
     """While the first of two hidden states of one forward is scored: the policy's beside it.
 
     The second is of the reference, without gradient (:mod:`planner.phases.in_loss`).
     """
-    return scene.once(("scored of two", role.name), lambda: _of_two(scene, role))
-
-
-def _of_two(scene: Scene, role: Role) -> Iterator[Term]:
-    head, q = training_head(scene, role), scene.q
-    cut = _cut(scene, role, head)
-    packed = cut and scene.plan.batch_shape == "packed"
-    apart = _apart(scene, cut, q.micro_sequences)
-    yield HIDDEN(
-        role.name,
-        tokens=q.micro_tokens,
-        hidden=role.arch.hidden,
-        value_bytes=scene.embedding_bytes(role),
-        there=0 if packed else 2,
-    )
-    yield SCORED_HIDDEN(
-        role.name,
-        scored_tokens=head.tokens,
-        hidden=role.arch.hidden,
-        value_bytes=q.compute_bytes,
-        there=2 if packed else apart * (head.logits in IN_PIECES),
-    )
-    yield from _targets(scene, role, head, cut, q.micro_tokens, apart, True)
-
-
-def _targets(
-    scene: Scene, role: Role, head: Head, cut: bool, tokens: Num, apart: Num, forward: bool
-) -> Iterator[Term]:
-    packed = cut and scene.plan.batch_shape == "packed"
-    in_pieces = head.logits in IN_PIECES
-    # The loss names all targets while it runs; what it keeps of them is a view, or a copy.
-    all_there = 1 - apart if in_pieces and not forward else 1
-    yield TARGETS(role.name, tokens=tokens, there=0 if packed else all_there)
-    yield TARGETS(
-        role.name,
-        label="targets of the scored positions",
-        tokens=head.tokens,
-        there=1 if packed else apart * in_pieces,
-    )
-
-
-def _cut(scene: Scene, role: Role, head: Head) -> bool:
-    """Whether the loss scores some positions of a row only."""
-    every = method_of(scene.plan).objective == "cross-entropy" or head.logits == "full"
-    return not (every or role.value_head)
-
-
-def _apart(scene: Scene, cut: bool, rows: Num) -> Num:
-    """1 where the scored positions are no view of the rows, else 0."""
-    if not cut:
-        return 0
-    return 1 if scene.plan.batch_shape == "packed" else minimum(rows - 1, 1)
+    own = Positions(scene, role)
+    if not own.packed:
+        yield own.hidden(2)
+    yield own.scored(2 if own.packed else own.apart * own.in_pieces)
+    yield from own.targets()

@@ -40,7 +40,7 @@ def values(scene: Scene) -> tuple[Instant, ...]:
 
 def kept(scene: Scene, role: Role) -> tuple[Term, ...]:
     """What the value head has kept when the backward begins."""
-    return scored.value_input(scene, role, forward=False) if shares(scene, role) else ()
+    return tuple(scored.value_input(scene, role, forward=False)) if shares(scene, role) else ()
 
 
 def waiting(scene: Scene, role: Role) -> tuple[Term, ...]:

@@ -16,7 +16,7 @@ from planner.phases import gathered, saved, scored
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.resident import resident
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene
+from planner.phases.scene import Moment, Scene, shared
 from planner.phases.vocabulary import policy_objective, training_head
 
 Bundles = tuple[tuple[Term, ...], ...]
@@ -90,18 +90,14 @@ def named_masks(scene: Scene, role: Role) -> Bundles:
     return () if scene.plan.gradient_checkpointing != "none" else (saved.masks(scene, role),)
 
 
-def embedded(scene: Scene, role: Role) -> tuple[Term, ...]:
+@shared
+def embedded(scene: Scene, role: Role) -> Iterator[Term]:
     """The embedding's output, unless the first layer has kept it as its input."""
-
-    def make() -> Iterator[Term]:
-        first = saved.first_layers(scene, role)
-        kept = any(term.name in FIRST_INPUTS for term in first)
-        # An offloaded copy does not spare the tensor that forward() names.
-        kept = kept and not scene.plan.activation_offload
-        q = scene.q
-        yield scored.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=kept)
-
-    return scene.once(("embedded", role.name), make)
+    first = saved.first_layers(scene, role)
+    # An offloaded copy does not spare the tensor that forward() names.
+    offloads, q = scene.plan.activation_offload, scene.q
+    kept = any(term.name in FIRST_INPUTS for term in first) and not offloads
+    yield scored.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=kept)
 
 
 def with_terms(instant: Instant, more: tuple[Term, ...]) -> Instant:
@@ -164,30 +160,24 @@ def at_head(
     scene: Scene, role: Role, loss: Instant, kept: tuple[Term, ...], *, backward: bool = False
 ) -> Instant:
     """An instant of the loss, or of its backward, beside all that is alive meanwhile."""
-    gathered_now = scene.once(
-        ("at head", role.name, backward),
-        lambda: gathered.at_head(scene, role, backward=backward),
-    )
+    if backward:
+        # The forward's autocast context has ended: of its copies the head's is saved.
+        kept_of_loss = scored.after_scoring(scene, role)
+        copies = saved.weight_copies(scene, role, layers=False, head=True)
+    else:
+        kept_of_loss = scored.while_scoring(scene, role)
+        copies = saved.cached_copies(scene, role, head=True)
     return Instant(
         name=loss.name,
         terms=loss.everything,
         shared=(
             *while_saved(scene, role, kept, running=False),
             saved.inside_final_norm(scene, role),
-            *(_kept_by_loss(scene, role) if backward else _held_by_loss(scene, role)),
-            gathered_now,
+            kept_of_loss,
+            copies,
+            gathered.at_head(scene, role, backward=backward),
         ),
     )
-
-
-def _held_by_loss(scene: Scene, role: Role) -> Bundles:
-    return (scored.while_scoring(scene, role), saved.cached_copies(scene, role, head=True))
-
-
-def _kept_by_loss(scene: Scene, role: Role) -> Bundles:
-    """The forward's autocast context has ended: of its copies the head's is saved."""
-    copies = saved.weight_copies(scene, role, layers=False, head=True)
-    return (scored.after_scoring(scene, role), copies)
 
 
 def _step_temporaries(scene: Scene, role: Role) -> Iterator[Term]:

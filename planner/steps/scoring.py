@@ -15,7 +15,6 @@ from planner.steps.batch import Rows, scoring_rows
 from planner.steps.objectives import KL_WEIGHT, group_advantages
 from planner.steps.run import Run, between_phases, weights_on_device
 from planner.steps.sharding import reshard
-from planner.steps.vocabulary import token_log_probs
 
 FP32 = torch.float32
 
@@ -155,19 +154,9 @@ def micro_batches(run: Run) -> Iterator[tuple[Rows, slice]]:
 
 
 def _log_probs_of(run: Run, also: tuple[Also, ...] = ()) -> Score:
-    plan = run.plan
-
     def score(model: nn.Module, rows: Rows) -> tuple[torch.Tensor, ...]:
-        hidden, targets = forward.scored(model, rows, plan)
-        taken = token_log_probs(
-            run.stage,
-            hidden,
-            models.head(model),
-            targets,
-            how=plan.logits,
-            logits_dtype=run.logits_dtype,
-            softcap=models.softcap(model),
-        ).log_probs
+        hidden, targets = forward.scored(model, rows, run.plan)
+        taken = run.log_probs(model, hidden, targets).log_probs
         return (taken, *(more(run, model, hidden) for more in also))
 
     return score

@@ -7,14 +7,11 @@ from collections.abc import Iterator
 from planner.footprint import Term
 from planner.formulas import soft_generation as soft
 from planner.methods.grade import judged, sampled
-from planner.methods.grade.fields import own
 from planner.methods.grade.rewarded import Rewarded
+from planner.methods.grade.sampled import FP32, INT64, Soft
 from planner.methods.grade.unrolled import Steps
 from planner.numeric import Num, maximum
-from planner.phases.role import Role
-from planner.phases.scene import Scene
-
-FP32, INT64 = sampled.FP32, sampled.INT64
+from planner.phases.scene import Scene, shared
 
 Bundles = tuple[tuple[Term, ...], ...]
 
@@ -24,37 +21,34 @@ class Held:
 
     def __init__(self, scene: Scene) -> None:
         """``scene`` is that of a GRADE plan or grid."""
-        self.scene, self.plan, self.q = scene, scene.plan, scene.q
-        self.role: Role = scene.policy
-        self.steps, self.reward = Steps(scene), Rewarded(scene)
-        count = scene.plan.response_tokens
-        self.count = count
-        self.batch = own(scene.plan).grade_kl == "batch"
-        self.all_but_last = self.steps.finished(1)
-        self.last = (*self.steps.saved_layers(0), *self.steps.after_layers(0))
-        if own(scene.plan).grade_step_checkpointing:
+        self.soft = Soft(scene)
+        self.scene, self.plan, self.q, self.memory = scene, scene.plan, scene.q, scene.memory
+        self.role, self.own = scene.policy, self.soft.own
+        self.steps, self.reward = Steps(scene), Rewarded(self.soft)
+        self.count = scene.plan.response_tokens
+        self.batch = self.own.grade_kl == "batch"
+        if self.own.grade_step_checkpointing:
             self.all_steps: Bundles = (self.steps.finished(0),)
         else:
-            self.all_steps = (self.all_but_last, self.last)
-        self.batch_kl = judged.batch_kept(scene) if self.batch else ()
+            last = (*self.steps.saved_layers(0), *self.steps.after_layers(0))
+            self.all_steps = (self.steps.finished(1), last)
+        self.batch_kl = judged.batch_kept(self.soft) if self.batch else ()
         self.rows = tuple(self._rows())
         self.names = tuple(self._names())
 
+    @shared
     def tokens(
         self, back: int, moment: sampled.Moment, *, kept_logits: bool = False
-    ) -> tuple[Term, ...]:
+    ) -> Iterator[Term]:
         """What sampling keeps of all tokens but the last ``back``.
 
         ``kept_logits`` counts those that wait for a batch KL, until it is done.
         """
-
-        def make() -> Iterator[Term]:
-            count = maximum(self.count - back, 0)
-            mixtures = maximum(self.count - max(back, 1), 0)
-            found = sampled.kept(self.scene, count, mixtures, moment)
-            return (t for t in found if kept_logits or t.name != soft.KEPT_LOGITS.name)
-
-        return self.scene.once(("sampled", back, moment, kept_logits), make)
+        count = maximum(self.count - back, 0)
+        mixtures = maximum(self.count - max(back, 1), 0)
+        for term in sampled.kept(self.soft, count, mixtures, moment):
+            if kept_logits or term.name != soft.KEPT_LOGITS.name:
+                yield term
 
     def below(self, back: int) -> tuple[Term, ...]:
         """What earlier steps hold while the last step but ``back`` goes backward.
@@ -62,9 +56,8 @@ class Held:
         A checkpointed step keeps its own inputs until all of it went backward; they are among
         what its layers save, unless the first layer begins with an fp32 copy of them.
         """
-        shared = self.plan.gradient_checkpointing == "full" or self.q.compute_bytes == FP32
-        inputs = 1 if own(self.plan).grade_step_checkpointing and not shared else 0
-        return self.steps.finished(back + 1 - inputs)
+        among = self.plan.gradient_checkpointing == "full" or self.q.compute_bytes == FP32
+        return self.steps.finished(back + (among or not self.own.grade_step_checkpointing))
 
     def _rows(self) -> Iterator[Term]:
         """Prompt ids, and the mask of padded ones, as the micro-batch brings them."""
@@ -74,15 +67,15 @@ class Held:
 
     def _names(self) -> Iterator[Term]:
         """What the running step reads and nothing else keeps."""
-        plan = self.plan
-        kept = plan.gradient_checkpointing == "full" or own(plan).grade_step_checkpointing
+        checkpointed, longest = self.own.grade_step_checkpointing, self.steps.longest
+        kept = self.plan.gradient_checkpointing == "full" or checkpointed
         if not kept and self.q.compute_bytes != FP32:
             hidden = self.role.arch.hidden
-            yield self.row("embeddings so far", self.q.compute_bytes, hidden, self.steps.longest)
-        if own(plan).grade_kl != "none":
-            yield self.row("hard tokens so far", INT64, 1, self.steps.longest)
-        if plan.batch_shape == "padded" and not own(plan).grade_step_checkpointing:
-            yield self.row("mask so far", INT64, 1, self.steps.longest)
+            yield self.row("embeddings so far", self.q.compute_bytes, hidden, longest)
+        if self.own.grade_kl != "none":
+            yield self.row("hard tokens so far", INT64, 1, longest)
+        if self.plan.batch_shape == "padded" and not checkpointed:
+            yield self.row("mask so far", INT64, 1, longest)
 
     def row(self, label: str, value_bytes: Num, width: Num, tokens: Num) -> Term:
         """One row of ``width`` values for each of ``tokens`` positions."""

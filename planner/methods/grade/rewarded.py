@@ -2,64 +2,59 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.footprint import Term
 from planner.formulas import soft_generation as soft
-from planner.methods.grade import sampled
-from planner.methods.grade.fields import own
+from planner.methods.grade.sampled import FP32, INT64, Soft
 from planner.methods.grade.unrolled import in_norm, scene_at
 from planner.phases import saved
 from planner.phases.role import Role
-from planner.phases.scene import Scene
-
-FP32 = sampled.FP32
+from planner.phases.scene import Scene, shared
 
 
 class Rewarded:
     """The reward model over rows of soft response tokens, which have no padding."""
 
-    def __init__(self, scene: Scene) -> None:
-        """``scene`` is that of a GRADE plan or grid."""
-        self._scene = scene
+    def __init__(self, tokens: Soft) -> None:
+        """``tokens`` are those it reads."""
+        self._soft, self.memory, scene = tokens, tokens.scene.memory, tokens.scene
         self.role = judge(scene)
-        self._at = scene_at(
-            scene,
-            scene.plan.response_tokens,
-            gradient_checkpointing="none",
-            batch_shape="full",
-        )
+        self._at = scene_at(scene, tokens.tokens, gradient_checkpointing="none", batch_shape="full")
+        self._sparse = tokens.own.grade_reward_input == "sparse"
+        self._listed = bool(tokens.own.grade_top_k and not tokens.own.grade_dense_scatter)
 
-    def inputs(self) -> tuple[Term, ...]:
+    @shared
+    def inputs(self) -> Iterator[Term]:
         """What is kept of the mixture of embeddings: gathered rows, or where weights went."""
-        scene, tokens = self._scene, self._scene.plan.response_tokens
-        if own(scene.plan).grade_reward_input == "sparse":
-            return (sampled.best_rows(scene, self.role.name, tokens),)
-        if self._listed:
+        tokens = self._soft.tokens
+        if self._sparse:
+            yield self._soft.best_rows(self.role.name, tokens)
+        elif self._listed:
             label = "ids of the top k, stacked for the reward"
-            return (sampled.best(scene, soft.BEST_IDS, sampled.INT64, tokens, label=label),)
-        return ()
+            yield self._soft.best(soft.BEST_IDS, INT64, tokens, label=label)
 
     def mixing(self) -> tuple[Term, ...]:
         """Stacked weights in passing while the mixture is made."""
-        if own(self._scene.plan).grade_reward_input == "sparse":
-            return ()
-        return self._all_tokens(
-            0 if self._listed else FP32, label="soft tokens, stacked for the reward"
-        )
+        wider = self._soft.width != FP32 and not self._listed
+        return self._stacked("soft tokens, stacked for the reward", FP32 * wider)
 
     def unmixing(self) -> tuple[Term, ...]:
         """Gradients of the stacked weights, in the embedding's dtype."""
-        if own(self._scene.plan).grade_reward_input == "sparse":
-            return ()
-        return self._all_tokens(0, label="gradient of the stacked soft tokens")
+        return self._stacked("gradient of the stacked soft tokens")
+
+    def _stacked(self, label: str, more: int = 0) -> tuple[Term, ...]:
+        """Rows of all tokens in the embedding's dtype; ``more`` bytes beside it."""
+        width, tokens = self._soft.width + more, self._soft.tokens
+        dense = self._soft.rows(soft.VOCABULARY_ROWS, width, tokens, label=label)
+        return () if self._sparse else (dense,)
 
     def gradient(self) -> tuple[Term, ...]:
         """The gradient of all soft tokens, alive until the first of them went backward."""
-        tokens = self._scene.plan.response_tokens
         if self._listed:
-            return (sampled.best(self._scene, soft.BEST_GRADIENT, FP32, tokens),)
-        if own(self._scene.plan).grade_reward_input == "sparse":
-            return ()
-        return (sampled.rows(self._scene, soft.SOFT_GRADIENT, FP32, tokens),)
+            return (self._soft.best(soft.BEST_GRADIENT, FP32, self._soft.tokens),)
+        dense = self._soft.rows(soft.SOFT_GRADIENT, FP32, self._soft.tokens)
+        return () if self._sparse else (dense,)
 
     def saved(self) -> tuple[Term, ...]:
         """What the layers keep for the gradient of their inputs."""
@@ -72,41 +67,20 @@ class Rewarded:
     def forward(self) -> tuple[Term, ...]:
         """What passes in a layer's forward, and the embeddings held by name meanwhile."""
         found = saved.layer_forward(self._at, self.role)
-        if self._scene.q.compute_bytes == FP32:
+        if self._soft.width == FP32:
             return found
-        return (*found, self._embeddings())
-
-    def backward(self) -> tuple[Term, ...]:
-        """What passes in a layer's backward."""
-        return saved.layer_backward(self._at, self.role)
-
-    @property
-    def _listed(self) -> bool:
-        plan = self._scene.plan
-        return bool(own(plan).grade_top_k and not own(plan).grade_dense_scatter)
-
-    def _all_tokens(self, more: int, *, label: str) -> tuple[Term, ...]:
-        """Rows of all tokens in the embedding's dtype; ``more`` bytes where it is not fp32."""
-        width = self._scene.q.compute_bytes
-        return (
-            sampled.rows(
-                self._scene,
-                soft.VOCABULARY_ROWS,
-                width + (more if width != FP32 else 0),
-                self._scene.plan.response_tokens,
-                label=label,
-            ),
-        )
-
-    def _embeddings(self) -> Term:
-        q, plan = self._scene.q, self._scene.plan
-        return soft.MIXTURES(
+        embeddings = soft.MIXTURES(
             self.role.name,
-            value_bytes=q.compute_bytes,
-            sequences=q.micro_rows,
-            steps=plan.response_tokens,
+            value_bytes=self._soft.width,
+            sequences=self._at.q.micro_rows,
+            steps=self._soft.tokens,
             hidden=self.role.arch.hidden,
         )
+        return (*found, embeddings)
+
+    def backward(self) -> Iterator[Term]:
+        """What passes in a layer's backward."""
+        return saved.layer_backward(self._at, self.role)
 
 
 def judge(scene: Scene) -> Role:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
 from planner.footprint import Term
 from planner.formulas import soft_generation as soft
 from planner.formulas.activations import (
+    Workload,
     layer_backward_transient,
     layer_forward_transient,
     layer_saved,
@@ -19,7 +20,7 @@ from planner.methods.grade.sums import BLOCK, over_steps
 from planner.numeric import Num, maximum, round_up
 from planner.phases import saved
 from planner.phases.role import Role
-from planner.phases.scene import Scene
+from planner.phases.scene import Scene, shared
 
 ONCE = ("token ids",)
 """What a model saves once for all steps: only the prompt is looked up by id."""
@@ -54,10 +55,10 @@ class Steps:
     def __init__(self, scene: Scene) -> None:
         """``scene`` is that of a GRADE plan or grid."""
         plan = scene.plan
-        self.scene = scene
-        self.role = scene.policy
-        self.prompt = plan.prompt_tokens
-        self.count = plan.response_tokens
+        self.scene, self.memory, self.role = scene, scene.memory, scene.policy
+        self.prompt, self.count = plan.prompt_tokens, plan.response_tokens
+        self._recomputes = plan.gradient_checkpointing != "none"
+        self._checkpointed = own(plan).grade_step_checkpointing
         self.longest = self.prompt + self.count - 1
         self._base_tokens = round_up(self.longest + 1, BLOCK)
         self._base = scene_at(scene, self._base_tokens)
@@ -69,83 +70,61 @@ class Steps:
             self._scenes[back] = scene_at(self.scene, self.longest - back)
         return self._scenes[back]
 
-    def finished(self, back: int) -> tuple[Term, ...]:
+    @shared
+    def finished(self, back: int) -> Iterator[Term]:
         """What all steps but the last ``back`` keep of the policy: graphs, or their inputs."""
         steps = maximum(self.count - back, 0)
-        return self.scene.once(("finished", back), lambda: self._finished(steps))
-
-    def _finished(self, steps: Num) -> tuple[Term, ...]:
-        if own(self.scene.plan).grade_step_checkpointing:
-            return self._inputs(steps)
+        if self._checkpointed:
+            yield from self._inputs(steps)
+            return
         terms = _whole(self._base, self.role, soft_inputs=True)
-        if not self.role.adapters or self.scene.plan.gradient_checkpointing == "full":
-            found = over_steps(terms, self._base_tokens, self.prompt, steps)
-            return (*found, *self._positions(steps))
-        first = _whole(scene_at(self.scene, self.prompt), self.role, soft_inputs=False)
-        return (*first, *over_steps(terms, self._base_tokens, self.prompt + 1, steps - 1))
+        if self.role.adapters and not self._recomputes:
+            yield from _whole(scene_at(self.scene, self.prompt), self.role, soft_inputs=False)
+            yield from over_steps(terms, self._base_tokens, self.prompt + 1, steps - 1)
+        else:
+            yield from over_steps(terms, self._base_tokens, self.prompt, steps)
+            yield from self._positions(steps)
 
-    def _inputs(self, steps: Num) -> tuple[Term, ...]:
+    def _inputs(self, steps: Num) -> Iterator[Term]:
         """The rows of embeddings, and masks, that checkpointed steps start again from."""
-        q = self.scene.q
-        sizes = {"steps": steps, "first_tokens": self.prompt}
-        rows = [
-            soft.STEP_ROWS(
-                self.role.name,
-                label="inputs of checkpointed steps",
-                tensors=steps,
-                token_bytes=q.compute_bytes * q.micro_rows * self.role.arch.hidden,
-                **sizes,
+        rows, plan = self.scene.q.micro_rows, self.scene.plan
+        width = self.scene.q.compute_bytes * self.role.arch.hidden
+        yield self._rows("inputs of checkpointed steps", width * rows, steps)
+        if plan.batch_shape == "padded":
+            yield self._rows("masks of checkpointed steps", 8 * rows, steps)
+        if self._recomputes:
+            # Masks and rotary tables, which each layer's own checkpoint refers to.
+            tables = (
+                term
+                for term in saved.all_layers(self._base, self.role)
+                if term.name.startswith(("attention mask", "rotary"))
             )
-        ]
-        if self.scene.plan.batch_shape == "padded":
-            rows.append(
-                soft.STEP_ROWS(
-                    self.role.name,
-                    label="masks of checkpointed steps",
-                    tensors=steps,
-                    token_bytes=8 * q.micro_rows,
-                    **sizes,
-                )
-            )
-        return (*rows, *self._held_by_checkpoints(steps))
+            yield from over_steps(tables, self._base_tokens, self.prompt, steps)
+        yield from self._positions(steps)
 
-    def _held_by_checkpoints(self, steps: Num) -> tuple[Term, ...]:
-        """Masks and rotary tables, which each layer's own checkpoint refers to."""
-        if self.scene.plan.gradient_checkpointing == "none":
-            return ()
-        found = tuple(
-            term
-            for term in saved.all_layers(self._base, self.role)
-            if term.name.startswith(("attention mask", "rotary"))
-        )
-        found = over_steps(found, self._base_tokens, self.prompt, steps)
-        return (*found, *self._positions(steps))
-
-    def _positions(self, steps: Num) -> tuple[Term, ...]:
+    def _positions(self, steps: Num) -> Iterator[Term]:
         """Position ids, which each layer's own checkpoint refers to."""
-        if self.scene.plan.gradient_checkpointing == "none":
-            return ()
-        ids = soft.STEP_ROWS(
+        if self._recomputes:
+            yield self._rows("position ids of every step", 8, steps)
+
+    def _rows(self, label: str, token_bytes: Num, steps: Num) -> Term:
+        return soft.STEP_ROWS(
             self.role.name,
-            label="position ids of every step",
+            label=label,
             tensors=steps,
-            token_bytes=8,
+            token_bytes=token_bytes,
             steps=steps,
             first_tokens=self.prompt,
         )
-        return (ids,)
 
-    def saved_layers(self, back: int, done: int = 0) -> tuple[Term, ...]:
+    @shared
+    def saved_layers(self, back: int, done: int = 0) -> Iterable[Term]:
         """What the layers of the last step but ``back`` have saved, but for those ``done``.
 
         Its row has soft tokens; only the very first step's has none, and counts as if it had.
         """
-
-        def make() -> Iterator[Term]:
-            found = saved.all_layers(self.at(back), self.role, done, soft_inputs=True)
-            return (term for term in found if term.name not in ONCE)
-
-        return self.scene.once(("saved in step", back, done), make)
+        found = saved.all_layers(self.at(back), self.role, done, soft_inputs=True)
+        return (term for term in found if term.name not in ONCE)
 
     def going_backward(self, back: int) -> tuple[Term, ...]:
         """The same while the last layer goes backward.
@@ -153,8 +132,7 @@ class Steps:
         A layer that was recomputed inside a recomputed step has let go of its input, which
         in half precision no operation keeps.
         """
-        plan = self.scene.plan
-        nested = own(plan).grade_step_checkpointing and plan.gradient_checkpointing == "full"
+        nested = self._checkpointed and self._recomputes
         return self.saved_layers(back, int(nested and self.scene.q.compute_bytes == 2))
 
     def at_head(self, back: int, *, summed: bool) -> tuple[Term, ...]:
@@ -170,48 +148,45 @@ class Steps:
         """What the last step but ``back`` has saved between its layers and its logits."""
         return saved.final_norm(self.at(back), self.role)
 
-    def first_layer(self, back: int) -> tuple[Term, ...]:
+    def first_layer(self, back: int) -> Iterator[Term]:
         """What is left of that step when its backward reaches the first layer."""
         return saved.first_layers(self.at(back), self.role, 1)
 
-    def backward(self, back: int) -> tuple[Term, ...]:
+    @shared
+    def backward(self, back: int) -> Iterator[Term]:
         """What passes during one layer's backward of that step.
 
         All steps but the last add their gradients to those of later ones.
         """
-        return self.scene.once(("backward of step", back), lambda: self._backward(back))
-
-    def _backward(self, back: int) -> tuple[Term, ...]:
         if not back:
-            return saved.layer_backward(self.at(back), self.role)
+            yield from saved.layer_backward(self.at(back), self.role)
+            return
         workload = replace(self.at(back).training_workload(self.role), sums_gradients=True)
-        arch, name = self.role.arch, self.role.name
-        found = layer_backward_transient(arch, workload, role=name)
-        if self.scene.plan.gradient_checkpointing == "none":
-            return found
-        return (*layer_saved(arch, workload, role=name, layers=1, recomputed=True), *found)
+        yield from self._again(workload)
+        yield from layer_backward_transient(self.role.arch, workload, role=self.role.name)
 
-    def recomputing(self, back: int) -> tuple[Term, ...]:
+    def recomputing(self, back: int) -> Iterator[Term]:
         """What stands while a layer of that step is run again before it goes backward."""
-        if self.scene.plan.gradient_checkpointing == "none":
+        if self._recomputes:
+            workload = self.at(back).training_workload(self.role)
+            yield from self._again(workload)
+            yield from layer_forward_transient(self.role.arch, workload, role=self.role.name)
+
+    def _again(self, workload: Workload) -> tuple[Term, ...]:
+        """What a layer that was run again has saved."""
+        if not self._recomputes:
             return ()
-        workload = self.at(back).training_workload(self.role)
         arch, name = self.role.arch, self.role.name
-        return (
-            *layer_saved(arch, workload, role=name, layers=1, recomputed=True),
-            *layer_forward_transient(arch, workload, role=name),
-        )
+        return layer_saved(arch, workload, role=name, layers=1, recomputed=True)
 
     def forward(self) -> tuple[Term, ...]:
         """What stands during the last layer of the last step's forward."""
         last = self.at(0)
-        plan, workload = self.scene.plan, last.training_workload(self.role)
-        if not own(plan).grade_step_checkpointing:
+        if not self._checkpointed:
             found = (*self.saved_layers(0), *saved.layer_forward(last, self.role))
-            alive = plan.gradient_checkpointing == "none"
             # The running step's mask, which checkpoints would hold and nothing else does.
-            return (*found, *saved.masks(last, self.role)) if alive else found
-        bare = replace(workload, trains="none")
+            return found if self._recomputes else (*found, *saved.masks(last, self.role))
+        bare = replace(last.training_workload(self.role), trains="none")
         return (
             *model_saved(self.role.arch, bare, role=self.role.name),
             *layer_forward_transient(self.role.arch, bare, role=self.role.name),

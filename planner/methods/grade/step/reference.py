@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import Any
 
 import torch
@@ -34,7 +34,8 @@ class Reference:
         # A layer that checkpoints refuses a cache, and only layers in training mode checkpoint.
         self._model.eval()
         try:
-            with torch.no_grad(), self._base():
+            base = models.without_adapters(self._model) if self._adapter_disabled else nullcontext()
+            with torch.no_grad(), base:
                 return self._last(ids, mask)
         finally:
             self._model.train(training)
@@ -54,11 +55,6 @@ class Reference:
                 layer.cumulative_length += tokens
             layer.keys = _stretched(layer.keys, room)
             layer.values = _stretched(layer.values, room)
-
-    def _base(self) -> AbstractContextManager[Any]:
-        if not self._adapter_disabled:
-            return nullcontext()
-        return models.without_adapters(self._model)
 
     def _last(self, ids: torch.Tensor, mask: torch.Tensor | None) -> torch.Tensor:
         found = self._model(
