@@ -39,6 +39,7 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
         (*_engine_blockers(scene), *_host_blockers(scene, phases)),
         (
             *_engine_warnings(scene),
+            *scene.facts.policy_model.warnings,
             *_model_warnings(scene),
             *_expert_warnings(scene),
             *_measured_warnings(scene),

@@ -6,7 +6,7 @@ Pure data; imports :mod:`planner.numeric` and :mod:`planner.speeds` only. Values
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, get_args
@@ -122,10 +122,19 @@ class Phase:
     host_bytes: int | None
     seconds: float | None
     per_step: bool = True
+    executed: bool = True
+    """As in :class:`PhasePlan`."""
+    inherited_bytes: int = 0
+    """Of ``reserved_bytes``, what it finds cached by others and never uses."""
     source: Source = "estimate"
     """Which rung this phase's figures are from."""
     error: StatedError | None = None
     """Of ``device_bytes``, where trials or committed measurements say it; else None."""
+
+    @property
+    def own_bytes(self) -> int:
+        """Device bytes that its own instants need: without what it only inherits."""
+        return self.device_bytes - self.inherited_bytes
 
     @property
     def most_bytes(self) -> int:
@@ -140,6 +149,20 @@ class Phase:
             if not term.host:
                 sums[term.category] = sums.get(term.category, 0) + int(term.bytes)
         return {category: sums[category] for category in CATEGORIES if sums.get(category)}
+
+
+def worst_of(phases: Sequence[Phase]) -> Phase:
+    """The phase that makes the peak: bytes that a phase only inherits do not count.
+
+    It is the one with the most device bytes, or the one whose cache that one inherits, whichever
+    needs more by its own instants.
+    """
+    highest = max(phases, key=lambda phase: (phase.device_bytes, phase.allocated_bytes))
+    trainers = [phase for phase in phases if phase.rank == "trainer"]
+    maker = max(
+        trainers or phases, key=lambda phase: phase.reserved_bytes - phase.inherited_bytes
+    )
+    return max(highest, maker, key=lambda phase: (phase.own_bytes, phase.allocated_bytes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -172,8 +195,8 @@ class Footprint:
 
     @property
     def device_bytes(self) -> int:
-        """What the driver sees at the worst instant of the worst phase."""
-        return self.worst.device_bytes
+        """The most that the driver sees in any phase, cached memory included."""
+        return max(phase.device_bytes for phase in self.phases)
 
     @property
     def host_bytes(self) -> int | None:
@@ -183,7 +206,11 @@ class Footprint:
 
 
 def to_json(footprint: Footprint) -> dict[str, Any]:
-    """The one JSON shape of every answer; what is not known is None."""
+    """The one JSON shape of every answer; what is not known is None.
+
+    At the top, requested, allocated and reserved bytes are the worst phase's own; device bytes are
+    the most of any phase.
+    """
     worst = footprint.worst
     return {
         "v": ANSWER_VERSION,
@@ -194,7 +221,7 @@ def to_json(footprint: Footprint) -> dict[str, Any]:
         "requested_bytes": worst.requested_bytes,
         "allocated_bytes": worst.allocated_bytes,
         "reserved_bytes": worst.reserved_bytes,
-        "device_bytes": worst.device_bytes,
+        "device_bytes": footprint.device_bytes,
         "host_bytes": footprint.host_bytes,
         "seconds": footprint.step_seconds,
         "seconds_from": footprint.seconds_source or None,

@@ -26,7 +26,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("trial",),
     ("benchmark",),
     ("grid", "sweep", "recommend", "cost"),
-    ("charts", "charts_error", "charts_timeline", "launch", "frameworks/", "examples", "accuracy"),
+    ("charts", "launch", "frameworks/", "examples", "accuracy"),
     ("cli", "ui"),
     ("__main__",),
 )
@@ -41,30 +41,14 @@ RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 FACES = {"__init__", "fields", "rules"}
 """Modules of a method's or framework's folder that say what it is."""
 
-ASKING = {"port", "answer", "finding", "written", "store", "request", "stand_in", "allocator"}
-"""Modules of the dry run for a process without torch, which asks and reads answers."""
-
-MEASURING = {
-    *("allocations", "collectives", "device", "engine", "measure", "meter", "predicted"),
-    *("runner", "shortfall", "sizing", "stage", "weights", "worker", "world"),
-}
-"""Modules of a trial that its worker's process alone imports."""
-
-TIMING = {
-    *("attention", "bandwidth", "clock", "communicator", "constants", "decode", "described"),
-    "host_copy",
-    *("launches", "layers", "products", "run"),
-}
-"""Modules of a benchmark that its command's process alone imports."""
-
 HEAVY = (
     *("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub"),
     *("sqlalchemy", "alembic", "ray"),
 )
 
 HISTORY = """
-import planner.trial.history, planner.trial.history.exchange, planner.trial.history.keep
-import planner.trial.correction, planner.trial.stated_error
+import planner.trial.history, planner.trial.history.exchange, planner.trial.history.intake
+import planner.trial.evidence.correction, planner.trial.evidence.stated_error
 for name in [name for name in sys.modules if name.partition(".")[0] == "sqlalchemy"]:
     del sys.modules[name]
 """
@@ -126,15 +110,11 @@ def test_imports_point_down(module: str, path: Path) -> None:
 
 
 def _may_know_torch(module: str) -> bool:
-    """The code of the steps, and what only the dry run's own process imports."""
+    """The code of the steps, and what stands under a folder ``run/``: a process of its own."""
     part, *rest = module.split(".")
     if part == "methods":
         return bool(rest) and (rest[-1] == "step" or rest[-1].startswith("step_"))
-    if part == "trial":
-        return bool(MEASURING & set(rest))
-    if part == "benchmark":
-        return bool(TIMING & set(rest))
-    return part == "steps" or (part == "dryrun" and not ASKING & set(rest))
+    return part == "steps" or "run" in rest[:-1]
 
 
 @pytest.mark.parametrize(("module", "path"), [(m, p) for m, p in _modules() if m])
@@ -159,13 +139,13 @@ def test_only_the_history_knows_sql() -> None:
 
 def test_only_the_cluster_knows_ray() -> None:
     for module, path in _modules():
-        if module != "trial.cluster":
+        if module != "trial.cluster.client":
             assert not any(name.split(".")[0] == "ray" for name, _ in _imports(path)), module
 
 
 def test_a_local_trial_does_not_load_ray() -> None:
     """Libraries that use Ray where it is installed are not to find a use for it here."""
-    check = "import sys, planner.trial.runner, planner.cli.trial; print('ray' in sys.modules)"
+    check = "import sys, planner.trial.run.runner, planner.cli.trial; print('ray' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -183,13 +163,14 @@ def test_no_module_is_a_drawer_for_anything() -> None:
         "import planner",
         "from planner import Plan, estimate; estimate(Plan())",
         "from planner import sweep",
-        "import planner.dryrun.port, planner.dryrun.finding, planner.dryrun.written",
-        "import planner.trial.process, planner.trial.request, planner.trial.supervisor",
-        "import planner.trial.calibration, planner.trial.correction",
-        "import planner.trial.remote, planner.trial.stream",
+        "import planner.dryrun.ask.port, planner.dryrun.ask.finding, planner.dryrun.ask.document",
+        "import planner.trial.ask.process, planner.trial.ask.request, planner.trial.ask.supervisor",
+        "import planner.trial.evidence.calibration, planner.trial.evidence.correction",
+        "import planner.trial.cluster.dispatch, planner.trial.cluster.stream",
         HISTORY,
-        "import planner.benchmark.process, planner.benchmark.kept, planner.benchmark.words",
-        "import planner.benchmark.derive, planner.cli.benchmark",
+        "import planner.benchmark.ask.process, planner.benchmark.ask.archive",
+        "import planner.benchmark.ask.words, planner.benchmark.ask.derivation",
+        "import planner.cli.benchmark",
         "from planner.__main__ import main; main(['estimate', 'grpo-7b@1'])",
     ],
 )

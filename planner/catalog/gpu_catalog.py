@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
-from types import MappingProxyType
+from typing import Any
 
 from planner.catalog.card_benchmark import Constants, committed, speeds_of
 from planner.catalog.closest import unknown
-from planner.catalog.schema import GpuFile, GpuRow, Price
+from planner.catalog.schema import CatalogError, GpuFile, GpuRow, Price, by_key, read_rows
 from planner.speeds import Speeds
 
 GB = 10**9
@@ -41,6 +40,7 @@ class Gpu:
     architecture: str = ""
     compute_capability: str | None = None
     """CUDA's ``9.0`` or AMD's ``gfx942``; None elsewhere."""
+    multiprocessors: int | None = None
     bandwidth_bytes_per_second: float | None = None
     bf16_flops_per_second: float | None = None
     """Dense peak, fp32 accumulation."""
@@ -104,6 +104,9 @@ def _scaled(value: float | None, unit: int) -> float | None:
 def _gpu(row: GpuRow) -> Gpu:
     found = committed().get(row.key)
     tflops = row.dense_tflops.model_dump()
+    rates: dict[str, Any] = {
+        f"{dtype}_flops_per_second": _scaled(tflops[dtype], TERA) for dtype in DTYPES
+    }
     return Gpu(
         budget_bytes=row.memory_torch_bytes,
         bandwidth_bytes_per_second=row.bandwidth_gb_per_second * GB,
@@ -112,22 +115,20 @@ def _gpu(row: GpuRow) -> Gpu:
         memory_sources=tuple(observed.source for observed in row.memory_torch_observed),
         speeds=speeds_of(found) if found else None,
         constants=found.constants if found else None,
-        **{f"{dtype}_flops_per_second": _scaled(tflops[dtype], TERA) for dtype in DTYPES},
+        multiprocessors=row.multiprocessors.count if row.multiprocessors else None,
+        **rates,
         **{name: getattr(row, name) for name in COPIED},
     )
 
 
 @cache
 def _by_key() -> Mapping[str, Gpu]:
-    text = (files("planner.catalog") / "gpus.json").read_bytes()
-    rows = GpuFile.model_validate_json(text).gpus
-    found = {row.key: _gpu(row) for row in rows}
-    if len(found) != len(rows):
-        raise ValueError("gpus.json: two rows have the same key.")
+    rows = read_rows("gpus.json", GpuFile).gpus
+    found = by_key("gpus.json", ((row.key, _gpu(row)) for row in rows))
     strange = committed().keys() - found.keys()
     if strange:
-        raise ValueError(f"benchmarks: {min(strange)} is no card of gpus.json.")
-    return MappingProxyType(found)
+        raise CatalogError(f"benchmarks: {min(strange)} is no card of gpus.json.")
+    return found
 
 
 def gpus() -> tuple[Gpu, ...]:

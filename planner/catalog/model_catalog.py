@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +15,7 @@ from planner.catalog import measured
 from planner.catalog.architecture import Architecture
 from planner.catalog.closest import unknown
 from planner.catalog.families import model_type_of, read
-from planner.catalog.schema import ModelAlias, ModelFile, ModelRow
+from planner.catalog.schema import ModelAlias, ModelFile, ModelRow, by_key, read_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,6 +43,8 @@ class Model:
     """Day on which the row's figures were gathered; empty for a config from outside."""
     on_hub: bool = True
     """Whether weights are published under this id."""
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    """What of a config from outside is not planned as it stands there, in sentences."""
     alias_of: str = ""
     """Id of the row whose shapes this model shares; context length and RoPE may differ."""
 
@@ -102,14 +103,11 @@ def _alias(alias: ModelAlias, model: Model) -> Model:
 @cache
 def _rows() -> tuple[Mapping[str, Model], Mapping[str, Model]]:
     """Models by id, and by alias."""
-    text = (files("planner.catalog") / "models.json").read_bytes()
-    rows = ModelFile.model_validate_json(text).models
+    rows = read_rows("models.json", ModelFile).models
     by_id = {row.id: _model(row) for row in rows}
-    aliases = {alias.id: _alias(alias, by_id[row.id]) for row in rows for alias in row.aliases}
-    expected = len(rows) + sum(len(row.aliases) for row in rows)
-    if len(by_id.keys() | aliases.keys()) != expected:
-        raise ValueError("models.json: an id or alias stands twice.")
-    return MappingProxyType(by_id), MappingProxyType(aliases)
+    aliases = [(alias.id, _alias(alias, by_id[row.id])) for row in rows for alias in row.aliases]
+    by_key("models.json", ((id, None) for id in (*(row.id for row in rows), *dict(aliases))))
+    return MappingProxyType(by_id), by_key("models.json", aliases)
 
 
 def models() -> tuple[Model, ...]:

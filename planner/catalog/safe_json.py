@@ -1,5 +1,7 @@
 """Reading JSON that a stranger wrote: bounded size and depth, no NaN, no duplicate keys.
 
+``Infinity`` is read where transformers itself writes it: Mamba's ``time_step_limit`` ends there.
+
 The one way in for a pasted, uploaded, linked or fetched ``config.json``, and for a file of a
 card's benchmark. Standard library only.
 """
@@ -9,7 +11,8 @@ from __future__ import annotations
 import json
 import re
 from functools import partial
-from typing import Any, NoReturn
+from math import inf
+from typing import Any
 
 MAX_BYTES = 256 * 1024
 """A config.json is 1 to 20 KB; the largest known, with per-layer lists, about 60 KB."""
@@ -20,9 +23,16 @@ TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 
 def read_object(
-    text: str | bytes, field: str = "config", what: str = "config.json"
+    text: str | bytes,
+    field: str = "config",
+    what: str = "config.json",
+    *,
+    infinity: bool = False,
 ) -> dict[str, Any]:
-    """The JSON object in ``text``; ``ValueError`` naming ``field`` for anything else."""
+    """The JSON object in ``text``; ``ValueError`` naming ``field`` for anything else.
+
+    ``infinity`` reads ``Infinity``, which JSON does not have, as a number.
+    """
     if len(text) > MAX_BYTES:
         raise ValueError(f"{field}: more than {MAX_BYTES // 1024} KiB is not a {what}.")
     if isinstance(text, bytes):
@@ -35,7 +45,7 @@ def read_object(
         value = json.loads(
             text.removeprefix("\ufeff"),
             object_pairs_hook=partial(_unique, field),
-            parse_constant=partial(_refuse_constant, field),
+            parse_constant=partial(_constant, field, infinity),
             parse_int=partial(_short_int, field),
         )
     except json.JSONDecodeError as error:
@@ -66,7 +76,9 @@ def _unique(field: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return found
 
 
-def _refuse_constant(field: str, name: str) -> NoReturn:
+def _constant(field: str, infinity: bool, name: str) -> float:
+    if infinity and name == "Infinity":
+        return inf
     raise ValueError(f"{field}: {name} is not a number a {field} may hold.")
 
 

@@ -18,10 +18,8 @@ link. A field that is left out gets what its method, framework and GPUs make usu
 """
 
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser("fields", help="every field of a plan, as a Markdown table")
-    parser.set_defaults(run=run)
+def register(parser: argparse.ArgumentParser) -> None:
+    """Has no arguments."""
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -13,13 +13,11 @@ from planner.plan.link import BENCHMARK, CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
 
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser("launch", help="write the plan as a framework's launch script")
-    parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    plan_argument.takes_plan(parser)
     parser.add_argument("--framework", required=True, help=" or ".join(exported()))
     parser.add_argument("--out", metavar="DIR", type=Path, help="write the files here")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -51,14 +49,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(folder: Path, texts: dict[str, str]) -> None:
-    existing = [name for name in texts if (folder / name).exists()]
-    if existing:
-        raise PlanError(
-            tuple(
-                Problem("--out", f"{folder / name} exists.", "Choose another folder.")
-                for name in existing
-            )
-        )
+    if existing := [folder / name for name in texts if (folder / name).exists()]:
+        fix = "Choose another folder."
+        raise PlanError(tuple(Problem("--out", f"{path} exists.", fix) for path in existing))
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         path = folder / name

@@ -94,23 +94,24 @@ def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
     Raises:
         CannotExpress: naming chosen fields, or the method, that are in the way.
     """
-    changes = {"framework": framework} if plan.framework != framework else {}
-    values = followed(plan.model_dump(), chosen, changes)
-    for _ in range(4):  # a change can uncover the next obstacle; no chain is longer
-        candidate, problems = try_plan(values)
-        if candidate is None:
-            blamed = tuple(Obstacle(field=p.field, why=p.message, fix=p.fix) for p in problems)
-            raise CannotExpress(framework, blamed)
-        free = {
+    changes: dict[str, Any] = {"framework": framework} if plan.framework != framework else {}
+    for _ in range(5):  # a change can uncover the next obstacle; no chain is longer
+        if changes:
+            candidate, problems = try_plan(followed(plan.model_dump(), chosen, changes))
+            if candidate is None:
+                blamed = tuple(Obstacle(field=p.field, why=p.message, fix=p.fix) for p in problems)
+                raise CannotExpress(framework, blamed)
+            plan = candidate
+        changes = {
             field: value
-            for obstacle in obstacles(candidate, framework)
+            for obstacle in obstacles(plan, framework)
             for field, value in obstacle.changes
             if field not in chosen
         }
-        if not free:
-            return candidate
-        values = followed(candidate.model_dump(), {*chosen, *free}, free)
-    return candidate
+        if not changes:
+            break
+        chosen = {*chosen, *changes}
+    return plan
 
 
 def why_not(plan: Plan, framework: str) -> tuple[str, ...]:

@@ -23,6 +23,11 @@ def comment(*paragraphs: str) -> str:
     return "\n".join(f"# {line}".rstrip() for line in lines)
 
 
+def chosen(*rows: tuple[object, str]) -> tuple[str, ...]:
+    """The texts of the rows that apply."""
+    return tuple(text for applies, text in rows if applies)
+
+
 def header(paragraphs: Iterable[str]) -> str:
     """Start of every script: the comments, then stop at the first error."""
     return f"#!/usr/bin/env bash\n{comment(*paragraphs)}\nset -euo pipefail\n"

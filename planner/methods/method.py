@@ -40,6 +40,11 @@ class OwnFields(BaseModel):
         return cast("Self", plan)
 
 
+def more(words: str) -> dict[str, Any]:
+    """What a page says at a field of one's own besides its description, for ``Field``."""
+    return {"more": words}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Method:
     """One way to post-train; its folder's ``__init__`` holds it as ``METHOD``."""

@@ -89,6 +89,8 @@ class PhasePlan:
     work: tuple[Work, ...] = ()
     rank: str = "trainer"
     per_step: bool = True
+    executed: bool = True
+    """Whether the step's own code is what happens in it, so that a dry run has it too."""
 
 
 def scoring(scene: Scene, role: Role, *, scored_tokens: Num) -> Work:

@@ -41,6 +41,7 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
             role="policy",
             instants=(moment,),
             work=(Work(role=scene.policy, run="send"),),
+            executed=False,
         ),
     )
 
@@ -60,6 +61,7 @@ def _generate(scene: Scene, name: str, response_tokens: Num, per_step: bool = Tr
         work=(_decoding(scene),) if per_step else (),
         rank="rollout" if kind == "vllm-separate" else "trainer",
         per_step=per_step,
+        executed=kind == "hf" and per_step,
     )
 
 

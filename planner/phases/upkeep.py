@@ -67,7 +67,9 @@ def load(scene: Scene) -> PhasePlan:
                 terms=tuple(term for term in at_start if term.category != "optimizer"),
             )
         )
-    return PhasePlan(name="load", role="all", instants=tuple(instants), per_step=False)
+    return PhasePlan(
+        name="load", role="all", instants=tuple(instants), per_step=False, executed=False
+    )
 
 
 def checkpoint(scene: Scene) -> PhasePlan:
@@ -92,4 +94,5 @@ def checkpoint(scene: Scene) -> PhasePlan:
         role="policy",
         instants=(Instant(name="state gathered", terms=terms),),
         per_step=False,
+        executed=False,
     )

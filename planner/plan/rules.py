@@ -122,13 +122,17 @@ IMPOSSIBLE: tuple[Rule, ...] = (
 
 
 def rules_of(plan: Any) -> tuple[Rule, ...]:
-    """Every rule that a plan, or a sweep's grid, is held to: its method's and framework's too."""
+    """Every rule that a plan, or a sweep's grid, is held to: its method's and framework's too.
+
+    A framework has nothing to say of a method that it does not train.
+    """
+    framework = framework_named(plan.framework)
     return (
         *UNMODELLED,
         *IMPOSSIBLE,
         *_of_other_methods(plan.method),
         *method_of(plan).rules,
-        *framework_named(plan.framework).rules,
+        *(framework.rules if framework.can_train(plan.method) else ()),
     )
 
 

@@ -53,8 +53,16 @@ def reference_log_probs(run: Run) -> None:
         # Cached beforehand: they come with the batch.
         _keep(run, "reference log-probs")
         return
-    with run.stage.phase("reference log-probs"), weights_on_device(run, role):
-        _score(run, role, ("reference log-probs",), _log_probs_of(run), base=base)
+    log_probs_of(run, role, "reference log-probs", base=base)
+
+
+def log_probs_of(run: Run, role: str, phase: str, *, base: bool = False) -> None:
+    """Keep a role's log-probs of the sampled tokens under the phase's name.
+
+    ``base`` leaves its adapters out.
+    """
+    with run.stage.phase(phase), weights_on_device(run, role):
+        _score(run, role, (phase,), _log_probs_of(run), base=base)
     between_phases(run)
 
 

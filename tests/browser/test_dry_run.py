@@ -42,7 +42,7 @@ def answer(page: Page) -> None:
 
 def worker(server: str) -> int:
     """The process id of the server's dry-run process."""
-    command = ["pgrep", "-P", str(PROCESSES[server]), "-f", "planner.dryrun.worker"]
+    command = ["pgrep", "-P", str(PROCESSES[server]), "-f", "planner.dryrun.run.worker"]
     listed = subprocess.run(command, capture_output=True, text=True, check=True)
     (found,) = listed.stdout.split()
     return int(found)

@@ -10,9 +10,9 @@ import torch
 
 from accuracy.cpu_cases import CASES, Case
 from accuracy.cpu_runs import compared
-from planner.dryrun.execute import dry_run
+from planner.dryrun.run.execute import dry_run
 from planner.methods import methods
-from planner.trial.allocations import Marks, peak_bytes
+from planner.trial.run.allocations import Marks, peak_bytes
 
 TOLERANCE = 5e-4
 SWITCHES = {

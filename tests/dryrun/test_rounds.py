@@ -12,13 +12,13 @@ import torch
 from accuracy.tiny import CONFIGS
 from planner import catalog
 from planner.dryrun.allocator import AllocatorSettings
-from planner.dryrun.curve import peaks
-from planner.dryrun.execute import dry_run
-from planner.dryrun.log import BIRTH, DEATH, OUTSIDE, PHASE, ROUND, SCRATCH, STEP, Log, Made
-from planner.dryrun.repeat import Irregular
-from planner.dryrun.replay import replay
-from planner.dryrun.rounds import AFTER, BEFORE, chosen, unroll
-from planner.dryrun.series import NoSeries, through
+from planner.dryrun.logs.curve import peaks
+from planner.dryrun.logs.log import BIRTH, DEATH, OUTSIDE, PHASE, ROUND, SCRATCH, STEP, Log, Made
+from planner.dryrun.logs.repeat import Irregular
+from planner.dryrun.logs.replay import replay
+from planner.dryrun.logs.rounds import AFTER, BEFORE, chosen, unroll
+from planner.dryrun.logs.series import NoSeries, through
+from planner.dryrun.run.execute import dry_run
 from planner.plan import Plan
 
 TOP_K: dict[str, Any] = {"grade_top_k": 40}

@@ -5,7 +5,7 @@ FOLDER = '''
 
 from planner.frameworks.framework import Framework
 from planner.frameworks.plain import FRAMEWORK as PLAIN
-from planner.plan.rule import Rule
+from planner.rule import Rule
 
 FRAMEWORK = Framework(
     name="made_up",

@@ -72,11 +72,11 @@ def test_it_is_estimated_with_its_facts(copy: Path) -> None:
 
 CHECKS = """
 import sys
-from planner.dryrun.stand_in import stand_in
+from planner.dryrun.ask.stand_in import stand_in
 from planner.plan import Plan, try_plan
 from planner.plan.choices import choices
 from planner.plan.link import from_query, to_query
-from planner.ui.choices import name, versions
+from planner.ui.inputs.choices import name, versions
 
 plan = Plan(framework="made_up", model="Qwen/Qwen2.5-0.5B")
 assert plan.framework_version == "7" and plan.micro_batch_size == 2, plan
@@ -89,7 +89,7 @@ assert said.plan.framework == "plain" and "made_up" in said.notes[0], said
 _, problems = try_plan({"framework": "made_up", "optimizer": "sgd"})
 assert [problem.message for problem in problems] == ["Made Up has no SGD."], problems
 _, problems = try_plan({"framework": "made_up", "method": "ppo"})
-assert problems[0].message == "Made Up has no trainer for ppo.", problems
+assert problems[0].message == "Made Up has no trainer for PPO.", problems
 _, problems = try_plan({"framework": "made_up", "framework_version": "6"})
 assert problems[0].fix == "Choose one of 7.", problems
 _, problems = try_plan({"framework": "else"})

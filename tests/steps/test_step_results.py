@@ -14,7 +14,7 @@ from planner.setup import setup_of
 from planner.steps import models
 from planner.steps.run import Run
 from planner.steps.stage import Stage
-from planner.trial.stage import CopyingStage
+from planner.trial.run.trial_stage import CopyingStage
 from step_results import (
     PROMPT,
     RESPONSE,

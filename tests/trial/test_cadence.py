@@ -6,7 +6,7 @@ import pytest
 
 from planner.methods import methods
 from planner.plan import Plan
-from planner.trial.cadence import (
+from planner.trial.run.cadence import (
     rollout_seconds,
     sampled_tokens,
     step_flops,

@@ -40,8 +40,15 @@ FAMILIES: Mapping[str, type[FamilyConfig]] = {
 }
 """``model_type`` to schema, for the families whose activations are derived by hand."""
 
-TEXT_PARTS = {"gemma3": "gemma3_text"}
-"""Multimodal types whose ``text_config`` is one of our families."""
+TEXT_PARTS = {
+    "gemma3": "gemma3_text",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+}
+"""Multimodal types whose ``text_config`` is a language model that the catalog has."""
+
+COMPRESSED = ("quantization_config", "compression_config")
+"""What a checkpoint of compressed weights says, by today's name and an older one."""
 
 MODEL_TYPE = re.compile(r"[A-Za-z0-9][\w.\-]{0,63}", re.ASCII)
 
@@ -63,11 +70,12 @@ def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     part = TEXT_PARTS.get(model_type_of(config))
     nested = config.get("text_config") if part else None
     for level in (config, nested):
-        if isinstance(level, dict) and level.get("quantization_config") is not None:
-            raise ValueError(
-                "config: quantization_config is set; give the config.json of the "
-                "unquantised model and choose qlora as finetuning."
-            )
+        for name in COMPRESSED:
+            if isinstance(level, Mapping) and level.get(name) is not None:
+                raise ValueError(
+                    f"config: {name} is set; give the config.json of the unquantised model "
+                    "and choose qlora as finetuning."
+                )
     if part is None:
         return config
     if not isinstance(nested, dict):

@@ -51,6 +51,22 @@ class FamilyConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
+    pad_token_id: int | None = None
+    """Which row of the embedding is never trained; where it is not stated, transformers has a
+    default of its own for each family."""
+
+    @model_validator(mode="after")
+    def _pad_token_fits(self) -> Self:
+        rows: int = getattr(self, "vocab_size", 0)
+        if self.pad_token_id is not None and not -rows <= self.pad_token_id < rows:
+            raise wrong("pad_token_id", f"{self.pad_token_id} is no row of vocab_size {rows}")
+        return self
+
+    def canonical(self) -> dict[str, Any]:
+        """Every field as JSON has it, so that a default which changes changes no link."""
+        stated = "pad_token_id" in self.model_fields_set
+        return self.model_dump(mode="json", exclude=None if stated else {"pad_token_id"})
+
     def architecture(self) -> Architecture:
         """The dimensions and switches that the formulas need."""
         raise NotImplementedError
@@ -116,6 +132,13 @@ class RotaryConfig(FamilyConfig):
                 f"rotary embeddings need an even size, not {self.rotary_dim}",
             )
         return self
+
+    def canonical(self) -> dict[str, Any]:
+        """Without a part of null, which transformers multiplies by where it has the setting."""
+        written = super().canonical()
+        if self.allow_partial_rotary and self.partial_rotary_factor is None:
+            del written["partial_rotary_factor"]
+        return written
 
     @property
     def kv_heads(self) -> int:

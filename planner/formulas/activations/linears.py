@@ -67,7 +67,7 @@ def _plain(layer: Layer, x: Tensor, shape: str, name: str, trained: bool) -> Ten
         operands.append(op.leaf(output, shape, width))
 
     def backward(given: Gradients) -> Gradients:
-        made = gradients(given) if gradients else [None]
+        made: Gradients = gradients(given) if gradients else [None]
         if own:
             weight_gradient(layer, shaped, width)
         return made

@@ -63,13 +63,18 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
             f"set attention to {'eager' if workload.attention == 'sdpa' else 'sdpa'!r}"
         )
     if precision == "autocast-bf16":
-        raise ValueError(
-            f"master_dtype is 'fp32' without sharding but autocast of {arch.family} has no dry-run "
-            "coefficients; set master_dtype to none, or shard with FSDP"
-        )
+        raise _without_autocast(arch)
     raise ValueError(
         f"dtype is {precision!r} but {arch.family} has no derived sum and its coefficients are "
         "those of half precision; set dtype to bf16"
+    )
+
+
+def _without_autocast(arch: Architecture) -> ValueError:
+    """Autocast does not know the product of experts, so no mixture was measured under it."""
+    return ValueError(
+        f"master_dtype is 'fp32' without sharding but autocast of {arch.family} has no dry-run "
+        "coefficients; set master_dtype to none, or shard with FSDP"
     )
 
 
@@ -182,9 +187,16 @@ def _named(arch: Architecture, workload: Workload, role: str) -> tuple[Term, ...
 
 
 def autocast_copies_elements(arch: Architecture) -> int:
-    """Elements that autocast copies in all layers."""
+    """Elements that autocast copies in all layers.
+
+    Raises:
+        ValueError: naming ``master_dtype`` where no dry run measured autocast.
+    """
     settings = measured.entry(arch.measured)["settings"]
-    found = next(s for name, s in settings.items() if name.endswith("/autocast-bf16/none"))
+    names = [name for name in settings if name.endswith("/autocast-bf16/none")]
+    if not names:
+        raise _without_autocast(arch)
+    found = settings[names[0]]
     kinds = kinds_of(arch)
     total = sum(kinds.count(str(at)) * kind["kept"][5] for at, kind in enumerate(found["kinds"]))
     return int(total) // 2

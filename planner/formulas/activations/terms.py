@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 from functools import lru_cache, wraps
-from typing import Concatenate, ParamSpec
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -27,13 +27,11 @@ WORKLOAD_SIZES = (
     *("sequences", "tokens", "lora_rank", "value_bytes", "positions", "multiprocessors"),
 )
 
-P = ParamSpec("P")
+
+Maker = TypeVar("Maker", bound=Callable[..., tuple[Term, ...]])
 
 
-Made = Callable[Concatenate[Architecture, P], tuple[Term, ...]]
-
-
-def remembered(make: Made[P]) -> Made[P]:
+def remembered(make: Maker) -> Maker:
     """``make``, which keeps what it made from a tape for plain numbers.
 
     For a sweep's arrays it computes, and measured coefficients cost too little to be kept.
@@ -41,7 +39,7 @@ def remembered(make: Made[P]) -> Made[P]:
     known = lru_cache(maxsize=1024)(make)
 
     @wraps(make)
-    def look_up(arch: Architecture, *args: P.args, **kwargs: P.kwargs) -> tuple[Term, ...]:
+    def look_up(arch: Architecture, *args: Any, **kwargs: Any) -> tuple[Term, ...]:
         if arch.measured:
             return make(arch, *args, **kwargs)
         try:
@@ -49,7 +47,7 @@ def remembered(make: Made[P]) -> Made[P]:
         except TypeError:  # arrays have no hash
             return make(arch, *args, **kwargs)
 
-    return look_up
+    return cast("Maker", look_up)
 
 
 def highest(

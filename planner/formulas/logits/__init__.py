@@ -34,8 +34,7 @@ from planner.formulas.logits.kept import (
     embedding_backward,
     log_prob_kept,
 )
-from planner.formulas.logits.materialised import FP32_BYTES
-from planner.formulas.logits.pieces import head_gradient, hidden_gradient
+from planner.formulas.logits.pieces import FP32_BYTES, head_gradient, hidden_gradient
 from planner.frameworks.loss import CROSS_ENTROPY, OBJECTIVES, POLICY, VALUE
 
 __all__ = [

@@ -14,12 +14,12 @@ from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.materialised import (
-    FP32_BYTES,
     LOSS_SCALARS,
     head_backward,
     kept_from_head,
 )
 from planner.formulas.logits.pieces import (
+    FP32_BYTES,
     INSIDE_LOGSUMEXP,
     LOGITS,
     LOGITS_GRADIENT,
@@ -27,6 +27,7 @@ from planner.formulas.logits.pieces import (
     WIDE_LOGITS,
     head_gradient,
     hidden_gradient,
+    narrow,
     vectors,
     wide,
 )
@@ -67,11 +68,11 @@ def forward(head: Head, role: str, *, how: str, with_gradient: bool) -> tuple[In
         return full_forward(head, role, with_gradient=with_gradient)
     logits: tuple[Term, ...] = ()
     if how == "chunked-tokens":
-        logits = (wide(LOGITS, head, role, item_bytes=head.item_bytes),)
+        logits = (narrow(LOGITS, head, role),)
         logits += kept_from_head(head, role, apart=False) if with_gradient else ()
-    narrow: tuple[Term, ...] = ()
+    before: tuple[Term, ...] = ()
     if how == "chunked-vocabulary" and head.item_bytes < FP32_BYTES:
-        narrow = (piece(head, role, how, "slice before the upcast", head.item_bytes),)
+        before = (piece(head, role, how, "slice before the upcast", head.item_bytes),)
     upcasts = head.item_bytes < FP32_BYTES or how == "chunked-vocabulary"
     wide_slice = (piece(head, role, how, "slice in fp32"),) if upcasts else ()
     # Log-sum-exp so far and sum so far; the slice's own are being made inside the operator.
@@ -85,7 +86,7 @@ def forward(head: Head, role: str, *, how: str, with_gradient: bool) -> tuple[In
     return (
         *summed,
         *loss,
-        Instant(name="slice upcast", terms=(*logits, *narrow, *wide_slice, running)),
+        Instant(name="slice upcast", terms=(*logits, *before, *wide_slice, running)),
         Instant(name="slice's logsumexp", terms=(*logits, *wide_slice, inside, running)),
     )
 
@@ -117,7 +118,7 @@ def full_forward(head: Head, role: str, *, with_gradient: bool) -> tuple[Instant
     if not apart:
         return instants
     label = "logits before the upcast" if head.upcasts else "logits before the division"
-    before = wide(LOGITS, head, role, item_bytes=head.item_bytes, label=label)
+    before = narrow(LOGITS, head, role, label=label)
     if head.temperature_scaled:
         before = wide(LOGITS, head, role, label="logits before the division")
     return (Instant(name="upcast or division", terms=(read, before, *kept)), *instants)
@@ -134,9 +135,9 @@ def backward(head: Head, role: str, *, how: str) -> tuple[Instant, ...]:
     kept = vectors(head, role, 2 * FP32_BYTES, scalars=LOSS_SCALARS, tensors=4)
     slice_gradient = piece(head, role, how, "slice's gradient in fp32")
     if how == "chunked-tokens":
-        own: tuple[Term, ...] = (wide(LOGITS, head, role, item_bytes=head.item_bytes),)
+        own: tuple[Term, ...] = (narrow(LOGITS, head, role),)
         own += kept_from_head(head, role, apart=False)
-        result = wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes)
+        result = narrow(LOGITS_GRADIENT, head, role)
         terms = (*own, result, slice_gradient, kept)
         return Instant(name="slice's gradient", terms=terms), to_head
     beside: tuple[Term, ...] = ()

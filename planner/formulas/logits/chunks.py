@@ -12,15 +12,17 @@ from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.pieces import (
+    FP32_BYTES,
     HEAD_GRADIENT,
     head_gradient,
     hidden_gradient,
+    narrow,
     vectors,
+    wide,
 )
 from planner.numeric import Num, maximum, minimum
 
 TOKEN_CHUNK = 512
-FP32_BYTES = 4
 
 CHUNK = Formula(
     "one chunk over the vocabulary",
@@ -47,7 +49,7 @@ CHUNK_NUMBERS = Formula(
 
 def chunk(head: Head, role: str, tokens: Num, label: str, item_bytes: int = FP32_BYTES) -> Term:
     """One tensor over the vocabulary for ``tokens`` rows."""
-    return CHUNK(role, label=label, item_bytes=item_bytes, chunk_tokens=tokens, vocab=head.vocab)
+    return wide(CHUNK, head, role, label=label, item_bytes=item_bytes, chunk_tokens=tokens)
 
 
 def chunk_tokens(head: Head) -> tuple[Num, Num, Num]:
@@ -65,10 +67,8 @@ def kept(head: Head, role: str) -> tuple[Term, ...]:
 def forward(head: Head, role: str) -> tuple[Instant, ...]:
     """First and second chunk at the end of their scoring."""
     first, second, more = chunk_tokens(head)
-    outputs = vectors(head, role, FP32_BYTES + head.item_bytes, tensors=2)
-    cast = head.item_bytes if head.item_bytes < FP32_BYTES else 0
-    new_bytes = 2 * FP32_BYTES + cast
     old_bytes = FP32_BYTES + head.item_bytes
+    new_bytes = 2 * FP32_BYTES + (head.item_bytes if head.item_bytes < FP32_BYTES else 0)
     labels = ("chunk's logits", "chunk's probabilities", "chunk's log-probabilities")
 
     def instant(name: str, tokens: Num, before: Num) -> Instant:
@@ -77,7 +77,7 @@ def forward(head: Head, role: str) -> tuple[Instant, ...]:
             role, label="previous chunk's numbers", bytes_per_token=old_bytes, chunk_tokens=before
         )
         tiles = tuple(chunk(head, role, tokens, label) for label in labels)
-        return Instant(name=name, terms=(*tiles, outputs, numbers, left))
+        return Instant(name=name, terms=(*tiles, *kept(head, role), numbers, left))
 
     return instant("first chunk", first, 0), instant("second chunk", second, more * TOKEN_CHUNK)
 
@@ -106,12 +106,8 @@ def chunk_backward(
         *head_gradient(head, role),
         vectors(head, role, incoming, scalars=8, tensors=3 + head.entropy),
         product(head, role, more, "previous chunk's weight gradient"),
-        CHUNK_HIDDEN(
-            role,
-            label="previous chunk's hidden gradient",
-            item_bytes=head.item_bytes,
-            chunk_tokens=before,
-            hidden=head.hidden,
+        narrow(
+            CHUNK_HIDDEN, head, role, label="previous chunk's hidden gradient", chunk_tokens=before
         ),
     )
     entropy_bytes = FP32_BYTES * head.entropy
@@ -129,7 +125,7 @@ def chunk_backward(
     products = (
         chunk(head, role, tokens, "chunk's logits gradient", head.item_bytes),
         product(head, role, 1 * (tokens > 0), "chunk's weight gradient"),
-        CHUNK_HIDDEN(role, item_bytes=head.item_bytes, chunk_tokens=tokens, hidden=head.hidden),
+        narrow(CHUNK_HIDDEN, head, role, chunk_tokens=tokens),
     )
     return (
         Instant(name=f"{name} chunk over the vocabulary", terms=(*kept, *moving, *whole, widest)),
@@ -143,10 +139,5 @@ def product(head: Head, role: str, there: Num, label: str) -> Term:
     verl's kernel makes it for a frozen head too; the plain step does not.
     """
     made = head.weight_trains or head.loss.frozen_weight_gradient
-    return HEAD_GRADIENT(
-        role,
-        label=label,
-        item_bytes=head.item_bytes * there * made,
-        vocab=head.vocab,
-        hidden=head.hidden,
-    )
+    size = head.item_bytes * there * made
+    return wide(HEAD_GRADIENT, head, role, label=label, item_bytes=size)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from planner.footprint import Instant
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.materialised import (
-    FP32_BYTES,
     LOSS_SCALARS,
     head_backward,
     kept_from_head,
 )
 from planner.formulas.logits.pieces import (
+    FP32_BYTES,
     LOG_PROBS,
     LOGITS,
     LOGITS_GRADIENT,

@@ -8,8 +8,7 @@ from __future__ import annotations
 from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
-from planner.formulas.logits.materialised import FP32_BYTES
-from planner.formulas.logits.pieces import SOURCE
+from planner.formulas.logits.pieces import FP32_BYTES, SOURCE
 from planner.numeric import Num, minimum
 
 KEPT = Formula(

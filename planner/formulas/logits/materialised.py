@@ -12,6 +12,7 @@ from planner.footprint import Instant, Term
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.pieces import (
     ENTROPY_GRADIENT,
+    FP32_BYTES,
     LOG_PROBS,
     LOGITS,
     LOGITS_GRADIENT,
@@ -23,11 +24,12 @@ from planner.formulas.logits.pieces import (
     WIDE_LOGITS,
     head_gradient,
     hidden_gradient,
+    narrow,
+    squashed,
     vectors,
     wide,
 )
 
-FP32_BYTES = 4
 RATIO_VECTORS = 8
 """fp32 vectors of the clipped ratio with a k3 KL alive at its widest point."""
 LOSS_SCALARS = 2 * FP32_BYTES
@@ -41,10 +43,8 @@ def kept_from_head(head: Head, role: str, *, apart: bool) -> tuple[Term, ...]:
     """
     kept: tuple[Term, ...] = ()
     if head.logits_held and apart:
-        kept += (wide(LOGITS, head, role, item_bytes=head.item_bytes, label="logits still named"),)
-    if head.softcap:
-        kept += (wide(SQUASHED, head, role, item_bytes=head.item_bytes),)
-    return kept
+        kept += (narrow(LOGITS, head, role, label="logits still named"),)
+    return (*kept, *squashed(head, role))
 
 
 def forward(head: Head, role: str) -> tuple[Instant, ...]:
@@ -55,7 +55,7 @@ def forward(head: Head, role: str) -> tuple[Instant, ...]:
     kept = kept_from_head(head, role, apart=apart)
     still_named = kept_from_head(head, role, apart=True)
     if head.autocast_casts:
-        kept += (wide(LOGITS, head, role, item_bytes=head.item_bytes, label="logits, named"),)
+        kept += (narrow(LOGITS, head, role, label="logits, named"),)
     softmax = Instant(name="log-softmax", terms=(entering, log_probs, *kept))
     taken = head.loss_item_bytes
     if not head.entropy:
@@ -121,7 +121,7 @@ def head_backward(head: Head, role: str, small: Term) -> Instant:
     return Instant(
         name="head backward",
         terms=(
-            wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes),
+            narrow(LOGITS_GRADIENT, head, role),
             hidden_gradient(head, role),
             *head_gradient(head, role),
             *named,
@@ -134,7 +134,7 @@ def squash_backward(head: Head, role: str, small: Term) -> tuple[Instant, ...]:
     """The soft cap's backward: tanh's output between the gradients before and after it."""
     if not head.softcap:
         return ()
-    after = wide(LOSS_GRADIENT, head, role, item_bytes=head.item_bytes, label="gradient after cap")
-    squashed = wide(SQUASHED, head, role, item_bytes=head.item_bytes)
-    before = wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes)
+    after = narrow(LOSS_GRADIENT, head, role, label="gradient after cap")
+    squashed = narrow(SQUASHED, head, role)
+    before = narrow(LOGITS_GRADIENT, head, role)
     return (Instant(name="soft cap backward", terms=(after, squashed, before, small)),)

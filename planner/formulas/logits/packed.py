@@ -16,19 +16,20 @@ from planner.formulas.logits.head import Head
 from planner.formulas.logits.materialised import LOSS_SCALARS, head_backward, squash_backward
 from planner.formulas.logits.pieces import (
     ENTROPY_GRADIENT,
+    FP32_BYTES,
     INSIDE_LOGSUMEXP,
     LOGITS,
     LOGITS_GRADIENT,
     LOSS_GRADIENT,
     PROBS,
     PROBS_BY_LOGS,
-    SQUASHED,
     WIDE_LOGITS,
+    narrow,
+    squashed,
     vectors,
     wide,
 )
 
-FP32_BYTES = 4
 LOSS_VECTORS = 9
 """fp32 vectors of the clipped ratio with a k3 KL at its widest, the kernel's included."""
 
@@ -48,17 +49,12 @@ ENTROPY_CHUNK_NUMBERS = Formula(
 )
 
 
-def squashed(head: Head, role: str) -> tuple[Term, ...]:
-    """Output of tanh, where the model has a soft cap."""
-    return (wide(SQUASHED, head, role, item_bytes=head.item_bytes),) if head.softcap else ()
-
-
 def read_by_loss(head: Head, role: str) -> tuple[Term, ...]:
     """The raw output and, if the temperature is not 1, its divided copy."""
-    terms: tuple[Term, ...] = (wide(LOGITS, head, role, item_bytes=head.item_bytes),)
+    terms: tuple[Term, ...] = (narrow(LOGITS, head, role),)
     if head.temperature_scaled:
         label = "logits over the temperature"
-        terms += (wide(WIDE_LOGITS, head, role, item_bytes=head.item_bytes, label=label),)
+        terms += (narrow(WIDE_LOGITS, head, role, label=label),)
     return terms
 
 
@@ -114,8 +110,8 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
         divided = Instant(
             name="division backward",
             terms=(
-                wide(LOSS_GRADIENT, head, role, item_bytes=head.item_bytes, label=label),
-                wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes),
+                narrow(LOSS_GRADIENT, head, role, label=label),
+                narrow(LOGITS_GRADIENT, head, role),
                 *squashed(head, role),
                 vectors(head, role, temperature_bytes(head), scalars=LOSS_SCALARS, tensors=3),
             ),
@@ -134,7 +130,7 @@ def entropy_backward(head: Head, role: str) -> Instant:
         tensors=5,
     )
     label = "gradient of the logits so far"
-    so_far = wide(LOSS_GRADIENT, head, role, item_bytes=head.item_bytes, label=label)
+    so_far = narrow(LOSS_GRADIENT, head, role, label=label)
     moving = tuple(
         wide(ENTROPY_GRADIENT, head, role, label=f"entropy gradient {part}")
         for part in ("towards the probabilities", "of logsumexp, shifted", "exp of it", "product")
@@ -159,10 +155,9 @@ def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Inst
         small = vectors(head, role, 4 * FP32_BYTES, tensors=4)
         return (Instant(name="scoring kernel", terms=(*logits, small)),)
     if head.entropy_chunk is not None:
-        size = {"tokens": head.tokens, "entropy_chunk": head.entropy_chunk}
-        chunk = ENTROPY_CHUNKS(role, **size, vocab=head.vocab)
+        chunk = wide(ENTROPY_CHUNKS, head, role)
         # The chunk's log-sum-exp and sum, and the previous chunk's entropy if there is a full one.
         before = 1 * (head.tokens >= 2 * head.entropy_chunk)
-        small = ENTROPY_CHUNK_NUMBERS(role, **size, chunks_before=before)
+        small = wide(ENTROPY_CHUNK_NUMBERS, head, role, chunks_before=before)
         return (Instant(name="chunked entropy", terms=(*logits, chunk, small)),)
     return entropy_forward(head, role, gradient=False)

@@ -16,17 +16,18 @@ from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.materialised import LOSS_SCALARS, head_backward, squash_backward
 from planner.formulas.logits.pieces import (
+    FP32_BYTES,
     LOG_PROBS,
     LOGITS,
     LOGITS_GRADIENT,
-    SQUASHED,
+    narrow,
+    squashed,
     vectors,
     wide,
 )
 from planner.numeric import Num, maximum, minimum
 
 ENTROPY_CHUNK = 128
-FP32_BYTES = 4
 KERNEL_VECTORS = 4
 """Log-probability, entropy and two statistics."""
 KERNEL_LOSS_VECTORS = 11
@@ -65,43 +66,18 @@ SCORED_NUMBERS = Formula(
 
 def scored(head: Head, role: str, label: str) -> Term:
     """A tensor over the vocabulary for the scored positions."""
-    return SCORED(
-        role,
-        label=label,
-        item_bytes=head.loss_item_bytes,
-        tokens=head.tokens,
-        rows=head.rows,
-        vocab=head.vocab,
-    )
+    return wide(SCORED, head, role, label=label)
 
 
 def sequences(head: Head, role: str, count: Num, label: str) -> Term:
     """A tensor over the vocabulary for ``count`` sequences."""
-    return ONE_ROW(
-        role,
-        label=label,
-        item_bytes=head.loss_item_bytes,
-        sequences=count,
-        tokens=head.tokens,
-        rows=head.rows,
-        vocab=head.vocab,
-    )
+    return wide(ONE_ROW, head, role, label=label, sequences=count)
 
 
 def numbers(head: Head, role: str, per_token: Num, other_bytes: Num = 0) -> Term:
     """Small tensors of the scored positions."""
-    return SCORED_NUMBERS(
-        role,
-        bytes_per_token=per_token,
-        tokens=head.tokens,
-        rows=head.rows,
-        other_bytes=other_bytes,
-    )
-
-
-def squashed(head: Head, role: str) -> tuple[Term, ...]:
-    """Output of tanh, where the model has a soft cap."""
-    return (wide(SQUASHED, head, role, item_bytes=head.item_bytes),) if head.softcap else ()
+    sizes = {"bytes_per_token": per_token, "other_bytes": other_bytes}
+    return wide(SCORED_NUMBERS, head, role, **sizes)
 
 
 def forward(head: Head, role: str) -> tuple[Instant, ...]:
@@ -112,14 +88,7 @@ def forward(head: Head, role: str) -> tuple[Instant, ...]:
     divided = scored(head, role, "logits over the temperature")
     before = maximum((head.tokens - head.rows) // ENTROPY_CHUNK - 1, 0)
     entropies = head.loss_item_bytes * ENTROPY_CHUNK * before
-    logged = LOGGED_ENTROPY(
-        role,
-        item_bytes=head.loss_item_bytes,
-        tokens=head.tokens,
-        rows=head.rows,
-        entropy_chunk=ENTROPY_CHUNK,
-        vocab=head.vocab,
-    )
+    logged = wide(LOGGED_ENTROPY, head, role, entropy_chunk=ENTROPY_CHUNK)
     if head.loss_item_bytes == FP32_BYTES:
         small = numbers(head, role, 2 * FP32_BYTES, entropies)
         entropy = Instant(name="logged entropy", terms=(*computed, divided, logged, small))
@@ -147,8 +116,8 @@ def upcast(head: Head, role: str, computed: tuple[Term, ...]) -> tuple[Instant, 
     """The moment the logits exist in both dtypes."""
     if not head.upcasts:
         return ()
-    narrow = wide(LOGITS, head, role, item_bytes=head.item_bytes, label="logits before the upcast")
-    return (Instant(name="upcast", terms=(*computed, narrow)),)
+    before = narrow(LOGITS, head, role, label="logits before the upcast")
+    return (Instant(name="upcast", terms=(*computed, before)),)
 
 
 def backward(head: Head, role: str) -> tuple[Instant, ...]:

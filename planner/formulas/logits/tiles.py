@@ -13,13 +13,19 @@ from __future__ import annotations
 from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
-from planner.formulas.logits.pieces import head_gradient, hidden_gradient, vectors
+from planner.formulas.logits.pieces import (
+    FP32_BYTES,
+    head_gradient,
+    hidden_gradient,
+    narrow,
+    vectors,
+    wide,
+)
 
 TOKEN_TILE = 4096
 VOCABULARY_TILE = 32768
 FP32_ROWS = 64
 """Rows of a tile that the plain step has in fp32 at the same time: 8 MiB."""
-FP32_BYTES = 4
 RUNNING_VECTORS = 7
 """Running maximum, sums, target logit: TRL allocates them whether asked for or not."""
 RUNNING_IN_PLAIN = 3
@@ -39,17 +45,6 @@ TILE = Formula(
 )
 
 
-def tile(head: Head, role: str) -> Term:
-    """The one buffer over the vocabulary."""
-    return TILE(
-        role,
-        item_bytes=head.item_bytes,
-        tokens=head.tokens,
-        token_tile=TOKEN_TILE,
-        vocabulary_tile=VOCABULARY_TILE,
-    )
-
-
 COMPACT = Formula(
     "hidden states of the scored tokens",
     "item_bytes * tokens * hidden",
@@ -66,7 +61,7 @@ def compacted(head: Head, role: str) -> tuple[Term, ...]:
     if not head.loss.gathers_scored_rows:
         return ()
     return (
-        COMPACT(role, item_bytes=head.item_bytes, tokens=head.tokens, hidden=head.hidden),
+        narrow(COMPACT, head, role),
         vectors(head, role, COMPACT_BYTES, tensors=2),
     )
 
@@ -92,14 +87,15 @@ def widened(head: Head, role: str, *, twice: bool, per_token: int) -> tuple[Term
     if head.loss.triton_tiles:
         return ()
     return (
-        WIDE_ROWS(
+        wide(
+            WIDE_ROWS,
+            head,
             role,
             copies=1 + twice,
-            tokens=head.tokens,
             fp32_rows=FP32_ROWS,
             vocabulary_tile=VOCABULARY_TILE,
         ),
-        ROW_NUMBERS(role, bytes_per_token=per_token, tokens=head.tokens, fp32_rows=FP32_ROWS),
+        wide(ROW_NUMBERS, head, role, bytes_per_token=per_token, fp32_rows=FP32_ROWS),
     )
 
 
@@ -110,6 +106,11 @@ def kept(head: Head, role: str) -> tuple[Term, ...]:
         *compacted(head, role),
         vectors(head, role, saved * FP32_BYTES, tensors=saved),
     )
+
+
+def tile(head: Head, role: str) -> Term:
+    """The one buffer over the vocabulary."""
+    return narrow(TILE, head, role, token_tile=TOKEN_TILE, vocabulary_tile=VOCABULARY_TILE)
 
 
 def scores(head: Head) -> bool:

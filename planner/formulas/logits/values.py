@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from planner.footprint import Instant
 from planner.formulas.logits.head import Head
-from planner.formulas.logits.materialised import FP32_BYTES, LOSS_SCALARS
-from planner.formulas.logits.pieces import head_gradient, hidden_gradient, vectors
+from planner.formulas.logits.materialised import LOSS_SCALARS
+from planner.formulas.logits.pieces import FP32_BYTES, head_gradient, hidden_gradient, vectors
 
 VALUE_VECTORS = 9
 """fp32 vectors of the clipped squared error at its widest."""

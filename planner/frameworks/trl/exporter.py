@@ -17,22 +17,35 @@ from planner.frameworks.trl.accelerate import (
     mixed_precision,
     nodes,
 )
-from planner.frameworks.trl.limits import limits, sequences_at_once, training_gpus, zero
+from planner.frameworks.trl.limits import obstacles as obstacles
+from planner.frameworks.trl.limits import sequences_at_once, training_gpus, zero
 from planner.launch import reward
-from planner.launch.launch import Launch, LaunchFile, Obstacle
+from planner.launch.launch import Launch, LaunchFile
 from planner.launch.script import (
     Expanded,
+    chosen,
     command,
     expand,
     header,
     required,
     yaml_text,
 )
-from planner.plan.facts import facts_of
+from planner.launch.words import (
+    ATTENTION,
+    TORCH_DTYPE,
+    entropy_note,
+    full_rows_note,
+    kernels,
+    other_framework_note,
+    own_settings,
+)
 
 VERSION = FRAMEWORK.versions[0]
 
-NO_EFFECT: Mapping[str, str] = {"logits_dtype": "TRL's fused head keeps no logits to have one."}
+NO_EFFECT: Mapping[str, str] = {
+    "logits_dtype": "TRL's fused head keeps no logits to have one.",
+    "critic": "no method that is exported to TRL has one",
+}
 
 BETA = 0.001
 """KL coefficient: what GRPOConfig's documentation quotes of DeepSeek-R1; TRL's default is 0."""
@@ -47,13 +60,6 @@ def compute_score(completions, answer, **columns):
 '''
 """What TRL calls, asking ``score``."""
 
-_DTYPE = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-_ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
-
-
-def obstacles(plan: Any) -> tuple[Obstacle, ...]:
-    """Every field TRL cannot do at this plan's value."""
-    return limits(plan)
 
 
 def write(plan: Any, link: str) -> Launch:
@@ -91,7 +97,7 @@ def _weights_dtype(plan: Any) -> str:
     replicated = plan.sharding in ("none", "ddp")
     if plan.finetuning == "full" and replicated and plan.master_dtype == "fp32":
         return "float32"
-    return _DTYPE[plan.dtype]
+    return TORCH_DTYPE[plan.dtype]
 
 
 def _optimizer(plan: Any) -> str:
@@ -118,46 +124,42 @@ def settings(plan: Any) -> dict[str, object]:
         "dtype": _weights_dtype(plan),
         "bf16": precision == "bf16",
         "fp16": precision == "fp16",
-        "attn_implementation": _ATTENTION[plan.attention],
+        "attn_implementation": ATTENTION[plan.attention],
         "per_device_train_batch_size": plan.micro_batch_size,
         "gradient_accumulation_steps": _accumulation(plan),
         "max_steps": plan.steps * updates,
         "gradient_checkpointing": by_trainer,
         "optim": _optimizer(plan),
         "report_to": "none",
+        "use_liger_kernel": plan.liger or None,
+        "torch_empty_cache_steps": 1 if plan.empty_cache == "every-step" else None,
+        **(_adapters(plan) if plan.finetuning != "full" else {}),
+        **(_grpo(plan, updates) if plan.method == "grpo" else _sft(plan)),
     }
-    if plan.liger:
-        values["use_liger_kernel"] = True
-    if plan.empty_cache == "every-step":
-        values["torch_empty_cache_steps"] = 1
-    if plan.finetuning != "full":
-        values |= _adapters(plan)
-    values |= _grpo(plan, updates) if plan.method == "grpo" else _sft(plan)
-    return values
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _adapters(plan: Any) -> dict[str, object]:
-    values: dict[str, object] = {
+    four_bit = plan.finetuning == "qlora" or None
+    return {
         "use_peft": True,
         "lora_r": plan.lora_rank,
         "lora_target_modules": plan.lora_targets.split(","),
         # TRL's default of 0.05 would keep a dropout mask per adapter that no plan counts.
         "lora_dropout": 0.0,
-    }
-    if plan.finetuning == "qlora":
+        "load_in_4bit": four_bit,
         # The plan counts scales that are quantised once more; TRL's default leaves them in fp32.
-        values |= {"load_in_4bit": True, "use_bnb_nested_quant": True}
-    return values
+        "use_bnb_nested_quant": four_bit,
+    }
 
 
 def _sft(plan: Any) -> dict[str, object]:
-    values: dict[str, object] = {
+    by_trainer = plan.activation_offload and plan.sharding != "fsdp2"
+    return {
         "max_length": plan.prompt_tokens + plan.response_tokens,
         "packing": plan.batch_shape == "packed",
+        "activation_offloading": by_trainer or None,
     }
-    if plan.activation_offload and plan.sharding != "fsdp2":
-        values["activation_offloading"] = True
-    return values
 
 
 def _grpo(plan: Any, updates: int) -> dict[str, object]:
@@ -236,7 +238,7 @@ def _engine_script(plan: Any, about: tuple[str, ...]) -> str:
     words += ["--max-model-len", str(plan.prompt_tokens + plan.response_tokens)]
     words += ["--max-num-seqs", str(plan.max_num_seqs)]
     words += ["--max-num-batched-tokens", str(plan.max_num_batched_tokens)]
-    words += ["--dtype", _DTYPE[plan.dtype], "--kv-cache-dtype", plan.kv_cache_dtype]
+    words += ["--dtype", TORCH_DTYPE[plan.dtype], "--kv-cache-dtype", plan.kv_cache_dtype]
     if plan.enforce_eager:
         words.append("--enforce-eager")
     # What `trl vllm-serve` of this version passes; vLLM needs the first from 0.30 on.
@@ -251,58 +253,54 @@ def _engine_is_vllm(plan: Any) -> bool:
 
 
 def _install(plan: Any) -> str:
-    words = [f"trl=={VERSION}", "accelerate==1.15.0", "datasets==5.2.0"]
-    # vllm 0.31.0 is the newest that TRL supports; it needs torch 2.13.0, transformers < 5.18.
-    words += (
-        ["vllm==0.31.0", "torch==2.13.0", "transformers==5.17.0"]
-        if _engine_is_vllm(plan)
-        else [f"torch=={plan.torch_version}", "transformers==5.23.0"]
-    )
-    if plan.finetuning != "full":
-        words.append("peft==0.21.2")
-    if zero(plan):
-        words.append("deepspeed==0.19.8")
     optimizer = _optimizer(plan)
-    if "bnb" in optimizer or plan.finetuning == "qlora":
-        words.append("bitsandbytes==0.50.2")
-    if optimizer == "adamw_torch_8bit":
-        words.append("torchao==0.18.0")
-    if plan.liger:
-        words.append("liger-kernel==0.8.5")
-    if facts_of(plan).policy.stateful_layers:
-        words += ["flash-linear-attention==0.6.0", "causal-conv1d==1.7.0"]
-    if plan.attention == "flash":
-        words.append("flash-attn==2.8.3.post2")
-    return f"pip install {' '.join(words)}"
+    # vllm 0.31.0 is the newest that TRL supports; it needs torch 2.13.0, transformers < 5.18.
+    engine = "vllm==0.31.0 torch==2.13.0 transformers==5.17.0"
+    words = chosen(
+        (True, f"pip install trl=={VERSION} accelerate==1.15.0 datasets==5.2.0"),
+        (_engine_is_vllm(plan), engine),
+        (not _engine_is_vllm(plan), f"torch=={plan.torch_version} transformers==5.23.0"),
+        (plan.finetuning != "full", "peft==0.21.2"),
+        (zero(plan), "deepspeed==0.19.8"),
+        ("bnb" in optimizer or plan.finetuning == "qlora", "bitsandbytes==0.50.2"),
+        (optimizer == "adamw_torch_8bit", "torchao==0.18.0"),
+        *kernels(plan),
+        (plan.attention == "flash", "flash-attn==2.8.3.post2"),
+    )
+    return " ".join(words)
 
 
 def _notes(plan: Any) -> tuple[str, ...]:
-    notes = [
-        f"Checked against TRL {VERSION} with accelerate 1.15.0.",
-        "Learning rate, clipping and sampling stay TRL's own: the plan has no fields for them.",
-    ]
-    if plan.method == "grpo":
-        notes.append(
+    grpo = plan.method == "grpo"
+    gathered = plan.kl == "loss" and plan.reference == "copy" and plan.sharding == "fsdp2"
+    other_torch = _engine_is_vllm(plan) and plan.torch_version != "2.13.0"
+    return chosen(
+        (True, f"Checked against TRL {VERSION} with accelerate 1.15.0."),
+        (True, own_settings(FRAMEWORK)),
+        (
+            grpo,
             f"TRL does not cut prompts: keep rows with more than {plan.prompt_tokens} prompt "
-            "tokens out of the data set."
-        )
-    if plan.method == "grpo" and plan.reward != "model":
-        notes.append("reward.py reads the data set's column answer, beside prompt.")
-    if plan.kl == "loss":
-        notes.append(f"The KL coefficient (beta) is {BETA}, DeepSeek-R1's; TRL's default is 0.")
-    if plan.entropy:
-        notes.append(f"The entropy coefficient is {ENTROPY_COEFFICIENT}; the plan has no field.")
-    if plan.rollout == "vllm-colocated":
-        notes.append(
-            f"TRL sets max_num_seqs to the {sequences_at_once(plan)} sequences an engine gets."
-        )
-    if plan.kl == "loss" and plan.reference == "copy" and plan.sharding == "fsdp2":
-        notes.append("TRL gathers the whole reference at once for its forward under FSDP2.")
-    if _engine_is_vllm(plan) and plan.torch_version != "2.13.0":
-        notes.append(f"vLLM needs torch 2.13.0; the plan was estimated for {plan.torch_version}.")
-    if plan.batch_shape == "full":
-        notes.append("Full rows are a property of the data: every row has the planned length.")
-    notes.append("Validation is off (eval_strategy no); turned on, it runs at the same length.")
-    if plan.framework != FRAMEWORK.name:
-        notes.append(f"The plan was estimated for framework {plan.framework}, not TRL.")
-    return tuple(notes)
+            "tokens out of the data set.",
+        ),
+        (
+            grpo and plan.reward != "model",
+            "reward.py reads the data set's column answer, beside prompt.",
+        ),
+        (
+            plan.kl == "loss",
+            f"The KL coefficient (beta) is {BETA}, DeepSeek-R1's; TRL's default is 0.",
+        ),
+        entropy_note(plan, ENTROPY_COEFFICIENT),
+        (
+            plan.rollout == "vllm-colocated",
+            f"TRL sets max_num_seqs to the {sequences_at_once(plan)} sequences an engine gets.",
+        ),
+        (gathered, "TRL gathers the whole reference at once for its forward under FSDP2."),
+        (
+            other_torch,
+            f"vLLM needs torch 2.13.0; the plan was estimated for {plan.torch_version}.",
+        ),
+        full_rows_note(plan),
+        (True, "Validation is off (eval_strategy no); turned on, it runs at the same length."),
+        other_framework_note(plan, FRAMEWORK),
+    )

@@ -24,7 +24,7 @@ def zero(plan: Any) -> bool:
     return str(plan.sharding).startswith("zero")
 
 
-def limits(plan: Any) -> tuple[Obstacle, ...]:
+def obstacles(plan: Any) -> tuple[Obstacle, ...]:
     """Fields of the plan that stand in the way of a TRL script."""
     found = Obstacles(plan)
     if plan.method not in ("grpo", "sft"):
@@ -61,25 +61,11 @@ def _batch(found: Obstacles) -> None:
         plan.response_tokens,
         why="TRL validates at the length it trains at.",
     )
-    if plan.prompts_per_step % plan.prompts_per_update:
-        found.refuse(
-            "prompts_per_update",
-            "A step is a whole number of updates.",
-            "Set prompts_per_update to a divisor of prompts_per_step.",
-            prompts_per_update=plan.prompts_per_step,
-        )
-    sequences = plan.prompts_per_update * plan.responses_per_prompt
-    gpus = training_gpus(plan)
-    if sequences % gpus:
-        found.refuse(
-            "prompts_per_update",
-            f"An update's {sequences} sequences do not divide over {gpus} training GPUs.",
-            "Change prompts_per_update, responses_per_prompt or gpus.",
-        )
-    elif sequences // gpus % plan.micro_batch_size:
+    per_gpu = plan.prompts_per_update * plan.responses_per_prompt // training_gpus(plan)
+    if per_gpu % plan.micro_batch_size:
         found.refuse(
             "micro_batch_size",
-            f"It does not divide the {sequences // gpus} sequences a GPU has per update.",
+            f"It does not divide the {per_gpu} sequences a GPU has per update.",
             "Set micro_batch_size to a divisor.",
             micro_batch_size=1,
         )
@@ -101,21 +87,14 @@ def _batch(found: Obstacles) -> None:
 
 def _precision(found: Obstacles) -> None:
     plan = found.plan
-    half = plan.dtype != "fp32"
-    if zero(plan) and half:
-        found.only(
-            "master_dtype",
-            "fp32",
-            why="DeepSpeed always keeps an fp32 copy of half-precision weights.",
-        )
-    elif plan.finetuning == "qlora":
+    if plan.finetuning == "qlora":
         found.only(
             "master_dtype",
             "none",
             why="TRL keeps adapters of 4-bit weights in bf16.",
             gradient_dtype=plan.dtype,
         )
-    elif plan.finetuning == "lora" and half:
+    elif plan.finetuning == "lora" and plan.dtype != "fp32":
         found.only(
             "master_dtype",
             "fp32",
@@ -141,7 +120,6 @@ def _precision(found: Obstacles) -> None:
 def _memory(found: Obstacles) -> None:
     plan = found.plan
     found.only("logits", "fused", why="TRL has no other loss since 1.15.0.")
-    found.only("gradient_checkpointing", "full", "none", why="TRL checkpoints all layers or none.")
     _offload(found)
     if plan.activation_offload and plan.method == "grpo" and plan.sharding != "fsdp2":
         found.only(
@@ -165,7 +143,6 @@ def _memory(found: Obstacles) -> None:
         found.refuse(
             "optimizer",
             "8-bit states depend on how FSDP1 flattens the weights.",
-            "Set sharding to fsdp2.",
             sharding="fsdp2",
         )
     if plan.finetuning != "full" and "lm_head" in plan.lora_targets.split(","):
@@ -197,24 +174,23 @@ def _memory(found: Obstacles) -> None:
 
 
 def _offload(found: Obstacles) -> None:
-    plan = found.plan
-    if plan.sharding == "fsdp2":
-        allowed: tuple[str, ...] = ("none", "all")
-        why = "accelerate's FSDP2 keeps everything in host RAM throughout, or nothing."
-    elif plan.sharding == "zero3":
-        allowed, why = ("none", "optimizer", "all"), "DeepSpeed offloads throughout the step."
-    elif zero(plan):
-        allowed, why = ("none", "optimizer"), "DeepSpeed offloads throughout the step."
-    else:
-        allowed, why = ("none",), "TRL offloads through FSDP2 or DeepSpeed only."
+    sharding = found.plan.sharding
+    by_deepspeed = "DeepSpeed offloads throughout the step."
+    allowed, why = {
+        "fsdp2": (
+            ("none", "all"),
+            "accelerate's FSDP2 keeps everything in host RAM throughout, or nothing.",
+        ),
+        "zero3": (("none", "optimizer", "all"), by_deepspeed),
+        "zero2": (("none", "optimizer"), by_deepspeed),
+        "zero1": (("none", "optimizer"), by_deepspeed),
+    }.get(sharding, (("none",), "TRL offloads through FSDP2 or DeepSpeed only."))
     found.only("offload", *allowed, why=why)
 
 
 def _roles(found: Obstacles) -> None:
     plan = found.plan
     found.only("kl", "none", "loss", why="TRL's GRPO adds KL to the loss, never to the reward.")
-    found.only("critic", "none", why="GRPO has no critic.")
-    found.only("responses_per_prompt", *_groups(plan), why="A group has at least two responses.")
     if plan.kl == "none":
         found.only("reference", "none", why="Without a KL term TRL loads no reference.")
     elif plan.finetuning != "full":
@@ -226,13 +202,8 @@ def _roles(found: Obstacles) -> None:
         found.only("reference", where, why="TRL keeps the reference where the policy is.")
 
 
-def _groups(plan: Any) -> tuple[int, ...]:
-    return (plan.responses_per_prompt,) if plan.responses_per_prompt >= 2 else (8,)
-
-
 def _engine(found: Obstacles) -> None:
     plan = found.plan
-    found.only("rollout", "vllm-colocated", "vllm-separate", "hf", why="TRL generates with these.")
     if plan.rollout == "vllm-colocated":
         _colocated(found)
     elif plan.rollout == "vllm-separate":
@@ -247,14 +218,7 @@ def _colocated(found: Obstacles) -> None:
     )
     found.only("enforce_eager", False, why="TRL's colocated engine always uses CUDA graphs.")
     found.only("kv_cache_dtype", "auto", why="TRL's colocated engine has the model's dtype.")
-    per_node = min(plan.gpus, plan.gpus_per_node)
-    if plan.gpus % plan.rollout_tensor_parallel or per_node % plan.rollout_tensor_parallel:
-        found.refuse(
-            "rollout_tensor_parallel",
-            f"An engine's {plan.rollout_tensor_parallel} GPUs do not divide a node's {per_node}.",
-            "Set rollout_tensor_parallel to a divisor.",
-            rollout_tensor_parallel=1,
-        )
+    found.engine_within_node()
     together = sequences_at_once(plan)
     if plan.max_num_seqs < together:
         found.refuse(

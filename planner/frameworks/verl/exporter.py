@@ -11,18 +11,27 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.frameworks.verl import FRAMEWORK
-from planner.frameworks.verl.limits import limits
+from planner.frameworks.verl.limits import obstacles as obstacles
 from planner.launch import reward
-from planner.launch.launch import Launch, LaunchFile, Obstacle
+from planner.launch.launch import Launch, LaunchFile
 from planner.launch.script import (
     Expanded,
+    chosen,
     command,
     expand,
     header,
     plain_characters,
     required,
 )
-from planner.plan.facts import facts_of
+from planner.launch.words import (
+    ATTENTION,
+    TORCH_DTYPE,
+    entropy_note,
+    full_rows_note,
+    kernels,
+    other_framework_note,
+    own_settings,
+)
 
 VERSION = FRAMEWORK.versions[0]
 TORCH = "2.11.0"
@@ -42,19 +51,16 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, **un
 '''
 """What verl calls, asking ``score``."""
 
-_TORCH_DTYPE = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-_ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
+STRATEGY = {"fsdp1": "fsdp", "fsdp2": "fsdp2"}
+KERNELS = {"chunked": "torch", "fused": "triton"}
+"""Backend of verl's fused kernels, by the logits path."""
+
 _OPTIMIZER = {
-    "adamw-fused": ("torch.optim", "AdamW"),
-    "adamw-foreach": ("torch.optim", "AdamW"),
-    "adamw-8bit": ("torchao.optim", "AdamW8bit"),
-    "sgd": ("torch.optim", "SGD"),
+    "adamw-fused": ("torch.optim", "AdamW", "{fused:true}"),
+    "adamw-foreach": ("torch.optim", "AdamW", "{foreach:true}"),
+    "adamw-8bit": ("torchao.optim", "AdamW8bit", None),
+    "sgd": ("torch.optim", "SGD", None),
 }
-
-
-def obstacles(plan: Any) -> tuple[Obstacle, ...]:
-    """Every field verl cannot do at this plan's value."""
-    return limits(plan)
 
 
 def write(plan: Any, link: str) -> Launch:
@@ -73,67 +79,56 @@ def write(plan: Any, link: str) -> Launch:
     )
 
 
-def _value(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value)
-    return "null" if value is None else str(value)
-
-
 def _fsdp(plan: Any, prefix: str) -> dict[str, object]:
     """Sharding, dtypes and offload of one trained model."""
-    kept = plan.dtype if plan.master_dtype == "none" else plan.master_dtype
+    between = plan.offload.removesuffix("-between-phases") if plan.offload != "all" else ""
     return {
         f"{prefix}.fsdp_size": plan.shard_size or -1,
         f"{prefix}.reshard_after_forward": plan.reshard_after_forward,
-        f"{prefix}.model_dtype": kept,
+        f"{prefix}.model_dtype": plan.dtype if plan.master_dtype == "none" else plan.master_dtype,
         # Not in the YAML, but in FSDPEngineConfig: hence the plus.
         f"+{prefix}.mixed_precision.param_dtype": plan.dtype,
         f"+{prefix}.mixed_precision.reduce_dtype": plan.reduce_dtype,
         f"+{prefix}.mixed_precision.buffer_dtype": "fp32",
         f"{prefix}.offload_policy": plan.offload == "all",
-        f"{prefix}.param_offload": plan.offload
-        in ("parameters-between-phases", "all-between-phases"),
-        f"{prefix}.optimizer_offload": plan.offload
-        in ("optimizer-between-phases", "all-between-phases"),
+        f"{prefix}.param_offload": between in ("parameters", "all"),
+        f"{prefix}.optimizer_offload": between in ("optimizer", "all"),
     }
 
 
 def _optimizer(plan: Any, prefix: str) -> dict[str, object]:
-    module, name = _OPTIMIZER[plan.optimizer]
-    values: dict[str, object] = {
+    module, name, override = _OPTIMIZER[plan.optimizer]
+    return {
         f"{prefix}.optimizer_impl": module,
         f"{prefix}.optimizer": name,
+        f"{prefix}.override_optimizer_config": override,
     }
-    if plan.optimizer == "adamw-fused":
-        values[f"{prefix}.override_optimizer_config"] = "{fused:true}"
-    elif plan.optimizer == "adamw-foreach":
-        values[f"{prefix}.override_optimizer_config"] = "{foreach:true}"
-    return values
 
 
 def _model(plan: Any, prefix: str, name: str) -> dict[str, object]:
     values: dict[str, object] = {
         f"{prefix}.path": name,
-        f"+{prefix}.override_config.attn_implementation": _ATTENTION[plan.attention],
+        f"+{prefix}.override_config.attn_implementation": ATTENTION[plan.attention],
         f"{prefix}.enable_gradient_checkpointing": plan.gradient_checkpointing == "full",
         f"{prefix}.enable_activation_offload": plan.activation_offload,
         f"{prefix}.use_remove_padding": plan.batch_shape == "packed",
         f"{prefix}.use_liger": plan.liger,
     }
     if plan.finetuning == "lora":
-        targets = plan.lora_targets.split(",")
+        targets = plan.lora_targets
         values[f"{prefix}.lora_rank"] = plan.lora_rank
         values[f"{prefix}.target_modules"] = (
-            targets[0] if targets == ["all-linear"] else f"[{','.join(targets)}]"
+            targets if targets == "all-linear" else f"[{targets}]"
         )
     return values
 
 
 def _actor(plan: Any) -> dict[str, object]:
-    actor = "actor_rollout_ref.actor"
+    actor, reference = "actor_rollout_ref.actor", "actor_rollout_ref.ref"
     budget = plan.max_tokens_per_micro_batch
-    values: dict[str, object] = {
-        f"{actor}.strategy": {"fsdp1": "fsdp", "fsdp2": "fsdp2"}[plan.sharding],
+    whole = plan.kl != "none" and plan.finetuning == "full"
+    return {
+        f"{actor}.strategy": STRATEGY[plan.sharding],
         **_fsdp(plan, f"{actor}.fsdp_config"),
         **_optimizer(plan, f"{actor}.optim"),
         f"{actor}.ppo_mini_batch_size": plan.prompts_per_update,
@@ -141,27 +136,24 @@ def _actor(plan: Any) -> dict[str, object]:
         f"{actor}.ppo_micro_batch_size_per_gpu": plan.micro_batch_size,
         f"{actor}.entropy_coeff": ENTROPY_COEFFICIENT if plan.entropy else 0,
         f"{actor}.use_kl_loss": plan.kl == "loss",
+        f"{actor}.ppo_max_token_len_per_gpu": budget or None,
+        f"{actor}.kl_loss_coef": KL_COEFFICIENT if plan.kl == "loss" else None,
+        f"{reference}.fsdp_config.model_dtype": plan.dtype if whole else None,
+        f"{reference}.fsdp_config.reshard_after_forward": (
+            plan.reshard_after_forward if whole else None
+        ),
+        f"{reference}.log_prob_micro_batch_size_per_gpu": (
+            plan.logprob_micro_batch_size if plan.kl != "none" else None
+        ),
     }
-    if budget:
-        values[f"{actor}.ppo_max_token_len_per_gpu"] = budget
-    if plan.kl == "loss":
-        values[f"{actor}.kl_loss_coef"] = KL_COEFFICIENT
-    if plan.kl != "none" and plan.finetuning == "full":
-        reference = "actor_rollout_ref.ref"
-        values[f"{reference}.fsdp_config.model_dtype"] = plan.dtype
-        values[f"{reference}.fsdp_config.reshard_after_forward"] = plan.reshard_after_forward
-    if plan.kl != "none":
-        values["actor_rollout_ref.ref.log_prob_micro_batch_size_per_gpu"] = (
-            plan.logprob_micro_batch_size
-        )
-    return values
 
 
 def _rollout(plan: Any) -> dict[str, object]:
     rollout = "actor_rollout_ref.rollout"
-    values: dict[str, object] = {
+    cache = plan.kv_cache_dtype
+    return {
         f"{rollout}.name": "vllm",
-        f"{rollout}.dtype": _TORCH_DTYPE[plan.dtype],
+        f"{rollout}.dtype": TORCH_DTYPE[plan.dtype],
         f"{rollout}.n": plan.responses_per_prompt,
         f"{rollout}.tensor_model_parallel_size": plan.rollout_tensor_parallel,
         f"{rollout}.gpu_memory_utilization": plan.gpu_memory_utilization,
@@ -171,28 +163,22 @@ def _rollout(plan: Any) -> dict[str, object]:
         f"{rollout}.enforce_eager": plan.enforce_eager,
         f"{rollout}.free_cache_engine": plan.vllm_sleep_level > 0,
         f"{rollout}.log_prob_micro_batch_size_per_gpu": plan.logprob_micro_batch_size,
-    }
-    if plan.kv_cache_dtype != "auto":
-        values[f"+{rollout}.engine_kwargs.vllm.kv_cache_dtype"] = plan.kv_cache_dtype
-    if plan.finetuning == "lora":
+        f"+{rollout}.engine_kwargs.vllm.kv_cache_dtype": None if cache == "auto" else cache,
         # Adapters are synced alone, so the engine has to read the base weights itself.
-        values[f"{rollout}.load_format"] = "safetensors"
-    return values
+        f"{rollout}.load_format": "safetensors" if plan.finetuning == "lora" else None,
+    }
 
 
 def _critic(plan: Any) -> dict[str, object]:
-    budget = plan.max_tokens_per_micro_batch
-    values: dict[str, object] = {
-        "critic.strategy": {"fsdp1": "fsdp", "fsdp2": "fsdp2"}[plan.sharding],
+    return {
+        "critic.strategy": STRATEGY[plan.sharding],
         **_fsdp(plan, "critic.fsdp"),
         **_optimizer(plan, "critic.optim"),
         **_model(plan, "critic.model", plan.critic_model or plan.model),
         "critic.ppo_micro_batch_size_per_gpu": plan.micro_batch_size,
         "critic.forward_micro_batch_size_per_gpu": plan.logprob_micro_batch_size,
+        "critic.ppo_max_token_len_per_gpu": plan.max_tokens_per_micro_batch or None,
     }
-    if budget:
-        values["critic.ppo_max_token_len_per_gpu"] = budget
-    return values
 
 
 def overrides(plan: Any) -> dict[str, object]:
@@ -206,24 +192,18 @@ def overrides(plan: Any) -> dict[str, object]:
         "data.max_response_length": plan.response_tokens,
         "data.filter_overlong_prompts": True,
         **_model(plan, model, plan.model),
-        f"{model}.use_fused_kernels": plan.logits in ("chunked", "fused"),
+        f"{model}.use_fused_kernels": plan.logits in KERNELS,
         **_actor(plan),
         **_rollout(plan),
-    }
-    if plan.kl == "reward":
-        values["algorithm.kl_ctrl.kl_coef"] = KL_COEFFICIENT
-    if plan.logits in ("chunked", "fused"):
-        backend = {"chunked": "torch", "fused": "triton"}[plan.logits]
-        values[f"{model}.fused_kernel_options.impl_backend"] = backend
-    if plan.method == "ppo":
-        values |= _critic(plan)
-    values |= {
+        "algorithm.kl_ctrl.kl_coef": KL_COEFFICIENT if plan.kl == "reward" else None,
+        f"{model}.fused_kernel_options.impl_backend": KERNELS.get(plan.logits),
+        **(_critic(plan) if plan.method == "ppo" else {}),
         "trainer.nnodes": _nodes(plan),
         "trainer.n_gpus_per_node": min(plan.gpus, plan.gpus_per_node),
         "trainer.total_training_steps": plan.steps,
         "trainer.logger": "[console]",
     }
-    return values
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _nodes(plan: Any) -> int:
@@ -232,7 +212,7 @@ def _nodes(plan: Any) -> int:
 
 def _words(plan: Any) -> list[str | Expanded]:
     words: list[str | Expanded] = ["python3", "-m", "verl.trainer.main_ppo"]
-    words += [f"{key}={_value(value)}" for key, value in overrides(plan).items()]
+    words += [f"{key}={value}" for key, value in overrides(plan).items()]
     words += [
         expand("data.train_files='", "TRAIN_FILES", "'"),
         expand("data.val_files='", "VAL_FILES", "'"),
@@ -297,33 +277,35 @@ def _script(plan: Any, link: str, install: str, notes: tuple[str, ...]) -> str:
 
 
 def _install(plan: Any) -> str:
-    words = [f"'verl[vllm,flash-attn-cu130torch211]=={VERSION}'"]
-    if plan.optimizer == "adamw-8bit":
-        words.append("torchao==0.16.0")
-    if plan.liger:
-        words.append("liger-kernel==0.8.5")
-    if facts_of(plan).policy.stateful_layers:
-        words += ["flash-linear-attention==0.6.0", "causal-conv1d==1.7.0"]
-    return f"pip install {' '.join(words)}"
+    words = chosen(
+        (True, f"pip install 'verl[vllm,flash-attn-cu130torch211]=={VERSION}'"),
+        (plan.optimizer == "adamw-8bit", "torchao==0.16.0"),
+        *kernels(plan),
+    )
+    return " ".join(words)
 
 
 def _notes(plan: Any) -> tuple[str, ...]:
-    notes = [
-        f"Checked against verl {VERSION}. Its wheel pins torch {TORCH}, vllm 0.24.0 and "
-        f"transformers 5.9.0; the plan was estimated for torch {plan.torch_version}.",
-        "Learning rate, clipping and sampling stay verl's own: the plan has no fields for them.",
-        "verl turns expandable segments on after the first weight sync"
-        + ("." if plan.expandable_segments else ": fragmentation is at most what was planned."),
-        "A data set that ends before the planned steps ends the run: verl stops after 30 epochs.",
-    ]
-    if plan.kl != "none":
-        notes.append(f"The KL coefficient is verl's default, {KL_COEFFICIENT}.")
-    if plan.entropy:
-        notes.append(f"The entropy coefficient is {ENTROPY_COEFFICIENT}; the plan has no field.")
-    if plan.batch_shape == "full":
-        notes.append("Full rows are a property of the data: every row has the planned length.")
-    if plan.method == "ppo" and plan.finetuning == "lora":
-        notes.append("The critic is trained with adapters too, like the policy.")
-    if plan.framework != FRAMEWORK.name:
-        notes.append(f"The plan was estimated for framework {plan.framework}, not verl.")
-    return tuple(notes)
+    fragmented = "." if plan.expandable_segments else ": fragmentation is at most what was planned."
+    return chosen(
+        (
+            True,
+            f"Checked against verl {VERSION}. Its wheel pins torch {TORCH}, vllm 0.24.0 and "
+            f"transformers 5.9.0; the plan was estimated for torch {plan.torch_version}.",
+        ),
+        (True, own_settings(FRAMEWORK)),
+        (True, f"verl turns expandable segments on after the first weight sync{fragmented}"),
+        (
+            True,
+            "A data set that ends before the planned steps ends the run: verl stops after 30 "
+            "epochs.",
+        ),
+        (plan.kl != "none", f"The KL coefficient is verl's default, {KL_COEFFICIENT}."),
+        entropy_note(plan, ENTROPY_COEFFICIENT),
+        full_rows_note(plan),
+        (
+            plan.method == "ppo" and plan.finetuning == "lora",
+            "The critic is trained with adapters too, like the policy.",
+        ),
+        other_framework_note(plan, FRAMEWORK),
+    )

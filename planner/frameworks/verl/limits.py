@@ -1,7 +1,6 @@
 """What verl 0.9.1 cannot do at a plan's value, read from its wheel (2026-11-20).
 
-Each reason names what verl does instead. The last group are checks that verl's own
-validation lacks: it accepts them and fails when the engine starts.
+Each reason names what verl does instead.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ ADAPTER_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Largest ranks a vLLM engine can be built for (vllm.config.lora); a rank is rounded up."""
 
 
-def limits(plan: Any) -> tuple[Obstacle, ...]:
+def obstacles(plan: Any) -> tuple[Obstacle, ...]:
     """Fields of the plan that stand in the way of a verl script."""
     found = Obstacles(plan)
     if plan.method not in ("grpo", "ppo"):
@@ -24,7 +23,7 @@ def limits(plan: Any) -> tuple[Obstacle, ...]:
     _training(found)
     _roles(found)
     _rollout(found)
-    _unchecked_by_verl(found)
+    found.engine_within_node()
     return tuple(found.found)
 
 
@@ -43,33 +42,12 @@ def _method(found: Obstacles) -> None:
 def _training(found: Obstacles) -> None:
     plan = found.plan
     found.only("sharding", "fsdp2", "fsdp1", why="verl trains with FSDP here, on one GPU too.")
-    found.only(
-        "gradient_checkpointing",
-        "full",
-        "none",
-        why="verl checkpoints every layer or none.",
-    )
     found.only("compile", False, why="verl compiles its entropy function, never the layers.")
     if plan.offload == "optimizer":
         found.refuse(
             "offload",
             "verl keeps the optimizer alone in host RAM only between its phases.",
-            "Set offload to optimizer-between-phases.",
             offload="optimizer-between-phases",
-        )
-    elif plan.offload == "parameters":
-        found.refuse(
-            "offload",
-            "verl keeps weights alone in host RAM only between its phases.",
-            "Set offload to parameters-between-phases.",
-            offload="parameters-between-phases",
-        )
-    elif plan.offload == "all" and plan.sharding == "fsdp1":
-        found.refuse(
-            "offload",
-            "verl offloads throughout with FSDP2 only.",
-            "Set sharding to fsdp2.",
-            sharding="fsdp2",
         )
     if plan.finetuning == "lora" and plan.master_dtype == "fp32":
         found.refuse(
@@ -79,7 +57,7 @@ def _training(found: Obstacles) -> None:
             master_dtype="none",
             gradient_dtype=plan.dtype,
         )
-    elif plan.gradient_dtype != (plan.dtype if plan.master_dtype == "none" else "fp32"):
+    else:
         gradient = plan.dtype if plan.master_dtype == "none" else "fp32"
         found.only("gradient_dtype", gradient, why="FSDP keeps gradients in the weights' dtype.")
     found.only("finetuning", "full", "lora", why="verl's FSDP trainer loads no 4-bit weights.")
@@ -88,10 +66,8 @@ def _training(found: Obstacles) -> None:
         found.refuse(
             "optimizer",
             "The 8-bit optimizer used here (torchao) works on FSDP2's tensors.",
-            "Set sharding to fsdp2.",
             sharding="fsdp2",
         )
-    found.only("batch_shape", "packed", "padded", "full", why="verl packs rows or pads them.")
     if plan.logits == "response":
         found.refuse(
             "logits",
@@ -128,8 +104,6 @@ def _roles(found: Obstacles) -> None:
         )
     if plan.method == "ppo":
         found.only("critic", "separate", why="verl's critic is a model of its own.")
-    else:
-        found.only("critic", "none", why="Group advantages need no critic.")
     found.only(
         "reward",
         "rule",
@@ -166,52 +140,4 @@ def _rollout(found: Obstacles) -> None:
             f"vLLM serves adapters up to rank {ADAPTER_RANKS[-1]}.",
             f"Set lora_rank to {ADAPTER_RANKS[-1]} or less.",
             lora_rank=ADAPTER_RANKS[-1],
-        )
-
-
-def _unchecked_by_verl(found: Obstacles) -> None:
-    plan = found.plan
-    per_node = min(plan.gpus, plan.gpus_per_node)
-    if plan.gpus % plan.rollout_tensor_parallel or per_node % plan.rollout_tensor_parallel:
-        found.refuse(
-            "rollout_tensor_parallel",
-            f"An engine's {plan.rollout_tensor_parallel} GPUs do not divide a node's {per_node}.",
-            "Set rollout_tensor_parallel to a divisor.",
-            rollout_tensor_parallel=1,
-        )
-    if not 0 < plan.gpu_memory_utilization < 1:
-        found.refuse(
-            "gpu_memory_utilization",
-            "vLLM takes a share of the card between 0 and 1.",
-            "Set gpu_memory_utilization to 0.5.",
-            gpu_memory_utilization=0.5,
-        )
-    row_tokens = plan.prompt_tokens + plan.response_tokens
-    if 0 < plan.max_tokens_per_micro_batch < row_tokens:
-        found.refuse(
-            "max_tokens_per_micro_batch",
-            f"The budget is smaller than one row of {row_tokens} tokens.",
-            f"Set max_tokens_per_micro_batch to {row_tokens} or more, or to 0.",
-            max_tokens_per_micro_batch=row_tokens,
-        )
-    if plan.prompts_per_step % plan.prompts_per_update:
-        found.refuse(
-            "prompts_per_update",
-            "A step is a whole number of updates.",
-            "Set prompts_per_update to a divisor of prompts_per_step.",
-            prompts_per_update=plan.prompts_per_step,
-        )
-    sequences = plan.prompts_per_update * plan.responses_per_prompt
-    if sequences % plan.gpus:
-        found.refuse(
-            "prompts_per_update",
-            f"An update's {sequences} sequences do not divide over {plan.gpus} GPUs.",
-            "Change prompts_per_update, responses_per_prompt or gpus.",
-        )
-    elif not plan.max_tokens_per_micro_batch and sequences // plan.gpus % plan.micro_batch_size:
-        found.refuse(
-            "micro_batch_size",
-            f"It does not divide the {sequences // plan.gpus} sequences a GPU has per update.",
-            "Set micro_batch_size to a divisor.",
-            micro_batch_size=1,
         )

@@ -6,14 +6,20 @@ from typing import Literal
 
 from pydantic import Field
 
-from planner.methods.method import OwnFields
+from planner.methods.method import OwnFields, more
 
 
 class ReinforceFields(OwnFields):
     """What is taken off a reward before advantages are whitened over the batch."""
 
     reinforce_baseline: Literal["none", "group"] = Field(
-        "none", description="Baseline of REINFORCE++'s advantages."
+        "none",
+        title="Baseline",
+        description="Baseline of REINFORCE++'s advantages.",
+        json_schema_extra=more(
+            "What a reward loses before advantages are whitened over the batch. group: the mean of "
+            "its prompt's responses. Memory and time are the same either way."
+        ),
     )
 
 
