@@ -9,9 +9,9 @@ import torch
 
 from accuracy.grid import configs
 from accuracy.quantity import peak
-from planner.dryrun.answer import CUBLAS
-from planner.dryrun.curve import peaks
-from planner.dryrun.execute import dry_run
+from planner.dryrun.ask.answer import CUBLAS
+from planner.dryrun.logs.curve import peaks
+from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
