@@ -43,7 +43,8 @@ class Reading:
     """What a link, a file or an address bar turned out to say.
 
     ``plan`` is None only when nothing usable is left. ``problems`` are what is wrong,
-    ``notes`` what a reader should know though nothing is, ``unknown`` the keys that are
+    ``notes`` what a reader should know though nothing is (``renamed`` those of them on a method
+    that is planned as another), ``unknown`` the keys that are
     no field, ``preset`` the released preset it builds on (empty when none), ``chosen`` the fields
     that a person set, ``calibration`` the correction factors and ``benchmark`` the measured shares
     that travel with the plan.
@@ -52,6 +53,7 @@ class Reading:
     plan: Plan | None
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
+    renamed: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     preset: str = ""
     chosen: frozenset[str] = frozenset()
@@ -189,10 +191,12 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
     found.extend(bad)
     benchmark, bad = _beside(given, BENCHMARK, speeds_from_text, "nothing of it is used")
     found.extend(bad)
+    renamed = _renamed(given.get("method"), plan, version)
     return Reading(
         plan=plan,
         problems=tuple(found),
-        notes=_notes(given, {**base, **values}, plan, version),
+        notes=(*renamed, *_filled({**base, **values}, plan, version)),
+        renamed=renamed,
         unknown=tuple(map(_short, unknown)),
         preset=preset,
         chosen=chosen,
@@ -273,29 +277,30 @@ def _base(key: Any) -> tuple[str, Mapping[str, Any], list[Problem]]:
     return preset.key, preset.plan.model_dump(), []
 
 
-def _notes(
-    given: Mapping[str, Any], known: Mapping[str, Any], plan: Plan | None, version: int
-) -> tuple[str, ...]:
-    if plan is None:
+def _renamed(written: Any, plan: Plan | None, version: int) -> tuple[str, ...]:
+    """What to say of a method that is planned as another."""
+    if plan is None or not isinstance(written, str):
         return ()
-    notes: list[str] = []
-    written = given.get("method")
-    name = written.strip().lower() if isinstance(written, str) else ""
+    name = written.strip().lower()
     meant = migrate({"method": name}, version)["method"]
-    if meant != name or name in aliases():
-        notes.append(f"{_short(written)} needs the memory of {plan.method} and is planned as it.")
-    if meant != name:
-        notes.append(
-            f"Links older than version {VERSION} mean that by {name}; v={VERSION} plans {name} "
-            "itself."
-        )
+    if meant == name and name not in aliases():
+        return ()
+    planned = f"{_short(written)} needs the memory of {plan.method} and is planned as it."
+    if meant == name:
+        return (planned,)
+    itself = f"Links before version {VERSION} mean that by {name}; v={VERSION} plans {name} itself."
+    return (planned, itself)
+
+
+def _filled(known: Mapping[str, Any], plan: Plan | None, version: int) -> tuple[str, ...]:
+    """What to say of fields that the link left to today's defaults."""
     filled = [field for field in fields_of(version) if field not in known]
-    if filled:
-        notes.append(
-            f"{len(filled)} fields were not given and are filled by today's defaults: "
-            f"{', '.join(filled)}."
-        )
-    return tuple(notes)
+    if plan is None or not filled:
+        return ()
+    return (
+        f"{len(filled)} fields were not given and are filled by today's defaults: "
+        f"{', '.join(filled)}.",
+    )
 
 
 def _version(value: Any) -> int:

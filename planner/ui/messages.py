@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import streamlit as st
 
 from planner.plan import Plan
-from planner.plan.link import BENCHMARK, CALIBRATION
+from planner.plan.link import BENCHMARK, CALIBRATION, Reading
 from planner.problem import Problem
 from planner.speeds import obstacle as obstacle_of_speeds
 from planner.trial.evidence.correction import apply, obstacle
@@ -26,24 +26,31 @@ SHOWN = 8
 
 
 def about_the_link() -> None:
-    """One calm message about everything in the opened link that could not be used."""
+    """One calm message about what in the opened link could not be used, or is planned otherwise."""
     reading = session.reading()
     if reading is None:
         return
     with st.container(border=True, key="link-message"):
-        count = len(reading.problems)
-        lead = (
-            "The rest of the link is used; this is the nearest possible plan."
-            if reading.plan is not None
-            else "Nothing of it could be used; the plan from before is shown."
-        )
-        things = read_count(count, "thing")
-        st.markdown(f":material/link_off: **The link has {things} to correct.** {lead}")
-        _list(reading.problems[:SHOWN])
-        if count > SHOWN:
-            with st.expander(f"{count - SHOWN} more"):
-                _list(reading.problems[SHOWN:])
+        if reading.problems:
+            _to_correct(reading)
+        for note in reading.renamed:
+            st.markdown(f":material/info: {plain(note)}")
         st.button("Understood", on_click=session.dismiss_reading, key="dismiss-reading")
+
+
+def _to_correct(reading: Reading) -> None:
+    count = len(reading.problems)
+    things = read_count(count, "thing")
+    lead = (
+        "The rest of the link is used; this is the nearest possible plan."
+        if reading.plan is not None
+        else "Nothing of it could be used; the plan from before is shown."
+    )
+    st.markdown(f":material/link_off: **The link has {things} to correct.** {lead}")
+    _list(reading.problems[:SHOWN])
+    if count > SHOWN:
+        with st.expander(f"{count - SHOWN} more"):
+            _list(reading.problems[SHOWN:])
 
 
 def about_the_calibration() -> None:

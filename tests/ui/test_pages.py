@@ -124,7 +124,10 @@ def test_a_methods_own_field_is_beside_the_others_and_in_the_link() -> None:
 def test_an_old_link_opens_as_the_method_it_meant() -> None:
     app = opened(v="1", preset="grpo-7b@1", method="rloo")
     assert field(app, "method").value == "grpo" and link_of(app)["v"] == "2"
-    assert not app.error
+    assert not app.error and "to correct" not in words(app)
+    assert "rloo needs the memory of grpo and is planned as it." in words(app)
+    app.button(key="dismiss-reading").click().run()
+    assert "rloo needs" not in words(app)
 
 
 def test_an_edit_changes_the_numbers_and_the_link() -> None:

@@ -46,6 +46,4 @@ def name(field: str, value: str) -> str:
         text = methods()[value].label
     if field == "framework":
         text = framework_named(value).label
-    if field == "method":
-        text = methods()[value].label
     return f"{text} (not modelled yet)" if not_yet(field, value) else text

@@ -44,7 +44,7 @@ def _open(given: dict[str, list[str]]) -> None:
         st.session_state[key] = "" if found is None else given[key][-1]
     if reading.plan is not None:
         session.set_draft(drafts.of_plan(reading.plan, reading.preset))
-    st.session_state["reading"] = reading if reading.problems else None
+    st.session_state["reading"] = reading if reading.problems or reading.renamed else None
 
 
 def _is_ours(given: dict[str, str]) -> bool:
