@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from head_steps import big, logprob_forward, loss_backward, loss_forward
-from planner.formulas.logits import Head, log_prob_kept, self_certainty_forward
+from planner.formulas.logits import Head, log_prob_kept, self_certainty_forward, self_certainty_kept
 from planner.frameworks import framework_named
 
 torch.set_num_threads(1)
@@ -19,6 +19,17 @@ def test_kept_numbers() -> None:
     head = big()
     term = log_prob_kept(head, name="self-certainty", sequences=64, tokens=3072, role="policy")
     assert (term.name, term.bytes) == ("self-certainty", torch.zeros(64, 3072).nbytes)
+
+
+@pytest.mark.parametrize(
+    ("how", "dtype", "kept_bytes"),
+    [("full", "bf16", 2), ("full", "fp32", 4), ("chunked-tokens", "fp32", 2)],
+)
+def test_what_self_certainty_keeps(how: str, dtype: str, kept_bytes: int) -> None:
+    """Logits in the loss's dtype where all are scored at once, the head's own where in chunks."""
+    terms = self_certainty_kept(big(logits_dtype=dtype), how=how, role="policy")
+    assert [term.bytes for term in terms] == [kept_bytes * 8192 * 50_000]
+    assert self_certainty_kept(big(), how="chunked-vocabulary", role="policy") == ()
 
 
 def runs(objective: str, framework: str, version: str, asked: str) -> str:
