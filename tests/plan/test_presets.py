@@ -11,7 +11,7 @@ from planner.launch.export import why_not
 from planner.plan import FIELDS, Plan
 from planner.plan.presets import DEFAULT, PATH, differences, nearest, presets
 
-RELEASED = Path(__file__).parent / "fixtures" / "presets-released.json"
+RELEASED = Path(__file__).parents[1] / "fixtures" / "presets-released.json"
 
 
 def test_released_presets_are_never_edited() -> None:
