@@ -75,5 +75,5 @@ def test_a_worker_that_outlives_its_keeper_still_holds_the_device(tmp_path: Path
     assert waiting(following) == [1]
     worker.kill()
     worker.wait()
-    until(lambda: following._take(), 5)
+    until(lambda: following._take())
     following.close()
