@@ -12,7 +12,7 @@ from typing import Any
 
 from xdist.scheduler import LoadScopeScheduling
 
-SHARED = ("tests/browser/", "tests/launch/", "tests/trial/history/", "tests/catalog/")
+SHARED = ("tests/browser/", "tests/launch/", "tests/trial/history/")
 """Folders whose files share what a session starts."""
 
 HEAVY = (
@@ -25,7 +25,7 @@ HEAVY = (
     "tests/ui/test_pages.py",
     "tests/launch/",
     "tests/methods/test_grade_memory.py",
-    "tests/catalog/",
+    "tests/catalog/test_rebuild.py",
     "tests/benchmark/test_command.py",
     "tests/accuracy/test_gpu.py",
     "tests/trial/history/",
