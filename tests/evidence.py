@@ -54,10 +54,13 @@ class Evidence:
         family: the file's name.
         of: the modules that compute the figures.
         kinds: every case by name, with the kind whose quarter it belongs to.
+        within: what another processor's kernels may make of a number, relative to it.
     """
 
-    def __init__(self, family: str, of: Iterable[str], kinds: Mapping[str, str]):
-        self.family = family
+    def __init__(
+        self, family: str, of: Iterable[str], kinds: Mapping[str, str], within: float = 0.0
+    ):
+        self.family, self.within = family, within
         names[family] = sorted(kinds)
         self.sources = sources_of(tuple(of))
         self._kept: dict[str, Any] = {}
@@ -84,7 +87,7 @@ class Evidence:
         assert twin is None or twin["key"] == key, f"{self.family}: two cases are called {case}"
         gathered.setdefault(self.family, {})[case] = {"key": key, "figures": figures}
         if found is not None and found["key"] == key and not full:
-            assert found["figures"] == figures, (
+            assert _alike(found["figures"], figures, self.within), (
                 f"{case} is not what {self._file.relative_to(ROOT)} says, and nothing that the "
                 "file's key covers has changed: scripts/test --full --write-evidence"
             )
@@ -110,6 +113,17 @@ def write() -> None:
         found = {**kept, **cases}
         rows = [f"{json.dumps(n)}: {json.dumps(found[n])}" for n in names[family] if n in found]
         path.write_text("{\n" + ",\n".join(rows) + "\n}\n", "utf-8")
+
+
+def _alike(one: Any, other: Any, within: float) -> bool:
+    """Whether two JSON values are equal but for what numbers may be apart."""
+    if isinstance(one, dict) and isinstance(other, dict):
+        return one.keys() == other.keys() and all(
+            _alike(one[key], other[key], within) for key in one
+        )
+    if isinstance(one, int | float) and isinstance(other, int | float):
+        return abs(one - other) <= within * abs(one)
+    return bool(one == other)
 
 
 def _quarter(kinds: Mapping[str, str], salt: str) -> Iterator[str]:

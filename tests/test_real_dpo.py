@@ -160,6 +160,7 @@ EVIDENCE = Evidence(
     "dpo-steps",
     of=("test_real_dpo", "accuracy.tiny"),
     kinds={named(family, changes): family for family, changes in CASES},
+    within=5e-4,
 )
 
 

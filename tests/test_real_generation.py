@@ -75,6 +75,7 @@ EVIDENCE = Evidence(
         for dtype in DTYPE_NAMES
         for prompt, response, vocab in SIZES
     },
+    within=5e-4,
 )
 
 

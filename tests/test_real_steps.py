@@ -163,6 +163,7 @@ EVIDENCE = Evidence(
     "real-steps",
     of=("accuracy.real_step", "live_bytes", "accuracy.tiny"),
     kinds={named(family, changes): family for family, changes in CASES},
+    within=5e-4,
 )
 
 

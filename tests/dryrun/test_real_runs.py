@@ -63,6 +63,7 @@ EVIDENCE = Evidence(
     "real-runs",
     of=("accuracy.cpu_runs", *STEPS),
     kinds={str(case): case.method for case in CASES},
+    within=5e-4,
 )
 
 

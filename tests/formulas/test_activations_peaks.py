@@ -91,6 +91,7 @@ EVIDENCE = Evidence(
     "layer-peaks",
     of=("real_layers",),
     kinds={named(case): case.precision for case in (*TRAINED, *AUTOCAST, *UNTRAINED, *ADAPTED)},
+    within=5e-4,
 )
 
 

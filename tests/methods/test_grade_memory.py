@@ -114,6 +114,7 @@ EVIDENCE = Evidence(
     "grade-steps",
     of=("grade_run", "accuracy.tiny", *STEP_MODULES),
     kinds={named(family, changes): family for family, changes in CASES},
+    within=5e-4,
 )
 
 
