@@ -146,9 +146,8 @@ def sources_of(modules: tuple[str, ...]) -> str:
     while waiting:
         path = _path(waiting.pop())
         if path is not None and str(path.relative_to(ROOT)) not in seen:
-            tree = _tree(path)
-            seen[str(path.relative_to(ROOT))] = ast.unparse(tree)
-            waiting += _imported(tree)
+            seen[str(path.relative_to(ROOT))], imported = _read(path)
+            waiting += imported
     libraries = {name: metadata.version(name) for name in LIBRARIES}
     return _hash([sorted(seen.values()), libraries, platform.machine(), platform.system()])
 
@@ -168,15 +167,15 @@ def _path(module: str) -> Path | None:
 
 
 @cache
-def _tree(path: Path) -> ast.Module:
-    """A file without its docstrings: words change no figure."""
+def _read(path: Path) -> tuple[str, tuple[str, ...]]:
+    """A file without its docstrings, since words change no figure; and what it imports."""
     tree = ast.parse(path.read_text("utf-8"))
     for node in ast.walk(tree):
         body = getattr(node, "body", None)
         if isinstance(body, list):
             kept = [one for one in body if not _is_text(one)]
             node.body = kept or [ast.Pass()]  # type: ignore[attr-defined]
-    return tree
+    return ast.unparse(tree), tuple(_imported(tree))
 
 
 def _is_text(node: ast.stmt) -> bool:

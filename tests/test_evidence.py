@@ -46,7 +46,7 @@ def forget() -> Any:
 
     def clear() -> None:
         evidence.sources_of.cache_clear()
-        evidence._tree.cache_clear()
+        evidence._read.cache_clear()
         evidence.gathered.clear()
 
     clear()
