@@ -23,14 +23,14 @@ import torch
 import transformers
 
 from accuracy.cpu_cases import CASES, Case
-from planner.dryrun import curve
-from planner.dryrun.execute import dry_run
+from planner.dryrun.logs import curve
+from planner.dryrun.run.execute import dry_run
 from planner.plan import Plan
 from planner.steps import run as runs
-from planner.trial.allocations import Marks, peak_bytes
-from planner.trial.predicted import in_one_memory
-from planner.trial.stage import CopyingStage
-from planner.trial.world import sharding
+from planner.trial.run.allocations import Marks, peak_bytes
+from planner.trial.run.prediction import in_one_memory
+from planner.trial.run.process_group import sharding
+from planner.trial.run.trial_stage import CopyingStage
 
 Configs = Mapping[str, Mapping[str, Any]]
 

@@ -25,12 +25,13 @@ transformers {transformers}) writes the figures; a test repeats every case
 whole steps one by one (`tests/dryrun/test_operators.py`).
 
 What this does not show is a GPU's kernels: their scratch has a table of its own
-(`planner/dryrun/workspaces.json`). Of a CPU's, four kinds had to be declared
-(`planner/dryrun/branches/cpu.py`: exponentials inside logsumexp, operands of mixed formats, half-
-precision scatter-add, products added in fp32), and the state of the random numbers that checkpoints
-keep. oneDNN is off, since what it takes depends on the processor. bf16 LayerNorms, whose statistics
-a CPU keeps in another format than a card, are left to fp32 and autocast. Transfers between host and
-device are copies within one memory here, and the sum of both is compared.
+(`planner/dryrun/run/workspaces.json`). Of a CPU's, four kinds had to be declared
+(`planner/dryrun/run/branches/cpu.py`: exponentials inside logsumexp, operands of mixed formats,
+half-precision scatter-add, products added in fp32), and the state of the random numbers that
+checkpoints keep. oneDNN is off, since what it takes depends on the processor. bf16 LayerNorms,
+whose statistics a CPU keeps in another format than a card, are left to fp32 and autocast.
+Transfers between host and device are copies within one memory here, and the sum of both is
+compared.
 """
 
 

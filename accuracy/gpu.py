@@ -26,8 +26,8 @@ import torch
 
 from accuracy.gpu_cases import Case, cases
 from planner import catalog
-from planner.dryrun import worker
-from planner.dryrun.answer import answer
+from planner.dryrun.ask.answer import answer
+from planner.dryrun.run import worker
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.plan import Plan
@@ -40,7 +40,7 @@ class Place:
     """Where cases run, and what reads their memory (a class, by its full name)."""
 
     device: str = "cuda"
-    meter: str = "planner.trial.meter.CudaMeter"
+    meter: str = "planner.trial.run.meter.CudaMeter"
     limit_seconds: float = 1200.0
 
 

@@ -20,19 +20,19 @@ from typing import Any
 
 import torch
 
-from planner.benchmark.constants import CudaMemory, Reading
-from planner.dryrun.request import configs_of
+from planner.benchmark.run.constants import CudaMemory, Reading
+from planner.dryrun.ask.request import configs_of
 from planner.plan import Plan
 from planner.steps import run as runs
 from planner.steps.stage import Stage
-from planner.trial.meter import Meter, PhaseLog
-from planner.trial.world import sharding
+from planner.trial.run.meter import PhaseLog, ProcessMeter
+from planner.trial.run.process_group import sharding
 
 STEPS = 2
 """The first makes the optimizer's state and fills the allocator's cache; the second counts."""
 
 
-def two_steps(plan: Plan, device: str, meter: Meter, log: PhaseLog) -> None:
+def two_steps(plan: Plan, device: str, meter: ProcessMeter, log: PhaseLog) -> None:
     """Build the plan's models with random weights on the device and run its steps."""
     step = import_module(f"planner.methods.{plan.method}.step").step
     torch.manual_seed(0)
@@ -52,7 +52,7 @@ def answer(request: Mapping[str, Any]) -> dict[str, Any]:
     """What the case found: phases of both steps, or how and in which phase it failed."""
     plan, device = Plan(**request["plan"]), str(request["device"])
     module, _, name = str(request["meter"]).rpartition(".")
-    meter: Meter = getattr(import_module(module), name)()
+    meter: ProcessMeter = getattr(import_module(module), name)()
     log = PhaseLog(meter)
     found: dict[str, Any] = {"versions": versions(device), "steps": log.steps}
     try:

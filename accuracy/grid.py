@@ -224,8 +224,8 @@ def measure(values: dict[str, Any]) -> dict[str, Any]:
     """One plan's dry run: peaks by phase in requested bytes, and what is behind them."""
     import torch
 
-    from planner.dryrun.curve import peaks
-    from planner.dryrun.execute import dry_run
+    from planner.dryrun.logs.curve import peaks
+    from planner.dryrun.run.execute import dry_run
 
     torch.set_num_threads(1)
     plan = Plan(**values)

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.dryrun.answer import CUBLAS
+from planner.dryrun.ask.answer import CUBLAS
 from planner.estimate import estimate
 from planner.footprint import Phase
 from planner.plan import Plan

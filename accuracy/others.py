@@ -9,6 +9,7 @@ from accuracy.quantity import Addition, Answer, peak, scene
 from planner.footprint import Instant
 from planner.formulas import sharding
 from planner.formulas.logits import Head, backward_instants, forward_instants
+from planner.frameworks import framework_named
 from planner.plan import Plan
 
 BF16_BYTES = 2
@@ -41,8 +42,7 @@ def _log_prob_forward(_: Plan | None) -> Answer:
         logits="response",
         logits_dtype="fp32",
         weight_trains=True,
-        framework="trl",
-        framework_version="1.13.0",
+        loss=framework_named("trl").loss_code("1.13.0"),
     )
     size, name = _highest(forward_instants(head, objective="policy", role="policy"))
     return Answer(bytes=BEFORE_BYTES + size, where=f"head: {name}")
@@ -59,14 +59,13 @@ def _naive_head(_: Plan | None) -> Answer:
         logits="full",
         logits_dtype="fp32",
         weight_trains=True,
-        framework="plain",
-        framework_version="1",
+        loss=framework_named("plain").loss_code("1"),
         logits_held=True,
     )
     size, name = _highest(
         (
-            *forward_instants(head, objective="sft", role="policy"),
-            *backward_instants(head, objective="sft", role="policy"),
+            *forward_instants(head, objective="cross-entropy", role="policy"),
+            *backward_instants(head, objective="cross-entropy", role="policy"),
         )
     )
     whole = size + BF16_BYTES * hidden * (vocab + tokens)

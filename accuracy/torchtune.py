@@ -11,7 +11,7 @@ from typing import Any
 
 from accuracy.prediction import Mapping, Predicted
 from accuracy.quantity import Addition, Answer, not_compiled, peak, scene
-from planner.footprint import Term
+from planner.formulas import state
 from planner.formulas.activations.kinds import KINDS
 from planner.plan import Plan
 
@@ -82,14 +82,23 @@ def _adapters_allocated(plan: Plan | None) -> Answer:
     )
 
 
-def _gradients(term: Term) -> bool:
-    return term.name in ("gradients", "gradients of earlier micro-batches")
+WAITING = {
+    formula.name
+    for formula in (
+        state.GRADIENTS,
+        state.ACCUMULATED_GRADIENTS,
+        state.LAYER_GRADIENTS,
+        state.LOWER_LAYERS,
+        state.UPPER_LAYERS,
+    )
+}
+"""Gradients that wait for the optimizer, at whatever point of the backward."""
 
 
 def _in_backward(plan: Plan | None) -> Answer:
-    """Each gradient is used and freed at once: the same peaks without the sum of gradients."""
+    """Each gradient is used and freed at once: the same peaks without those that wait."""
     assert plan is not None
-    return peak(plan, "allocated", without=_gradients)
+    return peak(plan, "allocated", without=lambda term: term.name in WAITING)
 
 
 SMALL, ROW = "meta-llama/Llama-3.2-3B", 4096

@@ -27,7 +27,7 @@ from accuracy.gpu_cases import (
     plan_of,
 )
 from planner.plan import Plan
-from planner.trial.executed import layers_of, with_layers
+from planner.trial.ask.variants import layers_of, with_layers
 
 Part = Literal["base", "length", "batch", "depth", "whole", "truncated", "rank", "default"]
 

@@ -15,8 +15,8 @@ from typing import Any, Literal
 
 from accuracy.gpu_report import spread
 from accuracy.trials import stored
-from planner.trial.figures import FootprintFigures
-from planner.trial.result import TrialResult, read_result
+from planner.trial.ask.footprints import FootprintFigures
+from planner.trial.ask.result import TrialResult, read_result
 
 FOLDER = Path(__file__).parent / "measured"
 Quantity = Literal["memory", "time"]

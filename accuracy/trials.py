@@ -20,8 +20,8 @@ from typing import Any
 
 from accuracy.trial_cases import TrialCase, cases
 from planner import catalog
-from planner.trial.request import command_of, request_of
-from planner.trial.result import TrialResult, read_result
+from planner.trial.ask.request import command_of, request_of
+from planner.trial.ask.result import TrialResult, read_result
 
 LIMIT_SECONDS = 240.0
 """Of one trial."""

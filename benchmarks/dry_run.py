@@ -84,9 +84,9 @@ def mem_tracker(values: dict[str, Any]) -> dict[str, Any]:
     from torch._subclasses.fake_tensor import FakeTensorMode
     from torch.distributed._tools.mem_tracker import MemTracker
 
-    from planner.dryrun import world
-    from planner.dryrun.execute import STEPS
-    from planner.dryrun.request import configs_of
+    from planner.dryrun.ask.request import configs_of
+    from planner.dryrun.run import world
+    from planner.dryrun.run.execute import STEPS
     from planner.plan import Plan
     from planner.steps import run as runs
     from planner.steps.stage import Stage
@@ -114,9 +114,9 @@ def ours(values: dict[str, Any], full_depth: bool = False, naive: bool = False) 
 
     ``naive`` leaves autograd's branches as any dispatch mode makes them, with an extra gradient.
     """
-    from planner.dryrun import tracker
-    from planner.dryrun.execute import dry_run
-    from planner.dryrun.request import configs_of
+    from planner.dryrun.ask.request import configs_of
+    from planner.dryrun.run import tracker
+    from planner.dryrun.run.execute import dry_run
     from planner.plan import Plan
 
     plan = Plan(**values)
@@ -130,7 +130,7 @@ def ours(values: dict[str, Any], full_depth: bool = False, naive: bool = False) 
 
 def answered(values: dict[str, Any]) -> dict[str, Any]:
     """All that the worker does for an answer: run, expand, allocator, timeline."""
-    from planner.dryrun.worker import execute
+    from planner.dryrun.run.worker import execute
     from planner.plan import Plan
 
     found = execute({"plan": Plan(**values).model_dump()})
@@ -143,8 +143,8 @@ def answered(values: dict[str, Any]) -> dict[str, Any]:
 
 def most_live(log: Any) -> int:
     """Most live device bytes of the last step at any instant, phases or not."""
-    from planner.dryrun.curve import last_step
-    from planner.dryrun.log import BIRTH, DEATH
+    from planner.dryrun.logs.curve import last_step
+    from planner.dryrun.logs.log import BIRTH, DEATH
 
     live = most = 0
     start = last_step(log)
@@ -187,7 +187,7 @@ SLOW_SECONDS = 30.0
 
 def timed(part: str, name: str) -> dict[str, Any]:
     """One figure in this process, warm; the fastest of some runs, and the most memory of all."""
-    from planner.dryrun.worker import warm_up
+    from planner.dryrun.run.worker import warm_up
 
     warm_up()
     warnings.simplefilter("ignore")

@@ -2,7 +2,8 @@
 
 import streamlit as st
 
-from planner.ui import examples, examples_grade, frame, session
+from planner.ui import frame
+from planner.ui.examples import documents, grade
 
 frame.enter()
 
@@ -12,10 +13,10 @@ st.markdown(
     "document's own assumptions, ✕ it does not. *Right* is the same quantity as a trainer "
     "really has it."
 )
-examples.intuitor_against_ppo(session.unit())
-examples_grade.optimised(session.unit())
-examples_grade.out_of_memory(session.unit())
-examples.activations(session.unit())
+documents.intuitor_against_ppo()
+grade.optimised()
+grade.out_of_memory()
+documents.activations()
 st.header("Still to come", anchor=False)
 st.markdown(
     "Density-aware sampling (document 003) joins with its own page: it is not modelled yet."

@@ -2,7 +2,7 @@
 
 import streamlit as st
 
-from planner.ui import frame, reference
+from planner.ui import formulas, frame
 
 frame.enter()
 
@@ -11,4 +11,4 @@ st.markdown(
     "The expressions below are the code: an estimate evaluates these very strings. "
     "Sizes are bytes; values are whole numbers until the last step."
 )
-reference.show()
+formulas.show()

@@ -1,28 +1,21 @@
 """Plan: does this run fit, what decides it, what would change it."""
 
-from planner.ui import (
-    advice,
-    compute,
-    dry_run,
-    frame,
-    phases,
-    session,
-    share,
-    trial_calibration,
-    verdict,
-)
+from planner.ui import compute, frame, verdict
+from planner.ui.dry_run import section
+from planner.ui.plan import advice, phases, share
+from planner.ui.state import session
+from planner.ui.trial import calibration
 
 plan = frame.current_plan()
-unit = session.unit()
 footprint = compute.footprint(plan)
 
 verdict.sentence(footprint)
-verdict.figures(footprint, compute.price(plan), unit)
-verdict.what_decides(footprint, unit)
+verdict.figures(footprint, compute.price(plan))
+verdict.what_decides(footprint)
 verdict.cautions(footprint)
-phases.chart(footprint, unit)
-trial_calibration.offer(footprint)
-advice.advice(compute.suggestions(plan), unit, footprint.verdict.word == "fits")
-dry_run.section(plan, unit)
-phases.terms(footprint, unit)
+phases.chart(footprint)
+calibration.offer(footprint)
+advice.advice(compute.suggestions(plan), footprint.verdict.word == "fits")
+section.section(plan, session.unit())
+phases.terms(footprint)
 share.share(footprint)

@@ -2,12 +2,12 @@
 
 import streamlit as st
 
-from planner.ui import compare, compute, frame, scaling, session, verdict
+from planner.ui import compute, frame, verdict
+from planner.ui.scaling import compare, curves
 
 plan = frame.current_plan()
-unit = session.unit()
 
 st.title("Scaling", anchor=False)
 verdict.sentence(compute.footprint(plan))
 other = compare.second_plan(plan)
-scaling.curves(plan, other, scaling.choose(plan, other), unit)
+curves.curves(plan, other, curves.choose(plan, other))

@@ -1,6 +1,7 @@
 """Trial: a few real steps on this machine, measured beside the prediction."""
 
-from planner.ui import frame, session, trial
+from planner.ui import frame
+from planner.ui.trial import page
 
 plan = frame.current_plan()
-trial.page(plan, session.unit())
+page.page(plan)

@@ -6,6 +6,7 @@ import argparse
 import os
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 
 from planner.cli import (
     benchmark,
@@ -21,26 +22,30 @@ from planner.cli import (
 )
 from planner.problem import PlanError
 
-COMMANDS = (
-    estimate,
-    dry_run,
-    trial,
-    trials,
-    benchmark,
-    sweep,
-    launch,
-    models,
-    gpus,
-    fields,
-)
+COMMANDS: dict[ModuleType, str] = {
+    estimate: "does the plan fit, and what decides it",
+    dry_run: "execute the plan's real step without a GPU and check the estimate",
+    trial: "run a few real steps here or on a Ray cluster, beside what was predicted",
+    trials: "trials that were run: list, export, import",
+    benchmark: "measure what share of its peaks this machine's card reaches",
+    sweep: "estimate a plan over ranges of its fields",
+    launch: "write the plan as a framework's launch script",
+    models: "models that a plan can name",
+    gpus: "cards that a plan can name",
+    fields: "every field of a plan, as a Markdown table",
+}
+"""A module a command, named like it, and its line of help."""
 
 
 def parser() -> argparse.ArgumentParser:
     """The parser with every command."""
     top = argparse.ArgumentParser(prog="python -m planner", description="Headroom's command line.")
     commands = top.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
-        command.register(commands)
+    for command, help in COMMANDS.items():
+        name = command.__name__.rpartition(".")[2].replace("_", "-")
+        own = commands.add_parser(name, help=help)
+        own.set_defaults(run=command.run)
+        command.register(own)
     return top
 
 

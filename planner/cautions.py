@@ -14,6 +14,7 @@ from planner.phases.vocabulary import path
 from planner.plan.defaults import fill
 from planner.plan.relevance import without_effect
 from planner.units import read_bytes, read_gib
+from planner.workload import compile_breaks
 
 DECIDING = (
     "method",
@@ -38,6 +39,7 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
         (*_engine_blockers(scene), *_host_blockers(scene, phases)),
         (
             *_engine_warnings(scene),
+            *scene.facts.policy_model.warnings,
             *_model_warnings(scene),
             *_expert_warnings(scene),
             *_measured_warnings(scene),
@@ -123,8 +125,8 @@ def _expert_warnings(scene: Scene) -> tuple[str, ...]:
 
 def _measured_warnings(scene: Scene) -> tuple[str, ...]:
     """What is said where no sum was derived for one of the models."""
-    roles = (scene.policy, scene.critic, scene.reward)
-    keys = dict.fromkeys(role.arch.measured for role in roles if role and role.arch.measured)
+    measured_of = (role.arch.measured for role in scene.roles.values())
+    keys = dict.fromkeys(key for key in measured_of if key)
     found: list[str] = []
     for key in keys:
         found.append(
@@ -179,12 +181,9 @@ def _notes(scene: Scene, phases: tuple[Phase, ...]) -> tuple[str, ...]:
             f"{plan.framework} {plan.framework_version} meets the vocabulary by its "
             f"{path(scene)} path, whatever logits says ({plan.logits})."
         )
-    if plan.framework == "verl" and path(scene) == "full":
-        found.append(
-            "verl's entropy beside the old log-probs is counted as eager code in fp32; compiled, "
-            "which is verl's default, it can only need less."
-        )
-    if plan.compile and scene.compile_breaks:
+    if path(scene) in scene.framework.path_notes:
+        found.append(scene.framework.path_notes[path(scene)])
+    if plan.compile and compile_breaks(plan):
         found.append(
             "compile is counted as having no effect on memory: flash-attn breaks the graph inside "
             "a checkpointed layer."

@@ -6,16 +6,16 @@ and judges them. The same code runs on a sweep's grid, where numbers are arrays.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
-from importlib import import_module
 from typing import Literal, cast
 
 from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
-from planner.footprint import Footprint, Instant, Phase, PhasePlan, StatedError, Term, Verdict
+from planner.footprint import Footprint, Instant, Phase, StatedError, Term, Verdict, worst_of
 from planner.formulas import allocator
 from planner.levels import Adder, Totals, cached_before
+from planner.methods import part
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene, scene_of
 from planner.phases.timing import phase_seconds
 from planner.plan import Plan
@@ -53,7 +53,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     scene = scene_of(plan, facts)
     plans = phase_plans(scene)
     phases = _phases(scene, plans)
-    worst = max(phases, key=lambda phase: (phase.device_bytes, phase.allocated_bytes))
+    worst = worst_of(phases)
     blockers, warnings, notes = cautions_of(scene, phases)
     source = seconds_source(facts.gpu)
     if facts.gpu.speeds is not None:
@@ -61,7 +61,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     return Footprint(
         source="estimate",
         plan=plan,
-        verdict=_verdict(scene, worst, blockers),
+        verdict=_verdict(scene, phases, worst, blockers),
         budget_bytes=facts.budget_bytes,
         phases=phases,
         worst=worst,
@@ -80,9 +80,9 @@ def judged(footprint: Footprint) -> Footprint:
 
     A phase that measurements have shown to need more than is predicted is judged by that.
     """
-    worst = max(footprint.phases, key=lambda phase: (phase.device_bytes, phase.allocated_bytes))
+    worst = worst_of(footprint.phases)
     scene = scene_of(footprint.plan, facts_of(footprint.plan))
-    verdict = _verdict(scene, worst, footprint.blockers)
+    verdict = _verdict(scene, footprint.phases, worst, footprint.blockers)
     doubted = max(footprint.phases, key=lambda phase: phase.most_bytes)
     if verdict.word == "fits" and doubted.most_bytes > footprint.budget_bytes:
         verdict = Verdict(
@@ -95,9 +95,8 @@ def judged(footprint: Footprint) -> Footprint:
 
 def phase_plans(scene: Scene) -> tuple[PhasePlan, ...]:
     """The phases of the plan's method, from ``planner/methods/<method>/memory.py``."""
-    module = import_module(f"planner.methods.{scene.plan.method}.memory")
-    phases = cast("Callable[[Scene], tuple[PhasePlan, ...]]", module.phases)
-    return phases(scene)
+    phases: tuple[PhasePlan, ...] = part(scene.plan.method, "memory", "phases")(scene)
+    return phases
 
 
 def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
@@ -151,8 +150,10 @@ def _phase(scene: Scene, phase: PhasePlan, peak: _Peak, carried: int) -> Phase:
         reserved_bytes=int(reserved),
         device_bytes=int(reserved + sums.outside),
         host_bytes=peak.host,
-        seconds=phase_seconds(scene, phase.name),
+        seconds=phase_seconds(scene, phase),
         per_step=phase.per_step,
+        executed=phase.executed,
+        inherited_bytes=int(reserved - peak.reserved),
     )
 
 
@@ -176,16 +177,20 @@ def word_of(device_bytes: int, budget_bytes: int, blocked: bool) -> str:
     return "fits" if device_bytes <= MARGIN * budget_bytes else "tight"
 
 
-def _verdict(scene: Scene, worst: Phase, blockers: tuple[str, ...]) -> Verdict:
+def _verdict(
+    scene: Scene, phases: tuple[Phase, ...], worst: Phase, blockers: tuple[str, ...]
+) -> Verdict:
+    """Judged by the most device bytes of any phase; named after the phase that makes them."""
     facts, plan = scene.facts, scene.plan
+    device_bytes = max(phase.device_bytes for phase in phases)
     word = cast(
         "Literal['fits', 'tight', 'out of memory']",
-        word_of(worst.device_bytes, facts.budget_bytes, bool(blockers)),
+        word_of(device_bytes, facts.budget_bytes, bool(blockers)),
     )
     lead = {"fits": "Fits on", "tight": "Tight on", "out of memory": "Out of memory on"}[word]
     card = facts.gpu.name
     sentence = (
-        f"{lead} {plan.gpus} × {card}: {read_gib(worst.device_bytes)} of "
+        f"{lead} {plan.gpus} × {card}: {read_gib(device_bytes)} of "
         f"{read_gib(facts.budget_bytes)} GiB, worst phase: {worst.name}"
     )
     if blockers:

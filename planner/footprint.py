@@ -6,7 +6,7 @@ Pure data; imports :mod:`planner.numeric` and :mod:`planner.speeds` only. Values
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any, Literal, get_args
@@ -36,6 +36,10 @@ OUTSIDE: frozenset[Category] = frozenset(("engine", "device"))
 Source = Literal["estimate", "dry run", "trial"]
 
 
+Layout = tuple[tuple[int, float], ...]
+"""How many tensors have which share of a term's bytes."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Term:
     """One named quantity: its bytes, and all a person needs to check them.
@@ -55,7 +59,7 @@ class Term:
     source: str
     ignores: str = ""
     tensors: Num = 1
-    layout: tuple[tuple[int, float], ...] = ()
+    layout: Layout = ()
     host: bool = False
 
 
@@ -75,22 +79,6 @@ class Instant:
     def everything(self) -> tuple[Term, ...]:
         """All terms alive at the instant, shared ones first."""
         return tuple(chain(*self.shared, self.terms))
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhasePlan:
-    """A phase before anything is added up: its instants, and how long it takes.
-
-    ``rank`` says whose GPU it happens on: ``trainer``, or ``rollout`` for GPUs that
-    only hold a separate engine. ``seconds`` is None when the time is unknown.
-    """
-
-    name: str
-    role: str
-    instants: tuple[Instant, ...]
-    seconds: Num | None = None
-    rank: str = "trainer"
-    per_step: bool = True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,10 +119,19 @@ class Phase:
     host_bytes: int | None
     seconds: float | None
     per_step: bool = True
+    executed: bool = True
+    """As in :class:`PhasePlan`."""
+    inherited_bytes: int = 0
+    """Of ``reserved_bytes``, what it finds cached by others and never uses."""
     source: Source = "estimate"
     """Which rung this phase's figures are from."""
     error: StatedError | None = None
     """Of ``device_bytes``, where trials or committed measurements say it; else None."""
+
+    @property
+    def own_bytes(self) -> int:
+        """Device bytes that its own instants need: without what it only inherits."""
+        return self.device_bytes - self.inherited_bytes
 
     @property
     def most_bytes(self) -> int:
@@ -149,6 +146,20 @@ class Phase:
             if not term.host:
                 sums[term.category] = sums.get(term.category, 0) + int(term.bytes)
         return {category: sums[category] for category in CATEGORIES if sums.get(category)}
+
+
+def worst_of(phases: Sequence[Phase]) -> Phase:
+    """The phase that makes the peak: bytes that a phase only inherits do not count.
+
+    It is the one with the most device bytes, or the one whose cache that one inherits, whichever
+    needs more by its own instants.
+    """
+    highest = max(phases, key=lambda phase: (phase.device_bytes, phase.allocated_bytes))
+    trainers = [phase for phase in phases if phase.rank == "trainer"]
+    maker = max(
+        trainers or phases, key=lambda phase: phase.reserved_bytes - phase.inherited_bytes
+    )
+    return max(highest, maker, key=lambda phase: (phase.own_bytes, phase.allocated_bytes))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -181,8 +192,8 @@ class Footprint:
 
     @property
     def device_bytes(self) -> int:
-        """What the driver sees at the worst instant of the worst phase."""
-        return self.worst.device_bytes
+        """The most that the driver sees in any phase, cached memory included."""
+        return max(phase.device_bytes for phase in self.phases)
 
     @property
     def host_bytes(self) -> int | None:
@@ -192,7 +203,11 @@ class Footprint:
 
 
 def to_json(footprint: Footprint) -> dict[str, Any]:
-    """The one JSON shape of every answer; what is not known is None."""
+    """The one JSON shape of every answer; what is not known is None.
+
+    At the top, requested, allocated and reserved bytes are the worst phase's own; device bytes are
+    the most of any phase.
+    """
     worst = footprint.worst
     return {
         "v": 1,
@@ -203,7 +218,7 @@ def to_json(footprint: Footprint) -> dict[str, Any]:
         "requested_bytes": worst.requested_bytes,
         "allocated_bytes": worst.allocated_bytes,
         "reserved_bytes": worst.reserved_bytes,
-        "device_bytes": worst.device_bytes,
+        "device_bytes": footprint.device_bytes,
         "host_bytes": footprint.host_bytes,
         "seconds": footprint.step_seconds,
         "seconds_from": footprint.seconds_source or None,

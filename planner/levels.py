@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
-from planner.footprint import OUTSIDE, Instant, PhasePlan, Term
+from planner.footprint import OUTSIDE, Instant, Term
 from planner.formulas import allocator
 from planner.numeric import Num, maximum, total
+from planner.phases.phase import PhasePlan
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Totals:
+class Totals(NamedTuple):
     """What the terms of an instant add up to; numbers, or arrays for a sweep."""
 
     requested: Num
@@ -44,58 +44,38 @@ class Adder:
         self._expandable = expandable_segments
         # The bundle stays referenced, so its id cannot be given to another one.
         self._known: dict[int, tuple[tuple[Term, ...], Totals]] = {}
-        # Weights and optimizer state recur in every phase, as terms of the same sizes.
-        self._sizes: dict[tuple[object, ...], tuple[Num, Num]] = {}
 
     def totals(self, instant: Instant) -> Totals:
         """What all terms of an instant add up to."""
-        parts = [*(self._shared(bundle) for bundle in instant.shared), self._add(instant.terms)]
-        return Totals(
-            requested=total([part.requested for part in parts]),
-            allocated=total([part.allocated for part in parts]),
-            slack=total([part.slack for part in parts]),
-            outside=total([part.outside for part in parts]),
-            host=total([part.host for part in parts]),
-        )
+        return _sum([*map(self._shared, instant.shared), self._add(instant.terms)])
 
     def _shared(self, bundle: tuple[Term, ...]) -> Totals:
-        if id(bundle) not in self._known:
-            self._known[id(bundle)] = (bundle, self._add(bundle))
-        return self._known[id(bundle)][1]
-
-    def _held(self, term: Term) -> tuple[Num, Num]:
-        if not isinstance(term.bytes, int) or not isinstance(term.tensors, int):
-            return allocator.held_bytes(term, self._expandable)
-        size = (term.bytes, term.tensors, term.layout)
-        if size not in self._sizes:
-            self._sizes[size] = allocator.held_bytes(term, self._expandable)
-        return self._sizes[size]
+        known = self._known.get(id(bundle))
+        if known is None:
+            known = self._known[id(bundle)] = (bundle, self._add(bundle))
+        return known[1]
 
     def _add(self, terms: tuple[Term, ...]) -> Totals:
-        requested: list[Num] = []
-        allocated: list[Num] = []
-        slack: list[Num] = []
-        outside: list[Num] = []
-        host: list[Num] = []
-        for term in terms:
-            if term.host:
-                host.append(term.bytes)
-            elif term.category in OUTSIDE:
-                outside.append(term.bytes)
-            elif term.category == "allocator":
-                slack.append(term.bytes)
-            else:
-                blocks, ends = self._held(term)
-                requested.append(term.bytes)
-                allocated.append(blocks)
-                slack.append(ends)
-        return Totals(
-            requested=total(requested),
-            allocated=total(allocated),
-            slack=total(slack),
-            outside=total(outside),
-            host=total(host),
-        )
+        return _sum([self._of(term) for term in terms])
+
+    def _of(self, term: Term) -> Row:
+        size, category = term.bytes, term.category
+        if term.host:
+            return 0, 0, 0, 0, size
+        if category in OUTSIDE:
+            return 0, 0, 0, size, 0
+        if category == "allocator":
+            return 0, 0, size, 0, 0
+        allocated, slack = allocator.held_bytes(term, self._expandable)
+        return size, allocated, slack, 0, 0
+
+
+Row = tuple[Num, Num, Num, Num, Num]
+"""A term's part of each total."""
+
+
+def _sum(rows: Sequence[Row]) -> Totals:
+    return Totals(*map(total, zip(*rows, strict=True))) if rows else Totals(0, 0, 0, 0, 0)
 
 
 def cached_before(

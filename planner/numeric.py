@@ -7,6 +7,7 @@ plan runs through. May import numpy and nothing else of ours.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 from typing import Any, TypeAlias
 
@@ -28,14 +29,14 @@ def round_up(value: Num, multiple: Num) -> Num:
 
 def maximum(first: Num, *others: Num) -> Num:
     """Largest of the arguments, element by element for arrays."""
-    if all(isinstance(value, (int, float)) for value in (first, *others)):
+    if np.ndarray not in map(type, (first, *others)):
         return max(first, *others) if others else first
     return reduce(np.maximum, others, first)
 
 
 def minimum(first: Num, *others: Num) -> Num:
     """Smallest of the arguments, element by element for arrays."""
-    if all(isinstance(value, (int, float)) for value in (first, *others)):
+    if np.ndarray not in map(type, (first, *others)):
         return min(first, *others) if others else first
     return reduce(np.minimum, others, first)
 
@@ -47,9 +48,9 @@ def where(condition: Num, then: Num, otherwise: Num) -> Num:
     return np.where(condition, then, otherwise)
 
 
-def total(values: list[Num]) -> Num:
+def total(values: Sequence[Num]) -> Num:
     """Sum, adding arrays of equal shape first so that a mesh is only widened at the end."""
-    if not any(isinstance(value, np.ndarray) for value in values):
+    if np.ndarray not in map(type, values):
         return sum(values)
     scalars: Num = 0
     by_shape: dict[tuple[int, ...], Num] = {}

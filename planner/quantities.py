@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from planner.methods import method_of
 from planner.numeric import Num, ceil_div, maximum, minimum, where
 
 VECTOR_FIELDS: tuple[str, ...] = (
@@ -83,8 +84,8 @@ def quantities(plan: Any) -> Quantities:
         else where(plan.shard_size == 0, training_gpus, plan.shard_size)
     )
     row_tokens = plan.prompt_tokens + plan.response_tokens
-    # DPO runs chosen and rejected responses in one forward; a micro-batch holds whole pairs.
-    pair = 2 if plan.method == "dpo" else 1
+    # Chosen and rejected responses run in one forward; a micro-batch holds whole pairs.
+    pair = method_of(plan).texts_per_response
     units = plan.prompts_per_step * plan.responses_per_prompt
     per_update = ceil_div(plan.prompts_per_update * plan.responses_per_prompt, training_gpus)
     micro = _micro_batch(plan, plan.micro_batch_size, row_tokens, per_update, pair)

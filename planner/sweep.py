@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from planner.estimate import MARGIN, phase_plans
-from planner.footprint import PhasePlan
 from planner.grid import Grid, followed
 from planner.levels import Adder, cached_before
 from planner.numeric import Num, maximum
 from planner.phases import engine
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene, scene_of
 from planner.phases.timing import phase_seconds
 from planner.plan import FIELDS, Plan, try_plan
@@ -130,54 +130,74 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
     worst = _Worst(grid)
     columns = {}
     for number, (phase, peak, before) in enumerate(zip(plans, peaks, carried, strict=True)):
-        peak["reserved"] = maximum(peak["reserved"], before)
-        columns[f"phase: {phase.name}"] = worst.meet(number, peak)
+        columns[f"phase: {phase.name}"] = worst.meet(number, phase.rank, peak, before)
+    found = worst.found()
     blocked = np.asarray(_blocked(scene, peaks))
     out = (worst.device > facts.budget_bytes) | grid.spread(blocked, bool)
     code = np.where(out, 2, worst.device > MARGIN * facts.budget_bytes)
     return {
         "valid": grid.spread(valid(grid), bool),
-        "requested_bytes": worst.requested,
-        "reserved_bytes": worst.reserved,
+        "requested_bytes": found["requested"],
+        "reserved_bytes": found["reserved"],
         "device_bytes": worst.device,
         "host_bytes": grid.spread(maximum(*(peak["host"] for peak in peaks)), np.int64),
         "budget_bytes": facts.budget_bytes,
         "verdict": _words(code, WORDS),
-        "worst_phase": _words(worst.number, [phase.name for phase in plans]),
+        "worst_phase": _words(found["number"], [phase.name for phase in plans]),
         "step_seconds": grid.spread(_step_seconds(scene, plans), np.float64),
         **columns,
     }
 
 
 class _Worst:
-    """The phase with the highest device bytes so far, plan by plan.
-
-    Phases tie when they hold what another one cached: the one that allocates most decides.
-    """
+    """The phase that makes the peak, plan by plan: :func:`planner.footprint.worst_of` on arrays."""
 
     def __init__(self, grid: Grid) -> None:
-        size = int(np.prod(grid.shape, dtype=np.int64))
         self._grid = grid
-        self._allocated = np.full(size, -1, dtype=np.int64)
-        self.device = np.full(size, -1, dtype=np.int64)
-        self.requested = np.zeros(size, dtype=np.int64)
-        self.reserved = np.zeros(size, dtype=np.int64)
-        self.number = np.zeros(size, dtype=np.int8)
+        self._size = int(np.prod(grid.shape, dtype=np.int64))
+        self._highest: dict[str, Array] = {}
+        self._maker: dict[str, Array] = {}
 
-    def meet(self, number: int, peak: Mapping[str, Num]) -> Array:
-        """Take a phase into account; returns its device bytes."""
-        device = self._grid.spread(peak["reserved"] + peak["outside"], np.int64)
-        allocated = self._grid.spread(peak["allocated"], np.int64)
-        better = (device > self.device) | ((device == self.device) & (allocated > self._allocated))
-        for kept, new in (
-            (self.device, device),
-            (self._allocated, allocated),
-            (self.requested, self._grid.spread(peak["requested"], np.int64)),
-            (self.reserved, self._grid.spread(peak["reserved"], np.int64)),
-        ):
-            np.copyto(kept, new, where=better)
-        self.number[better] = number
-        return device
+    @property
+    def device(self) -> Array:
+        """The most device bytes of any phase."""
+        return self._highest["device"]
+
+    def meet(self, number: int, rank: str, peak: Mapping[str, Num], before: Num) -> Array:
+        """Take a phase into account; returns its device bytes.
+
+        ``peak`` is of its own instants, ``before`` what it finds cached.
+        """
+        reserved = maximum(peak["reserved"], before)
+        sizes = {
+            "device": reserved + peak["outside"],
+            "needed": peak["reserved"],
+            "own": peak["reserved"] + peak["outside"],
+            "allocated": peak["allocated"],
+            "requested": peak["requested"],
+            "reserved": reserved,
+        }
+        figures = {name: self._grid.spread(size, np.int64) for name, size in sizes.items()}
+        figures["number"] = np.full(self._size, number, dtype=np.int8)
+        self._highest = _better(self._highest, figures, "device", "allocated")
+        if rank == "trainer":
+            self._maker = _better(self._maker, figures, "needed")
+        return figures["device"]
+
+    def found(self) -> dict[str, Array]:
+        """The figures of the worst phase, and its number."""
+        return _better(self._highest, self._maker, "own", "allocated")
+
+
+def _better(one: dict[str, Array], other: dict[str, Array], *names: str) -> dict[str, Array]:
+    """Of two phases the one with more of the first name, and where they tie of the second."""
+    if not one or not other:
+        return one or other
+    more, tied = np.zeros((), bool), np.ones((), bool)
+    for name in names:
+        more = more | (tied & (other[name] > one[name]))
+        tied = tied & (other[name] == one[name])
+    return {name: np.where(more, other[name], sizes) for name, sizes in one.items()}
 
 
 def _words(codes: Array, words: Sequence[str]) -> pd.Categorical[Any]:
@@ -217,7 +237,7 @@ def _step_seconds(scene: Scene, plans: Sequence[PhasePlan]) -> Num:
     seconds: Num = 0.0
     for phase in plans:
         if phase.per_step:
-            one = phase_seconds(scene, phase.name)
+            one = phase_seconds(scene, phase)
             if one is None:
                 return float("nan")
             seconds = seconds + one

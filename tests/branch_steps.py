@@ -12,7 +12,7 @@ import torch
 import transformers as hf
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from planner.dryrun.branches import implementation_name
+from planner.dryrun.run.branches import implementation_name
 
 TOKENS = 32
 SMALL = dict(

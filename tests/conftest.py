@@ -1,4 +1,4 @@
-"""What holds for every test: two processes, no clock, what collecting costs, and evidence."""
+"""What holds for every test: folders, two processes, no clock, what collecting costs, evidence."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ import hypothesis  # noqa: E402
 import pytest  # noqa: E402
 
 import evidence  # noqa: E402
+from own_folders import own_data  # noqa: E402
 from shares import Rooms, heaviest_first  # noqa: E402
+
+__all__ = ["own_data"]
 
 hypothesis.settings.register_profile(
     "tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]

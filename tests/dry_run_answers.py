@@ -47,6 +47,7 @@ def phase(name: str, shares: Mapping[str, float], **changes: Any) -> dict[str, A
         "requested_bytes": live,
         "allocated_bytes": live,
         "reserved_bytes": live * 5 // 4,
+        "inherited_bytes": 0,
         **changes,
     }
 

@@ -33,10 +33,13 @@ CLOSED_FORM = (
 """What a plan and its estimate are made of: a plan's values stand in the key themselves."""
 LIBRARIES = ("torch", "transformers", "peft")
 STEPS = tuple(
-    ".".join(path.relative_to(ROOT).with_suffix("").parts)
-    for path in sorted((ROOT / "planner").rglob("step.py"))
+    sorted(
+        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+        for pattern in ("**/step.py", "methods/*/__init__.py", "frameworks/*/__init__.py")
+        for path in (ROOT / "planner").glob(pattern)
+    )
 )
-"""The methods' own steps, which are imported by name."""
+"""The rooms of methods and frameworks, and the methods' own steps: all are imported by name."""
 ONE_IN = 4
 
 full = False
@@ -62,7 +65,10 @@ class Evidence:
     ):
         self.family, self.within = family, within
         names[family] = sorted(kinds)
-        self.sources = sources_of(tuple(of))
+        modules = tuple(of)
+        gone = [module for module in modules if _path(module) is None]
+        assert not gone, f"{family}: {gone} have moved, and a hash must cover them"
+        self.sources = sources_of(modules)
         self._kept: dict[str, Any] = {}
         if self._file.exists():
             self._kept = json.loads(self._file.read_text("utf-8"))

@@ -57,13 +57,13 @@ class Backboneless(torch.nn.Module):
 def fused_trl(head: Head, objective: str) -> Callable[[Batch], Any]:
     from trl.trainer.utils import add_fused_lm_head
 
-    outputs = ("log_probs", "entropy") + (("is_top1",) if objective == "sft" else ())
+    outputs = ("log_probs", "entropy") + (("is_top1",) if objective == "cross-entropy" else ())
 
     def step(batch: Batch) -> Any:
         model = Backboneless(batch.weight.detach().requires_grad_(batch.trains))
         add_fused_lm_head(model, 1.0, False, outputs)
         scored = model(hidden=batch.hidden, labels=batch.ids, fused_lm_head=True)
-        if objective == "sft":
+        if objective == "cross-entropy":
             return -scored.log_probs.sum() / scored.label_mask.sum()
         return ratio_loss(scored.log_probs, batch, scored.entropy if head.entropy else None)
 
@@ -203,26 +203,6 @@ def verl_outputs(head: Head, batch: Batch, temperature: torch.Tensor, *, entropy
 def verl_packed(head: Head) -> Callable[[Batch], Any]:
     temperature = torch.full((int(head.tokens), 1), 0.9)
     return lambda batch: verl_outputs(head, batch, temperature, entropy=head.entropy)
-
-
-def openrlhf_full(head: Head) -> Callable[[Batch], Any]:
-    """OpenRLHF's actor: logits upcast in place of the output's, which stays named."""
-
-    def actor(batch: Batch) -> Any:
-        output = {"logits": squash(F.linear(batch.hidden, batch.weight), head)}
-        output["logits"] = output["logits"].to(torch.float32)
-        if head.temperature_scaled:
-            output["logits"].div_(0.9)
-        spread = verl_entropy(output["logits"], autocast=False) if head.entropy else None
-        flat = output["logits"].reshape(-1, batch.vocab)
-        taken = -CrossEntropyKernel.apply(flat, batch.ids.reshape(-1), False)[0]
-        return taken.view(batch.ids.shape), spread, output
-
-    def step(batch: Batch) -> Any:
-        taken, spread, output = actor(batch)
-        return ratio_loss(taken, batch, spread), output
-
-    return step
 
 
 def verl_chunked_entropy(logits: torch.Tensor, chunk: int) -> torch.Tensor:

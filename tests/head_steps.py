@@ -13,7 +13,14 @@ import torch.nn.functional as F
 
 from live_bytes import LiveBytes
 from planner.footprint import Instant, Term
-from planner.formulas.logits import Head
+from planner.formulas.logits import (
+    Head,
+    backward_instants,
+    forward_instants,
+    logprob_instants,
+)
+from planner.formulas.logits.head import highest
+from planner.frameworks import framework_named
 from planner.steps.stage import DTYPES, Stage
 from planner.steps.vocabulary import (
     LogProbs,
@@ -226,7 +233,13 @@ def head_of(batch: Batch, logits: str = "full", **changes: Any) -> Head:
         "framework_version": "1",
         "dtype": dtype,
     }
-    return Head(**{**given, **changes})
+    return Head(**with_loss({**given, **changes}))
+
+
+def with_loss(given: dict[str, Any]) -> dict[str, Any]:
+    """The head's values with the loss code of the framework and version among them."""
+    loss = framework_named(given.pop("framework")).loss_code(given.pop("framework_version"))
+    return {"loss": loss, **given}
 
 
 def visible(instants: tuple[Instant, ...]) -> int:
@@ -257,9 +270,24 @@ def whole_step(step: Callable[[Batch], Any], batch: Batch) -> Callable[[], None]
     return run
 
 
+def loss_forward(head: Head, *, objective: str, role: str) -> tuple[Term, ...]:
+    """Terms alive at the highest instant of the forward through head and loss."""
+    return highest(*forward_instants(head, objective=objective, role=role)).terms
+
+
+def loss_backward(head: Head, *, objective: str, role: str) -> tuple[Term, ...]:
+    """Terms alive at the highest instant of the loss's backward, gradients included."""
+    return highest(*backward_instants(head, objective=objective, role=role)).terms
+
+
+def logprob_forward(head: Head, *, with_entropy: bool, role: str) -> tuple[Term, ...]:
+    """Terms at the highest instant of a pass without gradient."""
+    return highest(*logprob_instants(head, with_entropy=with_entropy, role=role)).terms
+
+
 BIG = {"tokens": 8192, "vocab": 50_000, "hidden": 16, "dtype": "bf16", "framework_version": "1"}
 
 
 def big(rows: int = 1, **changes: Any) -> Head:
     given = {"rows": rows, "logits": "full", "weight_trains": True, "framework": "plain", **BIG}
-    return Head(**{"logits_dtype": "bf16", **given, **changes})
+    return Head(**with_loss({"logits_dtype": "bf16", **given, **changes}))

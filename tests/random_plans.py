@@ -4,11 +4,13 @@ Fields are drawn freely and those that the plan's rules blame are left to the de
 so nearly every draw ends in a valid plan without repeating the rules here.
 """
 
-from typing import Any, get_args
+from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import strategies as st
 
 from planner.plan import Plan, try_plan
+from planner.plan.choices import choices
 from planner.plan.fieldtext import KINDS
 
 MODELS = ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-1.5B", "Qwen/Qwen2.5-7B", "Qwen/Qwen3-4B")
@@ -17,11 +19,11 @@ SIZES = (1, 2, 4, 8, 16, 64, 128, 512)
 TOKENS = (1, 17, 128, 512, 2048, 16_384, 131_072)
 
 
-def _strategy(field: str) -> st.SearchStrategy[Any]:
+def _strategy(field: str, models: Sequence[str]) -> st.SearchStrategy[Any]:
     special: dict[str, st.SearchStrategy[Any]] = {
-        "model": st.sampled_from(MODELS),
-        "critic_model": st.sampled_from(("", *MODELS)),
-        "reward_model": st.sampled_from(("", *MODELS)),
+        "model": st.sampled_from(models),
+        "critic_model": st.sampled_from(("", *models)),
+        "reward_model": st.sampled_from(("", *models)),
         "gpu": st.sampled_from(CARDS),
         "gpu_bytes": st.integers(0, 2**40),
         "host_ram_per_node": st.integers(0, 2**42),
@@ -33,9 +35,8 @@ def _strategy(field: str) -> st.SearchStrategy[Any]:
     }
     if field in special:
         return special[field]
-    choices = get_args(Plan.model_fields[field].annotation)
-    if choices:
-        return st.sampled_from(choices)
+    if choices(field):
+        return st.sampled_from(choices(field))
     if KINDS[field] is bool:
         return st.booleans()
     if KINDS[field] is int:
@@ -55,7 +56,7 @@ def _repaired(values: dict[str, Any]) -> Plan:
             del left[field]
 
 
-def plans() -> st.SearchStrategy[Plan]:
+def plans(models: Sequence[str] = MODELS) -> st.SearchStrategy[Plan]:
     """Valid plans that differ from the defaults in any number of fields."""
-    fields = {field: _strategy(field) for field in Plan.model_fields}
+    fields = {field: _strategy(field, models) for field in Plan.model_fields}
     return st.fixed_dictionaries({}, optional=fields).map(_repaired)

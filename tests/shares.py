@@ -17,7 +17,7 @@ SHARED = ("tests/browser/", "tests/launch/", "tests/trial/history/")
 
 HEAVY = (
     "tests/browser/",
-    "tests/trial/test_remote.py",
+    "tests/trial/test_dispatch.py",
     "tests/dryrun/test_depth.py",
     "tests/dryrun/test_real_runs.py",
     "tests/trial/test_process.py",

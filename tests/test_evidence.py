@@ -167,6 +167,17 @@ def test_a_case_has_one_name_and_is_of_its_family(forget: Callable[[], None]) ->
         found.figures("another", 0, lambda: 7)
 
 
+def test_a_module_that_has_moved_is_not_left_out(forget: Callable[[], None]) -> None:
+    with pytest.raises(AssertionError, match=r"'planner\.gone'.* have moved"):
+        Evidence("some", of=("planner.step", "planner.gone"), kinds=KINDS)
+
+
+def test_the_closed_form_is_where_it_is_left_out() -> None:
+    for module in evidence.CLOSED_FORM:
+        place = ROOT / module.replace(".", "/")
+        assert place.is_dir() or place.with_suffix(".py").exists(), f"{module} has moved"
+
+
 def test_rooms_stay_together_and_the_heaviest_come_first() -> None:
     assert room("tests/browser/test_app.py::test_x[a::b]") == "tests/browser/"
     assert room("tests/plan/test_link.py::test_x") == "tests/plan/test_link.py"

@@ -15,42 +15,34 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("numeric", "units", "problem", "linktext", "footprint", "speeds"),
-    ("catalog", "quantities", "plan"),
+    ("numeric", "units", "problem", "rule", "linktext", "footprint", "speeds"),
+    ("catalog",),
+    ("frameworks",),
     ("formulas",),
+    ("methods", "references", "quantities", "setup", "workload"),
+    ("plan",),
     ("steps",),
-    ("phases", "methods"),
+    ("phases",),
+    ("methods/",),
     ("levels", "estimate", "cautions"),
     ("dryrun",),
     ("trial",),
     ("benchmark",),
     ("grid", "sweep", "recommend", "cost"),
-    ("charts", "charts_error", "charts_timeline", "launch", "examples", "accuracy"),
+    ("charts", "launch", "frameworks/", "examples", "accuracy"),
     ("cli", "ui"),
     ("__main__",),
 )
-"""Part of the planner by layer, lowest first; a part imports its own layer and those below."""
+"""Part of the planner by layer, lowest first; a part imports its own layer and those below.
+
+What a method or a framework *is* (its folder's face, fields and rules) lies below the plan, which
+is built from it; what it *does* (``methods/``, ``frameworks/``: phases, step, exporter) lies above.
+"""
 
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
-UPWARDS = {("plan", "estimate"), ("plan", "phases")}
-"""A plan asks the formulas, when it is made, whether they refuse it. Inside a function."""
-
-ASKING = {"port", "answer", "finding", "written", "store", "request", "stand_in", "allocator"}
-"""Modules of the dry run for a process without torch, which asks and reads answers."""
-
-MEASURING = {
-    *("allocations", "collectives", "device", "engine", "measure", "meter", "predicted"),
-    *("runner", "shortfall", "sizing", "stage", "weights", "worker", "world"),
-}
-"""Modules of a trial that its worker's process alone imports."""
-
-TIMING = {
-    *("attention", "bandwidth", "clock", "communicator", "constants", "decode", "described"),
-    "host_copy",
-    *("launches", "layers", "products", "run"),
-}
-"""Modules of a benchmark that its command's process alone imports."""
+FACES = {"__init__", "fields", "rules"}
+"""Modules of a method's or framework's folder that say what it is."""
 
 HEAVY = (
     *("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub"),
@@ -58,8 +50,8 @@ HEAVY = (
 )
 
 HISTORY = """
-import planner.trial.history, planner.trial.history.exchange, planner.trial.history.keep
-import planner.trial.correction, planner.trial.stated_error
+import planner.trial.history, planner.trial.history.exchange, planner.trial.history.intake
+import planner.trial.evidence.correction, planner.trial.evidence.stated_error
 for name in [name for name in sys.modules if name.partition(".")[0] == "sqlalchemy"]:
     del sys.modules[name]
 """
@@ -69,13 +61,14 @@ LIGHT = [
     "import planner",
     "from planner import Plan, estimate; estimate(Plan())",
     "from planner import sweep",
-    "import planner.dryrun.port, planner.dryrun.finding, planner.dryrun.written",
-    "import planner.trial.process, planner.trial.request, planner.trial.supervisor",
-    "import planner.trial.calibration, planner.trial.correction",
-    "import planner.trial.remote, planner.trial.stream",
+    "import planner.dryrun.ask.port, planner.dryrun.ask.finding, planner.dryrun.ask.document",
+    "import planner.trial.ask.process, planner.trial.ask.request, planner.trial.ask.supervisor",
+    "import planner.trial.evidence.calibration, planner.trial.evidence.correction",
+    "import planner.trial.cluster.dispatch, planner.trial.cluster.stream",
     HISTORY,
-    "import planner.benchmark.process, planner.benchmark.kept, planner.benchmark.words",
-    "import planner.benchmark.derive, planner.cli.benchmark",
+    "import planner.benchmark.ask.process, planner.benchmark.ask.archive",
+    "import planner.benchmark.ask.words, planner.benchmark.ask.derivation",
+    "import planner.cli.benchmark",
     "from planner.__main__ import main; main(['estimate', 'grpo-7b@1'])",
 ]
 """Statements that load none of ``HEAVY``."""
@@ -92,12 +85,25 @@ def _modules() -> tuple[tuple[str, Path], ...]:
 
 @cache
 def _imports(path: Path) -> tuple[tuple[str, str], ...]:
-    """Module and name of everything a file imports, functions' imports included; read once."""
+    """Module and name of everything a file imports, functions' imports included; read once.
+
+    What is imported for its type alone is no import when the program runs: a part below the plan
+    may say that it is given one.
+    """
     return tuple(_read_imports(path))
 
 
 def _read_imports(path: Path) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+    tree = ast.parse(path.read_text("utf-8"))
+    typed = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
+        for inner in ast.walk(node)
+    }
+    for node in ast.walk(tree):
+        if id(node) in typed:
+            continue
         if isinstance(node, ast.Import):
             yield from ((alias.name, "") for alias in node.names)
         elif isinstance(node, ast.ImportFrom) and node.module:
@@ -105,12 +111,15 @@ def _read_imports(path: Path) -> Iterator[tuple[str, str]]:
             yield from ((node.module, alias.name) for alias in node.names)
 
 
-def _part(module: str, name: str) -> str:
+def _part(module: str, name: str = "") -> str:
     """The part of the planner an import reaches; empty for other packages."""
-    steps = module.split(".")
-    if steps[0] != "planner":
+    first, *steps = module.split(".")
+    if first != "planner":
         return ""
-    return steps[1] if len(steps) > 1 else name
+    if (PACKAGE / "/".join(steps) / f"{name}.py").exists() or not steps:
+        steps = [*steps, name]
+    inside = len(steps) > 2 and steps[2] not in FACES
+    return f"{steps[0]}/" if steps[0] in ("methods", "frameworks") and inside else steps[0]
 
 
 def test_every_part_of_the_planner_has_a_layer() -> None:
@@ -120,23 +129,19 @@ def test_every_part_of_the_planner_has_a_layer() -> None:
 
 @pytest.mark.parametrize(("module", "path"), [(m, p) for m, p in _modules() if m])
 def test_imports_point_down(module: str, path: Path) -> None:
-    own = module.split(".")[0]
+    own = _part(f"planner.{module}")
     for imported, name in _imports(path):
         part = _part(imported, name)
-        if part in RANK and own in RANK and (own, part) not in UPWARDS:
+        if part in RANK and own in RANK:
             assert RANK[part] <= RANK[own], f"{module} imports {imported} of a higher layer"
 
 
 def _may_know_torch(module: str) -> bool:
-    """The code of the steps, and what only the dry run's own process imports."""
+    """The code of the steps, and what stands under a folder ``run/``: a process of its own."""
     part, *rest = module.split(".")
     if part == "methods":
         return bool(rest) and (rest[-1] == "step" or rest[-1].startswith("step_"))
-    if part == "trial":
-        return bool(MEASURING & set(rest))
-    if part == "benchmark":
-        return bool(TIMING & set(rest))
-    return part == "steps" or (part == "dryrun" and not ASKING & set(rest))
+    return part == "steps" or "run" in rest[:-1]
 
 
 @pytest.mark.parametrize(("module", "path"), [(m, p) for m, p in _modules() if m])
@@ -161,13 +166,13 @@ def test_only_the_history_knows_sql() -> None:
 
 def test_only_the_cluster_knows_ray() -> None:
     for module, path in _modules():
-        if module != "trial.cluster":
+        if module != "trial.cluster.client":
             assert not any(name.split(".")[0] == "ray" for name, _ in _imports(path)), module
 
 
 def test_a_local_trial_does_not_load_ray() -> None:
     """Libraries that use Ray where it is installed are not to find a use for it here."""
-    check = "import sys, planner.trial.runner, planner.cli.trial; print('ray' in sys.modules)"
+    check = "import sys, planner.trial.run.runner, planner.cli.trial; print('ray' in sys.modules)"
     done = subprocess.run(
         [sys.executable, "-c", check], cwd=ROOT, capture_output=True, text=True, check=True
     )

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planner.footprint import Instant, PhasePlan, Term
+from planner.footprint import Instant, Term
 from planner.formulas.allocator import (
     cublas_workspace_bytes,
     held_bytes,
 )
 from planner.levels import Adder, cached_before
+from planner.phases.phase import PhasePlan
 from planner.units import KIB, MIB
 
 

@@ -32,7 +32,7 @@ from planner.speeds import (
     speeds_to_text,
 )
 from planner.sweep import sweep
-from planner.trial.correction import apply
+from planner.trial.evidence.correction import apply
 
 ALONE = Plan(
     model="Qwen/Qwen2.5-1.5B", method="sft", gpu="h100-80gb", gpus=1, sharding="none",

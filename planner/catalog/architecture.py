@@ -79,6 +79,10 @@ class Architecture:
     convolution_values: int = 0
     """Numbers that its convolution keeps of the last tokens, in the compute dtype."""
 
+    def __hash__(self) -> int:
+        """Of a few fields that tell models apart: every cached sum is looked up by it."""
+        return hash((self.family, self.hidden, self.layers, self.intermediate, self.vocab))
+
     @property
     def cache_layers(self) -> int:
         """Layers that cache keys and values."""

@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import ConfigDict, Field, ValidationError, model_validator
 
 from planner.catalog.safe_json import read_object
-from planner.catalog.schema import Row
+from planner.catalog.schema import CatalogError, Row
 from planner.speeds import BOUNDS, DIGITS, Speed, SpeedKey, Speeds
 
 FOLDER = files("planner.catalog") / "benchmarks"
@@ -210,7 +210,7 @@ def committed() -> Mapping[str, CardBenchmark]:
     """The benchmarks that come with the catalog, by card.
 
     Raises:
-        ValueError: for a file that is damaged, or has another card in it than its name says.
+        CatalogError: for a file that is damaged, or has another card in it than its name says.
     """
     found: dict[str, CardBenchmark] = {}
     for file in sorted(FOLDER.iterdir(), key=lambda one: one.name):
@@ -220,9 +220,9 @@ def committed() -> Mapping[str, CardBenchmark]:
         try:
             found[key] = read_benchmark(file.read_bytes())
         except ValueError as error:
-            raise ValueError(f"benchmarks/{file.name}: {error}") from None
+            raise CatalogError(f"benchmarks/{file.name}: {error}") from None
         if found[key].device.gpu != key:
-            raise ValueError(
+            raise CatalogError(
                 f"benchmarks/{file.name}: it is of {found[key].device.gpu or 'no card'}."
             )
     return MappingProxyType(found)

@@ -11,9 +11,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
+from planner.catalog import measured
 from planner.catalog.families import model_type_of, read, text_config
 from planner.catalog.model_catalog import Model, supported
 from planner.catalog.safe_json import MAX_BYTES, read_object
+from planner.catalog.seen import seen_in, sentences
+from planner.catalog.twins import twin, twin_config
 
 MAX_ENCODED = 8192
 """Characters of a config in a link; a plan's ``config`` field has the same limit."""
@@ -26,16 +29,29 @@ def parse_config(source: str | bytes | Mapping[str, Any]) -> Model:
     Raises:
         ValueError: one sentence that names the bad field (``config: hidden_size is …``).
     """
-    return model_from_config(source if isinstance(source, Mapping) else read_object(source))
+    if isinstance(source, Mapping):
+        return model_from_config(source)
+    return model_from_config(read_object(source, infinity=True))
 
 
 def model_from_config(config: Mapping[str, Any]) -> Model:
     """The same for a config that is parsed already, such as :func:`decode_config`'s."""
-    config = text_config(config)
-    architecture, reason = supported(config)
-    canonical = _canonical(config) if read(config) is not None else dict(config)
+    seen = seen_in(config)
+    text = text_config(config)
+    name = model_type_of(text)
+    row = None
+    architecture, reason = supported(text)
+    canonical = dict(text)
+    if read(text) is not None:
+        canonical = _canonical(config)
+    else:
+        row, reason = twin(text)
+        if row is not None:
+            canonical = _canonical(config)
+            architecture = measured.architecture_of(row.id, canonical)
+        elif seen.get("auto_map"):
+            reason = f"{name} has code of its own (auto_map), and remote code is never run"
     digest = hashlib.sha256(_compact(canonical)).hexdigest()[:12]
-    name = model_type_of(config)
     return Model(
         id=f"config-{digest}",
         name=f"{name} from a config.json",
@@ -43,15 +59,9 @@ def model_from_config(config: Mapping[str, Any]) -> Model:
         architecture=architecture,
         unsupported_reason=reason,
         config=MappingProxyType(canonical),
-        params=None,
-        params_active=None,
-        licence="",
-        licence_source="",
         sources=("config.json given by the user",),
-        confidence="",
-        note="",
-        date="",
         on_hub=False,
+        warnings=tuple(sentences(seen, name)),
     )
 
 
@@ -82,12 +92,17 @@ def decode_config(text: str) -> dict[str, Any]:
 
 
 def _canonical(config: Mapping[str, Any]) -> dict[str, Any]:
-    family = read(config)
-    if family is None:
-        raise ValueError(
-            f"config: model_type {model_type_of(config)} is not one that a link can carry yet."
-        )
-    return family.model_dump(mode="json")
+    seen = seen_in(config)
+    text = text_config(config)
+    family = read(text)
+    if family is not None:
+        written = family.canonical()
+    else:
+        row, reason = twin(text)
+        if row is None:
+            raise ValueError(f"config: {reason}.")
+        written = twin_config(text, row)
+    return {**written, "seen": seen} if seen else written
 
 
 def _compact(config: Mapping[str, Any]) -> bytes:

@@ -9,14 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import cache
-from importlib.resources import files
-from types import MappingProxyType
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from planner.catalog.gpu_catalog import Gpu
-from planner.catalog.schema import Rate, Row, Text
+from planner.catalog.schema import Rate, Row, Text, by_key, read_rows
 
 Key = Literal[
     "training-compute",
@@ -103,18 +101,13 @@ class EfficiencyFile(Row):
 
 @cache
 def _file() -> EfficiencyFile:
-    text = (files("planner.catalog") / "efficiencies.json").read_bytes()
-    return EfficiencyFile.model_validate_json(text)
+    return read_rows("efficiencies.json", EfficiencyFile)
 
 
 @cache
 def efficiencies() -> Mapping[str, Efficiency]:
     """Every efficiency by key."""
-    rows = _file().efficiencies
-    found: dict[str, Efficiency] = {row.key: row for row in rows}
-    if len(found) != len(rows):
-        raise ValueError("efficiencies.json: two rows have the same key.")
-    return MappingProxyType(found)
+    return by_key("efficiencies.json", ((row.key, row) for row in _file().efficiencies))
 
 
 def typical(key: Key, gpu: Gpu | None = None) -> float:

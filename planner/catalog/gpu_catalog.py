@@ -8,17 +8,23 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.resources import files
-from types import MappingProxyType
+from typing import Any
 
 from planner.catalog.card_benchmark import Constants, committed, speeds_of
 from planner.catalog.closest import unknown
-from planner.catalog.schema import GpuFile, GpuRow, Price
+from planner.catalog.schema import CatalogError, GpuFile, GpuRow, Price, by_key, read_rows
 from planner.speeds import Speeds
 
 GB = 10**9
 TERA = 10**12
 CUSTOM = "custom"
+DTYPES = ("bf16", "fp16", "fp32", "fp8")
+TYPED_IN = ("typed in by the user",)
+COPIED = (
+    *("key", "name", "vendor", "architecture", "compute_capability", "pcie"),
+    *("gpus_per_node_usual", "price", "sources", "confidence", "note", "date"),
+)
+"""What a card takes from its row as it stands there."""
 NOBODY = "unsupported: nobody has reported its usable bytes"
 
 
@@ -28,30 +34,31 @@ class Gpu:
 
     key: str
     name: str
-    vendor: str
-    architecture: str
-    compute_capability: str | None
-    """CUDA's ``9.0`` or AMD's ``gfx942``; None elsewhere."""
     budget_bytes: int | None
     """Smallest total that torch was seen to report on Linux, never the sticker's GB."""
-    bandwidth_bytes_per_second: float | None
-    bf16_flops_per_second: float | None
+    vendor: str = ""
+    architecture: str = ""
+    compute_capability: str | None = None
+    """CUDA's ``9.0`` or AMD's ``gfx942``; None elsewhere."""
+    multiprocessors: int | None = None
+    bandwidth_bytes_per_second: float | None = None
+    bf16_flops_per_second: float | None = None
     """Dense peak, fp32 accumulation."""
-    fp16_flops_per_second: float | None
-    fp32_flops_per_second: float | None
+    fp16_flops_per_second: float | None = None
+    fp32_flops_per_second: float | None = None
     """Without tensor cores."""
-    fp8_flops_per_second: float | None
-    interconnect: str
-    interconnect_bytes_per_second: float | None
+    fp8_flops_per_second: float | None = None
+    interconnect: str = ""
+    interconnect_bytes_per_second: float | None = None
     """Per GPU, both directions added; None when GPUs meet over PCIe only."""
-    pcie: str | None
-    gpus_per_node_usual: tuple[int, ...]
-    price: Price | None
-    sources: tuple[str, ...]
-    memory_sources: tuple[str, ...]
-    confidence: str
-    note: str
-    date: str
+    pcie: str | None = None
+    gpus_per_node_usual: tuple[int, ...] = (1, 2, 4, 8)
+    price: Price | None = None
+    sources: tuple[str, ...] = TYPED_IN
+    memory_sources: tuple[str, ...] = TYPED_IN
+    confidence: str = ""
+    note: str = ""
+    date: str = ""
     speeds: Speeds | None = None
     """Shares of the peaks measured on such a card; None where only published ones are known."""
     constants: Constants | None = None
@@ -70,11 +77,7 @@ class Gpu:
 
     def with_budget(self, size_bytes: int) -> Gpu:
         """The same card with usable bytes that the user read off it."""
-        return replace(
-            self,
-            budget_bytes=_positive(size_bytes),
-            memory_sources=("typed in by the user",),
-        )
+        return replace(self, budget_bytes=_positive(size_bytes), memory_sources=TYPED_IN)
 
     def with_speeds(self, speeds: Speeds) -> Gpu:
         """The same card with shares that a benchmark measured, in place of all others."""
@@ -82,15 +85,10 @@ class Gpu:
 
     def flops_per_second(self, dtype: str) -> float | None:
         """Dense peak for ``bf16``, ``fp16``, ``fp32`` or ``fp8``; None when unknown."""
-        rates = {
-            "bf16": self.bf16_flops_per_second,
-            "fp16": self.fp16_flops_per_second,
-            "fp32": self.fp32_flops_per_second,
-            "fp8": self.fp8_flops_per_second,
-        }
-        if dtype not in rates:
-            raise ValueError(f"dtype: {dtype!r} has no rate; use one of {', '.join(rates)}.")
-        return rates[dtype]
+        if dtype not in DTYPES:
+            raise ValueError(f"dtype: {dtype!r} has no rate; use one of {', '.join(DTYPES)}.")
+        rate: float | None = getattr(self, f"{dtype}_flops_per_second")
+        return rate
 
 
 def _positive(size_bytes: int) -> int:
@@ -104,46 +102,33 @@ def _scaled(value: float | None, unit: int) -> float | None:
 
 
 def _gpu(row: GpuRow) -> Gpu:
-    rates = row.dense_tflops
-    measured = committed().get(row.key)
+    found = committed().get(row.key)
+    tflops = row.dense_tflops.model_dump()
+    rates: dict[str, Any] = {
+        f"{dtype}_flops_per_second": _scaled(tflops[dtype], TERA) for dtype in DTYPES
+    }
     return Gpu(
-        key=row.key,
-        name=row.name,
-        vendor=row.vendor,
-        architecture=row.architecture,
-        compute_capability=row.compute_capability,
         budget_bytes=row.memory_torch_bytes,
         bandwidth_bytes_per_second=row.bandwidth_gb_per_second * GB,
-        bf16_flops_per_second=_scaled(rates.bf16, TERA),
-        fp16_flops_per_second=_scaled(rates.fp16, TERA),
-        fp32_flops_per_second=_scaled(rates.fp32, TERA),
-        fp8_flops_per_second=_scaled(rates.fp8, TERA),
         interconnect=row.interconnect.kind,
         interconnect_bytes_per_second=_scaled(row.interconnect.gb_per_second_bidirectional, GB),
-        pcie=row.pcie,
-        gpus_per_node_usual=row.gpus_per_node_usual,
-        price=row.price,
-        sources=row.sources,
         memory_sources=tuple(observed.source for observed in row.memory_torch_observed),
-        confidence=row.confidence,
-        note=row.note,
-        date=row.date,
-        speeds=None if measured is None else speeds_of(measured),
-        constants=None if measured is None else measured.constants,
+        speeds=speeds_of(found) if found else None,
+        constants=found.constants if found else None,
+        multiprocessors=row.multiprocessors.count if row.multiprocessors else None,
+        **rates,
+        **{name: getattr(row, name) for name in COPIED},
     )
 
 
 @cache
 def _by_key() -> Mapping[str, Gpu]:
-    text = (files("planner.catalog") / "gpus.json").read_bytes()
-    rows = GpuFile.model_validate_json(text).gpus
-    found = {row.key: _gpu(row) for row in rows}
-    if len(found) != len(rows):
-        raise ValueError("gpus.json: two rows have the same key.")
+    rows = read_rows("gpus.json", GpuFile).gpus
+    found = by_key("gpus.json", ((row.key, _gpu(row)) for row in rows))
     strange = committed().keys() - found.keys()
     if strange:
-        raise ValueError(f"benchmarks: {min(strange)} is no card of gpus.json.")
-    return MappingProxyType(found)
+        raise CatalogError(f"benchmarks: {min(strange)} is no card of gpus.json.")
+    return found
 
 
 def gpus() -> tuple[Gpu, ...]:
@@ -161,26 +146,4 @@ def gpu(key: str) -> Gpu:
 
 def custom_gpu(size_bytes: int) -> Gpu:
     """A card of which only the usable bytes are known; ``ValueError`` unless positive."""
-    return Gpu(
-        key=CUSTOM,
-        name="custom card",
-        vendor="",
-        architecture="",
-        compute_capability=None,
-        budget_bytes=_positive(size_bytes),
-        bandwidth_bytes_per_second=None,
-        bf16_flops_per_second=None,
-        fp16_flops_per_second=None,
-        fp32_flops_per_second=None,
-        fp8_flops_per_second=None,
-        interconnect="",
-        interconnect_bytes_per_second=None,
-        pcie=None,
-        gpus_per_node_usual=(1, 2, 4, 8),
-        price=None,
-        sources=("typed in by the user",),
-        memory_sources=("typed in by the user",),
-        confidence="",
-        note="",
-        date="",
-    )
+    return Gpu(key=CUSTOM, name="custom card", budget_bytes=_positive(size_bytes))

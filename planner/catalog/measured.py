@@ -1,6 +1,6 @@
 """Architectures that no family derives, and the coefficients a dry run measured for them.
 
-``coefficients.json`` is written by ``python -m planner.dryrun.coefficients`` and read once, on
+``coefficients.json`` is written by ``python -m planner.dryrun.run.coefficients`` and read once, on
 first use. See docs/coefficients.md.
 """
 

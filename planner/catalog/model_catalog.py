@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
-from importlib.resources import files
 from types import MappingProxyType
 from typing import Any
 
@@ -16,7 +15,7 @@ from planner.catalog import measured
 from planner.catalog.architecture import Architecture
 from planner.catalog.closest import unknown
 from planner.catalog.families import model_type_of, read
-from planner.catalog.schema import ModelAlias, ModelFile, ModelRow
+from planner.catalog.schema import ModelAlias, ModelFile, ModelRow, by_key, read_rows
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,21 +30,30 @@ class Model:
     """None when no formula covers the model; ``unsupported_reason`` says why."""
     unsupported_reason: str
     config: Mapping[str, Any] = field(hash=False)
-    params: int | None
-    """Exact count, tied embeddings once; None for a config from outside."""
-    params_active: int | None
-    """Parameters that one token uses; differs from ``params`` for mixtures of experts."""
-    licence: str
-    licence_source: str
     sources: tuple[str, ...]
-    confidence: str
-    note: str
-    date: str
+    params: int | None = None
+    """Exact count, tied embeddings once; None for a config from outside."""
+    params_active: int | None = None
+    """Parameters that one token uses; differs from ``params`` for mixtures of experts."""
+    licence: str = ""
+    licence_source: str = ""
+    confidence: str = ""
+    note: str = ""
+    date: str = ""
     """Day on which the row's figures were gathered; empty for a config from outside."""
     on_hub: bool = True
     """Whether weights are published under this id."""
+    warnings: tuple[str, ...] = field(default=(), compare=False)
+    """What of a config from outside is not planned as it stands there, in sentences."""
     alias_of: str = ""
     """Id of the row whose shapes this model shares; context length and RoPE may differ."""
+
+
+COPIED = (
+    *("id", "name", "params", "params_active", "licence", "licence_source"),
+    *("sources", "confidence", "note", "date", "on_hub"),
+)
+"""What a model takes from its row as it stands there."""
 
 
 def supported(config: Mapping[str, Any]) -> tuple[Architecture | None, str]:
@@ -68,21 +76,11 @@ def _model(row: ModelRow) -> Model:
         architecture = measured.architecture_of(row.id, row.config)
         reason = "" if architecture else reason
     return Model(
-        id=row.id,
-        name=row.name,
         model_type=model_type_of(row.config),
         architecture=architecture,
         unsupported_reason=reason,
         config=MappingProxyType(row.config),
-        params=row.params,
-        params_active=row.params_active,
-        licence=row.licence,
-        licence_source=row.licence_source,
-        sources=row.sources,
-        confidence=row.confidence,
-        note=row.note,
-        date=row.date,
-        on_hub=row.on_hub,
+        **{name: getattr(row, name) for name in COPIED},
     )
 
 
@@ -105,14 +103,11 @@ def _alias(alias: ModelAlias, model: Model) -> Model:
 @cache
 def _rows() -> tuple[Mapping[str, Model], Mapping[str, Model]]:
     """Models by id, and by alias."""
-    text = (files("planner.catalog") / "models.json").read_bytes()
-    rows = ModelFile.model_validate_json(text).models
+    rows = read_rows("models.json", ModelFile).models
     by_id = {row.id: _model(row) for row in rows}
-    aliases = {alias.id: _alias(alias, by_id[row.id]) for row in rows for alias in row.aliases}
-    expected = len(rows) + sum(len(row.aliases) for row in rows)
-    if len(by_id.keys() | aliases.keys()) != expected:
-        raise ValueError("models.json: an id or alias stands twice.")
-    return MappingProxyType(by_id), MappingProxyType(aliases)
+    aliases = [(alias.id, _alias(alias, by_id[row.id])) for row in rows for alias in row.aliases]
+    by_key("models.json", ((id, None) for id in (*(row.id for row in rows), *dict(aliases))))
+    return MappingProxyType(by_id), by_key("models.json", aliases)
 
 
 def models() -> tuple[Model, ...]:

@@ -1,5 +1,7 @@
 """Reading JSON that a stranger wrote: bounded size and depth, no NaN, no duplicate keys.
 
+``Infinity`` is read where transformers itself writes it: Mamba's ``time_step_limit`` ends there.
+
 The one way in for a pasted, uploaded, linked or fetched ``config.json``, and for a file of a
 card's benchmark. Standard library only.
 """
@@ -8,8 +10,9 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
-from typing import Any, NoReturn
+from functools import partial
+from math import inf
+from typing import Any
 
 MAX_BYTES = 256 * 1024
 """A config.json is 1 to 20 KB; the largest known, with per-layer lists, about 60 KB."""
@@ -20,9 +23,16 @@ TOKENS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 
 
 def read_object(
-    text: str | bytes, field: str = "config", what: str = "config.json"
+    text: str | bytes,
+    field: str = "config",
+    what: str = "config.json",
+    *,
+    infinity: bool = False,
 ) -> dict[str, Any]:
-    """The JSON object in ``text``; ``ValueError`` naming ``field`` for anything else."""
+    """The JSON object in ``text``; ``ValueError`` naming ``field`` for anything else.
+
+    ``infinity`` reads ``Infinity``, which JSON does not have, as a number.
+    """
     if len(text) > MAX_BYTES:
         raise ValueError(f"{field}: more than {MAX_BYTES // 1024} KiB is not a {what}.")
     if isinstance(text, bytes):
@@ -34,9 +44,9 @@ def read_object(
     try:
         value = json.loads(
             text.removeprefix("\ufeff"),
-            object_pairs_hook=_unique(field),
-            parse_constant=_refuse_constant(field),
-            parse_int=_short_int(field),
+            object_pairs_hook=partial(_unique, field),
+            parse_constant=partial(_constant, field, infinity),
+            parse_int=partial(_short_int, field),
         )
     except json.JSONDecodeError as error:
         raise ValueError(
@@ -58,29 +68,21 @@ def _refuse_deep(text: str, field: str) -> None:
             depth -= 1
 
 
-def _unique(field: str) -> Callable[[list[tuple[str, Any]]], dict[str, Any]]:
-    def read(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-        found: dict[str, Any] = {}
-        for key, value in pairs:
-            if key in found:
-                raise ValueError(f"{field}: {key[:64]!r} stands twice.")
-            found[key] = value
-        return found
-
-    return read
+def _unique(field: str, pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        key = next(key for at, (key, _) in enumerate(pairs) if key in dict(pairs[:at]))
+        raise ValueError(f"{field}: {key[:64]!r} stands twice.")
+    return found
 
 
-def _refuse_constant(field: str) -> Callable[[str], NoReturn]:
-    def read(name: str) -> NoReturn:
-        raise ValueError(f"{field}: {name} is not a number a {field} may hold.")
+def _constant(field: str, infinity: bool, name: str) -> float:
+    if infinity and name == "Infinity":
+        return inf
+    raise ValueError(f"{field}: {name} is not a number a {field} may hold.")
 
-    return read
 
-
-def _short_int(field: str) -> Callable[[str], int]:
-    def read(digits: str) -> int:
-        if len(digits) > MAX_DIGITS:
-            raise ValueError(f"{field}: a whole number of {len(digits)} digits is absurd.")
-        return int(digits)
-
-    return read
+def _short_int(field: str, digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"{field}: a whole number of {len(digits)} digits is absurd.")
+    return int(digits)

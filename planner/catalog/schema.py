@@ -6,9 +6,15 @@ pydantic and nothing of ours.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from collections.abc import Iterable, Mapping
+from importlib.resources import files
+from types import MappingProxyType
+from typing import Annotated, Any, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+Shape = TypeVar("Shape", bound=BaseModel)
+Value = TypeVar("Value")
 
 Text = Annotated[str, Field(min_length=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -18,6 +24,10 @@ HubId = Annotated[str, Field(pattern=r"^[A-Za-z0-9][\w.\-]*/[A-Za-z0-9][\w.\-]*$
 GpuKey = Annotated[str, Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$", max_length=64)]
 Confidence = Literal["high", "medium", "low"]
 Sources = Annotated[tuple[Text, ...], Field(min_length=1)]
+
+
+class CatalogError(Exception):
+    """A file of the catalog is damaged: about that file, and never about a plan."""
 
 
 class Row(BaseModel):
@@ -110,6 +120,13 @@ class ObservedMemory(Row):
     source: Text
 
 
+class Multiprocessors(Row):
+    """``multi_processor_count`` as the driver reports it."""
+
+    count: Positive
+    source: Text
+
+
 class DenseTflops(Row):
     """Peak dense rates in TFLOP/s, fp32 accumulation; ``fp32`` without tensor cores."""
 
@@ -144,6 +161,8 @@ class GpuRow(Row):
     vendor: Text
     architecture: Text
     compute_capability: Text | None
+    multiprocessors: Multiprocessors | None = None
+    """None where nobody was seen to print them."""
     memory_marketed_gb: Rate
     """The sticker's figure; never used to plan."""
     memory_driver: DriverMemory | None
@@ -168,3 +187,31 @@ class GpuFile(Row):
     about: Text
     date: Text
     gpus: tuple[GpuRow, ...]
+
+
+def read_rows(name: str, shape: type[Shape]) -> Shape:
+    """A file of the catalog.
+
+    Raises:
+        CatalogError: naming the file, and the place in it.
+    """
+    try:
+        return shape.model_validate_json((files("planner.catalog") / name).read_bytes())
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        place = ".".join(map(str, first["loc"]))
+        raise CatalogError(f"{name}: {place}: {first['msg']}.") from None
+
+
+def by_key(name: str, keyed: Iterable[tuple[str, Value]]) -> Mapping[str, Value]:
+    """Rows by key.
+
+    Raises:
+        CatalogError: naming the file and the first key that stands twice.
+    """
+    found: dict[str, Value] = {}
+    for key, row in keyed:
+        if key in found:
+            raise CatalogError(f"{name}: {key!r} stands twice; give each row a key of its own.")
+        found[key] = row
+    return MappingProxyType(found)

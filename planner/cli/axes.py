@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 from planner.plan.fieldtext import KINDS, from_text
 from planner.problem import PlanError, Problem
 
@@ -46,18 +48,16 @@ def _range(field: str, values: str) -> list[Value]:
     parts = values.split(":")
     if len(parts) not in (2, 3):
         raise ValueError("a range is lo:hi or lo:hi:n")
-    low, high = _number(field, parts[0]), _number(field, parts[1])
+    low, high = (cast(float, _value(field, part)) for part in parts[:2])
     if low > high:
         raise ValueError("the range runs backwards")
     if len(parts) == 2:
         return _doublings(low, high)
-    steps = from_text("steps", parts[2])
-    assert isinstance(steps, int)
+    steps = cast(int, from_text("steps", parts[2]))
     if not 2 <= steps <= MAX_POINTS:
         raise ValueError(f"the number of points must be 2 to {MAX_POINTS}")
     exact = [low + (high - low) * step / (steps - 1) for step in range(steps)]
-    points = [round(point) for point in exact] if KINDS[field] is int else exact
-    return list(dict.fromkeys(points))
+    return list(dict.fromkeys(map(round, exact) if KINDS[field] is int else exact))
 
 
 def _doublings(low: float, high: float) -> list[Value]:
@@ -68,12 +68,6 @@ def _doublings(low: float, high: float) -> list[Value]:
         points.append(low)
         low *= 2
     return [*points, high]
-
-
-def _number(field: str, text: str) -> int | float:
-    value = _value(field, text)
-    assert isinstance(value, (int, float))
-    return value
 
 
 def _value(field: str, text: str) -> Value:

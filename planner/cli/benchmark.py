@@ -10,37 +10,33 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from planner.cli.table import table
+from planner.cli.answer import may_be_json, table
 from planner.units import read_seconds
 
 if TYPE_CHECKING:
     from planner.catalog.card_benchmark import CardBenchmark
-    from planner.trial.folders import TrialFolder
+    from planner.trial.ask.folders import TrialFolder
 
 DEVICE = re.compile(r"cpu|cuda:\d{1,3}")
 SECONDS = (1.0, 600.0)
 
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    from planner.benchmark.process import BUDGET_SECONDS
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    from planner.benchmark.ask.process import BUDGET_SECONDS
 
-    parser = commands.add_parser(
-        "benchmark", help="measure what share of its peaks this machine's card reaches"
-    )
     parser.add_argument("--device", default="cuda:0", help="cuda:0, cuda:1, … or cpu")
     parser.add_argument(
         "--seconds", type=float, default=BUDGET_SECONDS, help="of measuring; imports are beside it"
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="write the result as JSON")
-    parser.add_argument("--json", action="store_true", help="the whole result as JSON")
+    may_be_json(parser, "the whole result as JSON")
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the result; 0 when there is one, 1 when it was given up."""
-    from planner.trial.folders import TrialFolder, new_identifier
+    from planner.trial.ask.folders import TrialFolder, new_identifier
 
     device, seconds = arguments.device, arguments.seconds
     if not DEVICE.fullmatch(device):
@@ -68,7 +64,7 @@ def _alone(
     Raises:
         ValueError: when a trial or another benchmark has the device.
     """
-    from planner.trial.turns import GivenUp, Turn
+    from planner.trial.ask.turns import GivenUp, Turn
 
     began = time.monotonic()
     turn = Turn([device], identifier)
@@ -92,8 +88,8 @@ def _measured(
     if device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    from planner.benchmark.clock import Cancelled
-    from planner.benchmark.run import bench_of, run_benchmark
+    from planner.benchmark.run.clock import Cancelled
+    from planner.benchmark.run.session import bench_of, run_benchmark
 
     def report(name: str, number: int, count: int) -> None:
         print(f"{number} of {count}: {name}", file=sys.stderr, flush=True)
@@ -117,7 +113,7 @@ def _keep(found: CardBenchmark, out: Path | None, folder: TrialFolder | None) ->
     """Into the user's data and the named file; where the first fails, a line says so."""
     import shutil
 
-    from planner.benchmark.kept import keep, write
+    from planner.benchmark.ask.archive import keep, write
 
     if out is not None:
         write(found, out)
@@ -131,7 +127,7 @@ def _keep(found: CardBenchmark, out: Path | None, folder: TrialFolder | None) ->
 
 
 def _text(found: CardBenchmark) -> str:
-    from planner.benchmark.words import HEADER, ROWS_HEADER, compared, constants, listed
+    from planner.benchmark.ask.words import HEADER, ROWS_HEADER, compared, constants, listed
     from planner.catalog.card_benchmark import speeds_of
     from planner.speeds import speeds_to_text
 

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 import argparse
-import json
 from pathlib import Path
 from typing import Any
 
 from planner.cli import plan_argument
-from planner.cli.own_trials import error_line, own_comparisons
-from planner.cli.table import table
+from planner.cli.answer import error_line, may_be_json, own_comparisons, show, table
 from planner.units import read_gib
 
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser(
-        "dry-run", help="execute the plan's real step without a GPU and check the estimate"
-    )
-    parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
-    parser.add_argument("--json", action="store_true", help="the whole answer as JSON")
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    plan_argument.takes_plan(parser)
+    may_be_json(parser)
     parser.add_argument(
         "--full-depth",
         action="store_true",
@@ -36,14 +31,13 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         type=Path,
         help="write the allocations as a file for pytorch.org/memory_viz",
     )
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the dry run beside the estimate; 2 with a sentence when there is no answer."""
-    from planner.dryrun.port import DryRunError, Port
-    from planner.dryrun.written import dry_run_to_json
-    from planner.trial.stated_error import stated_of
+    from planner.dryrun.ask.document import dry_run_to_json
+    from planner.dryrun.ask.port import DryRunError, Port
+    from planner.trial.evidence.stated_error import stated_of
 
     plan = plan_argument.require_plan(arguments.plan)
     port = Port()
@@ -59,18 +53,19 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         port.close()
     found = stated_of(found, own_comparisons(plan.method))
-    print(json.dumps(dry_run_to_json(found), indent=2) if arguments.json else _text(found))
-    return 0
+    return show(arguments, found, dry_run_to_json, _text)
 
 
 def _text(found: Any) -> str:
-    from planner.dryrun.finding import finding
+    from planner.dryrun.ask.finding import finding
 
     rows = [
         (
             one.phase,
-            read_gib(one.closed_bytes),
-            "not executed" if one.dry_bytes is None else read_gib(one.dry_bytes),
+            "missing" if one.closed_bytes is None else read_gib(one.closed_bytes),
+            ("missing" if one.executed else "not executed")
+            if one.dry_bytes is None
+            else read_gib(one.dry_bytes),
             "" if one.difference is None else f"{one.difference:+.2%}",
         )
         for one in found.comparisons
@@ -80,6 +75,7 @@ def _text(found: Any) -> str:
         found.footprint.verdict.sentence,
         "",
         table(header, rows, right=(1, 2, 3)),
+        *(f"error: {error}" for error in found.errors),
         "",
         *finding(found),
         error_line(found.footprint),

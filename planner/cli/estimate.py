@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import json
 
 from planner.cli import plan_argument
-from planner.cli.own_trials import error_line, own_comparisons
-from planner.cli.table import table
+from planner.cli.answer import error_line, known, may_be_json, own_comparisons, show, table
 from planner.footprint import Footprint, to_json
 from planner.units import read_gib, read_seconds
 
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser("estimate", help="does the plan fit, and what decides it")
-    parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
-    parser.add_argument("--json", action="store_true", help="the whole answer as JSON")
-    parser.set_defaults(run=run)
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    plan_argument.takes_plan(parser)
+    may_be_json(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -31,15 +27,14 @@ def run(arguments: argparse.Namespace) -> int:
     asked = plan_argument.require_asked(arguments.plan)
     footprint = estimate(asked.plan, asked.benchmark)
     if asked.calibration is not None:
-        from planner.trial.correction import apply
+        from planner.trial.evidence.correction import apply
 
         footprint = apply(asked.calibration, footprint).footprint
     else:
-        from planner.trial.stated_error import stated
+        from planner.trial.evidence.stated_error import stated
 
         footprint = stated(footprint, own_comparisons(asked.plan.method))
-    print(json.dumps(to_json(footprint), indent=2) if arguments.json else _text(footprint))
-    return 0
+    return show(arguments, footprint, to_json, _text)
 
 
 def _text(footprint: Footprint) -> str:
@@ -48,22 +43,21 @@ def _text(footprint: Footprint) -> str:
             phase.name,
             phase.rank,
             read_gib(phase.device_bytes),
-            "?" if phase.host_bytes is None else read_gib(phase.host_bytes),
-            "?" if phase.seconds is None else read_seconds(phase.seconds),
+            known(read_gib, phase.host_bytes),
+            known(read_seconds, phase.seconds),
         )
         for phase in footprint.phases
     ]
-    header = ("phase", "rank", "GPU GiB", "host GiB", "time")
     step = footprint.step_seconds
+    doubts = dict.fromkeys((*footprint.blockers, *footprint.warnings))
     lines = [
         footprint.verdict.sentence,
         "",
-        table(header, rows, right=(2, 3, 4)),
+        table(("phase", "rank", "GPU GiB", "host GiB", "time"), rows, right=(2, 3, 4)),
         "",
         f"One step: {'time unknown' if step is None else read_seconds(step)}.",
+        error_line(footprint),
+        *(f"warning: {warning}" for warning in doubts),
+        *(f"note: {note}" for note in footprint.notes),
     ]
-    lines.append(error_line(footprint))
-    doubts = dict.fromkeys((*footprint.blockers, *footprint.warnings))
-    lines += [f"warning: {warning}" for warning in doubts]
-    lines += [f"note: {note}" for note in footprint.notes]
     return "\n".join(lines)

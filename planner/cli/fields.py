@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any, Literal, get_args, get_origin
+from typing import Any
 
 from planner.plan import Plan
+from planner.plan.choices import choices
 
 HEADING = """# The fields of a plan
 
@@ -17,10 +18,8 @@ link. A field that is left out gets what its method, framework and GPUs make usu
 """
 
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser("fields", help="every field of a plan, as a Markdown table")
-    parser.set_defaults(run=run)
+def register(parser: argparse.ArgumentParser) -> None:
+    """Has no arguments."""
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -36,10 +35,10 @@ def lines() -> Iterator[str]:
     yield "|---|---|---|---|"
     for name, info in Plan.model_fields.items():
         default = f"`{info.default!r}`" if info.default != "" else "empty"
-        yield f"| `{name}` | {_values(info.annotation)} | {default} | {info.description} |"
+        yield f"| `{name}` | {_values(name, info.annotation)} | {default} | {info.description} |"
 
 
-def _values(annotation: Any) -> str:
-    if get_origin(annotation) is Literal:
-        return " ".join(f"`{value}`" for value in get_args(annotation))
+def _values(field: str, annotation: Any) -> str:
+    if choices(field):
+        return " ".join(f"`{value}`" for value in choices(field))
     return {int: "whole number", float: "number", bool: "true or false", str: "text"}[annotation]

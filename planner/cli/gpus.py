@@ -3,60 +3,55 @@
 from __future__ import annotations
 
 import argparse
-import json
+from collections.abc import Sequence
 
 from planner import catalog
 from planner.catalog import Gpu
-from planner.cli.table import table
+from planner.catalog.schema import Price
+from planner.cli.answer import known, may_be_json, show, table
 from planner.units import read_gib
 
+FIELDS = (
+    *("key", "name", "vendor", "budget_bytes", "bandwidth_bytes_per_second"),
+    *("bf16_flops_per_second", "interconnect", "interconnect_bytes_per_second", "price"),
+    *("unsupported_reason", "sources", "date"),
+)
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser("gpus", help="cards that a plan can name")
-    parser.add_argument("--json", action="store_true", help="rows as JSON")
-    parser.set_defaults(run=run)
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    may_be_json(parser, "rows as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints every row; the reason stands beside those whose usable bytes are unknown."""
-    cards = catalog.gpus()
-    if arguments.json:
-        print(json.dumps([_json(card) for card in cards], indent=2))
-        return 0
-    cells = [
+    return show(arguments, catalog.gpus(), _json, _text)
+
+
+def _text(cards: Sequence[Gpu]) -> str:
+    rows = [
         (
             card.key,
             card.name,
-            "?" if card.budget_bytes is None else read_gib(card.budget_bytes),
-            _price(card),
+            known(read_gib, card.budget_bytes),
+            known(_price, card.price),
             card.unsupported_reason,
         )
         for card in cards
     ]
-    header = ("gpu", "name", "usable GiB", "USD/hour", "unsupported")
-    print(table(header, cells, right=(2, 3)))
-    return 0
+    return table(("gpu", "name", "usable GiB", "USD/hour", "unsupported"), rows, right=(2, 3))
 
 
-def _price(card: Gpu) -> str:
-    if card.price is None:
-        return "?"
-    return f"{card.price.usd_per_hour_low:.2f}-{card.price.usd_per_hour_high:.2f}"
+def _price(price: Price) -> str:
+    return f"{price.usd_per_hour_low:.2f}-{price.usd_per_hour_high:.2f}"
 
 
-def _json(card: Gpu) -> dict[str, object]:
-    return {
-        "key": card.key,
-        "name": card.name,
-        "vendor": card.vendor,
-        "budget_bytes": card.budget_bytes,
-        "bandwidth_bytes_per_second": card.bandwidth_bytes_per_second,
-        "bf16_flops_per_second": card.bf16_flops_per_second,
-        "interconnect": card.interconnect or None,
-        "interconnect_bytes_per_second": card.interconnect_bytes_per_second,
-        "price": None if card.price is None else card.price.model_dump(mode="json"),
-        "unsupported_reason": card.unsupported_reason or None,
-        "sources": list(card.sources),
-        "date": card.date,
-    }
+def _json(cards: Sequence[Gpu]) -> list[dict[str, object]]:
+    """What is not known is None; so is an empty text."""
+    return [
+        {
+            **{name: getattr(card, name) or None for name in FIELDS},
+            "price": None if card.price is None else card.price.model_dump(mode="json"),
+        }
+        for card in cards
+    ]

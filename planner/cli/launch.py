@@ -3,34 +3,42 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from planner.cli import plan_argument
-from planner.plan.link import to_query_string
+from planner.frameworks import exported
+from planner.plan.chosen import differences
+from planner.plan.link import BENCHMARK, CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
 
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser("launch", help="write the plan as a framework's launch script")
-    parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
-    parser.add_argument("--framework", required=True, help="trl or verl")
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    plan_argument.takes_plan(parser)
+    parser.add_argument("--framework", required=True, help=" or ".join(exported()))
     parser.add_argument("--out", metavar="DIR", type=Path, help="write the files here")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the files, or writes them; nothing that exists is overwritten."""
-    from planner.launch.export import CannotExpress, export
+    from planner.launch.export import export, following
+    from planner.launch.launch import CannotExpress
 
-    plan = plan_argument.require_plan(arguments.plan)
-    link = "?" + to_query_string(plan, short=True)
+    asked = plan_argument.require_asked(arguments.plan)
+    plan_argument.for_estimates(asked, CALIBRATION, BENCHMARK)
     try:
+        plan = following(asked.plan, arguments.framework, asked.chosen)
+        link = "?" + to_query_string(plan, short=True)
         launch = export(plan, arguments.framework, link=link)
     except CannotExpress as error:
         raise PlanError(
             tuple(Problem(found.field, found.sentence, "") for found in error.obstacles)
         ) from error
+    changed = differences(asked.plan.model_dump(), plan.model_dump())
+    if changed:
+        listed = ", ".join(f"{c.field} {c.before} -> {c.after}" for c in changed)
+        print(f"note: what you did not set follows {launch.framework}: {listed}.", file=sys.stderr)
     if arguments.out is None:
         for file in launch.files:
             print(f"# ---- {file.name}\n{file.text.rstrip()}\n")
@@ -42,14 +50,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _write(folder: Path, texts: dict[str, str]) -> None:
-    existing = [name for name in texts if (folder / name).exists()]
-    if existing:
-        raise PlanError(
-            tuple(
-                Problem("--out", f"{folder / name} exists.", "Choose another folder.")
-                for name in existing
-            )
-        )
+    if existing := [folder / name for name in texts if (folder / name).exists()]:
+        fix = "Choose another folder."
+        raise PlanError(tuple(Problem("--out", f"{path} exists.", fix) for path in existing))
     folder.mkdir(parents=True, exist_ok=True)
     for name, text in texts.items():
         path = folder / name

@@ -3,45 +3,33 @@
 from __future__ import annotations
 
 import argparse
-import json
+from collections.abc import Sequence
 
 from planner import catalog
-from planner.cli.table import table
+from planner.catalog import Model
+from planner.cli.answer import known, may_be_json, show, table
+
+FIELDS = (
+    *("id", "model_type", "params", "params_active", "licence", "unsupported_reason"),
+    *("sources", "date"),
+)
 
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser("models", help="models that a plan can name")
-    parser.add_argument("--json", action="store_true", help="rows as JSON")
-    parser.set_defaults(run=run)
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    may_be_json(parser, "rows as JSON")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints every row; the reason stands beside those that cannot be estimated."""
-    models = catalog.models()
-    if arguments.json:
-        rows = [
-            {
-                "id": model.id,
-                "model_type": model.model_type,
-                "params": model.params,
-                "params_active": model.params_active,
-                "licence": model.licence,
-                "unsupported_reason": model.unsupported_reason or None,
-                "sources": list(model.sources),
-                "date": model.date,
-            }
-            for model in models
-        ]
-        print(json.dumps(rows, indent=2))
-        return 0
-    cells = [
-        (
-            model.id,
-            "?" if model.params is None else f"{model.params:,}",
-            model.unsupported_reason,
-        )
-        for model in models
-    ]
-    print(table(("model", "parameters", "unsupported"), cells, right=(1,)))
-    return 0
+    return show(arguments, catalog.models(), _json, _text)
+
+
+def _text(models: Sequence[Model]) -> str:
+    rows = [(m.id, known("{:,}".format, m.params), m.unsupported_reason) for m in models]
+    return table(("model", "parameters", "unsupported"), rows, right=(1,))
+
+
+def _json(models: Sequence[Model]) -> list[dict[str, object]]:
+    """What is not known is None; so is an empty text."""
+    return [{name: getattr(model, name) or None for name in FIELDS} for model in models]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import sys
 from dataclasses import dataclass
@@ -18,6 +19,11 @@ MAX_FILE_BYTES = 4 * 1024 * 1024
 """An answer with every term of every phase is far below; a wrong file is often above."""
 
 HELP = "a link, a query string, a preset such as grpo-7b@1, or a JSON file of fields or an answer"
+
+
+def takes_plan(parser: argparse.ArgumentParser) -> None:
+    """The argument of a command that is about one plan."""
+    parser.add_argument("plan", metavar="PLAN", help=HELP)
 
 
 def read_plan(text: str) -> Reading:
@@ -38,6 +44,7 @@ class Asked:
     """What PLAN holds: the plan, and what travels beside it."""
 
     plan: Plan
+    chosen: frozenset[str]
     calibration: Factors | None
     benchmark: Speeds | None
 
@@ -75,7 +82,7 @@ def require_asked(text: str) -> Asked:
         raise PlanError(reading.problems)
     for note in reading.notes:
         print(f"note: {note}", file=sys.stderr)
-    return Asked(reading.plan, reading.calibration, reading.benchmark)
+    return Asked(reading.plan, reading.chosen, reading.calibration, reading.benchmark)
 
 
 def _is_file(path: Path) -> bool:
@@ -92,11 +99,11 @@ def _read_file(path: Path) -> Reading:
         content: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         return _refused(f"{path} cannot be read as JSON: {error}.", "Give the JSON of a plan.")
-    if isinstance(content, dict) and isinstance(content.get("plan"), dict):
-        # An answer of any rung: the plan has the answer's version.
-        content = {"v": content.get("v", 1), **content["plan"]}
     if not isinstance(content, dict):
         return _refused(f"{path} holds no JSON object.", "Give the JSON of a plan.")
+    if isinstance(content.get("plan"), dict):
+        # An answer of any rung: the plan has the answer's version.
+        content = {"v": content.get("v", 1), **content["plan"]}
     return from_values(content)
 
 

@@ -12,10 +12,9 @@ from planner.plan.link import CALIBRATION
 from planner.problem import PlanError, Problem
 
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser("sweep", help="estimate a plan over ranges of its fields")
-    parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    plan_argument.takes_plan(parser)
     parser.add_argument(
         "--over",
         metavar="FIELD=VALUES",
@@ -24,7 +23,6 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
         help="512:16384 doubles, 1:9:5 takes 5 even steps, 1,2,8 is a list; may be repeated",
     )
     parser.add_argument("--csv", metavar="FILE", help="write CSV here instead of printing it")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:

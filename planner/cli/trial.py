@@ -12,19 +12,16 @@ from pathlib import Path
 from typing import Any
 
 from planner.cli import plan_argument
-from planner.cli.table import table
+from planner.cli.answer import known, may_be_json, table
 from planner.units import read_bytes, read_gib, read_seconds
 
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    from planner.trial.request import LIMIT_SECONDS, STEPS, WARM_UP
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    from planner.trial.ask.request import LIMIT_SECONDS, STEPS, WARM_UP
 
-    parser = commands.add_parser(
-        "trial", help="run a few real steps here or on a Ray cluster, beside what was predicted"
-    )
-    parser.add_argument("plan", metavar="PLAN", help=plan_argument.HELP)
-    parser.add_argument("--json", action="store_true", help="the whole result as JSON")
+    plan_argument.takes_plan(parser)
+    may_be_json(parser, "the whole result as JSON")
     parser.add_argument("--device", default="cpu", help="cpu or cuda:0, cuda:1, …")
     parser.add_argument("--steps", type=int, default=STEPS, help="measured steps")
     parser.add_argument("--warm-up", type=int, default=WARM_UP, help="steps before them")
@@ -49,13 +46,12 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)
     # How a cluster's node runs it: progress, then the result, as lines; nothing is kept there.
     parser.add_argument("--stream", metavar="ID", help=argparse.SUPPRESS)
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the result; 0 when it completed, 1 when it ended in another way."""
-    from planner.trial.description import describe
-    from planner.trial.request import FLAGS, existing_folder, request_of
+    from planner.trial.ask.description import describe
+    from planner.trial.ask.request import FLAGS, existing_folder, request_of
 
     plan = plan_argument.require_plan(arguments.plan)
     choices = {field: getattr(arguments, field) for field in FLAGS}
@@ -76,9 +72,9 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.stream:
         return _streamed(request, arguments.stream)
     folder, result = _alone(request, arguments.folder)
-    _write(arguments.out, result)
     _print(result, arguments.json)
     _keep(folder)
+    _write(arguments.out, result)
     return 0 if result.status == "completed" else 1
 
 
@@ -91,7 +87,7 @@ def _depths(text: str) -> tuple[int, ...]:
 
 def _address(given: str | None) -> str:
     """The cluster's address: as given, or the owner's; empty for this machine."""
-    from planner.trial.cluster_address import EXAMPLE, SETTING, owners_address
+    from planner.trial.cluster.address import EXAMPLE, SETTING, owners_address
 
     if given != "owner's":
         return given or ""
@@ -103,11 +99,18 @@ def _address(given: str | None) -> str:
 
 def _alone(request: Any, given: Path | None) -> tuple[Any, Any]:
     """The trial's folder and result, of a worker process or a job that this one sees to."""
-    from planner.trial.folders import TrialFolder, new_folder
-    from planner.trial.remote import RemoteSupervisor
-    from planner.trial.supervisor import Supervisor
+    from planner.trial.ask.folders import TrialFolder, new_folder, trials_folder
+    from planner.trial.ask.supervisor import Supervisor
+    from planner.trial.cluster.dispatch import RemoteSupervisor
 
-    folder = TrialFolder(given) if given else new_folder(request)
+    try:
+        folder = TrialFolder(given) if given else new_folder(request)
+    except OSError as error:
+        raise ValueError(
+            f"HEADROOM_DATA: the trial cannot be written to {trials_folder()}: "
+            f"{error.strerror or error}. Nothing ran; free some space there, or set "
+            "HEADROOM_DATA to a folder that you may write to."
+        ) from None
     kind = RemoteSupervisor if request.ray else Supervisor
     return folder, _seen_to(kind(request, folder))
 
@@ -121,8 +124,8 @@ def _seen_to(supervisor: Any) -> Any:
 
 def _streamed(request: Any, identifier: str) -> int:
     """A trial that somebody follows elsewhere by what this process writes."""
-    from planner.trial.stream import root_of, streamed, temporary_folder
-    from planner.trial.supervisor import Supervisor
+    from planner.trial.ask.supervisor import Supervisor
+    from planner.trial.cluster.stream import root_of, streamed, temporary_folder
 
     with temporary_folder(request, identifier) as folder:
         with streamed(folder, sys.stdout):
@@ -135,7 +138,7 @@ def _streamed(request: Any, identifier: str) -> int:
 def _keep(folder: Any) -> None:
     """Store the result in the history; where that fails its file stays, and a line says so."""
     from planner.trial.history.errors import HistoryError
-    from planner.trial.history.keep import keep
+    from planner.trial.history.intake import keep
 
     sys.stdout.flush()  # a database out of reach must not hold back the result
     try:
@@ -148,9 +151,9 @@ def _as_a_rank(request: Any, arguments: argparse.Namespace) -> int:
     """One of torchrun's processes: it runs the trial itself, and one of them prints it."""
     import tempfile
 
-    from planner.trial.folders import TrialFolder, new_identifier, trials_folder
-    from planner.trial.turns import Turn
-    from planner.trial.worker import UNFINISHED, run
+    from planner.trial.ask.folders import TrialFolder, new_identifier, trials_folder
+    from planner.trial.ask.turns import Turn
+    from planner.trial.run.worker import UNFINISHED, run
 
     first, local = (int(os.environ[name]) == 0 for name in ("RANK", "LOCAL_RANK"))
     name = new_identifier()
@@ -172,55 +175,56 @@ def _as_a_rank(request: Any, arguments: argparse.Namespace) -> int:
             turn.wait(lambda ahead: folder.say("queued", ahead=ahead), lambda: False)
         result = run(request, folder)
         if first or result.status != "completed":
-            _write(arguments.out, result)
             _print(result, arguments.json)
             sys.stdout.flush()
+            _write(arguments.out, result)
         if first:
             _keep(folder)
     return 0 if result.status == "completed" else UNFINISHED
 
 
 def _write(out: Path | None, result: Any) -> None:
-    from planner.trial.result import result_json
+    from planner.trial.ask.result import result_json
 
-    if out is not None:
+    if out is None:
+        return
+    fresh = out.with_name(f".{out.name}.part")
+    try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        fresh = out.with_name(f".{out.name}.part")
         fresh.write_text(result_json(result) + "\n", "utf-8")
         fresh.replace(out)
+    except OSError as error:
+        with contextlib.suppress(OSError):
+            fresh.unlink()
+        raise ValueError(
+            f"out: {out} cannot be written: {error.strerror or error}. The result is printed, and "
+            f"`planner trials --show {result.id}` prints it again."
+        ) from None
 
 
 def _print(result: Any, as_json: bool) -> None:
-    if as_json:
-        from planner.trial.result import result_json
+    from planner.trial.ask.result import result_json
 
-        print(json.dumps(json.loads(result_json(result))))
-    else:
-        print(_text(result))
+    print(json.dumps(json.loads(result_json(result))) if as_json else _text(result))
 
 
 def _text(result: Any) -> str:
-    lines = [f"Trial {result.id} on {result.where}: {result.status}."]
-    if result.reason:
-        lines.append(result.reason)
+    lines = [f"Trial {result.id} on {result.where}: {result.status}.", result.reason]
     if result.measured is not None:
-        lines += ["", _compared(result), ""]
+        lines += [" ", _compared(result), " "]
         if result.measured.verdict is not None:
             lines.append(result.measured.verdict.sentence)
     ended = result.out_of_memory
-    if ended is not None:
-        if ended.predicted is not None:
-            agreed = "does not fit" if ended.predicted.out_of_memory else "fits"
-            lines.append(
-                f"The dry run says {read_bytes(ended.predicted.bytes)} there, which {agreed}."
-            )
-        if ended.would_fit:
-            lines.append(f"What would fit, by the dry run: {ended.would_fit_words}.")
+    if ended is not None and ended.predicted is not None:
+        agreed = "does not fit" if ended.predicted.out_of_memory else "fits"
+        lines.append(f"The dry run says {read_bytes(ended.predicted.bytes)} there, which {agreed}.")
+    if ended is not None and ended.would_fit:
+        lines.append(f"What would fit, by the dry run: {ended.would_fit_words}.")
     lines += [f"note: {note}" for note in result.notes]
     lines.append(f"It took {read_seconds(result.seconds)}.")
     if result.status == "failed" and result.stderr_tail:
-        lines += ["", *result.stderr_tail.splitlines()[-12:]]
-    return "\n".join(lines)
+        lines += [" ", *result.stderr_tail.splitlines()[-12:]]
+    return "\n".join(line.strip() for line in lines if line)
 
 
 def _compared(result: Any) -> str:
@@ -230,26 +234,19 @@ def _compared(result: Any) -> str:
         said = None if result.predicted is None else result.predicted.phase(phase.name)
         expected = None if said is None else getattr(said, level)
         measured = getattr(phase, level)
-        ratio = measured / expected - 1 if measured is not None and expected else None
         rows.append(
             (
                 phase.name,
-                "?" if expected is None else _size(expected),
-                "?" if measured is None else _size(measured),
-                "" if ratio is None else f"{ratio:+.2%}",
-                "?" if phase.seconds is None else read_seconds(phase.seconds),
-                "?" if phase.first_seconds is None else read_seconds(phase.first_seconds),
+                known(_size, expected),
+                known(_size, measured),
+                f"{measured / expected - 1:+.2%}" if measured is not None and expected else "",
+                known(read_seconds, phase.seconds),
+                known(read_seconds, phase.first_seconds),
             )
         )
     name = level.partition("_")[0]
-    header = (
-        "phase",
-        f"dry run, {name}",
-        f"measured, {name}",
-        "difference",
-        "time",
-        "first step",
-    )
+    sizes = (f"dry run, {name}", f"measured, {name}")
+    header = ("phase", *sizes, "difference", "time", "first step")
     return table(header, rows, right=(1, 2, 3, 4, 5))
 
 

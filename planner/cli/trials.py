@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
 import sys
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from planner.cli.table import table
+from planner.cli.answer import may_be_json, show, table
 from planner.units import read_seconds
 
+FILTERS = ("method", "model", "device", "status", "limit")
 
-def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> None:
-    """Adds the command to the parser."""
-    parser = commands.add_parser("trials", help="trials that were run: list, export, import")
-    parser.add_argument("--json", action="store_true", help="the list as JSON")
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    may_be_json(parser, "the list as JSON")
     parser.add_argument("--method", default="", help="trials of this method only")
     parser.add_argument("--model", default="", help="of models whose id has this in it")
     parser.add_argument(
@@ -29,29 +30,22 @@ def register(commands: argparse._SubParsersAction[argparse.ArgumentParser]) -> N
     does.add_argument("--delete", metavar="ID", action="append", help="delete a trial for good")
     does.add_argument("--export", type=Path, metavar="FILE", help="write .json or .csv")
     does.add_argument("--import", type=Path, metavar="FILE", dest="import_from")
-    parser.set_defaults(run=run)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the list, or what was done; 1 when a trial that was named is not there."""
     from planner.trial.history import Filter, History, HistoryError
     from planner.trial.history.exchange import export, import_file
-    from planner.trial.history.keep import keep_all
+    from planner.trial.history.intake import keep_all
 
     if arguments.limit is not None and arguments.limit < 1:
         raise ValueError("limit: give a whole number above 0.")
     history = History()
     try:
-        keep_all(history)
+        keep_all(history, note=_note)
     except HistoryError as error:
-        print(f"note: {error}", file=sys.stderr)
-    chosen = Filter(
-        method=arguments.method,
-        model=arguments.model,
-        device=arguments.device,
-        status=arguments.status,
-        limit=arguments.limit,
-    )
+        _note(str(error))
+    chosen = Filter(**{name: getattr(arguments, name) for name in FILTERS})
     if arguments.show:
         return _show(history, arguments.show)
     if arguments.delete:
@@ -62,16 +56,21 @@ def run(arguments: argparse.Namespace) -> int:
     elif arguments.import_from:
         print("\n".join(_imported(import_file(history, arguments.import_from))))
     else:
-        lines = history.list(chosen)
-        if arguments.json:
-            print(json.dumps([dataclasses.asdict(line) for line in lines], indent=2))
-        else:
-            print(_listed(lines, history.place))
+        as_text = partial(_listed, place=history.place)
+        return show(arguments, history.list(chosen), _json, as_text)
     return 0
 
 
+def _note(sentence: str) -> None:
+    print(f"note: {sentence}", file=sys.stderr)
+
+
+def _json(lines: list[Any]) -> list[Any]:
+    return [dataclasses.asdict(line) for line in lines]
+
+
 def _show(history: Any, identifier: str) -> int:
-    from planner.trial.result import result_json
+    from planner.trial.ask.result import result_json
 
     result = history.get(identifier)
     if result is None:
@@ -82,14 +81,14 @@ def _show(history: Any, identifier: str) -> int:
 
 
 def _delete(history: Any, identifiers: list[str]) -> int:
-    from planner.trial.process import find, forget
+    from planner.trial.ask.process import find, forget
 
     missing = 0
     for identifier in identifiers:
         folder = find(identifier)
         if folder is not None and not forget(folder):
             raise ValueError(f"delete: the trial {identifier} is not over yet; stop it first.")
-        if history.delete([identifier]):
+        if history.delete([identifier]) or folder is not None:
             print(f"Deleted {identifier}.")
         else:
             print(f"delete: there is no trial {identifier[:64]!r}.", file=sys.stderr)

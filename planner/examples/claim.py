@@ -8,16 +8,20 @@ estimate and no page in here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import KW_ONLY, dataclass, field
 from typing import Literal
 
 ROUNDED = 0.06
 """A derivation this near to the claim agrees with it: documents round, some to one digit."""
 
+GB, MB = 1e9, 1e6
+UNITS = {"GB": GB, "MB": MB, "%": 0.01}
+"""What one of a claim's unit is, where it is not 1."""
+
 Judgement = Literal["agrees", "does not follow", "no derivation"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Working:
     """A sum: Python arithmetic over named inputs. The expression is a constant of ours."""
 
@@ -31,13 +35,13 @@ class Working:
         return float(eval(code, {"__builtins__": {}}, dict(self.inputs)))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Claim:
     """One number of a document.
 
     ``claimed`` is the number in ``unit`` (GB, MB, ×, %), ``written`` how it stands there;
     ``working`` derives it in bytes (or as a plain number) from the document's assumptions
-    and ``scale`` is how much of that one unit is. ``truth`` is the same quantity rightly
+    and :data:`UNITS` says how much of that one unit is. ``truth`` is the same quantity rightly
     computed, where there is one, and ``why`` what makes the difference.
     """
 
@@ -45,7 +49,7 @@ class Claim:
     written: str
     claimed: float
     unit: str
-    scale: float
+    _: KW_ONLY
     why: str
     working: Working | None = None
     truth: Working | None = None
@@ -53,12 +57,15 @@ class Claim:
     @property
     def derived(self) -> float | None:
         """The derivation's result in the claim's unit."""
-        return None if self.working is None else self.working.value / self.scale
+        return self._in_unit(self.working)
 
     @property
     def true(self) -> float | None:
         """The right value in the claim's unit."""
-        return None if self.truth is None else self.truth.value / self.scale
+        return self._in_unit(self.truth)
+
+    def _in_unit(self, sum_: Working | None) -> float | None:
+        return None if sum_ is None else sum_.value / UNITS.get(self.unit, 1)
 
     @property
     def judgement(self) -> Judgement:

@@ -14,9 +14,6 @@ from planner.examples.claim import Claim, Working
 
 TITLE = "Document 000 · Intuitor against PPO"
 
-GB = 1e9
-MB = 1e6
-
 PARAMETERS = 1.5e9
 """What the document multiplies with."""
 TRUE_PARAMETERS = 1_543_714_304
@@ -39,8 +36,8 @@ INTUITOR_EXTRA = f"2 * {LOGITS} + sequences * tokens * 4 * 3"
 def ppo(tokens: float) -> Working:
     """The document's PPO total at another length."""
     return Working(
-        expression=PPO,
-        inputs={
+        PPO,
+        {
             "parameters": PARAMETERS,
             "sequences": SEQUENCES,
             "tokens": tokens,
@@ -52,157 +49,102 @@ def ppo(tokens: float) -> Working:
 def extra(tokens: float) -> Working:
     """What the document adds for Intuitor at another length."""
     return Working(
-        expression=INTUITOR_EXTRA,
-        inputs={"sequences": SEQUENCES, "tokens": tokens, "vocabulary": VOCABULARY},
+        INTUITOR_EXTRA,
+        {"sequences": SEQUENCES, "tokens": tokens, "vocabulary": VOCABULARY},
     )
 
 
 def intuitor(tokens: float) -> Working:
     """The document's Intuitor total at another length."""
-    return Working(
-        expression=f"{PPO} + {INTUITOR_EXTRA}",
-        inputs={**ppo(tokens).inputs, "vocabulary": VOCABULARY},
-    )
+    return Working(f"{PPO} + {INTUITOR_EXTRA}", {**ppo(tokens).inputs, "vocabulary": VOCABULARY})
 
 
 def _weights(factor: str) -> Working:
-    return Working(expression=f"parameters * {factor}", inputs={"parameters": PARAMETERS})
+    return Working(f"parameters * {factor}", {"parameters": PARAMETERS})
 
 
 def _true_weights(factor: str) -> Working:
-    return Working(expression=f"parameters * {factor}", inputs={"parameters": TRUE_PARAMETERS})
+    return Working(f"parameters * {factor}", {"parameters": TRUE_PARAMETERS})
 
 
-NOTHING = Working(expression="0")
+NOTHING = Working("0")
 
 BREAKDOWN: tuple[Claim, ...] = (
     Claim(
-        what="Model parameters",
-        written="1.5B × 2 bytes = 3GB",
-        claimed=3,
-        unit="GB",
-        scale=GB,
+        "Model parameters", "1.5B × 2 bytes = 3GB", 3, "GB",
         working=_weights("2"),
         truth=_true_weights("4"),
         why="Trainers keep the weights they update in fp32; bf16 is a copy for computing.",
     ),
     Claim(
-        what="Model activations",
-        written="64 × 6K × 1536 × 2 = 1.2GB",
-        claimed=1.2,
-        unit="GB",
-        scale=GB,
-        working=Working(
-            expression="sequences * tokens * hidden * 2", inputs={**_TOKENS, "hidden": HIDDEN}
-        ),
+        "Model activations", "64 × 6K × 1536 × 2 = 1.2GB", 1.2, "GB",
+        working=Working("sequences * tokens * hidden * 2", {**_TOKENS, "hidden": HIDDEN}),
         truth=Working(
-            expression="sequences * tokens * hidden * 2 * layers",
-            inputs={"sequences": SEQUENCES, "tokens": 6144, "hidden": HIDDEN, "layers": LAYERS},
+            "sequences * tokens * hidden * 2 * layers",
+            {"sequences": SEQUENCES, "tokens": 6144, "hidden": HIDDEN, "layers": LAYERS},
         ),
         why="One hidden tensor of one layer. Even with full checkpointing each of the 28 layers "
         "keeps one; without micro-batches that is 33.8 GB.",
     ),
     Claim(
-        what="Log probabilities",
-        written="64 × 6K × 2 = 0.8MB",
-        claimed=0.8,
-        unit="MB",
-        scale=MB,
-        working=Working(expression="sequences * tokens * 2", inputs=_TOKENS),
-        truth=Working(
-            expression="sequences * tokens * 4", inputs={"sequences": SEQUENCES, "tokens": 6144}
-        ),
+        "Log probabilities", "64 × 6K × 2 = 0.8MB", 0.8, "MB",
+        working=Working("sequences * tokens * 2", _TOKENS),
+        truth=Working("sequences * tokens * 4", {"sequences": SEQUENCES, "tokens": 6144}),
         why="0.77 rounded up; they are kept in fp32, so it is twice that.",
     ),
     Claim(
-        what="Gradients",
-        written="1.5B × 2 bytes = 3GB",
-        claimed=3,
-        unit="GB",
-        scale=GB,
+        "Gradients", "1.5B × 2 bytes = 3GB", 3, "GB",
         working=_weights("2"),
         truth=_true_weights("4"),
         why="Gradients of fp32 weights are fp32.",
     ),
     Claim(
-        what="Other (optimizer states)",
-        written="~2×params = 6GB",
-        claimed=6,
-        unit="GB",
-        scale=GB,
+        "Other (optimizer states)", "~2×params = 6GB", 6, "GB",
         working=_weights("2 * 2"),
         truth=_true_weights("2 * 4"),
         why="Both Adam moments have the dtype of the weights they belong to: fp32.",
     ),
     Claim(
-        what="Total regular PPO",
-        written="≈ 13.2GB",
-        claimed=13.2,
-        unit="GB",
-        scale=GB,
+        "Total regular PPO", "≈ 13.2GB", 13.2, "GB",
         working=ppo(TOKENS),
-        truth=Working(expression="2 * parameters * 16", inputs={"parameters": TRUE_PARAMETERS}),
+        truth=Working("2 * parameters * 16", {"parameters": TRUE_PARAMETERS}),
         why="PPO trains a critic as well: two models at 16 bytes a parameter before any "
         "activation. Reference, reward, rollout engine and PPO's own logits are missing too.",
     ),
     Claim(
-        what="Full logits storage",
-        written="64 × 6K × 152K × 4 = 234GB",
-        claimed=234,
-        unit="GB",
-        scale=GB,
-        working=Working(expression=LOGITS, inputs={**_TOKENS, "vocabulary": VOCABULARY}),
+        "Full logits storage", "64 × 6K × 152K × 4 = 234GB", 234, "GB",
+        working=Working(LOGITS, {**_TOKENS, "vocabulary": VOCABULARY}),
         truth=Working(
-            expression="sequences * tokens * vocabulary * 2",
-            inputs={"sequences": 4, "tokens": 3584, "vocabulary": TRUE_VOCABULARY},
+            "sequences * tokens * vocabulary * 2",
+            {"sequences": 4, "tokens": 3584, "vocabulary": TRUE_VOCABULARY},
         ),
         why="The authors run micro-batches of 4 × 3,584 tokens in bf16, and chunks make even "
         "that smaller; PPO has the same logits.",
     ),
     Claim(
-        what="Logits gradients",
-        written="64 × 6K × 152K × 4 = 234GB",
-        claimed=234,
-        unit="GB",
-        scale=GB,
-        working=Working(expression=LOGITS, inputs={**_TOKENS, "vocabulary": VOCABULARY}),
+        "Logits gradients", "64 × 6K × 152K × 4 = 234GB", 234, "GB",
+        working=Working(LOGITS, {**_TOKENS, "vocabulary": VOCABULARY}),
         truth=NOTHING,
         why="Self-certainty is a reward: it is computed without a gradient and detached. The "
         "policy loss has a logits gradient in both methods alike.",
     ),
     Claim(
-        what="Self-certainty temporaries",
-        written="64 × 6K × 4 × 3 = 4.6MB",
-        claimed=4.6,
-        unit="MB",
-        scale=MB,
-        working=Working(expression="sequences * tokens * 4 * 3", inputs=_TOKENS),
-        truth=Working(
-            expression="sequences * tokens * 4", inputs={"sequences": SEQUENCES, "tokens": 6144}
-        ),
+        "Self-certainty temporaries", "64 × 6K × 4 × 3 = 4.6MB", 4.6, "MB",
+        working=Working("sequences * tokens * 4 * 3", _TOKENS),
+        truth=Working("sequences * tokens * 4", {"sequences": SEQUENCES, "tokens": 6144}),
         why="What stays is one fp32 number per token.",
     ),
     Claim(
-        what="Additional for Intuitor",
-        written="≈ 468GB",
-        claimed=468,
-        unit="GB",
-        scale=GB,
+        "Additional for Intuitor", "≈ 468GB", 468, "GB",
         working=extra(TOKENS),
-        truth=Working(
-            expression="sequences * tokens * 4", inputs={"sequences": SEQUENCES, "tokens": 6144}
-        ),
+        truth=Working("sequences * tokens * 4", {"sequences": SEQUENCES, "tokens": 6144}),
         why="The sum is right and the conclusion is not: the peak of its phase does not rise at "
         "all, since the entropy beside it needs the same temporaries.",
     ),
     Claim(
-        what="Total Intuitor memory",
-        written="≈ 481GB",
-        claimed=481,
-        unit="GB",
-        scale=GB,
+        "Total Intuitor memory", "≈ 481GB", 481, "GB",
         working=intuitor(TOKENS),
-        truth=Working(expression="parameters * 16", inputs={"parameters": TRUE_PARAMETERS}),
+        truth=Working("parameters * 16", {"parameters": TRUE_PARAMETERS}),
         why="Without a critic, Intuitor's training state is half of PPO's, before activations.",
     ),
 )

@@ -3,39 +3,27 @@
 from __future__ import annotations
 
 from planner.examples.claim import Claim, Working
-from planner.examples.doc_000 import GB, PARAMETERS, VOCABULARY, intuitor, ppo
+from planner.examples.doc_000 import PARAMETERS, VOCABULARY, intuitor, ppo
 
 
 def _scaling(tokens: int, ppo_claimed: float, claimed: float, ratio: float) -> tuple[Claim, ...]:
     name = f"{tokens // 1000}K tokens"
     return (
         Claim(
-            what=f"{name}: regular PPO",
-            written=f"~{ppo_claimed:g}GB",
-            claimed=ppo_claimed,
-            unit="GB",
-            scale=GB,
+            f"{name}: regular PPO", f"~{ppo_claimed:g}GB", ppo_claimed, "GB",
             working=ppo(tokens),
             why="The breakdown grows by 0.2 GB per 1K tokens, the table by 2.5; they meet at 4K.",
         ),
         Claim(
-            what=f"{name}: Intuitor",
-            written=f"~{claimed:g}GB",
-            claimed=claimed,
-            unit="GB",
-            scale=GB,
+            f"{name}: Intuitor", f"~{claimed:g}GB", claimed, "GB",
             working=intuitor(tokens),
             why="The logits of all 64 sequences at once, twice; no trainer holds them.",
         ),
         Claim(
-            what=f"{name}: ratio",
-            written=f"{ratio:g}x",
-            claimed=ratio,
-            unit="×",
-            scale=1,
+            f"{name}: ratio", f"{ratio:g}x", ratio, "×",
             working=Working(
-                expression="intuitor / ppo",
-                inputs={"intuitor": intuitor(tokens).value, "ppo": ppo(tokens).value},
+                "intuitor / ppo",
+                {"intuitor": intuitor(tokens).value, "ppo": ppo(tokens).value},
             ),
             why="The ratio of the table's columns; the breakdown gives another, except near 4K.",
         ),
@@ -52,41 +40,25 @@ SCALING: tuple[Claim, ...] = (
 
 ADVICE: tuple[Claim, ...] = (
     Claim(
-        what="18K tokens",
-        written="→ ~1.4TB memory",
-        claimed=1400,
-        unit="GB",
-        scale=GB,
+        "18K tokens", "→ ~1.4TB memory", 1400, "GB",
         working=intuitor(18_000),
         why="Follows; but the settings printed below that line are 2K and 4K, not 16K.",
     ),
     Claim(
-        what="2K + 2K = 4K tokens",
-        written="→ ~160GB memory",
-        claimed=160,
-        unit="GB",
-        scale=GB,
+        "2K + 2K = 4K tokens", "→ ~160GB memory", 160, "GB",
         working=intuitor(4_000),
         why="That is the row of 2K.",
     ),
     Claim(
-        what="Saving of the new lengths",
-        written="~90% memory savings",
-        claimed=90,
-        unit="%",
-        scale=0.01,
-        working=Working(expression="1 - tokens / before", inputs={"tokens": 4, "before": 18}),
+        "Saving of the new lengths", "~90% memory savings", 90, "%",
+        working=Working("1 - tokens / before", {"tokens": 4, "before": 18}),
         why="Memory that is linear in the length falls as the length does.",
     ),
     Claim(
-        what="Aggressive setting, per GPU",
-        written="fits 8×80GB",
-        claimed=80,
-        unit="GB",
-        scale=GB,
+        "Aggressive setting, per GPU", "fits 8×80GB", 80, "GB",
         working=Working(
-            expression="(parameters * 8 + 2 * sequences * tokens * vocabulary * 4) / gpus",
-            inputs={
+            "(parameters * 8 + 2 * sequences * tokens * vocabulary * 4) / gpus",
+            {
                 "parameters": PARAMETERS,
                 "sequences": 32 * 8,
                 "tokens": 4_000,

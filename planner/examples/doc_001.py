@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from planner.examples.claim import Claim, Working
 from planner.examples.unrolled import (
     BF16,
-    GB,
     HIDDEN,
     INTERMEDIATE,
     KEPT,
     KV_TOKEN_BYTES,
-    MB,
     ONLY_STEPS,
     PAIRS,
     PARAMETERS,
@@ -55,88 +53,61 @@ COLUMN_AFTER = "32e6 + 0 + 2e9 + 32e6 + 5e9"
 _BEFORE = with_weights(KEPT, 1, TOKENS, BF16)
 _ONE_STEP = "layers * (token_bytes * longest + pair_bytes * longest ** 2)"
 _AFTER = Working(
-    expression=f"3 * parameters * width + {ONLY_STEPS} + {_ONE_STEP}",
-    inputs={**_BEFORE.inputs, "longest": PROMPT + TOKENS - 1},
+    f"3 * parameters * width + {ONLY_STEPS} + {_ONE_STEP}",
+    {**_BEFORE.inputs, "longest": PROMPT + TOKENS - 1},
 )
 """Three models, the inputs of every step, and the longest step run again in the backward."""
 _SAVING = Working(
-    expression="before / after", inputs={"before": _BEFORE.value, "after": _AFTER.value}
+    "before / after", {"before": _BEFORE.value, "after": _AFTER.value}
 )
 
 
 def _given(expression: str, **more: float) -> Working:
-    return Working(expression=expression, inputs={**DOCUMENT, **more})
+    return Working(expression, {**DOCUMENT, **more})
 
 
 def _true(expression: str, **more: float) -> Working:
-    return Working(expression=expression, inputs={**TRUE, **more})
+    return Working(expression, {**TRUE, **more})
 
 
 OPTIMIZATIONS: tuple[Claim, ...] = (
     Claim(
-        what="Why it is needed",
-        written="OOM even on H100 80GB",
-        claimed=80,
-        unit="GB",
-        scale=GB,
-        working=Working(
-            expression=f"3 * parameters * 2 + {COLUMN_BEFORE}", inputs={"parameters": PARAMETERS}
-        ),
+        "Why it is needed", "OOM even on H100 80GB", 80, "GB",
+        working=Working(f"3 * parameters * 2 + {COLUMN_BEFORE}", {"parameters": PARAMETERS}),
         truth=with_weights(KEPT, 2, 128, BF16),
         why="Its table and the weights of three models would fit. The run that failed had two rows "
         "of 128 tokens and, on its first step, no recomputation.",
     ),
     Claim(
-        what="Top-k 256 of 32k",
-        written="~125x reduction for soft token storage",
-        claimed=125,
-        unit="×",
-        scale=1,
+        "Top-k 256 of 32k", "~125x reduction for soft token storage", 125, "×",
         working=_given("vocabulary / top_k"),
-        truth=Working(
-            expression="legacy / coded", inputs={"legacy": LEGACY_SOFT, "coded": CODED_SOFT}
-        ),
+        truth=Working("legacy / coded", {"legacy": LEGACY_SOFT, "coded": CODED_SOFT}),
         why="In elements; an entry with its id takes 12 bytes for 4, so 41.7. And the code "
         "scatters the weights back to a dense row, which autograd keeps: 4.03 bytes an entry of "
         "the vocabulary for 8 (12 with straight-through, so 3 times).",
     ),
     Claim(
-        what="Online KL",
-        written="~2x reduction",
-        claimed=2,
-        unit="×",
-        scale=1,
-        truth=Working(expression="3 * row / (2 * row)", inputs={"row": 4 * VOCABULARY}),
+        "Online KL", "~2x reduction", 2, "×",
+        truth=Working("3 * row / (2 * row)", {"row": 4 * VOCABULARY}),
         why="Soft tokens, the policy's logits and the reference's are 38.9 MB each; one of three "
         "goes. All three are 0.4 % of what the layers keep.",
     ),
     Claim(
-        what="Reference with a KV cache",
-        written="~3-4x faster",
-        claimed=3.5,
-        unit="×",
-        scale=1,
-        truth=Working(
-            expression=f"{POSITIONS} / (prompt + tokens)",
-            inputs={"prompt": PROMPT, "tokens": TOKENS},
-        ),
+        "Reference with a KV cache", "~3-4x faster", 3.5, "×",
+        truth=Working(f"{POSITIONS} / (prompt + tokens)", {"prompt": PROMPT, "tokens": TOKENS}),
         why="4,064 positions become 96: in operations 42 times less, for the reference alone, "
         "which is a small part of a step.",
     ),
     Claim(
-        what="Half the length",
-        written="~4x memory reduction in attention",
-        claimed=4,
-        unit="×",
-        scale=1,
-        working=Working(expression="(128 / 64) ** 2"),
+        "Half the length", "~4x memory reduction in attention", 4, "×",
+        working=Working("(128 / 64) ** 2"),
         truth=Working(
-            expression=f"{PAIRS} / half",
-            inputs={
+            f"{PAIRS} / half",
+            {
                 "prompt": PROMPT,
                 "tokens": 128,
                 "half": Working(
-                    expression=PAIRS, inputs={"prompt": PROMPT, "tokens": TOKENS}
+                    PAIRS, {"prompt": PROMPT, "tokens": TOKENS}
                 ).value,
             },
         ),
@@ -144,21 +115,13 @@ OPTIMIZATIONS: tuple[Claim, ...] = (
         "over the steps, as they all stay alive, 4.8 times.",
     ),
     Claim(
-        what="Effective batch",
-        written="1 × 16 = 16",
-        claimed=16,
-        unit="rows",
-        scale=1,
-        working=Working(expression="1 * 16"),
-        truth=Working(expression="1"),
+        "Effective batch", "1 × 16 = 16", 16, "rows",
+        working=Working("1 * 16"),
+        truth=Working("1"),
         why="`gradient_accumulation_steps` is never read.",
     ),
     Claim(
-        what="Top-256 covers",
-        written=">99.9% of probability mass",
-        claimed=99.9,
-        unit="%",
-        scale=0.01,
+        "Top-256 covers", ">99.9% of probability mass", 99.9, "%",
         why="Not shown, and not the same at every position: it falls with the temperature "
         "and where the model is unsure.",
     ),
@@ -167,62 +130,36 @@ OPTIMIZATIONS: tuple[Claim, ...] = (
 
 PROFILE: tuple[Claim, ...] = (
     Claim(
-        what="soft_tokens, original",
-        written="~4 GB",
-        claimed=4,
-        unit="GB",
-        scale=GB,
+        "soft_tokens, original", "~4 GB", 4, "GB",
         working=_given(DENSE),
         truth=_true(DENSE),
         why="64 rows of the vocabulary in fp32: megabytes.",
     ),
     Claim(
-        what="soft_tokens, optimised",
-        written="~32 MB",
-        claimed=32,
-        unit="MB",
-        scale=MB,
+        "soft_tokens, optimised", "~32 MB", 32, "MB",
         working=_given(LISTED),
         truth=_true("rows * tokens * vocabulary * coded", coded=CODED_SOFT),
         why="The list itself is small; as coded, the dense rows are kept as before.",
     ),
     Claim(
-        what="soft_tokens, reduction",
-        written="125x",
-        claimed=125,
-        unit="×",
-        scale=1,
-        working=Working(expression="4e9 / 32e6"),
-        truth=Working(
-            expression="legacy / coded", inputs={"legacy": LEGACY_SOFT, "coded": CODED_SOFT}
-        ),
+        "soft_tokens, reduction", "125x", 125, "×",
+        working=Working("4e9 / 32e6"),
+        truth=Working("legacy / coded", {"legacy": LEGACY_SOFT, "coded": CODED_SOFT}),
         why="The two entries above divided; neither is right.",
     ),
     Claim(
-        what="ref_logits, original",
-        written="~4 GB",
-        claimed=4,
-        unit="GB",
-        scale=GB,
+        "ref_logits, original", "~4 GB", 4, "GB",
         working=_given(DENSE),
         truth=_true(DENSE),
         why="As many as soft tokens.",
     ),
     Claim(
-        what="ref_logits, optimised",
-        written="0",
-        claimed=0,
-        unit="MB",
-        scale=MB,
+        "ref_logits, optimised", "0", 0, "MB",
         truth=_true("rows * vocabulary * 4"),
         why="One row at a time.",
     ),
     Claim(
-        what="Reference activations, original",
-        written="~8 GB",
-        claimed=8,
-        unit="GB",
-        scale=GB,
+        "Reference activations, original", "~8 GB", 8, "GB",
         truth=_true(
             "rows * (prompt + tokens) * (vocabulary + 3 * intermediate) * 2",
             prompt=PROMPT,
@@ -231,21 +168,13 @@ PROFILE: tuple[Claim, ...] = (
         why="Without a gradient nothing is kept: the whole row's logits and one layer's MLP pass.",
     ),
     Claim(
-        what="Reference activations, optimised",
-        written="~2 GB",
-        claimed=2,
-        unit="GB",
-        scale=GB,
+        "Reference activations, optimised", "~2 GB", 2, "GB",
         truth=_true("rows * (prompt + tokens) * kv_bytes", prompt=PROMPT, kv_bytes=KV_TOKEN_BYTES),
         why="The KV cache, which is all that stays.",
     ),
     Claim(
-        what="Reference activations, reduction",
-        written="4x",
-        claimed=4,
-        unit="×",
-        scale=1,
-        working=Working(expression="8e9 / 2e9"),
+        "Reference activations, reduction", "4x", 4, "×",
+        working=Working("8e9 / 2e9"),
         truth=_true(
             "(vocabulary + 3 * intermediate) * 2 / kv_bytes",
             intermediate=INTERMEDIATE,
@@ -254,67 +183,43 @@ PROFILE: tuple[Claim, ...] = (
         why="Of megabytes that pass for megabytes that stay.",
     ),
     Claim(
-        what="Reward matmul, original",
-        written="~4 GB",
-        claimed=4,
-        unit="GB",
-        scale=GB,
+        "Reward matmul, original", "~4 GB", 4, "GB",
         working=_given("rows * tokens * vocabulary * hidden * 2"),
         truth=_true("rows * tokens * hidden * 2"),
         why="O(batch × seq × vocab × hidden) counts operations; as memory it would be 16.8 GB. A "
         "matrix product stores its result, and the soft tokens exist anyway.",
     ),
     Claim(
-        what="Reward matmul, optimised",
-        written="~32 MB",
-        claimed=32,
-        unit="MB",
-        scale=MB,
+        "Reward matmul, optimised", "~32 MB", 32, "MB",
         working=_given(GATHERED),
         truth=_true(GATHERED),
         why="The gathered embeddings are kept for the backward. Sparse input takes more whenever "
         "k × hidden is above the vocabulary: 655,360 against 151,936.",
     ),
     Claim(
-        what="Reward matmul, reduction",
-        written="125x",
-        claimed=125,
-        unit="×",
-        scale=1,
-        working=Working(expression="4e9 / 32e6"),
+        "Reward matmul, reduction", "125x", 125, "×",
+        working=Working("4e9 / 32e6"),
         truth=_true("1 / (top_k)"),
         why="The sign is the other way round: 256 times more.",
     ),
     Claim(
-        what="Policy activations, original",
-        written="~20 GB",
-        claimed=20,
-        unit="GB",
-        scale=GB,
+        "Policy activations, original", "~20 GB", 20, "GB",
         truth=kept(1, TOKENS, BF16),
         why="The one large entry of the table, and too small: every token runs the whole row and "
         "keeps it. As coded, with dropout and autocast's copies, 32.0 GB.",
     ),
     Claim(
-        what="Policy activations, optimised",
-        written="~5 GB (checkpointed)",
-        claimed=5,
-        unit="GB",
-        scale=GB,
-        truth=Working(expression=ONLY_STEPS, inputs=sizes(1, TOKENS, BF16)),
+        "Policy activations, optimised", "~5 GB (checkpointed)", 5, "GB",
+        truth=Working(ONLY_STEPS, sizes(1, TOKENS, BF16)),
         why="A checkpointed step keeps one row of embeddings; with layers recomputed instead "
         "of steps it is 36 times that, 0.75 GB. One step is run again at a time, 0.65 GB.",
     ),
     Claim(
-        what="Policy activations, reduction",
-        written="4x",
-        claimed=4,
-        unit="×",
-        scale=1,
-        working=Working(expression="20e9 / 5e9"),
+        "Policy activations, reduction", "4x", 4, "×",
+        working=Working("20e9 / 5e9"),
         truth=Working(
-            expression=f"before / ({ONLY_STEPS} + {_ONE_STEP})",
-            inputs={
+            f"before / ({ONLY_STEPS} + {_ONE_STEP})",
+            {
                 **sizes(1, TOKENS, BF16),
                 "longest": PROMPT + TOKENS - 1,
                 "before": kept(1, TOKENS, BF16).value,
@@ -323,42 +228,26 @@ PROFILE: tuple[Claim, ...] = (
         why="The only optimization that matters does far more than it says.",
     ),
     Claim(
-        what="Total peak, original",
-        written="~40+ GB",
-        claimed=40,
-        unit="GB",
-        scale=GB,
-        working=Working(expression=COLUMN_BEFORE),
+        "Total peak, original", "~40+ GB", 40, "GB",
+        working=Working(COLUMN_BEFORE),
         truth=_BEFORE,
         why="Its column, which leaves out the weights: 24 GB for three models.",
     ),
     Claim(
-        what="Total peak, optimised",
-        written="~10-15 GB",
-        claimed=12.5,
-        unit="GB",
-        scale=GB,
-        working=Working(expression=COLUMN_AFTER),
+        "Total peak, optimised", "~10-15 GB", 12.5, "GB",
+        working=Working(COLUMN_AFTER),
         truth=_AFTER,
         why="Its column sums to 7. The weights alone are 24 GB.",
     ),
     Claim(
-        what="Total peak, reduction",
-        written="~3-4x",
-        claimed=3.5,
-        unit="×",
-        scale=1,
-        working=Working(expression="before / after", inputs={"before": 40, "after": 12.5}),
+        "Total peak, reduction", "~3-4x", 3.5, "×",
+        working=Working("before / after", {"before": 40, "after": 12.5}),
         truth=_SAVING,
         why="From 40 to 10-15; its columns would give 5.7.",
     ),
     Claim(
-        what="Success criterion",
-        written="~4-5x",
-        claimed=4.5,
-        unit="×",
-        scale=1,
-        working=Working(expression="before / after", inputs={"before": 40, "after": 12.5}),
+        "Success criterion", "~4-5x", 4.5, "×",
+        working=Working("before / after", {"before": 40, "after": 12.5}),
         truth=_SAVING,
         why="More than its own table promises.",
     ),

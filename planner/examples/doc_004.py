@@ -11,9 +11,6 @@ from planner.examples.claim import Claim, Working
 
 TITLE = "Document 004 · Activations"
 
-MB = 1e6
-GB = 1e9
-
 ROWS = 2
 TOKENS = 512
 DOCUMENT = {
@@ -59,13 +56,9 @@ def _claim(
     what: str, written: str, claimed: float, expression: str, why: str, unit: str = "MB"
 ) -> Claim:
     return Claim(
-        what=what,
-        written=written,
-        claimed=claimed,
-        unit=unit,
-        scale=MB if unit == "MB" else GB,
-        working=Working(expression=expression, inputs=DOCUMENT),
-        truth=Working(expression=expression, inputs=TRUE),
+        what, written, claimed, unit,
+        working=Working(expression, DOCUMENT),
+        truth=Working(expression, TRUE),
         why=why,
     )
 
@@ -109,23 +102,15 @@ TABLE: tuple[Claim, ...] = (
         "GB",
     ),
     Claim(
-        what="With the reference's activations cached",
-        written="~4.8 GB",
-        claimed=4.8,
-        unit="GB",
-        scale=GB,
-        working=Working(expression=f"2 * ({PASS})", inputs=DOCUMENT),
-        truth=Working(expression=PASS, inputs=TRUE),
+        "With the reference's activations cached", "~4.8 GB", 4.8, "GB",
+        working=Working(f"2 * ({PASS})", DOCUMENT),
+        truth=Working(PASS, TRUE),
         why="A reference pass under no_grad keeps nothing, so there is nothing to double.",
     ),
     Claim(
-        what="Caching the chosen log-probs",
-        written="~156 MB (just logits)",
-        claimed=156,
-        unit="MB",
-        scale=MB,
-        working=Working(expression=LOGITS, inputs=DOCUMENT),
-        truth=Working(expression="rows * (tokens - 1) * 2", inputs=TRUE),
+        "Caching the chosen log-probs", "~156 MB (just logits)", 156, "MB",
+        working=Working(LOGITS, DOCUMENT),
+        truth=Working("rows * (tokens - 1) * 2", TRUE),
         why="`ref_selected_log_probs` is one number per token, 2 KB; the code keeps the whole "
         "[2, 512, vocabulary] tensor that it was gathered from.",
     ),

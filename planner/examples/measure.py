@@ -11,9 +11,9 @@ import sys
 import time
 from collections.abc import Sequence
 
-from planner.dryrun import worker
-from planner.dryrun.answer import answer
-from planner.dryrun.request import versions
+from planner.dryrun.ask.answer import answer
+from planner.dryrun.ask.request import versions
+from planner.dryrun.run import worker
 from planner.examples.dry_runs import CASES, PATH, Case
 
 

@@ -14,9 +14,6 @@ from collections.abc import Mapping
 
 from planner.examples.claim import Working
 
-GB = 1e9
-MB = 1e6
-
 PARAMETERS = 4_022_468_096
 """Of Qwen3-4B, tied embeddings once; a test holds it and the shape against the catalog."""
 LAYERS = 36
@@ -59,11 +56,11 @@ def sizes(rows: int, tokens: int, kept: Mapping[str, int]) -> dict[str, float]:
 
 def kept(rows: int, tokens: int, of: Mapping[str, int]) -> Working:
     """What the policy's layers keep when nothing is recomputed, in bytes."""
-    return Working(expression=KEPT, inputs=sizes(rows, tokens, of))
+    return Working(KEPT, sizes(rows, tokens, of))
 
 
 def with_weights(expression: str, rows: int, tokens: int, of: Mapping[str, int]) -> Working:
     """The same with the weights of policy, reference and reward model."""
     width = 4 if of is FP32 else 2
     inputs = {**sizes(rows, tokens, of), "parameters": PARAMETERS, "width": width}
-    return Working(expression=f"3 * parameters * width + {expression}", inputs=inputs)
+    return Working(f"3 * parameters * width + {expression}", inputs)

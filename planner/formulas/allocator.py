@@ -7,9 +7,11 @@ Fragmentation depends on the order of events and comes with the dry run.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
-from planner.footprint import Term
+from planner.footprint import Layout, Term
 from planner.formulas.formula import Formula
 from planner.numeric import Num, ceil_div, maximum, round_up
 from planner.units import KIB, MIB
@@ -65,21 +67,23 @@ def held_bytes(term: Term, expandable: bool) -> tuple[Num, Num]:
     segments, up to 10 MiB 20 MiB segments, and each larger one gets a segment of its own,
     rounded to 2 MiB; expandable segments grow in pages instead and leave no such ends.
     """
-    allocated: Num = 0
-    slack: Num = 0
-    for count, each in _tensors(term):
-        allocated = allocated + count * round_up(each, BLOCK)
-        if not expandable:
-            slack = slack + _slack(count, each)
-    return allocated, slack
+    if isinstance(term.bytes, int) and isinstance(term.tensors, int):
+        return _held_number(term.bytes, term.tensors, term.layout, expandable)
+    return _held(term.bytes, term.tensors, term.layout, expandable)
 
 
-def _tensors(term: Term) -> list[tuple[Num, Num]]:
-    """How many tensors of which size a term consists of."""
-    if term.layout:
-        return [(count, (term.bytes * share + 0.5) // 1) for count, share in term.layout]
-    tensors = maximum(term.tensors, 1)
-    return [(tensors, ceil_div(term.bytes, tensors))]
+def _held(size: Num, tensors: Num, layout: Layout, expandable: bool) -> tuple[Num, Num]:
+    if layout:
+        each = [(count, (size * share + 0.5) // 1) for count, share in layout]
+    else:
+        tensors = maximum(tensors, 1)
+        each = [(tensors, ceil_div(size, tensors))]
+    allocated: Num = sum(count * round_up(one, BLOCK) for count, one in each)
+    return allocated, 0 if expandable else sum(_slack(count, one) for count, one in each)
+
+
+# Weights and optimizer state recur in every phase, as terms of the same sizes.
+_held_number = lru_cache(maxsize=4096)(_held)
 
 
 def _slack(count: Num, each: Num) -> Num:

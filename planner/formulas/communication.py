@@ -145,14 +145,8 @@ def all_gather_seconds(gpu: Gpu, *, size_bytes: Num, ranks: Num, gpus_per_node: 
     return _collective(GATHER, gpu, size_bytes, ranks, gpus_per_node)
 
 
-def reduce_scatter_seconds(
-    gpu: Gpu, *, size_bytes: Num, ranks: Num, gpus_per_node: Num
-) -> Num | None:
-    """Seconds until every rank holds its part of the sum; ``size_bytes`` is the whole tensor.
-
-    None when nothing says how fast the cards talk to each other.
-    """
-    return _collective(GATHER, gpu, size_bytes, ranks, gpus_per_node)
+reduce_scatter_seconds = all_gather_seconds
+"""Seconds until every rank holds its part of the sum; ``size_bytes`` is the whole tensor."""
 
 
 def all_reduce_seconds(gpu: Gpu, *, size_bytes: Num, ranks: Num, gpus_per_node: Num) -> Num | None:

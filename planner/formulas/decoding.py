@@ -7,6 +7,7 @@ closed form. Sizes may be arrays; unknown peaks give None.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Literal
 
 from planner.catalog.architecture import Architecture
@@ -108,20 +109,18 @@ def decode_seconds(
     waves = sequences // running
     rest = sequences - waves * running
 
-    def wave(size: Num) -> Num | None:
-        return _wave_seconds(
-            arch,
-            gpu,
-            sequences=size,
-            prompt_tokens=prompt_tokens,
-            response_tokens=response_tokens,
-            dtype=dtype,
-            tensor_parallel=tensor_parallel,
-            engine=engine,
-            kv_value_bytes=kv_value_bytes,
-        )
-
-    full, last = wave(running), wave(maximum(rest, 1))
+    wave = partial(
+        _wave_seconds,
+        arch,
+        gpu,
+        prompt_tokens=prompt_tokens,
+        response_tokens=response_tokens,
+        dtype=dtype,
+        tensor_parallel=tensor_parallel,
+        engine=engine,
+        kv_value_bytes=kv_value_bytes,
+    )
+    full, last = wave(sequences=running), wave(sequences=maximum(rest, 1))
     if full is None or last is None:
         return None
     return waves * full + where(rest > 0, last, 0.0)

@@ -7,18 +7,16 @@ Expressions are constants of this package; nothing from outside reaches :func:`e
 
 from __future__ import annotations
 
-from types import CodeType
 from typing import Literal
 
-from planner.formulas.formula import FUNCTIONS
-from planner.numeric import Num
+from planner.formulas.formula import Expression
 
 Unit = Literal["seconds", "FLOPs", "bytes per second", "positions", "values"]
 
 REGISTRY: dict[str, Rate] = {}
 
 
-class Rate:
+class Rate(Expression):
     """One quantity of a time estimate, as an expression over named inputs.
 
     Args:
@@ -34,28 +32,14 @@ class Rate:
         ValueError: when the name is taken.
     """
 
-    __slots__ = ("code", "expression", "ignores", "name", "source", "unit", "why")
+    __slots__ = ("unit",)
 
-    def __init__(
-        self, name: str, expression: str, *, unit: Unit, source: str, why: str, ignores: str = ""
-    ) -> None:
+    def __init__(self, name: str, expression: str, *, unit: Unit, **rest: str) -> None:
         """Compile the expression and enter the name in the registry."""
         if name in REGISTRY:
             raise ValueError(f"time formula {name!r} is defined twice")
-        self.name = name
-        self.expression = expression
+        super().__init__(name, expression, **rest)
         self.unit: Unit = unit
-        self.source = source
-        self.why = why
-        self.ignores = ignores
-        self.code: CodeType = compile(expression, f"<time formula {name}>", "eval")
         REGISTRY[name] = self
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Names the expression reads, in order of first use."""
-        return tuple(name for name in self.code.co_names if name not in FUNCTIONS)
-
-    def __call__(self, **inputs: Num) -> Num:
-        """The value in :attr:`unit`; ``NameError`` when an input is missing."""
-        return eval(self.code, {"__builtins__": {}, **FUNCTIONS}, inputs)
+    __call__ = Expression.value

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import CodeType
 from typing import Any
 
-from planner.footprint import Category, Term
+from planner.footprint import Category, Layout, Term
 from planner.numeric import Num, ceil_div, maximum, minimum, round_up
 
 FUNCTIONS: Mapping[str, Any] = {
@@ -21,11 +21,34 @@ FUNCTIONS: Mapping[str, Any] = {
     "maximum": maximum,
     "minimum": minimum,
 }
+SCOPE: dict[str, Any] = {"__builtins__": {}, **FUNCTIONS}
 
 REGISTRY: dict[str, Formula] = {}
 
 
-class Formula:
+class Expression:
+    """Arithmetic over named inputs, what it rests on, and its name in a registry."""
+
+    __slots__ = ("code", "expression", "ignores", "inputs", "name", "source", "why")
+
+    def __init__(
+        self, name: str, expression: str, *, source: str, why: str, ignores: str = ""
+    ) -> None:
+        self.name = name
+        self.expression = expression
+        self.source = source
+        self.why = why
+        self.ignores = ignores
+        self.code: CodeType = compile(expression, f"<formula {name}>", "eval")
+        self.inputs = tuple(name for name in self.code.co_names if name not in FUNCTIONS)
+        """Names the expression reads, in order of first use."""
+
+    def value(self, **inputs: Num) -> Num:
+        """The expression's value; ``NameError`` when an input is missing."""
+        return eval(self.code, SCOPE, inputs)
+
+
+class Formula(Expression):
     """One physical quantity in bytes, as an expression over named inputs.
 
     Args:
@@ -38,37 +61,14 @@ class Formula:
         ignores: what it leaves out, in words; empty when nothing known is left out.
     """
 
-    __slots__ = ("category", "code", "expression", "ignores", "name", "source", "why")
+    __slots__ = ("category",)
 
-    def __init__(
-        self,
-        name: str,
-        expression: str,
-        *,
-        category: Category,
-        source: str,
-        why: str,
-        ignores: str = "",
-    ) -> None:
+    def __init__(self, name: str, expression: str, *, category: Category, **rest: str) -> None:
         if name in REGISTRY:
             raise ValueError(f"formula {name!r} is defined twice")
-        self.name = name
-        self.expression = expression
+        super().__init__(name, expression, **rest)
         self.category: Category = category
-        self.source = source
-        self.why = why
-        self.ignores = ignores
-        self.code: CodeType = compile(expression, f"<formula {name}>", "eval")
         REGISTRY[name] = self
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """Names the expression reads, in order of first use."""
-        return tuple(name for name in self.code.co_names if name not in FUNCTIONS)
-
-    def value(self, **inputs: Num) -> Num:
-        """Bytes for these inputs; ``NameError`` when one is missing."""
-        return eval(self.code, {"__builtins__": {}, **FUNCTIONS}, inputs)
 
     def __call__(
         self,
@@ -76,7 +76,7 @@ class Formula:
         *,
         label: str = "",
         tensors: Num = 1,
-        layout: tuple[tuple[int, float], ...] = (),
+        layout: Layout = (),
         host: bool = False,
         **inputs: Num,
     ) -> Term:
@@ -85,7 +85,7 @@ class Formula:
             name=label or self.name,
             role=role,
             category=self.category,
-            bytes=self.value(**inputs),
+            bytes=eval(self.code, SCOPE, inputs),
             formula=self.expression,
             inputs=inputs,
             source=self.source,

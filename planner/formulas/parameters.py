@@ -19,9 +19,9 @@ WeightKind = Literal[
     "embedding", "position", "linear", "bias", "norm", "lm_head", "router", "experts"
 ]
 
-Head = Literal["lm", "token-score", "sequence-score"]
-"""What stands on the body: the vocabulary; one score a token (a critic, with a bias);
-one score a sequence (a reward model, without)."""
+Head = Literal["lm", "token-score"]
+"""What stands on the body: the vocabulary, or one score a token with a bias (a critic, and a
+reward model)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,11 +64,11 @@ class Weight:
 @lru_cache(maxsize=256)
 def weights(architecture: Architecture, head: Head = "lm") -> tuple[Weight, ...]:
     """Every parameter tensor, in the order of the modules; a tied head is not repeated."""
-    if architecture.measured:
-        return (*_measured_body(architecture), *_head(architecture, head))
     bodies = {"gpt2": _gpt2_body, "gpt_neox": _gpt_neox_body}
-    body = bodies.get(architecture.family, _rotary_body)(architecture)
-    return (*body, *_head(architecture, head))
+    body = bodies.get(architecture.family, _rotary_body)
+    if architecture.measured:
+        body = _measured_body
+    return (*body(architecture), *_head(architecture, head))
 
 
 def layer_weights(architecture: Architecture) -> tuple[Weight, ...]:
@@ -122,93 +122,95 @@ def value_model_parameter_count(architecture: Architecture) -> int:
     return _elements(weights(architecture, "token-score"))
 
 
-def reward_model_parameter_count(architecture: Architecture) -> int:
-    """Parameters of a reward model: ``AutoModelForSequenceClassification``, one label."""
-    return _elements(weights(architecture, "sequence-score"))
-
-
-def parameter_tensor_count(architecture: Architecture, head: Head = "lm") -> int:
-    """How many parameter tensors the model has (the allocator rounds each of them)."""
-    return sum(weight.count for weight in weights(architecture, head))
-
-
 def _elements(found: tuple[Weight, ...]) -> int:
     return sum(weight.total_elements for weight in found)
 
 
-@dataclass(frozen=True, slots=True)
-class _Builder:
-    """Names weights under a prefix, ``count`` of each."""
+class _Body:
+    """Collects weights in the order of the modules; ``{layer}`` in a name means every layer."""
 
-    prefix: str
-    count: int
-    layers: tuple[int, ...] = ()
+    def __init__(self, arch: Architecture) -> None:
+        self.arch = arch
+        self.found: list[Weight] = []
 
-    def linear(self, name: str, ins: int, outs: int, *, bias: bool) -> tuple[Weight, ...]:
-        """A linear layer's matrix and, where it has one, its bias."""
-        matrix = self._weight(
-            f"{name}.weight", "linear", ins * outs, in_features=ins, out_features=outs
-        )
-        return (matrix, self._weight(f"{name}.bias", "bias", outs)) if bias else (matrix,)
-
-    def norm(self, name: str, size: int, *, bias: bool = False) -> tuple[Weight, ...]:
-        """A norm's scale and, for LayerNorm, its shift."""
-        scale = self._weight(f"{name}.weight", "norm", size)
-        return (scale, self._weight(f"{name}.bias", "norm", size)) if bias else (scale,)
-
-    def table(self, name: str, kind: WeightKind, rows: int, width: int) -> tuple[Weight, ...]:
-        """An embedding table."""
-        return (self._weight(f"{name}.weight", kind, rows * width),)
-
-    def tensor(self, name: str, kind: WeightKind, elements: int) -> Weight:
-        """A parameter that is no module's ``weight``."""
-        return self._weight(name, kind, elements)
-
-    def _weight(
+    def add(
         self,
         name: str,
         kind: WeightKind,
         elements: int,
         *,
-        in_features: int = 0,
-        out_features: int = 0,
-    ) -> Weight:
-        return Weight(
-            name=self.prefix + name,
+        shape: tuple[int, int] = (0, 0),
+        layers: tuple[int, ...] = (),
+    ) -> None:
+        """One tensor, or one in each of ``layers``; all of them where none are named."""
+        count = (len(layers) or self.arch.layers) if "{layer}" in name else 1
+        partial = layers if len(layers) < self.arch.layers else ()
+        ins, outs = shape
+        weight = Weight(
+            name=name,
             kind=kind,
             elements=elements,
-            count=self.count,
-            in_features=in_features,
-            out_features=out_features,
-            layers=self.layers,
+            count=count,
+            in_features=ins,
+            out_features=outs,
+            layers=partial,
         )
+        self.found.append(weight)
+
+    def linear(
+        self, name: str, ins: int, outs: int, *, bias: bool, layers: tuple[int, ...] = ()
+    ) -> None:
+        """A linear layer's matrix and, where it has one, its bias."""
+        self.add(f"{name}.weight", "linear", ins * outs, shape=(ins, outs), layers=layers)
+        if bias:
+            self.add(f"{name}.bias", "bias", outs, layers=layers)
+
+    def norm(self, name: str, size: int) -> None:
+        """A norm's scale and, for LayerNorm, its shift."""
+        self.add(f"{name}.weight", "norm", size)
+        if self.arch.norm == "layernorm":
+            self.add(f"{name}.bias", "norm", size)
+
+    def table(self, name: str, rows: int, kind: WeightKind = "embedding") -> None:
+        """A table of hidden vectors."""
+        self.add(f"{name}.weight", kind, rows * self.arch.hidden)
+
+    def mlp(self, up: tuple[str, ...], down: str, width: int, layers: tuple[int, ...] = ()) -> None:
+        """Projections up to ``width`` and down again."""
+        a = self.arch
+        for name in up:
+            self.linear(name, a.hidden, width, bias=a.mlp_bias, layers=layers)
+        self.linear(down, a.intermediate, a.hidden, bias=a.mlp_bias, layers=layers)
 
 
-def _rotary_body(a: Architecture) -> tuple[Weight, ...]:
+def _rotary_body(a: Architecture) -> list[Weight]:
     """Llama and everything that keeps its module names."""
-    model, layer = _Builder("model.", 1), _Builder("model.layers.{layer}.", a.layers)
+    body, layer = _Body(a), "model.layers.{layer}."
+    attention, mlp = f"{layer}self_attn.", f"{layer}mlp."
     query, key = a.heads * a.head_dim, a.kv_heads * a.head_dim
-    found = list(model.table("embed_tokens", "embedding", a.vocab, a.hidden))
+    body.table("model.embed_tokens", a.vocab)
+    parts = {"q_proj": query, "k_proj": key, "v_proj": key}
     if a.fused_qkv:
-        found += layer.linear("self_attn.qkv_proj", a.hidden, query + 2 * key, bias=a.qkv_bias)
-    else:
-        for name, width in (("q_proj", query), ("k_proj", key), ("v_proj", key)):
-            found += layer.linear(f"self_attn.{name}", a.hidden, width, bias=a.qkv_bias)
-    found += layer.linear("self_attn.o_proj", query, a.hidden, bias=a.o_bias)
+        parts = {"qkv_proj": query + 2 * key}
+    for name, width in parts.items():
+        body.linear(attention + name, a.hidden, width, bias=a.qkv_bias)
+    body.linear(f"{attention}o_proj", query, a.hidden, bias=a.o_bias)
     if a.qk_norm:
         whole = a.qk_norm_whole
-        found += layer.norm("self_attn.q_norm", query if whole else a.head_dim)
-        found += layer.norm("self_attn.k_norm", key if whole else a.head_dim)
+        body.norm(f"{attention}q_norm", query if whole else a.head_dim)
+        body.norm(f"{attention}k_norm", key if whole else a.head_dim)
+    gated = (f"{mlp}gate_proj", f"{mlp}up_proj"), f"{mlp}down_proj", a.intermediate
+    if a.sparse_layers:
+        _experts(body, mlp)
     if a.experts:
-        found += _sparse_mlps(a)
+        if a.dense_layers:
+            body.mlp(*gated, a.dense_layers)
     elif a.fused_gate_up:
-        found += layer.linear("mlp.gate_up_proj", a.hidden, 2 * a.intermediate, bias=a.mlp_bias)
-        found += layer.linear("mlp.down_proj", a.intermediate, a.hidden, bias=a.mlp_bias)
+        body.mlp((f"{mlp}gate_up_proj",), f"{mlp}down_proj", 2 * a.intermediate)
     elif a.gated:
-        found += _gated_mlp(a, layer)
+        body.mlp(*gated)
     else:
-        found += layer.linear("mlp.c_fc", a.hidden, a.intermediate, bias=a.mlp_bias)
-        found += layer.linear("mlp.c_proj", a.intermediate, a.hidden, bias=a.mlp_bias)
+        body.mlp((f"{mlp}c_fc",), f"{mlp}c_proj", a.intermediate)
     norms = ["input_layernorm", "post_attention_layernorm"]
     if a.family == "glm4":
         norms += ["post_self_attn_layernorm", "post_mlp_layernorm"]
@@ -216,101 +218,64 @@ def _rotary_body(a: Architecture) -> tuple[Weight, ...]:
         norms += ["pre_feedforward_layernorm", "post_feedforward_layernorm"]
     if a.family in ("olmo2", "olmo3"):
         norms = ["post_attention_layernorm", "post_feedforward_layernorm"]
-    shifted = a.norm == "layernorm"
     for name in norms:
-        found += layer.norm(name, a.hidden, bias=shifted)
-    found += model.norm("norm", a.hidden, bias=shifted)
-    return tuple(found)
+        body.norm(layer + name, a.hidden)
+    body.norm("model.norm", a.hidden)
+    return body.found
 
 
-def _gated_mlp(a: Architecture, layer: _Builder) -> tuple[Weight, ...]:
-    return (
-        *layer.linear("mlp.gate_proj", a.hidden, a.intermediate, bias=a.mlp_bias),
-        *layer.linear("mlp.up_proj", a.hidden, a.intermediate, bias=a.mlp_bias),
-        *layer.linear("mlp.down_proj", a.intermediate, a.hidden, bias=a.mlp_bias),
-    )
+def _experts(body: _Body, mlp: str) -> None:
+    """A router and two tensors of all experts in each sparse layer."""
+    a = body.arch
+    sparse = tuple(n for n in range(a.layers) if n not in a.dense_layers)
+    up = a.experts * a.hidden * 2 * a.expert_intermediate
+    body.add(f"{mlp}gate.weight", "router", a.experts * a.hidden, layers=sparse)
+    body.add(f"{mlp}experts.gate_up_proj", "experts", up, layers=sparse)
+    body.add(f"{mlp}experts.down_proj", "experts", up // 2, layers=sparse)
 
 
-def _sparse_mlps(a: Architecture) -> tuple[Weight, ...]:
-    """A router and two tensors of all experts in sparse layers, one MLP in the others."""
-    prefix = "model.layers.{layer}."
-    found: list[Weight] = []
-    if a.sparse_layers:
-        dense = a.dense_layers
-        chosen = tuple(n for n in range(a.layers) if n not in dense) if dense else ()
-        layer = _Builder(prefix, a.sparse_layers, chosen)
-        up = a.experts * a.hidden * 2 * a.expert_intermediate
-        found.append(layer.tensor("mlp.gate.weight", "router", a.experts * a.hidden))
-        found.append(layer.tensor("mlp.experts.gate_up_proj", "experts", up))
-        found.append(layer.tensor("mlp.experts.down_proj", "experts", up // 2))
-    if a.dense_layers:
-        found += _gated_mlp(a, _Builder(prefix, len(a.dense_layers), a.dense_layers))
-    return tuple(found)
-
-
-def _gpt2_body(a: Architecture) -> tuple[Weight, ...]:
+def _gpt2_body(a: Architecture) -> list[Weight]:
     """GPT-2, whose linear layers are ``Conv1D`` modules with the matrix transposed."""
-    model, layer = _Builder("transformer.", 1), _Builder("transformer.h.{layer}.", a.layers)
-    found = list(model.table("wte", "embedding", a.vocab, a.hidden))
-    found += model.table("wpe", "position", a.learned_positions, a.hidden)
-    found += layer.norm("ln_1", a.hidden, bias=True)
-    found += layer.linear("attn.c_attn", a.hidden, 3 * a.hidden, bias=a.qkv_bias)
-    found += layer.linear("attn.c_proj", a.hidden, a.hidden, bias=a.o_bias)
-    found += layer.norm("ln_2", a.hidden, bias=True)
-    found += layer.linear("mlp.c_fc", a.hidden, a.intermediate, bias=a.mlp_bias)
-    found += layer.linear("mlp.c_proj", a.intermediate, a.hidden, bias=a.mlp_bias)
-    found += model.norm("ln_f", a.hidden, bias=True)
-    return tuple(found)
+    body, layer = _Body(a), "transformer.h.{layer}."
+    body.table("transformer.wte", a.vocab)
+    body.table("transformer.wpe", a.learned_positions, "position")
+    body.norm(f"{layer}ln_1", a.hidden)
+    body.linear(f"{layer}attn.c_attn", a.hidden, 3 * a.hidden, bias=a.qkv_bias)
+    body.linear(f"{layer}attn.c_proj", a.hidden, a.hidden, bias=a.o_bias)
+    body.norm(f"{layer}ln_2", a.hidden)
+    body.mlp((f"{layer}mlp.c_fc",), f"{layer}mlp.c_proj", a.intermediate)
+    body.norm("transformer.ln_f", a.hidden)
+    return body.found
 
 
-def _gpt_neox_body(a: Architecture) -> tuple[Weight, ...]:
+def _gpt_neox_body(a: Architecture) -> list[Weight]:
     """GPT-NeoX, with one projection for q, k and v, and biases."""
-    model, layer = _Builder("gpt_neox.", 1), _Builder("gpt_neox.layers.{layer}.", a.layers)
-    found = list(model.table("embed_in", "embedding", a.vocab, a.hidden))
-    found += layer.norm("input_layernorm", a.hidden, bias=True)
-    found += layer.norm("post_attention_layernorm", a.hidden, bias=True)
-    found += layer.linear("attention.query_key_value", a.hidden, 3 * a.hidden, bias=a.qkv_bias)
-    found += layer.linear("attention.dense", a.hidden, a.hidden, bias=a.o_bias)
-    found += layer.linear("mlp.dense_h_to_4h", a.hidden, a.intermediate, bias=a.mlp_bias)
-    found += layer.linear("mlp.dense_4h_to_h", a.intermediate, a.hidden, bias=a.mlp_bias)
-    found += model.norm("final_layer_norm", a.hidden, bias=True)
-    return tuple(found)
+    body, layer = _Body(a), "gpt_neox.layers.{layer}."
+    body.table("gpt_neox.embed_in", a.vocab)
+    body.norm(f"{layer}input_layernorm", a.hidden)
+    body.norm(f"{layer}post_attention_layernorm", a.hidden)
+    body.linear(f"{layer}attention.query_key_value", a.hidden, 3 * a.hidden, bias=a.qkv_bias)
+    body.linear(f"{layer}attention.dense", a.hidden, a.hidden, bias=a.o_bias)
+    body.mlp((f"{layer}mlp.dense_h_to_4h",), f"{layer}mlp.dense_4h_to_h", a.intermediate)
+    body.norm("gpt_neox.final_layer_norm", a.hidden)
+    return body.found
 
 
-def _measured_body(a: Architecture) -> tuple[Weight, ...]:
+def _measured_body(a: Architecture) -> list[Weight]:
     """The list that stands beside a measured model's coefficients, without its head."""
-    return tuple(
-        Weight(
-            name=name,
-            kind=kind,
-            elements=elements,
-            count=places.count("1") if places else 1,
-            in_features=ins,
-            out_features=outs,
-            layers=tuple(n for n, there in enumerate(places) if there == "1")
-            if "0" in places
-            else (),
-        )
-        for name, kind, elements, ins, outs, places in measured.entry(a.measured)["weights"]
-        if kind != "lm_head"
-    )
+    body = _Body(a)
+    for name, kind, elements, ins, outs, places in measured.entry(a.measured)["weights"]:
+        layers = tuple(n for n, there in enumerate(places) if there == "1")
+        if kind != "lm_head":
+            body.add(name, kind, elements, shape=(ins, outs), layers=layers)
+    return body.found
 
 
-def _head(a: Architecture, head: Head) -> tuple[Weight, ...]:
-    top = _Builder("", 1)
-    if head == "lm":
-        matrix = Weight(
-            name="lm_head.weight",
-            kind="lm_head",
-            elements=a.vocab * a.hidden,
-            count=1,
-            in_features=a.hidden,
-            out_features=a.vocab,
-        )
-        return () if a.tied else (matrix,)
+def _head(a: Architecture, head: Head) -> list[Weight]:
+    top = _Body(a)
     if head == "token-score":
         name = "classifier" if a.family in ("gpt2", "gpt_neox") else "score"
-        return top.linear(name, a.hidden, 1, bias=True)
-    if head == "sequence-score":
-        return top.linear("score", a.hidden, 1, bias=False)
-    raise ValueError(f"head: {head!r} is not one of lm, token-score, sequence-score.")
+        top.linear(name, a.hidden, 1, bias=True)
+    elif not a.tied:
+        top.add("lm_head.weight", "lm_head", a.vocab * a.hidden, shape=(a.hidden, a.vocab))
+    return top.found

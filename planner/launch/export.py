@@ -1,62 +1,44 @@
 """A plan as files that start the run, for every framework that has an exporter.
 
-Adding a framework is adding a module to :mod:`planner.launch.exporters`: it is found
-by listing that package. A field that the framework cannot do at the plan's value is
-never dropped: :class:`CannotExpress` names it, says why and what to set.
+An exporter is the ``exporter.py`` of a framework's folder, imported when it is asked for. A
+field that the framework cannot do at the plan's value is never dropped:
+:class:`CannotExpress` names it, says why and what to set.
 """
 
 from __future__ import annotations
 
-import importlib
-import pkgutil
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from importlib import import_module
 from typing import Any, Protocol, cast
 
-from planner.launch import exporters
-from planner.launch.launch import CannotExpress, Launch, LaunchFile, Obstacle, as_zip
+from planner.frameworks import exported, framework_named
+from planner.launch.launch import CannotExpress, Launch, Obstacle
 from planner.launch.obstacles import shared_obstacles
 from planner.plan import Plan, try_plan
-
-DESCRIPTIVE: Mapping[str, str] = {
-    "gpu": "the card the plan is for; a script runs on whatever card is there",
-    "gpu_bytes": "the card the plan is for",
-    "host_ram_per_node": "what the node has",
-    "price_per_gpu_hour": "what the node costs",
-    "length_distribution": "what the data is like",
-}
-"""Fields that describe the machine, the data or the bill: there is nothing to set for them."""
-
-OTHER_METHODS = ("self_certainty", "grade_")
-"""Prefixes of fields of methods that have no exporter: there ``method`` is the obstacle."""
+from planner.plan.chosen import followed
 
 
 class Exporter(Protocol):
-    """What a module of :mod:`planner.launch.exporters` offers."""
-
-    VERSION: str
-    """The framework's version that the export was checked against."""
-
-    NO_EFFECT: Mapping[str, str]
-    """Fields that change nothing in what this framework runs, each with the reason."""
+    """What an ``exporter.py`` in a framework's folder offers."""
 
     def obstacles(self, plan: Any) -> tuple[Obstacle, ...]:
         """Every field in the way; empty when the plan can be written."""
 
     def write(self, plan: Any, link: str) -> Launch:
-        """The export of a plan without obstacles."""
+        """The export of a plan without obstacles, for the framework's newest version."""
 
 
-def frameworks() -> tuple[str, ...]:
-    """Names of the frameworks that have an exporter, sorted."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(exporters.__path__)))
+def exporter_of(framework: str) -> Exporter:
+    """The exporter of a framework.
 
-
-def _exporter(framework: str) -> Exporter:
-    if framework not in frameworks():
+    Raises:
+        ValueError: the framework has none; the message says which have.
+    """
+    if framework not in exported():
         raise ValueError(
-            f"framework {framework!r} has no exporter. Choose {' or '.join(frameworks())}."
+            f"framework {framework!r} has no exporter. Choose {' or '.join(exported())}."
         )
-    return cast(Exporter, importlib.import_module(f"{exporters.__name__}.{framework}"))
+    return cast(Exporter, import_module(f"planner.frameworks.{framework}.exporter"))
 
 
 def obstacles(plan: Plan, framework: str) -> tuple[Obstacle, ...]:
@@ -65,8 +47,8 @@ def obstacles(plan: Plan, framework: str) -> tuple[Obstacle, ...]:
     Raises:
         ValueError: the framework has no exporter.
     """
-    exporter = _exporter(framework)
-    return (*shared_obstacles(plan, framework, exporter.VERSION), *exporter.obstacles(plan))
+    exporter = exporter_of(framework)
+    return (*shared_obstacles(plan, framework_named(framework)), *exporter.obstacles(plan))
 
 
 def export(plan: Plan, framework: str, *, link: str = "") -> Launch:
@@ -74,7 +56,7 @@ def export(plan: Plan, framework: str, *, link: str = "") -> Launch:
 
     Args:
         plan: A valid plan.
-        framework: One of :func:`frameworks`.
+        framework: One of :func:`planner.frameworks.exported`.
         link: The plan's link, put into the files as a comment.
 
     Raises:
@@ -86,7 +68,35 @@ def export(plan: Plan, framework: str, *, link: str = "") -> Launch:
     found = obstacles(plan, framework)
     if found:
         raise CannotExpress(framework, found)
-    return _exporter(framework).write(plan, link)
+    return exporter_of(framework).write(plan, link)
+
+
+def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
+    """The plan as this framework runs it: what nobody chose follows, what was chosen stays.
+
+    The caller shows what changed, and estimates again: it is another plan.
+
+    Raises:
+        CannotExpress: naming chosen fields, or the method, that are in the way.
+    """
+    changes: dict[str, Any] = {"framework": framework} if plan.framework != framework else {}
+    for _ in range(5):  # a change can uncover the next obstacle; no chain is longer
+        if changes:
+            candidate, problems = try_plan(followed(plan.model_dump(), chosen, changes))
+            if candidate is None:
+                blamed = tuple(Obstacle(field=p.field, why=p.message, fix=p.fix) for p in problems)
+                raise CannotExpress(framework, blamed)
+            plan = candidate
+        changes = {
+            field: value
+            for obstacle in obstacles(plan, framework)
+            for field, value in obstacle.changes
+            if field not in chosen
+        }
+        if not changes:
+            break
+        chosen = {*chosen, *changes}
+    return plan
 
 
 def why_not(plan: Plan, framework: str) -> tuple[str, ...]:
@@ -127,20 +137,3 @@ def fitted(plan: Plan, framework: str) -> Plan:
             )
         plan = candidate
     raise CannotExpress(framework, obstacles(plan, framework))
-
-
-__all__ = [
-    "DESCRIPTIVE",
-    "OTHER_METHODS",
-    "CannotExpress",
-    "Exporter",
-    "Launch",
-    "LaunchFile",
-    "Obstacle",
-    "as_zip",
-    "export",
-    "fitted",
-    "frameworks",
-    "obstacles",
-    "why_not",
-]

@@ -5,13 +5,17 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from planner.frameworks.framework import Framework
 from planner.launch.launch import Obstacle
+from planner.plan import try_plan
 
 MODEL_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 """A Hub id, ``owner/name``: the characters the Hub itself allows, and no path."""
 
 TARGETS = re.compile(r"[a-z_]+(-linear)?(,[a-z_]+)*")
 """Names of projections, or ``all-linear``."""
+
+SPLITS = ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
 
 
 def _spoken(value: object) -> str:
@@ -25,8 +29,10 @@ class Obstacles:
         self.plan = plan
         self.found: list[Obstacle] = []
 
-    def refuse(self, field: str, why: str, fix: str, **changes: object) -> None:
-        """Note that this field is in the way."""
+    def refuse(self, field: str, why: str, fix: str = "", **changes: object) -> None:
+        """Note that this field is in the way; without a fix, the changes are it."""
+        said = ", ".join(f"{name} to {_spoken(value)}" for name, value in changes.items())
+        fix = fix or f"Set {said}."
         self.found.append(Obstacle(field=field, why=why, fix=fix, changes=tuple(changes.items())))
 
     def only(self, field: str, *allowed: object, why: str, **also: object) -> None:
@@ -40,15 +46,28 @@ class Obstacles:
         choice = " or ".join(_spoken(value) for value in allowed)
         self.refuse(field, why, f"Set {field} to {choice}{others}.", **{field: allowed[0]}, **also)
 
+    def engine_within_node(self) -> None:
+        """Refuse an engine whose GPUs are of several nodes."""
+        per_node = min(self.plan.gpus, self.plan.gpus_per_node)
+        if per_node % self.plan.rollout_tensor_parallel:
+            self.refuse(
+                "rollout_tensor_parallel",
+                f"An engine's {self.plan.rollout_tensor_parallel} GPUs do not divide a node's "
+                f"{per_node}.",
+                "Set rollout_tensor_parallel to a divisor.",
+                rollout_tensor_parallel=1,
+            )
 
-def shared_obstacles(plan: Any, framework: str, version: str) -> tuple[Obstacle, ...]:
+
+def shared_obstacles(plan: Any, framework: Framework) -> tuple[Obstacle, ...]:
     """Obstacles that do not depend on the framework: names, versions, parallelism."""
     found = Obstacles(plan)
+    # A script must not depend on how its plan was made: whatever no plan can be is refused again.
+    for problem in try_plan(plan.model_dump())[1]:
+        found.refuse(problem.field, problem.message, problem.fix)
     for field in ("model", "critic_model", "reward_model"):
         name = getattr(plan, field)
-        if not (name or field == "model"):
-            continue
-        if not MODEL_ID.fullmatch(name):
+        if (name or field == "model") and not MODEL_ID.fullmatch(name):
             found.refuse(
                 field,
                 f"{name[:80]!r} is not a Hub id.",
@@ -67,17 +86,11 @@ def shared_obstacles(plan: Any, framework: str, version: str) -> tuple[Obstacle,
             "Set lora_targets to all-linear or to names such as q_proj,v_proj.",
             lora_targets="all-linear",
         )
-    if plan.framework == framework:
+    if plan.framework == framework.name:
+        version = framework.versions[0]
         found.only(
             "framework_version", version, why=f"The exporter was checked against {version} only."
         )
-    for axis in ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel"):
-        found.only(axis, 1, why="The exported trainer splits training over data only.")
-    found.only("turns", 1, why="The export has one turn; more need tools or an environment.")
-    if plan.gpus > plan.gpus_per_node and plan.gpus % plan.gpus_per_node:
-        found.refuse(
-            "gpus",
-            "A launcher starts the same number of processes on every node.",
-            "Set gpus to a multiple of gpus_per_node.",
-        )
+    for field in (*SPLITS, "turns"):
+        found.only(field, 1, why="The export splits training over data only, and has one turn.")
     return tuple(found.found)

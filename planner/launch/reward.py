@@ -40,29 +40,12 @@ def score(response, answer):
         return float(json.load(reply)["reward"])
 '''
 
-_TRL = '''
-
-def compute_score(completions, answer, **columns):
-    """TRL's reward function: one number per completion; `answer` is a dataset column."""
-    texts = [c if isinstance(c, str) else c[-1]["content"] for c in completions]
-    return [score(text, expected) for text, expected in zip(texts, answer)]
-'''
-
-_VERL = '''
-
-def compute_score(data_source, solution_str, ground_truth, extra_info=None, **unused):
-    """verl's reward function: one number; `ground_truth` is the row's reward_model field."""
-    return score(solution_str, ground_truth)
-'''
-
-
-def reward_file(framework: str, reward: str) -> LaunchFile:
-    """``reward.py`` with ``compute_score`` as this framework calls it.
+def reward_file(call: str, reward: str) -> LaunchFile:
+    """``reward.py`` with ``compute_score`` as a framework calls it.
 
     Args:
-        framework: ``trl`` or ``verl``.
+        call: That function's text, which asks ``score(response, answer)``.
         reward: ``rule`` or ``remote``.
     """
     body = {"rule": _RULE, "remote": _REMOTE}[reward]
-    call = {"trl": _TRL, "verl": _VERL}[framework]
     return LaunchFile(name=NAME, text=f'"""The reward of this run."""\n{body}{call}')

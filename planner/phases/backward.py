@@ -15,6 +15,7 @@ from planner.footprint import Instant, Term
 from planner.formulas import allocator, logits, state
 from planner.formulas.activations import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
+from planner.frameworks.loss import CROSS_ENTROPY
 from planner.numeric import Num, minimum
 from planner.phases import gathered, saved, scored, shared_critic
 from planner.phases.layer_kinds import LayerKind, layer_kinds
@@ -37,6 +38,7 @@ from planner.phases.training import (
     with_terms,
 )
 from planner.phases.vocabulary import training_head
+from planner.workload import compile_breaks
 
 ARRIVE_AGAIN = "root's weights arrive again"
 """FSDP's first instant of a backward."""
@@ -81,9 +83,9 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
 
 def _kept_by_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
     head = training_head(scene, role)
-    if role.value_head or head.framework != "plain":
+    if role.value_head or not head.loss.counted_at_regather:
         return ()
-    if scene.plan.method == "sft" and head.logits in ("full", "response"):
+    if objective(scene, role) == CROSS_ENTROPY and head.logits in ("full", "response"):
         # Transformers' loss computes in fp32.
         head = replace(head, logits_dtype="fp32")
     return logits.scoring_kept(head, role=role.name)
@@ -252,7 +254,7 @@ def _counts_weights(scene: Scene, role: Role) -> bool:
     A compiled layer's come out together, and coefficients do not tell them apart; ZeRO's
     buckets take them over.
     """
-    compiled = scene.plan.compile and not scene.compile_breaks
+    compiled = scene.plan.compile and not compile_breaks(scene.plan)
     return not (role.arch.measured or compiled or scene.zero_stage)
 
 

@@ -13,10 +13,8 @@ from planner.footprint import Term
 from planner.formulas import generation, sharding, state
 from planner.numeric import Num, ceil_div, maximum
 from planner.phases.scene import Moment, Scene
-from planner.units import MIB
 
 ROLE = "rollout engine"
-SYNC_BUCKET_BYTES = 2048 * MIB
 
 
 def held(scene: Scene, moment: Moment) -> tuple[Term, ...]:
@@ -109,7 +107,7 @@ def _weights_on_host(scene: Scene) -> Term:
 
 def _working_set(scene: Scene) -> Term:
     arch = scene.policy.arch
-    sizes = {
+    sizes: dict[str, Any] = {
         "max_num_batched_tokens": scene.plan.max_num_batched_tokens,
         "hidden": arch.hidden,
         "tensor_parallel": scene.plan.rollout_tensor_parallel,
@@ -143,9 +141,10 @@ def _one_sequence_bytes(scene: Scene) -> Num:
 def sync_buffers(scene: Scene) -> tuple[Term, ...]:
     """Buffers while updated weights travel to the engine."""
     policy = scene.policy
+    bucket_bytes = scene.framework.sync_bucket_bytes
     bucket = (
-        generation.SYNC_BUCKET("policy", bucket_bytes=SYNC_BUCKET_BYTES)
-        if scene.plan.framework == "verl"
+        generation.SYNC_BUCKET("policy", bucket_bytes=bucket_bytes)
+        if bucket_bytes
         else sharding.LARGEST_TENSOR(
             "policy", largest_weight=policy.largest_weight, value_bytes=policy.weight_bytes
         )

@@ -77,8 +77,8 @@ def _stays_whole(scene: Scene, role: Role) -> bool:
 
 
 def _wrapped_whole(scene: Scene, role: Role) -> bool:
-    """TRL shards its reference as one unit, which a forward gathers whole."""
-    return scene.fsdp and role.name == "reference" and scene.plan.framework == "trl"
+    """Whether a forward gathers the whole reference, which is one unit to FSDP."""
+    return scene.fsdp and role.name == "reference" and scene.framework.reference_gathered_whole
 
 
 def _whole(scene: Scene, role: Role) -> tuple[Term, ...]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from planner import references
 from planner.footprint import Instant, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient
@@ -16,11 +17,11 @@ from planner.formulas.formula import Formula
 from planner.numeric import minimum
 from planner.phases import gathered, saved, scored
 from planner.phases.layer_kinds import layer_kinds
+from planner.phases.phase import Work, training
 from planner.phases.resident import resident
 from planner.phases.scene import Scene
 from planner.phases.training import FIRST_INPUTS, embedded, named_masks, while_saved
-from planner.phases.vocabulary import inference_head, path, training_head
-from planner.plan import references
+from planner.phases.vocabulary import inference_head, path, scored_in_step, training_head
 
 CACHE = "reference hidden states"
 """Stands for :func:`cache` among the names of what is kept for the update."""
@@ -68,6 +69,30 @@ def made(scene: Scene) -> tuple[Term, ...]:
             role="policy",
         ),
     )
+
+
+def work(scene: Scene) -> tuple[Work, ...]:
+    """What the policy's forward computes besides: the reference's layers and head, or its head.
+
+    The layers that run twice are gathered once.
+    """
+    plan, q, policy = scene.plan, scene.q, scene.policy
+    if references.dual(plan):
+        row = training(scene, policy, "forward", scored_tokens=scored_in_step(scene))
+        return (replace(row, run="score", beside=True, gathered=False),)
+    if references.cached(plan):
+        own = scene.reference
+        return (
+            Work(
+                role=own or policy,
+                run="score",
+                scored_tokens=q.sequences_per_gpu_step * plan.response_tokens,
+                rounds=q.micro_batches * q.updates_per_step,
+                beside=True,
+                gathered=own is not None,
+            ),
+        )
+    return ()
 
 
 def instants(scene: Scene, kept: tuple[Term, ...]) -> tuple[Instant, ...]:

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.footprint import Instant, PhasePlan, Term
+from planner.footprint import Instant, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient, model_saved
 from planner.formulas.formula import Formula
 from planner.phases import gathered, saved, scored
+from planner.phases.phase import PhasePlan, scoring
 from planner.phases.resident import resident
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene
-from planner.phases.vocabulary import inference_head
+from planner.phases.vocabulary import inference_head, scored_in_step
 
 Bundles = tuple[tuple[Term, ...], ...]
 
@@ -55,6 +56,7 @@ def log_probs(
             *(_at_head(scene, role, base, instant) for instant in found),
             *(_at_head(scene, role, base, instant, extra_in_pieces) for instant in extra),
         ),
+        work=(scoring(scene, role, scored_tokens=scored_in_step(scene)),),
     )
 
 
@@ -64,7 +66,12 @@ def scores(scene: Scene, moment: Moment, role: Role, kept: tuple[Term, ...] = ()
     q = scene.q
     one = SCORES(role.name, sequences=q.logprob_rows, tokens=q.logprob_row_tokens)
     head = _at_head(scene, role, base, Instant(name="head", terms=(one,)))
-    return PhasePlan(name=moment, role=role.name, instants=(*_layers(scene, role, base), head))
+    return PhasePlan(
+        name=moment,
+        role=role.name,
+        instants=(*_layers(scene, role, base), head),
+        work=(scoring(scene, role, scored_tokens=0),),
+    )
 
 
 def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:

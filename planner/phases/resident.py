@@ -17,18 +17,11 @@ from planner.formulas.parameters import weights as weights_of
 from planner.numeric import Num
 from planner.phases import engine
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene, four_bit
+from planner.phases.scene import Moment, Scene
+from planner.setup import ModelSetup
+from planner.workload import four_bit
 
 Place = Literal["gpu", "host"]
-
-USED_BY: dict[str, frozenset[str]] = {
-    "policy": frozenset(("load", "old log-probs", "policy update", "weight sync", "checkpoint")),
-    "critic": frozenset(("load", "values", "critic update", "checkpoint")),
-    "reference": frozenset(("reference log-probs",)),
-    "reward model": frozenset(("load", "reward")),
-}
-"""The moments at which a role's weights are needed on the GPU."""
-
 
 def resident(scene: Scene, moment: Moment, *, gradients: str = "none") -> tuple[Term, ...]:
     """Terms alive throughout a moment.
@@ -44,24 +37,23 @@ def resident(scene: Scene, moment: Moment, *, gradients: str = "none") -> tuple[
 
 
 def _resident(scene: Scene, moment: Moment, gradients: str) -> Iterator[Term]:
-    for role in (scene.policy, scene.critic):
-        if role is not None:
-            yield from _trained(scene, role, moment, gradients)
-    for frozen in (scene.reference, scene.reward):
-        if frozen is not None:
-            yield from _frozen(scene, frozen, moment)
+    for model in scene.setup.models:
+        role = scene.roles[model.role]
+        if model.trained:
+            yield from _trained(scene, role, model, moment, gradients)
+        else:
+            yield from _frozen(scene, role, model, moment)
     yield from _process(scene)
     yield from engine.held(scene, moment)
 
 
-def _trained(scene: Scene, role: Role, moment: Moment, gradients: str) -> Iterator[Term]:
+def _trained(
+    scene: Scene, role: Role, model: ModelSetup, moment: Moment, gradients: str
+) -> Iterator[Term]:
     plan, updating = scene.plan, moment == f"{role.name} update"
-    needed = moment in USED_BY[role.name] or (
-        role.name == "policy" and _policy_needed_too(scene, moment)
-    )
-    weights = _place(plan.offload, "parameters", needed)
+    weights = _place(plan.offload, "parameters", moment in model.used_in)
     optimizer = _place(plan.offload, "optimizer", updating)
-    if four_bit(scene.plan, role):
+    if four_bit(scene.setup, model):
         yield from _four_bit(scene, role, weights)
     else:
         yield _placed(
@@ -128,13 +120,6 @@ def _place(offload: str, part: str, in_use: bool) -> Place:
         return "host"
     between = offload in ("all-between-phases", f"{part}-between-phases")
     return "host" if between and not in_use else "gpu"
-
-
-def _policy_needed_too(scene: Scene, moment: Moment) -> bool:
-    """Moments that need the policy's weights only under some plans."""
-    if moment == "rollout":
-        return bool(scene.plan.rollout == "hf")
-    return moment == "reference log-probs" and scene.plan.reference == "adapter-disabled"
 
 
 def adapter_bytes(scene: Scene) -> int:
@@ -212,11 +197,9 @@ def _late_gradients(scene: Scene, role: Role) -> int:
     return positions + (0 if tied else role.arch.vocab * role.arch.hidden)
 
 
-def _frozen(scene: Scene, role: Role, moment: Moment) -> Iterator[Term]:
-    offloaded = role.name == "reference" and scene.plan.reference == "offloaded"
-    # verl computes with a reference that FSDP streams from host RAM; the plain step moves it.
-    streamed = scene.fsdp and scene.plan.framework != "plain"
-    away = offloaded and (moment not in USED_BY[role.name] or streamed)
+def _frozen(scene: Scene, role: Role, model: ModelSetup, moment: Moment) -> Iterator[Term]:
+    idle = moment not in model.used_in
+    away = model.waits == "host, streamed" or (model.waits == "host" and idle)
     yield _placed(
         scene,
         "host" if away else "gpu",

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.catalog import device_constants
-from planner.footprint import Instant, PhasePlan, Term
+from planner.footprint import Instant, Term
 from planner.formulas import allocator, generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.numeric import Num, maximum
 from planner.phases import engine, gathered, kv_cache, saved, scored
+from planner.phases.phase import Decoding, PhasePlan, Work
 from planner.phases.resident import resident
-from planner.phases.scene import Scene, four_bit, liger_multiprocessors, targets
+from planner.phases.scene import Scene
+from planner.workload import prompt_workload
 
 
 def rollout(scene: Scene) -> PhasePlan:
@@ -38,6 +40,8 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
             name="weight sync",
             role="policy",
             instants=(moment,),
+            work=(Work(role=scene.policy, run="send"),),
+            executed=False,
         ),
     )
 
@@ -54,8 +58,32 @@ def _generate(scene: Scene, name: str, response_tokens: Num, per_step: bool = Tr
         name=name,
         role=engine.ROLE if kind != "hf" else "policy",
         instants=instants,
+        work=(_decoding(scene),) if per_step else (),
         rank="rollout" if kind == "vllm-separate" else "trainer",
         per_step=per_step,
+        executed=kind == "hf" and per_step,
+    )
+
+
+def _decoding(scene: Scene) -> Decoding:
+    """Every prompt's responses, by the policy itself or by the engine's copies of it."""
+    plan, q = scene.plan, scene.q
+    own = plan.rollout == "hf"
+    sequences = q.sequences_per_gpu_step
+    return Decoding(
+        role=scene.policy,
+        run="decode",
+        tokens=sequences * q.row_tokens,
+        row_tokens=q.row_tokens,
+        scored_tokens=sequences * plan.response_tokens,
+        sequences=sequences if own else engine.sequences_each(scene),
+        prompt_tokens=plan.prompt_tokens,
+        response_tokens=plan.response_tokens,
+        engine="hf" if own else "vllm",
+        max_num_seqs=sequences if own else plan.max_num_seqs,
+        kv_value_bytes=q.compute_bytes if own else engine.kv_value_bytes(plan),
+        tensor_parallel=1 if own else plan.rollout_tensor_parallel,
+        concurrent=None if own else engine.concurrent_sequences(scene),
     )
 
 
@@ -176,24 +204,7 @@ def _ids(scene: Scene, tokens: Num) -> Term:
 
 
 def _prompt(scene: Scene) -> Workload:
-    plan, role = scene.plan, scene.policy
-    return Workload(
-        sequences=scene.q.sequences_per_gpu_step,
-        tokens=plan.prompt_tokens,
-        batch_shape="full" if plan.batch_shape == "full" else "padded",
-        attention=plan.attention,
-        precision=scene.precision,
-        trains="none",
-        lora_targets=targets(plan) if role.adapters else (),
-        lora_rank=plan.lora_rank if role.adapters else 0,
-        fp32_adapters=scene.adapters_in_fp32,
-        casts_inputs=scene.fsdp,
-        positions=scene.q.sequences_per_gpu_step,
-        fills_cache=True,
-        four_bit=four_bit(plan, role),
-        cudnn=scene.cudnn,
-        multiprocessors=liger_multiprocessors(plan, scene.policy),
-    )
+    return prompt_workload(scene.setup, scene.setup["policy"], scene.facts.gpu)
 
 
 def _weights_for_generation(scene: Scene) -> tuple[Term, ...]:

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from planner.footprint import Instant, Term
 from planner.formulas import logits, sharding
 from planner.formulas.formula import Formula
+from planner.methods import method_of
 from planner.numeric import Num, minimum
 from planner.phases import gathered, saved, scored
 from planner.phases.role import Role
@@ -131,9 +132,7 @@ def sums_apart(scene: Scene, role: Role) -> int:
 
 def _used_twice(scene: Scene, role: Role) -> bool:
     """Whether the head's gradient is a sum already: self-certainty in pieces reads it, too."""
-    plan = scene.plan
-    pieces = plan.self_certainty_gradient and plan.self_certainty != "full"
-    return bool(plan.method == "intuitor" and role.trained and pieces)
+    return role.trained and method_of(scene.plan).second_head_pass(scene.plan)
 
 
 def _embedding_output_gradient(scene: Scene, role: Role) -> Iterator[Term]:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits import Head
+from planner.methods import method_of
 from planner.numeric import Num, minimum
 from planner.phases.role import Role
 from planner.phases.scene import Scene
@@ -137,7 +138,7 @@ def _training(scene: Scene, role: Role, *, forward: bool) -> Iterator[Term]:
         value_bytes=q.compute_bytes,
         there=copied * still,
     )
-    if scene.plan.method != "sft" and not role.value_head:
+    if method_of(scene.plan).objective == "policy" and not role.value_head:
         yield from _targets(scene, role, head, cut, q.micro_tokens, apart, forward)
 
 
@@ -284,8 +285,8 @@ def _targets(
 
 def _cut(scene: Scene, role: Role, head: Head) -> bool:
     """Whether the loss scores some positions of a row only."""
-    whole = scene.plan.method == "sft" or head.logits == "full" or role.value_head
-    return not whole
+    every = method_of(scene.plan).objective == "cross-entropy" or head.logits == "full"
+    return not (every or role.value_head)
 
 
 def _apart(scene: Scene, cut: bool, rows: Num) -> Num:

@@ -7,8 +7,7 @@ whose time nobody can derive from the plan (loading, saving, validation) is None
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
+from planner.catalog.efficiencies import Key, typical
 from planner.formulas.communication import (
     all_gather_seconds,
     all_reduce_seconds,
@@ -16,119 +15,85 @@ from planner.formulas.communication import (
     host_copy_seconds,
     reduce_scatter_seconds,
 )
-from planner.formulas.compute import (
-    backward_seconds,
-    compute_seconds,
-    forward_seconds,
-    head_flops,
-    optimizer_seconds,
-)
+from planner.formulas.compute import compute_seconds, optimizer_seconds
 from planner.formulas.decoding import decode_seconds
-from planner.methods.grade import seconds
 from planner.numeric import Num, ceil_div, maximum
-from planner.phases import engine
+from planner.phases.phase import Decoding, PhasePlan, Work
 from planner.phases.resident import adapter_bytes
 from planner.phases.role import Role
 from planner.phases.scene import Scene
-from planner.plan import references
 
 
-def phase_seconds(scene: Scene, name: str) -> Num | None:
+def phase_seconds(scene: Scene, phase: PhasePlan) -> Num | None:
     """Seconds a phase takes in one step; None when that is unknown."""
-    rule = (UNROLLED if scene.plan.method == "grade" else RULES).get(name)
-    return None if rule is None else rule(scene)
+    if not phase.work:
+        return None
+    passes: list[list[Work]] = []
+    for row in phase.work:
+        if row.beside:
+            passes[-1].append(row)
+        else:
+            passes.append([row])
+    return _sum(*(_together(scene, rows) for rows in passes))
 
 
-def _rollout(scene: Scene) -> Num | None:
-    plan, q = scene.plan, scene.q
-    hf = plan.rollout == "hf"
-    return decode_seconds(
-        scene.policy.arch,
+def _together(scene: Scene, rows: list[Work]) -> Num | None:
+    """Compute of one pass, and what of its traffic it does not hide."""
+    compute = _sum(*(_compute(scene, row) for row in rows))
+    traffic = _sum(*(_traffic(scene, row) for row in rows))
+    if compute is None or traffic is None:
+        return None
+    return compute + exposed_seconds(communication_seconds=traffic, compute_seconds=compute)
+
+
+def _compute(scene: Scene, row: Work) -> Num | None:
+    if isinstance(row, Decoding):
+        return _decode(scene, row)
+    if row.run == "optimizer":
+        return _optimizer(scene, row.role)
+    if row.run == "send":
+        return _weight_sync(scene)
+    gpu = scene.facts.gpu
+    key: Key = "forward-compute" if row.run == "score" else "training-compute"
+    found = compute_seconds(gpu, flops=row.flops, dtype=scene.plan.dtype, key=key)
+    if found is None or isinstance(row.layer_runs, int) and not row.layer_runs:
+        return found
+    return maximum(1.0 * found, typical("hf-step-seconds-per-layer", gpu) * row.layer_runs)
+
+
+def _decode(scene: Scene, row: Decoding) -> Num | None:
+    each = decode_seconds(
+        row.role.arch,
         scene.facts.gpu,
-        sequences=q.sequences_per_gpu_step if hf else engine.sequences_each(scene),
-        prompt_tokens=plan.prompt_tokens,
-        response_tokens=plan.response_tokens,
-        dtype=plan.dtype,
-        tensor_parallel=1 if hf else plan.rollout_tensor_parallel,
-        engine="hf" if hf else "vllm",
-        max_num_seqs=q.sequences_per_gpu_step if hf else plan.max_num_seqs,
-        kv_value_bytes=q.compute_bytes if hf else engine.kv_value_bytes(plan),
-        concurrent=None if hf else engine.concurrent_sequences(scene),
-    )
-
-
-def _inference(scene: Scene, role: Role, *, head: bool = True) -> Num | None:
-    """All sequences of the step once through a role, in forwards without gradient."""
-    q = scene.q
-    passes = ceil_div(q.sequences_per_gpu_step, q.logprob_sequences)
-    compute = forward_seconds(
-        role.arch,
-        scene.facts.gpu,
-        tokens=q.sequences_per_gpu_step * q.row_tokens,
-        row_tokens=q.row_tokens,
+        sequences=row.sequences,
+        prompt_tokens=row.prompt_tokens,
+        response_tokens=row.response_tokens,
         dtype=scene.plan.dtype,
-        head=head and not role.value_head,
+        tensor_parallel=row.tensor_parallel,
+        engine=row.engine,
+        max_num_seqs=row.max_num_seqs,
+        kv_value_bytes=row.kv_value_bytes,
+        concurrent=row.concurrent,
     )
-    return _overlapped(compute, _gather(scene, role, passes))
+    return None if each is None else each * row.rounds
 
 
-def _forward(scene: Scene, role: Role) -> Num | None:
-    q = scene.q
-    compute = forward_seconds(
-        role.arch,
-        scene.facts.gpu,
-        tokens=q.sequences_per_gpu_step * q.row_tokens,
-        row_tokens=q.row_tokens,
-        dtype=scene.plan.dtype,
-        head=not role.value_head,
-        training=True,
-    )
-    passes = q.micro_batches * q.updates_per_step
-    if role is scene.policy and references.in_loss(scene.plan):
-        compute = _sum(compute, _reference_in_loss(scene))
-    traffic = _gather(scene, role, passes)
-    if references.own_head(scene.plan) and role is scene.policy and scene.reference:
-        traffic = _sum(traffic, _gather(scene, scene.reference, passes))
-    return _overlapped(compute, traffic)
-
-
-def _reference_in_loss(scene: Scene) -> Num | None:
-    """What the policy's forward computes besides: the reference's layers and head, or its head.
-
-    The layers that run twice are gathered once.
-    """
-    arch, gpu, q = scene.policy.arch, scene.facts.gpu, scene.q
-    dtype, sequences = scene.plan.dtype, q.sequences_per_gpu_step
-    if references.dual(scene.plan):
-        return forward_seconds(
-            arch, gpu, tokens=sequences * q.row_tokens, row_tokens=q.row_tokens, dtype=dtype
-        )
-    flops = head_flops(arch, tokens=sequences * scene.plan.response_tokens)
-    return compute_seconds(gpu, flops=flops, dtype=dtype, key="forward-compute")
-
-
-def _backward(scene: Scene, role: Role) -> Num | None:
-    plan, q = scene.plan, scene.q
-    compute = backward_seconds(
-        role.arch,
-        scene.facts.gpu,
-        tokens=q.sequences_per_gpu_step * q.row_tokens,
-        row_tokens=q.row_tokens,
-        dtype=plan.dtype,
-        recompute=plan.gradient_checkpointing == "full",
-        weights_train=not role.adapters,
-        head=not role.value_head,
-    )
-    passes = q.micro_batches * q.updates_per_step
+def _traffic(scene: Scene, row: Work) -> Num | None:
+    """Seconds of collectives and host copies that a pass needs, whatever hides them."""
+    if row.run in ("score", "forward"):
+        return _gather(scene, row.role, row.rounds) if row.gathered else 0.0
+    if row.run != "backward":
+        return 0.0
+    plan, q, role = scene.plan, scene.q, row.role
     traffic = _sum(
-        _gather(scene, role, passes if plan.reshard_after_forward else 0 * passes),
-        _reduce(scene, role, passes),
+        _gather(scene, role, row.rounds if plan.reshard_after_forward else 0 * row.rounds),
+        _reduce(scene, role, row.rounds),
     )
     if plan.activation_offload:
         inputs = role.arch.layers * role.arch.hidden * q.compute_bytes
-        copied = 2 * inputs * q.sequences_per_gpu_step * q.row_tokens
+        copied = 2 * inputs * row.tokens
         traffic = _longer(traffic, host_copy_seconds(scene.facts.gpu, size_bytes=copied))
-    return _overlapped(compute, traffic)
+    return traffic
 
 
 def _optimizer(scene: Scene, role: Role) -> Num | None:
@@ -194,49 +159,5 @@ def _sum(*seconds: Num | None) -> Num | None:
     return None if len(known) < len(seconds) else sum(known)
 
 
-def _overlapped(compute: Num | None, traffic: Num | None) -> Num | None:
-    """Compute, and what of the traffic it does not hide."""
-    if compute is None or traffic is None:
-        return None
-    return compute + exposed_seconds(communication_seconds=traffic, compute_seconds=compute)
-
-
 def _longer(first: Num | None, second: Num | None) -> Num | None:
     return None if first is None or second is None else maximum(first, second)
-
-
-def _critic_update(scene: Scene) -> Num | None:
-    critic = scene.critic
-    if critic is None:
-        return None
-    return _sum(_forward(scene, critic), _backward(scene, critic), _optimizer(scene, critic))
-
-
-def _of(role_name: str) -> Callable[[Scene], Num | None]:
-    def seconds(scene: Scene) -> Num | None:
-        role: Role | None = getattr(scene, role_name)
-        return None if role is None else _inference(scene, role)
-
-    return seconds
-
-
-RULES: Mapping[str, Callable[[Scene], Num | None]] = {
-    "rollout": _rollout,
-    "old log-probs": _of("policy"),
-    "reference log-probs": lambda scene: _inference(scene, scene.reference or scene.policy),
-    "values": _of("critic"),
-    "reward": _of("reward"),
-    "critic update": _critic_update,
-    "policy forward": lambda scene: _forward(scene, scene.policy),
-    "policy backward": lambda scene: _backward(scene, scene.policy),
-    "optimizer step": lambda scene: _optimizer(scene, scene.policy),
-    "weight sync": _weight_sync,
-}
-"""How long each phase takes; phases that are not listed have no known time."""
-
-UNROLLED: Mapping[str, Callable[[Scene], Num | None]] = {
-    "policy forward": seconds.forward,
-    "policy backward": seconds.backward,
-    "optimizer step": RULES["optimizer step"],
-}
-"""The same for GRADE, whose forward generates."""

@@ -11,12 +11,13 @@ from dataclasses import replace
 
 from planner.footprint import Instant, Term
 from planner.formulas import logits, sharding, state
+from planner.frameworks.loss import CROSS_ENTROPY, VALUE
 from planner.phases import gathered, saved, scored
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.resident import resident
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene
-from planner.phases.vocabulary import training_head
+from planner.phases.vocabulary import policy_objective, training_head
 
 Bundles = tuple[tuple[Term, ...], ...]
 
@@ -26,9 +27,7 @@ FIRST_INPUTS = ("layer input", "checkpointed layer inputs")
 
 def objective(scene: Scene, role: Role) -> str:
     """Which loss meets the head."""
-    if role.value_head:
-        return "value"
-    return "sft" if scene.plan.method == "sft" else "policy"
+    return VALUE if role.value_head else policy_objective(scene.plan)
 
 
 def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> tuple[Instant, ...]:
@@ -51,9 +50,9 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
     )
     head = training_head(scene, role)
     # transformers computes the loss inside forward(), where the logits still have a name.
-    held = scene.plan.method == "sft" and head.framework == "plain"
+    loss = objective(scene, role)
     losses = logits.forward_instants(
-        replace(head, logits_held=held), objective=objective(scene, role), role=role.name
+        replace(head, logits_held=loss == CROSS_ENTROPY), objective=loss, role=role.name
     )
     return (
         *_weights_arrive(scene, role, kept),

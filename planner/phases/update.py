@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from planner.footprint import PhasePlan, Term
+from planner.footprint import Term
 from planner.formulas import logits
-from planner.phases import backward, in_loss, shared_critic, training
+from planner.phases import backward, in_loss, phase, shared_critic, training
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
-from planner.phases.vocabulary import inference_head
+from planner.phases.vocabulary import inference_head, scored_in_step
 
 
 def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan, ...]:
     """Policy forward, policy backward and optimizer step."""
-    role = scene.policy
+    role, scored = scene.policy, scored_in_step(scene)
     return (
         PhasePlan(
             name="policy forward",
@@ -21,16 +22,22 @@ def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan,
                 *training.forward_instants(scene, role, (*kept, *in_loss.made(scene))),
                 *shared_critic.forward_instants(scene, kept),
             ),
+            work=(
+                phase.training(scene, role, "forward", scored_tokens=scored),
+                *in_loss.work(scene),
+            ),
         ),
         PhasePlan(
             name="policy backward",
             role=role.name,
             instants=backward.backward_instants(scene, role, kept),
+            work=(phase.training(scene, role, "backward", scored_tokens=scored),),
         ),
         PhasePlan(
             name="optimizer step",
             role=role.name,
             instants=training.optimizer_instants(scene, role, kept),
+            work=(phase.updating(scene, role),),
         ),
     )
 
@@ -47,6 +54,11 @@ def critic_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
             *training.forward_instants(scene, role, kept),
             *backward.backward_instants(scene, role, kept),
             *training.optimizer_instants(scene, role, kept),
+        ),
+        work=(
+            phase.training(scene, role, "forward", scored_tokens=0),
+            phase.training(scene, role, "backward", scored_tokens=0),
+            phase.updating(scene, role),
         ),
     )
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from planner.footprint import Category, Instant, PhasePlan, Term
+from planner.footprint import Category, Instant, Term
 from planner.formulas import sharding
 from planner.formulas.formula import Formula
 from planner.numeric import Num
 from planner.phases import engine
+from planner.phases.phase import PhasePlan
 from planner.phases.resident import resident
-from planner.phases.role import Role
 from planner.phases.scene import Scene
 
 HOST: Category = "buffers"
@@ -36,7 +36,7 @@ SAVED_ON_HOST = Formula(
 def load(scene: Scene) -> PhasePlan:
     """Every model of the run arrives on the GPU; then a colocated engine starts."""
     base = resident(scene, "load")
-    largest = max(_roles(scene), key=lambda role: role.parameters)
+    largest = max(scene.roles.values(), key=lambda role: role.parameters)
     sharded = scene.fsdp or scene.zero_stage == 3
     instants = [
         Instant(
@@ -67,7 +67,9 @@ def load(scene: Scene) -> PhasePlan:
                 terms=tuple(term for term in at_start if term.category != "optimizer"),
             )
         )
-    return PhasePlan(name="load", role="all", instants=tuple(instants), per_step=False)
+    return PhasePlan(
+        name="load", role="all", instants=tuple(instants), per_step=False, executed=False
+    )
 
 
 def checkpoint(scene: Scene) -> PhasePlan:
@@ -92,9 +94,5 @@ def checkpoint(scene: Scene) -> PhasePlan:
         role="policy",
         instants=(Instant(name="state gathered", terms=terms),),
         per_step=False,
+        executed=False,
     )
-
-
-def _roles(scene: Scene) -> tuple[Role, ...]:
-    found = (scene.policy, scene.reference, scene.critic, scene.reward)
-    return tuple(role for role in found if role is not None)

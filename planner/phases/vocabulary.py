@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from planner.formulas.logits import Head, effective_logits
+from typing import Any
+
+from planner.formulas.logits import Head
+from planner.frameworks.loss import CROSS_ENTROPY, LossCode
+from planner.methods import method_of
 from planner.numeric import Num, ceil_div
 from planner.phases.role import Role
 from planner.phases.scene import Scene
@@ -36,10 +40,25 @@ def inference_head(scene: Scene, role: Role) -> Head:
     )
 
 
+def scored_in_step(scene: Scene) -> Num:
+    """Positions of one step that meet the vocabulary in one pass over all of a GPU's sequences."""
+    sequences = scene.q.sequences_per_gpu_step
+    return _tokens_at_head(scene, sequences, sequences * scene.q.row_tokens)
+
+
 def path(scene: Scene) -> str:
     """The logits path that really runs: some frameworks ignore what a plan asks for."""
-    plan = scene.plan
-    return effective_logits(plan.method, plan.framework, plan.framework_version, plan.logits)
+    return loss_code(scene).path(policy_objective(scene.plan), scene.plan.logits)
+
+
+def loss_code(scene: Scene) -> LossCode:
+    """How the plan's framework gets from hidden states to the loss."""
+    return scene.framework.loss_code(scene.plan.framework_version)
+
+
+def policy_objective(plan: Any) -> str:
+    """Which loss meets the policy's head."""
+    return method_of(plan).objective
 
 
 def _head(
@@ -53,21 +72,23 @@ def _head(
     gradient: bool,
 ) -> Head:
     plan = scene.plan
-    # Autocast runs softmax and logsumexp in fp32 whatever the logits are; verl scores entropy so.
-    scored_by_verl = plan.framework == "verl" and not gradient
-    materialised = path(scene) in ("full", "response")
+    loss = loss_code(scene)
+    runs = path(scene)
+    # Autocast runs softmax and logsumexp in fp32 whatever the logits are.
+    wide = loss.fp32_without_gradient and not gradient
+    materialised = runs in ("full", "response")
     autocasts = scene.precision == "autocast-bf16" and role.trained and materialised
     return Head(
         tokens=_tokens_at_head(scene, rows, tokens),
         rows=rows,
         vocab=role.arch.vocab,
         hidden=role.arch.hidden,
-        logits=path(scene),
-        logits_dtype="fp32" if scored_by_verl or autocasts else plan.logits_dtype,
+        logits=runs,
+        logits_dtype="fp32" if wide or autocasts else plan.logits_dtype,
         autocast_casts=autocasts and plan.logits_dtype != "fp32",
         weight_trains=trains,
-        framework=plan.framework,
-        framework_version=plan.framework_version,
+        loss=loss,
+        role=role.name,
         entropy=entropy,
         softcap=role.arch.logit_softcap > 0,
         dtype=plan.dtype,
@@ -81,7 +102,7 @@ def _tokens_at_head(scene: Scene, rows: Num, tokens: Num) -> Num:
     (``logits_to_keep``); a packed row is thinned to its share of response tokens.
     """
     plan = scene.plan
-    if plan.method == "sft" or path(scene) == "full":
+    if policy_objective(plan) == CROSS_ENTROPY or path(scene) == "full":
         return tokens
     if plan.batch_shape == "packed":
         return ceil_div(tokens * plan.response_tokens, scene.q.row_tokens)

@@ -2,7 +2,7 @@
 
 :func:`fill` completes the fields a person gave. Links never depend on it (they carry
 every field, or a frozen preset and the differences), so these may improve.
-Framework defaults are read from TRL 1.16.0, verl 0.9.1 and OpenRLHF 0.11.2.
+What a framework makes usual stands in its folder of :mod:`planner.frameworks`.
 """
 
 from __future__ import annotations
@@ -10,108 +10,47 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-ALIASES: Mapping[str, str] = {
-    "rloo": "grpo",
-    "reinforce++": "grpo",
-    "reinforce-plus-plus": "grpo",
-    "dapo": "grpo",
-    "gspo": "grpo",
-    "dr-grpo": "grpo",
-}
-"""Methods whose memory is GRPO's; accepted as names and kept as ``grpo``."""
+from planner.frameworks import OWN, frameworks
+from planner.methods import methods
+from planner.methods.method import Method
 
-VERSIONS: Mapping[str, str] = {
-    "plain": "1",
-    "trl": "1.16.0",
-    "verl": "0.9.1",
-    "openrlhf": "0.11.2",
-}
-"""The version of each framework that a new plan gets."""
-
-METHODS: Mapping[str, Mapping[str, Any]] = {
-    "sft": {
-        "kl": "none",
-        "reference": "none",
-        "critic": "none",
-        "rollout": "none",
-        "responses_per_prompt": 1,
-        "reward": "rule",
-        "logits": "full",
-    },
-    "dpo": {
-        "kl": "none",
-        "critic": "none",
-        "rollout": "none",
-        "responses_per_prompt": 1,
-    },
-    "grpo": {"kl": "loss", "critic": "none", "responses_per_prompt": 8},
-    "intuitor": {"kl": "loss", "critic": "none", "responses_per_prompt": 8},
-    "ppo": {"kl": "reward", "critic": "separate", "responses_per_prompt": 1},
-    # Its code trains in half precision without a master copy (documents 001 and 002).
-    "grade": {
-        "kl": "none",
-        "critic": "none",
-        "rollout": "in-graph",
-        "reward": "model",
-        "responses_per_prompt": 1,
-        "master_dtype": "none",
-    },
-}
-
-FRAMEWORKS: Mapping[str, Mapping[str, Any]] = {
-    "plain": {},
-    "trl": {
-        "logits": "fused",
-        "gpu_memory_utilization": 0.3,
-        "master_dtype": "fp32",
-        "reduce_dtype": "bf16",
-        "max_num_batched_tokens": 4096,
-    },
-    "verl": {
-        "batch_shape": "packed",
-        "master_dtype": "fp32",
-        "gpu_memory_utilization": 0.5,
-        "max_num_seqs": 256,
-        "max_num_batched_tokens": 8192,
-        "logits": "full",
-        "logits_dtype": "bf16",
-    },
-    "openrlhf": {"gpu_memory_utilization": 0.95, "gradient_checkpointing": "none"},
-}
+NOT_KNOWN = Method(name="", title="", label="", order=0, defaults={"kl": "loss"})
+"""In place of a method that is not known: the plan refuses that itself."""
 
 
-def framework_defaults(framework: str, method: str) -> dict[str, Any]:
-    """Fields that choosing this framework sets, unless a person has set them.
+def _method(values: Mapping[str, Any]) -> Method:
+    return methods().get(str(values.get("method")), NOT_KNOWN)
 
-    ``{}`` for a framework or method that is not known: the plan refuses those itself.
+
+def framework_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Fields that the framework sets, unless a person has set them.
+
+    ``{}`` for a framework that is not known: the plan refuses it itself.
     """
-    chosen = dict(FRAMEWORKS.get(framework, {}))
-    if method in ("sft", "dpo"):
+    framework = frameworks().get(str(values.get("framework", OWN)))
+    if framework is None:
+        return {}
+    chosen = {"framework_version": framework.versions[0], **framework.defaults(values)}
+    if not _method(values).generates:
         for engine_field in ("gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens"):
             chosen.pop(engine_field, None)
-    return {"framework_version": VERSIONS.get(framework, ""), **chosen}
+    return chosen
 
 
 def fill(given: Mapping[str, Any]) -> dict[str, Any]:
     """The given fields, completed by what they make usual. Never overrides a given field."""
     values: dict[str, Any] = dict(given)
-    method = str(values.get("method", "grpo"))
-    framework = str(values.get("framework", "plain"))
+    values.setdefault("method", next(iter(methods())))
     if values.get("dtype", "bf16") == "fp32":
         values.setdefault("master_dtype", "none")
         values.setdefault("logits_dtype", "fp32")
-    elif values.get("finetuning") in ("lora", "qlora"):
-        # peft keeps adapters of a half-precision model in fp32 (autocast_adapter_dtype);
-        # verl casts them to the base model's dtype, and lets the engine sleep at level 1. TRL
-        # does so with those of 4-bit weights.
-        verl = framework == "verl"
-        lowered = verl or (framework == "trl" and values["finetuning"] == "qlora")
-        values.setdefault("master_dtype", "none" if lowered else "fp32")
-        if verl:
-            values.setdefault("vllm_sleep_level", 1)
-    for source in (framework_defaults(framework, method), METHODS.get(method, {})):
-        for field, value in source.items():
-            values.setdefault(field, value)
+    usual = dict(_method(values).defaults)
+    if values.get("finetuning") in ("lora", "qlora"):
+        # peft keeps adapters of a half-precision model in fp32 (autocast_adapter_dtype).
+        usual["master_dtype"] = "fp32"
+    usual |= framework_defaults(values)
+    for field, value in usual.items():
+        values.setdefault(field, value)
     _fill_by_parallelism(values)
     _fill_by_finetuning(values)
     _fill_by_batch(values)
@@ -127,7 +66,8 @@ def _fill_by_parallelism(values: dict[str, Any]) -> None:
         values.setdefault("rollout_gpus", max(1, gpus // 2))
     taken = values.get("rollout_gpus", 0) if separate else 0
     if isinstance(gpus, int) and isinstance(taken, int):
-        whole = values.get("method") == "grade" or values.get("finetuning") == "qlora"
+        outside = _method(values).embeds_outside_forward
+        whole = outside or values.get("finetuning") == "qlora"
         many = "ddp" if whole else "fsdp2"
         values.setdefault("sharding", "none" if gpus - taken <= 1 else many)
 
@@ -136,11 +76,11 @@ def _fill_by_finetuning(values: dict[str, Any]) -> None:
     adapters = values.get("finetuning", "full") in ("lora", "qlora")
     master = values.get("master_dtype", "fp32")
     values.setdefault("gradient_dtype", "fp32" if master == "fp32" else values.get("dtype", "bf16"))
-    compares = values.get("method") == "dpo" or values.get("grade_kl", "none") != "none"
-    if values.get("kl", "loss") == "none" and not compares:
+    method = _method(values)
+    if not method.held_to_reference and values.get(method.kl_field, "none") == "none":
         values.setdefault("reference", "none")
-    # verl wraps a frozen reference in FSDP's CPU offload, whatever its settings say.
-    whole = "offloaded" if values.get("framework") == "verl" else "copy"
+    framework = frameworks().get(str(values.get("framework", OWN)))
+    whole = framework.whole_reference if framework else "copy"
     values.setdefault("reference", "adapter-disabled" if adapters else whole)
 
 

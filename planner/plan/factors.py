@@ -1,7 +1,7 @@
 """Correction factors as a link carries them: measured ÷ predicted, by phase and quantity.
 
-What they are taken from is in :mod:`planner.trial.calibration`, and how they are applied in
-:mod:`planner.trial.correction`; this is the value and its text, which anybody may have written.
+``planner/trial/evidence`` takes them from trials (``calibration``) and applies them
+(``correction``); this is the value and its text, which anybody may have written.
 Imports :mod:`planner.linktext` only.
 """
 

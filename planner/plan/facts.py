@@ -12,16 +12,9 @@ from typing import Any
 from planner import catalog
 from planner.catalog import Gpu, Model
 from planner.catalog.architecture import Architecture
+from planner.frameworks import framework_named
 from planner.problem import Problem
 from planner.speeds import Speeds
-
-KNOWN_VERSIONS: dict[str, tuple[str, ...]] = {
-    "plain": ("1",),
-    "trl": ("1.16.0", "1.14.0"),
-    "verl": ("0.9.1",),
-    "openrlhf": ("0.11.2",),
-}
-"""Framework versions whose memory behaviour has been read in their source."""
 
 KNOWN_TORCH = ("2.13.0",)
 """PyTorch versions whose allocator and workspaces are known."""
@@ -119,7 +112,7 @@ def fact_problems(plan: Any) -> list[Problem]:
                 f"Choose one of {', '.join(KNOWN_TORCH)}.",
             )
         )
-    versions = KNOWN_VERSIONS[plan.framework]
+    versions = framework_named(plan.framework).versions
     if plan.framework_version not in versions:
         found.append(
             Problem(

@@ -1,7 +1,9 @@
 """Plan to link and back: what a teammate opens is what was meant, today and in years.
 
 A complete link has ``v`` and every field. A short one has ``v``, a frozen preset and the
-fields that differ. Either may carry ``calibration`` beside them, correction factors that
+fields that differ. ``set`` names the fields that a person chose; the others follow when the
+method or the framework changes. Where a complete link has none, all are chosen. Either may carry
+``calibration`` beside them, correction factors that
 someone chose to apply, and ``benchmark``, shares of the card's peaks that someone measured; they
 are no part of the plan. Reading never raises for what a link holds: whatever is wrong comes back
 as a :class:`~planner.problem.Problem`, and the rest is used.
@@ -15,8 +17,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlencode
 
+from planner.methods import aliases
 from planner.plan import FIELDS, Plan, remedy, try_plan
-from planner.plan.defaults import ALIASES
+from planner.plan.chosen import chosen_fields, followed
 from planner.plan.factors import Factors, factors_from_text, factors_to_text
 from planner.plan.fieldtext import KINDS, from_text, to_text
 from planner.plan.migrations import FIRST_VERSION, VERSION, migrate
@@ -27,6 +30,8 @@ from planner.speeds import Speeds, speeds_from_text, speeds_to_text
 MAX_CHARACTERS = 64 * 1024
 MAX_KEYS = 200
 Beside = TypeVar("Beside", Factors, Speeds)
+CHOSEN = "set"
+"""Key of the fields that a person chose; not a field of a plan."""
 CALIBRATION = "calibration"
 """Key of the correction factors; not a field of a plan."""
 BENCHMARK = "benchmark"
@@ -39,8 +44,9 @@ class Reading:
 
     ``plan`` is None only when nothing usable is left. ``problems`` are what is wrong,
     ``notes`` what a reader should know though nothing is, ``unknown`` the keys that are
-    no field, ``preset`` the released preset it builds on (empty when none), ``calibration`` the
-    correction factors and ``benchmark`` the measured shares that travel with the plan.
+    no field, ``preset`` the released preset it builds on (empty when none), ``chosen`` the fields
+    that a person set, ``calibration`` the correction factors and ``benchmark`` the measured shares
+    that travel with the plan.
     """
 
     plan: Plan | None
@@ -48,6 +54,7 @@ class Reading:
     notes: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     preset: str = ""
+    chosen: frozenset[str] = frozenset()
     calibration: Factors | None = None
     benchmark: Speeds | None = None
 
@@ -55,12 +62,13 @@ class Reading:
 def to_query(
     plan: Plan,
     preset: str = "",
+    chosen: Collection[str] | None = None,
     calibration: Factors | None = None,
     benchmark: Speeds | None = None,
 ) -> dict[str, str]:
     """Every field, in canonical text. ``preset`` only remembers where the plan came from."""
     fields = {field: to_text(getattr(plan, field)) for field in FIELDS}
-    return {**_head(preset), **fields, **_tail(calibration, benchmark)}
+    return {**_head(preset, chosen), **fields, **_tail(calibration, benchmark)}
 
 
 def to_short_query(
@@ -86,8 +94,14 @@ def to_query_string(
     return urlencode(to_query(plan, calibration=calibration, benchmark=benchmark))
 
 
-def _head(preset: str) -> dict[str, str]:
-    return {"v": str(VERSION), **({"preset": preset} if preset else {})}
+def _head(preset: str, chosen: Collection[str] | None = None) -> dict[str, str]:
+    named = {} if chosen is None else {CHOSEN: to_chosen(chosen)}
+    return {"v": str(VERSION), **({"preset": preset} if preset else {}), **named}
+
+
+def to_chosen(chosen: Collection[str]) -> str:
+    """The names of chosen fields as a link has them."""
+    return ",".join(field for field in FIELDS if field in chosen)
 
 
 def _tail(calibration: Factors | None, benchmark: Speeds | None) -> dict[str, str]:
@@ -141,7 +155,7 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
     ``v``, ``preset``, ``calibration`` and ``benchmark`` may be among them.
     """
     found = list(problems)
-    beside = ("v", "preset", CALIBRATION, BENCHMARK)
+    beside = ("v", "preset", CHOSEN, CALIBRATION, BENCHMARK)
     fields = {key: value for key, value in given.items() if key not in beside}
     try:
         fields = migrate(fields, _version(given.get("v", FIRST_VERSION)))
@@ -163,6 +177,8 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
     found.extend(preset_problems)
     plan, dropped = _best_plan(values, base)
     found.extend(dropped)
+    chosen, bad = _chosen(given.get(CHOSEN), {**base, **values}, values)
+    found.extend(bad)
     calibration, bad = _beside(given, CALIBRATION, factors_from_text, "nothing is corrected")
     found.extend(bad)
     benchmark, bad = _beside(given, BENCHMARK, speeds_from_text, "nothing of it is used")
@@ -173,6 +189,7 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
         notes=_notes(values, base, plan),
         unknown=tuple(map(_short, unknown)),
         preset=preset,
+        chosen=chosen,
         calibration=calibration,
         benchmark=benchmark,
     )
@@ -198,6 +215,12 @@ def _best_plan(
     values: Mapping[str, Any], base: Mapping[str, Any]
 ) -> tuple[Plan | None, list[Problem]]:
     """The plan of these values over the base; values that break it are dropped and reported."""
+    plan, problems = try_plan({**base, **values})
+    if plan is None and base and not LEADING.isdisjoint(values):
+        # What nobody chose in the preset follows another method or framework.
+        plan, _ = try_plan(followed(base, chosen_fields(base), values))
+    if plan is not None:
+        return plan, []
     left = dict(values)
     found: list[Problem] = []
     while True:
@@ -208,6 +231,26 @@ def _best_plan(
             return plan, found
         for field in blamed:
             del left[field]
+
+
+LEADING = frozenset(("method", "framework"))
+"""Fields that decide what is usual for most others."""
+
+
+def _chosen(
+    text: Any, known: Mapping[str, Any], given: Mapping[str, Any]
+) -> tuple[frozenset[str], list[Problem]]:
+    """The fields that a person chose: those that a link names, else those that it gives."""
+    if text is None:
+        return frozenset(given), []
+    names = [name.strip() for name in text.split(",")] if isinstance(text, str) else []
+    strange = [name for name in names if name and name not in known]
+    if strange or not isinstance(text, str):
+        named = _short(", ".join(strange)) or _short(text)
+        sentence = f"{CHOSEN} names {named}, which the link does not give."
+        fix = "Copy the link again, or leave it out."
+        return frozenset(given), [Problem(CHOSEN, sentence, fix)]
+    return frozenset(name for name in names if name), []
 
 
 def _base(key: Any) -> tuple[str, Mapping[str, Any], list[Problem]]:
@@ -229,7 +272,7 @@ def _notes(
 ) -> tuple[str, ...]:
     notes: list[str] = []
     method = values.get("method")
-    if plan is not None and isinstance(method, str) and method.lower() in ALIASES:
+    if plan is not None and isinstance(method, str) and method.lower() in aliases():
         notes.append(f"{method} needs the memory of {plan.method} and is planned as it.")
     filled = [field for field in FIELDS if field not in values and field not in base]
     if plan is not None and filled:

@@ -9,16 +9,27 @@ plan like any other. What cannot be is refused by :mod:`planner.plan.rules`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    ValidationError,
+    create_model,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
-from planner.plan.defaults import ALIASES, fill
+from planner.frameworks import OWN, complaint, frameworks
+from planner.methods import aliases, methods
+from planner.plan.choices import choices
+from planner.plan.coverage import uncovered
+from planner.plan.defaults import fill
+from planner.plan.rules import problems_of
 from planner.problem import PlanError, Problem
 
-Method = Literal["sft", "dpo", "grpo", "ppo", "intuitor", "grade"]
-Framework = Literal["plain", "trl", "verl", "openrlhf"]
 Sharding = Literal["none", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2"]
 Dtype = Literal["bf16", "fp16", "fp32"]
 Offload = Literal[
@@ -31,16 +42,24 @@ Offload = Literal[
     "all-between-phases",
 ]
 
+
+def _known_framework(name: str) -> str:
+    if name not in frameworks():
+        raise PydanticCustomError("framework", "{text}", {"text": complaint(name)})
+    return name
+
+
 Tokens = Annotated[int, Field(ge=1, le=4_194_304)]
 Count = Annotated[int, Field(ge=1, le=1_048_576)]
 CountOrNone = Annotated[int, Field(ge=0, le=1_048_576)]
 Bytes = Annotated[int, Field(ge=0, le=2**53)]
+Framework = Annotated[str, AfterValidator(_known_framework)]
 Name = Annotated[str, Field(max_length=160, pattern=r"^[\w.\-/]*$")]
 Version = Annotated[str, Field(max_length=32, pattern=r"^[\w.+]+$")]
 
 
-class Plan(BaseModel):
-    """Everything a person chooses about one post-training run.
+class BasePlan(BaseModel):
+    """Everything a person chooses about one post-training run; methods add fields of their own.
 
     ``Plan(model="Qwen/Qwen2.5-7B", method="grpo", gpu="h100-80gb", gpus=8,
     prompt_tokens=512, response_tokens=2048)`` is enough; every other field has a
@@ -59,8 +78,8 @@ class Plan(BaseModel):
     )
     critic_model: Name = Field("", description="Critic's model; empty is the policy's.")
     reward_model: Name = Field("", description="Reward model; empty is the policy's.")
-    method: Method = Field("grpo", description="Training method.")
-    framework: Framework = Field("plain", description="Software that runs the step.")
+    method: str = Field("", description="Training method.")
+    framework: Framework = Field(OWN, description="Software that runs the step.")
     framework_version: Version = Field("1", description="Version of that software.")
     torch_version: Version = Field("2.13.0", description="Version of PyTorch.")
 
@@ -167,24 +186,6 @@ class Plan(BaseModel):
     enforce_eager: bool = Field(False, description="Engine without CUDA graphs.")
     kv_cache_dtype: Literal["auto", "fp8"] = Field("auto", description="Dtype of the KV cache.")
 
-    self_certainty: Literal["full", "chunked-vocabulary", "chunked-tokens"] = Field(
-        "full", description="How Intuitor's self-certainty meets the vocabulary."
-    )
-    self_certainty_gradient: bool = Field(
-        False, description="Let gradients flow through self-certainty (the document's premise)."
-    )
-    grade_estimator: Literal["soft", "straight-through"] = Field(
-        "soft", description="GRADE's gradient estimator."
-    )
-    grade_top_k: CountOrNone = Field(0, description="Tokens kept per step; 0 is all.")
-    grade_dense_scatter: bool = Field(False, description="Scatter the top k back to all tokens.")
-    grade_kl: Literal["none", "batch", "online"] = Field("none", description="GRADE's KL term.")
-    grade_reference_cache: bool = Field(False, description="Reference decodes with a KV cache.")
-    grade_reward_input: Literal["dense", "sparse"] = Field(
-        "dense", description="Soft tokens as a dense or sparse mixture."
-    )
-    grade_step_checkpointing: bool = Field(False, description="Checkpoint each generated token.")
-
     empty_cache: Literal["never", "between-phases", "every-step"] = Field(
         "never", description="When cached memory is returned to the driver."
     )
@@ -204,16 +205,12 @@ class Plan(BaseModel):
         }
         method = values.get("method")
         if isinstance(method, str):
-            values["method"] = ALIASES.get(method.lower(), method)
+            values["method"] = aliases().get(method.lower(), method)
         return fill(values)
 
     @model_validator(mode="after")
-    def _check(self) -> Plan:
-        # Formulas and catalog import the plan's parts, so they are asked when a plan is made.
-        from planner.plan.refusals import refusals
-        from planner.plan.rules import problems_of
-
-        problems = problems_of(self) or tuple(refusals(self))
+    def _check(self) -> BasePlan:
+        problems = problems_of(self) or tuple(uncovered(self))
         if problems:
             raise PydanticCustomError(
                 "plan",
@@ -228,6 +225,18 @@ class Plan(BaseModel):
     def changed(self, **changes: Any) -> Plan:
         """This plan with some fields set otherwise; validated again."""
         return Plan(**{**self.model_dump(), **changes})
+
+
+NAMES = tuple(methods())
+"""Every method a plan can have."""
+
+if TYPE_CHECKING:
+    Plan = BasePlan
+else:
+    own = [method.fields for method in reversed(methods().values()) if method.fields]
+    choice = (Literal[NAMES], Field(NAMES[0], description="Training method."))
+    Plan = create_model("Plan", __base__=(*own, BasePlan), __module__=__name__, method=choice)
+    Plan.__doc__ = BasePlan.__doc__
 
 
 FIELDS: tuple[str, ...] = tuple(Plan.model_fields)
@@ -268,7 +277,7 @@ def remedy(field: str) -> str:
     info = Plan.model_fields.get(field)
     if info is None:
         return "Leave it out."
-    kind = REMEDIES.get(info.annotation, "Choose one of these")
+    kind = "Choose one of these" if choices(field) else REMEDIES[info.annotation]
     return f"{kind}. It means: {info.description}"
 
 

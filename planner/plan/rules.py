@@ -7,15 +7,18 @@ and a sentence. :func:`problems_of` judges one plan, :func:`valid` a whole grid.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import numpy as np
 
+from planner.frameworks import framework_named, frameworks
+from planner.methods import method_of, methods
 from planner.numeric import Num
 from planner.plan.facts import fact_problems
-from planner.plan.references import IN_LOSS
-from planner.plan.rule import NOT_YET, Rule
 from planner.problem import Problem
+from planner.references import IN_LOSS
+from planner.rule import NOT_YET, Rule
 
 
 def _is(field: str, *values: Any) -> Callable[[Any], Num]:
@@ -26,19 +29,10 @@ def _above_one(field: str) -> Callable[[Any], Num]:
     return lambda plan: getattr(plan, field) != 1
 
 
-def _grade(plan: Any) -> bool:
-    return bool(plan.method == "grade")
-
-
-GRADE_ROW_TOKENS = 16_384
-"""Longest row of a soft generation: sums over its steps stay within 64-bit integers."""
-
-
 # One rule a line: condition, sentence and fix read best as a table. A rule of UNMODELLED looks at
 # its own field alone: lists of choices ask it about a value without a plan.
 # fmt: off
 UNMODELLED: tuple[Rule, ...] = (
-    Rule("framework", _is("framework", "openrlhf"), f"framework openrlhf {NOT_YET}", "Choose plain, trl or verl."),
     Rule("gradient_checkpointing", _is("gradient_checkpointing", "selective"), f"gradient_checkpointing selective {NOT_YET}", "Choose none or full."),
     Rule("turns", lambda plan: plan.turns != 1, f"turns above 1 {NOT_YET}", "Set turns to 1 and response_tokens to the whole conversation's."),
     Rule("length_distribution", lambda plan: plan.length_distribution != "", f"length_distribution {NOT_YET}", "Leave it empty; lengths are planned at their caps."),
@@ -66,31 +60,23 @@ def _fsdp(plan: Any) -> bool:
     return plan.sharding in ("fsdp1", "fsdp2")
 
 
-GRADE_FIELDS: dict[str, Any] = {
-    "grade_estimator": "soft",
-    "grade_top_k": 0,
-    "grade_dense_scatter": False,
-    "grade_kl": "none",
-    "grade_reference_cache": False,
-    "grade_reward_input": "dense",
-    "grade_step_checkpointing": False,
-}
-"""GRADE's own fields, and what each is for every other method."""
+def _rollouts(plan: Any) -> tuple[str, ...]:
+    return method_of(plan).rollouts
 
 
-def _set_without_grade(field: str, plain: Any) -> Callable[[Any], Num]:
-    return lambda plan: plan.method != "grade" and getattr(plan, field) != plain
+def _most(plan: Any) -> int | None:
+    return method_of(plan).most_responses
 
 
 # fmt: off
 IMPOSSIBLE: tuple[Rule, ...] = (
-    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and (_grade(plan) or plan.compile), f"finetuning qlora with method grade or with compile {NOT_YET}", "Choose full or lora, or set compile to false."),
+    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.compile, f"finetuning qlora with compile {NOT_YET}", "Choose full or lora, or set compile to false."),
     Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.sharding not in ("none", "ddp"), f"finetuning qlora with sharded weights {NOT_YET}", "Set sharding to none or ddp, or finetuning to lora."),
     Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.rollout == "hf", f"finetuning qlora with rollout hf {NOT_YET}", "Set rollout to vllm-colocated, or finetuning to lora."),
     Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.reference in ("copy", "offloaded"), f"finetuning qlora with another copy as reference {NOT_YET}", "Set reference to adapter-disabled or cached-logprobs."),
     Rule("finetuning", lambda plan: plan.finetuning == "qlora" and (plan.reference in ("cached-activations", "dual-output") or plan.critic == "shared"), f"finetuning qlora with this reference form or a shared critic {NOT_YET}", "Choose lora, or reference adapter-disabled and critic separate."),
     Rule("liger", lambda plan: plan.liger and (plan.reference == "dual-output" or plan.critic == "shared"), f"liger with dual outputs or a shared critic {NOT_YET}", "Set liger to false."),
-    Rule("liger", lambda plan: plan.liger and (_grade(plan) or plan.compile), f"liger with method grade or with compile {NOT_YET}", "Set liger to false."),
+    Rule("liger", lambda plan: plan.liger and plan.compile, f"liger with compile {NOT_YET}", "Set liger to false."),
     Rule("sharding", lambda p: (p.sharding == "none") & (_training_gpus(p) > 1), "sharding none trains on one GPU only.", "Set sharding to ddp or fsdp2, or gpus to 1."),
     Rule("sharding", lambda p: (p.sharding == "ddp") & (_training_gpus(p) < 2), "sharding ddp needs at least two training GPUs.", "Set sharding to none."),
     Rule("shard_size", lambda p: (p.shard_size != 0) & (p.shard_size > _training_gpus(p)), "shard_size exceeds the GPUs that train.", "Lower it, or set it to 0 for all."),
@@ -101,19 +87,18 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("rollout_gpus", lambda p: (p.rollout != "vllm-separate") & (p.rollout_gpus != 0), "rollout_gpus is for rollout vllm-separate.", "Set rollout_gpus to 0."),
     Rule("rollout_tensor_parallel", lambda p: (p.rollout == "vllm-colocated") & (p.gpus % p.rollout_tensor_parallel != 0), "rollout_tensor_parallel must divide gpus.", "Choose a divisor of gpus."),
     Rule("rollout_tensor_parallel", lambda p: (p.rollout == "vllm-separate") & (p.rollout_gpus % p.rollout_tensor_parallel != 0), "rollout_tensor_parallel must divide rollout_gpus.", "Choose a divisor of rollout_gpus."),
-    Rule("rollout", lambda p: p.method in ("sft", "dpo") and p.rollout != "none", "This method generates nothing.", "Set rollout to none."),
-    Rule("rollout", lambda p: p.method in ("grpo", "ppo", "intuitor") and p.rollout == "none", "This method needs responses.", "Set rollout to hf, vllm-colocated or vllm-separate."),
-    Rule("rollout", lambda p: p.method == "grade" and p.rollout != "in-graph", "GRADE generates inside its training graph.", "Set rollout to in-graph."),
-    Rule("rollout", lambda p: p.method != "grade" and p.rollout == "in-graph", "Only GRADE generates inside its training graph.", "Set rollout to hf, vllm-colocated or vllm-separate, or method to grade."),
-    Rule("responses_per_prompt", lambda p: (p.method in ("sft", "dpo")) & (p.responses_per_prompt != 1), "This method has one response per prompt.", "Set responses_per_prompt to 1."),
-    Rule("responses_per_prompt", lambda p: (p.method in ("grpo", "intuitor")) & (p.responses_per_prompt < 2), "Group advantages need at least two responses per prompt.", "Set responses_per_prompt to 2 or more."),
+    Rule("rollout", lambda p: not method_of(p).generates and p.rollout != "none", "This method generates nothing.", "Set rollout to none."),
+    Rule("rollout", lambda p: method_of(p).engines and method_of(p).generates and p.rollout == "none", "This method needs responses.", "Set rollout to hf, vllm-colocated or vllm-separate."),
+    Rule("rollout", lambda p: not method_of(p).engines and method_of(p).generates and p.rollout != "in-graph", "This method generates inside its training graph.", "Set rollout to in-graph."),
+    Rule("rollout", lambda p: p.rollout == "in-graph" and "in-graph" not in _rollouts(p), "This method does not generate inside its training graph.", "Set rollout to hf, vllm-colocated or vllm-separate, or choose a method that does."),
+    Rule("responses_per_prompt", lambda p: (_most(p) is not None) & (p.responses_per_prompt != _most(p)), "This method has one response per prompt.", "Set responses_per_prompt to 1."),
+    Rule("responses_per_prompt", lambda p: p.responses_per_prompt < method_of(p).least_responses, "Group advantages need at least two responses per prompt.", "Set responses_per_prompt to 2 or more."),
     Rule("prompts_per_update", lambda p: p.prompts_per_update > p.prompts_per_step, "prompts_per_update exceeds prompts_per_step.", "Lower it, or raise prompts_per_step."),
     Rule("prompts_per_update", lambda p: p.prompts_per_step % p.prompts_per_update != 0, "prompts_per_update must divide prompts_per_step.", "Choose a divisor of prompts_per_step."),
     Rule("prompts_per_update", lambda p: p.prompts_per_update * p.responses_per_prompt % np.maximum(_training_gpus(p), 1) != 0, "Sequences of one update (prompts_per_update × responses_per_prompt) must be a multiple of the GPUs that train.", "Change prompts_per_update, responses_per_prompt or gpus."),
     Rule("micro_batch_size", lambda p: (p.max_tokens_per_micro_batch == 0) & (p.prompts_per_update * p.responses_per_prompt % (np.maximum(_training_gpus(p), 1) * p.micro_batch_size) != 0), "micro_batch_size must divide the sequences of one update on each GPU (prompts_per_update × responses_per_prompt ÷ training GPUs).", "Choose a divisor."),
-    Rule("logprob_micro_batch_size", lambda p: (p.method != "sft") & (p.max_tokens_per_micro_batch == 0) & (p.logprob_micro_batch_size * np.maximum(_training_gpus(p), 1) > p.prompts_per_step * p.responses_per_prompt), "logprob_micro_batch_size exceeds the sequences of one step on each GPU.", "Lower it."),
+    Rule("logprob_micro_batch_size", lambda p: (method_of(p).objective == "policy") & (p.max_tokens_per_micro_batch == 0) & (p.logprob_micro_batch_size * np.maximum(_training_gpus(p), 1) > p.prompts_per_step * p.responses_per_prompt), "logprob_micro_batch_size exceeds the sequences of one step on each GPU.", "Lower it."),
     Rule("max_tokens_per_micro_batch", lambda p: (p.max_tokens_per_micro_batch > 0) & (p.max_tokens_per_micro_batch < p.prompt_tokens + p.response_tokens), "The token budget is smaller than one row (prompt_tokens + response_tokens).", "Raise max_tokens_per_micro_batch, or set it to 0."),
-    Rule("max_tokens_per_micro_batch", lambda p: (p.method == "dpo") & (p.max_tokens_per_micro_batch > 0) & (p.max_tokens_per_micro_batch < 2 * (p.prompt_tokens + p.response_tokens)), "The token budget is smaller than one pair, which is two rows of prompt_tokens + response_tokens.", "Raise max_tokens_per_micro_batch, or set it to 0."),
     Rule("master_dtype", lambda p: p.dtype == "fp32" and p.master_dtype != "none", "With dtype fp32 the weights are fp32 already.", "Set master_dtype to none."),
     Rule("gradient_dtype", lambda p: p.master_dtype == "none" and p.gradient_dtype != p.dtype, "Gradients have the dtype of the weights they belong to when there is no master copy.", "Set gradient_dtype to the value of dtype."),
     Rule("gradient_dtype", lambda p: p.master_dtype == "fp32" and p.gradient_dtype != "fp32" and not p.sharding.startswith("zero"), "Gradients of fp32 weights are fp32 (only ZeRO keeps them in half precision).", "Set gradient_dtype to fp32."),
@@ -124,61 +109,68 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("reference", lambda p: p.reference == "adapter-disabled" and not _adapters(p), "Only adapters can be disabled to get the reference.", "Set reference to copy or offloaded, or finetuning to lora."),
     Rule("reference", lambda p: p.reference == "dual-output" and not _adapters(p), "Only a model with adapters has the reference's weights in the forward that trains.", "Set finetuning to lora, or reference to copy."),
     Rule("reference", lambda p: p.reference in IN_LOSS and p.kl == "reward", "This form makes reference log-probs in the loss, too late for a KL term in the reward.", "Set kl to loss, or reference to copy, adapter-disabled or cached-logprobs."),
-    Rule("reference", lambda p: p.reference in IN_LOSS and p.framework != "plain", "No framework's trainer has this reference form.", "Set framework to plain, or reference to copy, offloaded, adapter-disabled or cached-logprobs."),
+    Rule("reference", lambda p: p.reference in IN_LOSS and not framework_named(p.framework).loss_makes_reference, "No framework's trainer has this reference form.", "Set framework to plain, or reference to copy, offloaded, adapter-disabled or cached-logprobs."),
     Rule("reference", lambda p: p.kl != "none" and p.reference == "none", "A KL term needs a reference.", "Set reference to copy (or adapter-disabled with LoRA), or kl to none."),
-    Rule("kl", lambda p: p.method == "sft" and p.kl != "none", "Supervised fine-tuning has no KL term.", "Set kl to none."),
-    Rule("kl", lambda p: p.method == "dpo" and p.kl != "none", "DPO is held to its reference by the loss itself, without a KL term.", "Set kl to none."),
-    Rule("entropy", lambda p: p.method == "dpo" and p.entropy, "DPO's loss has no entropy bonus.", "Set entropy to false."),
-    Rule("reference", lambda p: p.method == "dpo" and p.reference == "none", "DPO compares with a reference.", "Set reference to copy (or adapter-disabled with LoRA), or to cached-logprobs."),
-    Rule("reference", lambda p: p.method == "dpo" and p.framework == "trl" and p.reference == "offloaded", "TRL keeps DPO's reference on the GPU.", "Set reference to copy, adapter-disabled or cached-logprobs."),
-    Rule("logprob_micro_batch_size", lambda p: (p.method == "dpo" and p.framework == "trl") & (p.logprob_micro_batch_size != p.micro_batch_size), "TRL's DPO scores its reference on the micro-batch it trains on.", "Set logprob_micro_batch_size to the value of micro_batch_size."),
-    Rule("framework_version", lambda p: p.method == "dpo" and p.framework == "trl" and p.framework_version != "1.16.0", "Only TRL 1.16.0's DPO has been read.", "Set framework_version to 1.16.0."),
-    Rule("finetuning", lambda p: p.framework == "verl" and p.finetuning == "qlora", "verl trains no 4-bit weights.", "Set finetuning to lora, or framework to plain or trl."),
-    Rule("liger", lambda p: p.liger and p.framework == "trl" and p.framework_version != "1.16.0", "Before 1.16.0 TRL's liger replaces its loss as well, which is not modelled.", "Set framework_version to 1.16.0, or liger to false."),
-    Rule("critic", lambda p: p.method == "ppo" and p.critic == "none", "PPO needs a critic.", "Set critic to separate."),
-    Rule("critic", lambda p: p.critic == "shared" and p.framework == "verl", "verl's critic is a model of its own.", "Set critic to separate, or framework to plain."),
-    Rule("critic", lambda p: p.method != "ppo" and p.critic != "none", "Only PPO has a critic.", "Set critic to none."),
+    Rule("critic", lambda p: p.critic not in ("none", *method_of(p).critics), "This method has no such critic.", "Set critic to none."),
     Rule("offload", lambda p: p.offload == "parameters", "Weights cannot stay in host RAM without the optimizer that updates them.", "Set offload to all or to parameters-between-phases."),
     Rule("offload", lambda p: p.offload == "all" and p.sharding not in ("fsdp2", "zero3"), "Weights can stay in host RAM throughout only under fsdp2 or zero3.", "Set sharding to fsdp2, or offload to all-between-phases."),
     Rule("offload", lambda p: p.offload == "optimizer" and p.sharding not in ("zero1", "zero2", "zero3"), "The optimizer alone can stay in host RAM only under ZeRO.", "Set sharding to zero2, or offload to optimizer-between-phases."),
     Rule("activation_offload", lambda p: p.activation_offload and p.gradient_checkpointing != "full", "Only checkpointed activations are offloaded.", "Set gradient_checkpointing to full."),
-    Rule("self_certainty_gradient", lambda p: p.self_certainty_gradient and p.method != "intuitor", "Only Intuitor computes self-certainty.", "Set self_certainty_gradient to false."),
-    *(
-        Rule(field, _set_without_grade(field, plain), "Only GRADE has it.", f"Set {field} to {str(plain).lower()}, or method to grade.")
-        for field, plain in GRADE_FIELDS.items()
-    ),
-    Rule("sharding", lambda p: _grade(p) and p.sharding not in ("none", "ddp"), f"Soft tokens multiply the whole embedding outside the model's forward, which under this sharding {NOT_YET}", "Set sharding to ddp, or to none on one GPU."),
-    Rule("master_dtype", lambda p: _grade(p) and _half(p) and p.finetuning == "full" and p.master_dtype != "none", f"GRADE under autocast {NOT_YET}", "Set master_dtype to none, as the method's code has it, or dtype to fp32."),
-    Rule("compile", lambda p: _grade(p) and p.compile, f"GRADE with compiled layers {NOT_YET}", "Set compile to false."),
-    Rule("activation_offload", lambda p: _grade(p) and p.activation_offload, f"GRADE with offloaded activations {NOT_YET}", "Set activation_offload to false."),
-    Rule("response_tokens", lambda p: (p.method == "grade") & (p.prompt_tokens + p.response_tokens > GRADE_ROW_TOKENS), f"A soft row above {GRADE_ROW_TOKENS:,} tokens {NOT_YET}", "Lower prompt_tokens or response_tokens."),
-    Rule("framework", lambda p: p.method == "grade" and p.framework != "plain", "No framework has a trainer for GRADE.", "Set framework to plain."),
-    Rule("reward", lambda p: p.method == "grade" and p.reward != "model", "GRADE needs a reward that gradients flow through.", "Set reward to model."),
-    Rule("kl", lambda p: p.method == "grade" and p.kl != "none", "GRADE's KL term is set by grade_kl.", "Set kl to none."),
-    Rule("entropy", lambda p: p.method == "grade" and p.entropy, "GRADE's loss has no entropy bonus.", "Set entropy to false."),
-    Rule("batch_shape", lambda p: p.method == "grade" and p.batch_shape == "packed", "Soft rows grow token by token and cannot be packed.", "Set batch_shape to padded or full."),
-    Rule("max_tokens_per_micro_batch", lambda p: (p.method == "grade") & (p.max_tokens_per_micro_batch != 0), "GRADE's rows all grow to the same length, so there is no token budget.", "Set max_tokens_per_micro_batch to 0."),
-    Rule("reference", lambda p: p.grade_kl != "none" and p.reference not in ("copy", "offloaded", "adapter-disabled"), "GRADE's KL term needs a reference that runs beside the policy.", "Set reference to copy (or adapter-disabled with LoRA), or grade_kl to none."),
-    Rule("grade_reference_cache", lambda p: p.grade_reference_cache and p.grade_kl == "none", "Without a KL term there is no reference to cache for.", "Set grade_kl to online or batch, or grade_reference_cache to false."),
-    Rule("grade_dense_scatter", lambda p: p.grade_dense_scatter and p.grade_top_k == 0, "Only a top k can be scattered.", "Set grade_top_k, or grade_dense_scatter to false."),
-    Rule("grade_reward_input", lambda p: p.grade_reward_input == "sparse" and p.grade_top_k == 0, "A sparse mixture needs a top k.", "Set grade_top_k, or grade_reward_input to dense."),
-    Rule("vllm_sleep_level", lambda p: p.framework == "verl" and p.rollout == "vllm-colocated" and p.vllm_sleep_level == 0, "verl always lets its engine sleep while it trains.", "Set vllm_sleep_level to 1 or 2."),
-    Rule("reference", lambda p: p.framework == "verl" and p.reference == "copy", "verl keeps a whole reference in host RAM.", "Set reference to offloaded."),
-    Rule("sharding", lambda p: p.framework == "verl" and p.sharding not in ("fsdp1", "fsdp2"), "verl trains with FSDP here.", "Set sharding to fsdp2 or fsdp1."),
-    Rule("rollout", lambda p: p.framework == "verl" and p.rollout not in ("vllm-colocated", "none"), "verl is planned with its colocated engine.", "Set rollout to vllm-colocated."),
-    Rule("method", lambda p: p.framework == "trl" and p.method == "ppo", "TRL has had no PPO since 1.13.0.", "Set framework to verl or plain."),
-    Rule("method", lambda p: p.framework == "verl" and p.method == "sft", "verl's SFT trainer is not planned.", "Set framework to plain or trl."),
-    Rule("method", lambda p: p.framework == "verl" and p.method == "dpo", "verl has no DPO trainer.", "Set framework to plain or trl."),
-    Rule("kl", lambda p: p.framework == "trl" and p.kl == "reward", "TRL's GRPO adds KL to the loss, never to the reward.", "Set kl to loss or none."),
     Rule("master_dtype", lambda p: p.sharding.startswith("zero") and _half(p) and p.master_dtype == "none", "DeepSpeed keeps an fp32 copy of half-precision weights.", "Set master_dtype to fp32, or sharding to fsdp2."),
 )
 # fmt: on
 
 
+def rules_of(plan: Any) -> tuple[Rule, ...]:
+    """Every rule that a plan, or a sweep's grid, is held to: its method's and framework's too.
+
+    A framework has nothing to say of a method that it does not train.
+    """
+    framework = framework_named(plan.framework)
+    return (
+        *UNMODELLED,
+        *IMPOSSIBLE,
+        *_of_other_methods(plan.method),
+        *method_of(plan).rules,
+        *(framework.rules if framework.can_train(plan.method) else ()),
+    )
+
+
+@cache
+def _of_other_methods(name: str) -> tuple[Rule, ...]:
+    """What one method alone has, and this one cannot have."""
+    return tuple(
+        Rule(
+            field,
+            _differs(field, plain := other.fields.model_fields[field].default),
+            f"Only {other.title} has it.",
+            f"Set {field} to {str(plain).lower()}, or method to {other.name}.",
+        )
+        for other in methods().values()
+        if other.name != name and other.fields
+        for field in other.refused_elsewhere
+    )
+
+
+def _differs(field: str, plain: Any) -> Callable[[Any], Num]:
+    return lambda plan: getattr(plan, field) != plain
+
+
+def _untrained(plan: Any) -> tuple[Problem, ...]:
+    """A problem where the framework has no step for the method, or none that was read."""
+    framework = framework_named(plan.framework)
+    if framework.can_train(plan.method):
+        return ()
+    usual = f"{framework.label} has no trainer for {method_of(plan).title}."
+    able = [name for name, each in frameworks().items() if each.can_train(plan.method)]
+    sentence = framework.untrained.get(plan.method, usual)
+    return (Problem("framework", sentence, f"Set framework to {' or '.join(able)}."),)
+
+
 def problems_of(plan: Any) -> tuple[Problem, ...]:
     """Every rule a single plan breaks; empty when it is possible and modelled."""
-    found = fact_problems(plan)
-    for rule in (*UNMODELLED, *IMPOSSIBLE):
+    found = [*fact_problems(plan), *_untrained(plan)]
+    for rule in rules_of(plan):
         if rule.broken(plan):
             value = getattr(plan, rule.field)
             found.append(Problem(rule.field, rule.message.format(value=value), rule.fix))
@@ -187,7 +179,7 @@ def problems_of(plan: Any) -> tuple[Problem, ...]:
 
 def valid(grid: Any) -> Num:
     """Where a sweep's grid is possible: True or False, or an array of them."""
-    result: Num = True
-    for rule in (*UNMODELLED, *IMPOSSIBLE):
+    result: Num = not _untrained(grid)
+    for rule in rules_of(grid):
         result = result & ~np.asarray(rule.broken(grid), dtype=bool)
     return result

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from planner.methods import method_of
 from planner.plan import Plan
 from planner.steps import models
 from planner.steps.batch import Rows
@@ -24,7 +25,7 @@ def scored(model: nn.Module, rows: Rows, plan: Plan) -> tuple[torch.Tensor, torc
 def positions(hidden: torch.Tensor, rows: Rows, plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
     """Of hidden states [rows, tokens, hidden], those that :func:`scored` keeps; their targets."""
     targets = rows.ids.roll(-1, dims=1)
-    if plan.method == "sft" or plan.logits == "full":
+    if method_of(plan).objective == "cross-entropy" or plan.logits == "full":
         return hidden, targets
     if rows.positions is not None:
         places = _packed_places(rows, plan)

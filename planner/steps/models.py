@@ -17,6 +17,7 @@ from torch import nn
 from planner.formulas.lora import lora_weights
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.setup import setup_of
 from planner.steps.stage import DTYPES, Stage
 
 LISTS = ("layers", "h")
@@ -257,6 +258,4 @@ def _inside(saving: Callable[[], Any], checkpoint: Callable[..., Any], *given: A
 
 def dtype_of(plan: Plan) -> torch.dtype:
     """What the policy's weights are kept in."""
-    if plan.finetuning == "full" and plan.master_dtype == "fp32":
-        return torch.float32
-    return DTYPES[plan.dtype]
+    return DTYPES[setup_of(plan).models[0].stored]

@@ -11,25 +11,33 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner.plan import Plan, references
-from planner.quantities import Quantities, quantities
+from planner.plan import Plan
+from planner.quantities import Quantities
+from planner.setup import ModelSetup, Setup, setup_of
 from planner.steps import models, optimizers
 from planner.steps.sharding import Wrapper, unsharded
 from planner.steps.stage import DTYPES, Stage
-
-TRAINED = ("policy", "critic")
 
 
 @dataclass(slots=True)
 class Run:
     """What a method's step works on. ``models`` and ``optimizers`` are by role."""
 
-    plan: Plan
+    setup: Setup
     stage: Stage
-    q: Quantities
     models: dict[str, nn.Module] = field(default_factory=dict)
     optimizers: dict[str, torch.optim.Optimizer] = field(default_factory=dict)
     kept: dict[str, torch.Tensor] = field(default_factory=dict)
+
+    @property
+    def plan(self) -> Plan:
+        """The plan that runs."""
+        return self.setup.plan
+
+    @property
+    def q(self) -> Quantities:
+        """Its numbers for one GPU."""
+        return self.setup.q
 
     @property
     def policy(self) -> nn.Module:
@@ -53,14 +61,9 @@ class Run:
 
     def autocast(self, role: str = "policy") -> AbstractContextManager[Any]:
         """Half-precision compute on fp32 weights where no sharding engine casts them."""
-        plan = self.plan
-        on = (
-            role in TRAINED
-            and plan.master_dtype == "fp32"
-            and plan.finetuning == "full"
-            and plan.sharding in ("none", "ddp")
-        )
-        return self.stage.autocast(DTYPES[plan.dtype], enabled=on)
+        model = self.setup.model(role)
+        on = model is not None and model.autocast
+        return self.stage.autocast(DTYPES[self.plan.dtype], enabled=on)
 
 
 def build(
@@ -77,44 +80,42 @@ def build(
     Raises:
         ValueError: naming the field, for what the step has no code for.
     """
-    run = Run(plan=plan, stage=stage, q=quantities(plan))
+    setup = setup_of(plan)
+    run = Run(setup=setup, stage=stage)
     attention = stage.attention(plan.attention)
-    compute, kept = DTYPES[plan.dtype], models.dtype_of(plan)
-    settings = models.settings_of(configs["policy"], attention)
-    with stage.region(role="policy", category="parameters"):
-        policy = models.language_model(stage, settings, kept)
-        _kernels(run, policy)
-        if plan.finetuning != "full":
-            policy = _adapted(run, policy)
-        score = models.value_head(stage, settings, kept) if plan.critic == "shared" else None
-        run.models["policy"] = _trained(run, "policy", policy, wrap, score)
-    if plan.critic == "separate":
-        with stage.region(role="critic", category="parameters"):
-            settings = models.settings_of(configs["critic"], attention)
-            critic = models.score_model(stage, settings, kept, bias=True)
-            _kernels(run, critic.body)
-            adapted = _adapted(run, critic) if plan.finetuning != "full" else critic
-            run.models["critic"] = _trained(run, "critic", adapted, wrap)
-    if plan.reference in ("copy", "offloaded") and references.compares(plan):
-        with stage.region(role="reference", category="parameters"):
-            settings = models.settings_of(configs["policy"], attention)
-            reference = models.language_model(stage, settings, compute)
-            _kernels(run, reference)
-            run.models["reference"] = _frozen(run, "reference", reference, wrap)
-            if plan.reference == "offloaded":
-                stage.move(run.models["reference"].parameters(), "host")
-    if references.own_head(plan):
-        with stage.region(role="reference", category="parameters"):
-            settings = models.settings_of(configs["policy"], attention)
-            own = models.head_model(stage, settings, policy, compute)
-            run.models["reference"] = _frozen(run, "reference", own, wrap)
-    if plan.reward == "model" and plan.method in ("grpo", "ppo", "grade"):
-        with stage.region(role="reward model", category="parameters"):
-            settings = models.settings_of(configs["reward"], attention)
-            judge = models.score_model(stage, settings, compute, bias=False)
-            _kernels(run, judge.body)
-            run.models["reward model"] = _frozen(run, "reward model", judge, wrap)
+    for model in setup.models:
+        with stage.region(role=model.role, category="parameters"):
+            settings = models.settings_of(configs[model.config], attention)
+            run.models[model.role] = _placed(run, model, settings, wrap)
     return run
+
+
+def _placed(run: Run, model: ModelSetup, settings: Any, wrap: Wrapper) -> nn.Module:
+    """One model as its role needs it: adapted, sharded, with its optimizer, where it waits."""
+    stage, stored = run.stage, DTYPES[model.stored]
+    built = _built(run, model, settings)
+    if not model.trained:
+        frozen = _frozen(run, model.role, built, wrap)
+        if model.waits != "gpu":
+            stage.move(frozen.parameters(), "host")
+        return frozen
+    if model.adapted:
+        built = _adapted(run, built)
+    score = models.value_head(stage, settings, stored) if model.scores_too else None
+    return _trained(run, model.role, built, wrap, score)
+
+
+def _built(run: Run, model: ModelSetup, settings: Any) -> nn.Module:
+    stage, stored = run.stage, DTYPES[model.stored]
+    if model.kind == "head":
+        return models.head_model(stage, settings, run.policy, stored)
+    if model.kind == "score model":
+        judge = models.score_model(stage, settings, stored, bias=model.trained)
+        _kernels(run, judge.body)
+        return judge
+    language = models.language_model(stage, settings, stored)
+    _kernels(run, language)
+    return language
 
 
 def _adapted(run: Run, model: nn.Module) -> nn.Module:
@@ -160,7 +161,7 @@ def _frozen(run: Run, role: str, model: nn.Module, wrap: Wrapper) -> nn.Module:
 @contextmanager
 def weights_on_device(run: Run, *roles: str) -> Iterator[None]:
     """Bring the weights of roles that wait on the host to the device, and send them back after."""
-    away = [role for role in roles if role in run.models and _waits(run.plan, role)]
+    away = [role for role in roles if role in run.models and _waits(run, role)]
     for role in away:
         run.stage.move(run.models[role].parameters(), "device")
     yield
@@ -168,14 +169,10 @@ def weights_on_device(run: Run, *roles: str) -> Iterator[None]:
         run.stage.move(run.models[role].parameters(), "host")
 
 
-def _waits(plan: Plan, role: str) -> bool:
+def _waits(run: Run, role: str) -> bool:
     """Whether a role's weights are in host RAM while another one computes."""
-    if role == "reference":
-        return plan.reference == "offloaded"
-    return role in TRAINED and plan.offload in (
-        "parameters-between-phases",
-        "all-between-phases",
-    )
+    model = run.setup.model(role)
+    return model is not None and model.waits != "gpu"
 
 
 @contextmanager
@@ -191,9 +188,9 @@ def optimizer_on_device(run: Run, role: str) -> Iterator[None]:
 
 def send_away(run: Run) -> None:
     """Before the first step: whatever waits on the host between phases goes there."""
-    for role in TRAINED:
-        if role in run.models and _waits(run.plan, role):
-            run.stage.move(run.models[role].parameters(), "host")
+    for model in run.setup.models:
+        if model.trained and model.waits != "gpu":
+            run.stage.move(run.models[model.role].parameters(), "host")
 
 
 def between_phases(run: Run) -> None:

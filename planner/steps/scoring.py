@@ -1,34 +1,35 @@
-"""Passes without gradient: old and reference log-probs, self-certainty, values, rewards."""
+"""Passes without gradient: old and reference log-probs, values, rewards."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import nullcontext
+from types import MappingProxyType
 
 import torch
 from torch import nn
 
-from planner.plan import references
+from planner import references
 from planner.steps import forward, in_loss, models
 from planner.steps.batch import Rows, scoring_rows
 from planner.steps.objectives import KL_WEIGHT, group_advantages
 from planner.steps.run import Run, between_phases, weights_on_device
 from planner.steps.sharding import reshard
-from planner.steps.vocabulary import self_certainty, token_log_probs
+from planner.steps.vocabulary import token_log_probs
 
 FP32 = torch.float32
 
 
-def old_log_probs(run: Run, *, certainty: bool = False) -> None:
-    """Keep the policy's log-probs of the sampled tokens, and what else its forward gives.
+Also = Callable[[Run, nn.Module, torch.Tensor], torch.Tensor]
+"""Numbers [rows, scored positions] that a forward gives besides, from its hidden states."""
 
-    That is its self-certainty if asked, and the values of a critic that shares its body.
-    """
-    names = ("old log-probs", "self-certainty") if certainty else ("old log-probs",)
-    if run.plan.critic == "shared":
-        names = (*names, "values")
+NOTHING: Mapping[str, Also] = MappingProxyType({})
+
+
+def old_log_probs(run: Run, also: Mapping[str, Also] = NOTHING) -> None:
+    """Keep the policy's log-probs of the sampled tokens, and what else its forward gives."""
     with run.stage.phase("old log-probs"), weights_on_device(run, "policy"):
-        _score(run, "policy", names, _log_probs_of(run, certainty, "values" in names))
+        _score(run, "policy", ("old log-probs", *also), _log_probs_of(run, tuple(also.values())))
     between_phases(run)
 
 
@@ -49,8 +50,16 @@ def reference_log_probs(run: Run) -> None:
         # Cached beforehand: they come with the batch.
         _keep(run, "reference log-probs")
         return
-    with run.stage.phase("reference log-probs"), weights_on_device(run, role):
-        _score(run, role, ("reference log-probs",), _log_probs_of(run), base=base)
+    log_probs_of(run, role, "reference log-probs", base=base)
+
+
+def log_probs_of(run: Run, role: str, phase: str, *, base: bool = False) -> None:
+    """Keep a role's log-probs of the sampled tokens under the phase's name.
+
+    ``base`` leaves its adapters out.
+    """
+    with run.stage.phase(phase), weights_on_device(run, role):
+        _score(run, role, (phase,), _log_probs_of(run), base=base)
     between_phases(run)
 
 
@@ -139,33 +148,21 @@ def micro_batches(run: Run) -> Iterator[tuple[Rows, slice]]:
         yield rows, slice(first, first + size)
 
 
-def _log_probs_of(run: Run, certainty: bool = False, valued: bool = False) -> Score:
+def _log_probs_of(run: Run, also: tuple[Also, ...] = ()) -> Score:
     plan = run.plan
 
     def score(model: nn.Module, rows: Rows) -> tuple[torch.Tensor, ...]:
         hidden, targets = forward.scored(model, rows, plan)
-        head, cap = models.head(model), models.softcap(model)
         taken = token_log_probs(
             run.stage,
             hidden,
-            head,
+            models.head(model),
             targets,
             how=plan.logits,
             logits_dtype=run.logits_dtype,
-            softcap=cap,
+            softcap=models.softcap(model),
         ).log_probs
-        if not certainty:
-            return (taken, run.values_of(hidden)) if valued else (taken,)
-        sure = self_certainty(
-            run.stage,
-            hidden,
-            head,
-            how=plan.self_certainty,
-            logits_dtype=run.logits_dtype,
-            with_gradient=False,
-            softcap=cap,
-        )
-        return taken, sure
+        return (taken, *(more(run, model, hidden) for more in also))
 
     return score
 

@@ -9,14 +9,14 @@ from torch import nn
 
 from planner.steps import forward, in_loss, models
 from planner.steps.batch import Rows, training_rows
-from planner.steps.objectives import VALUE_WEIGHT, policy_loss, value_loss
+from planner.steps.objectives import policy_loss
 from planner.steps.run import (
     Run,
     between_phases,
     optimizer_on_device,
     weights_on_device,
 )
-from planner.steps.vocabulary import self_certainty, token_log_probs
+from planner.steps.vocabulary import token_log_probs
 
 Loss = Callable[[Run, Rows, slice], torch.Tensor]
 """Loss [] of a micro-batch; the slice says which sequences of the step it holds."""
@@ -30,10 +30,10 @@ def update_policy(run: Run, loss: Loss) -> None:
     between_phases(run)
 
 
-def update_critic(run: Run) -> None:
+def update_critic(run: Run, loss: Loss) -> None:
     """The critic's forward, backward and optimizer step, one phase."""
     for update in run.stage.passes(int(run.q.updates_per_step), 1):
-        _update(run, "critic", critic_loss, ("critic update",) * 3, update)
+        _update(run, "critic", loss, ("critic update",) * 3, update)
     between_phases(run)
 
 
@@ -70,10 +70,10 @@ def clipped_policy_loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
 
 def _clipped(run: Run, model: nn.Module, rows: Rows, places: slice) -> torch.Tensor:
     hidden, targets, reference = in_loss.scored(run, model, rows, places)
-    return _policy_loss(run, model, rows, places, hidden, targets, reference)
+    return against_kept(run, model, rows, places, hidden, targets, reference)
 
 
-def _policy_loss(
+def against_kept(
     run: Run,
     model: nn.Module,
     rows: Rows,
@@ -82,6 +82,7 @@ def _policy_loss(
     targets: torch.Tensor,
     reference: torch.Tensor | None,
 ) -> torch.Tensor:
+    """The clipped loss [] of a micro-batch's hidden states against what earlier phases kept."""
     plan = run.plan
     if reference is None and plan.kl == "loss":
         reference = run.kept["reference log-probs"][places]
@@ -102,50 +103,4 @@ def _policy_loss(
         run.kept["advantages"][places],
         reference,
         None if entropy is None else forward.responses(entropy, rows, plan),
-    )
-
-
-def shared_loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
-    """PPO's loss of policy and values, of one forward of the body they share."""
-    return run.policy(lambda model: _shared(run, model, rows, places))  # type: ignore[no-any-return]
-
-
-def _shared(run: Run, model: nn.Module, rows: Rows, places: slice) -> torch.Tensor:
-    hidden, targets, reference = in_loss.scored(run, model, rows, places)
-    loss = _policy_loss(run, model, rows, places, hidden, targets, reference)
-    return loss + VALUE_WEIGHT * value_loss(
-        forward.responses(run.values_of(hidden), rows, run.plan),
-        run.kept["values"][places],
-        run.kept["returns"][places],
-    )
-
-
-def certain_policy_loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
-    """Document 000's premise: self-certainty weighs the loss, and gradients flow through it."""
-    return run.policy(lambda model: _certain(run, model, rows, places))  # type: ignore[no-any-return]
-
-
-def _certain(run: Run, model: nn.Module, rows: Rows, places: slice) -> torch.Tensor:
-    plan = run.plan
-    hidden, targets, reference = in_loss.scored(run, model, rows, places)
-    loss = _policy_loss(run, model, rows, places, hidden, targets, reference)
-    sure = self_certainty(
-        run.stage,
-        hidden,
-        models.head(model),
-        how=plan.self_certainty,
-        logits_dtype=run.logits_dtype,
-        with_gradient=True,
-        softcap=models.softcap(model),
-    )
-    return loss - (forward.responses(sure, rows, plan) * run.kept["advantages"][places]).mean()
-
-
-def critic_loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
-    """The clipped value loss of a micro-batch."""
-    values = run.models["critic"](lambda model: model(**rows.inputs()))
-    return value_loss(
-        forward.responses(values, rows, run.plan),
-        run.kept["values"][places],
-        run.kept["returns"][places],
     )

@@ -1,5 +1,6 @@
 """The measured trial: the plan's own steps, really run for a few iterations. See docs/trial.md.
 
-``result``, ``figures``, ``request``, ``truncation``, ``extrapolation``, ``device_lock``,
-``folders``, ``supervisor`` and ``process`` load no torch; the rest belongs to the worker's process.
+``ask/`` asks for a trial and reads its answer, ``run/`` is the worker's own process, ``cluster/``
+has a Ray cluster run one, ``history/`` stores results in SQL, ``evidence/`` says what results prove
+of predictions. Under ``run/`` a module may import torch, elsewhere none does.
 """

@@ -21,12 +21,12 @@ from planner.plan import Plan
 from planner.recommend import Suggestion, recommend
 from planner.speeds import Speeds, holding
 from planner.sweep import sweep
+from planner.trial.evidence.stated_error import Compared, stated
+from planner.trial.evidence.stated_sweep import stated_errors, stated_sweep
 from planner.trial.history import HistoryError
-from planner.trial.history.compared import compared
-from planner.trial.stated_error import Compared, stated
-from planner.trial.stated_sweep import stated_errors, stated_sweep
-from planner.ui import session
-from planner.ui.trial_allowed import permitted
+from planner.trial.history.comparisons import compared
+from planner.ui.state import session
+from planner.ui.trial.allowed import permitted
 
 
 @lru_cache(maxsize=512)

@@ -29,9 +29,9 @@ class Unit:
             return UNKNOWN
         value = self.value(size_bytes)
         if value and abs(value) < 0.01:
-            thousandth = {"GiB": ("MiB", 1024), "GB": ("MB", 1000)}[self.name]
-            return f"{value * thousandth[1]:.2g} {thousandth[0]}"
-        return f"{value:,.2f} {self.name}" if abs(value) < 1 else f"{value:,.1f} {self.name}"
+            name, thousandth = {"GiB": ("MiB", 1024), "GB": ("MB", 1000)}[self.name]
+            return f"{value * thousandth:.2g} {name}"
+        return f"{value:,.{2 if abs(value) < 1 else 1}f} {self.name}"
 
 
 UNITS = {"GiB": Unit("GiB", GIB), "GB": Unit("GB", GB)}
@@ -61,9 +61,13 @@ def interval(low: float | None, high: float | None) -> str:
 
 def put_in(expression: str, inputs: Mapping[str, Any]) -> str:
     """The expression with every input's value in its place."""
+    return re.sub(
+        r"[A-Za-z_]\w*",
+        lambda word: read_number(inputs[word[0]]) if word[0] in inputs else word[0],
+        expression,
+    )
 
-    def value(match: re.Match[str]) -> str:
-        word = match[0]
-        return read_number(inputs[word]) if word in inputs else word
 
-    return re.sub(r"[A-Za-z_]\w*", value, expression)
+def plain(text: str) -> str:
+    """Text from outside, so that Markdown shows it as it is."""
+    return re.sub(r"[\\`*_\[\]<>$#:|~]", r"\\\g<0>", text)

@@ -13,7 +13,9 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from planner.plan import Plan
-from planner.ui import address, messages, session, sidebar
+from planner.ui import messages
+from planner.ui.inputs import sidebar
+from planner.ui.state import address, session
 
 INSIDE = ContextVar("inside the frame", default=False)
 """Not session state: a stopped script may not write that any more, and would leave it on."""

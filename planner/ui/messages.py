@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import streamlit as st
 
 from planner.plan import Plan
+from planner.plan.link import BENCHMARK, CALIBRATION
 from planner.problem import Problem
 from planner.speeds import obstacle as obstacle_of_speeds
-from planner.trial.correction import apply, obstacle
-from planner.ui import compute, session
-from planner.ui.display import say
-from planner.ui.draft import Draft
-from planner.ui.fields import short_label
-from planner.ui.groups import GROUPS
+from planner.trial.evidence.correction import apply, obstacle
+from planner.ui import compute
+from planner.ui.display import plain, say
+from planner.ui.inputs.fields import short_label
+from planner.ui.inputs.groups import GROUPS
+from planner.ui.state import session
+from planner.ui.state.draft import Draft
 
 SHOWN = 8
 """More problems than this are folded."""
@@ -45,16 +50,13 @@ def about_the_calibration() -> None:
     if factors is None or plan is None:
         return
     footprint = compute.footprint(plan)
-    why = obstacle(factors, footprint)
-    with st.container(border=True, key="calibration-message"):
-        st.markdown(":material/tune: **The link carries corrections measured by trials.**")
-        if why:
+    with _carried(CALIBRATION, "tune", "corrections measured by trials", "Take them off"):
+        if why := obstacle(factors, footprint):
             st.markdown(plain(why))
         else:
             done = apply(factors, footprint)
             st.markdown(f"Corrected: {plain(done.footprint.verdict.sentence)}.")
             st.caption(plain(f"{done.notes[0]} The figures below are the uncorrected estimate."))
-        st.button("Take them off", on_click=session.take_calibration_off, key="calibration-off")
 
 
 def about_the_benchmark() -> None:
@@ -62,21 +64,23 @@ def about_the_benchmark() -> None:
     speeds, plan = session.speeds(), session.draft().plan
     if speeds is None or plan is None:
         return
-    why = obstacle_of_speeds(speeds, plan)
-    with st.container(border=True, key="benchmark-message"):
-        st.markdown(":material/timer: **The link carries a benchmark of the card.**")
-        if why:
-            st.markdown(plain(why))
-        else:
-            count = len(speeds.speeds)
-            values = "a value" if count == 1 else f"{count} values"
-            st.markdown(
-                plain(
-                    f"Times of plans on {speeds.gpu} rest on {values} measured on such a card "
-                    f"({speeds.words}), and on published runs for the rest."
-                )
-            )
-        st.button("Take it off", on_click=session.take_speeds_off, key="benchmark-off")
+    count = len(speeds.speeds)
+    values = "a value" if count == 1 else f"{count} values"
+    rest = (
+        f"Times of plans on {speeds.gpu} rest on {values} measured on such a card "
+        f"({speeds.words}), and on published runs for the rest."
+    )
+    with _carried(BENCHMARK, "timer", "a benchmark of the card", "Take it off"):
+        st.markdown(plain(obstacle_of_speeds(speeds, plan) or rest))
+
+
+@contextmanager
+def _carried(key: str, icon: str, what: str, off: str) -> Iterator[None]:
+    """A message about what the link carries beside the plan, and the button that drops it."""
+    with st.container(border=True, key=f"{key}-message"):
+        st.markdown(f":material/{icon}: **The link carries {what}.**")
+        yield
+        st.button(off, on_click=session.carry, args=(key,), key=f"{key}-off")
 
 
 def impossible(draft: Draft) -> None:
@@ -97,13 +101,13 @@ def impossible(draft: Draft) -> None:
 
 def followed(draft: Draft) -> None:
     """Which fields changed besides the edited one."""
-    if not draft.followed:
-        return
     parts = [
         f"{short_label(change.field)}: {say(change.before)} → **{say(change.after)}**"
         for change in draft.followed
     ]
-    st.caption(":material/subdirectory_arrow_right: Followed your change: " + " · ".join(parts))
+    if parts:
+        said = " · ".join(parts)
+        st.caption(f":material/subdirectory_arrow_right: Followed your change: {said}")
 
 
 def _list(problems: tuple[Problem, ...]) -> None:
@@ -113,18 +117,6 @@ def _list(problems: tuple[Problem, ...]) -> None:
 def _lead(problem: Problem) -> str:
     """The input's label and where it is, or the key when it is no field."""
     if problem.field not in Plan.model_fields:
-        return f"`{_code(problem.field)}`: "
-    group = next((g.title for g in GROUPS if problem.field in g.fields), "")
-    place = f" (under {group})" if group else ""
-    return f"**{short_label(problem.field)}**{place}: "
-
-
-def _code(text: str) -> str:
-    return text.replace("`", "'")
-
-
-def plain(text: str) -> str:
-    """Text from outside, so that Markdown shows it as it is."""
-    for mark in "\\`*_[]<>$#:|~":
-        text = text.replace(mark, "\\" + mark)
-    return text
+        return "`{}`: ".format(problem.field.replace("`", "'"))
+    group = next((f" (under {g.title})" for g in GROUPS if problem.field in g.fields), "")
+    return f"**{short_label(problem.field)}**{group}: "

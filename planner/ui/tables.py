@@ -10,6 +10,7 @@ import pandas as pd
 
 from planner.estimate import word_of
 from planner.footprint import Footprint, Phase
+from planner.trial.ask.footprints import PhaseFigures
 from planner.ui.display import Unit, interval
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
@@ -18,24 +19,23 @@ FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 
 def bar_rows(footprint: Footprint, unit: Unit) -> pd.DataFrame:
     """One row per phase and category, in the unit; ``least`` and ``most`` by measured errors."""
-    measured = [
-        (phase, None if phase.error is None else phase.error.real_bytes(phase.device_bytes))
-        for phase in footprint.phases
-    ]
-    rows = [
-        {
-            "phase": phase_name(phase.name, phase.rank),
-            "category": category,
-            "memory": unit.value(size_bytes),
-            "total": unit.value(phase.device_bytes),
-            "word": phase_word(phase, footprint.budget_bytes),
-            "detail": phase.instant,
-            "least": unit.value(real[0]) if real else None,
-            "most": unit.value(real[1]) if real else None,
-        }
-        for phase, real in measured
-        for category, size_bytes in phase.by_category().items()
-    ]
+    rows = []
+    for phase in footprint.phases:
+        real = phase.error.real_bytes(phase.device_bytes) if phase.error else None
+        least, most = map(unit.value, real) if real else (None, None)
+        for category, size_bytes in phase.by_category().items():
+            rows.append(
+                {
+                    "phase": phase_name(phase),
+                    "category": category,
+                    "memory": unit.value(size_bytes),
+                    "total": unit.value(phase.device_bytes),
+                    "word": phase_word(phase, footprint.budget_bytes),
+                    "detail": phase.instant,
+                    "least": least,
+                    "most": most,
+                }
+            )
     return pd.DataFrame(rows)
 
 
@@ -45,44 +45,40 @@ def phase_word(phase: Phase, budget_bytes: int) -> str:
     return "tight" if word == "fits" and phase.most_bytes > budget_bytes else word
 
 
-def phase_name(name: str, rank: str) -> str:
+def phase_name(phase: Phase | PhaseFigures) -> str:
     """A phase's name, with whose GPU it happens on unless it is the trainer's."""
-    return name if rank == "trainer" else f"{name} ({rank} GPU)"
+    return phase.name if phase.rank == "trainer" else f"{phase.name} ({phase.rank} GPU)"
 
 
 def phase_table(footprint: Footprint, unit: Unit) -> pd.DataFrame:
     """One row per phase: the four totals, host RAM, seconds, the verdict's word."""
-    return pd.DataFrame(
-        [
+    rows = []
+    for phase in footprint.phases:
+        sizes = {
+            f"{name}, {unit.name}": unit.value(getattr(phase, f"{name.lower()}_bytes"))
+            for name in ("Device", "Reserved", "Allocated", "Requested")
+        }
+        host, error = phase.host_bytes, phase.error
+        rows.append(
             {
-                "Phase": phase_name(phase.name, phase.rank),
+                "Phase": phase_name(phase),
                 "Verdict": phase_word(phase, footprint.budget_bytes),
                 "Share of card": phase.device_bytes / footprint.budget_bytes,
-                f"Device, {unit.name}": unit.value(phase.device_bytes),
-                f"Reserved, {unit.name}": unit.value(phase.reserved_bytes),
-                f"Allocated, {unit.name}": unit.value(phase.allocated_bytes),
-                f"Requested, {unit.name}": unit.value(phase.requested_bytes),
-                f"Host RAM, {unit.name}": None
-                if phase.host_bytes is None
-                else unit.value(phase.host_bytes),
-                "Error": interval(None, None)
-                if phase.error is None
-                else interval(phase.error.low, phase.error.high),
+                **sizes,
+                f"Host RAM, {unit.name}": None if host is None else unit.value(host),
+                "Error": interval(error.low, error.high) if error else interval(None, None),
                 "Seconds": phase.seconds,
                 "Peak at": phase.instant,
             }
-            for phase in footprint.phases
-        ]
-    )
+        )
+    return pd.DataFrame(rows)
 
 
 def as_csv(table: pd.DataFrame) -> str:
     """The table as CSV that a spreadsheet cannot mistake for formulas."""
     text = io.StringIO()
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow([_safe(column) for column in table.columns])
-    for row in table.itertuples(index=False):
-        writer.writerow([_safe(value) for value in row])
+    rows: list[Any] = [table.columns, *table.itertuples(index=False)]
+    csv.writer(text, lineterminator="\n").writerows([_safe(cell) for cell in row] for row in rows)
     return text.getvalue()
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 from live_bytes import LiveBytes
-from planner.trial.meter import WallClock
+from planner.trial.run.meter import WallClock
 
 OUTSIDE = 1000
 """Stands for the context and other processes."""

@@ -17,7 +17,7 @@ from accuracy.tiny import CONFIGS
 from planner import catalog
 from planner.estimate import estimate
 from planner.plan import Plan
-from planner.trial.meter import PhaseLog, WallClock
+from planner.trial.run.meter import PhaseLog, WallClock
 
 HERE = Path(__file__).parent
 PLACE = gpu.Place(device="cpu", meter="counted_meter.Counted", limit_seconds=600)

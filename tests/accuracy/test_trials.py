@@ -12,8 +12,8 @@ import pytest
 from accuracy import trial_report, trials
 from accuracy.trial_cases import TrialCase, cases
 from planner.plan.link import to_query_string
-from planner.trial.figures import FootprintFigures, PhaseFigures
-from planner.trial.result import TrialResult, result_json
+from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
+from planner.trial.ask.result import TrialResult, result_json
 from trial.history.results import CARD, trial
 from trial.running import tiny
 

@@ -13,12 +13,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks_of_cards import benchmark
-from planner.benchmark import kept, process
-from planner.benchmark.case import PROCESSOR
-from planner.benchmark.run import PARTS
+from planner.benchmark.ask import archive, process
+from planner.benchmark.run.case import PROCESSOR
+from planner.benchmark.run.session import PARTS
 from planner.catalog.card_benchmark import read_benchmark
-from planner.trial import background
-from planner.trial.turns import Turn
+from planner.trial.ask import background
+from planner.trial.ask.turns import Turn
 from trial.running import ROOT, environment, until
 
 COMMAND = [sys.executable, "-m", "planner", "benchmark", "--device", "cpu"]
@@ -48,7 +48,7 @@ def test_a_processor_is_measured_kept_and_written(data: Path) -> None:
     assert done.returncode == 0, done.stderr
     found = read_benchmark(done.stdout)
     assert found == read_benchmark(file.read_bytes())
-    assert kept.kept() == (found,)
+    assert archive.kept() == (found,)
     assert {row.part for row in found.measured} == {
         next(iter(cases(PROCESSOR, "cpu"))).part for cases in PARTS
     }
@@ -64,7 +64,7 @@ def test_nothing_is_measured_while_a_trial_has_the_device(data: Path) -> None:
     assert done.returncode == 2 and done.stdout == ""
     assert done.stderr.startswith("device: a trial or a benchmark runs on cpu")
     trial.close()
-    assert kept.kept() == ()
+    assert archive.kept() == ()
 
 
 def test_nothing_is_measured_while_a_trial_waits_for_the_device(data: Path) -> None:
@@ -100,10 +100,10 @@ def test_an_app_starts_one_follows_it_and_finds_what_it_measured(
     state = until(lambda: next((one for one in process.states() if one.number > 1), None))
     assert state.running and state.count > 10 and ":" in state.doing
     until(lambda: not process.states())
-    (found,) = kept.kept()
+    (found,) = archive.kept()
     assert found.id == folder.identifier
-    assert kept.remove(found.id) and not kept.remove(found.id)
-    assert kept.kept() == ()
+    assert archive.remove(found.id) and not archive.remove(found.id)
+    assert archive.kept() == ()
 
 
 def test_an_app_stops_one_and_nothing_is_kept(data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -114,7 +114,7 @@ def test_an_app_stops_one_and_nothing_is_kept(data: Path, monkeypatch: pytest.Mo
     process.stop(folder)
     until(lambda: not process.states()[0].running)
     assert process.states()[0].reason == "It was stopped."
-    assert kept.kept() == ()
+    assert archive.kept() == ()
     turn = Turn(["cpu"], "the-next", data)
     turn.wait(lambda ahead: None, lambda: True)
     turn.close()
@@ -133,7 +133,7 @@ def test_an_interrupt_gives_it_up(data: Path) -> None:
         child.send_signal(signal.SIGINT)
         rest = child.stderr.read()
     assert child.returncode == 1 and rest.endswith("given up; nothing is kept.\n")
-    assert kept.kept() == ()
+    assert archive.kept() == ()
 
 
 def test_one_that_is_killed_says_so(data: Path) -> None:
@@ -154,12 +154,12 @@ def test_one_that_meets_a_trial_says_so(data: Path) -> None:
 
 
 def test_damaged_files_are_passed_over_and_the_newest_comes_first(data: Path) -> None:
-    folder = kept.benchmarks_folder()
+    folder = archive.benchmarks_folder()
     folder.mkdir()
     names = ("20261122-120000-abcdef", "20261123-120000-abcdef")
     for name in names:
         (folder / f"{name}.json").write_text(json.dumps(benchmark(id=name)))
     (folder / "20261124-120000-abcdef.json").write_text("{")
     (folder / "..json").write_text("{}")
-    assert [one.id for one in kept.kept()] == list(reversed(names))
-    assert not kept.remove("../../etc/passwd")
+    assert [one.id for one in archive.kept()] == list(reversed(names))
+    assert not archive.remove("../../etc/passwd")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.benchmark.communicator import communicator_bytes
-from planner.benchmark.constants import Reading
+from planner.benchmark.run.communicator import communicator_bytes
+from planner.benchmark.run.constants import Reading
 from planner.catalog.card_benchmark import Constants
 
 MIB = 2**20

@@ -10,14 +10,14 @@ import pytest
 import torch
 
 from planner import catalog
-from planner.benchmark import described, layers, run
-from planner.benchmark.case import CARD, PROCESSOR, Case, Run, Sizes
-from planner.benchmark.clock import MOST_SAMPLES, Cancelled, DeviceClock, WallClock, sample
-from planner.benchmark.run import PARTS, Bench, bench_of, run_benchmark
+from planner.benchmark.run import identity, layers, session
+from planner.benchmark.run.case import CARD, PROCESSOR, Case, Run, Sizes
+from planner.benchmark.run.clock import MOST_SAMPLES, Cancelled, DeviceClock, WallClock, sample
+from planner.benchmark.run.session import PARTS, Bench, bench_of, run_benchmark
 from planner.catalog.card_benchmark import CardBenchmark, read_benchmark, speeds_of
 from planner.speeds import SPEED_KEYS
-from planner.trial.result import Device, Environment
-from planner.trial.turns import Turn
+from planner.trial.ask.result import Device, Environment
+from planner.trial.ask.turns import Turn
 
 Cases = Callable[[Sizes, str], Iterator[Case]]
 H100 = catalog.gpu("h100-80gb")
@@ -65,7 +65,7 @@ def unmade(monkeypatch: pytest.MonkeyPatch) -> None:
 
         return found
 
-    monkeypatch.setattr(run, "PARTS", {bare(cases): share for cases, share in PARTS.items()})
+    monkeypatch.setattr(session, "PARTS", {bare(cases): share for cases, share in PARTS.items()})
     monkeypatch.setattr(layers, "prepare", lambda sizes, device: None)
 
 
@@ -223,13 +223,13 @@ def test_what_the_driver_says_of_a_card_stands_in_the_result(
     said = {"power.limit": "650.00", "clocks.sm": "1755", "clocks.max.sm": "[N/A]"}
     name = "NVIDIA H100 80GB HBM3"
     device = Device(kind="cuda", name=name, total_bytes=85 * 10**9, gpu="h100-80gb")
-    for module in (run, described):
+    for module in (session, identity):
         monkeypatch.setattr(module, "device_of", lambda *_: device)
-    monkeypatch.setattr(run, "used_by_others", lambda device: 4 * 2**20)
-    monkeypatch.setattr(described, "nvidia_smi", lambda device, field: said[field])
+    monkeypatch.setattr(session, "used_by_others", lambda device: 4 * 2**20)
+    monkeypatch.setattr(identity, "nvidia_smi", lambda device, field: said[field])
     versions = {"torch": "2.13.0+cu130", "cuda": "13.0", "peft": "1"}
     environment = Environment(versions=versions, driver="580.95.05")
-    monkeypatch.setattr(run, "environment", lambda device: environment)
+    monkeypatch.setattr(session, "environment", lambda device: environment)
     monkeypatch.setattr(torch.cuda, "set_device", lambda device: None)
     monkeypatch.setattr(torch.cuda, "empty_cache", lambda: None)
     bench = bench_of("cuda:0")
@@ -271,15 +271,15 @@ def test_every_case_really_runs_on_the_processor() -> None:
     for cases in PARTS:
         for case in cases(PROCESSOR, "cpu"):
             case.make()()
-    run._free("cpu")
+    session._free("cpu")
 
 
 def test_a_cards_sizes_are_beyond_its_caches_and_of_known_models() -> None:
-    weights = next(case for case in run.decode.cases(CARD, "cuda:0") if case.name == "weights")
+    weights = next(case for case in session.decode.cases(CARD, "cuda:0") if case.name == "weights")
     # 7B's layer: 28 + 2 * 4 heads of 128 and 28 out, three projections of 18,944; two bytes each.
     assert weights.moved_bytes == 2 * 3584 * (128 * (2 * 28 + 2 * 4) + 3 * 18_944)
     assert weights.moved_bytes > 2 * 126e6, "twice a B200's last-level cache"
-    names = {case.name for case in run.host_copy.cases(CARD, "cuda:0")}
+    names = {case.name for case in session.host_copy.cases(CARD, "cuda:0")}
     assert {"pinned to device", "pinned to host", "pageable to host"} <= names
     layer_cases = list(layers.cases(CARD, "cuda:0"))
     assert {case.model for case in layer_cases} == set(CARD.models)
@@ -332,7 +332,7 @@ def test_a_second_card_tells_nccls_bytes_unless_somebody_has_it(
         return 7
 
     monkeypatch.setenv("HEADROOM_DATA", str(tmp_path))
-    monkeypatch.setattr(run, "communicator_bytes", played)
+    monkeypatch.setattr(session, "communicator_bytes", played)
     trial = Turn(["cuda:0"], "a-trial", tmp_path) if taken else None
     bench = Bench(
         device="cpu",

@@ -44,7 +44,7 @@ def answer(page: Page) -> None:
 
 def worker(server: str) -> int:
     """The process id of the server's dry-run process."""
-    command = ["pgrep", "-P", str(PROCESSES[server]), "-f", "planner.dryrun.worker"]
+    command = ["pgrep", "-P", str(PROCESSES[server]), "-f", "planner.dryrun.run.worker"]
 
     def listed() -> list[str]:
         return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()

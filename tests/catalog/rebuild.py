@@ -19,7 +19,6 @@ from transformers import (
     AutoConfig,
     AutoModel,
     AutoModelForCausalLM,
-    AutoModelForSequenceClassification,
     AutoModelForTokenClassification,
     Conv1D,
 )
@@ -97,7 +96,6 @@ def extras(config: Any) -> dict[str, Any]:
     """Other heads and adapters on the same shapes."""
     return {
         "token_score": token_score(config),
-        "sequence_score": sequence_score(config),
         "lora": {"all": lora(config, EVERY if config.model_type in SPARSE else "all-linear")},
     }
 
@@ -112,13 +110,6 @@ def one_label(config: Any) -> Any:
     labelled = copy.deepcopy(config)
     labelled.num_labels = 1
     return labelled
-
-
-def sequence_score(config: Any) -> int:
-    """A reward model; OLMoE has no class for it, so its body and a linear layer."""
-    if config.model_type == "olmoe":
-        return count(AutoModel.from_config(config)) + config.hidden_size
-    return count(AutoModelForSequenceClassification.from_config(one_label(config)))
 
 
 def token_score(config: Any) -> int:

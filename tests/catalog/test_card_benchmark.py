@@ -14,6 +14,7 @@ from planner import catalog
 from planner.catalog import card_benchmark, device_constants
 from planner.catalog.card_benchmark import benchmark_json, read_benchmark, speeds_of
 from planner.catalog.efficiencies import typical
+from planner.catalog.schema import CatalogError
 from planner.estimate import estimate
 from planner.plan import Plan
 
@@ -138,7 +139,7 @@ def test_a_damaged_or_misnamed_file_is_refused(
 ) -> None:
     (folder / name).write_text(content)
     forget()
-    with pytest.raises(ValueError, match=says):
+    with pytest.raises(CatalogError, match=says):
         catalog.gpu("h100-80gb")
 
 
@@ -146,7 +147,7 @@ def test_a_card_that_the_catalog_lacks_is_refused(folder: Path) -> None:
     device = {"kind": "cuda", "name": "x", "gpu": "h900"}
     (folder / "h900.json").write_text(text(device=device))
     forget()
-    with pytest.raises(ValueError, match="h900 is no card"):
+    with pytest.raises(CatalogError, match="h900 is no card"):
         catalog.gpus()
 
 

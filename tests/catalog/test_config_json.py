@@ -159,7 +159,10 @@ def test_any_text_is_an_answer_or_a_value_error(source: str | bytes) -> None:
 
 def test_remote_code_is_never_looked_at() -> None:
     hooked = text(auto_map={"AutoConfig": "somewhere--module.Class"}, trust_remote_code=True)
-    assert catalog.parse_config(hooked) == catalog.parse_config(text())
+    found, plain = catalog.parse_config(hooked), catalog.parse_config(text())
+    assert found.architecture == plain.architecture
+    assert {**found.config, "seen": None} == {**plain.config, "seen": None}
+    assert [words for words in found.warnings if "auto_map" in words and "never run" in words]
 
 
 def test_a_type_without_formulas_is_listed_with_the_reason() -> None:

@@ -10,7 +10,7 @@ ALL = {name: value for name, value in vars(device_constants).items() if isinstan
 
 
 def test_each_constant_is_an_interval_with_source_and_date() -> None:
-    assert {"CUDA_CONTEXT", "NCCL_FIRST", "NCCL_FURTHER"} <= ALL.keys()
+    assert {"CUDA_CONTEXT", "NCCL_FIRST"} <= ALL.keys()
     for name, interval in ALL.items():
         assert 0 <= interval.low_bytes <= interval.high_bytes, name
         assert interval.source and re.fullmatch(r"\d{4}-\d{2}-\d{2}", interval.date), name

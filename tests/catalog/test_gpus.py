@@ -2,12 +2,20 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
+from collections.abc import Callable, Iterator
 from importlib.resources import files
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from planner import catalog
-from planner.catalog.schema import GpuFile
+from planner.catalog import gpu_catalog, schema
+from planner.catalog.multiprocessors import multiprocessors
+from planner.catalog.schema import CatalogError, GpuFile
+from planner.estimate import estimate
+from planner.plan import Plan, facts, try_plan
 from planner.units import GIB, MIB
 
 FILE = GpuFile.model_validate_json((files("planner.catalog") / "gpus.json").read_bytes())
@@ -22,8 +30,8 @@ UNSUPPORTED = {
 }
 
 
-def test_there_are_41_cards_and_six_without_usable_bytes() -> None:
-    assert len(catalog.gpus()) == 41
+def test_every_row_is_a_card_and_six_are_without_usable_bytes() -> None:
+    assert [card.key for card in catalog.gpus()] == [row.key for row in FILE.gpus]
     assert {card.key for card in catalog.gpus() if card.budget_bytes is None} == UNSUPPORTED
 
 
@@ -124,3 +132,55 @@ def test_a_misspelt_field_in_a_row_is_an_error() -> None:
     data["gpus"][0]["bandwith"] = 1
     with pytest.raises(ValueError, match="bandwith"):
         GpuFile.model_validate(data)
+
+
+ROW = {
+    **FILE.gpus[0].model_dump(mode="json"),
+    "key": "made-up-64gb",
+    "name": "Made-up card",
+    "memory_torch_bytes": 64 * 10**9,
+    "multiprocessors": {"count": 96, "source": "this test"},
+}
+
+
+@pytest.fixture
+def rows(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Callable[..., None]]:
+    """Writes a catalog of cards of its own for as long as the test runs."""
+    written = json.loads((files("planner.catalog") / "gpus.json").read_bytes())
+    here = shutil.copytree(Path(str(files("planner.catalog"))), tmp_path / "catalog")
+
+    def forget() -> None:
+        gpu_catalog._by_key.cache_clear()
+        facts._facts.cache_clear()
+
+    def write(*added: dict[str, Any]) -> None:
+        changed = {**written, "gpus": [*written["gpus"], *added]}
+        (here / "gpus.json").write_text(json.dumps(changed))
+        monkeypatch.setattr(schema, "files", lambda _: here)
+        forget()
+
+    yield write
+    monkeypatch.undo()
+    forget()
+
+
+def test_a_row_is_all_that_a_new_card_needs(rows: Callable[..., None]) -> None:
+    rows(ROW)
+    plan = Plan(gpu="made-up-64gb", liger=True, model="Qwen/Qwen3-0.6B", sharding="fsdp2")
+    assert estimate(plan).budget_bytes == 64 * 10**9
+    assert multiprocessors("made-up-64gb") == 96
+
+
+def test_a_key_that_stands_twice_is_said_with_its_file(rows: Callable[..., None]) -> None:
+    rows({**ROW, "key": "h100-80gb"})
+    with pytest.raises(CatalogError, match=r"gpus\.json: 'h100-80gb' stands twice"):
+        Plan()
+
+
+def test_a_row_that_says_nothing_of_its_memory_is_said_with_its_place(
+    rows: Callable[..., None],
+) -> None:
+    rows({key: value for key, value in ROW.items() if key != "memory_torch_bytes"})
+    place = rf"gpus\.json: gpus\.{len(FILE.gpus)}\.memory_torch_bytes: "
+    with pytest.raises(CatalogError, match=place):
+        try_plan({})

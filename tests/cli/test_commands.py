@@ -81,7 +81,9 @@ def test_launch_writes_the_default_preset_for_both_frameworks(
 def test_launch_names_the_field_in_the_way(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["launch", "ppo-7b@1", "--framework", "trl"]) == 2
     error = capsys.readouterr().err
-    assert error.startswith("method: ")
+    assert error == (
+        "framework: TRL has had no PPO since 1.13.0. Set framework to plain or verl.\n"
+    )
     assert main(["launch", "grpo-7b@1", "--framework", "axolotl"]) == 2
     assert "axolotl" in capsys.readouterr().err
 

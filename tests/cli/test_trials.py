@@ -11,12 +11,12 @@ from planner import estimate
 from planner.__main__ import main
 from planner.plan.link import to_query_string
 from planner.plan.presets import presets
-from planner.trial.calibration import calibration, kind_of
-from planner.trial.figures import figures_of
-from planner.trial.folders import new_folder
+from planner.trial.ask.folders import new_folder
+from planner.trial.ask.footprints import figures_of
+from planner.trial.ask.request import request_of
+from planner.trial.ask.result import TrialResult, read_result
+from planner.trial.evidence.calibration import calibration, kind_of
 from planner.trial.history import History
-from planner.trial.request import request_of
-from planner.trial.result import TrialResult, read_result
 from trial.history.results import CARD, PLAN, PROCESSOR, trial
 from trial.scaled import PLAN as MEASURED
 from trial.scaled import scaled

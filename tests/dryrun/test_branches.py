@@ -9,7 +9,7 @@ import transformers.masking_utils
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 from branch_steps import TOKENS, Ran, config, step
-from planner.dryrun.branches import (
+from planner.dryrun.run.branches import (
     CardTraits,
     fallbacks,
     gpu_branches,
@@ -37,7 +37,7 @@ KERNELS = {
 
 
 def dry(family: str, attention: Any, shape: Any, card: CardTraits = AMPERE, **more: Any) -> Ran:
-    with gpu_branches(card=card, batch_shape=shape, attention=attention, dtype=torch.bfloat16):
+    with gpu_branches(card=card, batch_shape=shape, attention=attention):
         return step(family, attention, shape, "meta", **more)
 
 
@@ -110,7 +110,7 @@ def test_rows_of_the_bias_are_padded_to_eight_and_statistics_to_thirty_two() -> 
 
 def test_sliding_windows_of_a_full_batch_need_a_mask_and_longer_ones_do_not() -> None:
     with gpu_branches(
-        card=AMPERE, batch_shape="full", attention="sdpa", dtype=torch.bfloat16
+        card=AMPERE, batch_shape="full", attention="sdpa"
     ) as branches:
         step("mistral", "sdpa", "full", "meta")
         assert dict(branches.calls) == {"efficient": 2}
@@ -135,7 +135,7 @@ def test_grouped_heads_in_fp32_fall_to_plain_arithmetic_in_place() -> None:
 def test_fakes_of_the_cpu_take_the_same_branches(shape: str) -> None:
     meta = dry("qwen3", "sdpa", shape)
     with (
-        gpu_branches(card=AMPERE, batch_shape=shape, attention="sdpa", dtype=torch.bfloat16),
+        gpu_branches(card=AMPERE, batch_shape=shape, attention="sdpa"),
         FakeTensorMode(),
     ):
         fake = step("qwen3", "sdpa", shape, "cpu")
@@ -172,7 +172,6 @@ def test_packed_flash_knows_its_sequences() -> None:
         card=AMPERE,
         batch_shape="packed",
         attention="flash",
-        dtype=torch.bfloat16,
         packed_sequences=5,
     ):
         assert step("llama", "flash", "packed", "meta").saved[6 * 4, "int32"] == 2
@@ -187,7 +186,7 @@ def test_dropout_is_the_fused_kernel_with_a_mask_of_booleans() -> None:
         return tensor
 
     with (
-        gpu_branches(card=AMPERE, batch_shape="full", attention="sdpa", dtype=torch.bfloat16),
+        gpu_branches(card=AMPERE, batch_shape="full", attention="sdpa"),
         torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor),
     ):
         torch.nn.Dropout(0.1)(value)
@@ -220,7 +219,7 @@ def test_autocast_widens_what_it_widens_on_cuda() -> None:
             }
 
     before = formats()
-    with gpu_branches(card=AMPERE, batch_shape="full", attention="sdpa", dtype=torch.bfloat16):
+    with gpu_branches(card=AMPERE, batch_shape="full", attention="sdpa"):
         inside = formats()
     stays = {"asked softmax", "mean", "sigmoid", "matmul"}
     assert {name for name, dtype in inside.items() if dtype == torch.bfloat16} == stays
@@ -231,7 +230,7 @@ def test_autocast_widens_what_it_widens_on_cuda() -> None:
 def test_autocast_lowers_attention_before_its_kernel_is_chosen() -> None:
     with (
         gpu_branches(
-            card=AMPERE, batch_shape="full", attention="sdpa", dtype=torch.bfloat16
+            card=AMPERE, batch_shape="full", attention="sdpa"
         ) as branches,
         FakeTensorMode(),
     ):
@@ -241,7 +240,7 @@ def test_autocast_lowers_attention_before_its_kernel_is_chosen() -> None:
 
 def test_scratch_of_a_call_on_this_card() -> None:
     with gpu_branches(
-        card=HOPPER, batch_shape="full", attention="sdpa", dtype=torch.bfloat16
+        card=HOPPER, batch_shape="full", attention="sdpa"
     ) as branches:
         scores = torch.empty(3, 7, device="meta")
         assert branches.scratch(torch.ops.aten.logsumexp.default, (scores, [-1])) == 4 * 24
@@ -258,7 +257,7 @@ def test_scratch_of_a_call_on_this_card() -> None:
 
 def test_shape_can_change_for_a_while() -> None:
     with gpu_branches(
-        card=AMPERE, batch_shape="packed", attention="sdpa", dtype=torch.bfloat16
+        card=AMPERE, batch_shape="packed", attention="sdpa"
     ) as branches:
         with branches.shaped("full"):
             step("llama", "sdpa", "full", "meta")
@@ -273,7 +272,7 @@ def test_everything_is_put_back() -> None:
     before += [functional.scaled_dot_product_attention, functional.dropout]
     with (
         pytest.raises(RuntimeError, match="a step failed"),
-        gpu_branches(card=AMPERE, batch_shape="full", attention="flash", dtype=torch.bfloat16),
+        gpu_branches(card=AMPERE, batch_shape="full", attention="flash"),
     ):
         assert functional.scaled_dot_product_attention is not before[3]
         raise RuntimeError("a step failed")
@@ -285,7 +284,7 @@ def test_words_of_the_plan_are_checked() -> None:
     wrong: Any = "ragged"
     with (
         pytest.raises(ValueError, match="batch_shape: 'ragged' is not one of full"),
-        gpu_branches(card=AMPERE, batch_shape=wrong, attention="sdpa", dtype=torch.bfloat16),
+        gpu_branches(card=AMPERE, batch_shape=wrong, attention="sdpa"),
     ):
         pass
 

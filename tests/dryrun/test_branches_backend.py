@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 
 from planner.catalog.gpu_catalog import gpu
-from planner.dryrun.branches.backend import Call, backend
-from planner.dryrun.branches.card import CardTraits, traits
+from planner.dryrun.run.branches.backend import Call, backend
+from planner.dryrun.run.branches.card import CardTraits, traits
 
 CUDNN_9_20 = 92000
 AMPERE = CardTraits(compute_capability="8.0", cudnn_version=CUDNN_9_20)

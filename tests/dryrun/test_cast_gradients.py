@@ -9,8 +9,8 @@ import torch
 
 from evidence import STEPS, Evidence
 from planner import catalog
-from planner.dryrun.curve import peaks
-from planner.dryrun.execute import dry_run
+from planner.dryrun.logs.curve import peaks
+from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.plan import Plan
 
@@ -31,7 +31,7 @@ PLANS: list[tuple[dict[str, Any], str]] = [
 
 EVIDENCE = Evidence(
     "cast-gradients",
-    of=("planner.dryrun.execute", "planner.dryrun.curve", *STEPS),
+    of=("planner.dryrun.run.execute", "planner.dryrun.logs.curve", *STEPS),
     kinds={str(values): values["method"] for values, _ in PLANS},
 )
 

@@ -10,7 +10,7 @@ import torch
 from planner import catalog
 from planner.catalog import measured
 from planner.catalog.architecture import Architecture
-from planner.dryrun.coefficients import measure
+from planner.dryrun.run.coefficients import measure
 from planner.formulas.activations import (
     Workload,
     layer_backward_transient,

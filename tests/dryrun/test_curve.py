@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from planner.dryrun.allocator import AllocatorSettings
-from planner.dryrun.curve import peaks, timeline
-from planner.dryrun.log import BIRTH, DEATH, PHASE, SCRATCH, STEP, Log, Made
-from planner.dryrun.replay import replay
-from planner.dryrun.summary import summarise
+from planner.dryrun.logs.curve import peaks, timeline
+from planner.dryrun.logs.log import BIRTH, DEATH, PHASE, SCRATCH, STEP, Log, Made
+from planner.dryrun.logs.replay import replay
+from planner.dryrun.logs.summary import summarise
 from planner.units import MIB
 
 

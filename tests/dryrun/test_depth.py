@@ -12,12 +12,12 @@ import torch
 from accuracy.tiny import CONFIGS, LLAMA
 from evidence import STEPS, Evidence
 from planner import catalog
-from planner.dryrun.curve import Peak, peaks
-from planner.dryrun.depth import Pattern, expand, pattern_of
-from planner.dryrun.execute import dry_run
-from planner.dryrun.kinds import layer_kinds, shallow
-from planner.dryrun.log import BIRTH, BLOCK, DEATH, OUTSIDE, PHASE, STEP, Log, Made
-from planner.dryrun.repeat import Irregular
+from planner.dryrun.logs.curve import Peak, peaks
+from planner.dryrun.logs.depth import Pattern, expand, pattern_of
+from planner.dryrun.logs.kinds import layer_kinds, shallow
+from planner.dryrun.logs.log import BIRTH, BLOCK, DEATH, OUTSIDE, PHASE, STEP, Log, Made
+from planner.dryrun.logs.repeat import Irregular
+from planner.dryrun.run.execute import dry_run
 from planner.plan import Plan, try_plan
 from planner.units import GIB
 
@@ -115,7 +115,7 @@ def named(family: str, changes: dict[str, Any]) -> str:
 
 EVIDENCE = Evidence(
     "dry-run-depth",
-    of=("planner.dryrun.execute", "planner.dryrun.curve", "accuracy.tiny", *STEPS),
+    of=("planner.dryrun.run.execute", "planner.dryrun.logs.curve", "accuracy.tiny", *STEPS),
     kinds={named(family, changes): changes["method"] for family, changes in RANDOM},
 )
 
@@ -187,7 +187,7 @@ def test_the_peak_that_moves_with_depth() -> None:
         logits="full",
     )
     one = plan.changed(prompts_per_step=1, prompts_per_update=1)
-    from planner.dryrun.request import configs_of
+    from planner.dryrun.ask.request import configs_of
 
     config = configs_of(one)["policy"]
     found = {peak.phase: peak.requested_bytes for peak in of(one, config, full_depth=False)[0]}

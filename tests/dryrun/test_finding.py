@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 import dry_run_answers as answers
 from dry_run_answers import alive, phase
-from planner.dryrun.answer import DryRun, answer
-from planner.dryrun.finding import finding
+from planner.dryrun.ask.answer import DryRun, answer
+from planner.dryrun.ask.finding import finding
 from planner.units import GB, GIB
 
 
@@ -112,11 +110,15 @@ def test_the_reader_chooses_the_unit() -> None:
     assert "holds 13.49 GB" in said
 
 
-@pytest.mark.parametrize("phases", [[], [phase("no such phase", {"logits": 1})]])
-def test_a_plan_without_an_executed_phase_has_a_sentence_too(phases: list) -> None:
-    assert sentences(answers.found(phases=phases))[1:] == (
+def test_a_plan_without_an_executed_phase_has_a_sentence_too() -> None:
+    assert sentences(answers.found(phases=[]))[1:] == (
         "The training step executes no phase of this plan.",
     )
+
+
+def test_a_phase_without_an_estimate_is_told_like_any_other() -> None:
+    said = sentences(answers.found(phases=[phase("no such phase", {"logits": 1})]))
+    assert said[1].startswith("The executed step peaks in no such phase, where PyTorch holds ")
 
 
 def test_an_empty_peak_is_no_error() -> None:

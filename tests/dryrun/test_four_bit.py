@@ -9,9 +9,9 @@ import torch
 from torch import nn
 
 from planner import catalog
-from planner.dryrun.branches import four_bit
-from planner.dryrun.curve import peaks
-from planner.dryrun.execute import dry_run
+from planner.dryrun.logs.curve import peaks
+from planner.dryrun.run.branches import four_bit
+from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.plan import Plan
 from planner.steps.stage import Stage

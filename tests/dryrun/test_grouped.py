@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 import torch
 
-import planner.dryrun.execute
+import planner.dryrun.run.execute
 from planner import catalog
-from planner.dryrun import worker
-from planner.dryrun.branches import CardTraits, gpu_branches
-from planner.dryrun.curve import peaks
-from planner.dryrun.execute import dry_run
+from planner.dryrun.logs.curve import peaks
+from planner.dryrun.run import worker
+from planner.dryrun.run.branches import CardTraits, gpu_branches
+from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.plan import Plan
 
@@ -34,7 +34,7 @@ def sizes(device: str, dtype: torch.dtype) -> list[tuple[Any, ...]]:
 
 @pytest.mark.parametrize("dtype", FORMATS)
 def test_sizes_are_those_of_a_product_with_data(dtype: torch.dtype) -> None:
-    with gpu_branches(card=HOPPER, batch_shape="full", attention="sdpa", dtype=dtype):
+    with gpu_branches(card=HOPPER, batch_shape="full", attention="sdpa"):
         assert sizes("meta", dtype) == sizes("cpu", dtype)
 
 
@@ -43,7 +43,7 @@ def test_formats_that_differ_are_still_refused() -> None:
     weight = torch.zeros(2, 16, 16, dtype=torch.float16, device="meta")
     ends = torch.zeros(2, dtype=torch.int32, device="meta")
     with (
-        gpu_branches(card=HOPPER, batch_shape="full", attention="sdpa", dtype=torch.float32),
+        gpu_branches(card=HOPPER, batch_shape="full", attention="sdpa"),
         pytest.raises(RuntimeError, match="mat_b.dtype"),
     ):
         torch.nn.functional.grouped_mm(rows, weight, offs=ends)
@@ -75,7 +75,7 @@ def test_an_error_of_torch_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> Non
     def refuses(*_: Any, **__: Any) -> None:
         raise RuntimeError("\nExpected inputs of BF16 type.\nException raised from here\n#0 there")
 
-    monkeypatch.setattr(planner.dryrun.execute, "dry_run", refuses)
+    monkeypatch.setattr(planner.dryrun.run.execute, "dry_run", refuses)
     answer = worker.execute({"plan": Plan(model="Qwen/Qwen3-0.6B").model_dump()})
     assert answer == {
         "error": "torch cannot run this step on tensors without data: Expected inputs of BF16 "

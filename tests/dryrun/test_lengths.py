@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from planner.dryrun.allocator import AllocatorSettings
-from planner.dryrun.lengths import chained, fragmentation, shortened
-from planner.dryrun.log import BIRTH, DEATH, PHASE, STEP, Log, Made
+from planner.dryrun.logs.lengths import chained, fragmentation, shortened
+from planner.dryrun.logs.log import BIRTH, DEATH, PHASE, STEP, Log, Made
 from planner.plan import Plan
 from planner.units import MIB
 

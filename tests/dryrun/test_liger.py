@@ -11,9 +11,9 @@ import transformers.models.llama.modeling_llama as modeling
 
 from branch_steps import config
 from planner import catalog
-from planner.dryrun.branches.liger import GatedProduct, RmsNorm, Rope, liger_kernels
-from planner.dryrun.curve import peaks
-from planner.dryrun.execute import dry_run
+from planner.dryrun.logs.curve import peaks
+from planner.dryrun.run.branches.liger import GatedProduct, RmsNorm, Rope, liger_kernels
+from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.plan import Plan
 from planner.steps.stage import Stage

@@ -19,13 +19,13 @@ from branch_steps import config, step
 from live_bytes import LiveBytes
 from planner import catalog
 from planner.catalog import measured
-from planner.dryrun.branches import CardTraits, gpu_branches
-from planner.dryrun.branches.gated_delta import Chunks, tile_width
-from planner.dryrun.branches.linear_attention import SUPPOSED, Convolution, kernels
-from planner.dryrun.curve import peaks
-from planner.dryrun.execute import dry_run
-from planner.dryrun.stage import DryStage
-from planner.dryrun.world import world
+from planner.dryrun.logs.curve import peaks
+from planner.dryrun.run.branches import CardTraits, gpu_branches
+from planner.dryrun.run.branches.gated_delta import Chunks, tile_width
+from planner.dryrun.run.branches.linear_attention import SUPPOSED, Convolution, kernels
+from planner.dryrun.run.execute import dry_run
+from planner.dryrun.run.stage import DryStage
+from planner.dryrun.run.world import world
 from planner.estimate import estimate
 from planner.plan import Plan
 
@@ -242,7 +242,7 @@ def test_a_card_runs_the_kernels_and_a_cpu_the_loop(family: str, values: dict[st
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_every_format_has_the_kernels(dtype: torch.dtype) -> None:
-    with gpu_branches(card=HOPPER, batch_shape="full", attention="sdpa", dtype=dtype) as branches:
+    with gpu_branches(card=HOPPER, batch_shape="full", attention="sdpa") as branches:
         found = step("qwen3_5_text", "sdpa", "full", "meta", dtype=dtype)
     assert LOOP not in found.operators
     assert SUPPOSED in branches.notes

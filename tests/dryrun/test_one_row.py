@@ -8,8 +8,8 @@ import pytest
 import torch
 
 from planner import catalog
-from planner.dryrun.curve import peaks
-from planner.dryrun.execute import dry_run
+from planner.dryrun.logs.curve import peaks
+from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.plan import Plan
 

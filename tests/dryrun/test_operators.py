@@ -12,8 +12,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from accuracy.cpu_cases import CHECKPOINTED, HF, PADDED, SDPA, Case
 from live_bytes import LiveBytes
-from planner.dryrun import results
-from planner.dryrun.world import world
+from planner.dryrun.run import results
+from planner.dryrun.run.world import world
 from planner.steps import run as runs
 from planner.steps.stage import Stage
 

@@ -15,9 +15,9 @@ import pytest
 
 from accuracy.tiny import LLAMA
 from planner import catalog
-from planner.dryrun import store
-from planner.dryrun.finding import finding
-from planner.dryrun.port import ROOT, Cancelled, DryRunError, Port
+from planner.dryrun.ask import store
+from planner.dryrun.ask.finding import finding
+from planner.dryrun.ask.port import ROOT, Cancelled, DryRunError, Port
 from planner.footprint import OUTSIDE, to_json
 from planner.plan import Plan
 
@@ -116,7 +116,7 @@ def test_lengths_come_when_asked_for(port: Port) -> None:
 
 def test_the_port_loads_nothing_heavy() -> None:
     check = (
-        "import planner.dryrun.port, planner.dryrun.finding, sys; "
+        "import planner.dryrun.ask.port, planner.dryrun.ask.finding, sys; "
         "print(sorted({'torch', 'transformers', 'streamlit', 'pandas'} & set(sys.modules)))"
     )
     done = subprocess.run(

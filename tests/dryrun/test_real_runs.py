@@ -8,8 +8,8 @@ import torch
 from accuracy.cpu_cases import CASES, Case
 from accuracy.cpu_runs import dry_peaks, real_peaks
 from evidence import STEPS, Evidence
-from planner.dryrun.execute import dry_run
-from planner.trial.allocations import Marks, peak_bytes
+from planner.dryrun.run.execute import dry_run
+from planner.trial.run.allocations import Marks, peak_bytes
 
 TOLERANCE = 5e-4
 SWITCHES = {

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import torch
 
-from planner.dryrun.results import REMEMBERED, Results
+from planner.dryrun.run.results import REMEMBERED, Results
 
 aten = torch.ops.aten
 

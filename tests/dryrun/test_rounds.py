@@ -15,13 +15,13 @@ from evidence import STEPS as STEP_MODULES
 from evidence import Evidence
 from planner import catalog
 from planner.dryrun.allocator import AllocatorSettings
-from planner.dryrun.curve import peaks
-from planner.dryrun.execute import dry_run
-from planner.dryrun.log import BIRTH, DEATH, OUTSIDE, PHASE, ROUND, SCRATCH, STEP, Log, Made
-from planner.dryrun.repeat import Irregular
-from planner.dryrun.replay import replay
-from planner.dryrun.rounds import AFTER, BEFORE, chosen, unroll
-from planner.dryrun.series import NoSeries, through
+from planner.dryrun.logs.curve import peaks
+from planner.dryrun.logs.log import BIRTH, DEATH, OUTSIDE, PHASE, ROUND, SCRATCH, STEP, Log, Made
+from planner.dryrun.logs.repeat import Irregular
+from planner.dryrun.logs.replay import replay
+from planner.dryrun.logs.rounds import AFTER, BEFORE, chosen, unroll
+from planner.dryrun.logs.series import NoSeries, through
+from planner.dryrun.run.execute import dry_run
 from planner.plan import Plan
 
 TOP_K: dict[str, Any] = {"grade_top_k": 40}
@@ -116,7 +116,7 @@ def named(family: str, changes: dict[str, Any]) -> str:
 
 EVIDENCE = Evidence(
     "dry-run-rounds",
-    of=("planner.dryrun.execute", "accuracy.tiny", "dryrun.test_rounds", *STEP_MODULES),
+    of=("planner.dryrun.run.execute", "accuracy.tiny", "dryrun.test_rounds", *STEP_MODULES),
     kinds={named(family, changes): family for family, changes in CASES},
 )
 

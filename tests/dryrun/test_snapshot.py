@@ -13,7 +13,7 @@ import pytest
 from torch.cuda import _memory_viz
 
 from planner.dryrun.allocator import Allocator, AllocatorSettings, OutOfDeviceMemory, TraceEntry
-from planner.dryrun.snapshot import snapshot, write_snapshot
+from planner.dryrun.allocator.snapshot import snapshot, write_snapshot
 from planner.units import MIB
 
 READABLE = {

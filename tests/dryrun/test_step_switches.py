@@ -9,8 +9,8 @@ import torch
 
 from accuracy.tiny import CONFIGS
 from planner import catalog
-from planner.dryrun.execute import execute
-from planner.dryrun.log import Log
+from planner.dryrun.logs.log import Log
+from planner.dryrun.run.execute import execute
 from planner.plan import Plan
 from planner.steps import models
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.dryrun.curve import timeline
-from planner.dryrun.log import BIRTH, DEATH, PHASE, STEP, Log, Made
+from planner.dryrun.logs.curve import timeline
+from planner.dryrun.logs.log import BIRTH, DEATH, PHASE, STEP, Log, Made
 
 
 def log(events: list[tuple[int, int, int]]) -> Log:
@@ -40,7 +40,7 @@ def test_only_the_last_step_is_shown() -> None:
 
 
 def test_what_a_phase_makes_is_not_in_the_last_phases_module() -> None:
-    from planner.dryrun.tracker import Tracker
+    from planner.dryrun.run.tracker import Tracker
 
     tracker = Tracker()
     tracker.phase("policy backward", True)

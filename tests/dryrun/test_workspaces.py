@@ -9,8 +9,8 @@ import torch
 
 from head_steps import HIDDEN_IN_KERNEL
 from live_bytes import profiled_peak_bytes
-from planner.dryrun import workspaces
-from planner.dryrun.workspaces import workspace_bytes, workspace_interval_bytes
+from planner.dryrun.run import workspaces
+from planner.dryrun.run.workspaces import workspace_bytes, workspace_interval_bytes
 from planner.formulas.activations.kernels import EFFICIENT_SCRATCH, _flash_scratch
 from planner.formulas.activations.kinds import KINDS
 from planner.formulas.logits.pieces import INSIDE_LOGSUMEXP

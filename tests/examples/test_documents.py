@@ -115,15 +115,7 @@ def test_every_claim_gives_a_reason() -> None:
 
 
 def test_a_number_without_a_derivation_is_said_to_have_none() -> None:
-    bare = Claim(what="x", written="1", claimed=1, unit="GB", scale=1, why="none given")
+    bare = Claim("x", "1", 1, "rows", why="none given")
     assert (bare.derived, bare.true, bare.judgement) == (None, None, "no derivation")
-    off = Claim(
-        what="x",
-        written="1",
-        claimed=1,
-        unit="GB",
-        scale=1,
-        why="",
-        working=Working(expression="2"),
-    )
+    off = Claim("x", "1", 1, "rows", why="", working=Working("2"))
     assert off.judgement == "does not follow"

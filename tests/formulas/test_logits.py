@@ -12,7 +12,6 @@ from framework_steps import (
     chunked,
     fused_trl,
     gpu_kernels,
-    openrlhf_full,
     trl_kernel,
     trl_loop,
     verl_packed,
@@ -23,19 +22,15 @@ from head_steps import (
     SIZES,
     Batch,
     head_of,
+    loss_backward,
+    loss_forward,
     plain_policy,
     plain_sft,
     total,
     visible,
     watch,
 )
-from planner.formulas.logits import (
-    Head,
-    backward_instants,
-    forward_instants,
-    loss_backward,
-    loss_forward,
-)
+from planner.formulas.logits import Head, backward_instants, forward_instants
 
 torch.set_num_threads(1)
 
@@ -67,7 +62,7 @@ def test_hugging_face_sft(size: tuple[int, int, int, int], dtype: str) -> None:
     for softcap, held, trains in product((False, True), repeat=3):
         batch = Batch(*size, DTYPES[dtype], trains)
         head = head_of(batch, softcap=softcap, logits_held=held)
-        check(head, batch, plain_sft(head), "sft")
+        check(head, batch, plain_sft(head), "cross-entropy")
 
 
 TILED_SIZES = [*SIZES, (1, 100, 3001, 90)]
@@ -84,7 +79,7 @@ def test_plain_fused(size: tuple[int, int, int, int], dtype: str, device: str) -
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("dtype", ["bf16", "fp32"])
-@pytest.mark.parametrize("objective", ["policy", "sft"])
+@pytest.mark.parametrize("objective", ["policy", "cross-entropy"])
 def test_trl_fused(
     size: tuple[int, int, int, int], dtype: str, objective: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -180,20 +175,3 @@ def test_verl_packed(size: tuple[int, int, int, int], dtype: str, loss_dtype: st
             framework_version="0.9.1",
         )
         check_visible(head, batch, verl_packed(head))
-
-
-@pytest.mark.parametrize("size", [*PACKED_SIZES, (8, 13, 701, 33)])
-@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
-def test_openrlhf(size: tuple[int, int, int, int], dtype: str) -> None:
-    for softcap, trains, entropy, scaled in product((False, True), repeat=4):
-        batch = Batch(*size, DTYPES[dtype], trains)
-        head = head_of(
-            batch,
-            logits_dtype="fp32",
-            softcap=softcap,
-            entropy=entropy,
-            temperature_scaled=scaled,
-            framework="openrlhf",
-            framework_version="0.11.2",
-        )
-        check_visible(head, batch, openrlhf_full(head))

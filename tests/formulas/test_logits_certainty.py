@@ -65,7 +65,7 @@ def test_certainty(how: str, size: tuple[int, int, int, int], dtype: str, device
         head = head_of(batch, logits_dtype=loss_dtype, temperature_scaled=scaled, softcap=softcap)
         silent_step = plain_certainty(head, how, with_gradient=False)
         silent_seen = watch(batch, silent_step, backward=False)
-        silent_instants = certainty.forward(head, "policy", how=how, with_gradient=False)
+        silent_instants = certainty.forward(head, how=how, with_gradient=False)
         assert visible(silent_instants) == silent_seen.forward
 
         def step(batch: Batch) -> torch.Tensor:
@@ -73,6 +73,6 @@ def test_certainty(how: str, size: tuple[int, int, int, int], dtype: str, device
             return (form(batch) * batch.advantages).mean()
 
         seen = watch(batch, step)
-        forward = certainty.forward(head, "policy", how=how, with_gradient=True)
+        forward = certainty.forward(head, how=how, with_gradient=True)
         backward = self_certainty_backward(head, how=how, role="policy")
         assert (visible(forward), total(backward)) == (seen.forward, seen.backward)

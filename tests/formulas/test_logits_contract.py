@@ -8,16 +8,9 @@ import numpy as np
 import pytest
 import torch
 
-from head_steps import big
-from planner.formulas.logits import (
-    Head,
-    effective_logits,
-    log_prob_kept,
-    logprob_forward,
-    loss_backward,
-    loss_forward,
-    self_certainty_forward,
-)
+from head_steps import big, logprob_forward, loss_backward, loss_forward
+from planner.formulas.logits import Head, log_prob_kept, self_certainty_forward
+from planner.frameworks import framework_named
 
 torch.set_num_threads(1)
 
@@ -28,15 +21,19 @@ def test_kept_numbers() -> None:
     assert (term.name, term.bytes) == ("self-certainty", torch.zeros(64, 3072).nbytes)
 
 
+def runs(objective: str, framework: str, version: str, asked: str) -> str:
+    return framework_named(framework).loss_code(version).path(objective, asked)
+
+
 def test_effective_logits() -> None:
     for asked in ("full", "response", "chunked", "fused"):
-        assert effective_logits("grpo", "plain", "1", asked) == asked
-        assert effective_logits("grpo", "trl", "1.16.0", asked) == "fused"
-        assert effective_logits("sft", "trl", "1.15.0", asked) == "fused"
-        assert effective_logits("grpo", "trl", "1.14.0", asked) == "response"
-        assert effective_logits("grpo", "openrlhf", "0.11.2", asked) == "full"
-    assert effective_logits("grpo", "verl", "0.9.1", "response") == "full"
-    assert effective_logits("ppo", "verl", "0.9.1", "fused") == "chunked"
+        assert runs("policy", "plain", "1", asked) == asked
+        assert runs("policy", "trl", "1.16.0", asked) == "fused"
+        assert runs("cross-entropy", "trl", "1.15.0", asked) == "fused"
+        assert runs("policy", "trl", "1.14.0", asked) == "response"
+        assert runs("cross-entropy", "trl", "1.14.0", asked) == "chunked"
+    assert runs("policy", "verl", "0.9.1", "response") == "full"
+    assert runs("policy", "verl", "0.9.1", "fused") == "chunked"
 
 
 @pytest.mark.parametrize(
@@ -63,7 +60,7 @@ def test_refused_objectives() -> None:
         self_certainty_forward(big(), how="fast", with_gradient=False, role="policy")
     older = {"logits": "chunked", "framework": "trl", "framework_version": "1.13.0"}
     with pytest.raises(ValueError, match=r"framework_version.*1\.15\.0"):
-        loss_forward(big(**older), objective="sft", role="policy")
+        loss_forward(big(**older), objective="cross-entropy", role="policy")
     older["logits"] = "response"
     with pytest.raises(ValueError, match="entropy.*framework_version"):
         loss_forward(big(**older, entropy=True), objective="policy", role="policy")
@@ -77,7 +74,6 @@ ARRAY_HEADS: list[dict[str, Any]] = [
     {"logits": "response", "framework": "trl", "framework_version": "1.9.0"},
     {"logits": "response", "framework": "trl", "framework_version": "1.14.0"},
     {"framework": "verl", "framework_version": "0.9.1", "logits_dtype": "fp32", "entropy": True},
-    {"framework": "openrlhf", "framework_version": "0.11.2", "logits_dtype": "fp32"},
 ]
 
 

@@ -16,6 +16,9 @@ from head_steps import (
     Batch,
     big,
     head_of,
+    logprob_forward,
+    loss_backward,
+    loss_forward,
     plain_policy,
     plain_sft,
     total,
@@ -24,9 +27,6 @@ from head_steps import (
 from live_bytes import LiveBytes, profiled_peak_bytes
 from planner.formulas.logits import (
     document_premise_bytes,
-    logprob_forward,
-    loss_backward,
-    loss_forward,
     self_certainty_backward,
     self_certainty_forward,
 )
@@ -65,7 +65,7 @@ def test_allocator_agrees(step: str, dtype: str, changes: dict[str, Any]) -> Non
     batch = Batch(1, 300, 701, 64, DTYPES[dtype])
     head = head_of(batch, **changes)
     peak = profiled_peak_bytes(whole_step(STEPS[step](head), batch))
-    objective = "sft" if step == "sft" else "policy"
+    objective = "cross-entropy" if step == "sft" else "policy"
     expected = max(
         total(make(head, objective=objective, role="policy"))
         for make in (loss_forward, loss_backward)
@@ -146,8 +146,8 @@ def per_entry(terms: Any) -> float:
 
 
 PUBLISHED = [
-    ("HF loss, logits alive", "sft", {"logits_held": True}, 10, 14),
-    ("HF loss, logits dropped", "sft", {}, 8, 12),
+    ("HF loss, logits alive", "cross-entropy", {"logits_held": True}, 10, 14),
+    ("HF loss, logits dropped", "cross-entropy", {}, 8, 12),
     ("bf16 log-softmax and gather, one row", "policy", {}, 4, 6),
     ("naive fp32 log-softmax and gather", "policy", {"logits_dtype": "fp32"}, 8, 12),
 ]

@@ -21,6 +21,9 @@ from head_steps import (
     SIZES,
     Batch,
     head_of,
+    logprob_forward,
+    loss_backward,
+    loss_forward,
     plain_scores,
     silent,
     total,
@@ -28,13 +31,7 @@ from head_steps import (
     watch,
 )
 from live_bytes import profiled_peak_bytes
-from planner.formulas.logits import (
-    embedding_backward,
-    logprob_forward,
-    logprob_instants,
-    loss_backward,
-    loss_forward,
-)
+from planner.formulas.logits import embedding_backward, logprob_instants
 
 torch.set_num_threads(1)
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from planner.launch.export import Launch
+from planner.launch.launch import Launch
 
 STAND_IN = """#!/bin/bash
 { printf '%s\\0' "${0##*/}" "$@"; printf '\\n\\0'; } >> "$RECORD"

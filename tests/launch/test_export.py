@@ -1,4 +1,3 @@
-import importlib
 import io
 import subprocess
 import zipfile
@@ -8,20 +7,39 @@ from typing import Any
 import pytest
 
 from launch.running import PATHS, run, unpack
-from planner.launch import exporters
+from planner import frameworks
+from planner.frameworks import exported
 from planner.launch.export import (
-    DESCRIPTIVE,
-    OTHER_METHODS,
-    CannotExpress,
-    as_zip,
     export,
+    exporter_of,
     fitted,
-    frameworks,
     obstacles,
     why_not,
 )
+from planner.launch.launch import CannotExpress, as_zip
 from planner.plan import FIELDS, Plan
 from planner.plan.presets import DEFAULT, presets
+
+DESCRIPTIVE = {
+    "gpu": "the card the plan is for; a script runs on whatever card is there",
+    "gpu_bytes": "the card the plan is for",
+    "host_ram_per_node": "what the node has",
+    "price_per_gpu_hour": "what the node costs",
+    "length_distribution": "what the data is like",
+}
+"""Fields that describe the machine, the data or the bill: there is nothing to set for them."""
+
+OTHER_METHODS = ("self_certainty", "grade_")
+"""Prefixes of fields of methods that have no exporter: there ``method`` is the obstacle."""
+
+NO_EFFECT: dict[str, dict[str, str]] = {
+    "trl": {
+        "logits_dtype": "TRL's fused head keeps no logits to have one",
+        "critic": "no method that is exported to TRL has one",
+    },
+    "verl": {},
+}
+"""Fields that change nothing in what a framework runs."""
 
 # What both frameworks do alike: no KL term, a fused head, accelerate's dtype for reductions,
 # TRL's engine setting.
@@ -36,31 +54,48 @@ BOTH: dict[str, Any] = {
 def test_frameworks_are_the_modules_of_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert frameworks() == ("trl", "verl")
-    (tmp_path / "another.py").write_text(
+    assert exported() == ("trl", "verl")
+    folder = tmp_path / "another"
+    folder.mkdir()
+    (folder / "__init__.py").write_text(
+        "from planner.frameworks.plain import FRAMEWORK as PLAIN\n"
+        "from planner.frameworks.framework import Framework\n"
+        "FRAMEWORK = Framework(\n"
+        "    name='another', label='Another', order=9, versions=('3',),\n"
+        "    loss={'3': PLAIN.loss_code('1')},\n"
+        ")\n"
+    )
+    (folder / "exporter.py").write_text(
         "from planner.launch.launch import Launch\n"
-        "VERSION = '3'\n"
-        "NO_EFFECT = {}\n"
         "def obstacles(plan): return ()\n"
         "def write(plan, link):\n"
-        "    return Launch(framework='another', version=VERSION, files=(), install='', notes=())\n"
+        "    return Launch(framework='another', version='3', files=(), install='', notes=())\n"
     )
-    monkeypatch.setattr(exporters, "__path__", [*exporters.__path__, str(tmp_path)])
-    assert frameworks() == ("another", "trl", "verl")
-    assert export(Plan(), "another").version == "3"
+    monkeypatch.setattr(frameworks, "__path__", [*frameworks.__path__, str(tmp_path)])
+    asked = (frameworks.frameworks, frameworks.framework_named, frameworks.exported)
+    try:
+        for each in asked:
+            each.cache_clear()
+        assert exported() == ("trl", "verl", "another")
+        assert export(Plan(), "another").version == "3"
+    finally:
+        monkeypatch.undo()
+        for each in asked:
+            each.cache_clear()
+    assert exported() == ("trl", "verl")
 
 
 def test_one_plan_exports_to_every_framework() -> None:
     plan = Plan(**BOTH)
-    for framework in frameworks():
+    for framework in exported():
         assert why_not(plan, framework) == ()
         assert export(plan, framework).framework == framework
 
 
 def test_the_default_preset_exports_to_every_framework() -> None:
     plan = presets()[DEFAULT].plan
-    assert {framework: why_not(plan, framework) for framework in frameworks()} == {
-        framework: () for framework in frameworks()
+    assert {framework: why_not(plan, framework) for framework in exported()} == {
+        framework: () for framework in exported()
     }
 
 
@@ -105,8 +140,8 @@ def test_every_field_is_written_judged_or_declared() -> None:
             Plan(**BOTH, method="ppo", finetuning="lora"),
         ),
     }
-    for framework in frameworks():
-        exporter = importlib.import_module(f"{exporters.__name__}.{framework}")
+    for framework in exported():
+        exporter = exporter_of(framework)
         read: set[str] = set()
         for plan in plans[framework]:
             plan = fitted(plan, framework)
@@ -114,7 +149,7 @@ def test_every_field_is_written_judged_or_declared() -> None:
             obstacles(watched, framework)  # type: ignore[arg-type]
             exporter.write(watched, "")
             read |= watched.read
-        unseen = set(FIELDS) - read - set(DESCRIPTIVE) - set(exporter.NO_EFFECT)
+        unseen = set(FIELDS) - read - set(DESCRIPTIVE) - set(NO_EFFECT[framework])
         assert not {name for name in unseen if not name.startswith(OTHER_METHODS)}
 
 
@@ -236,7 +271,7 @@ def test_what_no_change_mends_is_refused_with_the_way_out() -> None:
     assert "Export ppo to verl." in why_not(ppo, "trl")[0]
     assert "1.13.0" in why_not(ppo, "trl")[0]
     assert "Export sft to TRL." in why_not(Plan(method="sft"), "verl")[0]
-    for framework in frameworks():
+    for framework in exported():
         assert obstacles(Plan(method="intuitor"), framework)[0].field == "method"
         with pytest.raises(CannotExpress):
             fitted(Plan(method="intuitor"), framework)

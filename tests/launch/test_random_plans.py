@@ -7,7 +7,9 @@ from tempfile import TemporaryDirectory
 from hypothesis import Phase, given, settings
 
 from launch.running import Worker, read_by_trl, read_by_verl
-from planner.launch.export import CannotExpress, Launch, export, fitted, frameworks, why_not
+from planner.frameworks import exported
+from planner.launch.export import export, fitted, why_not
+from planner.launch.launch import CannotExpress, Launch
 from planner.plan import FIELDS, Plan
 from random_plans import plans
 
@@ -29,7 +31,7 @@ def test_every_export_is_accepted(trl: Worker, verl: Worker) -> None:
     @settings(max_examples=40, deadline=None, phases=[Phase.generate])
     @given(plans())
     def check(plan: Plan) -> None:
-        for framework in frameworks():
+        for framework in exported():
             try:
                 _accepted(workers, export(plan, framework), plan)
             except CannotExpress as refused:

@@ -1,6 +1,7 @@
 import json
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from importlib import import_module
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from planner.launch.reward import reward_file
 
 def _functions(framework: str, reward: str) -> dict[str, Any]:
     names: dict[str, Any] = {}
-    exec(compile(reward_file(framework, reward).text, "reward.py", "exec"), names)
+    call = import_module(f"planner.frameworks.{framework}.exporter").SCORE
+    exec(compile(reward_file(call, reward).text, "reward.py", "exec"), names)
     return names
 
 

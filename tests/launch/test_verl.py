@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from launch.running import PATHS, Worker, read_by_verl, run, unpack
-from planner.launch.export import CannotExpress, export, fitted
-from planner.launch.exporters.verl import overrides
+from planner.frameworks.verl.exporter import overrides
+from planner.launch.export import export, fitted
+from planner.launch.launch import CannotExpress
 from planner.plan import Plan
 
 

@@ -10,16 +10,17 @@ import torch
 from accuracy.grid import configs
 from accuracy.quantity import peak
 from evidence import STEPS, Evidence
-from planner.dryrun.answer import CUBLAS
-from planner.dryrun.curve import peaks
-from planner.dryrun.execute import dry_run
+from planner.dryrun.ask.answer import CUBLAS
+from planner.dryrun.logs.curve import peaks
+from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
-from planner.launch.export import CannotExpress, export, obstacles
+from planner.launch.export import export, obstacles
+from planner.launch.launch import CannotExpress
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
 from planner.recommend import candidates
 from planner.sweep import sweep
-from planner.ui import choices
+from planner.ui.inputs import choices
 
 torch.set_num_threads(1)
 
@@ -79,7 +80,7 @@ PLANS: tuple[dict[str, Any], ...] = (
 
 EVIDENCE = Evidence(
     "shared-critics",
-    of=("planner.dryrun.execute", "planner.dryrun.curve", *STEPS),
+    of=("planner.dryrun.run.execute", "planner.dryrun.logs.curve", *STEPS),
     kinds={str(changes): str(changes.get("reference")) for changes in PLANS},
 )
 

@@ -6,11 +6,15 @@ from typing import Any
 
 import pytest
 
+from planner.frameworks import frameworks
+from planner.methods import methods
 from planner.plan import FIELDS, Plan, try_plan
-from planner.plan.rules import IMPOSSIBLE, UNMODELLED
+from planner.plan.defaults import fill
+from planner.plan.rules import rules_of
+from planner.rule import Rule
 
-# One plan per rule, in the order of the rules, so that a rule without a test is seen.
-IMPOSSIBLE_PLANS: list[dict[str, Any]] = [
+# At least one plan for every rule: test_every_rule_has_a_plan_that_breaks_it sees one without.
+BROKEN: list[dict[str, Any]] = [
     {"finetuning": "qlora", "compile": True},
     {"finetuning": "qlora", "sharding": "fsdp2"},
     {"finetuning": "qlora", "rollout": "hf"},
@@ -57,13 +61,7 @@ IMPOSSIBLE_PLANS: list[dict[str, Any]] = [
     {"method": "dpo", "kl": "loss"},
     {"method": "dpo", "entropy": True},
     {"method": "dpo", "reference": "none"},
-    {"method": "dpo", "framework": "trl", "reference": "offloaded"},
-    {"method": "dpo", "framework": "trl", "logprob_micro_batch_size": 2},
-    {"method": "dpo", "framework": "trl", "framework_version": "1.14.0"},
-    {"framework": "verl", "finetuning": "qlora"},
-    {"framework": "trl", "framework_version": "1.14.0", "liger": True},
     {"method": "ppo", "critic": "none"},
-    {"method": "ppo", "critic": "shared", "framework": "verl"},
     {"critic": "separate"},
     {"offload": "parameters"},
     {"offload": "all", "sharding": "ddp"},
@@ -82,7 +80,6 @@ IMPOSSIBLE_PLANS: list[dict[str, Any]] = [
     {"method": "grade", "compile": True},
     {"method": "grade", "activation_offload": True},
     {"method": "grade", "response_tokens": 16_384},
-    {"method": "grade", "framework": "trl"},
     {"method": "grade", "reward": "rule"},
     {"method": "grade", "kl": "loss"},
     {"method": "grade", "entropy": True},
@@ -92,19 +89,21 @@ IMPOSSIBLE_PLANS: list[dict[str, Any]] = [
     {"method": "grade", "grade_reference_cache": True},
     {"method": "grade", "grade_dense_scatter": True},
     {"method": "grade", "grade_reward_input": "sparse"},
+    {"sharding": "zero2", "master_dtype": "none"},
+    {"method": "grade", "finetuning": "qlora"},
+    {"method": "grade", "liger": True},
+    {"method": "dpo", "framework": "trl", "reference": "offloaded"},
+    {"method": "dpo", "framework": "trl", "logprob_micro_batch_size": 2},
+    {"method": "dpo", "framework": "trl", "framework_version": "1.14.0"},
+    {"framework": "verl", "finetuning": "qlora"},
+    {"framework": "trl", "framework_version": "1.14.0", "liger": True},
+    {"method": "ppo", "critic": "shared", "framework": "verl"},
     {"framework": "verl", "vllm_sleep_level": 0},
     {"framework": "verl", "reference": "copy"},
     {"framework": "verl", "sharding": "ddp"},
     {"framework": "verl", "rollout": "hf"},
-    {"framework": "trl", "method": "ppo"},
-    {"framework": "verl", "method": "sft"},
-    {"framework": "verl", "method": "dpo"},
     {"framework": "trl", "kl": "reward"},
-    {"sharding": "zero2", "master_dtype": "none"},
-]
-
-UNMODELLED_PLANS: list[dict[str, Any]] = [
-    {"framework": "openrlhf"},
+    {"method": "intuitor", "framework": "trl", "self_certainty_gradient": True},
     {"gradient_checkpointing": "selective"},
     {"turns": 2},
     {"length_distribution": "1:2"},
@@ -115,20 +114,36 @@ UNMODELLED_PLANS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("rule", "values"),
-    [
-        *zip(IMPOSSIBLE, IMPOSSIBLE_PLANS, strict=True),
-        *zip(UNMODELLED, UNMODELLED_PLANS, strict=True),
-    ],
-    ids=lambda value: value.field if hasattr(value, "field") else "",
-)
-def test_rule_fires_and_helps(rule: Any, values: dict[str, Any]) -> None:
+def _all_rules() -> list[Rule]:
+    """Every rule there is: of every plan, of a method, of what one method alone has."""
+    named = [
+        rule
+        for method in methods()
+        for framework in frameworks()
+        for rule in rules_of(Plan.model_construct(method=method, framework=framework))
+    ]
+    return list({(rule.field, rule.message, rule.fix): rule for rule in named}.values())
+
+
+def _broken(values: dict[str, Any]) -> set[tuple[str, str, str]]:
+    """The rules that a plan would break, were it made without asking them."""
+    plan = Plan.model_construct(**fill(values))
+    return {(r.field, r.message, r.fix) for r in rules_of(plan) if r.broken(plan)}
+
+
+def test_every_rule_has_a_plan_that_breaks_it() -> None:
+    seen = set().union(*map(_broken, BROKEN))
+    assert [rule for rule in _all_rules() if (rule.field, rule.message, rule.fix) not in seen] == []
+
+
+@pytest.mark.parametrize("values", BROKEN, ids=str)
+def test_a_broken_rule_is_told_with_its_fix(values: dict[str, Any]) -> None:
     plan, problems = try_plan(values)
     assert plan is None
-    fixes = {(problem.field, problem.fix) for problem in problems}
-    assert (rule.field, rule.fix) in fixes
-    assert rule.field in FIELDS
+    told = {(problem.field, problem.fix) for problem in problems}
+    broken = _broken(values)
+    assert broken and {(field, fix) for field, _, fix in broken} <= told
+    assert {field for field, _, _ in broken} <= set(FIELDS)
     for problem in problems:
         assert problem.message.endswith(".") and problem.fix.endswith(".")
 

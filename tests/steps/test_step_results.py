@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from planner.methods.ppo import step as ppo
-from planner.quantities import quantities
+from planner.setup import setup_of
 from planner.steps import models
 from planner.steps.run import Run
 from planner.steps.stage import Stage
-from planner.trial.stage import CopyingStage
+from planner.trial.run.trial_stage import CopyingStage
 from step_results import (
     PROMPT,
     RESPONSE,
@@ -183,7 +183,7 @@ def test_offloaded_activations_are_the_layers_inputs_and_change_no_gradient() ->
 def test_kl_in_the_reward_reaches_every_token_of_ppo() -> None:
     plan = plan_of("ppo", kl="reward")
     old, reference = torch.tensor([[-1.0, -2.0]]), torch.tensor([[-2.0, -1.0]])
-    run = Run(plan=plan, stage=Stage(), q=quantities(plan))
+    run = Run(setup=setup_of(plan), stage=Stage())
     run.kept = {
         "old log-probs": old,
         "reference log-probs": reference,

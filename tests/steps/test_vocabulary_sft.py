@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from head_steps import DTYPES, Batch, head_of, plain_sft, total, watch
-from planner.formulas.logits import chunks, loss_backward, loss_forward, tiles
+from head_steps import DTYPES, Batch, head_of, loss_backward, loss_forward, plain_sft, total, watch
+from planner.formulas.logits import chunks, tiles
 from planner.steps.stage import Stage
 from planner.steps.vocabulary import sft_loss
 
@@ -90,6 +90,6 @@ def test_live_bytes(how: str, size: tuple[int, int, int, int], dtype: str) -> No
             batch = Batch(*size, DTYPES[dtype], trains, device)
             head = head_of(batch, how)
             seen = watch(batch, plain_sft(head))
-            forward = loss_forward(head, objective="sft", role="policy")
-            backward = loss_backward(head, objective="sft", role="policy")
+            forward = loss_forward(head, objective="cross-entropy", role="policy")
+            backward = loss_backward(head, objective="cross-entropy", role="policy")
             assert (total(forward), total(backward)) == (seen.forward, seen.backward)

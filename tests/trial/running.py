@@ -13,7 +13,7 @@ from typing import Any
 from accuracy.cpu_cases import Case
 from planner.plan import Plan
 from planner.plan.link import to_query_string
-from planner.trial.result import TrialResult, read_result
+from planner.trial.ask.result import TrialResult, read_result
 
 ROOT = Path(__file__).parents[2]
 TOLERANCE = 5e-4

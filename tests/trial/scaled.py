@@ -6,10 +6,10 @@ from typing import Any
 
 from planner import Plan, estimate
 from planner.plan.presets import presets
-from planner.trial.calibration import kind_of
-from planner.trial.figures import FootprintFigures, PhaseFigures, figures_of
-from planner.trial.result import Device, Environment, TrialResult
-from planner.trial.stated_error import (
+from planner.trial.ask.footprints import FootprintFigures, PhaseFigures, figures_of
+from planner.trial.ask.result import Device, Environment, TrialResult
+from planner.trial.evidence.calibration import kind_of
+from planner.trial.evidence.stated_error import (
     Compared,
     of_trial,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.plan import Plan
-from planner.trial.cadence import (
+from planner.trial.run.cadence import (
     rollout_seconds,
     sampled_tokens,
     step_flops,

@@ -9,9 +9,9 @@ import pytest
 from planner import estimate
 from planner.plan.factors import Factor, Factors, factors_from_text, factors_to_text
 from planner.plan.presets import presets
-from planner.trial.calibration import Kind, calibration, kind_of, ratios
-from planner.trial.correction import apply, obstacle
-from planner.trial.figures import FootprintFigures, PhaseFigures
+from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
+from planner.trial.evidence.calibration import Kind, calibration, kind_of, ratios
+from planner.trial.evidence.correction import apply, obstacle
 from trial.history.results import PROCESSOR
 from trial.scaled import BACKWARD, ESTIMATE, KIND, OF_OTHERS, PLAN, SAID, SCALED, scaled
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from planner.trial.cards import Card, cards, visible
+from planner.trial.ask.cards import Card, cards, visible
 
 TWO = "0, NVIDIA H100 80GB HBM3\n1, NVIDIA L4\n"
 H100, L4 = "NVIDIA H100 80GB HBM3", "NVIDIA L4"

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from planner.plan import Plan
-from planner.trial.cluster_address import SETTING, cluster_address, host_of, owners_address
-from planner.trial.description import describe
-from planner.trial.request import command_of, read_request, request_json, request_of
+from planner.trial.ask.description import describe
+from planner.trial.ask.request import command_of, read_request, request_of
+from planner.trial.cluster.address import SETTING, cluster_address, host_of, owners_address
 from trial.running import command, tiny
 
 PLAN = Plan(model="Qwen/Qwen2.5-0.5B", method="sft", gpus=1, sharding="none")
@@ -69,7 +69,7 @@ def test_a_request_for_a_cluster_is_one_device_and_one_command() -> None:
     assert request.ray == "http://head:8265" and host_of(request.ray) == "head:8265"
     assert request.devices() == ("ray:head:8265",)
     assert command_of(request)[-2:] == ["--ray", "http://head:8265"]
-    assert read_request(request_json(request)) == request
+    assert read_request(request.model_dump_json()) == request
     said = describe(request)
     assert "cuda:0 of the Ray cluster head:8265" in said.runs
     assert "of cuda:0 of the Ray cluster head:8265 by the estimate" in said.most_words

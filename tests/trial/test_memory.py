@@ -13,9 +13,9 @@ from accuracy.tiny import CONFIGS
 from planner import catalog
 from planner.plan import Plan
 from planner.plan.link import from_query_string
-from planner.trial.request import request_of
-from planner.trial.result import TrialResult, read_result, result_json
-from planner.trial.runner import run_trial
+from planner.trial.ask.request import request_of
+from planner.trial.ask.result import TrialResult, read_result, result_json
+from planner.trial.run.runner import run_trial
 from trial.running import TOLERANCE, errors, tiny
 
 torch.set_num_threads(1)
@@ -129,7 +129,7 @@ def test_a_card_that_is_larger_than_the_machine_is_played_with_the_machines_memo
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """What runs is cut to what is here; the verdict is that of the card that is played."""
-    monkeypatch.setattr("planner.trial.device.guarded_bytes", lambda asked: 7_000_000)
+    monkeypatch.setattr("planner.trial.run.device.guarded_bytes", lambda asked: 7_000_000)
     result = trial(DEEP, cap_bytes=24 * 2**30)
     assert result.status == "completed" and result.extrapolated
     assert result.measured is not None and result.measured.verdict is not None
@@ -153,7 +153,7 @@ def test_what_will_not_fit_at_all_names_the_smallest_that_would() -> None:
 
 
 def test_a_processor_that_is_too_slow_gets_fewer_layers(monkeypatch: Any) -> None:
-    monkeypatch.setattr("planner.trial.sizing.processor_flops_per_second", lambda dtype: 4e7)
+    monkeypatch.setattr("planner.trial.run.sizing.processor_flops_per_second", lambda dtype: 4e7)
     result = trial(DEEP, limit_seconds=120.0)
     assert result.extrapolated
     assert any("would take about" in note for note in result.notes)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from planner.quantities import quantities
-from planner.trial.result import TrialResult
+from planner.trial.ask.result import TrialResult
 from trial.running import TOLERANCE, command, errors, result_of, tiny
 
 CHECKPOINTED = {"gradient_checkpointing": "full", "prompts_per_step": 8}

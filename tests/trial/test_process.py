@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from planner.trial.folders import TrialFolder, alive
-from planner.trial.process import TrialState, find, forget, look, start, states, stop
-from planner.trial.request import TrialRequest, request_of
+from planner.trial.ask.folders import TrialFolder, alive
+from planner.trial.ask.process import TrialState, find, forget, look, start, states, stop
+from planner.trial.ask.request import TrialRequest, request_of
 from trial.running import ROOT, command, environment, result_of, tiny, until
 
 PLAN = tiny("sft", "llama")
@@ -96,7 +96,7 @@ def test_trials_of_a_device_run_one_by_one_and_a_new_app_finds_them(tmp_path: Pa
         [
             sys.executable,
             "-c",
-            "from planner.trial.process import states\n"
+            "from planner.trial.ask.process import states\n"
             "for one in states(): print(one.identifier, one.stage, one.ahead, one.steps)",
         ],
         cwd=ROOT,

@@ -11,13 +11,12 @@ from planner.__main__ import parser
 from planner.cli.plan_argument import require_plan
 from planner.plan import Plan
 from planner.plan.presets import presets
-from planner.trial import description
-from planner.trial.description import describe
-from planner.trial.request import (
+from planner.trial.ask import description
+from planner.trial.ask.description import describe
+from planner.trial.ask.request import (
     FLAGS,
     command_of,
     read_request,
-    request_json,
     request_of,
 )
 
@@ -46,7 +45,7 @@ def test_the_command_says_all_that_the_request_does() -> None:
     assert {field: getattr(parsed, field) for field in FLAGS} == ALL
     assert parsed.depths == "2,4" and parsed.json
     assert request.devices() == ("cuda:2", "cuda:3")
-    assert read_request(request_json(request)) == request
+    assert read_request(request.model_dump_json()) == request
 
 
 def test_defaults_are_left_out_of_the_command() -> None:
@@ -72,7 +71,7 @@ def test_bad_choices_name_their_field(choices: Any, said: str) -> None:
 
 
 def test_a_damaged_file_names_its_field() -> None:
-    text = request_json(request_of(PLAN)).replace('"steps":3', '"steps":"3"')
+    text = request_of(PLAN).model_dump_json().replace('"steps":3', '"steps":"3"')
     with pytest.raises(ValueError, match="^steps: "):
         read_request(text)
 

@@ -10,8 +10,8 @@ import pytest
 from planner import Plan, estimate
 from planner.plan.link import to_query_string
 from planner.plan.presets import presets
-from planner.trial.figures import figures_of
-from planner.trial.result import Device, Ran, TrialResult, now, read_result, result_json
+from planner.trial.ask.footprints import figures_of
+from planner.trial.ask.result import Device, Ran, TrialResult, now, read_result, result_json
 
 
 def finished(**changes: Any) -> TrialResult:

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from planner.trial import shipment
-from planner.trial.folders import new_folder
-from planner.trial.remote import job_command
-from planner.trial.request import request_of
+from planner.trial.ask.folders import new_folder
+from planner.trial.ask.request import request_of
+from planner.trial.cluster import shipment
+from planner.trial.cluster.dispatch import job_command
 from trial.running import ROOT, environment, result_of, tiny
 
 PLAN = tiny("sft", "llama")

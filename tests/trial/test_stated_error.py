@@ -11,17 +11,17 @@ import pytest
 from planner import estimate, sweep
 from planner.footprint import StatedError, to_json
 from planner.plan.presets import presets
-from planner.trial.calibration import calibration
-from planner.trial.correction import apply
-from planner.trial.result import result_json
-from planner.trial.stated_error import (
+from planner.trial.ask.result import result_json
+from planner.trial.evidence.calibration import calibration
+from planner.trial.evidence.correction import apply
+from planner.trial.evidence.stated_error import (
     COMMITTED,
     Compared,
     committed_set,
     stated,
     stated_error,
 )
-from planner.trial.stated_sweep import stated_errors, stated_sweep
+from planner.trial.evidence.stated_sweep import stated_errors, stated_sweep
 from trial.history.results import CARD
 from trial.scaled import BACKWARD, ESTIMATE, KIND, OF_OTHERS, PLAN, SCALED, said, scaled
 

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.trial.endings import CannotRun
-from planner.trial.world import sharding
+from planner.trial.ask.endings import CannotRun
+from planner.trial.run.process_group import sharding
 from trial.running import TOLERANCE, command, errors, result_of, tiny
 
 PLAN = tiny(

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from planner.dryrun.depth import Pattern
+from planner.dryrun.logs.depth import Pattern
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.link import from_query_string, to_query_string
 from planner.plan.presets import presets
-from planner.trial.endings import CannotRun
-from planner.trial.executed import executed, layers_of, smaller, with_layers
-from planner.trial.extrapolation import Depth, extrapolated
-from planner.trial.figures import FootprintFigures, PhaseFigures
-from planner.trial.truncation import Needs, Room, depths_of, two_depths
+from planner.trial.ask.endings import CannotRun
+from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
+from planner.trial.ask.variants import executed, layers_of, smaller, with_layers
+from planner.trial.run.extrapolation import Depth, extrapolated
+from planner.trial.run.truncation import Needs, Room, depths_of, two_depths
 from trial.running import tiny
 
 PLAIN = Pattern(28, 0, 1)

@@ -10,16 +10,16 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from planner.dryrun.request import configs_of
+from planner.dryrun.ask.request import configs_of
 from planner.plan import Plan
 from planner.steps import models
 from planner.steps import run as runs
-from planner.trial.endings import CannotRun
-from planner.trial.executed import with_layers
-from planner.trial.request import request_of
-from planner.trial.runner import run_trial
-from planner.trial.stage import TrialStage
-from planner.trial.weights import check_folder
+from planner.trial.ask.endings import CannotRun
+from planner.trial.ask.request import request_of
+from planner.trial.ask.variants import with_layers
+from planner.trial.run.runner import run_trial
+from planner.trial.run.trial_stage import TrialStage
+from planner.trial.run.weights import check_folder
 from trial.running import tiny
 
 PLAN = tiny("grpo", "qwen2", reward="model", layers=3)

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from planner.dryrun.answer import DryRun
-from planner.dryrun.port import Cancelled
+from planner.dryrun.ask.answer import DryRun
+from planner.dryrun.ask.port import Cancelled
 from planner.plan import Plan
-from planner.ui import dry_run, trial
+from planner.ui.dry_run import section as dry_run
+from planner.ui.trial import page as trial
 
 
 class FakePort:

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from planner.plan import Plan
 from planner.plan.link import from_query
 from planner.plan.presets import presets
-from planner.ui import draft as drafts
+from planner.ui.state import draft as drafts
 from random_plans import plans
 
 START = drafts.of_plan(presets()["grpo-7b@1"].plan, "grpo-7b@1")

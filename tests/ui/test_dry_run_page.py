@@ -10,8 +10,8 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 import dry_run_answers as answers
-from planner.dryrun.answer import DryRun, answer
-from planner.dryrun.port import DryRunError
+from planner.dryrun.ask.answer import DryRun, answer
+from planner.dryrun.ask.port import DryRunError
 from planner.plan import Plan
 
 APP = str(Path(__file__).parents[2] / "app.py")

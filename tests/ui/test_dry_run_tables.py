@@ -7,10 +7,10 @@ import json
 import pytest
 
 import dry_run_answers as answers
-from planner.dryrun.answer import answer
-from planner.dryrun.written import dry_run_to_json
-from planner.ui import dry_run_tables as tables
+from planner.dryrun.ask.answer import answer
+from planner.dryrun.ask.document import dry_run_to_json
 from planner.ui.display import UNITS
+from planner.ui.dry_run import tables
 from planner.units import GIB, MIB
 
 UNIT = UNITS["GiB"]

@@ -14,11 +14,11 @@ from planner.footprint import StatedError
 from planner.plan import FIELDS, Plan
 from planner.plan.presets import presets
 from planner.ui import tables
-from planner.ui.axes import AXES, border, family, relatives
 from planner.ui.display import UNITS, interval, put_in
-from planner.ui.fields import TEXTS, help_text
-from planner.ui.groups import GROUPS, MAIN, NOT_SHOWN
+from planner.ui.inputs.fields import TEXTS, help_text
+from planner.ui.inputs.groups import GROUPS, MAIN, NOT_SHOWN
 from planner.ui.messages import plain
+from planner.ui.scaling.axes import AXES, border, family, relatives
 
 FOOTPRINT = estimate(presets()["grpo-7b@1"].plan)
 

@@ -11,16 +11,17 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from benchmarks_of_cards import H100, benchmark
-from planner.benchmark import kept, process
-from planner.benchmark.process import BenchmarkState
-from planner.benchmark.words import LABELS
+from planner.benchmark.ask import archive, process
+from planner.benchmark.ask.process import BenchmarkState
+from planner.benchmark.ask.words import LABELS
 from planner.estimate import estimate
 from planner.plan import Plan
 from planner.plan.link import from_query_string, to_query
 from planner.plan.presets import presets
 from planner.speeds import speeds_from_text, speeds_to_text
-from planner.trial.cards import Card
-from planner.ui import trial, trial_benchmark
+from planner.trial.ask.cards import Card
+from planner.ui.trial import benchmark as trial_benchmark
+from planner.ui.trial import page as trial
 from planner.units import read_seconds
 
 APP = str(Path(__file__).parents[2] / "app.py")
@@ -40,7 +41,7 @@ def card(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def keep(**changes: Any) -> None:
-    folder = kept.benchmarks_folder()
+    folder = archive.benchmarks_folder()
     folder.mkdir(exist_ok=True)
     found = benchmark(**changes)
     (folder / f"{found['id']}.json").write_text(json.dumps(found))
@@ -145,7 +146,7 @@ def test_removed_it_is_gone(card: None) -> None:
     keep()
     app = opened()
     app.button(key="benchmark-remove").click().run()
-    assert kept.kept() == () and "benchmark-remove" not in buttons(app)
+    assert archive.kept() == () and "benchmark-remove" not in buttons(app)
 
 
 def test_pressing_starts_one_and_stop_ends_it(card: None, monkeypatch: pytest.MonkeyPatch) -> None:

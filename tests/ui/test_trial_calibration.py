@@ -9,8 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from planner.plan.factors import factors_from_text
 from planner.plan.link import to_query
+from planner.trial.ask.result import TrialResult
 from planner.trial.history import History
-from planner.trial.result import TrialResult
 from trial.scaled import PLAN, PROCESSOR, other, scaled
 
 APP = str(Path(__file__).parents[2] / "app.py")

@@ -13,16 +13,16 @@ from streamlit.testing.v1 import AppTest
 
 from planner.plan import Plan
 from planner.plan.link import to_query_string
-from planner.trial.figures import FootprintFigures, PhaseFigures
-from planner.trial.folders import TrialFolder, new_folder
+from planner.trial.ask.folders import TrialFolder, new_folder
+from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
+from planner.trial.ask.request import request_of
+from planner.trial.ask.result import Device, Environment, TrialResult, result_json
 from planner.trial.history import Filter, History
 from planner.trial.history.exchange import read_trials
 from planner.trial.history.store import Added
-from planner.trial.request import request_of
-from planner.trial.result import Device, Environment, TrialResult, result_json
-from planner.ui import trial_history
-from planner.ui import trial_history_rows as rows
 from planner.ui.display import UNITS
+from planner.ui.trial import history as trial_history
+from planner.ui.trial import history_rows as rows
 
 APP = str(Path(__file__).parents[2] / "app.py")
 PLAN = Plan(model="Qwen/Qwen2.5-0.5B", method="sft", framework="plain", gpus=1)

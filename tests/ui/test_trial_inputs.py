@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from planner.trial.request import SNAPSHOT
-from planner.ui import trial_inputs
+from planner.trial.ask.request import SNAPSHOT
+from planner.ui.trial import inputs as trial_inputs
 from ui.trial_page import (
     PLAN,
     START,

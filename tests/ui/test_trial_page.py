@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from planner.plan.link import to_query_string
-from planner.trial.folders import folders
+from planner.trial.ask.folders import folders
+from planner.trial.ask.request import request_of
+from planner.trial.ask.result import OutOfMemory
 from planner.trial.history import History
-from planner.trial.request import request_of
-from planner.trial.result import OutOfMemory
-from planner.ui import trial
-from planner.ui.trial_allowed import allowed
+from planner.ui.trial import page as trial
+from planner.ui.trial.allowed import allowed
 from ui.trial_page import (
     OTHER,
     PLAN,

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from planner.trial import cluster
-from planner.trial.folders import new_folder
-from planner.trial.request import request_of
-from planner.trial.result import Environment
-from planner.ui import trial_where
+from planner.trial.ask.folders import new_folder
+from planner.trial.ask.request import request_of
+from planner.trial.ask.result import Environment
+from planner.trial.cluster import client as cluster
+from planner.ui.trial import inputs as trial_where
 from ui.trial_page import (
     PLAN,
     START,

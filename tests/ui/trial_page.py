@@ -11,11 +11,11 @@ from streamlit.testing.v1 import AppTest
 
 from planner.plan import Plan
 from planner.plan.link import to_query, to_query_string
-from planner.trial.figures import FootprintFigures, PhaseFigures
-from planner.trial.folders import TrialFolder, new_folder
-from planner.trial.request import TrialRequest, request_of
-from planner.trial.result import Device, TrialResult
-from planner.ui import trial
+from planner.trial.ask.folders import TrialFolder, new_folder
+from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
+from planner.trial.ask.request import TrialRequest, request_of
+from planner.trial.ask.result import Device, TrialResult
+from planner.ui.trial import page as trial
 
 APP = str(Path(__file__).parents[2] / "app.py")
 PLAN = Plan(

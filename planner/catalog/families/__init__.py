@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -29,30 +29,26 @@ from planner.catalog.families.phi3 import Phi3Config
 from planner.catalog.families.smollm3 import SmolLM3Config
 from planner.catalog.families.starcoder2 import Starcoder2Config
 
+SCHEMAS: tuple[type[FamilyConfig], ...] = (
+    *(LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config, Phi3Config, SmolLM3Config),
+    *(Gemma2Config, Gemma3TextConfig, GlmConfig, Glm4Config, Olmo2Config, Olmo3Config),
+    *(MixtralConfig, OlmoeConfig, Qwen3MoeConfig),
+    *(GPT2Config, GPTNeoXConfig, Starcoder2Config),
+)
 FAMILIES: Mapping[str, type[FamilyConfig]] = {
-    "gemma2": Gemma2Config,
-    "gemma3_text": Gemma3TextConfig,
-    "glm": GlmConfig,
-    "glm4": Glm4Config,
-    "gpt2": GPT2Config,
-    "gpt_neox": GPTNeoXConfig,
-    "llama": LlamaConfig,
-    "mistral": MistralConfig,
-    "mixtral": MixtralConfig,
-    "olmo2": Olmo2Config,
-    "olmo3": Olmo3Config,
-    "olmoe": OlmoeConfig,
-    "phi3": Phi3Config,
-    "qwen2": Qwen2Config,
-    "qwen3": Qwen3Config,
-    "qwen3_moe": Qwen3MoeConfig,
-    "smollm3": SmolLM3Config,
-    "starcoder2": Starcoder2Config,
+    get_args(schema.model_fields["model_type"].annotation)[0]: schema for schema in SCHEMAS
 }
 """``model_type`` to schema, for the families whose activations are derived by hand."""
 
-TEXT_PARTS = {"gemma3": "gemma3_text"}
-"""Multimodal types whose ``text_config`` is one of our families."""
+TEXT_PARTS = {
+    "gemma3": "gemma3_text",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+}
+"""Multimodal types whose ``text_config`` is a language model that the catalog has."""
+
+COMPRESSED = ("quantization_config", "compression_config")
+"""What a checkpoint of compressed weights says, by today's name and an older one."""
 
 MODEL_TYPE = re.compile(r"[A-Za-z0-9][\w.\-]{0,63}", re.ASCII)
 
@@ -74,11 +70,12 @@ def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     part = TEXT_PARTS.get(model_type_of(config))
     nested = config.get("text_config") if part else None
     for level in (config, nested):
-        if isinstance(level, dict) and level.get("quantization_config") is not None:
-            raise ValueError(
-                "config: quantization_config is set; give the config.json of the "
-                "unquantised model and choose qlora as finetuning."
-            )
+        for name in COMPRESSED:
+            if isinstance(level, Mapping) and level.get(name) is not None:
+                raise ValueError(
+                    f"config: {name} is set; give the config.json of the unquantised model "
+                    "and choose qlora as finetuning."
+                )
     if part is None:
         return config
     if not isinstance(nested, dict):

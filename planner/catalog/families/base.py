@@ -7,7 +7,7 @@ would fill in; sizes that decide the memory have no default and must be stated.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 from pydantic_core import PydanticCustomError
@@ -51,6 +51,22 @@ class FamilyConfig(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True, allow_inf_nan=False)
 
+    pad_token_id: int | None = None
+    """Which row of the embedding is never trained; where it is not stated, transformers has a
+    default of its own for each family."""
+
+    @model_validator(mode="after")
+    def _pad_token_fits(self) -> Self:
+        rows: int = getattr(self, "vocab_size", 0)
+        if self.pad_token_id is not None and not -rows <= self.pad_token_id < rows:
+            raise wrong("pad_token_id", f"{self.pad_token_id} is no row of vocab_size {rows}")
+        return self
+
+    def canonical(self) -> dict[str, Any]:
+        """Every field as JSON has it, so that a default which changes changes no link."""
+        stated = "pad_token_id" in self.model_fields_set
+        return self.model_dump(mode="json", exclude=None if stated else {"pad_token_id"})
+
     def architecture(self) -> Architecture:
         """The dimensions and switches that the formulas need."""
         raise NotImplementedError
@@ -93,7 +109,7 @@ class RotaryConfig(FamilyConfig):
         return data
 
     @model_validator(mode="after")
-    def _heads_fit(self) -> RotaryConfig:
+    def _heads_fit(self) -> Self:
         heads, kv_heads = self.num_attention_heads, self.kv_heads
         if heads % kv_heads:
             raise wrong(
@@ -116,6 +132,13 @@ class RotaryConfig(FamilyConfig):
                 f"rotary embeddings need an even size, not {self.rotary_dim}",
             )
         return self
+
+    def canonical(self) -> dict[str, Any]:
+        """Without a part of null, which transformers multiplies by where it has the setting."""
+        written = super().canonical()
+        if self.allow_partial_rotary and self.partial_rotary_factor is None:
+            del written["partial_rotary_factor"]
+        return written
 
     @property
     def kv_heads(self) -> int:
@@ -163,9 +186,53 @@ class RotaryConfig(FamilyConfig):
         """The config's ``model_type``."""
         return str(getattr(self, "model_type", ""))
 
-    def rotary_architecture(self, **switches: Any) -> Architecture:
+    def stated(self, setting: str, otherwise: Any = None) -> Any:
+        """A setting that only some families' configs have."""
+        return getattr(self, setting, otherwise)
+
+    @property
+    def window(self) -> int:
+        """Tokens that a sliding layer attends to; 0 where the config lets none slide."""
+        used = self.stated("use_sliding_window", True)
+        return (self.stated("sliding_window") or 0) if used else 0
+
+    def slides(self, layer: int) -> bool:
+        """Whether a layer slides by the config class's own rule, without ``layer_types``."""
+        return True
+
+    @property
+    def sliding_layers(self) -> int:
+        """How many layers slide."""
+        if not self.window:
+            return 0
+        types = self.stated("layer_types")
+        if types is not None:
+            return int(types.count("sliding_attention"))
+        return sum(map(self.slides, range(self.num_hidden_layers)))
+
+    @model_validator(mode="after")
+    def _types_fit(self) -> Self:
+        types, layers = self.stated("layer_types"), self.num_hidden_layers
+        if types is not None and len(types) != layers:
+            raise wrong("layer_types", f"{len(types)} entries for {layers} num_hidden_layers")
+        return self
+
+    def switches(self) -> dict[str, Any]:
+        """What sets the family apart from Llama, in an architecture's fields."""
+        return {}
+
+    def architecture(self) -> Architecture:
         """The Llama-like architecture with this family's switches."""
-        usual: dict[str, Any] = {"norm": "rmsnorm", "gated": True}
+        bias = self.stated("attention_bias", False)
+        usual: dict[str, Any] = {
+            "norm": "rmsnorm",
+            "gated": True,
+            "qkv_bias": bias,
+            "o_bias": bias,
+            "mlp_bias": self.stated("mlp_bias", False),
+            "sliding_window": self.window if self.sliding_layers else 0,
+            "sliding_layers": self.sliding_layers,
+        }
         return Architecture(
             family=self.family,
             hidden=self.hidden_size,
@@ -179,23 +246,8 @@ class RotaryConfig(FamilyConfig):
             tied=self.tie_word_embeddings,
             activation=ACTIVATIONS.get(self.activation, self.activation),
             rotary_dim=self.rotary_dim,
-            **{**usual, **switches},
+            **{**usual, **self.switches()},
         )
-
-    def sliding(self, window: int | None, types: list[LayerType]) -> dict[str, int]:
-        """``sliding_window`` and ``sliding_layers`` of an architecture."""
-        layers = types.count("sliding_attention")
-        if window is None or layers == 0:
-            return {"sliding_window": 0, "sliding_layers": 0}
-        return {"sliding_window": window, "sliding_layers": layers}
-
-    def checked_types(self, given: list[LayerType] | None, usual: list[LayerType]) -> None:
-        """Refuse ``layer_types`` of another length than the model's depth."""
-        if given is not None and len(given) != len(usual):
-            raise wrong(
-                "layer_types",
-                f"{len(given)} entries for {len(usual)} num_hidden_layers",
-            )
 
 
 def one_sentence(error: ValidationError) -> str:

@@ -5,11 +5,10 @@ Checked against transformers 5.23.0 ``models/{qwen3_moe,mixtral,olmoe}``.
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
-from planner.catalog.architecture import Architecture
 from planner.catalog.families.base import (
     Heads,
     Intermediate,
@@ -35,15 +34,15 @@ class _Sparse(RotaryConfig):
     @property
     def experts(self) -> int:
         """Routed experts of a sparse layer."""
-        raise NotImplementedError
+        return int(self.stated("num_experts") or self.stated("num_local_experts"))
 
     @property
     def expert_width(self) -> int:
-        """Intermediate size of one expert."""
-        return self.intermediate_size
+        """Intermediate size of one expert, unless ``intermediate_size`` is that of dense layers."""
+        return int(self.stated("moe_intermediate_size") or self.intermediate_size)
 
     @model_validator(mode="after")
-    def _enough_experts(self) -> _Sparse:
+    def _enough_experts(self) -> Self:
         if self.num_experts_per_tok > self.experts:
             raise wrong(
                 "num_experts_per_tok",
@@ -62,18 +61,21 @@ class _Sparse(RotaryConfig):
             )
         return super().underived()
 
-    def sparse_architecture(self, **switches: Any) -> Architecture:
-        """The Llama-like architecture with experts in place of the MLP."""
-        return self.rotary_architecture(
-            experts=self.experts,
-            experts_per_token=self.num_experts_per_tok,
-            expert_intermediate=self.expert_width,
-            **switches,
-        )
+    def switches(self) -> dict[str, Any]:
+        """Experts in place of the MLP."""
+        return {
+            "experts": self.experts,
+            "experts_per_token": self.num_experts_per_tok,
+            "expert_intermediate": self.expert_width,
+            "routing_normalised": self.stated("norm_topk_prob", False),
+        }
 
 
 class Qwen3MoeConfig(_Sparse):
-    """``model_type`` qwen3_moe: layers with experts, and perhaps some with one MLP."""
+    """``model_type`` qwen3_moe: layers with experts, and perhaps some with one MLP.
+
+    Every layer slides when the window is in use.
+    """
 
     model_type: Literal["qwen3_moe"]
     num_key_value_heads: Heads | None = 4
@@ -96,16 +98,6 @@ class Qwen3MoeConfig(_Sparse):
         return data
 
     @property
-    def experts(self) -> int:
-        """Routed experts of a sparse layer."""
-        return self.num_experts
-
-    @property
-    def expert_width(self) -> int:
-        """Intermediate size of one expert; ``intermediate_size`` is that of dense layers."""
-        return self.moe_intermediate_size
-
-    @property
     def dense(self) -> tuple[int, ...]:
         """Layers with one MLP, by the rule of ``Qwen3MoeDecoderLayer``."""
         only = self.mlp_only_layers or []
@@ -115,17 +107,9 @@ class Qwen3MoeConfig(_Sparse):
             if layer in only or (layer + 1) % self.decoder_sparse_step
         )
 
-    def architecture(self) -> Architecture:
-        """Heads are normalised as in Qwen3; every layer slides when the window is in use."""
-        window = self.sliding_window if self.use_sliding_window else None
-        return self.sparse_architecture(
-            qk_norm=True,
-            qkv_bias=self.attention_bias,
-            o_bias=self.attention_bias,
-            dense_layers=self.dense,
-            routing_normalised=self.norm_topk_prob,
-            **self.sliding(window, ["sliding_attention"] * self.num_hidden_layers),
-        )
+    def switches(self) -> dict[str, Any]:
+        """Heads are normalised as in Qwen3."""
+        return {**super().switches(), "qk_norm": True, "dense_layers": self.dense}
 
 
 class MixtralConfig(_Sparse):
@@ -138,28 +122,19 @@ class MixtralConfig(_Sparse):
     num_local_experts: Experts
     router_jitter_noise: Annotated[float, Field(ge=0, lt=1)] = 0.0
 
-    @property
-    def experts(self) -> int:
-        """Routed experts of a sparse layer."""
-        return self.num_local_experts
-
     def underived(self) -> str:
         """Jitter multiplies the hidden states in place."""
         if self.router_jitter_noise:
             return "router_jitter_noise above 0 is not derived for mixtral; set it to 0"
         return super().underived()
 
-    def architecture(self) -> Architecture:
+    def switches(self) -> dict[str, Any]:
         """Routing weights are normalised and stay in fp32."""
-        return self.sparse_architecture(
-            routing_normalised=True,
-            routing_fp32=True,
-            **self.sliding(self.sliding_window, ["sliding_attention"] * self.num_hidden_layers),
-        )
+        return {**super().switches(), "routing_normalised": True, "routing_fp32": True}
 
 
 class OlmoeConfig(_Sparse):
-    """``model_type`` olmoe: queries and keys normalised over all heads at once."""
+    """``model_type`` olmoe: queries and keys normalised over all heads at once; no window."""
 
     model_type: Literal["olmoe"]
     max_position_embeddings: Positions = 4096
@@ -168,23 +143,12 @@ class OlmoeConfig(_Sparse):
     num_experts: Experts
     norm_topk_prob: bool = False
 
-    @property
-    def experts(self) -> int:
-        """Routed experts of a sparse layer."""
-        return self.num_experts
-
     def underived(self) -> str:
         """Clipping changes queries, keys and values in place."""
         if self.clip_qkv is not None:
             return "clip_qkv is not derived for olmoe; set it to null"
         return super().underived()
 
-    def architecture(self) -> Architecture:
-        """No window."""
-        return self.sparse_architecture(
-            qk_norm=True,
-            qk_norm_whole=True,
-            qkv_bias=self.attention_bias,
-            o_bias=self.attention_bias,
-            routing_normalised=self.norm_topk_prob,
-        )
+    def switches(self) -> dict[str, Any]:
+        """Two norms of all heads' width."""
+        return {**super().switches(), "qk_norm": True, "qk_norm_whole": True}

@@ -5,14 +5,14 @@ Checked against transformers 5.23.0 ``models/{glm,glm4}``.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from planner.catalog.architecture import Architecture
 from planner.catalog.families.base import Fraction, HeadDim, Heads, Positions, RotaryConfig
 
 
 class _Glm(RotaryConfig):
     allow_partial_rotary: ClassVar[bool] = True
+    norms: ClassVar[int] = 2
 
     num_key_value_heads: Heads | None = 2
     head_dim: HeadDim = 128
@@ -20,11 +20,9 @@ class _Glm(RotaryConfig):
     partial_rotary_factor: Fraction | None = 0.5
     attention_bias: bool = True
 
-    def glm_architecture(self, norms: int) -> Architecture:
+    def switches(self) -> dict[str, Any]:
         """``attention_bias`` is about q, k and v; o has none."""
-        return self.rotary_architecture(
-            norms_per_layer=norms, qkv_bias=self.attention_bias, fused_gate_up=True
-        )
+        return {"norms_per_layer": self.norms, "o_bias": False, "fused_gate_up": True}
 
 
 class GlmConfig(_Glm):
@@ -32,16 +30,10 @@ class GlmConfig(_Glm):
 
     model_type: Literal["glm"]
 
-    def architecture(self) -> Architecture:
-        """Two norms a layer."""
-        return self.glm_architecture(2)
-
 
 class Glm4Config(_Glm):
     """``model_type`` glm4: norms before and after attention and MLP."""
 
-    model_type: Literal["glm4"]
+    norms: ClassVar[int] = 4
 
-    def architecture(self) -> Architecture:
-        """Four norms a layer."""
-        return self.glm_architecture(4)
+    model_type: Literal["glm4"]

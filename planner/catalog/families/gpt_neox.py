@@ -9,7 +9,6 @@ from typing import Any, ClassVar, Literal
 
 from pydantic import model_validator
 
-from planner.catalog.architecture import Architecture
 from planner.catalog.families.base import Dropout, Fraction, Name, Positions, RotaryConfig, wrong
 
 
@@ -61,14 +60,12 @@ class GPTNeoXConfig(RotaryConfig):
         """``classifier_dropout`` belongs to other heads."""
         return ("attention_dropout", "hidden_dropout")
 
-    def architecture(self) -> Architecture:
+    def switches(self) -> dict[str, Any]:
         """The MLP always has biases, attention unless told otherwise."""
-        return self.rotary_architecture(
-            norm="layernorm",
-            gated=False,
-            qkv_bias=self.attention_bias,
-            o_bias=self.attention_bias,
-            mlp_bias=True,
-            fused_qkv=True,
-            parallel_residual=self.use_parallel_residual,
-        )
+        return {
+            "norm": "layernorm",
+            "gated": False,
+            "mlp_bias": True,
+            "fused_qkv": True,
+            "parallel_residual": self.use_parallel_residual,
+        }

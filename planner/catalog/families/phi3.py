@@ -5,9 +5,8 @@ Checked against transformers 5.23.0 ``models/phi3``.
 
 from __future__ import annotations
 
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
-from planner.catalog.architecture import Architecture
 from planner.catalog.families.base import Dropout, Positions, RotaryConfig, Window
 
 
@@ -33,10 +32,6 @@ class Phi3Config(RotaryConfig):
             return "lm_head_bias is not a setting of phi3 in transformers"
         return super().underived()
 
-    def architecture(self) -> Architecture:
+    def switches(self) -> dict[str, Any]:
         """Every layer slides when a window is stated."""
-        return self.rotary_architecture(
-            fused_qkv=True,
-            fused_gate_up=True,
-            **self.sliding(self.sliding_window, ["sliding_attention"] * self.num_hidden_layers),
-        )
+        return {"fused_qkv": True, "fused_gate_up": True}

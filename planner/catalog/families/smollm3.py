@@ -7,14 +7,12 @@ rotated) and needs less while it runs, so all layers count as rotated.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from planner.catalog.architecture import Architecture
 from planner.catalog.families.base import (
     Heads,
-    LayerType,
     LayerTypes,
     Positions,
     RotaryConfig,
@@ -50,33 +48,15 @@ class SmolLM3Config(RotaryConfig):
             for layer in range(self.num_hidden_layers)
         ]
 
-    @property
-    def types(self) -> list[LayerType]:
-        """Attention of each layer, as the config class derives it."""
-        if self.layer_types is not None:
-            return self.layer_types
-        windowed = self.use_sliding_window and self.sliding_window is not None
-        return [
-            "sliding_attention" if windowed and not self.rotated[layer] else "full_attention"
-            for layer in range(self.num_hidden_layers)
-        ]
+    def slides(self, layer: int) -> bool:
+        """Those without rotation, which changes no size by itself."""
+        return not self.rotated[layer]
 
     @model_validator(mode="after")
-    def _layers_fit(self) -> SmolLM3Config:
-        self.checked_types(self.layer_types, ["full_attention"] * self.num_hidden_layers)
+    def _rotations_fit(self) -> Self:
         if len(self.rotated) < self.num_hidden_layers:
             raise wrong(
                 "no_rope_layers",
                 f"{len(self.rotated)} entries for {self.num_hidden_layers} num_hidden_layers",
             )
         return self
-
-    def architecture(self) -> Architecture:
-        """Windows as Qwen has them; which layers are rotated changes no size."""
-        window = self.sliding_window if self.use_sliding_window else None
-        return self.rotary_architecture(
-            qkv_bias=self.attention_bias,
-            o_bias=self.attention_bias,
-            mlp_bias=self.mlp_bias,
-            **self.sliding(window, self.types),
-        )

@@ -5,9 +5,8 @@ Checked against transformers 5.23.0 ``models/starcoder2``.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
-from planner.catalog.architecture import Architecture
 from planner.catalog.families.base import Dropout, Heads, Name, Positions, RotaryConfig, Window
 
 
@@ -43,14 +42,7 @@ class Starcoder2Config(RotaryConfig):
             )
         return super().underived()
 
-    def architecture(self) -> Architecture:
+    def switches(self) -> dict[str, Any]:
         """``use_bias`` puts biases on every linear layer; ``dropout`` is the largest rate."""
-        return self.rotary_architecture(
-            norm="layernorm",
-            gated=False,
-            qkv_bias=self.use_bias,
-            o_bias=self.use_bias,
-            mlp_bias=self.use_bias,
-            dropout=max(self.rates),
-            **self.sliding(self.sliding_window, ["sliding_attention"] * self.num_hidden_layers),
-        )
+        biases = dict.fromkeys(("qkv_bias", "o_bias", "mlp_bias"), self.use_bias)
+        return {"norm": "layernorm", "gated": False, "dropout": max(self.rates), **biases}

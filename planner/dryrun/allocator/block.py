@@ -7,6 +7,8 @@ for each stream, since torch's search never leaves the stream.
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from dataclasses import dataclass, field
+from typing import NamedTuple
 
 FREE = 0
 ALLOCATED = 1
@@ -20,70 +22,43 @@ integers keeps the search fast, and so do large blocks in front. Most blocks tha
 small ones, behind thousands of whole segments, and what is behind them has to make room."""
 
 
-class VirtualRange:
+class VirtualRange(NamedTuple):
     """Addresses that an expandable segment may fill with pages."""
 
-    __slots__ = ("base", "page_bytes")
-
-    def __init__(self, base: int, page_bytes: int) -> None:
-        self.base = base
-        self.page_bytes = page_bytes
+    base: int
+    page_bytes: int
 
 
+@dataclass(slots=True, eq=False)
 class Block:
     """A stretch of a segment. ``prev`` and ``next`` are its neighbours in the segment."""
 
-    __slots__ = (
-        "address",
-        "inserted",
-        "label",
-        "next",
-        "pool",
-        "prev",
-        "requested",
-        "size",
-        "state",
-        "virtual",
-    )
-
-    def __init__(
-        self,
-        pool: Pool,
-        address: int,
-        size: int,
-        state: int = FREE,
-        virtual: VirtualRange | None = None,
-        prev: Block | None = None,
-        next: Block | None = None,
-    ) -> None:
-        self.pool = pool
-        self.address = address
-        self.size = size
-        self.state = state
-        self.virtual = virtual
-        self.prev = prev
-        self.next = next
-        self.requested = 0
-        self.label = ""
-        # How often the large pools had been searched when the block was cached: its age.
-        self.inserted = 0
+    pool: Pool
+    address: int
+    size: int
+    state: int = FREE
+    virtual: VirtualRange | None = None
+    prev: Block | None = None
+    next: Block | None = None
+    requested: int = 0
+    label: str = ""
+    inserted: int = 0
+    """How often the large pools had been searched when the block was cached: its age."""
 
 
+@dataclass(slots=True, eq=False)
 class Pool:
     """Free blocks of one stream, small (up to 1 MiB) or large.
 
     ``keys`` go from the largest size to the smallest, and from the highest address to the lowest.
     """
 
-    __slots__ = ("blocks", "keys", "searches", "small", "stream", "unmapped")
-
-    def __init__(self, stream: int, small: bool) -> None:
-        self.stream = stream
-        self.small = small
-        self.keys: list[int] = []
-        self.blocks: dict[int, Block] = {}
-        self.unmapped: list[Block] = []
-        self.searches = 0
+    stream: int
+    small: bool
+    keys: list[int] = field(default_factory=list)
+    blocks: dict[int, Block] = field(default_factory=dict)
+    unmapped: list[Block] = field(default_factory=list)
+    searches: int = 0
 
     def best_fit(self, size: int) -> int:
         """Place of the smallest free block of at least ``size`` bytes; -1 where there is none.

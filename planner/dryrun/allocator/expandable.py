@@ -98,20 +98,7 @@ def _map(block: Block, size: int, driver: Driver) -> bool:
         return False
     pool.unmapped.remove(block)
     if mapped < block.size:
-        rest = Block(
-            pool,
-            block.address + mapped,
-            block.size - mapped,
-            UNMAPPED,
-            virtual,
-            prev=block,
-            next=block.next,
-        )
-        if rest.next is not None:
-            rest.next.prev = rest
-        block.next = rest
-        block.size = mapped
-        insort(pool.unmapped, rest, key=_ADDRESS)
+        insort(pool.unmapped, _cut(block, mapped), key=_ADDRESS)
     pool.give_back(block)
     return True
 
@@ -128,9 +115,11 @@ def unmap(block: Block, driver: Driver) -> None:
         return
     pool.remove(block)
     if start > block.address:
-        _cut(block, start - block.address, pool)
+        first, block = block, _cut(block, start - block.address)
+        first.inserted = 0
+        pool.insert(first)
     if block.address + block.size > end:
-        _cut_end(block, end - block.address, pool)
+        pool.insert(_cut(block, end - start))
     driver.sell("segment_unmap", start, end - start, pool.stream)
     block.state = UNMAPPED
     _join_unmapped(block, pool)
@@ -140,33 +129,22 @@ def unmap(block: Block, driver: Driver) -> None:
     insort(pool.unmapped, block, key=_ADDRESS)
 
 
-def _cut(block: Block, size: int, pool: Pool) -> None:
-    """Leave the first ``size`` bytes cached as a free block of their own."""
-    first = Block(pool, block.address, size, FREE, block.virtual, prev=block.prev, next=block)
-    if first.prev is not None:
-        first.prev.next = first
-    block.prev = first
-    block.address += size
-    block.size -= size
-    pool.insert(first)
-
-
-def _cut_end(block: Block, size: int, pool: Pool) -> None:
-    """Keep the first ``size`` bytes; what follows is cached as a free block of its own."""
-    last = Block(
-        pool,
+def _cut(block: Block, size: int) -> Block:
+    """Leave a block its first ``size`` bytes; what follows becomes one of its own."""
+    rest = Block(
+        block.pool,
         block.address + size,
         block.size - size,
-        FREE,
+        block.state,
         block.virtual,
         prev=block,
         next=block.next,
     )
-    if last.next is not None:
-        last.next.prev = last
-    block.next = last
+    if rest.next is not None:
+        rest.next.prev = rest
+    block.next = rest
     block.size = size
-    pool.insert(last)
+    return rest
 
 
 def _join_unmapped(block: Block, pool: Pool) -> None:

@@ -59,30 +59,39 @@ class AllocatorSettings:
     """Share of ``capacity_bytes`` that may be reserved."""
 
     def __post_init__(self) -> None:
-        given = self.roundup_power2_divisions
+        given, capacity = self.roundup_power2_divisions, self.capacity_bytes
+        limit, large = self.max_split_size_bytes, self.large_segment_bytes
+        share = self.per_process_memory_fraction
         for steps in given if isinstance(given, tuple) else (given,):
             if steps < 0 or steps & (steps - 1):
                 raise ValueError(f"roundup_power2_divisions: {steps} is not a power of two")
-        if isinstance(given, tuple) and len(given) != INTERVALS:
-            raise ValueError(f"roundup_power2_divisions: give {INTERVALS} values, or one")
-        if self.large_segment_bytes <= LARGE_FROM:
-            raise ValueError("large_segment_bytes: must be above 10 MiB")
-        if self.max_split_size_bytes is not None and (
-            self.max_split_size_bytes < self.large_segment_bytes
+        for wrong, message in (
+            (
+                isinstance(given, tuple) and len(given) != INTERVALS,
+                f"roundup_power2_divisions: give {INTERVALS} values, or one",
+            ),
+            (large <= LARGE_FROM, "large_segment_bytes: must be above 10 MiB"),
+            (
+                limit is not None and limit < large,
+                "max_split_size_bytes: must be at least large_segment_bytes",
+            ),
+            (
+                self.max_non_split_rounding_bytes < large,
+                "max_non_split_rounding_bytes: must be at least large_segment_bytes",
+            ),
+            (
+                not 0.0 <= self.garbage_collection_threshold < 1.0,
+                "garbage_collection_threshold: must be in [0, 1)",
+            ),
+            (capacity is not None and capacity < 0, "capacity_bytes: must not be negative"),
+            (not 0.0 <= share <= 1.0, "per_process_memory_fraction: must be in [0, 1]"),
+            (
+                share < 1.0 and capacity is None,
+                "per_process_memory_fraction: a share of the card needs capacity_bytes",
+            ),
         ):
-            raise ValueError("max_split_size_bytes: must be at least large_segment_bytes")
-        if self.max_non_split_rounding_bytes < self.large_segment_bytes:
-            raise ValueError("max_non_split_rounding_bytes: must be at least large_segment_bytes")
-        if not 0.0 <= self.garbage_collection_threshold < 1.0:
-            raise ValueError("garbage_collection_threshold: must be in [0, 1)")
-        if self.capacity_bytes is not None and self.capacity_bytes < 0:
-            raise ValueError("capacity_bytes: must not be negative")
-        if not 0.0 <= self.per_process_memory_fraction <= 1.0:
-            raise ValueError("per_process_memory_fraction: must be in [0, 1]")
-        if self.per_process_memory_fraction < 1.0 and self.capacity_bytes is None:
-            raise ValueError(
-                "per_process_memory_fraction: a share of the card needs capacity_bytes"
-            )
+            if wrong:
+                raise ValueError(message)
 
     @property
     def divisions(self) -> tuple[int, ...]:

@@ -50,7 +50,7 @@ class Allocator:
 
         Args:
             settings: How the allocator is set up.
-            trace: A list that is given every event, for ``planner.dryrun.snapshot``.
+            trace: A list that is given every event, for ``planner.dryrun.allocator.snapshot``.
         """
         self.settings = settings
         self.requested_bytes = 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -41,93 +42,65 @@ OWN_TABLES = ("rotary cos cast for the layer", "rotary sin cast for the layer")
 def decoder_layer(
     layer: Layer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
 ) -> Tensor:
-    """The family's decoder layer."""
-    if layer.arch.family == "gpt2":
+    """The family's decoder layer: norms before attention and MLP, after them (OLMo), or both."""
+    arch = layer.arch
+    if arch.family == "gpt2":
         return _gpt2(layer, hidden_states, mask)
-    if layer.arch.family == "gpt_neox":
+    if arch.family == "gpt_neox":
         return _gpt_neox(layer, hidden_states, cos, sin, mask)
-    if layer.arch.family in OLMO:
-        return _olmo(layer, hidden_states, cos, sin, mask)
-    if layer.arch.norms_per_layer == 4:
-        return _four_norms(layer, hidden_states, cos, sin, mask)
-    tape = layer.tape
+    before, after = arch.family not in OLMO, arch.family in OLMO or arch.norms_per_layer == 4
     residual = hidden_states
-    hidden_states = norm(layer, hidden_states, "attention norm")
+    if before:
+        hidden_states = norm(layer, hidden_states, "attention norm")
     # Eager attention returns its weights, and the layer's frame holds them to its end.
     hidden_states, _ = attention(layer, hidden_states, cos, sin, mask)
-    hidden_states = op.add(tape, residual, hidden_states, "hidden states after attention")
+    if after:
+        hidden_states = norm(layer, hidden_states, "norm after attention")
+    hidden_states = op.add(residual, hidden_states, "hidden states after attention")
     residual = hidden_states
-    hidden_states = norm(layer, hidden_states, "MLP norm")
-    mlp = fused_gated_mlp if layer.arch.fused_gate_up else gated_mlp
+    if before:
+        hidden_states = norm(layer, hidden_states, "MLP norm")
+    hidden_states = _mlp(layer)(layer, hidden_states)
+    if after:
+        hidden_states = norm(layer, hidden_states, "norm after MLP")
+    return op.add(residual, hidden_states, "layer output")
+
+
+def _mlp(layer: Layer) -> Callable[[Layer, Tensor], Tensor]:
     if layer.setting.sparse:
-        mlp = sparse_mlp
-    elif not layer.arch.gated:
-        mlp = plain_mlp
-    hidden_states = mlp(layer, hidden_states)
-    return op.add(tape, residual, hidden_states, "layer output")
-
-
-def _four_norms(
-    layer: Layer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
-) -> Tensor:
-    tape = layer.tape
-    residual = hidden_states
-    hidden_states = norm(layer, hidden_states, "attention norm")
-    hidden_states, _ = attention(layer, hidden_states, cos, sin, mask)
-    hidden_states = norm(layer, hidden_states, "norm after attention")
-    hidden_states = op.add(tape, residual, hidden_states, "hidden states after attention")
-    residual = hidden_states
-    hidden_states = norm(layer, hidden_states, "MLP norm")
-    mlp = fused_gated_mlp if layer.arch.fused_gate_up else gated_mlp
-    hidden_states = mlp(layer, hidden_states)
-    hidden_states = norm(layer, hidden_states, "norm after MLP")
-    return op.add(tape, residual, hidden_states, "layer output")
-
-
-def _olmo(
-    layer: Layer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
-) -> Tensor:
-    tape = layer.tape
-    residual = hidden_states
-    hidden_states, _ = attention(layer, hidden_states, cos, sin, mask)
-    hidden_states = norm(layer, hidden_states, "norm after attention")
-    hidden_states = op.add(tape, residual, hidden_states, "hidden states after attention")
-    residual = hidden_states
-    hidden_states = gated_mlp(layer, hidden_states)
-    hidden_states = norm(layer, hidden_states, "norm after MLP")
-    return op.add(tape, residual, hidden_states, "layer output")
+        return sparse_mlp
+    if not layer.arch.gated:
+        return plain_mlp
+    return fused_gated_mlp if layer.arch.fused_gate_up else gated_mlp
 
 
 def _gpt2(layer: Layer, hidden_states: Tensor, mask: Tensor | None) -> Tensor:
-    tape = layer.tape
     residual = hidden_states
     hidden_states = norm(layer, hidden_states, "attention norm")
     attn_output, _ = gpt2_attention(layer, hidden_states, mask)
-    hidden_states = op.add(tape, attn_output, residual, "hidden states after attention")
+    hidden_states = op.add(attn_output, residual, "hidden states after attention")
     residual = hidden_states
     hidden_states = norm(layer, hidden_states, "MLP norm")
     feed_forward_hidden_states = plain_mlp(layer, hidden_states)
-    return op.add(tape, residual, feed_forward_hidden_states, "layer output")
+    return op.add(residual, feed_forward_hidden_states, "layer output")
 
 
 def _gpt_neox(
     layer: Layer, hidden_states: Tensor, cos: Tensor, sin: Tensor, mask: Tensor | None
 ) -> Tensor:
-    tape = layer.tape
+    parallel = layer.arch.parallel_residual
     normed = norm(layer, hidden_states, "attention norm")
     attn_output, _ = attention(layer, normed, cos, sin, mask)
     del normed
-    if layer.arch.parallel_residual:
-        normed = norm(layer, hidden_states, "MLP norm")
-        mlp_output = plain_mlp(layer, normed)
-        del normed
-        both = op.add(tape, mlp_output, attn_output, "MLP and attention output")
-        return op.add(tape, both, hidden_states, "layer output")
-    attn_output = op.add(tape, attn_output, hidden_states, "hidden states after attention")
-    normed = norm(layer, attn_output, "MLP norm")
+    if not parallel:
+        attn_output = op.add(attn_output, hidden_states, "hidden states after attention")
+    normed = norm(layer, hidden_states if parallel else attn_output, "MLP norm")
     mlp_output = plain_mlp(layer, normed)
     del normed
-    return op.add(tape, mlp_output, attn_output, "layer output")
+    if not parallel:
+        return op.add(mlp_output, attn_output, "layer output")
+    both = op.add(mlp_output, attn_output, "MLP and attention output")
+    return op.add(both, hidden_states, "layer output")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,11 +175,8 @@ def layer_record(arch: Architecture, setting: Setting) -> Record:
     return Record(saved, forward, backward, tuple(peak + arrived for peak in again))
 
 
-def _tables(tape: Tape, width: str, names: tuple[str, str]) -> tuple[Tensor, Tensor]:
-    cos, sin = (
-        Tensor(tape.new("rotary table", width, name), "rotary table", width) for name in names
-    )
-    return cos, sin
+def _tables(tape: Tape, width: str, names: tuple[str, str]) -> list[Tensor]:
+    return [Tensor(tape.new("rotary table", width, name), "rotary table", width) for name in names]
 
 
 def _peaks(tape: Tape, start: int, end: int, outside: Live) -> tuple[Live, ...]:

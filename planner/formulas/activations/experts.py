@@ -25,40 +25,26 @@ def sparse_mlp(layer: Layer, hidden_states: Tensor) -> Tensor:
 
 def _router(layer: Layer, hidden_states: Tensor) -> tuple[Tensor, Tensor, Storage]:
     """``TopKRouter``: logits, weights of the chosen experts, and their indices."""
-    tape, arch = layer.tape, layer.arch
     router_logits = linear(layer, hidden_states, "router", "router logits", "mlp.gate")
-    wide = op.cast(tape, router_logits, op.FP32, "router logits in fp32")
-    router_probs = op.unary(tape, wide, "router probabilities", saves="output")
+    wide = op.cast(router_logits, op.FP32, "router logits in fp32")
+    router_probs = op.unary(wide, "router probabilities", saves="output")
     del wide
-    indices = tape.new("routed", "int64", "chosen experts")
-    wanted = op.signature(router_probs)
-    top_value = op.record(
-        tape,
-        tape.new("routed", op.FP32, "chosen experts' probabilities"),
-        "routed",
-        op.FP32,
-        [router_probs],
-        lambda _: [tape.new(*wanted)],
-        (indices,),
+    indices = layer.tape.new("routed", "int64", "chosen experts")
+    top_value = op.made(
+        router_probs, "chosen experts' probabilities", shape="routed", saved=(indices,)
     )
-    if arch.routing_normalised:
-        top_value = _normalised(layer, top_value)
-    if not arch.routing_fp32:
-        top_value = op.cast(tape, top_value, router_logits.width, "routing weights")
+    if layer.arch.routing_normalised:
+        top_value = _normalised(top_value)
+    if not layer.arch.routing_fp32:
+        top_value = op.cast(top_value, router_logits.width, "routing weights")
     return router_logits, top_value, indices
 
 
-def _normalised(layer: Layer, values: Tensor) -> Tensor:
+def _normalised(values: Tensor) -> Tensor:
     """``values /= values.sum()``, in place: autograd keeps the values from before."""
-    tape = layer.tape
-    total = op.record(
-        tape,
-        tape.new("token", op.FP32, "sum of chosen probabilities"),
-        "token",
-        op.FP32,
-        [values],
-        lambda gradients: [gradients[0]],  # spread over the experts by a view
-    )
+    tape = values.tape
+    # Its gradient is spread over the experts by a view.
+    total = op.copy(values, "sum of chosen probabilities", "token")
     saved: tuple[Storage, ...] = ()
     if values.node is not None:
         saved = (total.storage, tape.new("routed", op.FP32, "probabilities before division"))
@@ -71,7 +57,7 @@ def _normalised(layer: Layer, values: Tensor) -> Tensor:
         del scratch
         return gradients
 
-    return op.record(tape, values.storage, "routed", op.FP32, [values, total], backward, saved)
+    return op.record(values.storage, "routed", op.FP32, [values, total], backward, saved)
 
 
 def _grouped_experts(
@@ -81,9 +67,9 @@ def _grouped_experts(
     expert_ids_g = tape.new("routed", "int64", "chosen experts, sorted")
     perm = tape.new("routed", "int64", "order of the routed tokens")
     rows = tape.new("routed", "int64", "token of each routed row")
-    selected = _gathered(layer, hidden_states, "routed hidden", "routed tokens", rows)
+    selected = _gathered(hidden_states, "routed hidden", "routed tokens", rows)
     del rows
-    weights_g = _gathered(layer, sample_weights, "routed", "routing weights, sorted", perm)
+    weights_g = _gathered(sample_weights, "routed", "routing weights, sorted", perm)
     histc_input = tape.new("routed", "int32", "chosen experts to count")
     counts = tape.new("expert", "int32", "tokens of each expert")
     offsets = tape.new("expert", "int32", "last row of each expert")
@@ -92,47 +78,29 @@ def _grouped_experts(
     )
     proj_out = _gate(layer, proj_out)
     proj_out = _grouped_linear(layer, proj_out, "routed hidden", "experts' outputs", offsets)
-    weighted = op.multiply(tape, proj_out, weights_g, "weighted outputs of experts")
+    weighted = op.multiply(proj_out, weights_g, "weighted outputs of experts")
     inverse = tape.new("routed", "int64", "place of each routed row")
     counting = tape.new("routed", "int64", "rows in order")
     del counting
     weighted = _gathered(
-        layer, weighted, "routed hidden", "weighted outputs in the tokens' order", inverse
+        weighted, "routed hidden", "weighted outputs in the tokens' order", inverse
     )
-    wanted = op.signature(weighted)
-    final = op.record(
-        tape,
-        tape.new("hidden", weighted.width, "MLP output"),
-        "hidden",
-        weighted.width,
-        [weighted],
-        lambda _: [tape.new(*wanted)],
-    )
-    result = op.cast(tape, final, hidden_states.width, "MLP output")
+    final = op.made(weighted, "MLP output", shape="hidden")
+    result = op.cast(final, hidden_states.width, "MLP output")
     # Integers that nothing saves stay until the function returns.
     del expert_ids, expert_ids_g, histc_input, counts
     return result
 
 
-def _gathered(layer: Layer, x: Tensor, shape: str, name: str, indices: Storage) -> Tensor:
+def _gathered(x: Tensor, shape: str, name: str, indices: Storage) -> Tensor:
     """``x[indices]``; backward adds the rows into zeros of the whole."""
-    tape, wanted = layer.tape, op.signature(x)
-    return op.record(
-        tape,
-        tape.new(shape, x.width, name),
-        shape,
-        x.width,
-        [x],
-        lambda _: [tape.new(*wanted)],
-        (indices,),
-    )
+    return op.made(x, name, shape=shape, saved=(indices,))
 
 
 def _grouped_linear(layer: Layer, x: Tensor, shape: str, name: str, offsets: Storage) -> Tensor:
     """One product for all experts over the sorted rows; adapters do not reach it."""
     tape, trained = layer.tape, layer.setting.all_weights
-    x = op.cast(tape, x, layer.setting.weight, f"{x.name} in the weights' format")
-    output = tape.new(shape, x.width, name)
+    x = op.cast(x, layer.setting.weight, f"{x.name} in the weights' format")
     saved = [offsets, x.storage] if trained else [offsets]
     wanted, width = op.signature(x), x.width
     weight = "experts' down weight" if shape == "routed hidden" else "experts' gate-up weight"
@@ -143,12 +111,10 @@ def _grouped_linear(layer: Layer, x: Tensor, shape: str, name: str, offsets: Sto
             weight_gradient(layer, weight, width)
         return made
 
-    return op.record(tape, output, shape, width, [x], backward, saved)
+    return op.made(x, name, shape=shape, backward=backward, saved=saved)
 
 
 def _gate(layer: Layer, gate_up: Tensor) -> Tensor:
     """``act(gate) * up``, two views of one storage."""
-    gate, up = op.split(layer.tape, gate_up, ("routed intermediate", "routed intermediate"))
-    return op.multiply(
-        layer.tape, activated(layer, gate, "activated gate of experts"), up, "gated product"
-    )
+    gate, up = op.split(gate_up, ("routed intermediate", "routed intermediate"))
+    return op.multiply(activated(layer, gate, "activated gate of experts"), up, "gated product")

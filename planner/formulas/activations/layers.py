@@ -17,7 +17,7 @@ from planner.formulas.activations.decoder import OWN_TABLES, Live, Record, layer
 from planner.formulas.activations.kinds import Kind
 from planner.formulas.activations.setting import Setting
 from planner.formulas.activations.tape import Label
-from planner.formulas.activations.terms import Moments, highest, term_of
+from planner.formulas.activations.terms import Moments, highest, remembered, terms_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.lora import lora_weights
 from planner.numeric import Num, where
@@ -27,6 +27,7 @@ GIVEN = (LAYER_INPUT, *OWN_TABLES)
 """What a checkpoint holds of a layer that it runs again."""
 
 
+@remembered
 def layer_saved(
     arch: Architecture,
     workload: Workload,
@@ -59,15 +60,16 @@ def layer_saved(
         )
     terms: list[Term] = []
     for setting, share in settings(arch, workload, sliding, input_needs_gradient, sparse):
-        record = record_of(arch, setting)
-        terms += [
-            term_of(label, count * layers * share, arch, workload, role)
-            for label, count in record.saved.items()
+        counts = {
+            label: count * layers * share
+            for label, count in record_of(arch, setting).saved.items()
             if not (recomputed and label[1] in GIVEN)
-        ]
+        }
+        terms += terms_of(counts, arch, workload, role)
     return tuple(terms)
 
 
+@remembered
 def layer_backward_transient(
     arch: Architecture,
     workload: Workload,
@@ -110,6 +112,7 @@ def _with_weight_gradients(
             yield replace(setting, weight_gradients=mode), share
 
 
+@remembered
 def layer_forward_transient(
     arch: Architecture,
     workload: Workload,

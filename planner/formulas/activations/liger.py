@@ -50,7 +50,6 @@ def rms_norm(layer: Layer, x: Tensor, statistic: str, channel: str, name: str) -
     tape, trained = layer.tape, layer.setting.all_weights
     in_place = layer.arch.family in IN_PLACE
     output = tape.new(x.shape, x.width, f"{name} output")
-    saved = (x.storage, tape.new(statistic, op.FP32, f"{name} 1/rms"))
     wanted = op.signature(x)
 
     def backward(gradients: Gradients) -> Gradients:
@@ -64,7 +63,8 @@ def rms_norm(layer: Layer, x: Tensor, statistic: str, channel: str, name: str) -
         del partial, summed
         return [result]
 
-    return op.record(tape, output, x.shape, x.width, [x], backward, saved)
+    saved = (x.storage, tape.new(statistic, op.FP32, f"{name} 1/rms"))
+    return op.record(output, x.shape, x.width, [x], backward, saved)
 
 
 def rotated(
@@ -108,6 +108,4 @@ def gated(layer: Layer, gate: Tensor, up: Tensor) -> Tensor:
     """Liger's SiLU and GELU products: the gradients lie where gate and up did."""
     both: tuple[Storage, ...] = (gate.storage, up.storage)
     output = layer.tape.new(gate.shape, gate.width, "gated product")
-    return op.record(
-        layer.tape, output, gate.shape, gate.width, [gate, up], lambda _: list(both), both
-    )
+    return op.record(output, gate.shape, gate.width, [gate, up], lambda _: list(both), both)

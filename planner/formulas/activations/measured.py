@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from planner.catalog import measured
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
-from planner.formulas.activations.kinds import KINDS
+from planner.formulas.activations.terms import terms_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
 from planner.formulas.polynomial import Polynomial, value
@@ -55,22 +54,27 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
     name = f"{workload.attention}/{workload.batch_shape}/{precision}"
     entry = measured.entry(arch.measured)
     trains = "none" if workload.trains == "none" else "all"
-    found = entry["settings"].get(f"{name}/{trains}")
+    found: Mapping[str, Any] | None = entry["settings"].get(f"{name}/{trains}")
     if found is not None:
-        return found  # type: ignore[no-any-return]
+        return found
     if name in entry["refused"]:
         raise ValueError(
             f"attention is {workload.attention!r} but transformers refuses it for {arch.family}; "
             f"set attention to {'eager' if workload.attention == 'sdpa' else 'sdpa'!r}"
         )
     if precision == "autocast-bf16":
-        raise ValueError(
-            f"master_dtype is 'fp32' without sharding but autocast of {arch.family} has no dry-run "
-            "coefficients; set master_dtype to none, or shard with FSDP"
-        )
+        raise _without_autocast(arch)
     raise ValueError(
         f"dtype is {precision!r} but {arch.family} has no derived sum and its coefficients are "
         "those of half precision; set dtype to bf16"
+    )
+
+
+def _without_autocast(arch: Architecture) -> ValueError:
+    """Autocast does not know the product of experts, so no mixture was measured under it."""
+    return ValueError(
+        f"master_dtype is 'fp32' without sharding but autocast of {arch.family} has no dry-run "
+        "coefficients; set master_dtype to none, or shard with FSDP"
     )
 
 
@@ -183,9 +187,16 @@ def _named(arch: Architecture, workload: Workload, role: str) -> tuple[Term, ...
 
 
 def autocast_copies_elements(arch: Architecture) -> int:
-    """Elements that autocast copies in all layers."""
+    """Elements that autocast copies in all layers.
+
+    Raises:
+        ValueError: naming ``master_dtype`` where no dry run measured autocast.
+    """
     settings = measured.entry(arch.measured)["settings"]
-    found = next(s for name, s in settings.items() if name.endswith("/autocast-bf16/none"))
+    names = [name for name in settings if name.endswith("/autocast-bf16/none")]
+    if not names:
+        raise _without_autocast(arch)
+    found = settings[names[0]]
     kinds = kinds_of(arch)
     total = sum(kinds.count(str(at)) * kind["kept"][5] for at, kind in enumerate(found["kinds"]))
     return int(total) // 2
@@ -230,11 +241,6 @@ def _wide(workload: Workload) -> bool:
     return workload.precision in ("fp32", "autocast-bf16")
 
 
-@lru_cache(maxsize=1)
-def _widths() -> Mapping[bool, Formula]:
-    return {False: KINDS[("hidden", "value")], True: KINDS[("hidden", "fp32")]}
-
-
 def _hidden(
     arch: Architecture,
     workload: Workload,
@@ -244,13 +250,5 @@ def _hidden(
     *,
     narrow: bool = False,
 ) -> Term:
-    formula = _widths()[_wide(workload) and not narrow]
-    sizes = {
-        "copies": copies,
-        "sequences": workload.sequences,
-        "tokens": workload.tokens,
-        "hidden": arch.hidden,
-        "value_bytes": workload.value_bytes,
-    }
-    inputs = {key: sizes[key] for key in formula.inputs}
-    return formula(role, label=name, tensors=abs(copies), **inputs)
+    width = "fp32" if _wide(workload) and not narrow else "value"
+    return terms_of({(("hidden", width), name): copies}, arch, workload, role)[0]

@@ -7,19 +7,13 @@ from functools import lru_cache
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
 from planner.formulas.activations import measured
+from planner.formulas.activations import operations as op
 from planner.formulas.activations.decoder import FAMILIES, OWN_TABLES, Live
 from planner.formulas.activations.layers import settings
 from planner.formulas.activations.norms import norm
 from planner.formulas.activations.setting import Layer, Setting, own_tables, table_width
-from planner.formulas.activations.tape import (
-    Gradients,
-    Label,
-    Node,
-    Tape,
-    Tensor,
-    run_backward,
-)
-from planner.formulas.activations.terms import highest, term_of
+from planner.formulas.activations.tape import Gradients, Label, Tape, Tensor, run_backward
+from planner.formulas.activations.terms import highest, remembered, terms_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
 from planner.formulas.parameters import weights
@@ -38,6 +32,7 @@ AUTOCAST_COPIES = Formula(
 EMBEDDING_DROPOUT = "dropout mask of embeddings"
 
 
+@remembered
 def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
     """What the model keeps outside its layers, in bytes.
 
@@ -56,11 +51,10 @@ def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[T
         found += [(("hidden", setting.weight), "hidden states"), *_masks(arch, setting)]
     else:
         found += list(_outside_layers(arch, setting).elements())
-    return tuple(
-        term_of(label, count, arch, workload, role) for label, count in Live(found).items()
-    )
+    return tuple(terms_of(Live(found), arch, workload, role))
 
 
+@remembered
 def final_norm_backward(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
     """All that the final norm has saved or needs at the peak of its backward, in bytes."""
     if workload.trains == "none":
@@ -71,6 +65,7 @@ def final_norm_backward(arch: Architecture, workload: Workload, *, role: str) ->
     return tuple(highest(_norm_moments(arch, setting), 1, arch, workload, role))
 
 
+@remembered
 def checkpointed_saved(
     arch: Architecture, workload: Workload, *, role: str, layers: Num
 ) -> tuple[Term, ...]:
@@ -82,15 +77,16 @@ def checkpointed_saved(
     if arch.measured:
         return measured.checkpointed_saved(arch, workload, role=role, layers=layers)
     setting, _ = settings(arch, workload, False)[0]
-    label: Label = (("hidden", setting.weight), "checkpointed layer inputs")
-    terms = [term_of(label, layers, arch, workload, role)]
-    terms += given_tables(arch, workload, role=role, layers=layers)
-    terms += [term_of(mask, 1, arch, workload, role) for mask in _masks(arch, setting)]
+    counts: dict[Label, Num] = {(("hidden", setting.weight), "checkpointed layer inputs"): layers}
+    if own_tables(arch, setting):
+        counts |= _given_tables(setting, layers)
+    counts |= dict.fromkeys(_masks(arch, setting), 1)
     if workload.lora_targets and arch.dropout and arch.learned_positions:
-        terms.append(term_of(_embedding_dropout(setting), 1, arch, workload, role))
-    return tuple(terms)
+        counts[_embedding_dropout(setting)] = 1
+    return tuple(terms_of(counts, arch, workload, role))
 
 
+@remembered
 def embeddings_leaf(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
     """The token embeddings that adapters' gradients end at, where no layer reads them, in bytes.
 
@@ -101,7 +97,7 @@ def embeddings_leaf(arch: Architecture, workload: Workload, *, role: str) -> tup
         return ()
     setting, _ = settings(arch, workload, False)[0]
     label: Label = (("hidden", setting.weight), "embeddings that gradients reach")
-    return (term_of(label, 1, arch, workload, role),)
+    return tuple(terms_of({label: 1}, arch, workload, role))
 
 
 def _embedding_dropout(setting: Setting) -> Label:
@@ -109,6 +105,7 @@ def _embedding_dropout(setting: Setting) -> Label:
     return ("hidden", form), EMBEDDING_DROPOUT
 
 
+@remembered
 def given_tables(
     arch: Architecture, workload: Workload, *, role: str, layers: Num
 ) -> tuple[Term, ...]:
@@ -118,8 +115,11 @@ def given_tables(
     setting, _ = settings(arch, workload, False)[0]
     if not own_tables(arch, setting):
         return ()
-    kind = ("rotary table", setting.weight)
-    return tuple(term_of((kind, name), layers, arch, workload, role) for name in OWN_TABLES)
+    return tuple(terms_of(_given_tables(setting, layers), arch, workload, role))
+
+
+def _given_tables(setting: Setting, layers: Num) -> dict[Label, Num]:
+    return {(("rotary table", setting.weight), name): layers for name in OWN_TABLES}
 
 
 def autocast_weight_copies(
@@ -169,21 +169,19 @@ def _masks(arch: Architecture, setting: Setting) -> list[Label]:
 def _norm_moments(arch: Architecture, setting: Setting) -> tuple[Live, ...]:
     """Run the final norm on a tape, forward and backward: what is alive at each peak."""
     tape = Tape()
-    width = setting.weight
-    hidden = Tensor(
-        tape.new("hidden", width, "hidden states"),
-        "hidden",
-        width,
-        Node(tape, (), (), lambda _: []),
-    )
-    output = norm(Layer(tape, arch, setting), hidden, "final norm")
+    output = _normed(tape, arch, setting, "hidden states")
     root, width = output.node, output.width
     assert root is not None
-    del hidden, output
+    del output
     gradient: Gradients = [tape.new("hidden", width, "gradient of the final norm's output")]
     start = len(tape.events)
     run_backward(tape, root, gradient)
     return tuple(tape.live_at_peaks(start, len(tape.events)))
+
+
+def _normed(tape: Tape, arch: Architecture, setting: Setting, given: str) -> Tensor:
+    hidden = op.leaf(tape.new("hidden", setting.weight, given), "hidden", setting.weight)
+    return norm(Layer(tape, arch, setting), hidden, "final norm")
 
 
 @lru_cache(maxsize=256)
@@ -194,31 +192,23 @@ def _outside_layers(arch: Architecture, setting: Setting) -> Live:
             f"family is {arch.family!r}: not derived by hand; choose one of {', '.join(FAMILIES)}"
         )
     tape = Tape()
-    width = setting.weight
     kept = []
     if setting.all_weights:
         kept.append(tape.new("token", "int64", "token ids"))
         if arch.learned_positions:
             kept.append(tape.new("position", "int64", "position ids"))
-    if arch.dropout and setting.input_needs_gradient and setting.all_weights:
-        (shape, form), name = _embedding_dropout(setting)
-        kept.append(tape.new(shape, form, name))
+        if arch.dropout and setting.input_needs_gradient:
+            (shape, form), name = _embedding_dropout(setting)
+            kept.append(tape.new(shape, form, name))
     # Liger's norm keeps its input as it is, from here to the backward of the norm.
-    hidden = Tensor(
-        tape.new("hidden", width, "final norm input" if setting.liger else "hidden states"),
-        "hidden",
-        width,
-        Node(tape, (), (), lambda _: []),
-    )
-    output = norm(Layer(tape, arch, setting), hidden, "final norm")
+    given = "final norm input" if setting.liger else "hidden states"
+    output = _normed(tape, arch, setting, given)
     if setting.all_weights:
-        head_input = output.storage
-        if setting.autocast:
-            head_input = tape.new("hidden", setting.value, "input of the language-model head")
-        kept.append(head_input)
-        del head_input
+        head_input = "input of the language-model head"
+        cast = setting.autocast
+        kept.append(tape.new("hidden", setting.value, head_input) if cast else output.storage)
     graph = output.node
-    del hidden, output
+    del output
     live = tape.live(len(tape.events))
     del graph, kept
     return live

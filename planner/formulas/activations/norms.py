@@ -38,80 +38,70 @@ def rms_norm(layer: Layer, hidden_states: Tensor, statistic: str, name: str) -> 
 
     OLMo multiplies by the weight before it goes back to that format.
     """
-    tape = layer.tape
     input_width = hidden_states.width
-    hidden_states = op.cast(tape, hidden_states, op.FP32, f"{name} input in fp32")
-    variance = op.mean(tape, op.square(tape, hidden_states), statistic, "mean square")
+    hidden_states = op.cast(hidden_states, op.FP32, f"{name} input in fp32")
+    variance = op.mean(op.square(hidden_states), statistic, "mean square")
     hidden_states = op.multiply(
-        tape, hidden_states, _inverse_root(layer, variance, name), f"{name} scaled in fp32"
+        hidden_states, _inverse_root(variance, name), f"{name} scaled in fp32"
     )
     if layer.arch.family in OLMO:  # the weight is multiplied in fp32 as well
         output = _weighted(layer, hidden_states, name)
-        return op.cast(tape, output, input_width, f"{name} output")
-    return _weighted(layer, op.cast(tape, hidden_states, input_width, f"{name} normalised"), name)
+        return op.cast(output, input_width, f"{name} output")
+    return _weighted(layer, op.cast(hidden_states, input_width, f"{name} normalised"), name)
 
 
 def gemma_norm(layer: Layer, x: Tensor, statistic: str, channel: str, name: str) -> Tensor:
     """Gemma's RMSNorm: all of it in fp32, scaled by one plus the weight."""
-    tape = layer.tape
-    output = _normalised(layer, op.cast(tape, x, op.FP32, f"{name} input in fp32"), statistic, name)
-    output = op.multiply(tape, output, _one_plus_weight(layer, channel, name), f"{name} in fp32")
-    return op.cast(tape, output, x.width, f"{name} output")
+    output = _normalised(op.cast(x, op.FP32, f"{name} input in fp32"), statistic, name)
+    output = op.multiply(output, _one_plus_weight(layer, channel, name), f"{name} in fp32")
+    return op.cast(output, x.width, f"{name} output")
 
 
 def layer_norm(layer: Layer, x: Tensor, name: str) -> Tensor:
     """``nn.LayerNorm``, one fused operation that keeps its input, means and 1/deviations."""
-    tape, setting = layer.tape, layer.setting
-    x = op.cast(tape, x, setting.weight, f"{name} input")
+    x = op.cast(x, layer.setting.weight, f"{name} input")
     # CUDA keeps the statistics in fp32; the CPU kernel keeps them in the input's format.
-    statistic = op.FP32 if setting.kernels == "cuda" else x.width
-    output = tape.new(x.shape, x.width, f"{name} output")
-    saved = [x.storage]
-    saved += [tape.new("token", statistic, f"{name} {which}") for which in ("mean", "1/deviation")]
-    wanted = op.signature(x)
-    return op.record(tape, output, x.shape, x.width, [x], lambda _: [tape.new(*wanted)], saved)
+    statistic = op.FP32 if layer.setting.kernels == "cuda" else x.width
+    output = layer.tape.new(x.shape, x.width, f"{name} output")
+    kept = [layer.tape.new("token", statistic, f"{name} {of}") for of in ("mean", "1/deviation")]
+    return op.record(output, x.shape, x.width, [x], saved=(x.storage, *kept))
 
 
-def _inverse_root(layer: Layer, variance: Tensor, name: str) -> Tensor:
-    shifted = op.shift(layer.tape, variance, "mean square plus epsilon")
-    return op.unary(layer.tape, shifted, f"{name} 1/rms", saves="output", scratch=2)
+def _inverse_root(variance: Tensor, name: str) -> Tensor:
+    shifted = op.copy(variance, "mean square plus epsilon")
+    return op.unary(shifted, f"{name} 1/rms", saves="output", scratch=2)
 
 
-def _normalised(layer: Layer, x: Tensor, statistic: str, name: str) -> Tensor:
-    tape = layer.tape
-    variance = op.mean(tape, op.square(tape, x), statistic, "mean square")
-    scale = _inverse_root(layer, variance, name)
+def _normalised(x: Tensor, statistic: str, name: str) -> Tensor:
+    variance = op.mean(op.square(x), statistic, "mean square")
+    scale = _inverse_root(variance, name)
     del variance  # a temporary of one expression in the modeling file
-    return op.multiply(tape, x, scale, f"{name} normalised in fp32")
+    return op.multiply(x, scale, f"{name} normalised in fp32")
 
 
 def _one_plus_weight(layer: Layer, channel: str, name: str) -> Tensor:
-    tape = layer.tape
-    weight = (
-        tape.new(channel, op.FP32, "weight in fp32") if layer.setting.weight != op.FP32 else None
-    )
-    output = tape.new(channel, op.FP32, f"{name} one plus weight")
+    narrow = layer.setting.weight != op.FP32
+    weight = layer.tape.new(channel, op.FP32, "weight in fp32") if narrow else None
+    output = layer.tape.new(channel, op.FP32, f"{name} one plus weight")
     del weight
     if layer.setting.all_weights:
-        return op.leaf(tape, output, channel, op.FP32)
+        return op.leaf(output, channel, op.FP32)
     return Tensor(output, channel, op.FP32)
 
 
 def _weighted(layer: Layer, x: Tensor, name: str) -> Tensor:
-    tape, weight = layer.tape, layer.setting.weight
-    width = op.FP32 if op.FP32 in (weight, x.width) else x.width
-    output = tape.new(x.shape, width, f"{name} output")
-    trained = layer.setting.all_weights
-    shape, wanted = x.shape, op.signature(x)
+    tape, trained = layer.tape, layer.setting.all_weights
+    width = op.FP32 if op.FP32 in (layer.setting.weight, x.width) else x.width
+    wanted = op.signature(x)
+    product = (wanted[0], width)
 
     def backward(_: Gradients) -> Gradients:
         unreduced = (
-            tape.new(shape, width, "norm weight gradient before its sum") if trained else None
+            tape.new(*product, "norm weight gradient before its sum") if trained else None
         )
-        result = tape.new(shape, width, wanted[2])
+        result = tape.new(*product, wanted[2])
         del unreduced
-        return [op.fitted(tape, result, wanted)]
+        return [op.fitted(result, wanted)]
 
-    return op.record(
-        tape, output, shape, width, [x], backward, (x.storage if trained else Frozen(),)
-    )
+    saved = (x.storage if trained else Frozen(),)
+    return op.made(x, f"{name} output", width=width, backward=backward, saved=saved)

@@ -78,11 +78,6 @@ class Storage:
         """Note the death."""
         self.tape.events.append((-1, self.label))
 
-    @property
-    def name(self) -> str:
-        """What a person calls it."""
-        return self.label[1]
-
 
 Gradients = list["Storage | None"]
 Backward = Callable[[Gradients], Gradients]
@@ -130,7 +125,12 @@ class Tensor:
     @property
     def name(self) -> str:
         """Name of its storage."""
-        return self.storage.name
+        return self.storage.label[1]
+
+    @property
+    def tape(self) -> Tape:
+        """Where what is made of it is written down."""
+        return self.storage.tape
 
 
 def run_backward(tape: Tape, root: Node, gradient: Gradients) -> None:
@@ -183,4 +183,4 @@ def _accumulate(tape: Tape, slots: Gradients, output: int, arriving: Gradients) 
     """
     value, known = arriving.pop(), slots[output]
     if value is not None:
-        slots[output] = tape.new(*known.label[0], known.name) if known is not None else value
+        slots[output] = Storage(tape, known.label) if known is not None else value

@@ -1,9 +1,8 @@
 """Bytes at the instants where the loss meets the vocabulary, per way of meeting it.
 
-:func:`loss_forward` and :func:`loss_backward` give the terms of the highest instant of a
-micro-batch's loss, beyond hidden states and weights; :func:`forward_instants` and
-:func:`backward_instants` every instant that can be it. The others cover the passes without
-gradient and what is kept between passes. Terms are new memory: an accumulated gradient that
+:func:`forward_instants` and :func:`backward_instants` give every instant that can be the
+highest of a micro-batch's loss, beyond hidden states and weights. The others cover the passes
+without gradient and what is kept between passes. Terms are new memory: an accumulated gradient that
 already exists comes on top.
 
 Valid from a vocabulary of some hundred entries upwards, where no vector of the loss outweighs a
@@ -12,90 +11,97 @@ tensor over the vocabulary.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Protocol
 
 from planner.footprint import Instant, Term
 from planner.formulas.logits import (
     certainty,
     chunks,
-    kept,
+    cross_entropy,
     materialised,
     packed,
     responses,
     tiles,
+    values,
 )
-from planner.formulas.logits.head import TRL_LOSS, Head, effective_logits, highest
+from planner.formulas.logits.head import Head, highest
 from planner.formulas.logits.kept import (
+    SHIFTED_LABELS,
     document_premise_bytes,
     embedding_backward,
     log_prob_kept,
 )
-from planner.formulas.logits.materialised import FP32_BYTES
-from planner.formulas.logits.pieces import head_gradient, hidden_gradient
+from planner.formulas.logits.pieces import FP32_BYTES, head_gradient, hidden_gradient
+from planner.frameworks.loss import CROSS_ENTROPY, OBJECTIVES, POLICY, VALUE
 
 __all__ = [
     "Head",
     "backward_instants",
     "cast_gradients",
     "document_premise_bytes",
-    "effective_logits",
     "embedding_backward",
     "forward_instants",
     "head_gradients",
-    "highest",
     "log_prob_kept",
-    "logprob_forward",
     "logprob_instants",
-    "loss_backward",
-    "loss_forward",
     "scoring_kept",
     "self_certainty_backward",
     "self_certainty_forward",
     "self_certainty_kept",
 ]
 
-OBJECTIVES = ("sft", "policy", "value")
+
+class Way(Protocol):
+    """One way of meeting the vocabulary: a module of this package."""
+
+    def forward(self, head: Head) -> tuple[Instant, ...]:
+        """Every instant of the forward that can be the highest, by sizes."""
+
+    def backward(self, head: Head) -> tuple[Instant, ...]:
+        """The same of the loss's backward."""
 
 
-def loss_forward(head: Head, *, objective: str, role: str) -> tuple[Term, ...]:
-    """Terms alive at the highest instant of the forward through head and loss."""
-    return highest(*forward_instants(head, objective=objective, role=role)).terms
+class Scoring(Way, Protocol):
+    """A way that also scores without gradient."""
+
+    def without_gradient(
+        self, head: Head, *, with_entropy: bool
+    ) -> tuple[Instant, ...]:
+        """The same of a pass without gradient."""
 
 
-def loss_backward(head: Head, *, objective: str, role: str) -> tuple[Term, ...]:
-    """Terms alive at the highest instant of the loss's backward, gradients included."""
-    return highest(*backward_instants(head, objective=objective, role=role)).terms
+SCORING: Mapping[str, Scoring] = {
+    "chunks": chunks,
+    "materialised": materialised,
+    "packed": packed,
+    "responses": responses,
+    "tiles": tiles,
+}
+"""Ways by the name that a framework's loss code has them under."""
 
-
-def logprob_forward(head: Head, *, with_entropy: bool, role: str) -> tuple[Term, ...]:
-    """Terms at the highest instant of a pass without gradient over head and log-probabilities.
-
-    verl always computes the entropy for old log-probabilities, TRL 1.15 and later always for its
-    policy: say ``with_entropy=True`` for those.
-    """
-    return highest(*logprob_instants(head, with_entropy=with_entropy, role=role)).terms
+KEPT = {"chunks": chunks.kept, "materialised": materialised.kept, "tiles": tiles.kept}
+"""What scoring with gradient keeps, where it has been read."""
 
 
 def scoring_kept(head: Head, *, role: str) -> tuple[Term, ...]:
     """Terms that scoring with gradient leaves alive until the backward; the plain step's paths."""
-    code = runs(head, "policy")
-    if code == "tiles":
-        return tiles.kept(head, role)
-    if code == "materialised":
-        return materialised.policy_kept(head, role)
-    if code == "chunks":
-        return chunks.kept(head, role)
-    raise ValueError("logits: what stays after scoring is known for the plain step's paths only")
+    way = _way(head, POLICY)
+    if way not in KEPT:
+        raise ValueError(f"logits: what stays after {way} have scored was not read")
+    return KEPT[way](head.of(role))
 
 
 def head_gradients(head: Head, *, role: str) -> tuple[Term, ...]:
     """What a second use of the head has handed back before the first goes backward."""
-    return (hidden_gradient(head, role), *head_gradient(head, role))
+    head = head.of(role)
+    return (hidden_gradient(head), *head_gradient(head))
 
 
 def cast_gradients(head: Head, *, role: str) -> tuple[Term, ...]:
     """What the head's backward hands on while its weight's gradient is cast to fp32."""
-    wide = head_gradient(head, role, item_bytes=FP32_BYTES, label="head's gradient in fp32")
+    wide = head_gradient(head.of(role), item_bytes=FP32_BYTES, label="head's gradient in fp32")
     return (*head_gradients(head, role=role), *wide)
 
 
@@ -103,99 +109,65 @@ def self_certainty_forward(
     head: Head, *, how: str, with_gradient: bool, role: str
 ) -> tuple[Term, ...]:
     """Terms at the highest instant of scoring self-certainty, the head's product included."""
-    return highest(*certainty.forward(head, role, how=how, with_gradient=with_gradient)).terms
+    return highest(*certainty.forward(head.of(role), how=how, with_gradient=with_gradient)).terms
 
 
 def self_certainty_kept(head: Head, *, how: str, role: str) -> tuple[Term, ...]:
     """Terms that self-certainty with gradient leaves alive until the backward."""
-    return certainty.kept(head, role, how=how)
+    return certainty.kept(head.of(role), how=how)
 
 
 def self_certainty_backward(head: Head, *, how: str, role: str) -> tuple[Term, ...]:
     """Terms at the highest instant of self-certainty's backward, were it part of the loss."""
-    return highest(*certainty.backward(head, role, how=how)).terms
+    return highest(*certainty.backward(head.of(role), how=how)).terms
 
 
 def forward_instants(head: Head, *, objective: str, role: str) -> tuple[Instant, ...]:
     """Every instant of the forward that can be the highest, by sizes."""
-    code = runs(head, objective)
-    if code == "value":
-        return kept.value_forward(head, role)
-    if code == "tiles":
-        return labelled(tiles.forward(head, role), head, role, objective)
-    if code == "chunks":
-        return labelled(chunks.forward(head, role), head, role, objective)
-    if code == "responses":
-        return responses.forward(head, role)
-    if code == "packed":
-        return packed.forward(head, role)
-    if objective == "sft":
-        return materialised.sft_forward(head, role)
-    return materialised.policy_forward(head, role)
+    way, head = _loss(head, objective), head.of(role)
+    return _labelled(way, way.forward(head), head, objective)
 
 
 def backward_instants(head: Head, *, objective: str, role: str) -> tuple[Instant, ...]:
     """Every instant of the loss's backward that can be the highest, by sizes."""
-    code = runs(head, objective)
-    if code == "value":
-        return kept.value_backward(head, role)
-    if code == "tiles":
-        return labelled(tiles.backward(head, role), head, role, objective)
-    if code == "chunks":
-        return labelled(chunks.backward(head, role), head, role, objective)
-    if code == "responses":
-        return responses.backward(head, role)
-    if code == "packed":
-        return packed.backward(head, role)
-    if objective == "sft":
-        return materialised.sft_backward(head, role)
-    return materialised.policy_backward(head, role)
+    way, head = _loss(head, objective), head.of(role)
+    return _labelled(way, way.backward(head), head, objective)
 
 
 def logprob_instants(head: Head, *, with_entropy: bool, role: str) -> tuple[Instant, ...]:
     """Every instant of a pass without gradient that can be the highest, by sizes."""
-    code = runs(head, "policy")
-    if code == "tiles":
-        return tiles.forward(head, role, entropy=with_entropy)
-    if code == "chunks":
-        return chunks.forward(head, role)
-    if code == "responses":
-        return responses.without_gradient(head, role)
-    if code == "packed":
-        return packed.without_gradient(head, role, with_entropy=with_entropy)
-    return materialised.without_gradient(head, role, with_entropy=with_entropy)
+    way = SCORING[_way(head, POLICY)]
+    return way.without_gradient(head.of(role), with_entropy=with_entropy)
 
 
-def labelled(
-    instants: tuple[Instant, ...], head: Head, role: str, objective: str
+def _labelled(
+    way: Way, instants: tuple[Instant, ...], head: Head, objective: str
 ) -> tuple[Instant, ...]:
-    """The instants beside the labels that the plain step shifted for its scoring."""
-    if objective != "sft" or head.framework != "plain":
+    """The instants beside the labels that were shifted for scoring."""
+    copied = objective == CROSS_ENTROPY and head.loss.copies_labels and way is not cross_entropy
+    if not copied:
         return instants
-    labels = kept.SHIFTED_LABELS(role, tokens=head.tokens)
+    labels = SHIFTED_LABELS(head.role, tokens=head.tokens)
     return tuple(replace(instant, terms=(*instant.terms, labels)) for instant in instants)
 
 
-def runs(head: Head, objective: str) -> str:
-    """Which code meets the vocabulary; ``ValueError`` where it was never modelled."""
+def _loss(head: Head, objective: str) -> Way:
+    """The code that makes the loss of this objective."""
+    if objective == VALUE:
+        return values
+    way = _way(head, objective)
+    if way == "materialised" and objective == CROSS_ENTROPY:
+        return cross_entropy
+    return SCORING[way]
+
+
+def _way(head: Head, objective: str) -> str:
+    """Which way the head's code goes; ``ValueError`` where it was never modelled."""
     if objective not in OBJECTIVES:
         raise ValueError(f"objective must be one of {', '.join(OBJECTIVES)}, not {objective!r}")
-    if objective == "value":
-        return "value"
-    if head.logits == "fused":
-        return "tiles"
-    if head.framework == "trl":
-        if objective == "sft":
-            raise ValueError(
-                f"framework_version {head.framework_version} of trl runs SFT in chunks of 256 "
-                "tokens that are not modelled here; use 1.15.0 or later"
-            )
-        if head.entropy and TRL_LOSS[head.framework_version] == "loop":
-            raise ValueError(
-                f"an entropy bonus in trl {head.framework_version} is not modelled; "
-                "use framework_version 1.14.0 or later, or set entropy to false"
-            )
-        return "responses"
-    if head.logits == "chunked":
-        return "chunks"
-    return "materialised" if head.framework == "plain" else "packed"
+    loss = head.loss
+    if objective == CROSS_ENTROPY and loss.no_cross_entropy:
+        raise ValueError(loss.no_cross_entropy)
+    if head.entropy and loss.no_entropy:
+        raise ValueError(loss.no_entropy)
+    return loss.formulas[head.logits]

@@ -1,8 +1,7 @@
 """What the loss's formulas need to know of the place where tokens meet the vocabulary.
 
-Also says which code runs there: the fused head of TRL 1.15 and later ignores what a plan asks
-for, so :func:`effective_logits` has to be asked before a plan's choice is believed. Imports
-:mod:`planner.footprint` and :mod:`planner.numeric` only.
+Which code that is says :class:`planner.frameworks.loss.LossCode`: some frameworks ignore what a
+plan asks for.
 """
 
 from __future__ import annotations
@@ -11,30 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from planner.footprint import Instant, Term
+from planner.frameworks.loss import PATHS, LossCode
 from planner.numeric import Num, total, where
 
 ITEM_BYTES: Mapping[str, int] = {"bf16": 2, "fp16": 2, "fp32": 4}
-
-TRL_LOSS: Mapping[str, str] = {
-    "1.9.0": "loop",
-    "1.12.0": "loop",
-    "1.13.0": "loop",
-    "1.14.0": "kernel",
-    "1.15.0": "fused",
-    "1.16.0": "fused",
-}
-"""How each TRL wheel that was read (2026-10) scores the taken tokens of a policy: a loop over
-sequences, one Triton kernel on the materialised logits, or the fused head."""
-
-KNOWN_VERSIONS: Mapping[str, tuple[str, ...]] = {
-    "trl": tuple(TRL_LOSS),
-    "verl": ("0.9.1",),
-    "openrlhf": ("0.11.2",),
-}
-"""Versions whose source was read, per framework; ``plain`` is this project's own step."""
-
-PATHS = ("full", "response", "chunked", "fused")
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
@@ -56,8 +35,10 @@ class Head:
     """``bf16``, or ``fp32`` when the logits are upcast first."""
     weight_trains: bool
     """The head's weight receives a gradient."""
-    framework: str
-    framework_version: str
+    loss: LossCode
+    """The code that runs there."""
+    role: str = "policy"
+    """Whose terms come of it."""
     entropy: bool = False
     """An entropy with gradient is part of the loss."""
     softcap: bool = False
@@ -81,14 +62,15 @@ class Head:
             raise ValueError(f"logits_dtype must be bf16 or fp32, not {self.logits_dtype!r}")
         if self.dtype not in ITEM_BYTES:
             raise ValueError(f"dtype must be one of {', '.join(ITEM_BYTES)}, not {self.dtype!r}")
-        check_version(self.framework, self.framework_version)
-        trainer = "sft" if self.framework == "trl" and self.logits == "chunked" else "policy"
-        runs = effective_logits(trainer, self.framework, self.framework_version, self.logits)
-        if runs != self.logits:
+        if self.logits not in self.loss.formulas:
+            runs = " or ".join(self.loss.formulas)
             raise ValueError(
-                f"logits {self.logits!r} does not exist in {self.framework} "
-                f"{self.framework_version}, which runs {runs!r}: ask effective_logits first"
+                f"logits {self.logits!r} does not exist in {self.loss.name}, which runs {runs}"
             )
+
+    def of(self, role: str) -> Head:
+        """The head of this role."""
+        return self if self.role == role else replace(self, role=role)
 
     @property
     def item_bytes(self) -> int:
@@ -104,44 +86,6 @@ class Head:
     def upcasts(self) -> bool:
         """A second, wider copy of the logits is made."""
         return self.loss_item_bytes > self.item_bytes
-
-
-def check_version(framework: str, version: str) -> None:
-    """``ValueError`` unless the source of this framework and version was read."""
-    if framework == "plain":
-        return
-    if framework not in KNOWN_VERSIONS:
-        raise ValueError(
-            f"framework must be plain, {' or '.join(KNOWN_VERSIONS)} for the loss's memory, "
-            f"not {framework!r}"
-        )
-    if version not in KNOWN_VERSIONS[framework]:
-        raise ValueError(
-            f"framework_version {version!r} of {framework} is not one whose loss was read; "
-            f"known: {', '.join(KNOWN_VERSIONS[framework])}"
-        )
-
-
-def effective_logits(method: str, framework: str, framework_version: str, logits: str) -> str:
-    """The path the code takes, whatever the plan's ``logits`` asks for.
-
-    TRL decides by itself: from 1.15 every trainer runs the fused head; before, its policies
-    score responses on materialised logits and its SFT goes through chunks of 256 tokens. verl
-    has full logits, or 512-token chunks with ``use_fused_kernels``; OpenRLHF has full logits only.
-    Source: the wheels trl 1.9.0 to 1.16.0, verl 0.9.1 and openrlhf 0.11.2, read 2026-10.
-    """
-    if logits not in PATHS:
-        raise ValueError(f"logits must be one of {', '.join(PATHS)}, not {logits!r}")
-    check_version(framework, framework_version)
-    if framework == "trl":
-        if TRL_LOSS[framework_version] == "fused":
-            return "fused"
-        return "chunked" if method == "sft" else "response"
-    if framework == "openrlhf":
-        return "full"
-    if framework == "verl":
-        return "chunked" if logits in ("chunked", "fused") else "full"
-    return logits
 
 
 def highest(*instants: Instant) -> Instant:

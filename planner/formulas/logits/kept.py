@@ -1,19 +1,15 @@
-"""What outlives the loss: per-token numbers for the update, values, the embedding's gradient.
+"""What outlives the loss: per-token numbers for the update, the embedding's gradient.
 
 Also the figure of a document that this project audits, under that document's own assumptions.
 """
 
 from __future__ import annotations
 
-from planner.footprint import Instant, Term
+from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
-from planner.formulas.logits.materialised import FP32_BYTES, LOSS_SCALARS
-from planner.formulas.logits.pieces import SOURCE, head_gradient, hidden_gradient, vectors
+from planner.formulas.logits.pieces import FP32_BYTES, SOURCE
 from planner.numeric import Num, minimum
-
-VALUE_VECTORS = 9
-"""fp32 vectors of the clipped squared error at its widest."""
 
 KEPT = Formula(
     "one number per response token",
@@ -45,28 +41,6 @@ DOCUMENT_PREMISE = Formula(
     why="All logits of the whole batch in fp32 at once, and a gradient of the same size.",
     ignores="micro-batches, and that no gradient exists: Intuitor scores under no_grad",
 )
-
-
-def value_forward(head: Head, role: str) -> tuple[Instant, ...]:
-    """A critic's clipped squared error; its head has one column instead of a vocabulary."""
-    per_token = head.item_bytes + VALUE_VECTORS * FP32_BYTES
-    small = vectors(head, role, per_token, scalars=FP32_BYTES, tensors=VALUE_VECTORS + 2)
-    return (Instant(name="value loss", terms=(small,)),)
-
-
-def value_backward(head: Head, role: str) -> tuple[Instant, ...]:
-    """The value head's backward."""
-    small = vectors(head, role, head.item_bytes, scalars=LOSS_SCALARS, tensors=3)
-    return (
-        Instant(
-            name="value head backward",
-            terms=(
-                hidden_gradient(head, role),
-                *head_gradient(head, role, columns=1, label="new gradient of the value head"),
-                small,
-            ),
-        ),
-    )
 
 
 def log_prob_kept(

@@ -1,4 +1,4 @@
-"""Losses on materialised logits: the plain step, and Hugging Face's own SFT loss.
+"""A policy's loss on materialised logits, as the plain step has it.
 
 The plain step frees each tensor as soon as it can: it rebinds the logits when it upcasts or
 divides them, drops them before picking the taken tokens, and computes the entropy last.
@@ -12,6 +12,7 @@ from planner.footprint import Instant, Term
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.pieces import (
     ENTROPY_GRADIENT,
+    FP32_BYTES,
     LOG_PROBS,
     LOGITS,
     LOGITS_GRADIENT,
@@ -23,155 +24,117 @@ from planner.formulas.logits.pieces import (
     WIDE_LOGITS,
     head_gradient,
     hidden_gradient,
+    narrow,
+    squashed,
     vectors,
     wide,
 )
 
-LABEL_BYTES = 8
-"""torch indexes and labels with int64."""
-FP32_BYTES = 4
 RATIO_VECTORS = 8
 """fp32 vectors of the clipped ratio with a k3 KL alive at its widest point."""
 LOSS_SCALARS = 2 * FP32_BYTES
 """The loss and the one that starts the backward pass."""
 
 
-def kept_from_head(head: Head, role: str, *, apart: bool) -> tuple[Term, ...]:
+def kept_from_head(head: Head, *, apart: bool) -> tuple[Term, ...]:
     """What the head leaves alive: its output if still named, and tanh's output.
 
     ``apart`` says that the log-softmax reads another tensor than the head's output.
     """
     kept: tuple[Term, ...] = ()
     if head.logits_held and apart:
-        kept += (wide(LOGITS, head, role, item_bytes=head.item_bytes, label="logits still named"),)
-    if head.softcap:
-        kept += (wide(SQUASHED, head, role, item_bytes=head.item_bytes),)
-    return kept
+        kept += (narrow(LOGITS, head, label="logits still named"),)
+    return (*kept, *squashed(head))
 
 
-def policy_forward(head: Head, role: str) -> tuple[Instant, ...]:
+def forward(head: Head) -> tuple[Instant, ...]:
     """Log-probability of the taken tokens, the clipped ratio and, if asked, an entropy."""
     apart = head.upcasts or head.temperature_scaled
-    entering = wide(WIDE_LOGITS if apart else LOGITS, head, role)
-    log_probs = wide(LOG_PROBS, head, role)
-    kept = kept_from_head(head, role, apart=apart)
-    still_named = kept_from_head(head, role, apart=True)
+    entering = wide(WIDE_LOGITS if apart else LOGITS, head)
+    log_probs = wide(LOG_PROBS, head)
+    kept = kept_from_head(head, apart=apart)
+    still_named = kept_from_head(head, apart=True)
     if head.autocast_casts:
-        kept += (wide(LOGITS, head, role, item_bytes=head.item_bytes, label="logits, named"),)
+        kept += (narrow(LOGITS, head, label="logits, named"),)
     softmax = Instant(name="log-softmax", terms=(entering, log_probs, *kept))
     taken = head.loss_item_bytes
     if not head.entropy:
         loss = vectors(
-            head, role, taken + (RATIO_VECTORS - 1) * FP32_BYTES, scalars=0, tensors=RATIO_VECTORS
+            head, taken + (RATIO_VECTORS - 1) * FP32_BYTES, scalars=0, tensors=RATIO_VECTORS
         )
         return softmax, Instant(name="loss", terms=(log_probs, *still_named, loss))
-    return softmax, entropy_sum(head, role, still_named, sums=2)
+    return softmax, entropy_sum(head, still_named, sums=2)
 
 
-def policy_kept(head: Head, role: str) -> tuple[Term, ...]:
+def kept(head: Head) -> tuple[Term, ...]:
     """What the log-softmax and the entropy keep for their backwards."""
-    kept = (wide(LOG_PROBS, head, role), *kept_from_head(head, role, apart=True))
-    return (*kept, wide(PROBS, head, role)) if head.entropy else kept
+    kept = (wide(LOG_PROBS, head), *kept_from_head(head, apart=True))
+    return (*kept, wide(PROBS, head)) if head.entropy else kept
 
 
-def entropy_sum(head: Head, role: str, named: tuple[Term, ...], *, sums: int) -> Instant:
+def entropy_sum(head: Head, named: tuple[Term, ...], *, sums: int) -> Instant:
     """Probabilities and their products with the logs, as ``-(p * log p).sum()`` makes them."""
     return Instant(
         name="entropy",
         terms=(
-            wide(LOG_PROBS, head, role),
-            wide(PROBS, head, role),
-            wide(PROBS_BY_LOGS, head, role),
+            wide(LOG_PROBS, head),
+            wide(PROBS, head),
+            wide(PROBS_BY_LOGS, head),
             *named,
-            vectors(head, role, sums * head.loss_item_bytes, tensors=sums),
+            vectors(head, sums * head.loss_item_bytes, tensors=sums),
         ),
     )
 
 
-def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
+def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
     """Old and reference log-probabilities: tanh's output is gone before the log-softmax."""
-    softmax, _ = policy_forward(replace(head, softcap=False), role)
+    softmax, _ = forward(replace(head, softcap=False))
     if not with_entropy:
         return (softmax,)
     # Nothing keeps exp for a backward, so it is gone when the sums appear: one vector.
-    named = kept_from_head(replace(head, softcap=False), role, apart=True)
-    return softmax, entropy_sum(head, role, named, sums=1)
+    named = kept_from_head(replace(head, softcap=False), apart=True)
+    return softmax, entropy_sum(head, named, sums=1)
 
 
-def policy_backward(head: Head, role: str) -> tuple[Instant, ...]:
+def backward(head: Head) -> tuple[Instant, ...]:
     """The way back through the log-softmax, then through the head."""
-    log_probs = wide(LOG_PROBS, head, role)
-    named = kept_from_head(head, role, apart=True)
-    scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
+    log_probs = wide(LOG_PROBS, head)
+    named = kept_from_head(head, apart=True)
+    scalars = vectors(head, 0, scalars=LOSS_SCALARS, tensors=2)
     small = scalars
-    grads: tuple[Term, ...] = (wide(PICK_GRADIENT, head, role), wide(LOGITS_GRADIENT, head, role))
+    grads: tuple[Term, ...] = (wide(PICK_GRADIENT, head), wide(LOGITS_GRADIENT, head))
     if head.entropy:
-        small = vectors(head, role, head.loss_item_bytes, scalars=LOSS_SCALARS, tensors=3)
+        small = vectors(head, head.loss_item_bytes, scalars=LOSS_SCALARS, tensors=3)
         parts = ("towards the logs", "towards the probabilities", "through exp")
-        grads = (wide(PROBS, head, role),) + tuple(
-            wide(ENTROPY_GRADIENT, head, role, label=f"entropy gradient {part}") for part in parts
+        grads = (wide(PROBS, head),) + tuple(
+            wide(ENTROPY_GRADIENT, head, label=f"entropy gradient {part}") for part in parts
         )
     softmax = Instant(name="log-softmax backward", terms=(log_probs, *grads, *named, small))
-    return softmax, head_backward(head, role, scalars)
+    return softmax, head_backward(head, scalars)
 
 
-def head_backward(head: Head, role: str, small: Term) -> Instant:
+def head_backward(head: Head, small: Term) -> Instant:
     """The head's own backward: all three gradients exist before any is handed on."""
     named = tuple(
-        term for term in kept_from_head(head, role, apart=True) if term.name != SQUASHED.name
+        term for term in kept_from_head(head, apart=True) if term.name != SQUASHED.name
     )
     return Instant(
         name="head backward",
         terms=(
-            wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes),
-            hidden_gradient(head, role),
-            *head_gradient(head, role),
+            narrow(LOGITS_GRADIENT, head),
+            hidden_gradient(head),
+            *head_gradient(head),
             *named,
             small,
         ),
     )
 
 
-def squash_backward(head: Head, role: str, small: Term) -> tuple[Instant, ...]:
+def squash_backward(head: Head, small: Term) -> tuple[Instant, ...]:
     """The soft cap's backward: tanh's output between the gradients before and after it."""
     if not head.softcap:
         return ()
-    after = wide(LOSS_GRADIENT, head, role, item_bytes=head.item_bytes, label="gradient after cap")
-    squashed = wide(SQUASHED, head, role, item_bytes=head.item_bytes)
-    before = wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes)
+    after = narrow(LOSS_GRADIENT, head, label="gradient after cap")
+    squashed = narrow(SQUASHED, head)
+    before = narrow(LOGITS_GRADIENT, head)
     return (Instant(name="soft cap backward", terms=(after, squashed, before, small)),)
-
-
-def sft_forward(head: Head, role: str) -> tuple[Instant, ...]:
-    """``ForCausalLMLoss``: upcast, labels padded by one per row, cross entropy."""
-    log_probs = wide(LOG_PROBS, head, role, item_bytes=FP32_BYTES)
-    apart = head.item_bytes < FP32_BYTES
-    entering = wide(WIDE_LOGITS if apart else LOGITS, head, role, item_bytes=FP32_BYTES)
-    # Several rows make the shifted labels a copy; one row leaves them a view of the padded ones.
-    copied = LABEL_BYTES * (head.rows > 1)
-    labels = vectors(
-        head,
-        role,
-        LABEL_BYTES + copied,
-        per_row=LABEL_BYTES,
-        scalars=LOSS_SCALARS,
-        tensors=4,
-    )
-    kept = kept_from_head(head, role, apart=apart)
-    return (Instant(name="cross entropy", terms=(entering, log_probs, *kept, labels)),)
-
-
-def sft_backward(head: Head, role: str) -> tuple[Instant, ...]:
-    """Cross entropy's two gradients over the vocabulary, then the head."""
-    scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
-    softmax = Instant(
-        name="log-softmax backward",
-        terms=(
-            wide(LOG_PROBS, head, role, item_bytes=FP32_BYTES),
-            wide(LOSS_GRADIENT, head, role, item_bytes=FP32_BYTES),
-            wide(LOGITS_GRADIENT, head, role, item_bytes=FP32_BYTES),
-            *kept_from_head(head, role, apart=True),
-            scalars,
-        ),
-    )
-    return softmax, head_backward(head, role, scalars)

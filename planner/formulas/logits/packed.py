@@ -1,12 +1,10 @@
-"""Full logits in verl and OpenRLHF: a Triton cross entropy beside an eager entropy.
+"""Full logits in verl: a Triton cross entropy beside an eager entropy.
 
 Source: ``verl/workers/engine/fsdp/transformer_impl.py`` and ``verl/utils/torch_functional.py`` of
-verl 0.9.1, ``openrlhf/models/actor.py`` of OpenRLHF 0.11.2 and
-``flash_attn/ops/triton/cross_entropy.py``, read 2026-10. In verl the raw output stays named until
-the micro-batch's loss exists and a temperature makes a copy; OpenRLHF upcasts at once, divides in
-place, and keeps the fp32 logits named until the backward pass is over. Under verl's bf16 autocast
+verl 0.9.1 and ``flash_attn/ops/triton/cross_entropy.py``, read 2026-10. The raw output stays named
+until the micro-batch's loss exists, and a temperature makes a copy. Under verl's bf16 autocast
 softmax and logsumexp run in fp32 and logsumexp casts the logits once more: say
-``logits_dtype="fp32"`` for it. The entropy is counted as its eager code; both compile it by
+``logits_dtype="fp32"`` for it. The entropy is counted as its eager code; verl compiles it by
 default, which can only need less.
 """
 
@@ -18,19 +16,20 @@ from planner.formulas.logits.head import Head
 from planner.formulas.logits.materialised import LOSS_SCALARS, head_backward, squash_backward
 from planner.formulas.logits.pieces import (
     ENTROPY_GRADIENT,
+    FP32_BYTES,
     INSIDE_LOGSUMEXP,
     LOGITS,
     LOGITS_GRADIENT,
     LOSS_GRADIENT,
     PROBS,
     PROBS_BY_LOGS,
-    SQUASHED,
     WIDE_LOGITS,
+    narrow,
+    squashed,
     vectors,
     wide,
 )
 
-FP32_BYTES = 4
 LOSS_VECTORS = 9
 """fp32 vectors of the clipped ratio with a k3 KL at its widest, the kernel's included."""
 
@@ -50,41 +49,32 @@ ENTROPY_CHUNK_NUMBERS = Formula(
 )
 
 
-def squashed(head: Head, role: str) -> tuple[Term, ...]:
-    """Output of tanh, where the model has a soft cap."""
-    return (wide(SQUASHED, head, role, item_bytes=head.item_bytes),) if head.softcap else ()
-
-
-def read_by_loss(head: Head, role: str) -> tuple[Term, ...]:
+def read_by_loss(head: Head) -> tuple[Term, ...]:
     """The raw output and, if the temperature is not 1, its divided copy."""
-    if head.framework == "openrlhf":
-        return (wide(LOGITS, head, role),)
-    terms: tuple[Term, ...] = (wide(LOGITS, head, role, item_bytes=head.item_bytes),)
+    terms: tuple[Term, ...] = (narrow(LOGITS, head),)
     if head.temperature_scaled:
         label = "logits over the temperature"
-        terms += (wide(WIDE_LOGITS, head, role, item_bytes=head.item_bytes, label=label),)
+        terms += (narrow(WIDE_LOGITS, head, label=label),)
     return terms
 
 
 def temperature_bytes(head: Head) -> int:
     """The temperatures cast to the logits' dtype, per token."""
-    copies = head.framework == "verl" and head.temperature_scaled
-    casts = copies and head.item_bytes < FP32_BYTES
+    casts = head.temperature_scaled and head.item_bytes < FP32_BYTES
     return head.item_bytes if casts else 0
 
 
-def entropy_forward(head: Head, role: str, *, gradient: bool) -> tuple[Instant, ...]:
+def entropy_forward(head: Head, *, gradient: bool) -> tuple[Instant, ...]:
     """logsumexp(z) - sum(softmax(z) z), as the eager code computes it."""
-    logits = read_by_loss(head, role) + (squashed(head, role) if gradient else ())
-    probs = wide(PROBS, head, role)
+    logits = read_by_loss(head) + (squashed(head) if gradient else ())
+    probs = wide(PROBS, head)
     cast: tuple[Term, ...] = ()
-    if head.upcasts and head.framework == "verl":
-        cast = (wide(WIDE_LOGITS, head, role, label="logits cast for logsumexp"),)
+    if head.upcasts:
+        cast = (wide(WIDE_LOGITS, head, label="logits cast for logsumexp"),)
     per_token = 2 * head.loss_item_bytes + temperature_bytes(head) * gradient
-    upcast = upcast_instants(head, role, gradient=gradient)
     inside = Instant(
         name="inside the entropy's logsumexp",
-        terms=(*logits, probs, *cast, wide(INSIDE_LOGSUMEXP, head, role)),
+        terms=(*logits, probs, *cast, wide(INSIDE_LOGSUMEXP, head)),
     )
     summing = Instant(
         name="entropy",
@@ -92,39 +82,27 @@ def entropy_forward(head: Head, role: str, *, gradient: bool) -> tuple[Instant, 
             *logits,
             probs,
             *(cast if gradient else ()),
-            wide(PROBS_BY_LOGS, head, role, label="probabilities times logits"),
-            vectors(head, role, per_token, tensors=2),
+            wide(PROBS_BY_LOGS, head, label="probabilities times logits"),
+            vectors(head, per_token, tensors=2),
         ),
     )
-    return inside, summing, *upcast
+    return inside, summing
 
 
-def upcast_instants(head: Head, role: str, *, gradient: bool) -> tuple[Instant, ...]:
-    """The moment OpenRLHF's logits exist in both dtypes."""
-    if head.framework != "openrlhf" or not head.upcasts:
-        return ()
-    narrow = wide(LOGITS, head, role, item_bytes=head.item_bytes, label="logits before the upcast")
-    kept = squashed(head, role) if gradient else ()
-    return (Instant(name="upcast", terms=(*read_by_loss(head, role), narrow, *kept)),)
-
-
-def forward(head: Head, role: str) -> tuple[Instant, ...]:
+def forward(head: Head) -> tuple[Instant, ...]:
     """The policy's forward with gradient."""
     if head.entropy:
-        return entropy_forward(head, role, gradient=True)
+        return entropy_forward(head, gradient=True)
     small = vectors(
-        head, role, LOSS_VECTORS * FP32_BYTES + temperature_bytes(head), tensors=LOSS_VECTORS
+        head, LOSS_VECTORS * FP32_BYTES + temperature_bytes(head), tensors=LOSS_VECTORS
     )
-    loss = Instant(name="loss", terms=(*read_by_loss(head, role), *squashed(head, role), small))
-    return (loss, *upcast_instants(head, role, gradient=True))
+    return (Instant(name="loss", terms=(*read_by_loss(head), *squashed(head), small)),)
 
 
-def backward(head: Head, role: str) -> tuple[Instant, ...]:
+def backward(head: Head) -> tuple[Instant, ...]:
     """Cross entropy in place unless an entropy still needs the logits."""
-    scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
-    rest = (*squash_backward(head, role, scalars), head_backward(head, role, scalars))
-    if head.framework == "openrlhf":
-        return openrlhf_backward(head, role, scalars)
+    scalars = vectors(head, 0, scalars=LOSS_SCALARS, tensors=2)
+    rest = (*squash_backward(head, scalars), head_backward(head, scalars))
     if not head.entropy:
         if not head.temperature_scaled:
             return rest
@@ -132,82 +110,53 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
         divided = Instant(
             name="division backward",
             terms=(
-                wide(LOSS_GRADIENT, head, role, item_bytes=head.item_bytes, label=label),
-                wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes),
-                *squashed(head, role),
-                vectors(head, role, temperature_bytes(head), scalars=LOSS_SCALARS, tensors=3),
+                narrow(LOSS_GRADIENT, head, label=label),
+                narrow(LOGITS_GRADIENT, head),
+                *squashed(head),
+                vectors(head, temperature_bytes(head), scalars=LOSS_SCALARS, tensors=3),
             ),
         )
         return divided, *rest
-    return (entropy_backward(head, role), *rest)
+    return (entropy_backward(head), *rest)
 
 
-def entropy_backward(head: Head, role: str) -> Instant:
+def entropy_backward(head: Head) -> Instant:
     """The widest point of going back through logsumexp(z) - sum(softmax(z) z)."""
     small = vectors(
         head,
-        role,
         2 * head.loss_item_bytes + temperature_bytes(head),
         scalars=LOSS_SCALARS,
         tensors=5,
     )
-    cast = head.upcasts and head.framework == "verl"
-    item_bytes = head.item_bytes if head.framework == "verl" else head.loss_item_bytes
     label = "gradient of the logits so far"
-    so_far = wide(LOSS_GRADIENT, head, role, item_bytes=item_bytes, label=label)
+    so_far = narrow(LOSS_GRADIENT, head, label=label)
     moving = tuple(
-        wide(ENTROPY_GRADIENT, head, role, label=f"entropy gradient {part}")
+        wide(ENTROPY_GRADIENT, head, label=f"entropy gradient {part}")
         for part in ("towards the probabilities", "of logsumexp, shifted", "exp of it", "product")
     )
     return Instant(
         name="entropy backward",
         terms=(
-            wide(WIDE_LOGITS if cast else LOGITS, head, role),
-            wide(PROBS, head, role),
+            wide(WIDE_LOGITS if head.upcasts else LOGITS, head),
+            wide(PROBS, head),
             so_far,
             *moving,
-            *squashed(head, role),
+            *squashed(head),
             small,
         ),
     )
 
 
-def openrlhf_backward(head: Head, role: str, scalars: Term) -> tuple[Instant, ...]:
-    """Not in place, and ``output`` still names the fp32 logits at every instant."""
-    named = wide(LOGITS, head, role, label="logits still named")
-    fp32 = wide(LOSS_GRADIENT, head, role)
-    after: tuple[Term, ...] = squashed(head, role)
-    if head.upcasts:
-        after += (wide(LOGITS_GRADIENT, head, role, item_bytes=head.item_bytes),)
-    cast = Instant(name="upcast backward", terms=(named, fp32, *after, scalars))
-    rest = (*squash_backward(head, role, scalars), head_backward(head, role, scalars))
-    held = tuple(Instant(name=each.name, terms=(*each.terms, named)) for each in rest)
-    if head.temperature_scaled:
-        divided = wide(LOSS_GRADIENT, head, role, label="gradient of the divided logits")
-        terms = (named, fp32, divided, *squashed(head, role), scalars)
-        held += (Instant(name="division backward", terms=terms),)
-    if head.entropy:
-        return (entropy_backward(head, role), cast, *held)
-    log_z = vectors(head, role, 2 * FP32_BYTES, scalars=LOSS_SCALARS, tensors=4)
-    kernel = Instant(
-        name="cross entropy backward", terms=(named, fp32, *squashed(head, role), log_z)
-    )
-    return (kernel, cast, *held)
-
-
-def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
+def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
     """Old log-probabilities with the entropy verl always computes there; reference without."""
-    logits = read_by_loss(head, role)
+    logits = read_by_loss(head)
     if not with_entropy:
-        small = vectors(head, role, 4 * FP32_BYTES, tensors=4)
-        kernel = Instant(name="scoring kernel", terms=(*logits, small))
-        return (kernel, *upcast_instants(head, role, gradient=False))
+        small = vectors(head, 4 * FP32_BYTES, tensors=4)
+        return (Instant(name="scoring kernel", terms=(*logits, small)),)
     if head.entropy_chunk is not None:
-        size = {"tokens": head.tokens, "entropy_chunk": head.entropy_chunk}
-        chunk = ENTROPY_CHUNKS(role, **size, vocab=head.vocab)
+        chunk = wide(ENTROPY_CHUNKS, head)
         # The chunk's log-sum-exp and sum, and the previous chunk's entropy if there is a full one.
         before = 1 * (head.tokens >= 2 * head.entropy_chunk)
-        small = ENTROPY_CHUNK_NUMBERS(role, **size, chunks_before=before)
-        chunked = Instant(name="chunked entropy", terms=(*logits, chunk, small))
-        return (chunked, *upcast_instants(head, role, gradient=False))
-    return entropy_forward(head, role, gradient=False)
+        small = wide(ENTROPY_CHUNK_NUMBERS, head, chunks_before=before)
+        return (Instant(name="chunked entropy", terms=(*logits, chunk, small)),)
+    return entropy_forward(head, gradient=False)

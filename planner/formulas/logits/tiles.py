@@ -13,13 +13,19 @@ from __future__ import annotations
 from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
-from planner.formulas.logits.pieces import head_gradient, hidden_gradient, vectors
+from planner.formulas.logits.pieces import (
+    FP32_BYTES,
+    head_gradient,
+    hidden_gradient,
+    narrow,
+    vectors,
+    wide,
+)
 
 TOKEN_TILE = 4096
 VOCABULARY_TILE = 32768
 FP32_ROWS = 64
 """Rows of a tile that the plain step has in fp32 at the same time: 8 MiB."""
-FP32_BYTES = 4
 RUNNING_VECTORS = 7
 """Running maximum, sums, target logit: TRL allocates them whether asked for or not."""
 RUNNING_IN_PLAIN = 3
@@ -39,17 +45,6 @@ TILE = Formula(
 )
 
 
-def tile(head: Head, role: str) -> Term:
-    """The one buffer over the vocabulary."""
-    return TILE(
-        role,
-        item_bytes=head.item_bytes,
-        tokens=head.tokens,
-        token_tile=TOKEN_TILE,
-        vocabulary_tile=VOCABULARY_TILE,
-    )
-
-
 COMPACT = Formula(
     "hidden states of the scored tokens",
     "item_bytes * tokens * hidden",
@@ -61,13 +56,13 @@ COMPACT_BYTES = 8 + 1
 """Per scored token: its label gathered as int64, and one bool of the mask."""
 
 
-def compacted(head: Head, role: str) -> tuple[Term, ...]:
-    """What TRL's gathering of the scored tokens keeps; the plain step needs none."""
-    if head.framework != "trl":
+def compacted(head: Head) -> tuple[Term, ...]:
+    """What gathering the scored tokens keeps."""
+    if not head.loss.gathers_scored_rows:
         return ()
     return (
-        COMPACT(role, item_bytes=head.item_bytes, tokens=head.tokens, hidden=head.hidden),
-        vectors(head, role, COMPACT_BYTES, tensors=2),
+        narrow(COMPACT, head),
+        vectors(head, COMPACT_BYTES, tensors=2),
     )
 
 
@@ -87,69 +82,81 @@ ROW_NUMBERS = Formula(
 )
 
 
-def widened(head: Head, role: str, *, twice: bool, per_token: int) -> tuple[Term, ...]:
-    """What the plain step has in fp32 of the tile at hand; TRL's kernel has it in registers."""
-    if head.framework != "plain":
+def widened(head: Head, *, twice: bool, per_token: int) -> tuple[Term, ...]:
+    """What is in fp32 of the tile at hand, unless a kernel has it in registers."""
+    if head.loss.triton_tiles:
         return ()
     return (
-        WIDE_ROWS(
-            role,
+        wide(
+            WIDE_ROWS,
+            head,
             copies=1 + twice,
-            tokens=head.tokens,
             fp32_rows=FP32_ROWS,
             vocabulary_tile=VOCABULARY_TILE,
         ),
-        ROW_NUMBERS(role, bytes_per_token=per_token, tokens=head.tokens, fp32_rows=FP32_ROWS),
+        wide(ROW_NUMBERS, head, bytes_per_token=per_token, fp32_rows=FP32_ROWS),
     )
 
 
-def kept(head: Head, role: str) -> tuple[Term, ...]:
+def kept(head: Head) -> tuple[Term, ...]:
     """What scoring leaves for the backward: log-probabilities, and what they came from."""
     saved = 2 + scores(head)
     return (
-        *compacted(head, role),
-        vectors(head, role, saved * FP32_BYTES, tensors=saved),
+        *compacted(head),
+        vectors(head, saved * FP32_BYTES, tensors=saved),
     )
 
 
+def tile(head: Head) -> Term:
+    """The one buffer over the vocabulary."""
+    return narrow(TILE, head, token_tile=TOKEN_TILE, vocabulary_tile=VOCABULARY_TILE)
+
+
 def scores(head: Head) -> bool:
-    """The kernel also returns an entropy: asked for by the plain loss, always by TRL."""
-    return head.entropy or head.framework == "trl"
+    """Scoring also returns an entropy: asked for by the loss, or always."""
+    return head.entropy or head.loss.always_entropy
 
 
-def forward(head: Head, role: str, *, entropy: bool | None = None) -> tuple[Instant, ...]:
+def forward(head: Head, *, entropy: bool | None = None) -> tuple[Instant, ...]:
     """All tiles are folded; log-probability (and entropy) are being read off.
 
     ``entropy`` says whether the kernel returns one where the loss does not decide it.
     """
     wanted = scores(head) if entropy is None else entropy
-    if head.framework == "plain":
-        count = RUNNING_IN_PLAIN + wanted
-        more = widened(head, role, twice=wanted, per_token=ROW_FORWARD + FP32_BYTES * wanted)
-    else:
+    count = RUNNING_IN_PLAIN + wanted
+    if head.loss.triton_tiles:
         count = RUNNING_VECTORS + (4 if wanted else 2)
-        more = compacted(head, role)
-    small = vectors(head, role, count * FP32_BYTES, tensors=count)
-    return (Instant(name="fold of the tiles", terms=(tile(head, role), *more, small)),)
+    terms = (
+        tile(head),
+        *widened(head, twice=wanted, per_token=ROW_FORWARD + FP32_BYTES * wanted),
+        *compacted(head),
+        vectors(head, count * FP32_BYTES, tensors=count),
+    )
+    return (Instant(name="fold of the tiles", terms=terms),)
 
 
-def backward(head: Head, role: str) -> tuple[Instant, ...]:
+def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
+    """The same fold; the caller says whether an entropy comes of it."""
+    return forward(head, entropy=with_entropy)
+
+
+def backward(head: Head) -> tuple[Instant, ...]:
     """A tile's gradient in the making, and the fp32 gradients being cast to the weights' dtype."""
     saved = 1 + scores(head)
     incoming = 1 + head.entropy
     small = vectors(
-        head, role, (saved + incoming) * FP32_BYTES, scalars=8, tensors=saved + incoming + 2
+        head, (saved + incoming) * FP32_BYTES, scalars=8, tensors=saved + incoming + 2
     )
     there: tuple[Term, ...] = (
-        tile(head, role),
-        *compacted(head, role),
-        hidden_gradient(head, role, item_bytes=FP32_BYTES, label="hidden states' fp32 gradient"),
-        *head_gradient(head, role, item_bytes=FP32_BYTES, label="head's fp32 gradient"),
+        tile(head),
+        *compacted(head),
+        hidden_gradient(head, item_bytes=FP32_BYTES, label="hidden states' fp32 gradient"),
+        *head_gradient(head, item_bytes=FP32_BYTES, label="head's fp32 gradient"),
         small,
     )
     cast: tuple[Term, ...] = ()
     if head.item_bytes < FP32_BYTES:
-        cast = (hidden_gradient(head, role), *head_gradient(head, role))
+        cast = (hidden_gradient(head), *head_gradient(head))
     instants = (Instant(name="cast of the gradients", terms=(*there, *cast)),)
-    rows = widened(head, role, twice=head.entropy or head.softcap, per_token=ROW_BACKWARD)
+    rows = widened(head, twice=head.entropy or head.softcap, per_token=ROW_BACKWARD)
     return (*instants, Instant(name="tile's gradient", terms=(*there, *rows))) if rows else instants

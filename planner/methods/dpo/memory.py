@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from planner.footprint import PhasePlan, Term
+from planner import references
+from planner.footprint import Term
 from planner.formulas import logits
 from planner.phases import in_loss, inference, saved, training, update, upkeep
+from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene
-from planner.phases.vocabulary import inference_head, training_head
-from planner.plan import references
+from planner.phases.vocabulary import inference_head, loss_code, training_head
 
 REFERENCE: Moment = "reference log-probs"
 
@@ -17,10 +18,10 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     """Load, reference log-probs, forward, backward, optimizer step, checkpoint.
 
     The plain step scores all pairs of the step under the reference before it updates.
-    TRL scores each micro-batch inside its loss, after the policy's forward, so what
+    A framework may score each micro-batch inside its loss, after the policy's forward: what
     that forward saved is alive beside the reference's.
     """
-    if scene.plan.framework == "trl":
+    if scene.framework.scores_reference_in_loss:
         forward, *rest = update.policy_phases(scene)
         return (
             upkeep.load(scene),
@@ -44,10 +45,10 @@ def _reference(scene: Scene) -> tuple[PhasePlan, ...]:
         role = scene.policy.without_adapters()
     if role is None or references.in_loss(scene.plan):
         return ()
-    if scene.plan.framework == "trl":
-        # TRL's fused head returns an entropy whenever it scores.
+    if scene.framework.scores_reference_in_loss:
         beside = (*training.while_saved(scene, scene.policy, ()), *_scored_policy(scene))
-        return (inference.log_probs(scene, REFERENCE, role, with_entropy=True, beside=beside),)
+        entropy = loss_code(scene).always_entropy
+        return (inference.log_probs(scene, REFERENCE, role, with_entropy=entropy, beside=beside),)
     return (inference.log_probs(scene, REFERENCE, role, with_entropy=False),)
 
 

@@ -4,3 +4,40 @@ Each generated token is a Gumbel-softmax mixture over the vocabulary, fed back a
 embeddings; the graph of every generated token stays alive until the backward. The switches
 (``grade_*``) are those of documents 001 and 002.
 """
+
+from __future__ import annotations
+
+from planner.methods.grade.fields import GradeFields
+from planner.methods.grade.rules import RULES, fact_problems
+from planner.methods.method import Method
+from planner.rule import NoEffect
+
+METHOD = Method(
+    name="grade",
+    title="GRADE",
+    label="GRADE · Gumbel-softmax relaxation",
+    order=60,
+    rollouts=("in-graph",),
+    kl_field="grade_kl",
+    embeds_outside_forward=True,
+    fields=GradeFields,
+    refused_elsewhere=tuple(GradeFields.model_fields),
+    # Its code trains in half precision without a master copy (documents 001 and 002).
+    defaults={
+        "kl": "none",
+        "critic": "none",
+        "rollout": "in-graph",
+        "reward": "model",
+        "responses_per_prompt": 1,
+        "master_dtype": "none",
+    },
+    rules=RULES,
+    fact_problems=fact_problems,
+    without_effect=(
+        NoEffect(
+            ("validation_response_tokens", "logprob_micro_batch_size", "logits", "logits_dtype"),
+            "GRADE's step has one forward, with fp32 logits of the last position",
+        ),
+        NoEffect(("kl", "entropy"), "GRADE's loss has grade_kl alone"),
+    ),
+)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from planner.footprint import Instant, Term
 from planner.formulas import soft_generation as soft
 from planner.methods.grade import judged, sampled
+from planner.methods.grade.fields import own
 from planner.methods.grade.held import FP32, Bundles, Held
 from planner.numeric import Num, where
 from planner.phases.resident import adapter_bytes, resident
@@ -138,7 +139,7 @@ def _sum_of_token(held: Held) -> Iterator[Term]:
 
     In half precision they are cast only after the embedding's gradient is there.
     """
-    if held.q.compute_bytes == FP32 and not held.plan.grade_top_k:
+    if held.q.compute_bytes == FP32 and not own(held.plan).grade_top_k:
         yield sampled.rows(
             held.scene, soft.VOCABULARY_ROWS, 2 * FP32, 1, label="gradients of the soft token"
         )

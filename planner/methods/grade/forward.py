@@ -8,6 +8,7 @@ from planner.footprint import Instant, Term
 from planner.formulas import soft_generation as soft
 from planner.formulas import state
 from planner.methods.grade import judged, sampled
+from planner.methods.grade.fields import own
 from planner.methods.grade.held import FP32, Held
 from planner.phases.resident import resident
 from planner.phases.scene import Scene
@@ -18,7 +19,7 @@ def forward_instants(held: Held) -> Iterator[Instant]:
     base = (_forward_resident(held.scene), held.rows)
     running = (*base, held.names)
     plan = held.plan
-    started = held.steps.finished(0) if plan.grade_step_checkpointing else ()
+    started = held.steps.finished(0) if own(plan).grade_step_checkpointing else ()
     yield Instant(
         name="last step's last layer's forward",
         terms=held.steps.forward(),
@@ -28,7 +29,7 @@ def forward_instants(held: Held) -> Iterator[Instant]:
             held.tokens(1, "forward", kept_logits=True),
         ),
     )
-    if plan.grade_kl == "online":
+    if own(plan).grade_kl == "online":
         logits = sampled.rows(
             held.scene, soft.VOCABULARY_ROWS, FP32, 1, label="logits of the token"
         )

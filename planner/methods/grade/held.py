@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from planner.footprint import Term
 from planner.formulas import soft_generation as soft
 from planner.methods.grade import judged, sampled
+from planner.methods.grade.fields import own
 from planner.methods.grade.rewarded import Rewarded
 from planner.methods.grade.unrolled import Steps
 from planner.numeric import Num, maximum
@@ -28,10 +29,10 @@ class Held:
         self.steps, self.reward = Steps(scene), Rewarded(scene)
         count = scene.plan.response_tokens
         self.count = count
-        self.batch = scene.plan.grade_kl == "batch"
+        self.batch = own(scene.plan).grade_kl == "batch"
         self.all_but_last = self.steps.finished(1)
         self.last = (*self.steps.saved_layers(0), *self.steps.after_layers(0))
-        if scene.plan.grade_step_checkpointing:
+        if own(scene.plan).grade_step_checkpointing:
             self.all_steps: Bundles = (self.steps.finished(0),)
         else:
             self.all_steps = (self.all_but_last, self.last)
@@ -62,8 +63,8 @@ class Held:
         what its layers save, unless the first layer begins with an fp32 copy of them.
         """
         shared = self.plan.gradient_checkpointing == "full" or self.q.compute_bytes == FP32
-        own = 1 if self.plan.grade_step_checkpointing and not shared else 0
-        return self.steps.finished(back + 1 - own)
+        inputs = 1 if own(self.plan).grade_step_checkpointing and not shared else 0
+        return self.steps.finished(back + 1 - inputs)
 
     def _rows(self) -> Iterator[Term]:
         """Prompt ids, and the mask of padded ones, as the micro-batch brings them."""
@@ -74,13 +75,13 @@ class Held:
     def _names(self) -> Iterator[Term]:
         """What the running step reads and nothing else keeps."""
         plan = self.plan
-        kept = plan.gradient_checkpointing == "full" or plan.grade_step_checkpointing
+        kept = plan.gradient_checkpointing == "full" or own(plan).grade_step_checkpointing
         if not kept and self.q.compute_bytes != FP32:
             hidden = self.role.arch.hidden
             yield self.row("embeddings so far", self.q.compute_bytes, hidden, self.steps.longest)
-        if plan.grade_kl != "none":
+        if own(plan).grade_kl != "none":
             yield self.row("hard tokens so far", INT64, 1, self.steps.longest)
-        if plan.batch_shape == "padded" and not plan.grade_step_checkpointing:
+        if plan.batch_shape == "padded" and not own(plan).grade_step_checkpointing:
             yield self.row("mask so far", INT64, 1, self.steps.longest)
 
     def row(self, label: str, value_bytes: Num, width: Num, tokens: Num) -> Term:

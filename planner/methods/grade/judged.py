@@ -9,6 +9,7 @@ from planner.formulas import generation
 from planner.formulas import soft_generation as soft
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.methods.grade import sampled
+from planner.methods.grade.fields import own
 from planner.numeric import Num
 from planner.phases import saved, scored
 from planner.phases.kv_cache import Cache, sliding
@@ -27,7 +28,7 @@ def forwards(scene: Scene) -> tuple[tuple[str, tuple[Term, ...]], ...]:
     """The moments of the reference's run that can be its highest, by name."""
     plan = scene.plan
     tokens = plan.prompt_tokens + plan.response_tokens - 1
-    if not plan.grade_reference_cache:
+    if not own(plan).grade_reference_cache:
         return (("reference's forward", _whole_row(scene, tokens)),)
     last = _held(scene, tokens)
     cache, windows = _cache(scene), sliding(reference_of(scene).arch)
@@ -82,7 +83,7 @@ def batch_backward(scene: Scene) -> tuple[Term, ...]:
 def held(scene: Scene) -> tuple[Term, ...]:
     """The filled cache, which lives as long as the rollout."""
     plan = scene.plan
-    if plan.grade_kl == "none" or not plan.grade_reference_cache:
+    if own(plan).grade_kl == "none" or not own(plan).grade_reference_cache:
         return ()
     return (_held(scene, plan.prompt_tokens + plan.response_tokens - 1),)
 

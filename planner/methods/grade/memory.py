@@ -2,36 +2,38 @@
 
 from __future__ import annotations
 
-from planner.footprint import PhasePlan
+from planner.methods.grade import work
 from planner.methods.grade.backward import backward_instants
 from planner.methods.grade.forward import forward_instants
 from planner.methods.grade.held import Held
 from planner.phases import training, upkeep
+from planner.phases.phase import PhasePlan, updating
 from planner.phases.scene import Scene
 
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     """Load, policy forward, policy backward, optimizer step, checkpoint."""
-    _refuse(scene)
     held = Held(scene)
     role = scene.policy.name
     return (
         upkeep.load(scene),
-        PhasePlan(name="policy forward", role=role, instants=tuple(forward_instants(held))),
-        PhasePlan(name="policy backward", role=role, instants=tuple(backward_instants(held))),
+        PhasePlan(
+            name="policy forward",
+            role=role,
+            instants=tuple(forward_instants(held)),
+            work=work.forward(scene),
+        ),
+        PhasePlan(
+            name="policy backward",
+            role=role,
+            instants=tuple(backward_instants(held)),
+            work=work.backward(scene),
+        ),
         PhasePlan(
             name="optimizer step",
             role=role,
             instants=training.optimizer_instants(scene, scene.policy),
+            work=(updating(scene, scene.policy),),
         ),
         upkeep.checkpoint(scene),
     )
-
-
-def _refuse(scene: Scene) -> None:
-    vocab = scene.policy.arch.vocab
-    if scene.plan.grade_top_k > vocab:
-        raise ValueError(
-            f"grade_top_k: {scene.plan.grade_top_k:,} tokens are more than the model's {vocab:,}; "
-            "lower it, or set it to 0 for all of them"
-        )

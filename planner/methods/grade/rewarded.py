@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.footprint import Term
 from planner.formulas import soft_generation as soft
 from planner.methods.grade import sampled
+from planner.methods.grade.fields import own
 from planner.methods.grade.unrolled import in_norm, scene_at
 from planner.phases import saved
 from planner.phases.role import Role
@@ -19,7 +20,7 @@ class Rewarded:
     def __init__(self, scene: Scene) -> None:
         """``scene`` is that of a GRADE plan or grid."""
         self._scene = scene
-        self.role = _role(scene)
+        self.role = judge(scene)
         self._at = scene_at(
             scene,
             scene.plan.response_tokens,
@@ -30,7 +31,7 @@ class Rewarded:
     def inputs(self) -> tuple[Term, ...]:
         """What is kept of the mixture of embeddings: gathered rows, or where weights went."""
         scene, tokens = self._scene, self._scene.plan.response_tokens
-        if scene.plan.grade_reward_input == "sparse":
+        if own(scene.plan).grade_reward_input == "sparse":
             return (sampled.best_rows(scene, self.role.name, tokens),)
         if self._listed:
             label = "ids of the top k, stacked for the reward"
@@ -39,7 +40,7 @@ class Rewarded:
 
     def mixing(self) -> tuple[Term, ...]:
         """Stacked weights in passing while the mixture is made."""
-        if self._scene.plan.grade_reward_input == "sparse":
+        if own(self._scene.plan).grade_reward_input == "sparse":
             return ()
         return self._all_tokens(
             0 if self._listed else FP32, label="soft tokens, stacked for the reward"
@@ -47,7 +48,7 @@ class Rewarded:
 
     def unmixing(self) -> tuple[Term, ...]:
         """Gradients of the stacked weights, in the embedding's dtype."""
-        if self._scene.plan.grade_reward_input == "sparse":
+        if own(self._scene.plan).grade_reward_input == "sparse":
             return ()
         return self._all_tokens(0, label="gradient of the stacked soft tokens")
 
@@ -56,7 +57,7 @@ class Rewarded:
         tokens = self._scene.plan.response_tokens
         if self._listed:
             return (sampled.best(self._scene, soft.BEST_GRADIENT, FP32, tokens),)
-        if self._scene.plan.grade_reward_input == "sparse":
+        if own(self._scene.plan).grade_reward_input == "sparse":
             return ()
         return (sampled.rows(self._scene, soft.SOFT_GRADIENT, FP32, tokens),)
 
@@ -82,7 +83,7 @@ class Rewarded:
     @property
     def _listed(self) -> bool:
         plan = self._scene.plan
-        return bool(plan.grade_top_k and not plan.grade_dense_scatter)
+        return bool(own(plan).grade_top_k and not own(plan).grade_dense_scatter)
 
     def _all_tokens(self, more: int, *, label: str) -> tuple[Term, ...]:
         """Rows of all tokens in the embedding's dtype; ``more`` bytes where it is not fp32."""
@@ -108,7 +109,8 @@ class Rewarded:
         )
 
 
-def _role(scene: Scene) -> Role:
+def judge(scene: Scene) -> Role:
+    """The reward model, which reads the policy's soft tokens."""
     if scene.reward is None:
         raise ValueError("reward: GRADE needs a model that gradients flow through; set it to model")
     if scene.reward.arch.vocab != scene.policy.arch.vocab:

@@ -8,6 +8,7 @@ from typing import Literal
 from planner.footprint import Term
 from planner.formulas import soft_generation as soft
 from planner.formulas.formula import Formula
+from planner.methods.grade.fields import own
 from planner.numeric import Num
 from planner.phases.scene import Scene
 
@@ -25,14 +26,14 @@ def kept(scene: Scene, tokens: Num, mixtures: Num, moment: Moment) -> tuple[Term
 
 def _kept(scene: Scene, tokens: Num, mixtures: Num, moment: Moment) -> Iterator[Term]:
     plan = scene.plan
-    straight = plan.grade_estimator == "straight-through"
+    straight = own(plan).grade_estimator == "straight-through"
     # The list of soft tokens dies with the forward; a trained embedding keeps what it mixed.
     mixes = scene.policy.root_trainable > 0
     named = moment == "forward" or (mixes and scene.q.compute_bytes == FP32)
     halved = mixes and scene.q.compute_bytes != FP32
-    if plan.grade_top_k:
+    if own(plan).grade_top_k:
         yield best(scene, soft.BEST_IDS, INT64, tokens)
-        whole = plan.grade_dense_scatter
+        whole = own(plan).grade_dense_scatter
         yield best(
             scene, soft.BEST_WEIGHTS, FP32 * (1 + (straight and named and not whole)), tokens
         )
@@ -42,7 +43,7 @@ def _kept(scene: Scene, tokens: Num, mixtures: Num, moment: Moment) -> Iterator[
                 label = "weights of the top k in the embedding's dtype"
                 yield best(scene, soft.BEST_WEIGHTS, 2, mixtures, label=label)
             return
-        gathered = plan.grade_reward_input == "sparse"
+        gathered = own(plan).grade_reward_input == "sparse"
         if named or (gathered and moment == "reward's backward"):
             yield rows(scene, soft.SCATTERED, FP32, tokens)
         if gathered and moment == "policy's backward":
@@ -56,15 +57,15 @@ def _kept(scene: Scene, tokens: Num, mixtures: Num, moment: Moment) -> Iterator[
 
 
 def _kl(scene: Scene, tokens: Num) -> Iterator[Term]:
-    if scene.plan.grade_kl == "online":
+    if own(scene.plan).grade_kl == "online":
         yield rows(scene, soft.KL_KEPT, 3 * FP32, tokens, tensors=3)
-    if scene.plan.grade_kl == "batch":
+    if own(scene.plan).grade_kl == "batch":
         yield rows(scene, soft.KEPT_LOGITS, FP32, tokens)
 
 
 def _squashed(scene: Scene, tokens: Num) -> Iterator[Term]:
     """What tanh keeps where a model squashes logits; a checkpointed step makes it anew."""
-    if scene.policy.arch.logit_softcap and not scene.plan.grade_step_checkpointing:
+    if scene.policy.arch.logit_softcap and not own(scene.plan).grade_step_checkpointing:
         yield rows(scene, soft.SQUASHED, scene.q.compute_bytes, tokens)
 
 
@@ -72,7 +73,7 @@ def drawing(scene: Scene) -> tuple[Term, ...]:
     """Logits, noise and their sums while one token is sampled, beside what is kept of it."""
     plan = scene.plan
     logits = rows(scene, soft.VOCABULARY_ROWS, FP32, 1, label="logits of the token")
-    if plan.grade_top_k:
+    if own(plan).grade_top_k:
         passing = best(scene, soft.BEST_WEIGHTS, 3 * FP32, 1, label="noise and sums of the top k")
         return (logits, passing)
     return (
@@ -111,7 +112,7 @@ def best(scene: Scene, formula: Formula, value_bytes: Num, steps: Num, *, label:
         value_bytes=value_bytes,
         sequences=scene.q.micro_rows,
         steps=steps,
-        top_k=scene.plan.grade_top_k,
+        top_k=own(scene.plan).grade_top_k,
     )
 
 
@@ -123,6 +124,6 @@ def best_rows(scene: Scene, role: str, steps: Num) -> Term:
         value_bytes=scene.q.compute_bytes,
         sequences=scene.q.micro_rows,
         steps=steps,
-        top_k=scene.plan.grade_top_k,
+        top_k=own(scene.plan).grade_top_k,
         hidden=scene.policy.arch.hidden,
     )

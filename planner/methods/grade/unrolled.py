@@ -14,6 +14,7 @@ from planner.formulas.activations import (
     layer_saved,
     model_saved,
 )
+from planner.methods.grade.fields import own
 from planner.methods.grade.sums import BLOCK, over_steps
 from planner.numeric import Num, maximum, round_up
 from planner.phases import saved
@@ -43,8 +44,8 @@ class Instead:
 def scene_at(scene: Scene, tokens: Num, **instead: Any) -> Scene:
     """The scene of one forward over rows of ``tokens`` positions."""
     q = replace(scene.q, micro_row_tokens=tokens)
-    plan = Instead(scene.plan, **instead) if instead else scene.plan
-    return replace(scene, q=q, plan=plan, memory={})
+    plan: Any = Instead(scene.plan, **instead) if instead else scene.plan
+    return replace(scene, setup=replace(scene.setup, q=q, plan=plan), memory={})
 
 
 class Steps:
@@ -74,7 +75,7 @@ class Steps:
         return self.scene.once(("finished", back), lambda: self._finished(steps))
 
     def _finished(self, steps: Num) -> tuple[Term, ...]:
-        if self.scene.plan.grade_step_checkpointing:
+        if own(self.scene.plan).grade_step_checkpointing:
             return self._inputs(steps)
         terms = _whole(self._base, self.role, soft_inputs=True)
         if not self.role.adapters or self.scene.plan.gradient_checkpointing == "full":
@@ -153,7 +154,7 @@ class Steps:
         in half precision no operation keeps.
         """
         plan = self.scene.plan
-        nested = plan.grade_step_checkpointing and plan.gradient_checkpointing == "full"
+        nested = own(plan).grade_step_checkpointing and plan.gradient_checkpointing == "full"
         return self.saved_layers(back, int(nested and self.scene.q.compute_bytes == 2))
 
     def at_head(self, back: int, *, summed: bool) -> tuple[Term, ...]:
@@ -205,7 +206,7 @@ class Steps:
         """What stands during the last layer of the last step's forward."""
         last = self.at(0)
         plan, workload = self.scene.plan, last.training_workload(self.role)
-        if not plan.grade_step_checkpointing:
+        if not own(plan).grade_step_checkpointing:
             found = (*self.saved_layers(0), *saved.layer_forward(last, self.role))
             alive = plan.gradient_checkpointing == "none"
             # The running step's mask, which checkpoints would hold and nothing else does.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from planner.footprint import Instant, PhasePlan
+from planner import references
+from planner.footprint import Instant
 from planner.phases import in_loss, inference, rollout, update, upkeep
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Moment, Scene
-from planner.plan import references
+from planner.phases.vocabulary import loss_code
 
 KEPT = ("old log-probs", "advantages")
 
@@ -35,7 +37,7 @@ def scoring(
 
     ``names`` are the numbers per token that the first of them writes.
     """
-    with_entropy = scene.plan.framework == "verl"
+    with_entropy = loss_code(scene).entropy_with_old_log_probs
     kept = update.kept_for_update(scene, names)
     found: list[PhasePlan] = [
         inference.log_probs(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.footprint import Instant, PhasePlan
+from planner.footprint import Instant
 from planner.formulas import logits
 from planner.methods.grpo.memory import KEPT, reference_kept, scoring
+from planner.methods.intuitor.fields import own
 from planner.phases import rollout, scored, training, update, upkeep
 from planner.phases.backward import ARRIVE_AGAIN
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import inference_head, training_head
 
@@ -19,7 +21,7 @@ IN_SLICES = "chunked-vocabulary"
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     """As GRPO's; self-certainty where it happens, or in the loss when the plan says so."""
     kept = update.kept_for_update(scene, (*KEPT, "self-certainty", *reference_kept(scene)))
-    premise = scene.plan.self_certainty_gradient
+    premise = own(scene.plan).self_certainty_gradient
     policy = update.policy_phases(scene, kept)
     return (
         upkeep.load(scene),
@@ -28,7 +30,7 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
             scene,
             (_certainty(scene),),
             ("old log-probs", "self-certainty"),
-            extra_in_pieces=scene.plan.self_certainty == IN_SLICES,
+            extra_in_pieces=own(scene.plan).self_certainty == IN_SLICES,
         ),
         *(_with_gradient(scene, policy) if premise else policy),
         *rollout.weight_sync(scene),
@@ -43,7 +45,7 @@ def _certainty(scene: Scene) -> Instant:
         name="self-certainty",
         terms=logits.self_certainty_forward(
             inference_head(scene, scene.policy),
-            how=scene.plan.self_certainty,
+            how=own(scene.plan).self_certainty,
             with_gradient=False,
             role="policy",
         ),
@@ -56,7 +58,7 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
     It is computed last, so it goes backward first: beside what scoring has kept. Scoring then
     goes backward beside the gradients that self-certainty made.
     """
-    head, how = training_head(scene, scene.policy), scene.plan.self_certainty
+    head, how = training_head(scene, scene.policy), own(scene.plan).self_certainty
     forward, backward, step = policy
     certain = logits.self_certainty_forward(head, how=how, with_gradient=True, role="policy")
     back = logits.self_certainty_backward(head, how=how, role="policy")

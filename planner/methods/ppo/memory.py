@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from planner.footprint import PhasePlan
 from planner.methods.grpo.memory import KEPT, reference_kept, scoring
 from planner.phases import inference, rollout, shared_critic, update, upkeep
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
 
 

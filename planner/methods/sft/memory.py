@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.footprint import PhasePlan
 from planner.phases import update, upkeep
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
 
 

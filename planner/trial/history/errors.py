@@ -12,7 +12,8 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError, SQLAlchemyError
 
-from planner.trial.folders import HISTORY_SETTING
+from planner.trial.ask.folders import HISTORY_SETTING
+from planner.trial.ask.strict import shown
 
 SETTING = HISTORY_SETTING
 """Environment variable with the database's URL."""
@@ -79,6 +80,4 @@ def _refused(place: str, why: str) -> str:
 
 
 def _line(error: BaseException | None) -> str:
-    text = " ".join(str(error).split()).rstrip(".")
-    kept = "".join(character if character.isprintable() else "?" for character in text)
-    return kept[:200]
+    return shown(" ".join(str(error).split()).rstrip("."), 200, instead="?")

@@ -15,11 +15,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from planner.trial.figures import LEVELS, FootprintFigures
+from planner.trial.ask.footprints import LEVELS, FootprintFigures
+from planner.trial.ask.result import MAX_BYTES, TrialResult, read_result, result_json
+from planner.trial.ask.strict import refuse_constant, shown, unique
 from planner.trial.history.errors import HistoryError
+from planner.trial.history.schema import summary_of
 from planner.trial.history.store import Added, Filter, History
-from planner.trial.result import MAX_BYTES, TrialResult, read_result, result_json
-from planner.trial.strict import refuse_constant, unique
 
 MAX_FILE_BYTES = 128 * 2**20
 MAX_TRIALS = 10_000
@@ -120,7 +121,7 @@ def _write_json(file: Any, results: Iterable[TrialResult]) -> int:
 
 
 def _write_csv(file: Any, results: Iterable[TrialResult]) -> int:
-    lines = csv.DictWriter(file, COLUMNS)
+    lines = csv.DictWriter(file, COLUMNS, extrasaction="ignore")
     lines.writeheader()
     count = 0
     for count, result in enumerate(results, 1):  # noqa: B007
@@ -129,21 +130,10 @@ def _write_csv(file: Any, results: Iterable[TrialResult]) -> int:
 
 
 def _line(result: TrialResult) -> dict[str, Any]:
-    plan = result.planned()
-    versions = result.environment.versions if result.environment else {}
     sides = {"predicted": result.predicted, "measured": result.measured}
     return {
-        "id": result.id,
-        "created": result.created,
-        "status": result.status,
-        "method": plan.method,
-        "model": plan.model,
-        "device_kind": result.device.kind,
+        **summary_of(result),
         "device": result.device.name,
-        "gpu": result.device.gpu,
-        "torch_version": versions.get("torch"),
-        "transformers_version": versions.get("transformers"),
-        "censored": result.censored,
         "extrapolated": result.extrapolated,
         "steps": result.steps,
         **{
@@ -176,8 +166,8 @@ def _in_json(text: str) -> Iterator[str]:
     except RecursionError:
         raise HistoryError("import: the file is nested too deeply.") from None
     except ValueError as error:
-        shown = "".join(c if c.isprintable() else "?" for c in str(error)[:200])
-        raise HistoryError(f"import: the file cannot be read: {shown}.") from None
+        told = shown(str(error), 200, instead="?")
+        raise HistoryError(f"import: the file cannot be read: {told}.") from None
     if isinstance(data, dict) and data.get("source") == "trials":
         if data.get("v") != 1 or data.keys() != {"v", "source", "trials"}:
             raise HistoryError("import: v: the file is no export of version 1.")

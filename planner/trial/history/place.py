@@ -15,7 +15,7 @@ from sqlalchemy import URL, Connection, Engine, create_engine, event, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
-from planner.trial.folders import HISTORY_FILE, data_folder
+from planner.trial.ask.folders import HISTORY_FILE, data_folder
 from planner.trial.history.errors import SETTING, HistoryError
 
 BUSY_SECONDS = 30.0
@@ -32,11 +32,12 @@ def history_url() -> URL:
         HistoryError: when the setting is no URL of a database.
     """
     given = os.environ.get(SETTING, "").strip()
-    return (
-        URL.create("sqlite", database=str(data_folder() / HISTORY_FILE))
-        if not given
-        else read_url(given)
-    )
+    return read_url(given) if given else own_url()
+
+
+def own_url() -> URL:
+    """The file in the user's data directory."""
+    return URL.create("sqlite", database=str(data_folder() / HISTORY_FILE))
 
 
 def read_url(text: str) -> URL:

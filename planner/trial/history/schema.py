@@ -1,6 +1,6 @@
 """The table of trials: a result in parts, and columns taken from it that a search can use.
 
-Each part is JSON as :func:`planner.trial.result.result_json` writes it, so that a row gives
+Each part is JSON as :func:`planner.trial.ask.result.result_json` writes it, so that a row gives
 back the result it was made of. Columns besides the parts are copies and are never read back.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 
 from sqlalchemy import Boolean, Column, Double, Index, MetaData, String, Table, Text
 
-from planner.trial.result import TrialResult, now, read_result, result_json
+from planner.trial.ask.result import TrialResult, now, read_result, result_json
 
 VERSION_TABLE = "headroom_schema"
 REVISIONS = ("1", "2")
@@ -27,65 +27,51 @@ PARTS = {
 """Columns that hold a part of a result, and the field it is; ``rest`` holds all others."""
 
 metadata = MetaData()
+SEARCHED = {
+    **{"created": 20, "status": 40, "method": 40, "model": 300},
+    **{"device_kind": 20, "device_name": 500, "gpu": 64},
+    **{"torch_version": 500, "transformers_version": 500},
+}
+"""Columns of text that a search uses, each with an index, and their longest text."""
 trials = Table(
     "headroom_trials",
     metadata,
     Column("id", String(64), primary_key=True),
-    Column("created", String(20), nullable=False),
     Column("added", String(20), nullable=False),
-    Column("status", String(40), nullable=False),
-    Column("method", String(40), nullable=False),
-    Column("model", String(300), nullable=False),
-    Column("device_kind", String(20), nullable=False),
-    Column("device_name", String(500), nullable=False),
-    Column("gpu", String(64), nullable=False),
-    Column("torch_version", String(500), nullable=False),
-    Column("transformers_version", String(500), nullable=False),
+    *(Column(name, String(length), nullable=False) for name, length in SEARCHED.items()),
     Column("censored", Boolean, nullable=False),
     Column("seconds", Double, nullable=False),
-    Column("plan", Text, nullable=False),
-    Column("prediction", Text, nullable=False),
-    Column("estimate", Text, nullable=False),
-    Column("measurement", Text, nullable=False),
-    Column("environment", Text, nullable=False),
-    Column("rest", Text, nullable=False),
-)
-SEARCHED = (
-    *("created", "status", "method", "model", "device_kind", "device_name", "gpu"),
-    *("torch_version", "transformers_version"),
+    *(Column(name, Text, nullable=False) for name in (*PARTS, "rest")),
 )
 for _name in SEARCHED:
     Index(f"headroom_trials_{_name}", trials.c[_name])
 
 
-def row_of(result: TrialResult) -> dict[str, Any]:
-    """The row that a result becomes."""
-    data = json.loads(result_json(result))
-    parts = {column: data.pop(field) for column, field in PARTS.items()}
+def summary_of(result: TrialResult) -> dict[str, Any]:
+    """A trial's line in a list: what a search can use, and how long it took."""
     plan = result.planned()
     return {
         "id": result.id,
         "created": result.created,
-        "added": now(),
         "status": result.status,
         "method": plan.method,
         "model": plan.model,
         "device_kind": result.device.kind,
         "device_name": result.device.name,
         "gpu": result.device.gpu,
-        **versions_of(parts["environment"]),
+        "torch_version": result.versions.get("torch", ""),
+        "transformers_version": result.versions.get("transformers", ""),
         "censored": result.censored,
         "seconds": result.seconds,
-        "plan": parts.pop("plan"),
-        **{column: _text(value) for column, value in parts.items()},
-        "rest": _text(data),
     }
 
 
-def versions_of(environment: Any) -> dict[str, str]:
-    """Columns of library versions; empty where a trial ended before it knew them."""
-    found = (environment or {}).get("versions", {})
-    return {f"{name}_version": str(found.get(name, "")) for name in ("torch", "transformers")}
+def row_of(result: TrialResult) -> dict[str, Any]:
+    """The row that a result becomes."""
+    data = json.loads(result_json(result))
+    parts = {column: _text(data.pop(field)) for column, field in PARTS.items()}
+    own = {"added": now(), "plan": result.plan, "rest": _text(data)}
+    return {**summary_of(result), **parts, **own}
 
 
 def result_of(row: Any) -> TrialResult:

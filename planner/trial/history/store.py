@@ -8,21 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from sqlalchemy import URL, Connection, Select, delete, func, insert, or_, select
 from sqlalchemy.dialects import postgresql, sqlite
 
+from planner.trial.ask.result import TrialResult
+from planner.trial.evidence import proofs
 from planner.trial.history import place
 from planner.trial.history.errors import HistoryError, in_words
 from planner.trial.history.schema import result_of, row_of, trials
 from planner.trial.history.upgrade import upgrade
-from planner.trial.result import TrialResult
-
-LISTED = (
-    *("id", "created", "status", "method", "model", "device_kind", "device_name", "gpu"),
-    *("torch_version", "transformers_version", "censored", "seconds"),
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -106,6 +102,7 @@ class History:
         chosen = place.history_url() if url is None else url
         self.url = place.read_url(chosen) if isinstance(chosen, str) else chosen
         self.place = place.said(self.url)
+        self.own = self.url == place.own_url()
         with in_words(self.place):
             self.engine = place.engine_of(self.url)
             upgrade(self.engine, self.place)
@@ -121,6 +118,10 @@ class History:
                 else:
                     known.append(result)
             same = {one.id: _same(connection, one) for one in known}
+        if self.own:
+            for result in results:
+                if result.id in added:
+                    proofs.put(result)
         return Added(
             added=tuple(added),
             skipped=tuple(one.id for one in known if same[one.id]),
@@ -139,7 +140,8 @@ class History:
 
     def list(self, filter: Filter | None = None) -> list[Summary]:
         """Lines of the trials that are meant, newest first; their parts are not read."""
-        query = (filter or Filter()).chosen(select(*(trials.c[name] for name in LISTED)))
+        columns = (trials.c[one.name] for one in fields(Summary))
+        query = (filter or Filter()).chosen(select(*columns))
         with self._transaction() as connection:
             rows = connection.execute(query).mappings().all()
         return [Summary(**row) for row in rows]
@@ -153,11 +155,16 @@ class History:
 
     def delete(self, identifiers: Iterable[str]) -> int:
         """Delete trials; returns how many there were."""
+        meant = list(identifiers)
         with self._transaction(writes=True) as connection:
-            return sum(
+            count = sum(
                 connection.execute(delete(trials).where(trials.c.id == identifier)).rowcount
-                for identifier in identifiers
+                for identifier in meant
             )
+        if self.own:
+            for identifier in meant:
+                proofs.drop(identifier)
+        return count
 
     def count(self) -> int:
         """How many trials there are."""
@@ -167,8 +174,7 @@ class History:
     @contextmanager
     def _transaction(self, writes: bool = False) -> Iterator[Connection]:
         with in_words(self.place):
-            options = {place.WRITES: writes}
-            opened = self.engine.connect().execution_options(**options)
+            opened = self.engine.connect().execution_options(**{place.WRITES: writes})
             with opened as connection, connection.begin():
                 yield connection
 
@@ -201,8 +207,5 @@ def _insert(connection: Connection, result: TrialResult) -> bool:
 
 
 def _same(connection: Connection, result: TrialResult) -> bool:
-    row = connection.execute(select(trials).where(trials.c.id == result.id)).first()
-    if row is None:
-        return False
-    wanted = row_of(result)
-    return all(getattr(row, name) == wanted[name] for name in wanted if name != "added")
+    row = connection.execute(select(trials).where(trials.c.id == result.id)).mappings().first()
+    return row is not None and {**row, "added": ""} == {**row_of(result), "added": ""}

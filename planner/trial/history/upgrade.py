@@ -10,6 +10,7 @@ from pathlib import Path
 
 from sqlalchemy import Connection, Engine, inspect, text
 
+from planner.trial.ask.strict import shown
 from planner.trial.history.errors import SETTING, HistoryError
 from planner.trial.history.place import WRITES
 from planner.trial.history.schema import REVISIONS, VERSION_TABLE, trials
@@ -68,9 +69,9 @@ def _version(connection: Connection, place: str) -> str:
     rows = connection.execute(text(f"SELECT version_num FROM {VERSION_TABLE}")).scalars().all()
     found = str(rows[0]) if len(rows) == 1 else ""
     if rows and found not in REVISIONS:
-        shown = "".join(c if c.isprintable() else "?" for c in found[:40]) or "several"
+        told = shown(found, 40, instead="?") or "several"
         raise HistoryError(
-            f"history: the schema of {place} is version {shown}, and this Headroom knows "
+            f"history: the schema of {place} is version {told}, and this Headroom knows "
             f"versions up to {REVISIONS[-1]}. Update Headroom, or set {SETTING} to another "
             "database. Nothing was changed."
         )

@@ -6,8 +6,8 @@ from typing import Any
 
 from planner.plan import Plan
 from planner.plan.link import to_query_string
-from planner.trial.figures import FootprintFigures, PhaseFigures
-from planner.trial.result import Device, Environment, TrialResult
+from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
+from planner.trial.ask.result import Device, Environment, TrialResult
 
 CARD = Device(kind="cuda", name="NVIDIA H100 80GB HBM3", gpu="h100-80gb")
 PROCESSOR = Device(kind="cpu", name="a processor, 2 cores")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
+from planner.trial.ask.result import Device, result_json
 from planner.trial.history import Filter, History, HistoryError, exchange
 from planner.trial.history.exchange import export, import_file, read_trials
-from planner.trial.result import Device, result_json
 from trial.history.results import PROCESSOR, trial
 from trial.test_result import finished
 

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 from sqlalchemy import event, text
 
-from planner.trial.folders import TrialFolder, new_folder
+from planner.trial.ask.folders import TrialFolder, new_folder
+from planner.trial.ask.request import request_of
 from planner.trial.history import History, HistoryError
-from planner.trial.history.keep import keep, keep_all
+from planner.trial.history.intake import keep, keep_all
 from planner.trial.history.upgrade import _version
-from planner.trial.request import request_of
 from trial.history.results import PLAN, trial
 from trial.running import ROOT
 

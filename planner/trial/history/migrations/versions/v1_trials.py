@@ -6,7 +6,11 @@ from alembic import op
 revision = "1"
 down_revision = None
 
-SEARCHED = ("created", "status", "method", "model", "device_kind", "device_name")
+SEARCHED = {
+    **{"created": 20, "status": 40, "method": 40, "model": 300},
+    **{"device_kind": 20, "device_name": 500},
+}
+PARTS = ("plan", "prediction", "estimate", "measurement", "environment", "rest")
 
 
 def upgrade() -> None:
@@ -14,20 +18,10 @@ def upgrade() -> None:
     op.create_table(
         "headroom_trials",
         sa.Column("id", sa.String(64), primary_key=True),
-        sa.Column("created", sa.String(20), nullable=False),
         sa.Column("added", sa.String(20), nullable=False),
-        sa.Column("status", sa.String(40), nullable=False),
-        sa.Column("method", sa.String(40), nullable=False),
-        sa.Column("model", sa.String(300), nullable=False),
-        sa.Column("device_kind", sa.String(20), nullable=False),
-        sa.Column("device_name", sa.String(500), nullable=False),
+        *(sa.Column(name, sa.String(most), nullable=False) for name, most in SEARCHED.items()),
         sa.Column("seconds", sa.Double, nullable=False),
-        sa.Column("plan", sa.Text, nullable=False),
-        sa.Column("prediction", sa.Text, nullable=False),
-        sa.Column("estimate", sa.Text, nullable=False),
-        sa.Column("measurement", sa.Text, nullable=False),
-        sa.Column("environment", sa.Text, nullable=False),
-        sa.Column("rest", sa.Text, nullable=False),
+        *(sa.Column(name, sa.Text, nullable=False) for name in PARTS),
     )
     for name in SEARCHED:
         op.create_index(f"headroom_trials_{name}", "headroom_trials", [name])

@@ -8,19 +8,16 @@ from alembic import op
 revision = "2"
 down_revision = "1"
 
-SEARCHED = ("gpu", "torch_version", "transformers_version")
+SEARCHED = {"gpu": 64, "torch_version": 500, "transformers_version": 500}
 
 
 def upgrade() -> None:
     """Add the columns and fill them from the parts that each row has."""
-    columns = (
-        sa.Column("gpu", sa.String(64), nullable=False, server_default=""),
-        sa.Column("torch_version", sa.String(500), nullable=False, server_default=""),
-        sa.Column("transformers_version", sa.String(500), nullable=False, server_default=""),
-        sa.Column("censored", sa.Boolean, nullable=False, server_default=sa.false()),
-    )
-    for column in columns:
+    for name, most in SEARCHED.items():
+        column = sa.Column(name, sa.String(most), nullable=False, server_default="")
         op.add_column("headroom_trials", column)
+    censored = sa.Column("censored", sa.Boolean, nullable=False, server_default=sa.false())
+    op.add_column("headroom_trials", censored)
     connection = op.get_bind()
     table = sa.Table("headroom_trials", sa.MetaData(), autoload_with=connection)
     for name in connection.execute(sa.select(table.c.id)).scalars().all():

@@ -1,0 +1,89 @@
+"""Benchmarks as an app sees them: start one, look how it stands, stop it. No torch.
+
+A benchmark is a process of its own, the command ``planner benchmark``, with a folder while it
+runs: who it is, how far, and what its libraries said. When it ends well its result is among the
+kept ones and the folder is gone; otherwise the folder says why.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from planner.benchmark.ask.archive import benchmarks_folder
+from planner.trial.ask import background
+from planner.trial.ask.folders import TrialFolder, named, new_identifier
+from planner.trial.ask.strict import shown
+
+BUDGET_SECONDS = 20.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BenchmarkState:
+    """How a benchmark stands that has not ended well: what it measures, or why it ended."""
+
+    identifier: str
+    running: bool
+    doing: str = ""
+    number: int = 0
+    count: int = 0
+    reason: str = ""
+
+
+def start(device: str, root: Path | None = None) -> TrialFolder:
+    """Start a benchmark in a process of its own, which goes on without this one.
+
+    Raises:
+        OSError: when its folder cannot be written.
+    """
+    folder = TrialFolder(benchmarks_folder(root) / new_identifier())
+    folder.path.mkdir(parents=True)
+    command = [sys.executable, "-m", "planner", "benchmark", "--device", device]
+    command += ["--seconds", f"{BUDGET_SECONDS:g}"]
+    background.begin(command, folder, root)
+    return folder
+
+
+def states(root: Path | None = None) -> tuple[BenchmarkState, ...]:
+    """Benchmarks that run, or ended without a result; newest first."""
+    found = named(benchmarks_folder(root))
+    return tuple(_state(TrialFolder(path)) for path in found if path.is_dir())
+
+
+def _state(folder: TrialFolder) -> BenchmarkState:
+    background.notice(folder)
+    events = folder.progress()
+    if folder.owned() or background.starting(folder):
+        last = events[-1] if events else {}
+        number, count = (last.get(key, 0) for key in ("number", "count"))
+        return BenchmarkState(
+            identifier=folder.identifier,
+            running=True,
+            doing=shown(str(last.get("name", "imports")), 200),
+            number=number if isinstance(number, int) else 0,
+            count=count if isinstance(count, int) else 0,
+        )
+    if folder.asked_to_stop():
+        reason = "It was stopped."
+    else:
+        reason = f"It ended without a result: {shown(folder.last_words(), 300)}"
+    return BenchmarkState(identifier=folder.identifier, running=False, reason=reason)
+
+
+def find(identifier: str, root: Path | None = None) -> TrialFolder | None:
+    """The folder of a benchmark by its name; None when there is none."""
+    return background.found(identifier, benchmarks_folder(root))
+
+
+stop = background.end
+"""End a benchmark; it keeps nothing."""
+
+
+def forget(folder: TrialFolder) -> bool:
+    """Delete the folder of a benchmark that is over; False when it is not."""
+    if _state(folder).running:
+        return False
+    shutil.rmtree(folder.path, ignore_errors=True)
+    return True

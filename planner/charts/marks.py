@@ -1,0 +1,130 @@
+"""What charts share: colours, legends, tooltips, the card's line, measured errors.
+
+Imports no Streamlit, so a chart can be saved from anywhere. Colour is never the only signal:
+bars carry a word, curves different dashes and marks, and the capacity line a label.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import altair as alt
+import pandas as pd
+
+COLORS: Mapping[str, str] = {
+    "parameters": "#0072B2",
+    "gradients": "#56B4E9",
+    "optimizer": "#009E73",
+    "activations": "#E69F00",
+    "logits": "#CC79A7",
+    "kv-cache": "#F0E442",
+    "buffers": "#8C8C8C",
+    "allocator": "#BDBDBD",
+    "engine": "#A89B2D",
+    "device": "#616161",
+}
+"""Okabe and Ito's colours, greys for overheads, a dark yellow for the engine's share."""
+
+OVER = "#D55E00"
+"""Kept for what exceeds the card."""
+
+INK = {"light": "#1B1F24", "dark": "#E6EAEE"}
+"""Colour of lines and words drawn over a chart, by appearance."""
+
+END = 12
+"""Pixels of the ends of an error bar."""
+
+
+def by_category(present: Sequence[str]) -> alt.Color:
+    """Colour and legend of the categories that a chart shows, in their order."""
+    return alt.Color(
+        "category:N",
+        scale=alt.Scale(domain=list(present), range=[COLORS[name] for name in present]),
+        legend=alt.Legend(title=None, orient="top", columns=3, symbolType="square", labelLimit=120),
+    )
+
+
+def chosen_in_legend() -> tuple[alt.Parameter, Any]:
+    """The legend as a switch, and the opacity of what is chosen in it."""
+    chosen = alt.selection_point(name="component", fields=["category"], bind="legend")
+    return chosen, alt.when(chosen).then(alt.value(1.0)).otherwise(alt.value(0.2))
+
+
+def nearest(field: str, **more: Any) -> alt.Parameter:
+    """The place nearest to the pointer."""
+    return alt.selection_point(
+        name="near", nearest=True, on="pointerover", fields=[field], empty=False, **more
+    )
+
+
+def tooltip(*rows: tuple[str, str] | tuple[str, str, str]) -> list[alt.Tooltip]:
+    """Lines of a tooltip: what is read, its title, and how a number is written."""
+    return [
+        alt.Tooltip(field, title=title, format=next(iter(form), alt.Undefined))
+        for field, title, *form in rows
+    ]
+
+
+def finished(layers: Sequence[Any], **properties: Any) -> alt.LayerChart:
+    """The layers as one chart, as wide as the page."""
+    chart: alt.LayerChart = (
+        alt.layer(*layers)
+        .properties(width="container", **properties)
+        .configure_view(strokeWidth=0)
+    )
+    return chart
+
+
+def capacity_line(
+    channel: str, capacity: float, label: str, ink: str, place: Mapping[str, Any], **text: Any
+) -> list[alt.Chart]:
+    """A dashed line where the card ends along ``channel``; ``place`` and ``text`` of its label."""
+    base = alt.Chart(pd.DataFrame({"capacity": [capacity], "label": [label]})).encode(
+        **{channel: "capacity:Q"}
+    )
+    rule = base.mark_rule(strokeDash=[6, 4], strokeWidth=2, color=ink)
+    return [rule, base.mark_text(color=ink, **text).encode(**place, text="label:N")]
+
+
+def error_bars(totals: pd.DataFrame, y: alt.Y, unit: str, ink: str) -> list[alt.Chart]:
+    """A line with two ends over each phase with a measured error; nothing where none has one.
+
+    Args:
+        totals: columns ``phase``, ``least`` and ``most``, the latter None where nobody measured.
+        y: the phases' axis.
+        unit: name of the unit.
+        ink: colour.
+    """
+    known = totals.dropna(subset=["least", "most"])
+    if known.empty:
+        return []
+    base = alt.Chart(known).encode(
+        y=y,
+        tooltip=tooltip(
+            ("phase:N", "phase"),
+            ("least:Q", f"by what was measured, from, {unit}", ",.2f"),
+            ("most:Q", "to", ",.2f"),
+        ),
+    )
+    line = base.mark_rule(color=ink, strokeWidth=2).encode(x="least:Q", x2="most:Q")
+    ends = [
+        base.mark_tick(color=ink, thickness=2, size=END).encode(x=f"{end}:Q")
+        for end in ("least", "most")
+    ]
+    return [line, *ends]
+
+
+def error_band(rows: pd.DataFrame, x: alt.X, color: alt.Color) -> list[alt.Chart]:
+    """A band around each curve with measured errors; nothing where none has one.
+
+    Args:
+        rows: columns ``least`` and ``most`` beside those of ``x`` and ``color``.
+        x: the axis.
+        color: the curves' colours.
+    """
+    known = rows.dropna(subset=["least", "most"])
+    if known.empty:
+        return []
+    band = alt.Chart(known).mark_area(opacity=0.2)
+    return [band.encode(x=x, y="least:Q", y2="most:Q", color=color)]

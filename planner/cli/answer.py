@@ -1,0 +1,78 @@
+"""How the command line answers: as JSON or as text, with tables, sizes and the error to expect."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from planner.footprint import Footprint
+
+Reader = Callable[[Any], Any]
+
+
+def may_be_json(parser: argparse.ArgumentParser, what: str = "the whole answer as JSON") -> None:
+    """The option of a command whose answer programs read too."""
+    parser.add_argument("--json", action="store_true", help=what)
+
+
+def show(arguments: argparse.Namespace, found: Any, as_json: Reader, as_text: Reader) -> int:
+    """Prints what was found in the form that was asked for; 0."""
+    print(json.dumps(as_json(found), indent=2) if arguments.json else as_text(found))
+    return 0
+
+
+def known(read: Callable[[Any], str], value: Any) -> str:
+    """A value as a person reads it; a question mark where nobody knows it."""
+    return "?" if value is None else read(value)
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Lines with columns as wide as their widest cell; ``right`` columns are right-aligned."""
+    lines = [header, *rows]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return "\n".join(
+        "  ".join(
+            cell.rjust(width) if column in right else cell.ljust(width)
+            for column, (cell, width) in enumerate(zip(line, widths, strict=True))
+        ).rstrip()
+        for line in lines
+    )
+
+
+def own_comparisons(method: str) -> tuple[Any, ...]:
+    """Comparisons of stored trials of a method (``Compared`` of the stated error).
+
+    A history that cannot be read is no reason to hold back an answer: a line on stderr says so.
+    """
+    from planner.trial.ask.folders import HISTORY_SETTING, has_history
+
+    if not has_history():
+        return ()
+    named = os.environ.get(HISTORY_SETTING, "").strip()
+    if not named:
+        from planner.trial.evidence.proofs import proven
+
+        found = proven(method)
+        if found is not None:
+            return found  # without SQLAlchemy, which takes longer to load than an estimate
+    from planner.trial.history.comparisons import compared, keep_proofs
+    from planner.trial.history.errors import HistoryError
+
+    try:
+        if not named:
+            keep_proofs()
+        return compared(method)
+    except HistoryError as error:
+        print(f"note: {error}", file=sys.stderr)
+        return ()
+
+
+def error_line(footprint: Footprint) -> str:
+    """The error to expect of the peak, in words."""
+    error = footprint.error
+    known = "" if error.low is None else f"{error.low:+.1%} to {error.high:+.1%}; "
+    return f"Error of the peak: {known}{error.source.rstrip('.')}."

@@ -1,0 +1,211 @@
+"""From a dry run's plain data to a footprint, beside the estimate of the same plan. No torch.
+
+Phases that the step does not execute by design (loading, an engine's rollouts, weight sync,
+checkpoints) are the estimate's, and say so. Any other phase that only one side has is an error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any, cast
+
+from planner.dryrun.ask.stand_in import StandIn, stand_in
+from planner.estimate import estimate, judged
+from planner.footprint import OUTSIDE, Category, Footprint, Phase, StatedError, Term
+from planner.plan import Plan
+
+CUBLAS = "cuBLAS workspaces"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Comparison:
+    """One phase's requested bytes: closed form and dry run; None where one has no such phase."""
+
+    phase: str
+    closed_bytes: int | None
+    dry_bytes: int | None
+    executed: bool
+    """Whether the step is to execute the phase."""
+
+    @property
+    def difference(self) -> float | None:
+        """Closed form against dry run, signed and relative."""
+        if not self.dry_bytes or self.closed_bytes is None:
+            return None
+        return self.closed_bytes / self.dry_bytes - 1
+
+    @property
+    def error(self) -> str:
+        """A sentence where one side lacks the phase though both should have it; else empty."""
+        if self.closed_bytes is None:
+            return f"{self.phase}: the step executed this phase, and the closed form has none such."
+        if self.dry_bytes is None and self.executed:
+            return f"{self.phase}: the closed form has this phase, and the step executed none such."
+        return ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DryRun:
+    """The answer of a dry run, with the estimate it checks."""
+
+    footprint: Footprint
+    estimate: Footprint
+    comparisons: tuple[Comparison, ...]
+    phases: tuple[Mapping[str, Any], ...]
+    """As the worker wrote them: shares and the largest tensors at each peak."""
+    timeline: tuple[Mapping[str, Any], ...]
+    notes: tuple[str, ...]
+    versions: Mapping[str, str]
+    seconds: float
+    standing: StandIn
+    """What was executed in place of the plan."""
+    lengths: tuple[Mapping[str, Any], ...] = ()
+    """Reserved bytes over steps of different lengths, by order; empty when not asked for."""
+
+    @property
+    def fallback(self) -> bool:
+        """Whether another branch ran than a GPU's, so that no measured error holds."""
+        return _fallback(self.notes)
+
+    @property
+    def errors(self) -> tuple[str, ...]:
+        """A sentence for each phase that one side lacks."""
+        return tuple(one.error for one in self.comparisons if one.error)
+
+
+def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
+    """The dry run of a plan from what the worker found."""
+    closed = estimate(plan)
+    standing = stand_in(plan)
+    by_name = {phase["phase"]: phase for phase in found["phases"]}
+    source = "dry run: torch {torch}, transformers {transformers}".format(**found["versions"])
+    estimated = {phase.name: phase.requested_bytes for phase in closed.phases}
+    unforeseen = (_unforeseen(name, closed) for name in by_name if name not in estimated)
+    phases = tuple(
+        _phase(phase, by_name[phase.name], standing, source) if phase.name in by_name else phase
+        for phase in (*closed.phases, *unforeseen)
+    )
+    comparisons = tuple(
+        Comparison(
+            phase=phase.name,
+            closed_bytes=estimated.get(phase.name),
+            dry_bytes=phase.requested_bytes if phase.name in by_name else None,
+            executed=phase.executed,
+        )
+        for phase in phases
+    )
+    notes = tuple(dict.fromkeys((*standing.notes, *found["notes"])))
+    footprint = replace(
+        closed,
+        source="dry run",
+        phases=phases,
+        error=StatedError(low=None, high=None, source=_error(notes)),
+        warnings=(*closed.warnings, *(one.error for one in comparisons if one.error)),
+    )
+    return DryRun(
+        footprint=judged(footprint),
+        estimate=closed,
+        comparisons=comparisons,
+        phases=tuple(found["phases"]),
+        timeline=tuple(found["timeline"]),
+        notes=notes,
+        versions=found["versions"],
+        seconds=float(found["seconds"]),
+        standing=standing,
+        lengths=tuple(found.get("lengths", ())),
+    )
+
+
+def _unforeseen(name: str, closed: Footprint) -> Phase:
+    """A phase that no estimate has: of the closed form's terms, those that all phases hold."""
+    ours = [phase.terms for phase in closed.phases if phase.rank == "trainer"]
+    return Phase(
+        name=name,
+        role="",
+        rank="trainer",
+        instant="",
+        terms=tuple(term for term in ours[0] if all(term in terms for terms in ours)),
+        requested_bytes=0,
+        allocated_bytes=0,
+        reserved_bytes=0,
+        device_bytes=0,
+        host_bytes=None,
+        seconds=None,
+    )
+
+
+def _error(notes: tuple[str, ...]) -> str:
+    if _fallback(notes):
+        return "a fallback branch ran in place of a GPU's: the true figure may be well below"
+    return "not yet measured on a GPU; on a CPU dry runs meet real ones (docs/accuracy.md)"
+
+
+def _fallback(notes: tuple[str, ...]) -> bool:
+    return any("fallback" in note.lower() for note in notes)
+
+
+def _phase(closed: Phase, found: Mapping[str, Any], standing: StandIn, source: str) -> Phase:
+    """The executed phase, with the estimate's terms for what is not in the step."""
+    plan = standing.plan
+    term = partial(Term, role="process", inputs={})
+    terms = [
+        term(
+            name=f"{share['category']} in the dry run",
+            role=share["role"] or "process",
+            category=cast("Category", share["category"]),
+            bytes=share["bytes"],
+            formula="sum of live storages",
+            source=source,
+        )
+        for share in found["shares"]
+        if share["category"] not in standing.by_formula
+    ]
+    if found["scratch_bytes"]:
+        terms.append(
+            term(
+                name=f"scratch of {found['scratch_op']}",
+                category="buffers",
+                bytes=found["scratch_bytes"],
+                formula="kernel workspace table",
+                source="planner/dryrun/run/workspaces.json",
+            )
+        )
+    taken = [term for term in closed.terms if _by_formula(term, standing)]
+    requested = sum(int(t.bytes) for t in (*terms, *taken) if t.category not in OUTSIDE)
+    # The allocator replayed what was executed, with the workspaces; the rest is on top of it.
+    more = requested - found["requested_bytes"]
+    outside = sum(int(term.bytes) for term in closed.terms if term.category in OUTSIDE)
+    reserved = found["reserved_bytes"] + more
+    terms += taken
+    if reserved > requested:
+        terms.append(
+            term(
+                name="rounding, cached and fragmented memory",
+                category="allocator",
+                bytes=reserved - requested,
+                formula="reserved - requested",
+                inputs={"reserved": reserved, "requested": requested},
+                source="the step's events in a simulated caching allocator (docs/allocator.md)",
+            )
+        )
+    host = int(found["host_bytes"]) * min(plan.gpus_per_node, plan.gpus)
+    return replace(
+        closed,
+        instant=f"{found['op']} in {found['module'] or 'the step'}",
+        terms=tuple(terms),
+        requested_bytes=requested,
+        allocated_bytes=found["allocated_bytes"] + more,
+        reserved_bytes=reserved,
+        device_bytes=reserved + outside,
+        host_bytes=host or closed.host_bytes,
+        inherited_bytes=found["inherited_bytes"],
+        source="dry run",
+    )
+
+
+def _by_formula(term: Term, standing: StandIn) -> bool:
+    named = term.name == CUBLAS or term.name in standing.added
+    formula = term.category in OUTSIDE or term.category in standing.by_formula
+    return not term.host and (named or formula)

@@ -1,0 +1,171 @@
+"""What a dry run shows, in sentences for people."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from planner.dryrun.ask.answer import Comparison, DryRun
+from planner.estimate import estimate
+from planner.footprint import OUTSIDE, Phase, worst_of
+from planner.plan import Plan, try_plan
+from planner.units import read_gib
+
+SMALL = 0.001
+"""Differences up to this share are not worth a sentence of their own."""
+
+KINDS: Mapping[str, str] = {
+    "allocator": "memory that the allocator keeps unused",
+    "optimizer": "optimizer states",
+    "kv-cache": "KV cache",
+}
+"""Categories that need more words than their name."""
+
+Read = Callable[[float], str]
+"""Bytes as the reader wants them, with the unit."""
+Switch = tuple[str, str, Mapping[str, Any], Mapping[str, Any]]
+"""What on and off are called, and the fields they set."""
+
+SWITCHES: tuple[Switch, ...] = (
+    (
+        "checkpointing each generated token",
+        "not checkpointing each generated token",
+        {"grade_step_checkpointing": True},
+        {"grade_step_checkpointing": False},
+    ),
+    (
+        "keeping the top 256 tokens",
+        "keeping the whole vocabulary",
+        {"grade_top_k": 256},
+        {"grade_top_k": 0, "grade_dense_scatter": False, "grade_reward_input": "dense"},
+    ),
+    (
+        "checkpointing layers",
+        "keeping every layer's activations",
+        {"gradient_checkpointing": "full"},
+        {"gradient_checkpointing": "none", "activation_offload": False},
+    ),
+    (
+        "meeting the vocabulary in tiles",
+        "holding all logits",
+        {"logits": "fused"},
+        {"logits": "full"},
+    ),
+    (
+        "the fused optimizer",
+        "the foreach optimizer",
+        {"optimizer": "adamw-fused"},
+        {"optimizer": "adamw-foreach"},
+    ),
+)
+
+
+def _gib(size_bytes: float) -> str:
+    return f"{read_gib(size_bytes)} GiB"
+
+
+def finding(found: DryRun, read: Read = _gib) -> tuple[str, ...]:
+    """What the peak is made of, how far the closed form was off, what would change it.
+
+    Args:
+        found: a dry run's answer.
+        read: bytes as the reader wants them, with the unit.
+
+    Returns:
+        Sentences, the dry run's verdict first.
+    """
+    verdict = f"{found.footprint.verdict.sentence.rstrip('.')}."
+    ran = [phase for phase in found.footprint.phases if phase.source == "dry run"]
+    if not ran:
+        return (verdict, "The training step executes no phase of this plan.")
+    worst = worst_of(ran)
+    return (
+        f"With the dry run's figures: {verdict[0].lower()}{verdict[1:]}",
+        _made_of(worst, found, read),
+        _largest(worst, found, read),
+        *_agreement(worst, found, read),
+        *_switches(found.footprint.plan, read),
+    )
+
+
+def _made_of(worst: Phase, found: DryRun, read: Read) -> str:
+    sums: dict[tuple[str, str], int] = {}
+    for term in worst.terms:
+        if not term.host and term.category not in OUTSIDE:
+            who = term.role, term.category
+            sums[who] = sums.get(who, 0) + int(term.bytes)
+    ranked = sorted(sums.items(), key=lambda pair: -pair[1])[:2]
+    whole = max(worst.reserved_bytes, 1)
+    parts = [
+        f"{size / whole:.0%} {'' if place else 'of it is '}{_whose(*who)}"
+        for place, (who, size) in enumerate(ranked)
+    ]
+    plan: Plan = found.footprint.plan
+    over = f" over {plan.response_tokens} unrolled steps" if plan.method == "grade" else ""
+    return (
+        f"The executed step peaks in {worst.name}, where PyTorch holds "
+        f"{read(worst.reserved_bytes)}{over}: {' and '.join(parts)}."
+    )
+
+
+def _whose(role: str, category: str) -> str:
+    kind = KINDS.get(category, category)
+    return kind if role in ("", "process") else f"the {role}'s {kind}"
+
+
+def _largest(worst: Phase, found: DryRun, read: Read) -> str:
+    data = next(phase for phase in found.phases if phase["phase"] == worst.name)
+    if not data["alive"]:
+        return "No tensor is alive at that instant."
+    top = data["alive"][0]
+    shape = " × ".join(f"{size:,}" for size in top["shape"]) or "one value"
+    where = f" in {top['module']}" if top["module"] and top["category"] != "optimizer" else ""
+    many = top["count"] > 1
+    return (
+        f"The largest tensor{'s' if many else ''} there: "
+        f"{str(top['count']) + ' of ' if many else ''}{shape} in {top['dtype']} "
+        f"({_whose(top['role'], top['category'])}, made by {top['op']}{where}), "
+        f"{read(top['bytes'] * top['count'])}{' together' if many else ''}."
+    )
+
+
+def _agreement(worst: Phase, found: DryRun, read: Read) -> Iterator[str]:
+    """How far the closed form is off: in the worst phase, and where it is furthest off."""
+    off = [one for one in found.comparisons if one.difference is not None]
+    if not off:
+        return
+    furthest = max(off, key=lambda one: abs(one.difference or 0.0))
+    if abs(furthest.difference or 0.0) <= SMALL:
+        yield "The closed form agrees with the dry run within 0.1 % in every executed phase."
+        return
+    if worst.name in (one.phase for one in off if one is not furthest):
+        own = next(one for one in off if one.phase == worst.name)
+        yield f"In {worst.name} the closed form {_differs(own, read)}."
+    yield f"The closed form is furthest off in {furthest.phase}: it {_differs(furthest, read)}."
+
+
+def _differs(one: Comparison, read: Read) -> str:
+    share = one.difference or 0.0
+    if abs(share) <= SMALL:
+        return "agrees within 0.1 %"
+    assert one.dry_bytes is not None and one.closed_bytes is not None
+    way = "more" if share > 0 else "less"
+    return f"says {abs(share):.1%} {way}, {read(one.closed_bytes)} instead of {read(one.dry_bytes)}"
+
+
+def _switches(plan: Plan, read: Read) -> Iterator[str]:
+    """What turning one thing on or off would change, by the closed form."""
+    now = estimate(plan).device_bytes
+    for on_name, off_name, on, off in SWITCHES:
+        if plan.method != "grade" and any(field.startswith("grade_") for field in on):
+            continue
+        is_on = all(getattr(plan, field) == value for field, value in on.items())
+        other, _ = try_plan({**plan.model_dump(), **(off if is_on else on)})
+        if other is None or other == plan:
+            continue
+        change = estimate(other).device_bytes - now
+        if abs(change) < 0.002 * now:
+            continue
+        name = off_name if is_on else on_name
+        verb = "would add" if change > 0 else "would save"
+        yield f"{name[0].upper()}{name[1:]} {verb} {read(abs(change))} (by the closed form)."

@@ -1,0 +1,80 @@
+"""What a dry run is asked: configs, the allocator's settings, versions. No torch."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from planner.dryrun.allocator import AllocatorSettings
+from planner.formulas.allocator import cublas_workspace_bytes
+from planner.plan import Plan
+from planner.plan.facts import facts_of
+
+LIBRARIES = ("torch", "transformers", "peft")
+IRRELEVANT = frozenset(("steps", "price_per_gpu_hour", "host_ram_per_node", "gpu_bytes"))
+"""Plan fields that no dry run looks at."""
+SOURCES = ("dryrun", "steps", "methods", "frameworks")
+DECISIONS = ("setup", "references", "quantities")
+
+
+def configs_of(plan: Plan) -> dict[str, dict[str, Any]]:
+    """config.json fields by role; a critic or reward model of its own where the plan names one."""
+    facts = facts_of(plan)
+    models = {
+        "policy": facts.policy_model,
+        "critic": facts.critic_model,
+        "reward": facts.reward_model,
+    }
+    return {role: dict(model.config) for role, model in models.items()}
+
+
+def settings_of(plan: Plan) -> AllocatorSettings:
+    """How the plan sets up the caching allocator."""
+    return AllocatorSettings(expandable_segments=plan.expandable_segments)
+
+
+def workspace_of(plan: Plan) -> int:
+    """Bytes of one cuBLAS workspace on the plan's card."""
+    return cublas_workspace_bytes(facts_of(plan).gpu.compute_capability or "")
+
+
+@cache
+def versions() -> Mapping[str, str]:
+    """Versions of what a dry run executes, read without importing it."""
+    found = {}
+    for name in LIBRARIES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+def key_of(plan: Plan, *, full_depth: bool) -> str:
+    """What a stored answer is found by: plan, configs, library versions and our own code."""
+    values = {k: v for k, v in plan.model_dump().items() if k not in IRRELEVANT}
+    asked = {
+        "plan": values,
+        "configs": configs_of(plan),
+        "versions": dict(versions()),
+        "code": _code(),
+        "full_depth": full_depth,
+    }
+    return hashlib.sha256(json.dumps(asked, sort_keys=True, default=str).encode()).hexdigest()
+
+
+@cache
+def _code() -> str:
+    """Digest of the source files a dry run's answer comes from."""
+    digest = hashlib.sha256()
+    package = Path(__file__).resolve().parents[2]
+    files = [path for part in SOURCES for path in sorted((package / part).rglob("*.py"))]
+    decisions = [package / f"{name}.py" for name in DECISIONS]
+    for path in (*files, *decisions, package / "dryrun" / "run" / "workspaces.json"):
+        digest.update(path.read_bytes())
+    return digest.hexdigest()

@@ -1,0 +1,74 @@
+"""What of a plan the dry run executes, and what it leaves to the closed form."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from planner.frameworks import OWN, framework_named
+from planner.phases.vocabulary import policy_objective
+from planner.plan import Plan
+
+STATE = frozenset(("parameters", "gradients", "optimizer"))
+
+
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """``plan`` is executed in place of the person's; ``by_formula`` categories come from formulas.
+
+    ``added`` names further terms of the estimate that the executed step does not have.
+    """
+
+    plan: Plan
+    by_formula: frozenset[str]
+    added: frozenset[str]
+    notes: tuple[str, ...]
+
+
+def stand_in(plan: Plan) -> StandIn:
+    """The plan that is executed: the same, but for what has no code in the step."""
+    changes: dict[str, Any] = {}
+    by_formula: frozenset[str] = frozenset()
+    added: set[str] = set()
+    notes: list[str] = []
+    framework = framework_named(plan.framework)
+    if plan.framework != OWN:
+        loss = framework.loss_code(plan.framework_version)
+        changes["logits"] = loss.path(policy_objective(plan), plan.logits)
+        changes["framework"] = OWN
+        notes.append(
+            f"The plain step ran with the plan's options; {plan.framework}'s own loss code did not."
+        )
+    whole = plan.reference in ("copy", "offloaded")
+    if plan.liger and framework.liger_patches_trained_only and whole:
+        notes.append(
+            f"The reference ran with Liger's kernels too; {framework.label} patches its trained "
+            "model only."
+        )
+    if plan.liger:
+        notes.append("Liger's kernels ran as stand-ins that make the same tensors.")
+    if plan.finetuning == "qlora":
+        notes.append("4-bit layers ran as stand-ins that make bitsandbytes' tensors.")
+    if plan.sharding.startswith("zero"):
+        changes |= {"sharding": "none", "master_dtype": "none", "gradient_dtype": plan.dtype}
+        by_formula = STATE
+        notes.append("DeepSpeed did not run: its sharded state and buckets are the closed form's.")
+    if plan.sharding == "fsdp1":
+        changes["sharding"] = "fsdp2"
+        notes.append("FSDP2 ran in place of FSDP1.")
+    if plan.sharding == "ddp":
+        added.add("DDP buckets")
+        notes.append("DDP's gradient buckets are the closed form's.")
+    if plan.offload in ("optimizer", "all"):
+        changes["offload"] = "none"
+        by_formula = STATE
+        notes.append("State that stays in host RAM throughout is the closed form's.")
+    if plan.optimizer == "adamw-8bit":
+        changes["optimizer"] = "sgd"
+        by_formula |= {"optimizer"}
+        notes.append("The 8-bit optimizer did not run: its state is the closed form's.")
+    if plan.compile:
+        changes["compile"] = False
+        notes.append("Layers ran eagerly; compiled layers keep less.")
+    executed = plan.model_copy(update=changes) if changes else plan
+    return StandIn(executed, by_formula, frozenset(added), tuple(notes))

@@ -1,0 +1,80 @@
+"""What transformers' mask code asks of a batch's values, answered from the plan.
+
+The functions replaced read data (is every token real? does a row hold several sequences?) or ask
+whether a tensor is fake. Each one here runs the operators of the original, version 5.23, and
+answers what a batch of the plan's shape would have made it answer.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Literal
+from unittest.mock import patch
+
+import torch
+from torch import Tensor
+from transformers import masking_utils
+
+BatchShape = Literal["full", "padded", "packed"]
+
+
+class Shaped:
+    """Something that answers for batches of one shape, and for another for a while."""
+
+    batch_shape: BatchShape
+
+    @contextmanager
+    def shaped(self, batch_shape: BatchShape) -> Iterator[None]:
+        """Inside, batches are of another shape (the rollouts of a packed plan, say)."""
+        before, self.batch_shape = self.batch_shape, batch_shape
+        try:
+            yield
+        finally:
+            self.batch_shape = before
+
+    def masks(self) -> AbstractContextManager[Any]:
+        """Inside, ``masking_utils`` asks this in place of the data."""
+        names = ("fast_all", "find_packed_sequence_indices", "is_tracing")
+        answers: Any = {name: getattr(self, name) for name in names}
+        inside: AbstractContextManager[Any] = patch.multiple(masking_utils, **answers)
+        return inside
+
+    def fast_all(self, tensor: Tensor) -> bool:
+        """``masking_utils.fast_all``: whether a mask is all true."""
+        _ = tensor.sum() == tensor.numel()
+        return self.batch_shape != "padded"
+
+    def find_packed_sequence_indices(self, position_ids: Tensor) -> Tensor | None:
+        """``masking_utils.find_packed_sequence_indices``: each token's sequence."""
+        first = position_ids[:, :1] - 1
+        difference = torch.diff(position_ids, prepend=first, dim=-1)
+        indices = (difference != 1).cumsum(-1)
+        (indices[:, -1] == 0).all()
+        return indices if self.batch_shape == "packed" else None
+
+    def is_tracing(self, tensor: Any = None) -> bool:
+        """``masking_utils.is_tracing``: never, except where only that keeps values from being read.
+
+        ``create_recurrent_attention_mask`` reads its mask inside the condition, unless tracing; it
+        is told so when the batch has padding, and builds the mask as it then would.
+        """
+        reads = masking_utils.create_recurrent_attention_mask.__code__
+        if sys._getframe(1).f_code is not reads:
+            return False
+        (tensor == 1).all()
+        return self.batch_shape == "padded"
+
+    def flash_mask(
+        self, *, kv_length: int, attention_mask: Tensor | None = None, **_: Any
+    ) -> Tensor | None:
+        """``masking_utils.flash_attention_mask``: the mask itself when there is padding."""
+        if attention_mask is None:
+            return None
+        attention_mask = attention_mask[:, -kv_length:]
+        if attention_mask.shape[1] == kv_length:
+            attention_mask.all()
+            if self.batch_shape != "padded":
+                return None
+        return attention_mask

@@ -1,0 +1,264 @@
+"""Coefficients of architectures without a derived sum, measured by running them without data.
+
+For every setting (attention, masks, number formats, gradients) a shallow decoder body runs at
+six sizes; what its layers keep and what passes inside them are then polynomials in rows and
+tokens, solved exactly. ``python -m planner.dryrun.run.coefficients`` writes those of every catalog
+model that no family derives to ``planner/catalog/coefficients.json``.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import sys
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from planner import catalog
+from planner.dryrun.ask.request import versions
+from planner.dryrun.logs.kinds import layer_kinds, shallow
+from planner.dryrun.run.observation import Body, Moments, Observation, observe
+from planner.dryrun.run.weights import weight_list
+from planner.dryrun.run.world import world
+from planner.formulas.polynomial import Polynomial, through, value
+from planner.plan import Plan
+from planner.steps import models
+from planner.steps.batch import Rows
+from planner.steps.stage import DTYPES
+
+CARD = "h100-80gb"
+"""Whose kernels run: SDPA's choice depends on the card."""
+ROWS = (2, 3)
+"""A single row lies in memory as others want it, and saves some operators a copy."""
+LENGTHS = (256, 512, 1024)
+"""Whole chunks of linear attention, which keeps a state every 64 tokens."""
+GRID = tuple((rows, 2**power) for rows in (1, 4, 64, 1024) for power in range(4, 21))
+"""Sizes at which an instant has to be the highest to be worth keeping."""
+ATTENTIONS = ("sdpa", "eager")
+SHAPES = ("full", "padded")
+PRECISIONS = ("bf16", "autocast-bf16")
+
+FILE = Path(__file__).resolve().parents[2] / "catalog" / "coefficients.json"
+
+Measured = dict[str, Any]
+
+
+def measure(
+    config: Mapping[str, Any],
+    *,
+    attentions: Iterable[str] = ATTENTIONS,
+    shapes: Iterable[str] = SHAPES,
+    precisions: Iterable[str] = PRECISIONS,
+) -> Measured:
+    """Coefficients of one config.json, as plain data.
+
+    ``layers`` names each layer's kind by a digit; ``weights`` lists tensors (name, kind,
+    elements, indices of layers); ``settings`` holds polynomials by setting. What transformers
+    refuses stands in ``refused`` with its sentence; ``supposed`` says which packages stand-ins
+    take the place of.
+    """
+    whole = {**models.settings_of(config, "eager").to_dict(), "model_type": config["model_type"]}
+    kinds = list(dict.fromkeys(layer_kinds(whole)))
+    places = [kinds.index(kind) for kind in layer_kinds(whole)]
+    weights, fallback, supposed = weight_list(config)
+    sparse = any(kind == "experts" for _, kind, *_ in weights)
+    found: Measured = {
+        "layers": "".join(str(place) for place in places),
+        "fallback": fallback,
+        "supposed": supposed,
+        "refused": {},
+        "settings": {},
+        "weights": weights,
+    }
+    cut, shown = _cut(whole, places)
+    for name in map("/".join, product(attentions, shapes, precisions)):
+        if sparse and not name.endswith("/bf16"):
+            # The shape rule of grouped_mm knows bf16 only, so these cannot run.
+            continue
+        try:
+            found["settings"] |= _setting(cut, shown, name)
+        except ValueError as error:
+            found["refused"][name] = " ".join(str(error).split()).partition(". ")[0]
+        gc.collect()
+    return found
+
+
+def _cut(whole: dict[str, Any], places: Sequence[int]) -> tuple[dict[str, Any], list[int]]:
+    """A shallow config in which every kind stands between two layers, and its layers' kinds."""
+    types = whole.get("layer_types")
+    if len(set(places)) == 2 and types:
+        order = [0, 1, 0, 1]
+        config = shallow(whole, len(order))
+        return config | {"layer_types": [types[places.index(k)] for k in order]}, order
+    depth = max(places.index(kind, 1) for kind in set(places) if kind in places[1:]) + 2
+    return shallow(whole, depth), list(places[:depth])
+
+
+def _plan(attention: str, shape: str, precision: str) -> Plan:
+    """Any plan with these words; its model is not looked at."""
+    return Plan(
+        model="Qwen/Qwen2.5-0.5B",
+        method="sft",
+        gpu=CARD,
+        gpus=1,
+        sharding="none",
+        attention=attention,  # type: ignore[arg-type]
+        batch_shape=shape,  # type: ignore[arg-type]
+        dtype="fp32" if precision == "fp32" else "bf16",
+        master_dtype="fp32" if precision == "autocast-bf16" else "none",
+    )
+
+
+def _setting(config: Mapping[str, Any], places: Sequence[int], name: str) -> Measured:
+    attention, shape, precision = name.split("/")
+    plan = _plan(attention, shape, precision)
+    found: Measured = {}
+    with world(plan) as (tracker, stage, _), tracker:
+        settings = models.settings_of(config, stage.attention(attention))
+        model = models.language_model(stage, settings, models.dtype_of(plan))
+        model.train()
+        body = Body(model, tracker)
+
+        def run(rows: int, tokens: int, trains: bool) -> Observation:
+            ids = torch.zeros((rows, tokens), dtype=torch.int64, device=stage.device)
+            mask = torch.ones_like(ids) if shape == "padded" else None
+            cast = precision == "autocast-bf16"
+            casting = stage.autocast(DTYPES["bf16"], enabled=True) if cast else nullcontext()
+            given = Rows(ids, mask, None, rows).inputs()
+            return observe(body, given, trains=trains, casting=casting)
+
+        for trains in (True, False):
+            seen = [run(rows, tokens, trains) for rows, tokens in product(ROWS, LENGTHS)]
+            found[f"{name}/{'all' if trains else 'none'}"] = _solved(seen, places, trains)
+    return found
+
+
+def _solved(seen: Sequence[Observation], places: Sequence[int], trains: bool) -> Measured:
+    """The polynomials of one setting, from its runs at all rows and lengths."""
+    found: Measured = {
+        "before": _through([one.before for one in seen]),
+        "standing": _through([one.standing for one in seen]),
+        "after": _through([one.after for one in seen]),
+        "held": seen[0].held,
+        "kinds": [],
+    }
+    if trains:
+        found["norm"] = _highest([one.norm for one in seen if one.norm])
+    for kind in sorted(set(places)):
+        at = max(at for at, k in enumerate(places[:-1]) if not at or k == kind)
+        entry: Measured = {
+            "kept": _through([one.kept[at] for one in seen]),
+            "input_kept": seen[0].input_kept[at],
+            "forward": _highest([one.forward[at] for one in seen]),
+        }
+        if trains:
+            entry["backward"] = _highest([one.backward[at] for one in seen])
+        found["kinds"].append(entry)
+    return found
+
+
+def _through(values: Sequence[int]) -> Polynomial:
+    return through(LENGTHS, values[: len(LENGTHS)], values[len(LENGTHS) :])
+
+
+def _highest(seen: Sequence[Moments]) -> list[Polynomial]:
+    """A polynomial for every instant that is the highest at some size.
+
+    Runs of different sizes go through the same instants, except in a loop that takes a turn per
+    chunk of tokens: what comes before and after it is compared instant by instant, and of the
+    loop itself each run's highest instant.
+    """
+    before = _alike([one.shape for one in seen])
+    after = _alike([one.shape[before:][::-1] for one in seen])
+    places = [*range(before), *range(-after, 0)]
+    instants = {_through([one.bytes[at] for one in seen]) for at in places}
+    if any(len(one.bytes) > before + after for one in seen):
+        loops = [one.bytes[before : len(one.bytes) - after] for one in seen]
+        instants.add(_through([max(loop) for loop in loops]))
+    winners = {
+        max(sorted(instants), key=lambda instant: value(instant, rows, tokens))
+        for rows, tokens in GRID
+    }
+    return sorted(winners, reverse=True)
+
+
+def _alike(shapes: Sequence[Sequence[str]]) -> int:
+    """How many instants all runs begin with in common."""
+    count = 0
+    for instants in zip(*shapes, strict=False):
+        if len(set(instants)) > 1:
+            break
+        count += 1
+    return count
+
+
+def missing() -> list[str]:
+    """Ids of the catalog's models that no family derives."""
+    return [
+        model.id
+        for model in catalog.models()
+        if model.architecture is None or model.architecture.measured
+    ]
+
+
+KEYS = ("layers", "fallback", "supposed", "refused", "settings", "weights")
+
+
+def text_of(models: Mapping[str, Any], libraries: Mapping[str, str]) -> str:
+    """The file's text: a line for each setting and each weight, so that changes can be read."""
+    ordered = {name: {key: entry[key] for key in KEYS} for name, entry in models.items()}
+    return _text({"versions": dict(libraries), "card": CARD, "models": ordered}) + "\n"
+
+
+def _text(value: Any, key: str = "", depth: int = 0) -> str:
+    """The top, the models, each of them, and their settings and weights have a line a row."""
+    if depth not in (0, 2) and key not in ("models", "settings", "weights"):
+        return json.dumps(value, separators=None if depth == 1 else (",", ":"))
+    if isinstance(value, dict):
+        rows = [f'"{name}": {_text(each, name, depth + 1)}' for name, each in value.items()]
+    else:
+        rows = [json.dumps(each, separators=(",", ":")) for each in value]
+    ends = "{}" if isinstance(value, dict) else "[]"
+    inner = ",\n".join(" " * (depth + 1) + row for row in rows)
+    return f"{ends[0]}\n{inner}\n{' ' * depth}{ends[1]}"
+
+
+PASSES = ((("sdpa",), ("bf16",)), (("eager",), ("bf16",)), (ATTENTIONS, ("autocast-bf16",)))
+"""What is measured of every model before anything else is; the file is written in between."""
+
+
+def main(ids: Sequence[str]) -> None:
+    """Measure every model that is missing, or those named."""
+    torch.set_num_threads(1)
+    gc.freeze()  # what libraries made at import is not looked through again
+    for attentions, precisions in PASSES:
+        for name in ids or missing():
+            start = time.perf_counter()
+            config = catalog.model(name).config
+            found = measure(config, attentions=attentions, precisions=precisions)
+            _write(name, found)
+            seconds = time.perf_counter() - start
+            print(f"{name}: {len(found['settings'])} settings, {seconds:.0f} s", flush=True)
+
+
+def _write(name: str, found: Measured) -> None:
+    """Add to the file; what was measured of the model before stays, where it is not newer."""
+    libraries = {
+        library: versions()[library].partition("+")[0] for library in ("torch", "transformers")
+    }
+    models = json.loads(FILE.read_text("utf-8"))["models"] if FILE.exists() else {}
+    for part in ("settings", "refused"):
+        found[part] = models.get(name, {}).get(part, {}) | found[part]
+    models[name] = found
+    ordered = {each: models[each] for each in missing() if each in models}
+    FILE.write_text(text_of(ordered, libraries), "utf-8")
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

@@ -1,0 +1,235 @@
+"""One forward and backward of a shallow decoder body, watched layer by layer.
+
+What each layer keeps and what passes inside it is read off the log of a run without data, with
+the number of rows and tokens as given; :mod:`planner.dryrun.run.coefficients` turns several of them
+into polynomials. Bytes leave out weights and their gradients.
+"""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from planner.dryrun.logs.log import BIRTH, DEATH, SCRATCH, Event
+from planner.dryrun.run.tracker import Tracker
+from planner.steps import models
+
+
+@dataclass(slots=True)
+class Watch:
+    """Places in the log that hooks note down, and the storages that cross layers."""
+
+    entered: dict[int, int] = field(default_factory=dict)
+    """Where each layer's forward begins; the number of layers is where the last has ended."""
+    inputs: dict[int, int] = field(default_factory=dict)
+    """Storage of each layer's input."""
+    backward: dict[int, int] = field(default_factory=dict)
+    """Where each layer's backward begins, and (at -1) where the first layer's ends."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Live bytes at every instant of one layer's pass, and what happened there."""
+
+    bytes: tuple[int, ...]
+    shape: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Observation:
+    """What one run shows; bytes, layers in their order."""
+
+    before: int
+    """Alive outside the layers while they run forward, the first layer's input left out."""
+    standing: int
+    """The same when the forward has returned: what the backward still needs."""
+    held: bool
+    """Whether the embeddings have a name until the forward returns, and are among ``before``."""
+    after: int
+    """What the end of the model keeps beside its output."""
+    kept: tuple[int, ...]
+    """What each layer adds until the next one begins."""
+    input_kept: tuple[bool, ...]
+    """Whether a layer's input outlives the forward."""
+    norm: Moments | None
+    """The backward of what follows the layers, above what these keep and what stands."""
+    forward: tuple[Moments, ...]
+    """Above what stands and what is kept by layers up to this one."""
+    backward: tuple[Moments, ...]
+    """The same in the backward; empty without gradients."""
+
+
+class Body:
+    """A decoder body whose hooks tell a watch where it is."""
+
+    def __init__(self, model: nn.Module, tracker: Tracker) -> None:
+        self.module = models.body(model)
+        self.tracker = tracker
+        self.watch = Watch()
+        self.layers = models.layers(model)
+        for index, layer in enumerate(self.layers):
+            layer.register_forward_pre_hook(partial(self._entering, index), with_kwargs=True)
+            layer.register_forward_hook(partial(self._leaving, index))
+
+    def _now(self) -> int:
+        return len(self.tracker.log.events)
+
+    def _entering(self, index: int, _: nn.Module, given: Any, named: Any) -> None:
+        hidden = given[0] if given else named["hidden_states"]
+        self._crossing(index, hidden)
+        if index == 0 and hidden.requires_grad:
+            hidden.register_hook(lambda _: self._backward(-1))
+
+    def _leaving(self, index: int, _: nn.Module, __: Any, output: Any) -> None:
+        first = output[0] if isinstance(output, tuple) else output
+        if index == len(self.layers) - 1:
+            self._crossing(index + 1, first)
+        if first.requires_grad:
+            first.register_hook(lambda _: self._backward(index))
+
+    def _crossing(self, index: int, tensor: Tensor) -> None:
+        key = self.tracker.key_of(tensor)
+        if key is None:
+            raise ValueError("layers pass on a tensor that nobody saw being made")
+        self.watch.entered[index], self.watch.inputs[index] = self._now(), key
+
+    def _backward(self, index: int) -> None:
+        self.watch.backward[index] = self._now()
+
+
+def observe(
+    body: Body, inputs: dict[str, Tensor], *, trains: bool, casting: AbstractContextManager[Any]
+) -> Observation:
+    """Run the body once, forward and (where it ``trains``) backward."""
+    tracker, watch = body.tracker, Watch()
+    body.watch = watch
+    gc.collect()
+    start = len(tracker.log.events)
+    with torch.set_grad_enabled(trains):
+        with casting:
+            output = body.module(use_cache=False, **inputs).last_hidden_state
+        returned = len(tracker.log.events)
+        result = tracker.key_of(output)
+        loss = output.float().sum() if trains else None
+        del output
+        turned = len(tracker.log.events)
+        if loss is not None:
+            loss.backward()
+        del loss
+    end = len(tracker.log.events)
+    weights = [weight.grad for weight in body.module.parameters() if weight.grad is not None]
+    gradients = {tracker.key_of(gradient) for gradient in weights}
+    del weights
+    body.module.zero_grad(set_to_none=True)
+    story = _Story(tracker, start, end, gradients)
+    return _read(story, watch, returned, turned, result, trains)
+
+
+class _Story:
+    """Live bytes after each event of a stretch of the log."""
+
+    def __init__(self, tracker: Tracker, start: int, end: int, without: set[int | None]) -> None:
+        self.log, self.start = tracker.log, start
+        self.events: list[Event] = tracker.log.events[start:end]
+        self.born: dict[int, int] = {}
+        self.died: dict[int, int] = {}
+        self.live = [0]
+        for at, (kind, key, size) in enumerate(self.events):
+            change = 0
+            if kind in (BIRTH, DEATH) and key not in without:
+                change = size if kind == BIRTH else -size
+                (self.born if kind == BIRTH else self.died)[key] = start + at
+            self.live.append(self.live[-1] + change)
+        self.without = without
+
+    def at(self, place: int) -> int:
+        """Live bytes before the event at this place of the log."""
+        return self.live[place - self.start]
+
+    def alive(self, key: int, at: int) -> bool:
+        """Whether a storage has not ended before a place."""
+        return self.died.get(key, at) >= at
+
+    def surviving(self, since: int, until: int, at: int, leaving_out: int | None) -> int:
+        """Bytes born in a stretch and alive at a later place."""
+        born = self._born(since, until)
+        return sum(size for key, size in born if key != leaving_out and self.alive(key, at))
+
+    def numbers(self, since: int, until: int) -> int:
+        """Bytes of single numbers born in a stretch: this run's own loss and its gradient."""
+        return sum(size for key, size in self._born(since, until) if not self.log.made[key].shape)
+
+    def _born(self, since: int, until: int) -> Iterator[tuple[int, int]]:
+        for key, at in self.born.items():
+            if since <= at < until:
+                yield key, self.log.made[key].size_bytes
+
+    def moments(self, first: int, last: int, base: int) -> Moments:
+        """Every instant at which something has just been made, from ``first`` up to ``last``."""
+        found: list[int] = [self.at(first) - base]
+        shape = ["begin"]
+        for at in range(first - self.start, last - self.start):
+            kind, key, size = self.events[at]
+            if kind == SCRATCH:
+                found.append(self.live[at] + size - base)
+                shape.append(self.log.names[key])
+            elif kind == BIRTH and key not in self.without:
+                found.append(self.live[at + 1] - base)
+                shape.append(self.log.made[key].op)
+        return Moments(tuple(found), tuple(shape))
+
+
+def _read(
+    story: _Story, watch: Watch, returned: int, turned: int, result: int | None, trains: bool
+) -> Observation:
+    made = story.log.made
+    layers = len(watch.entered) - 1
+    entered = [story.at(watch.entered[index]) for index in range(layers + 1)]
+    hidden = made[watch.inputs[0]].size_bytes
+    # A model's forward may hold the embeddings by name until it returns.
+    first = watch.inputs[0]
+    held = story.alive(first, watch.entered[1]) and not story.alive(first, returned)
+    before = entered[0] - hidden * (not held)
+    standing = story.surviving(story.start, watch.entered[0], returned, watch.inputs[0])
+    kept = tuple(
+        entered[index + 1] - entered[index] - hidden * (held and index == 0)
+        for index in range(layers - 1)
+    )
+    last = story.surviving(watch.entered[layers], returned, returned, result)
+    crossing = watch.inputs[layers]
+    if result != crossing and story.alive(crossing, returned):
+        last += made[crossing].size_bytes
+    forward, backward = [], []
+    norm = None
+    below = loss = 0
+    if trains:
+        turns = watch.backward
+        loss = story.numbers(returned, turns[layers - 1])
+        size = made[result].size_bytes if result is not None else 0
+        base = story.at(returned) - last - size + loss
+        norm = story.moments(turned, turns[layers - 1], base)
+    for index in range(layers - 1):
+        below += kept[index]
+        # Without gradients the input is counted with what stands, not with what a layer needs.
+        base = (standing if trains else before + hidden) + below
+        forward.append(story.moments(watch.entered[index], watch.entered[index + 1], base))
+        if trains:
+            backward.append(story.moments(turns[index], turns[index - 1], standing + loss + below))
+    return Observation(
+        before=before,
+        standing=standing,
+        held=held,
+        after=last,
+        kept=kept,
+        input_kept=tuple(story.alive(watch.inputs[index], returned) for index in range(layers - 1)),
+        norm=norm,
+        forward=tuple(forward),
+        backward=tuple(backward),
+    )

@@ -1,0 +1,130 @@
+"""FSDP2 as rank 0 of many, on tensors without data.
+
+``fully_shard`` does all that it does on a GPU, in its order and on its streams. The other ranks
+are made up (PyTorch's fake process group) and collectives move nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import torch
+
+from planner.dryrun.logs.log import OUTSIDE
+from planner.dryrun.run.tracker import Tracker
+from planner.plan import Plan
+from planner.quantities import quantities
+
+FULLY_SHARD = "torch.distributed.fsdp._fully_shard"
+COLLECTIVES = ("all_gather_single", "reduce_scatter_single", "all_reduce")
+
+
+@contextmanager
+def mesh_of(plan: Plan) -> Iterator[Any]:
+    """A mesh of the plan's shards, of which this process is rank 0."""
+    import torch.distributed as dist
+    from torch.distributed.device_mesh import DeviceMesh
+    from torch.testing._internal.distributed.fake_pg import FakeStore
+
+    q = quantities(plan)
+    shards = int(q.shards)
+    replicas = int(q.data_parallel) // shards
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=shards * replicas)
+    try:
+        with _device_module():
+            ranks = torch.arange(shards * replicas)
+            if replicas > 1:
+                names = ("replicate", "shard")
+                yield DeviceMesh("meta", ranks.view(replicas, shards), mesh_dim_names=names)
+            else:
+                yield DeviceMesh("meta", ranks)
+    finally:
+        dist.destroy_process_group()
+
+
+class Stream(torch.cpu.Stream):
+    """A stream whose events can be told from none, as FSDP2 does for all devices but the CPU."""
+
+    def record_event(self, event: Any = None) -> Any:
+        """There is nothing to wait for."""
+        return torch.cpu.Event() if event is None else event
+
+
+@contextmanager
+def _device_module() -> Iterator[None]:
+    """Let FSDP2 treat ``meta`` as a device with streams, those of ``torch.cpu``."""
+    import torch.distributed as dist
+
+    handle = {name: getattr(torch.cpu, name) for name in dir(torch.cpu) if name[0] != "_"}
+    handle["current_device"] = lambda: 0
+    handle["Stream"] = Stream
+    moved = {name: getattr(dist, name) for name in dir(dist) if name[:2] != "__"}
+    moved |= dict.fromkeys(COLLECTIVES, _nothing)
+    with ExitStack() as stack:
+        for target, value in (
+            ("torch.meta", SimpleNamespace(**handle)),
+            (f"{FULLY_SHARD}._fully_shard._get_device_from_mesh", _meta),
+            (f"{FULLY_SHARD}._fsdp_collectives.dist", SimpleNamespace(**moved)),
+            (
+                f"{FULLY_SHARD}._fsdp_param_group.FSDPParamGroup._validate_no_meta_params",
+                _nothing,
+            ),
+        ):
+            stack.enter_context(patch(target, value, create=target == "torch.meta"))
+        yield
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
+
+
+def _meta(_: Any) -> torch.device:
+    return torch.device("meta")
+
+
+def streams() -> Callable[[], int]:
+    """Numbers the current stream; 0 is the one that computes."""
+    known: list[Any] = [torch.cpu.current_stream()]
+
+    def number() -> int:
+        current = torch.cpu.current_stream()
+        for place, stream in enumerate(known):
+            if stream is current:
+                return place
+        known.append(current)
+        return len(known) - 1
+
+    return number
+
+
+@contextmanager
+def resizes(tracker: Tracker) -> Iterator[None]:
+    """Tell the tracker of storages that are resized in place."""
+    resize = torch.UntypedStorage.resize_
+
+    def resized(storage: torch.UntypedStorage, size: int) -> Any:
+        result = resize(storage, size)
+        tracker.resized(storage, size)
+        return result
+
+    with patch.object(torch.UntypedStorage, "resize_", resized):
+        yield
+
+
+@contextmanager
+def endings(tracker: Tracker) -> Iterator[None]:
+    """What FSDP2 does once a backward has ended is outside every layer."""
+    from torch.distributed.fsdp._fully_shard._fsdp_state import FSDPState
+
+    end = FSDPState._root_post_backward_final_callback
+
+    def ended(state: Any) -> None:
+        tracker.enter_block(OUTSIDE)
+        end(state)
+
+    with patch.object(FSDPState, "_root_post_backward_final_callback", ended):
+        yield

@@ -1,0 +1,72 @@
+"""Every weight of a model by its place, read off the modules that transformers builds."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import nn
+
+from planner.dryrun.run.branches import fallbacks, supposed
+from planner.steps import models
+from planner.steps.stage import Stage
+
+LAYER = re.compile(r"^(.*?\.(?:layers|h))\.(\d+)\.")
+
+WeightRow = tuple[str, str, int, int, int, str]
+"""Name with ``{layer}``, kind, elements, input and output width, the layers as a pattern."""
+
+
+def weight_list(config: Mapping[str, Any]) -> tuple[list[WeightRow], list[str], list[str]]:
+    """The weights of a config.json's model, and in sentences what of it is no GPU's own code.
+
+    First what runs another branch on a GPU, then which packages stand-ins suppose there.
+
+    Weights that are alike in several layers are one row; its last entry has a 1 for each layer
+    that has one and a 0 for each other, and is empty for weights outside the layers.
+    """
+    from transformers.initialization import no_init_weights
+
+    with no_init_weights():
+        settings = models.settings_of(config, "eager")
+        model = models.language_model(Stage("meta"), settings, torch.bfloat16)
+    depth = len(models.layers(model))
+    owners: dict[int, nn.Module] = {}
+    for module in model.modules():
+        for weight in module.parameters(False):
+            owners.setdefault(id(weight), module)  # a tied head's is the embedding's
+    found: dict[tuple[str, str, int, int, int], set[int]] = {}
+    head = models.head(model)
+    for name, weight in model.named_parameters():
+        inside = LAYER.match(name)
+        plain = LAYER.sub(r"\1.{layer}.", name)
+        owner = owners[id(weight)]
+        kind = _kind(name, weight, owner, owner is head)
+        out, ins = (weight.shape[0], weight.shape[1]) if kind in LINEAR else (0, 0)
+        row = (plain, kind, weight.numel(), ins, out)
+        found.setdefault(row, set()).update({int(inside[2])} if inside else ())
+    rows = [
+        (*row, "".join(str(int(layer in layers)) for layer in range(depth)) if layers else "")
+        for row, layers in found.items()
+    ]
+    return rows, fallbacks(model), supposed(model)
+
+
+LINEAR = ("linear", "router", "lm_head")
+
+
+def _kind(name: str, weight: nn.Parameter, owner: nn.Module, is_head: bool) -> str:
+    if is_head:
+        return "lm_head"
+    if isinstance(owner, nn.Embedding):
+        return "embedding"
+    if ".experts." in name:
+        return "experts"
+    if name.endswith("bias"):
+        return "bias"
+    if isinstance(owner, nn.Linear):
+        return "linear"
+    # A router is a module of its own that holds a plain matrix.
+    return "router" if weight.dim() == 2 else "norm"

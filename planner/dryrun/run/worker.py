@@ -1,0 +1,117 @@
+"""The process that executes dry runs: reads a request a line, writes an answer a line.
+
+Started by :mod:`planner.dryrun.ask.port`; imports torch once and stays warm. Requests are JSON
+objects with ``plan`` (its fields), ``full_depth``, ``lengths`` (also steps of other lengths)
+and, optionally, ``snapshot`` (a path that the owner of the process chose). Answers are JSON
+objects with ``result`` or ``error``; a line ``{"ready": true}`` says that imports are done.
+"""
+
+from __future__ import annotations
+
+import gc
+import json
+import os
+import resource
+import select
+import sys
+import time
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, TextIO
+
+MEMORY_BYTES = 4 * 2**30
+"""No dry run needs more data than this, whatever the model."""
+IDLE_SECONDS = 900.0
+"""Nobody asked for this long: give the memory back."""
+
+
+def execute(request: dict[str, Any]) -> dict[str, Any]:
+    """The answer to one request; a plan that no code runs is an ``error`` sentence."""
+    from planner.dryrun.allocator.snapshot import write_snapshot
+    from planner.dryrun.ask import request as asked
+    from planner.dryrun.ask.stand_in import stand_in
+    from planner.dryrun.logs import lengths, summary
+    from planner.dryrun.run.execute import dry_run
+    from planner.plan import Plan
+
+    start = time.perf_counter()
+    plan = Plan(**request["plan"])
+    executed, configs = stand_in(plan).plan, asked.configs_of(plan)
+    settings, workspace_bytes = asked.settings_of(plan), asked.workspace_of(plan)
+    try:
+        whole = bool(request.get("full_depth"))
+        log = dry_run(executed, configs, full_depth=whole, full_length=whole)
+    except (ValueError, NotImplementedError) as error:
+        return {"error": " ".join(str(error).split())}
+    except RuntimeError as error:
+        return {"error": refused_by_torch(error)}
+    trace: list[Any] | None = [] if request.get("snapshot") else None
+    found, held = summary.summarise(log, settings, workspace_bytes=workspace_bytes, trace=trace)
+    if trace is not None:
+        segments = held.allocator.segments()
+        write_snapshot(Path(request["snapshot"]), trace, segments, settings=settings)
+    if request.get("lengths"):
+        shorter = (lengths.shortened(executed, share) for share in lengths.SHARES[1:])
+        logs = [log, *(dry_run(each, configs) for each in shorter)]
+        rows = lengths.fragmentation(logs, settings, workspace_bytes=workspace_bytes)
+        found["lengths"] = [asdict(row) for row in rows]
+    seconds = time.perf_counter() - start
+    return {"result": {**found, "versions": dict(asked.versions()), "seconds": seconds}}
+
+
+def refused_by_torch(error: RuntimeError) -> str:
+    """A sentence in place of a traceback: torch's own first line, and what still holds."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")
+    return (
+        f"torch cannot run this step on tensors without data: {line.rstrip('.')}. "
+        "The estimate does not depend on it."
+    )
+
+
+def warm_up() -> None:
+    """What takes seconds and is done once: imports. The collector need not look at them again."""
+    import torch
+
+    import planner.dryrun.run.execute  # noqa: F401
+
+    torch.set_num_threads(1)
+    gc.collect()
+    gc.freeze()
+
+
+def serve(requests: TextIO, answers: TextIO) -> None:
+    """Answer until the other side closes, or nobody asks for long."""
+    warm_up()
+    _say(answers, {"ready": True})
+    while select.select([requests], [], [], IDLE_SECONDS)[0]:
+        line = requests.readline()
+        if not line:
+            return
+        try:
+            answer = execute(json.loads(line))
+        except MemoryError:
+            answer = {"error": "The dry run needs more memory than it is allowed (4 GiB)."}
+        except Exception as error:  # one plan's failure must not end the process
+            answer = {"error": f"The dry run failed: {type(error).__name__}: {error}"}
+        _say(answers, answer)
+
+
+def _say(answers: TextIO, message: dict[str, Any]) -> None:
+    answers.write(json.dumps(message) + "\n")
+    answers.flush()
+
+
+def main() -> None:
+    """Answers go to the stream the port reads; whatever libraries print goes to stderr."""
+    resource.setrlimit(resource.RLIMIT_DATA, (MEMORY_BYTES, MEMORY_BYTES))
+    os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
+    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    warnings.simplefilter("ignore")
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding="utf-8")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    serve(sys.stdin, answers)
+
+
+if __name__ == "__main__":
+    main()

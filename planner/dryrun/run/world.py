@@ -1,0 +1,109 @@
+"""What a dry run's step runs in: fakes, GPU branches, optimizers without kernels, sharding.
+
+Plans run on the meta device, which costs least. Only autocast needs a device that it knows, so
+plans with it run on fake CPU tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from typing import Any, Literal
+from unittest.mock import patch
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensorMode
+
+from planner.catalog.multiprocessors import multiprocessors
+from planner.dryrun.run.branches import Branches, cpu_branches, gpu_branches, traits
+from planner.dryrun.run.branches.cpu import CpuBranches
+from planner.dryrun.run.branches.liger import liger_kernels
+from planner.dryrun.run.sharded import endings, mesh_of, resizes, streams
+from planner.dryrun.run.stage import DryStage
+from planner.dryrun.run.tracker import Tracker
+from planner.plan import Plan
+from planner.plan.facts import facts_of
+from planner.quantities import quantities
+from planner.steps.sharding import Wrapper, fully_sharded, unsharded
+
+World = tuple[Tracker, DryStage, Wrapper]
+On = Literal["gpu", "cpu"]
+"""Whose branches a step takes: the plan's card's, or those of the CPU that can be looked at."""
+
+
+@contextmanager
+def world(plan: Plan, on: On = "gpu") -> Iterator[World]:
+    """Tracker, stage and wrapper for a plan; everything is put back afterwards."""
+    fake = needs_autocast(plan)
+    device = "cpu" if fake else "meta"
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        if fake:
+            enter(_swappable(enter(FakeTensorMode(allow_non_fake_inputs=True))))
+        branches = enter(_branches(plan, on, device))
+        enter(_kernelless())
+        if plan.sharding in ("fsdp1", "fsdp2"):
+            wrap = fully_sharded(enter(mesh_of(plan)))
+            tracker = Tracker(branches.scratch, streams(), device)
+            enter(resizes(tracker))
+            enter(endings(tracker))
+        else:
+            wrap, tracker = unsharded, Tracker(branches.scratch, device=device)
+        kernels = enter(liger_kernels(multiprocessors(plan.gpu))) if plan.liger else None
+        yield tracker, DryStage(tracker, device, branches, kernels), wrap
+        tracker.log.notes.extend(branches.notes)
+
+
+def _branches(plan: Plan, on: On, device: str) -> AbstractContextManager[Branches | CpuBranches]:
+    if on == "cpu":
+        if plan.liger:
+            raise ValueError("liger: its kernels run on no CPU; compare without them.")
+        return cpu_branches(plan.batch_shape, plan.attention, device)
+    return gpu_branches(
+        card=traits(facts_of(plan).gpu, plan.torch_version),
+        batch_shape=plan.batch_shape,
+        attention=plan.attention,
+        packed_sequences=int(quantities(plan).micro_sequences),
+    )
+
+
+def needs_autocast(plan: Plan) -> bool:
+    """Whether fp32 weights are computed with in half precision by autocast."""
+    return (
+        plan.master_dtype == "fp32"
+        and plan.dtype != "fp32"
+        and plan.finetuning == "full"
+        and plan.sharding in ("none", "ddp")
+    )
+
+
+@contextmanager
+def _swappable(mode: FakeTensorMode) -> Iterator[None]:
+    """Modules may change the dtype of fake weights, as peft does with new adapters.
+
+    torch swaps fake weights in place, which it refuses while anything refers to them weakly; the
+    mode's memory of tensors it has converted does.
+    """
+    swap = torch.utils.swap_tensors
+
+    def swapped(one: torch.Tensor, other: torch.Tensor) -> None:
+        mode.fake_tensor_converter.meta_converter.tensor_memo.clear()
+        swap(one, other)  # type: ignore[no-untyped-call]
+
+    with patch("torch.utils.swap_tensors", swapped):
+        yield
+
+
+@contextmanager
+def _kernelless() -> Iterator[None]:
+    """Initialisation computes nothing, and fused AdamW accepts tensors without data."""
+    from transformers.initialization import no_init_weights
+
+    with ExitStack() as stack:
+        stack.enter_context(no_init_weights())
+        stack.enter_context(patch("torch.optim.adam._device_dtype_check_for_fused", _accept))
+        yield
+
+
+def _accept(*_: Any, **__: Any) -> None:
+    return None

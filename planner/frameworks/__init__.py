@@ -1,0 +1,58 @@
+"""The frameworks a plan can name: one folder each, found by listing this package.
+
+A folder's ``__init__`` defines ``FRAMEWORK``, a :class:`planner.frameworks.framework.Framework`;
+an ``exporter.py`` beside it writes plans as files. Folders are imported when first asked for,
+since what they say of rules is told in the plan's words.
+"""
+
+from __future__ import annotations
+
+import pkgutil
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from planner.frameworks.framework import Framework
+
+OWN = "plain"
+"""Whose step :mod:`planner.steps` is: a plan's unless told, and what a dry run executes."""
+
+NOT_PLANNED = ("openrlhf",)
+"""Frameworks that people ask for and that are not planned yet."""
+
+
+@cache
+def frameworks() -> Mapping[str, Framework]:
+    """Every framework by its name, in the order pages list them."""
+    folders = [module.name for module in pkgutil.iter_modules(__path__) if module.ispkg]
+    found = [import_module(f"{__name__}.{folder}").FRAMEWORK for folder in folders]
+    found.sort(key=lambda each: (each.order, each.name))
+    return MappingProxyType({each.name: each for each in found})
+
+
+@cache
+def framework_named(name: str) -> Framework:
+    """The framework of this name.
+
+    Raises:
+        ValueError: naming the field and the frameworks that there are.
+    """
+    if name not in frameworks():
+        raise ValueError(f"framework is {name!r}: {complaint(name)}.")
+    return frameworks()[name]
+
+
+def complaint(name: str) -> str:
+    """What is wrong with a name that is no framework's, and which are."""
+    choices = f"choose one of {', '.join(frameworks())}"
+    return f"it is not planned yet; {choices}" if name in NOT_PLANNED else choices
+
+
+@cache
+def exported() -> tuple[str, ...]:
+    """Names of the frameworks that have an exporter."""
+    return tuple(name for name in frameworks() if find_spec(f"{__name__}.{name}.exporter"))

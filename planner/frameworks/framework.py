@@ -1,0 +1,83 @@
+"""What a framework is to a plan and its formulas: facts of its code, each told by its name.
+
+Whoever adds a framework says what its code does (:class:`Framework`), and nothing else asks for
+its name. Imports no torch, and of ours only what a rule and a loss are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from planner.frameworks.loss import LossCode
+from planner.rule import Rule
+
+
+def _none(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Framework:
+    """A framework: versions, defaults, limits, and what decides its memory.
+
+    Flags say what is true of its step where the step of this project (``plain``) does
+    otherwise; False is what the plain step does.
+    """
+
+    name: str
+    """Folder, and value of a plan's ``framework``."""
+    label: str
+    """Name for people."""
+    order: int
+    """Place in lists, lowest first."""
+    versions: tuple[str, ...]
+    """Versions whose memory has been read in their source, newest first: a new plan's first."""
+    loss: Mapping[str, LossCode]
+    """How each version that was read meets the vocabulary; formulas know more than plans may."""
+    defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = _none
+    """Fields that nobody set, given those that were: the framework's own defaults."""
+    whole_reference: str = "copy"
+    """``copy`` or ``offloaded``: the form of a whole model as reference, where nobody chose."""
+    rules: tuple[Rule, ...] = ()
+    """What a plan with this framework cannot be; asked of no other plan."""
+    trains: frozenset[str] | None = None
+    """Methods whose step has been read here; None: every one."""
+    untrained: Mapping[str, str] = field(default_factory=dict)
+    """Why there is no such step, by method, where there is more to say than that."""
+    loss_makes_reference: bool = False
+    """Its loss can make the reference's log-probs, of cached hidden states or of dual outputs."""
+    scores_reference_in_loss: bool = False
+    """DPO's reference scores each micro-batch inside the loss, beside what the policy saved."""
+    reference_loaded_like_policy: bool = False
+    """A whole reference has the policy's stored dtype: fp32 beside an fp32 master."""
+    reference_streamed: bool = False
+    """FSDP streams an offloaded reference from host RAM while it computes."""
+    reference_gathered_whole: bool = False
+    """FSDP shards the reference as one unit, which a forward gathers whole."""
+    base_in_master_dtype: bool = False
+    """The frozen base below adapters is stored like the adapters, in the master dtype."""
+    liger_patches_trained_only: bool = False
+    """Liger's kernels reach the trained model; a reference that stands by then has none."""
+    sync_bucket_bytes: int = 0
+    """Bucket that updated weights travel to the engine in; 0: the largest weight at a time."""
+    path_notes: Mapping[str, str] = field(default_factory=dict)
+    """A sentence about an estimate, by the logits path that runs."""
+
+    def loss_code(self, version: str) -> LossCode:
+        """How this version meets the vocabulary.
+
+        Raises:
+            ValueError: its source was not read; the message says which were.
+        """
+        if version not in self.loss:
+            raise ValueError(
+                f"framework_version {version!r} of {self.name} is not one whose loss was read; "
+                f"known: {', '.join(self.loss)}"
+            )
+        return self.loss[version]
+
+    def can_train(self, method: str) -> bool:
+        """Whether the step of this method has been read here."""
+        return self.trains is None or method in self.trains

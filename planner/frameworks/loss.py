@@ -1,0 +1,70 @@
+"""How one version of a framework gets from hidden states to a loss, as facts that formulas ask.
+
+Each fact says what the code does, so that formulas never ask whose code it is. Imports nothing
+of ours.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+CROSS_ENTROPY = "cross-entropy"
+POLICY = "policy"
+VALUE = "value"
+
+OBJECTIVES = (CROSS_ENTROPY, POLICY, VALUE)
+"""What can be made of the head's output: a loss of given tokens, of taken ones, or of values."""
+
+PATHS = ("full", "response", "chunked", "fused")
+"""What a plan's ``logits`` can ask for."""
+
+AS_ASKED: Mapping[str, str] = {path: path for path in PATHS}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LossCode:
+    """The code between the hidden states and the loss."""
+
+    name: str
+    """Framework and version, as a sentence has them."""
+    paths: Mapping[str, str]
+    """The path that runs, by the one a plan asks for."""
+    cross_entropy_path: str = ""
+    """The one path of a cross-entropy, whatever a plan asks for; empty where it is like others."""
+    formulas: Mapping[str, str]
+    """The module of :mod:`planner.formulas.logits` that has each path's instants."""
+    no_cross_entropy: str = ""
+    """Why its cross-entropy is not modelled, with the way out; empty where it is."""
+    no_entropy: str = ""
+    """Why an entropy with gradient is not modelled, with the way out; empty where it is."""
+    copies_labels: bool = False
+    """The shifted labels of a cross-entropy are a copy, kept for the backward."""
+    always_entropy: bool = False
+    """Scoring with gradient returns an entropy, whether the loss has one or not."""
+    entropy_with_old_log_probs: bool = False
+    """The pass that makes old log-probabilities computes an entropy beside them."""
+    fp32_without_gradient: bool = False
+    """Passes without gradient score in fp32, whatever the logits are."""
+    counted_at_regather: bool = False
+    """What scoring keeps has been read, and stands beside the root that FSDP gathers again."""
+    triton_tiles: bool = False
+    """Tiles are folded by a kernel, in registers; otherwise rows of them are widened to fp32."""
+    gathers_scored_rows: bool = False
+    """The rows that carry a label are copied before they meet the head, and the copy is kept."""
+    frozen_weight_gradient: bool = False
+    """Chunks make the weight's gradient of a frozen head too."""
+    one_kernel: bool = False
+    """One kernel scores materialised responses; otherwise a loop over sequences does."""
+
+    def path(self, objective: str, logits: str) -> str:
+        """The path that runs where a plan's ``logits`` asks for this one.
+
+        Raises:
+            ValueError: for a path that is none.
+        """
+        if logits not in PATHS:
+            raise ValueError(f"logits must be one of {', '.join(PATHS)}, not {logits!r}")
+        if objective == CROSS_ENTROPY and self.cross_entropy_path:
+            return self.cross_entropy_path
+        return self.paths[logits]

@@ -1,0 +1,113 @@
+"""TRL: what its trainers do, read from the wheels 1.9.0 to 1.16.0 (2026-10).
+
+Defaults are 1.16.0's, but for ``reduce_dtype`` and ``max_num_batched_tokens``, which accelerate
+and TRL's colocated engine fix.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.frameworks.framework import Framework
+from planner.frameworks.loss import PATHS, LossCode
+from planner.rule import Rule
+
+NEWEST = "1.16.0"
+
+
+def _on_logits(version: str, *, one_kernel: bool) -> LossCode:
+    """Until 1.14 policies score responses on materialised logits, in a loop or one kernel."""
+    entropy = (
+        f"an entropy bonus in trl {version} is not modelled; "
+        "use framework_version 1.14.0 or later, or set entropy to false"
+    )
+    return LossCode(
+        name=f"trl {version}",
+        paths=dict.fromkeys(PATHS, "response"),
+        cross_entropy_path="chunked",
+        formulas={"response": "responses", "chunked": "responses"},
+        no_cross_entropy=(
+            f"framework_version {version} of trl runs SFT in chunks of 256 "
+            "tokens that are not modelled here; use 1.15.0 or later"
+        ),
+        no_entropy="" if one_kernel else entropy,
+        one_kernel=one_kernel,
+    )
+
+
+def _fused(version: str) -> LossCode:
+    """From 1.15 every trainer runs the fused head, whatever a plan asks for."""
+    return LossCode(
+        name=f"trl {version}",
+        paths=dict.fromkeys(PATHS, "fused"),
+        formulas={"fused": "tiles"},
+        always_entropy=True,
+        triton_tiles=True,
+        gathers_scored_rows=True,
+    )
+
+
+def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Peft casts the adapters of 4-bit weights to their dtype."""
+    return {
+        "logits": "fused",
+        "gpu_memory_utilization": 0.3,
+        "master_dtype": "none" if values.get("finetuning") == "qlora" else "fp32",
+        "reduce_dtype": "bf16",
+        "max_num_batched_tokens": 4096,
+    }
+
+
+FRAMEWORK = Framework(
+    name="trl",
+    label="TRL",
+    order=1,
+    versions=(NEWEST, "1.14.0"),
+    loss={
+        "1.9.0": _on_logits("1.9.0", one_kernel=False),
+        "1.12.0": _on_logits("1.12.0", one_kernel=False),
+        "1.13.0": _on_logits("1.13.0", one_kernel=False),
+        "1.14.0": _on_logits("1.14.0", one_kernel=True),
+        "1.15.0": _fused("1.15.0"),
+        NEWEST: _fused(NEWEST),
+    },
+    defaults=_defaults,
+    trains=frozenset(("sft", "dpo", "grpo", "intuitor")),
+    untrained={"ppo": "TRL has had no PPO since 1.13.0."},
+    rules=(
+        Rule(
+            "reference",
+            lambda p: p.method == "dpo" and p.reference == "offloaded",
+            "TRL keeps DPO's reference on the GPU.",
+            "Set reference to copy, adapter-disabled or cached-logprobs.",
+        ),
+        Rule(
+            "logprob_micro_batch_size",
+            lambda p: (p.method == "dpo") & (p.logprob_micro_batch_size != p.micro_batch_size),
+            "TRL's DPO scores its reference on the micro-batch it trains on.",
+            "Set logprob_micro_batch_size to the value of micro_batch_size.",
+        ),
+        Rule(
+            "framework_version",
+            lambda p: p.method == "dpo" and p.framework_version != NEWEST,
+            f"Only TRL {NEWEST}'s DPO has been read.",
+            f"Set framework_version to {NEWEST}.",
+        ),
+        Rule(
+            "liger",
+            lambda p: p.liger and p.framework_version != NEWEST,
+            f"Before {NEWEST} TRL's liger replaces its loss as well, which is not modelled.",
+            f"Set framework_version to {NEWEST}, or liger to false.",
+        ),
+        Rule(
+            "kl",
+            lambda p: p.kl == "reward",
+            "TRL's GRPO adds KL to the loss, never to the reward.",
+            "Set kl to loss or none.",
+        ),
+    ),
+    scores_reference_in_loss=True,
+    reference_loaded_like_policy=True,
+    reference_streamed=True,
+    reference_gathered_whole=True,
+    liger_patches_trained_only=True,
+)

@@ -1,0 +1,300 @@
+"""TRL 1.16.0, GRPO and SFT: a YAML for TRL's script and one for ``accelerate launch``.
+
+Names and defaults were read from the wheels (2026-11-20); a test reads every export
+with TRL's own parser and accelerate's own configuration.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.frameworks.trl import FRAMEWORK
+from planner.frameworks.trl.accelerate import (
+    ACCELERATE,
+    accelerate_files,
+    activations_by_accelerate,
+    mixed_precision,
+    nodes,
+)
+from planner.frameworks.trl.limits import obstacles as obstacles
+from planner.frameworks.trl.limits import sequences_at_once, training_gpus, zero
+from planner.launch import reward
+from planner.launch.launch import Launch, LaunchFile
+from planner.launch.script import (
+    Expanded,
+    chosen,
+    command,
+    expand,
+    given,
+    header,
+    required,
+    yaml_text,
+)
+from planner.launch.words import (
+    ATTENTION,
+    TORCH_DTYPE,
+    entropy_note,
+    full_rows_note,
+    kernels,
+    other_framework_note,
+    own_settings,
+)
+
+VERSION = FRAMEWORK.versions[0]
+
+BETA = 0.001
+"""KL coefficient: what GRPOConfig's documentation quotes of DeepSeek-R1; TRL's default is 0."""
+ENTROPY_COEFFICIENT = 0.001
+
+SCORE = '''
+
+def compute_score(completions, answer, **columns):
+    """TRL's reward function: one number per completion; `answer` is a dataset column."""
+    texts = [c if isinstance(c, str) else c[-1]["content"] for c in completions]
+    return [score(text, expected) for text, expected in zip(texts, answer)]
+'''
+"""What TRL calls, asking ``score``."""
+
+
+def write(plan: Any, link: str) -> Launch:
+    """The trainer's YAML, accelerate's (and DeepSpeed's) files, the scripts, the reward."""
+    notes = _notes(plan)
+    install = _install(plan)
+    about = (
+        f"TRL {VERSION}: {plan.method} of {plan.model} on {plan.gpus} GPUs.",
+        link,
+        f"Install: {install}",
+        *notes,
+    )
+    config = f"{plan.method}.yaml"
+    files = [
+        LaunchFile(name="launch.sh", text=_script(plan, about, config)),
+        LaunchFile(name=config, text=yaml_text(settings(plan), *about[:2])),
+        *accelerate_files(plan),
+    ]
+    if plan.method == "grpo" and plan.reward != "model":
+        files.append(reward.reward_file(SCORE, plan.reward))
+    if plan.rollout == "vllm-separate":
+        files.append(LaunchFile(name="engine.sh", text=_engine_script(plan, about)))
+    return Launch(
+        framework=FRAMEWORK.name, version=VERSION, files=tuple(files), install=install, notes=notes
+    )
+
+
+def _weights_dtype(plan: Any) -> str:
+    """Dtype the weights are loaded in; TRL's own default is float32.
+
+    FSDP copies what it trains to fp32 by itself under mixed precision, DeepSpeed keeps
+    fp32 copies beside half-precision weights, and peft makes its adapters fp32. Only
+    plain and DDP training need the whole model in fp32 for an fp32 master.
+    """
+    replicated = plan.sharding in ("none", "ddp")
+    if plan.finetuning == "full" and replicated and plan.master_dtype == "fp32":
+        return "float32"
+    return TORCH_DTYPE[plan.dtype]
+
+
+def _optimizer(plan: Any) -> str:
+    if plan.optimizer == "adamw-8bit":
+        # torchao's states can be sharded as DTensors; bitsandbytes' cannot (bitsandbytes#1633).
+        return "adamw_torch_8bit" if plan.sharding == "fsdp2" else "adamw_bnb_8bit"
+    return {"adamw-fused": "adamw_torch_fused", "adamw-foreach": "adamw_torch", "sgd": "sgd"}[
+        plan.optimizer
+    ]
+
+
+def _accumulation(plan: Any) -> int:
+    per_gpu = plan.prompts_per_update * plan.responses_per_prompt // training_gpus(plan)
+    return int(per_gpu // plan.micro_batch_size)
+
+
+def settings(plan: Any) -> dict[str, object]:
+    """Every setting of TRL's own script that the plan decides."""
+    precision = mixed_precision(plan)
+    updates = plan.prompts_per_step // plan.prompts_per_update
+    by_trainer = plan.gradient_checkpointing == "full" and not activations_by_accelerate(plan)
+    values: dict[str, object] = {
+        "model_name_or_path": plan.model,
+        "dtype": _weights_dtype(plan),
+        "bf16": precision == "bf16",
+        "fp16": precision == "fp16",
+        "attn_implementation": ATTENTION[plan.attention],
+        "per_device_train_batch_size": plan.micro_batch_size,
+        "gradient_accumulation_steps": _accumulation(plan),
+        "max_steps": plan.steps * updates,
+        "gradient_checkpointing": by_trainer,
+        "optim": _optimizer(plan),
+        "report_to": "none",
+        "use_liger_kernel": plan.liger or None,
+        "torch_empty_cache_steps": 1 if plan.empty_cache == "every-step" else None,
+        **(_adapters(plan) if plan.finetuning != "full" else {}),
+        **(_grpo(plan, updates) if plan.method == "grpo" else _sft(plan)),
+    }
+    return given(values)
+
+
+def _adapters(plan: Any) -> dict[str, object]:
+    four_bit = plan.finetuning == "qlora" or None
+    return {
+        "use_peft": True,
+        "lora_r": plan.lora_rank,
+        "lora_target_modules": plan.lora_targets.split(","),
+        # TRL's default of 0.05 would keep a dropout mask per adapter that no plan counts.
+        "lora_dropout": 0.0,
+        "load_in_4bit": four_bit,
+        # The plan counts scales that are quantised once more; TRL's default leaves them in fp32.
+        "use_bnb_nested_quant": four_bit,
+    }
+
+
+def _sft(plan: Any) -> dict[str, object]:
+    by_trainer = plan.activation_offload and plan.sharding != "fsdp2"
+    return {
+        "max_length": plan.prompt_tokens + plan.response_tokens,
+        "packing": plan.batch_shape == "packed",
+        "activation_offloading": by_trainer or None,
+    }
+
+
+def _grpo(plan: Any, updates: int) -> dict[str, object]:
+    values: dict[str, object] = {
+        "num_generations": plan.responses_per_prompt,
+        "max_completion_length": plan.response_tokens,
+        "steps_per_generation": _accumulation(plan) * updates,
+        "beta": BETA if plan.kl == "loss" else 0.0,
+        "entropy_coef": ENTROPY_COEFFICIENT if plan.entropy else 0.0,
+        "use_vllm": plan.rollout != "hf",
+    }
+    if plan.reward == "model":
+        values["reward_model_name_or_path"] = plan.reward_model or plan.model
+    else:
+        values["reward_funcs"] = [f"{reward.NAME.removesuffix('.py')}.{reward.FUNCTION}"]
+    if plan.rollout == "vllm-colocated":
+        values |= {
+            "vllm_mode": "colocate",
+            "vllm_gpu_memory_utilization": plan.gpu_memory_utilization,
+            "vllm_tensor_parallel_size": plan.rollout_tensor_parallel,
+            "vllm_max_model_length": plan.prompt_tokens + plan.response_tokens,
+            "vllm_enable_sleep_mode": plan.vllm_sleep_level == 2,
+        }
+    elif plan.rollout == "vllm-separate":
+        values["vllm_mode"] = "server"
+    return values
+
+
+def _shares_a_node(plan: Any) -> bool:
+    return bool(plan.rollout == "vllm-separate" and plan.gpus <= plan.gpus_per_node)
+
+
+def _script(plan: Any, about: tuple[str, ...], config: str) -> str:
+    lines = [header(about), required("DATASET", "the name or path of the data set to train on")]
+    words: list[str | Expanded] = ["accelerate", "launch", "--config_file", ACCELERATE]
+    if nodes(plan) > 1:
+        lines += [
+            required("NODE_RANK", f"the number of this node, 0 to {nodes(plan) - 1}"),
+            required("MASTER_ADDR", "the address of node 0"),
+            required("MASTER_PORT", "a free port of node 0"),
+        ]
+        words += ["--machine_rank", expand("", "NODE_RANK")]
+        words += ["--main_process_ip", expand("", "MASTER_ADDR")]
+        words += ["--main_process_port", expand("", "MASTER_PORT")]
+    words += ["-m", f"trl.scripts.{plan.method}", "--config", config]
+    words += ["--dataset_name", expand("", "DATASET")]
+    words += ["--output_dir", expand("", "OUTPUT_DIR")]
+    if plan.method == "grpo" and plan.reward == "remote":
+        lines += [required("REWARD_URL", "the address of the reward service"), "export REWARD_URL"]
+    if plan.rollout == "vllm-separate":
+        if _shares_a_node(plan):
+            devices = ",".join(str(device) for device in range(training_gpus(plan)))
+            lines += [f"export CUDA_VISIBLE_DEVICES={devices}", "ENGINE_HOST=127.0.0.1"]
+        else:
+            lines.append(required("ENGINE_HOST", "the address of the node that runs engine.sh"))
+        words += ["--vllm_server_host", expand("", "ENGINE_HOST")]
+    if plan.expandable_segments:
+        lines.append("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
+    lines += [
+        'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',
+        "# The files name each other, and TRL finds reward.py, from this folder.",
+        'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"',
+        command(words),
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def _engine_script(plan: Any, about: tuple[str, ...]) -> str:
+    lines = [header(("Start this first: it serves the engine that launch.sh asks.", *about))]
+    if _shares_a_node(plan):
+        devices = ",".join(str(device) for device in range(training_gpus(plan), plan.gpus))
+        lines.append(f"export CUDA_VISIBLE_DEVICES={devices}")
+    words = ["vllm", "serve", plan.model, "--host", "0.0.0.0", "--port", "8000"]
+    words += ["--tensor-parallel-size", str(plan.rollout_tensor_parallel)]
+    words += ["--gpu-memory-utilization", str(plan.gpu_memory_utilization)]
+    words += ["--max-model-len", str(plan.prompt_tokens + plan.response_tokens)]
+    words += ["--max-num-seqs", str(plan.max_num_seqs)]
+    words += ["--max-num-batched-tokens", str(plan.max_num_batched_tokens)]
+    words += ["--dtype", TORCH_DTYPE[plan.dtype], "--kv-cache-dtype", plan.kv_cache_dtype]
+    if plan.enforce_eager:
+        words.append("--enforce-eager")
+    # What `trl vllm-serve` of this version passes; vLLM needs the first from 0.30 on.
+    words += ["--enable-scale-out", "--weight-transfer-config", '{"backend": "nccl"}']
+    words += ["--logprobs-mode", "processed_logprobs", "--max-logprobs", "-1"]
+    lines += ["export VLLM_SERVER_DEV_MODE=1  # weight updates live behind it", command(words)]
+    return "\n".join(lines) + "\n"
+
+
+def _engine_is_vllm(plan: Any) -> bool:
+    return plan.rollout in ("vllm-colocated", "vllm-separate")
+
+
+def _install(plan: Any) -> str:
+    optimizer = _optimizer(plan)
+    # vllm 0.31.0 is the newest that TRL supports; it needs torch 2.13.0, transformers < 5.18.
+    engine = "vllm==0.31.0 torch==2.13.0 transformers==5.17.0"
+    words = chosen(
+        (True, f"pip install trl=={VERSION} accelerate==1.15.0 datasets==5.2.0"),
+        (_engine_is_vllm(plan), engine),
+        (not _engine_is_vllm(plan), f"torch=={plan.torch_version} transformers==5.23.0"),
+        (plan.finetuning != "full", "peft==0.21.2"),
+        (zero(plan), "deepspeed==0.19.8"),
+        ("bnb" in optimizer or plan.finetuning == "qlora", "bitsandbytes==0.50.2"),
+        (optimizer == "adamw_torch_8bit", "torchao==0.18.0"),
+        *kernels(plan),
+        (plan.attention == "flash", "flash-attn==2.8.3.post2"),
+    )
+    return " ".join(words)
+
+
+def _notes(plan: Any) -> tuple[str, ...]:
+    grpo = plan.method == "grpo"
+    gathered = plan.kl == "loss" and plan.reference == "copy" and plan.sharding == "fsdp2"
+    other_torch = _engine_is_vllm(plan) and plan.torch_version != "2.13.0"
+    return chosen(
+        (True, f"Checked against TRL {VERSION} with accelerate 1.15.0."),
+        (True, own_settings(FRAMEWORK)),
+        (
+            grpo,
+            f"TRL does not cut prompts: keep rows with more than {plan.prompt_tokens} prompt "
+            "tokens out of the data set.",
+        ),
+        (
+            grpo and plan.reward != "model",
+            "reward.py reads the data set's column answer, beside prompt.",
+        ),
+        (
+            plan.kl == "loss",
+            f"The KL coefficient (beta) is {BETA}, DeepSeek-R1's; TRL's default is 0.",
+        ),
+        entropy_note(plan, ENTROPY_COEFFICIENT),
+        (
+            plan.rollout == "vllm-colocated",
+            f"TRL sets max_num_seqs to the {sequences_at_once(plan)} sequences an engine gets.",
+        ),
+        (gathered, "TRL gathers the whole reference at once for its forward under FSDP2."),
+        (
+            other_torch,
+            f"vLLM needs torch 2.13.0; the plan was estimated for {plan.torch_version}.",
+        ),
+        full_rows_note(plan),
+        (True, "Validation is off (eval_strategy no); turned on, it runs at the same length."),
+        other_framework_note(plan, FRAMEWORK),
+    )

@@ -1,0 +1,255 @@
+"""What TRL 1.16.0 cannot do at a plan's value, read from its wheel (2026-11-20).
+
+Also from accelerate 1.15.0, which does TRL's sharding and mixed precision.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.launch.launch import Obstacle
+from planner.launch.obstacles import Obstacles
+
+ENGINE_BATCHED_TOKENS = 4096
+"""``max_num_batched_tokens`` of the colocated engine, fixed in trl/generation."""
+
+
+def training_gpus(plan: Any) -> int:
+    """GPUs that run the trainer: all but a separate engine's."""
+    return int(plan.gpus) - int(plan.rollout_gpus)
+
+
+def zero(plan: Any) -> bool:
+    """Whether DeepSpeed shards the state."""
+    return str(plan.sharding).startswith("zero")
+
+
+def obstacles(plan: Any) -> tuple[Obstacle, ...]:
+    """Fields of the plan that stand in the way of a TRL script."""
+    found = Obstacles(plan)
+    if plan.method not in ("grpo", "sft"):
+        _method(found)
+        return tuple(found.found)
+    _batch(found)
+    _precision(found)
+    _memory(found)
+    if plan.method == "grpo":
+        _roles(found)
+        _engine(found)
+    return tuple(found.found)
+
+
+def _method(found: Obstacles) -> None:
+    why, fix = {
+        "ppo": (
+            "TRL has had no PPO trainer since 1.13.0 (the last is in 1.12.0).",
+            "Export ppo to verl.",
+        ),
+        "intuitor": (
+            "TRL has no self-certainty advantage; it would need a trainer of your own.",
+            "Choose grpo or sft for TRL.",
+        ),
+    }.get(found.plan.method, ("TRL has no exporter for it here.", "Choose grpo or sft for TRL."))
+    found.refuse("method", why, fix)
+
+
+def _batch(found: Obstacles) -> None:
+    plan = found.plan
+    found.only("max_tokens_per_micro_batch", 0, why="TRL batches by rows, never by tokens.")
+    found.only(
+        "validation_response_tokens",
+        plan.response_tokens,
+        why="TRL validates at the length it trains at.",
+    )
+    per_gpu = plan.prompts_per_update * plan.responses_per_prompt // training_gpus(plan)
+    if per_gpu % plan.micro_batch_size:
+        found.refuse(
+            "micro_batch_size",
+            f"It does not divide the {per_gpu} sequences a GPU has per update.",
+            "Set micro_batch_size to a divisor.",
+            micro_batch_size=1,
+        )
+    if plan.method == "sft":
+        if plan.batch_shape == "packed" and plan.dtype == "fp32":
+            found.only(
+                "batch_shape", "padded", "full", why="Flash, which packing needs, has no fp32."
+            )
+        elif plan.batch_shape == "packed":
+            found.only("attention", "flash", why="TRL's packing keeps rows apart by flash only.")
+    else:
+        found.only("batch_shape", "padded", "full", why="TRL's GRPO pads its rows.")
+        found.only(
+            "logprob_micro_batch_size",
+            plan.micro_batch_size,
+            why="TRL has one micro-batch size for all forwards.",
+        )
+
+
+def _precision(found: Obstacles) -> None:
+    plan = found.plan
+    if plan.finetuning == "qlora":
+        found.only(
+            "master_dtype",
+            "none",
+            why="TRL keeps adapters of 4-bit weights in bf16.",
+            gradient_dtype=plan.dtype,
+        )
+    elif plan.finetuning == "lora" and plan.dtype != "fp32":
+        found.only(
+            "master_dtype",
+            "fp32",
+            why="peft keeps adapters of half-precision weights in fp32.",
+            gradient_dtype="fp32",
+        )
+    elif plan.dtype == "fp16":
+        found.only(
+            "master_dtype",
+            "fp32",
+            why="The fp16 loss scaler refuses fp16 gradients.",
+            gradient_dtype="fp32",
+        )
+    if not zero(plan):  # DeepSpeed's file sets both of these
+        kept = plan.dtype if plan.master_dtype == "none" else "fp32"
+        found.only("gradient_dtype", kept, why="Gradients have the dtype of the trained weights.")
+        if plan.sharding in ("fsdp1", "fsdp2"):
+            found.only("reduce_dtype", plan.dtype, why="accelerate reduces in the compute dtype.")
+        elif plan.sharding == "ddp":
+            found.only("reduce_dtype", kept, why="DDP reduces gradients as they are.")
+
+
+def _memory(found: Obstacles) -> None:
+    plan = found.plan
+    found.only("logits", "fused", why="TRL has no other loss since 1.15.0.")
+    _offload(found)
+    if plan.activation_offload and plan.method == "grpo" and plan.sharding != "fsdp2":
+        found.only(
+            "activation_offload",
+            False,
+            why="GRPO offloads activations through accelerate's FSDP2 only.",
+        )
+    if plan.shard_size not in (0, training_gpus(plan)) and (zero(plan) or plan.sharding == "fsdp1"):
+        found.only(
+            "shard_size", 0, why="A group smaller than all GPUs is expressed for FSDP2 only."
+        )
+    if not plan.reshard_after_forward and zero(plan):
+        found.only(
+            "reshard_after_forward", True, why="ZeRO has no such choice: it is stage 2 or 3."
+        )
+    if zero(plan) and plan.offload != "none":
+        found.only(
+            "optimizer", "adamw-fused", why="Offloaded by DeepSpeed, the optimizer is its CPU Adam."
+        )
+    if plan.sharding == "fsdp1" and plan.optimizer == "adamw-8bit":
+        found.refuse(
+            "optimizer",
+            "8-bit states depend on how FSDP1 flattens the weights.",
+            sharding="fsdp2",
+        )
+    if plan.finetuning != "full" and "lm_head" in plan.lora_targets.split(","):
+        found.refuse(
+            "lora_targets",
+            "TRL's fused head would never train an adapter of lm_head.",
+            "Set lora_targets to all-linear (which leaves the head out), or drop lm_head.",
+            lora_targets="all-linear",
+        )
+    if plan.rollout == "vllm-colocated" and plan.vllm_sleep_level > 0:
+        found.only(
+            "empty_cache",
+            "between-phases",
+            "every-step",
+            why="TRL empties the cache before it wakes the engine.",
+        )
+        found.only(
+            "expandable_segments",
+            False,
+            why="vLLM's sleep mode refuses to share a process with expandable segments.",
+        )
+    else:
+        found.only(
+            "empty_cache",
+            "never",
+            "every-step",
+            why="TRL empties the cache each step, or for an engine that sleeps.",
+        )
+
+
+def _offload(found: Obstacles) -> None:
+    sharding = found.plan.sharding
+    by_deepspeed = "DeepSpeed offloads throughout the step."
+    allowed, why = {
+        "fsdp2": (
+            ("none", "all"),
+            "accelerate's FSDP2 keeps everything in host RAM throughout, or nothing.",
+        ),
+        "zero3": (("none", "optimizer", "all"), by_deepspeed),
+        "zero2": (("none", "optimizer"), by_deepspeed),
+        "zero1": (("none", "optimizer"), by_deepspeed),
+    }.get(sharding, (("none",), "TRL offloads through FSDP2 or DeepSpeed only."))
+    found.only("offload", *allowed, why=why)
+
+
+def _roles(found: Obstacles) -> None:
+    plan = found.plan
+    found.only("kl", "none", "loss", why="TRL's GRPO adds KL to the loss, never to the reward.")
+    if plan.kl == "none":
+        found.only("reference", "none", why="Without a KL term TRL loads no reference.")
+    elif plan.finetuning != "full":
+        found.only(
+            "reference", "adapter-disabled", why="With adapters TRL's reference is the base model."
+        )
+    else:
+        where = "offloaded" if plan.offload == "all" else "copy"
+        found.only("reference", where, why="TRL keeps the reference where the policy is.")
+
+
+def _engine(found: Obstacles) -> None:
+    plan = found.plan
+    if plan.rollout == "vllm-colocated":
+        _colocated(found)
+    elif plan.rollout == "vllm-separate":
+        _separate(found)
+
+
+def _colocated(found: Obstacles) -> None:
+    plan = found.plan
+    found.only("vllm_sleep_level", 2, 0, why="TRL's engine sleeps at level 2, or not at all.")
+    found.only(
+        "max_num_batched_tokens", ENGINE_BATCHED_TOKENS, why="TRL fixes it for a colocated engine."
+    )
+    found.only("enforce_eager", False, why="TRL's colocated engine always uses CUDA graphs.")
+    found.only("kv_cache_dtype", "auto", why="TRL's colocated engine has the model's dtype.")
+    found.engine_within_node()
+    together = sequences_at_once(plan)
+    if plan.max_num_seqs < together:
+        found.refuse(
+            "max_num_seqs",
+            f"TRL decodes all {together} sequences of an engine at once.",
+            f"Set max_num_seqs to {together} or more.",
+            max_num_seqs=together,
+        )
+
+
+def sequences_at_once(plan: Any) -> int:
+    """Sequences one colocated engine is given; TRL sets ``max_num_seqs`` to it."""
+    per_gpu = int(plan.prompts_per_step) * int(plan.responses_per_prompt) // training_gpus(plan)
+    return per_gpu * int(plan.rollout_tensor_parallel)
+
+
+def _separate(found: Obstacles) -> None:
+    plan = found.plan
+    if plan.rollout_tensor_parallel != plan.rollout_gpus:
+        found.refuse(
+            "rollout_tensor_parallel",
+            "TRL's server is one engine over all of its GPUs.",
+            f"Set rollout_tensor_parallel to {plan.rollout_gpus} if the model's heads divide by "
+            "it, or change rollout_gpus.",
+        )
+    gpus = training_gpus(plan)
+    if plan.rollout_gpus > plan.gpus_per_node or (
+        plan.gpus > plan.gpus_per_node and gpus % min(gpus, plan.gpus_per_node)
+    ):
+        found.refuse(
+            "rollout_gpus",
+            "The engine's and the trainer's GPUs each have to fit whole nodes.",
+            "Set rollout_gpus to gpus_per_node or less, leaving whole nodes to train.",
+        )

@@ -1,0 +1,98 @@
+"""verl 0.9.1: what its FSDP trainer does, read from the wheel (2026-10)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.frameworks.framework import Framework
+from planner.frameworks.loss import LossCode
+from planner.rule import Rule
+from planner.units import GIB
+
+
+def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Verl casts adapters to the base model's dtype, and lets the engine sleep at level 1."""
+    defaults = {
+        "batch_shape": "packed",
+        # One GPU too: its workers wrap every model.
+        "sharding": "fsdp2",
+        "master_dtype": "fp32",
+        "gpu_memory_utilization": 0.5,
+        "max_num_seqs": 256,
+        "max_num_batched_tokens": 8192,
+        "logits": "full",
+        "logits_dtype": "bf16",
+    }
+    half = values.get("dtype", "bf16") != "fp32"
+    if half and values.get("finetuning") in ("lora", "qlora"):
+        defaults |= {"master_dtype": "none", "vllm_sleep_level": 1}
+    return defaults
+
+
+FRAMEWORK = Framework(
+    name="verl",
+    label="verl",
+    order=2,
+    versions=("0.9.1",),
+    loss={
+        "0.9.1": LossCode(
+            name="verl 0.9.1",
+            # Full logits, or chunks of 512 tokens with use_fused_kernels.
+            paths={"full": "full", "response": "full", "chunked": "chunked", "fused": "chunked"},
+            formulas={"full": "packed", "chunked": "chunks"},
+            entropy_with_old_log_probs=True,
+            fp32_without_gradient=True,
+            frozen_weight_gradient=True,
+        )
+    },
+    defaults=_defaults,
+    # FSDP's CPU offload wraps a frozen reference, whatever its settings say.
+    whole_reference="offloaded",
+    trains=frozenset(("grpo", "ppo", "intuitor")),
+    untrained={"sft": "verl's SFT trainer is not planned.", "dpo": "verl has no DPO trainer."},
+    rules=(
+        Rule(
+            "finetuning",
+            lambda p: p.finetuning == "qlora",
+            "verl trains no 4-bit weights.",
+            "Set finetuning to lora, or framework to plain or trl.",
+        ),
+        Rule(
+            "critic",
+            lambda p: p.critic == "shared",
+            "verl's critic is a model of its own.",
+            "Set critic to separate, or framework to plain.",
+        ),
+        Rule(
+            "vllm_sleep_level",
+            lambda p: p.rollout == "vllm-colocated" and p.vllm_sleep_level == 0,
+            "verl always lets its engine sleep while it trains.",
+            "Set vllm_sleep_level to 1 or 2.",
+        ),
+        Rule(
+            "reference",
+            lambda p: p.reference == "copy",
+            "verl keeps a whole reference in host RAM.",
+            "Set reference to offloaded.",
+        ),
+        Rule(
+            "sharding",
+            lambda p: p.sharding not in ("fsdp1", "fsdp2"),
+            "verl trains with FSDP here.",
+            "Set sharding to fsdp2 or fsdp1.",
+        ),
+        Rule(
+            "rollout",
+            lambda p: p.rollout not in ("vllm-colocated", "none"),
+            "verl is planned with its colocated engine.",
+            "Set rollout to vllm-colocated.",
+        ),
+    ),
+    reference_loaded_like_policy=True,
+    reference_streamed=True,
+    base_in_master_dtype=True,
+    sync_bucket_bytes=2 * GIB,
+    path_notes={
+        "full": "verl's entropy beside the old log-probs is counted as eager code in fp32; "
+        "compiled, which is verl's default, it can only need less."
+    },
+)

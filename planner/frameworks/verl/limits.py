@@ -1,0 +1,143 @@
+"""What verl 0.9.1 cannot do at a plan's value, read from its wheel (2026-11-20).
+
+Each reason names what verl does instead.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.launch.launch import Obstacle
+from planner.launch.obstacles import Obstacles
+
+ADAPTER_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
+"""Largest ranks a vLLM engine can be built for (vllm.config.lora); a rank is rounded up."""
+
+
+def obstacles(plan: Any) -> tuple[Obstacle, ...]:
+    """Fields of the plan that stand in the way of a verl script."""
+    found = Obstacles(plan)
+    if plan.method not in ("grpo", "ppo"):
+        _method(found)
+        return tuple(found.found)
+    _training(found)
+    _roles(found)
+    _rollout(found)
+    found.engine_within_node()
+    return tuple(found.found)
+
+
+def _method(found: Obstacles) -> None:
+    reasons = {
+        "intuitor": "verl has no Intuitor estimator; its authors' fork is another package.",
+        "sft": "verl's SFT trainer is another program with settings of its own.",
+        "dpo": "verl has no DPO trainer.",
+        "grade": "verl has no trainer that generates in the graph.",
+    }
+    why = reasons.get(found.plan.method, "verl has no such trainer here.")
+    fix = "Export sft to TRL." if found.plan.method == "sft" else "Choose grpo or ppo for verl."
+    found.refuse("method", why, fix)
+
+
+def _training(found: Obstacles) -> None:
+    plan = found.plan
+    found.only("sharding", "fsdp2", "fsdp1", why="verl trains with FSDP here, on one GPU too.")
+    found.only("compile", False, why="verl compiles its entropy function, never the layers.")
+    if plan.offload == "optimizer":
+        found.refuse(
+            "offload",
+            "verl keeps the optimizer alone in host RAM only between its phases.",
+            offload="optimizer-between-phases",
+        )
+    if plan.finetuning == "lora" and plan.master_dtype == "fp32":
+        found.refuse(
+            "master_dtype",
+            "verl keeps adapters in the dtype of the frozen weights.",
+            "Set master_dtype to none and gradient_dtype to dtype's value.",
+            master_dtype="none",
+            gradient_dtype=plan.dtype,
+        )
+    else:
+        gradient = plan.dtype if plan.master_dtype == "none" else "fp32"
+        found.only("gradient_dtype", gradient, why="FSDP keeps gradients in the weights' dtype.")
+    found.only("finetuning", "full", "lora", why="verl's FSDP trainer loads no 4-bit weights.")
+    if plan.optimizer == "adamw-8bit" and plan.sharding == "fsdp1":
+        # torchao's 8-bit states are DTensors; bitsandbytes' differ per flat shard.
+        found.refuse(
+            "optimizer",
+            "The 8-bit optimizer used here (torchao) works on FSDP2's tensors.",
+            sharding="fsdp2",
+        )
+    if plan.logits == "response":
+        found.refuse(
+            "logits",
+            "verl computes logits of prompts too, or none at all (fused kernels).",
+            "Set logits to full, chunked or fused.",
+            logits="fused",
+        )
+    elif plan.logits == "full":
+        found.only(
+            "logits_dtype",
+            "fp32" if plan.dtype == "fp32" else "bf16",
+            why="verl's softmax runs in the dtype the model returns, without an fp32 copy.",
+        )
+    elif plan.logits == "chunked":
+        found.only("logits_dtype", "fp32", why="verl's chunks of 512 tokens are in fp32.")
+    found.only(
+        "empty_cache", "between-phases", why="verl empties the cache around each weight sync."
+    )
+
+
+def _roles(found: Obstacles) -> None:
+    plan = found.plan
+    if plan.kl == "none":
+        found.only("reference", "none", why="Without a KL term verl loads no reference.")
+    elif plan.finetuning == "lora":
+        found.only(
+            "reference", "adapter-disabled", why="With LoRA verl's reference is the base model."
+        )
+    else:
+        found.only(
+            "reference",
+            "offloaded",
+            why="verl keeps the reference's shards in host RAM, whatever is set.",
+        )
+    if plan.method == "ppo":
+        found.only("critic", "separate", why="verl's critic is a model of its own.")
+    found.only(
+        "reward",
+        "rule",
+        "remote",
+        why="verl serves a reward model from a second engine, whose memory no field plans.",
+    )
+
+
+def _rollout(found: Obstacles) -> None:
+    plan = found.plan
+    found.only(
+        "rollout",
+        "vllm-colocated",
+        why="verl generates with an engine; on GPUs of its own it trains asynchronously.",
+        rollout_gpus=0,
+        rollout_tensor_parallel=1,
+    )
+    if plan.rollout == "vllm-colocated":
+        found.only("rollout_gpus", 0, why="A colocated engine has no GPUs of its own.")
+    level = 1 if plan.finetuning == "lora" else 2
+    found.only(
+        "vllm_sleep_level",
+        level,
+        why="verl chooses 2 for full fine-tuning and 1 for adapters.",
+    )
+    found.only(
+        "validation_response_tokens",
+        plan.response_tokens,
+        why="verl validates at the length it trains at.",
+    )
+    if plan.finetuning == "lora" and plan.lora_rank > ADAPTER_RANKS[-1]:
+        found.refuse(
+            "lora_rank",
+            f"vLLM serves adapters up to rank {ADAPTER_RANKS[-1]}.",
+            f"Set lora_rank to {ADAPTER_RANKS[-1]} or less.",
+            lora_rank=ADAPTER_RANKS[-1],
+        )

@@ -1,4 +1,0 @@
-"""One module per framework, named like it.
-
-Each has ``VERSION``, ``obstacles(plan)`` and ``write(plan, link)``.
-"""

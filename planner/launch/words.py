@@ -1,0 +1,50 @@
+"""What exports say alike: names that transformers and torch have, packages, notes.
+
+A note or package is a row of :func:`planner.launch.script.chosen`: whether it applies, and text.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.frameworks.framework import Framework
+from planner.plan.facts import facts_of
+
+Row = tuple[object, str]
+
+TORCH_DTYPE = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
+ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
+
+
+def kernels(plan: Any) -> tuple[Row, ...]:
+    """Packages of kernels that the estimate supposes."""
+    stateful = facts_of(plan).policy.stateful_layers
+    return (
+        (plan.liger, "liger-kernel==0.8.5"),
+        (stateful, "flash-linear-attention==0.6.0 causal-conv1d==1.7.0"),
+    )
+
+
+def own_settings(framework: Framework) -> str:
+    """What stays as the framework has it."""
+    return (
+        f"Learning rate, clipping and sampling stay {framework.label}'s own: the plan has no "
+        "fields for them."
+    )
+
+
+def entropy_note(plan: Any, coefficient: float) -> Row:
+    """The coefficient that the export chose."""
+    return (plan.entropy, f"The entropy coefficient is {coefficient}; the plan has no field.")
+
+
+def full_rows_note(plan: Any) -> Row:
+    """What a script cannot see to."""
+    text = "Full rows are a property of the data: every row has the planned length."
+    return (plan.batch_shape == "full", text)
+
+
+def other_framework_note(plan: Any, framework: Framework) -> Row:
+    """Whose memory the estimate is of."""
+    text = f"The plan was estimated for framework {plan.framework}, not {framework.label}."
+    return (plan.framework != framework.name, text)

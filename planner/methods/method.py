@@ -1,0 +1,113 @@
+"""What a method is: one value that rules, defaults, pages, estimates and steps read.
+
+Everything here names a fact of the method; what a method *does* stands in the modules of its
+folder (``memory.py``, ``step.py``), which are loaded when they are asked for. Imports nothing of a
+plan, since a plan is built from its methods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal, Self, cast
+
+from pydantic import BaseModel, ConfigDict
+
+from planner.problem import Problem
+from planner.rule import NoEffect, Rule
+
+if TYPE_CHECKING:
+    from planner.plan.facts import Facts
+    from planner.setup import ModelSetup
+
+Objective = Literal["cross-entropy", "policy"]
+"""What meets the vocabulary: every position of a row, or the log-probs of response tokens."""
+
+ENGINES = ("vllm-colocated", "hf", "vllm-separate")
+"""What can generate the responses of a method that scores them afterwards."""
+
+NOTHING_GENERATED = ("none",)
+
+
+class OwnFields(BaseModel):
+    """Base of a method's own fields; a plan has them under the same flat names."""
+
+    model_config = ConfigDict(frozen=True)
+
+    @classmethod
+    def of(cls, plan: Any) -> Self:
+        """A plan or grid, read as having these fields: every plan has every method's."""
+        return cast("Self", plan)
+
+
+def more(words: str) -> dict[str, Any]:
+    """What a page says at a field of one's own besides its description, for ``Field``."""
+    return {"more": words}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Method:
+    """One way to post-train; its folder's ``__init__`` holds it as ``METHOD``."""
+
+    name: str
+    """Its value of the field ``method``, and its folder's name but for what no module may have."""
+    title: str
+    """What people call it."""
+    label: str
+    """The title and a few words more, for lists of choices."""
+    order: int
+    """Its place in such lists; a plan that names no method has the first."""
+    aliases: tuple[str, ...] = ()
+    """Names of methods whose step is this one's as far as memory and time go."""
+
+    objective: Objective = "policy"
+    rollouts: tuple[str, ...] = ENGINES
+    """Values of ``rollout`` that it can be planned with, the usual one first."""
+    texts_per_response: int = 1
+    """Rows of the batch that one response of the plan stands for: 2 where it is a pair."""
+    least_responses: int = 1
+    """Responses of one prompt that its advantages need."""
+    most_responses: int | None = None
+    """Responses of one prompt that it can use; None without a limit."""
+    rewarded: bool = True
+    """Whether a reward rule, model or service scores responses."""
+    critics: tuple[str, ...] = ("none",)
+    """Values of ``critic`` that it can be planned with, the usual one first."""
+    kl_field: str = "kl"
+    """The field that says where its KL term enters."""
+    held_to_reference: bool = False
+    """Whether the loss compares with a reference whether or not it has a KL term."""
+    embeds_outside_forward: bool = False
+    """Whether its step multiplies the embedding itself, outside of the model's forward."""
+    second_head_pass: Callable[[Any], bool] = lambda plan: False
+    """Whether the loss meets the vocabulary in pieces a second time, with gradient."""
+    extra_models: Callable[[Any], tuple[ModelSetup, ...]] = lambda plan: ()
+    """Models of a plan besides policy, reference, critic and reward model."""
+
+    fields: type[OwnFields] | None = None
+    """Its own fields."""
+    refused_elsewhere: tuple[str, ...] = ()
+    """Own fields that no other method's plan may set; others have no effect there."""
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    """What nobody set in a plan of it."""
+    rules: tuple[Rule, ...] = ()
+    """What cannot be, in a plan of it."""
+    fact_problems: Callable[[Any, Facts], Iterable[Problem]] = lambda plan, facts: ()
+    """What cannot be with these models, in a plan that breaks no rule."""
+    without_effect: tuple[NoEffect, ...] = ()
+    """Fields that change nothing in a plan of it."""
+
+    @property
+    def generates(self) -> bool:
+        """Whether responses are generated in its step."""
+        return self.rollouts != NOTHING_GENERATED
+
+    @property
+    def engines(self) -> bool:
+        """Whether an engine of the plan's choice generates them."""
+        return set(self.rollouts) <= set(ENGINES)
+
+    @property
+    def own_fields(self) -> tuple[str, ...]:
+        """Names of its own fields."""
+        return tuple(self.fields.model_fields) if self.fields else ()

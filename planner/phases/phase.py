@@ -1,0 +1,127 @@
+"""A phase before anything is added up: its instants, and its rows of the table of work.
+
+The table says, for each model and pass of a phase, how many positions run through the layers, how
+many of them meet the head, and how often: on one GPU, in one step. Times
+(:mod:`planner.phases.timing`) and the trial's cadence read the same rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from planner.footprint import Instant
+from planner.formulas.compute import backward_flops, forward_flops, head_flops
+from planner.numeric import Num
+from planner.phases.role import Role
+
+if TYPE_CHECKING:
+    from planner.phases.scene import Scene
+
+Pass = Literal["score", "forward", "backward", "optimizer", "decode", "send"]
+"""A forward without gradient, one with it, its backward, an update, a rollout, a weight sync."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Work:
+    """What one pass of a phase computes in a whole step, on one GPU."""
+
+    role: Role
+    run: Pass
+    tokens: Num = 0
+    """Positions that run through the layers."""
+    row_tokens: Num = 1
+    """Positions of one row, which attention does not leave."""
+    scored_tokens: Num = 0
+    """Positions that meet the vocabulary."""
+    rounds: Num = 1
+    """Times that the pass is run."""
+    layer_runs: Num = 0
+    """Layers whose kernels the host launches one by one, a floor under the time; 0 for none."""
+    recomputed: int = 0
+    """Times that a backward repeats the layers' forward."""
+    beside: bool = False
+    """Runs inside the pass of the row before it, whose traffic hides behind both."""
+    gathered: bool = True
+    """Whether sharded weights are gathered for it."""
+
+    @property
+    def flops(self) -> Num | None:
+        """Floating-point operations; None where there are next to none."""
+        if self.run in ("optimizer", "send"):
+            return None
+        arch, sizes = self.role.arch, {"tokens": self.tokens, "row_tokens": self.row_tokens}
+        head = head_flops(arch, tokens=self.scored_tokens)
+        if self.run != "backward":
+            return forward_flops(arch, head=False, **sizes) + head
+        trains = self.role.trained and not self.role.adapters
+        once = backward_flops(arch, recompute=False, weights_train=trains, head=False, **sizes)
+        again = self.recomputed * forward_flops(arch, head=False, **sizes)
+        return once + again + (1 + trains) * head
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decoding(Work):
+    """Responses token by token: ``sequences`` on each engine."""
+
+    sequences: Num
+    prompt_tokens: Num
+    response_tokens: Num
+    engine: Literal["hf", "vllm"]
+    max_num_seqs: Num
+    kv_value_bytes: int
+    tensor_parallel: int = 1
+    concurrent: Num | None = None
+    """Sequences that the cache has room for, when fewer."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PhasePlan:
+    """A phase with its instants; ``work`` is empty where no time can be derived from the plan.
+
+    ``rank`` says whose GPU it happens on: ``trainer``, or ``rollout`` for GPUs that
+    only hold a separate engine.
+    """
+
+    name: str
+    role: str
+    instants: tuple[Instant, ...]
+    work: tuple[Work, ...] = ()
+    rank: str = "trainer"
+    per_step: bool = True
+    executed: bool = True
+    """Whether the step's own code is what happens in it, so that a dry run has it too."""
+
+
+def scoring(scene: Scene, role: Role, *, scored_tokens: Num) -> Work:
+    """All sequences of the step once through a role, in forwards without gradient."""
+    q = scene.q
+    return Work(
+        role=role,
+        run="score",
+        tokens=q.sequences_per_gpu_step * q.row_tokens,
+        row_tokens=q.row_tokens,
+        scored_tokens=scored_tokens,
+        rounds=-(-q.sequences_per_gpu_step // q.logprob_sequences),
+    )
+
+
+def training(
+    scene: Scene, role: Role, run: Literal["forward", "backward"], *, scored_tokens: Num
+) -> Work:
+    """All sequences of the step once forward or backward through a trained role."""
+    q = scene.q
+    return Work(
+        role=role,
+        run=run,
+        tokens=q.sequences_per_gpu_step * q.row_tokens,
+        row_tokens=q.row_tokens,
+        scored_tokens=scored_tokens,
+        rounds=q.micro_batches * q.updates_per_step,
+        recomputed=int(run == "backward" and scene.plan.gradient_checkpointing == "full"),
+    )
+
+
+def updating(scene: Scene, role: Role) -> Work:
+    """The optimizer's updates of a step."""
+    return Work(role=role, run="optimizer", rounds=scene.q.updates_per_step)

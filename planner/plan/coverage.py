@@ -1,0 +1,83 @@
+"""Plans that pass every rule and that no formula covers: asked of each model, without a sum.
+
+A formula refuses what nobody derived or what a library refuses itself (Gemma 2 with SDPA, a
+compiled layer of a family that was never traced). Asking when the plan is made means that every
+plan that exists can be estimated.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from planner import references
+from planner.catalog.architecture import Architecture
+from planner.formulas.activations import Workload
+from planner.formulas.activations.coverage import refuse_uncovered
+from planner.frameworks import framework_named
+from planner.methods import method_of
+from planner.plan.facts import Facts, facts_of
+from planner.problem import Problem
+from planner.setup import setup_of
+from planner.workload import inference_workload, prompt_workload, training_workload
+
+
+def uncovered(plan: Any) -> list[Problem]:
+    """What is not covered of a plan that breaks no rule; empty when all is."""
+    facts = facts_of(plan)
+    try:
+        for arch, workload in _passes(plan, facts):
+            refuse_uncovered(arch, workload)
+    except ValueError as error:
+        return [_problem(str(error), frozenset(type(plan).model_fields))]
+    return [*_loss(plan), *method_of(plan).fact_problems(plan, facts)]
+
+
+def _passes(plan: Any, facts: Facts) -> Iterator[tuple[Architecture, Workload]]:
+    """Every way in which a model of the plan runs."""
+    setup = setup_of(plan)
+    generates = plan.rollout == "hf"
+    for model in setup.models:
+        arch = getattr(facts, model.config)
+        if model.kind == "head":
+            continue
+        if model.trained:
+            yield arch, training_workload(setup, model, facts.gpu)
+        base = model.adapted and references.compares(plan)
+        yield arch, inference_workload(setup, model, facts.gpu, disabled=base)
+        if generates and model.role == "policy":
+            yield arch, prompt_workload(setup, model, facts.gpu)
+
+
+def _loss(plan: Any) -> Iterator[Problem]:
+    """What is not modelled of how this version of the framework meets the vocabulary."""
+    code = framework_named(plan.framework).loss_code(plan.framework_version)
+    refused = {"framework_version": code.no_cross_entropy} if _cross_entropy(plan) else {}
+    if plan.entropy and not _cross_entropy(plan):
+        refused = {"entropy": code.no_entropy}
+    for field, sentence in refused.items():
+        if sentence:
+            complaint, _, fix = sentence.partition("; ")
+            yield Problem(field, f"{_capital(complaint)}.", f"{_capital(fix)}.")
+
+
+def _cross_entropy(plan: Any) -> bool:
+    return method_of(plan).objective == "cross-entropy"
+
+
+def _problem(sentence: str, fields: frozenset[str]) -> Problem:
+    """The problem a formula's sentence is about: the first word in it that is a field.
+
+    Formulas speak of a layer's ``compiled`` and ``precision``; a person set other fields.
+    """
+    sentence = re.sub(r"\bcompiled (is set|to)\b", r"compile \1", sentence)
+    sentence = re.sub(r"\bprecision (is|to)\b", r"dtype \1", sentence)
+    named = next((word for word in re.findall(r"\w+", sentence) if word in fields), "model")
+    text = sentence.removeprefix(f"{named}: ").rstrip(".")
+    complaint, found, fix = text.partition("; ")
+    return Problem(named, f"{_capital(complaint)}.", f"{_capital(fix)}." if found else "")
+
+
+def _capital(text: str) -> str:
+    return text[0].upper() + text[1:]

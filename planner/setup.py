@@ -1,0 +1,185 @@
+"""From a plan to a setup: every decision about a run, made once, without torch and without bytes.
+
+Which models there are, in which dtype each is kept, what is autocast, how state is spread, how
+sequences fall into micro-batches. The estimate, the real step, the dry run and the trial read it.
+Decisions are shared; bytes are summed by the closed form and by the step independently, which is
+what makes one a check of the other. A decision that all share no longer checks itself: each is
+held by ``tests/test_setup.py`` against figures read from its framework's source.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from planner import references
+from planner.frameworks import framework_named
+from planner.methods import method_of
+from planner.quantities import Quantities, quantities
+
+if TYPE_CHECKING:
+    from planner.plan import Plan
+
+Dtype = Literal["bf16", "fp16", "fp32"]
+Kind = Literal["language model", "score model", "head"]
+"""A model with its vocabulary head, with one number per token in its place, or a head alone."""
+
+Place = Literal["gpu", "host", "host, streamed"]
+Config = Literal["policy", "critic", "reward"]
+"""Whose model: the plan's ``model``, ``critic_model`` or ``reward_model``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSetup:
+    """One model of a run."""
+
+    role: str
+    config: Config
+    stored: Dtype
+    """Dtype of its weights between phases; adapters and sharding engines' copies apart."""
+    kind: Kind = "language model"
+    trained: bool = False
+    adapted: bool = False
+    """Adapters train in place of its weights."""
+    scores_too: bool = False
+    """A second head gives one number per token: a critic that shares the body."""
+    autocast: bool = False
+    """Its forward computes in half precision on fp32 weights."""
+    waits: Place = "gpu"
+    """Where its weights are while nothing uses them: streamed ones are never whole on the GPU."""
+    used_in: frozenset[str] = frozenset()
+    """Phases that need its weights on the GPU."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Setup:
+    """What a plan (or a sweep's grid) decides."""
+
+    plan: Plan
+    q: Quantities
+    models: tuple[ModelSetup, ...]
+
+    def model(self, role: str) -> ModelSetup | None:
+        """The model of a role; None where the plan has none."""
+        return next((model for model in self.models if model.role == role), None)
+
+    def __getitem__(self, role: str) -> ModelSetup:
+        """The model of a role that the plan has."""
+        return next(model for model in self.models if model.role == role)
+
+    @property
+    def fsdp(self) -> bool:
+        """Whether weights are gathered unit by unit by PyTorch's FSDP."""
+        return self.plan.sharding.startswith("fsdp")
+
+    @property
+    def precision(self) -> str:
+        """How trained models' forwards compute, in the activation formulas' words."""
+        return "autocast-bf16" if self.models[0].autocast else self.plan.dtype
+
+    @property
+    def adapters_in_fp32(self) -> bool:
+        """Whether adapters compute as peft keeps them; sharding hands them over otherwise."""
+        return self.q.master_bytes == 4 and not (self.fsdp or self.zero_stage)
+
+    @property
+    def zero_stage(self) -> int:
+        """DeepSpeed's stage, or 0."""
+        sharding = self.plan.sharding
+        return int(sharding[-1]) if sharding.startswith("zero") else 0
+
+
+def setup_of(plan: Any) -> Setup:
+    """The setup of a plan or grid."""
+    return Setup(plan=plan, q=quantities(plan), models=tuple(_models(plan)))
+
+
+def _models(plan: Any) -> Iterator[ModelSetup]:
+    """Every model of a run, in the order in which they are built."""
+    method = method_of(plan)
+    adapted = plan.finetuning != "full"
+    kept = _stored(plan)
+    autocast = kept == "fp32" != plan.dtype and plan.sharding in ("none", "ddp") and not adapted
+    waits: Place = "host" if plan.offload in WEIGHTS_WAIT else "gpu"
+    trained: dict[str, Any] = {
+        "trained": True,
+        "adapted": adapted,
+        "stored": kept,
+        "autocast": autocast,
+        "waits": waits,
+    }
+    yield ModelSetup(
+        role="policy",
+        config="policy",
+        scores_too=plan.critic == "shared",
+        used_in=POLICY_USED_IN | _policy_used_too(plan),
+        **trained,
+    )
+    if plan.critic == "separate":
+        yield ModelSetup(
+            role="critic",
+            config="critic",
+            kind="score model",
+            used_in=frozenset(("load", "values", "critic update", "checkpoint")),
+            **trained,
+        )
+    yield from _reference(plan)
+    if plan.reward == "model" and method.rewarded:
+        yield ModelSetup(
+            role="reward model",
+            config="reward",
+            kind="score model",
+            stored=plan.dtype,
+            used_in=frozenset(("load", "reward")),
+        )
+    yield from method.extra_models(plan)
+
+
+POLICY_USED_IN = frozenset(("load", "old log-probs", "policy update", "weight sync", "checkpoint"))
+WEIGHTS_WAIT = ("parameters-between-phases", "all-between-phases")
+
+
+def _policy_used_too(plan: Any) -> frozenset[str]:
+    """Phases that need the policy's weights only under some plans."""
+    found = ("rollout",) if plan.rollout == "hf" else ()
+    if plan.reference == "adapter-disabled":
+        found = (*found, "reference log-probs")
+    return frozenset(found)
+
+
+def _stored(plan: Any) -> Dtype:
+    """What trained models' weights are kept in: the master copy's dtype, where that is kept.
+
+    DeepSpeed keeps its fp32 copy apart, as optimizer state. A frozen base under adapters stays in
+    the compute dtype, unless the framework loads base and adapters alike.
+    """
+    alike = framework_named(plan.framework).base_in_master_dtype
+    frozen_base = plan.finetuning != "full" and not alike
+    if plan.master_dtype == "none" or plan.sharding.startswith("zero") or frozen_base:
+        return plan.dtype  # type: ignore[no-any-return]
+    return "fp32"
+
+
+def _reference(plan: Any) -> Iterator[ModelSetup]:
+    """The frozen reference, when it is a model of its own.
+
+    Where it is loaded like the policy an fp32 master means an fp32 reference; otherwise it is kept
+    in the compute dtype.
+    """
+    if references.own_head(plan):
+        yield ModelSetup(role="reference", config="policy", kind="head", stored=plan.dtype)
+    if not references.compares(plan) or plan.reference not in ("copy", "offloaded"):
+        return
+    framework = framework_named(plan.framework)
+    alike = framework.reference_loaded_like_policy and plan.finetuning == "full"
+    wide = alike and plan.master_dtype == "fp32"
+    streamed = plan.sharding.startswith("fsdp") and framework.reference_streamed
+    away: Place = "host, streamed" if streamed else "host"
+    yield ModelSetup(
+        role="reference",
+        config="policy",
+        stored="fp32" if wide else plan.dtype,
+        waits=away if plan.reference == "offloaded" else "gpu",
+        used_in=frozenset(("reference log-probs",)),
+    )

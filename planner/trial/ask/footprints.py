@@ -1,0 +1,140 @@
+"""A footprint as JSON says it (docs: the one shape of every answer), read strictly.
+
+The same keys as :func:`planner.footprint.to_json`; a trial adds to each phase what only
+measuring tells. What is not known is None, never 0. No torch.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from planner.footprint import Footprint, to_json
+from planner.trial.ask.strict import (
+    Bytes,
+    Count,
+    Line,
+    Number,
+    Seconds,
+    Signed,
+    SignedBytes,
+    Strict,
+    Text,
+    Values,
+)
+
+LEVELS = ("requested_bytes", "allocated_bytes", "reserved_bytes", "device_bytes")
+"""Totals of a phase that the estimate, the dry run and a trial all have."""
+
+
+class TermFigures(Strict):
+    """One named share of a phase's peak."""
+
+    name: Line
+    role: Line
+    category: Line
+    bytes: SignedBytes
+    formula: Text = ""
+    inputs: Values = {}
+    source: Text = ""
+    ignores: Text = ""
+    host: bool = False
+
+
+class ErrorFigures(Strict):
+    """Relative error to expect, signed; None when nobody knows."""
+
+    low: Signed | None = None
+    high: Signed | None = None
+    source: Annotated[Text, Field(alias="from")] = ""
+
+
+class PhaseFigures(Strict):
+    """One phase of one step.
+
+    Bytes are the phase's peaks on one GPU. ``seconds`` are of the whole step as planned, all
+    micro-batches; ``first_seconds`` the same of the first step. ``device_before_bytes`` and
+    ``device_after_bytes`` are what the driver sees in use when the phase first begins and last
+    ends. ``tokens`` are the token positions that the phase works on in a step.
+    """
+
+    name: Line
+    instant: Line = ""
+    rank: Line = "trainer"
+    source: Literal["estimate", "dry run", "trial"]
+    requested_bytes: Bytes | None = None
+    allocated_bytes: Bytes | None = None
+    active_bytes: Bytes | None = None
+    reserved_bytes: Bytes | None = None
+    device_bytes: Bytes | None = None
+    device_before_bytes: Bytes | None = None
+    device_after_bytes: Bytes | None = None
+    host_bytes: Bytes | None = None
+    seconds: Seconds | None = None
+    first_seconds: Seconds | None = None
+    tokens: Number | None = None
+    tokens_per_second: Number | None = None
+    flops: Number | None = None
+    flops_per_second: Number | None = None
+    allocation_retries: Count | None = None
+    error: ErrorFigures | None = None
+    """Of ``device_bytes``, where measurements state one."""
+    terms: Annotated[tuple[TermFigures, ...], Field(max_length=500)] = ()
+
+
+def rates(seconds: float | None, **work: float | None) -> dict[str, Any]:
+    """Fields of a phase's work in a step (``tokens``, ``flops``) and of the same per second."""
+    done = {f"{unit}_per_second": each / seconds for unit, each in work.items() if each and seconds}
+    return {**{f"{unit}_per_second": None for unit in work}, **work, **done}
+
+
+class VerdictFigures(Strict):
+    """The verdict's word and sentence."""
+
+    word: Literal["fits", "tight", "out of memory"]
+    sentence: Text
+
+
+class FootprintFigures(Strict):
+    """The answer of any rung of evidence."""
+
+    v: Literal[1] = 1
+    source: Literal["estimate", "dry run", "trial"]
+    plan: Values
+    verdict: VerdictFigures | None = None
+    budget_bytes: Bytes | None = None
+    requested_bytes: Bytes | None = None
+    allocated_bytes: Bytes | None = None
+    reserved_bytes: Bytes | None = None
+    device_bytes: Bytes | None = None
+    host_bytes: Bytes | None = None
+    seconds: Seconds | None = None
+    seconds_from: Text | None = None
+    """What a predicted time rests on."""
+    worst_phase: Line | None = None
+    worst_rank: Line | None = None
+    error: ErrorFigures = ErrorFigures()
+    phases: Annotated[tuple[PhaseFigures, ...], Field(max_length=64)] = ()
+    warnings: Annotated[tuple[Text, ...], Field(max_length=100)] = ()
+
+    def phase(self, name: str) -> PhaseFigures | None:
+        """The phase of that name on the trainer's GPU, if there is one."""
+        found = (one for one in self.phases if one.name == name and one.rank == "trainer")
+        return next(found, None)
+
+
+def figures_of(footprint: Footprint) -> FootprintFigures:
+    """The figures of an estimate or a dry run."""
+    return from_data(to_json(footprint))
+
+
+def from_data(data: Mapping[str, Any]) -> FootprintFigures:
+    """The figures in plain data as :func:`planner.footprint.to_json` gives it.
+
+    Raises:
+        pydantic.ValidationError: where something is of another type or out of bounds.
+    """
+    return FootprintFigures.model_validate_json(json.dumps(data, allow_nan=False))

@@ -1,0 +1,70 @@
+"""Kinds of values that a trial's JSON may hold, whoever wrote it: bounded, finite, printable.
+
+Imports pydantic only. A number that nobody measured is None, never 0.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+
+
+class Strict(BaseModel):
+    """Frozen; unknown keys and values of another type are refused."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+def printable(text: str) -> str:
+    """The text, if it is one line without control characters; ``ValueError`` otherwise."""
+    if not text.isprintable():
+        raise ValueError("holds characters that cannot be printed")
+    return text
+
+
+def printable_lines(text: str) -> str:
+    """The text, if its lines are printable; ``ValueError`` otherwise."""
+    if not all(line.isprintable() for line in text.replace("\t", " ").split("\n")):
+        raise ValueError("holds characters that cannot be printed")
+    return text
+
+
+def shown(text: str, limit: int = 500, *, lines: bool = False, instead: str = " ") -> str:
+    """Any text as :data:`Line` (or :data:`Lines`) allows it: cut, with unprintables replaced."""
+    cut = text[-limit:] if lines else text[:limit]
+    allowed = "\n\t" if lines else ""
+    return "".join(c if c.isprintable() or c in allowed else instead for c in cut)
+
+
+Bytes = Annotated[int, Field(ge=0, le=2**53)]
+SignedBytes = Annotated[int, Field(ge=-(2**53), le=2**53)]
+Number = Annotated[float, Field(ge=0, le=1e30, allow_inf_nan=False)]
+Signed = Annotated[float, Field(ge=-1e30, le=1e30, allow_inf_nan=False)]
+Seconds = Annotated[float, Field(ge=0, le=1e9, allow_inf_nan=False)]
+Count = Annotated[int, Field(ge=0, le=10**9)]
+Line = Annotated[str, Field(max_length=500), AfterValidator(printable)]
+Text = Annotated[str, Field(max_length=2000), AfterValidator(printable)]
+Lines = Annotated[str, Field(max_length=8000), AfterValidator(printable_lines)]
+Link = Annotated[str, Field(max_length=64 * 1024), AfterValidator(printable)]
+Scalar = (
+    bool
+    | Annotated[int, Field(ge=-(2**63), le=2**63)]
+    | Signed
+    | Annotated[str, Field(max_length=8192), AfterValidator(printable)]
+    | None
+)
+Values = Annotated[dict[Annotated[str, Field(max_length=100)], Scalar], Field(max_length=200)]
+
+
+def refuse_constant(name: str) -> Any:
+    """For :func:`json.loads`: NaN and infinities are no JSON."""
+    raise ValueError(f"{name} is not a number")
+
+
+def unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """For :func:`json.loads`: a key stands once."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("a key stands twice")
+    return found

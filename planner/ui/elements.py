@@ -1,0 +1,134 @@
+"""What pages are built of: rows of controls, tables, cards, downloads, lists and messages.
+
+Widgets here say that the visitor acted (see :mod:`planner.ui.state.session`); those of a plan's
+fields are in :mod:`planner.ui.inputs`.
+"""
+
+from __future__ import annotations
+
+import mimetypes
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from planner.ui.display import plain
+from planner.ui.state import session
+
+ROW = 35
+"""Pixels of a table's row."""
+TONES = {"fits": "good", "tight": "doubt", "out of memory": "bad"}
+"""How a verdict's word is taken."""
+_MESSAGES: dict[str, tuple[Any, str]] = {
+    "good": (st.success, ":material/check_circle:"),
+    "doubt": (st.warning, ":material/warning:"),
+    "bad": (st.error, ":material/cancel:"),
+    "neutral": (st.info, ":material/info:"),
+}
+
+
+def tell(tone: str, text: str) -> None:
+    """An answer in bold: by colour, by icon and by its words."""
+    show, icon = _MESSAGES[tone]
+    show(f"**{text}**", icon=icon)
+
+
+def doubt(text: object) -> None:
+    """What stands in the way of something, from outside."""
+    st.warning(plain(str(text)), icon=":material/info:")
+
+
+def bullets(texts: Iterable[str], *, escape: bool = True) -> None:
+    """A list of sentences; escaped unless none of them holds anything from outside."""
+    st.markdown("\n".join(f"- {plain(text) if escape else text}" for text in texts))
+
+
+def row(key: str | None = None) -> Any:
+    """A row of controls."""
+    return st.container(horizontal=True, vertical_alignment="center", key=key)
+
+
+def cards(count: int = 4, width: int = 170) -> Any:
+    """A wall of so many cards a row."""
+    return st.grid(count, min_column_width=width)
+
+
+def card(
+    place: Any, label: str, value: str, below: str, help: str = "", color: str = "off"
+) -> None:
+    """A figure with a line below it."""
+    place.metric(
+        label, value, below, delta_arrow="off", delta_color=color, border=True, help=help or None
+    )
+
+
+def text_table(
+    rows: pd.DataFrame, key: str, alt: str, *, right: int = 1, most: int = 1000, **more: Any
+) -> Any:
+    """A table of texts; columns from ``right`` on are aligned so, rows beyond ``most`` scroll."""
+    return st.dataframe(
+        rows,
+        hide_index=True,
+        height=(min(len(rows), most) + 1) * ROW + 3,
+        key=key,
+        alt=alt,
+        column_config={
+            name: st.column_config.TextColumn(alignment="right") for name in rows.columns[right:]
+        },
+        **more,
+    )
+
+
+def numbers(names: Iterable[str], format: str) -> dict[str, Any]:
+    """The configuration of columns of numbers."""
+    return {name: st.column_config.NumberColumn(format=format) for name in names}
+
+
+def download(label: str, data: Any, name: str, key: str, **more: Any) -> None:
+    """A file to save; bytes may be made when it is asked for, and the page does not run again."""
+    given = {
+        "icon": ":material/download:",
+        "mime": mimetypes.guess_type(name)[0] or "application/octet-stream",
+        **more,
+    }
+    st.download_button(label, data=data, file_name=name, on_click="ignore", key=key, **given)
+
+
+def segments(label: str, options: Sequence[str], key: str, place: Any = st, **more: Any) -> str:
+    """One of a few choices."""
+    return str(
+        place.segmented_control(
+            label, options, key=key, required=True, on_change=session.acted, **more
+        )
+    )
+
+
+def choice(label: str, options: Sequence[Any], key: str, place: Any = st, **more: Any) -> Any:
+    """One of a list."""
+    return place.selectbox(label, options, key=key, on_change=session.acted, **more)
+
+
+def named_choice(label: str, names: dict[str, str], key: str, place: Any = st, **more: Any) -> str:
+    """One of a list of keys that are shown by name."""
+    return str(choice(label, list(names), key, place, format_func=names.__getitem__, **more))
+
+
+@contextmanager
+def folded(title: str, key: str, icon: str | None = None) -> Iterator[bool]:
+    """An expander; tells whether it is open, so that a closed one's content is not drawn.
+
+    Streamlit takes an expander with another title for another one and folds it. Titles here
+    count changes and show values, so whether one is open is remembered under its key.
+    """
+    remembered = f"open:{key}"
+    st.session_state[key] = bool(st.session_state.get(remembered))
+    expander = st.expander(title, icon=icon, key=key, on_change=_turn, args=(key, remembered))
+    with expander:
+        yield bool(expander.open)
+
+
+def _turn(key: str, remembered: str) -> None:
+    st.session_state[remembered] = st.session_state[key]
+    session.acted()

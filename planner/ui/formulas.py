@@ -1,0 +1,107 @@
+"""Every formula of the package, generated from the code that computes with it."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+from functools import cache
+
+import streamlit as st
+
+import planner.formulas
+import planner.methods
+from planner.footprint import CATEGORIES
+from planner.formulas import duration, formula
+from planner.ui.elements import folded, named_choice
+from planner.ui.state import session
+
+TITLES = {
+    "parameters": "Weights",
+    "gradients": "Gradients",
+    "optimizer": "Optimizer state",
+    "activations": "Activations",
+    "logits": "Logits and loss",
+    "kv-cache": "KV cache",
+    "buffers": "Buffers",
+    "allocator": "Allocator",
+    "engine": "Rollout engine",
+    "device": "Outside PyTorch",
+    "time": "Time",
+}
+"""Groups in the order of the charts; time last."""
+
+AT_ONCE = 40
+"""So many results of a search are shown without folding."""
+
+
+Entry = formula.Formula | duration.Rate
+
+
+@cache
+def entries() -> tuple[Entry, ...]:
+    """Every registered formula, memory first, by category."""
+    for package in (planner.formulas, planner.methods):
+        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+            own = module.name.rpartition(".")[2]
+            if own != "step" and not own.startswith("step_"):  # only those need torch
+                importlib.import_module(module.name)
+    memory = sorted(formula.REGISTRY.values(), key=lambda one: CATEGORIES.index(one.category))
+    return (*memory, *duration.REGISTRY.values())
+
+
+def group_of(entry: Entry) -> str:
+    """The category of its bytes, or time."""
+    return getattr(entry, "category", "time")
+
+
+def matches(entry: Entry, words: list[str]) -> bool:
+    """Whether every word occurs somewhere in the entry."""
+    texts = (entry.name, entry.expression, entry.why, entry.source, entry.ignores)
+    text = " ".join(texts).lower()
+    return all(word in text for word in words)
+
+
+def show() -> None:
+    """Search field and the groups that match."""
+    found = entries()
+    left, right = st.columns([2, 1])
+    words = left.text_input(
+        "Search",
+        key="formula search",
+        placeholder="logits, FSDP, KV cache, a source file …",
+        on_change=session.acted,
+        help="Every word must occur in the name, expression, meaning, source or limits.",
+    )
+    titles = {"all": "All groups", **{group: TITLES[group] for group in map(group_of, found)}}
+    chosen = named_choice(
+        "Group",
+        titles,
+        "formula group",
+        right,
+        help="What the bytes or seconds belong to.",
+    )
+    shown = [
+        entry
+        for entry in found
+        if matches(entry, words.lower().split()) and chosen in ("all", group_of(entry))
+    ]
+    st.caption(f"{len(shown)} of {len(found)} formulas.")
+    if not shown:
+        st.info("No formula has all these words.", icon=":material/search_off:")
+    if chosen != "all" or (words.strip() and len(shown) <= AT_ONCE):
+        for entry in shown:
+            _entry(entry)
+        return
+    for group in dict.fromkeys(map(group_of, shown)):
+        own = [entry for entry in shown if group_of(entry) == group]
+        with folded(f"**{TITLES[group]}** · {len(own)}", f"formulas:{group}") as opened:
+            for entry in own if opened else ():
+                _entry(entry)
+
+
+def _entry(entry: Entry) -> None:
+    with st.container(border=True):
+        st.markdown(f"**{entry.name}** · :gray[{getattr(entry, 'unit', 'bytes')}]  \n{entry.why}")
+        st.code(entry.expression, language=None, wrap_lines=True)
+        left_out = f" Left out: {entry.ignores}." if entry.ignores else ""
+        st.caption(f"Source: {entry.source.rstrip('.')}.{left_out}")

@@ -1,0 +1,221 @@
+"""Each field of a plan as a person meets it: label, group, unit and what the words mean.
+
+The first sentence of a field's help is its description in :class:`planner.plan.Plan`;
+here stands what that sentence presumes. Imports no Streamlit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from planner.plan import Plan
+from planner.ui.display import say
+
+
+@dataclass(frozen=True, slots=True)
+class FieldText:
+    """What stands at an input: ``label`` above it, ``more`` after the plan's description."""
+
+    label: str
+    more: str = ""
+    unit: str = ""
+
+
+TEXTS: Mapping[str, FieldText] = {
+    "model": FieldText("Model", "Type to search. “Other model…” takes a config.json or a Hub id."),
+    "method": FieldText(
+        "Method",
+        "SFT imitates given answers; the others sample answers (rollouts) and reinforce good "
+        "ones. PPO trains a second network (critic) that predicts rewards; GRPO compares the "
+        "answers of one prompt instead; Intuitor does that with the model's own certainty as "
+        "reward. RLOO, REINFORCE++, DAPO, GSPO and Dr. GRPO need GRPO's memory: choose GRPO.",
+    ),
+    "gpu": FieldText(
+        "GPU",
+        "Capacity is what the driver reports, never the seller's figure: “80 GB” is a name. "
+        "Cards marked unsupported can be planned by typing in their usable bytes.",
+    ),
+    "gpus": FieldText("Count", "Those of a separate engine included."),
+    "prompt_tokens": FieldText("Prompt", "Memory is planned for the longest.", "tokens"),
+    "response_tokens": FieldText("Response", "Memory is planned for the longest.", "tokens"),
+    "responses_per_prompt": FieldText(
+        "Responses/prompt", "The group whose rewards GRPO and Intuitor compare."
+    ),
+    "finetuning": FieldText(
+        "Fine-tuning",
+        "full trains every weight; LoRA trains two thin matrices (an adapter) beside each "
+        "projection and leaves the weights frozen; QLoRA also stores those in 4 bits.",
+    ),
+    "prompts_per_step": FieldText("Prompts per step"),
+    "prompts_per_update": FieldText(
+        "Prompts per update", "verl calls it the mini-batch; it divides the prompts of a step."
+    ),
+    "micro_batch_size": FieldText(
+        "Micro-batch",
+        "More micro-batches (gradient accumulation) instead of a larger one: less memory, the "
+        "same result.",
+        "sequences per GPU",
+    ),
+    "logprob_micro_batch_size": FieldText(
+        "Log-prob micro-batch",
+        "For the forwards that score answers with the old policy and the reference.",
+        "sequences per GPU",
+    ),
+    "max_tokens_per_micro_batch": FieldText(
+        "Token budget of a micro-batch", "As many sequences as fit in it.", "tokens, 0 is off"
+    ),
+    "batch_shape": FieldText(
+        "Rows of a batch",
+        "padded: shorter sequences are filled up and masked. packed: sequences stand in one "
+        "row without filling. full: all have the same length.",
+    ),
+    "validation_response_tokens": FieldText("Validation response", unit="tokens"),
+    "dtype": FieldText("Compute dtype", "bf16 and fp16 take two bytes a number, fp32 takes four."),
+    "master_dtype": FieldText(
+        "Master weights", "An fp32 copy keeps small updates that bf16 would round away."
+    ),
+    "gradient_dtype": FieldText("Gradients"),
+    "reduce_dtype": FieldText("Gradient reduction", "Dtype in which GPUs add up their gradients."),
+    "logits_dtype": FieldText(
+        "Softmax over the vocabulary",
+        "Logits are one number per token and vocabulary entry; the upcast to fp32 is a "
+        "second copy of all of them.",
+    ),
+    "optimizer": FieldText(
+        "Optimizer",
+        "AdamW keeps two numbers (moments) per trained weight. fused updates in place; foreach "
+        "needs a temporary of a moment's size; 8-bit stores the moments in one byte each.",
+    ),
+    "lora_rank": FieldText("LoRA rank", "Columns of the thin matrices."),
+    "lora_targets": FieldText("LoRA targets", "all-linear, or names such as q_proj,v_proj."),
+    "gradient_checkpointing": FieldText(
+        "Gradient checkpointing",
+        "full keeps one tensor per layer and computes the rest again: about a third more "
+        "time in the backward.",
+    ),
+    "activation_offload": FieldText(
+        "Offload activations", "Needs full checkpointing; takes host RAM and PCIe traffic."
+    ),
+    "offload": FieldText(
+        "Offload state",
+        "between-phases moves it out only while it is not needed (verl); otherwise it stays "
+        "out and the optimizer runs on the CPU.",
+    ),
+    "attention": FieldText(
+        "Attention",
+        "eager stores a score for every pair of tokens; sdpa and flash never do.",
+    ),
+    "logits": FieldText(
+        "Loss over the vocabulary",
+        "full: logits of all tokens. response: of response tokens only. chunked: a slice of "
+        "tokens at a time. fused: never stored whole, slices computed again in the backward.",
+    ),
+    "compile": FieldText("torch.compile"),
+    "empty_cache": FieldText(
+        "Empty the allocator's cache",
+        "PyTorch keeps freed memory for reuse; the driver counts it as taken until then.",
+    ),
+    "expandable_segments": FieldText(
+        "Expandable segments", "PYTORCH_ALLOC_CONF; less fragmentation."
+    ),
+    "kl": FieldText(
+        "KL penalty",
+        "Keeps the policy near the model it started from (the reference): in the loss, or "
+        "taken off the reward.",
+    ),
+    "entropy": FieldText("Entropy bonus", "Rewards spread-out distributions."),
+    "reference": FieldText(
+        "Reference",
+        "copy: a second model on the GPUs. offloaded: in host RAM outside its phase. "
+        "adapter-disabled: the policy with LoRA switched off. cached-logprobs: computed before. "
+        "cached-activations: last hidden states computed before; the loss runs them through the "
+        "reference's head. dual-output: one forward, in which every layer runs with LoRA and "
+        "without.",
+    ),
+    "critic": FieldText(
+        "Critic",
+        "PPO's network that predicts rewards. shared: a second head on the policy's body, with "
+        "one forward, one backward and one optimizer.",
+    ),
+    "critic_model": FieldText("Critic's model", "A Hub id of the catalog."),
+    "reward": FieldText(
+        "Reward", "rule: code checks the answer. model: a network. remote: on other machines."
+    ),
+    "reward_model": FieldText("Reward model", "A Hub id of the catalog."),
+    "rollout": FieldText(
+        "Engine",
+        "vllm-colocated shares the training GPUs; vllm-separate has GPUs of its own; hf is "
+        "transformers' generate.",
+    ),
+    "rollout_gpus": FieldText("GPUs of the engine"),
+    "rollout_tensor_parallel": FieldText("GPUs per engine", "Tensor parallelism."),
+    "gpu_memory_utilization": FieldText(
+        "Engine's share of the card",
+        "vLLM's gpu_memory_utilization: weights, working memory, and the rest as KV cache "
+        "(keys and values of tokens already read).",
+        "0 to 1",
+    ),
+    "vllm_sleep_level": FieldText("Sleep level"),
+    "max_num_seqs": FieldText("Sequences at once"),
+    "max_num_batched_tokens": FieldText("Tokens per engine forward"),
+    "enforce_eager": FieldText(
+        "No CUDA graphs", "Recorded kernels decode faster and keep their buffers."
+    ),
+    "kv_cache_dtype": FieldText("KV cache", "fp8 halves the memory of each token."),
+    "framework": FieldText(
+        "Framework",
+        "Switching fills in the framework's defaults wherever nothing was chosen, and says "
+        "what changed.",
+    ),
+    "framework_version": FieldText("Framework version"),
+    "torch_version": FieldText("PyTorch version"),
+    "sharding": FieldText(
+        "Sharding",
+        "ddp: every GPU holds everything. fsdp2, zero3: weights, gradients and optimizer state "
+        "are spread, layers are gathered when needed. zero1 spreads the optimizer, zero2 "
+        "gradients too.",
+    ),
+    "shard_size": FieldText("GPUs per shard group", unit="0 is all"),
+    "reshard_after_forward": FieldText("Reshard after forward"),
+    "gpus_per_node": FieldText("GPUs per node"),
+    "host_ram_per_node": FieldText("Host RAM per node", unit="GiB, 0 is unknown"),
+    "steps": FieldText("Steps of the run"),
+    "price_per_gpu_hour": FieldText(
+        "Price per GPU-hour", unit="USD, 0 is the catalog's list price"
+    ),
+}
+"""The words of every field that has an input."""
+
+
+def label(name: str) -> str:
+    """What stands above the input, unit included."""
+    unit = TEXTS[name].unit if name in TEXTS else ""
+    return f"{short_label(name)}, {unit}" if unit else short_label(name)
+
+
+def short_label(name: str) -> str:
+    """The label without its unit, for sentences."""
+    if name in TEXTS:
+        return TEXTS[name].label
+    info = Plan.model_fields.get(name)
+    return (info.title if info else None) or name
+
+
+def changes_in_words(changes: Mapping[str, Any]) -> str:
+    """Fields by label with the values they get."""
+    return ", ".join(f"{short_label(name)} → {say(value)}" for name, value in changes.items())
+
+
+def help_text(name: str) -> str:
+    """What the field means: the plan's description, the words in it, and the link's key."""
+    description = Plan.model_fields[name].description or ""
+    more = TEXTS[name].more if name in TEXTS else _own(name)
+    return f"{description} {more}".strip() + f"\n\nField `{name}`"
+
+
+def _own(name: str) -> str:
+    """What a method says of its own field besides its description."""
+    extra = Plan.model_fields[name].json_schema_extra
+    return str(extra.get("more", "")) if isinstance(extra, dict) else ""

@@ -1,0 +1,141 @@
+"""The policy's model: from the catalog, a pasted or uploaded config.json, or a Hub id."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from planner import catalog
+from planner.catalog.hub import model_from_hub
+from planner.catalog.model_catalog import Model
+from planner.ui.display import plain
+from planner.ui.elements import segments
+from planner.ui.inputs.widgets import select
+from planner.ui.state import session
+from planner.ui.state.draft import Draft
+
+OTHER = "Other model…"
+WAYS = ("Paste", "Upload", "Hub id")
+LARGEST_MB = 1
+"""Of an uploaded config.json; the reader's own limit is a quarter of it."""
+
+
+def model_input(draft: Draft) -> None:
+    """Selector of the model, and the ways to bring another one."""
+    names = _names()
+    other = bool(st.session_state.get("other model") or draft.values["config"])
+    current = draft.values["model"]
+    known = (*names, OTHER) if current in names else (current, *names, OTHER)
+    chosen = OTHER if other else current
+    select("model", chosen, known, lambda id: names.get(id, id), on_change=_chosen, args=())
+    if other:
+        _other(draft)
+
+
+def _chosen() -> None:
+    id = st.session_state[session.widget_key("model")]
+    st.session_state["other model"] = id == OTHER
+    st.session_state.pop("model error", None)
+    if id == OTHER:
+        session.acted()
+    else:
+        session.edit({"model": id, "config": ""})
+
+
+@st.cache_data(max_entries=1)
+def _names() -> dict[str, str]:
+    supported = {m.id: m.id for m in catalog.models() if m.architecture is not None}
+    others = {m.id: f"{m.id} · not yet" for m in catalog.models() if m.architecture is None}
+    return {**dict(sorted(supported.items(), key=lambda row: row[0].lower())), **others}
+
+
+def _other(draft: Draft) -> None:
+    with st.container(border=True):
+        if draft.values["config"]:
+            st.caption(_describe(draft.values["config"]))
+        way = segments(
+            "Where from",
+            WAYS,
+            "other model way",
+            default=WAYS[0],
+            help="Only the config is read, never weights; no code of the model is run.",
+        )
+        if way == "Paste":
+            st.text_area(
+                "config.json",
+                key="pasted config",
+                height=120,
+                placeholder='{"model_type": "llama", "hidden_size": 4096, …}',
+                on_change=lambda: _take(_parsed, st.session_state["pasted config"]),
+                help="The whole file. Press Ctrl+Enter to use it.",
+            )
+        elif way == "Upload":
+            st.file_uploader(
+                "config.json",
+                type="json",
+                max_upload_size=LARGEST_MB,
+                key="uploaded config",
+                on_change=_take_upload,
+                help="At most 256 KiB.",
+            )
+        else:
+            st.text_input(
+                "Hub id",
+                key="hub id",
+                placeholder="owner/name",
+                on_change=lambda: _take(_fetched, st.session_state["hub id"].strip()),
+                help="Fetches config.json from the Hugging Face Hub, within five seconds; "
+                "private models need the file itself.",
+            )
+        if "model error" in st.session_state:
+            st.error(plain(st.session_state["model error"]), icon=":material/error:")
+
+
+def _describe(config: str) -> str:
+    try:
+        model = catalog.parse_config(catalog.decode_config(config))
+    except ValueError as error:
+        return plain(str(error))
+    arch = model.architecture
+    what = f"{arch.layers} layers, width {arch.hidden:,}" if arch else model.unsupported_reason
+    return f"In use: {plain(model.name)}, {what if arch else plain(what)}"
+
+
+def _take_upload() -> None:
+    file = st.session_state["uploaded config"]
+    if file is not None:
+        _take(_parsed, file.getvalue())
+    else:
+        session.acted()
+
+
+def _parsed(text: str | bytes) -> dict[str, str]:
+    return {"config": _encoded(catalog.parse_config(text))}
+
+
+def _fetched(id: str) -> dict[str, str]:
+    try:
+        catalog.model(id)
+    except ValueError:
+        return {"model": id, "config": _encoded(model_from_hub(id))}
+    return {"model": id, "config": ""}
+
+
+def _encoded(model: Model) -> str:
+    if model.architecture is None:
+        raise ValueError(f"{model.name} cannot be planned: {model.unsupported_reason}.")
+    return catalog.encode_config(model.config)
+
+
+def _take(read: Callable[[Any], dict[str, str]], given: str | bytes) -> None:
+    st.session_state.pop("model error", None)
+    session.acted()
+    try:
+        changes = read(given)
+    except ValueError as error:
+        st.session_state["model error"] = str(error).removeprefix("config: ")
+        return
+    st.session_state["other model"] = bool(changes["config"])
+    session.edit(changes)

@@ -1,0 +1,130 @@
+"""One input per field, chosen by the field's type; each mirrors the draft."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from planner.plan import Plan
+from planner.plan.fieldtext import KINDS
+from planner.ui.inputs import choices
+from planner.ui.inputs.fields import help_text, label
+from planner.ui.state import session
+from planner.units import GIB
+
+BYTES_FIELDS = ("host_ram_per_node", "gpu_bytes")
+"""Kept in bytes, typed in GiB."""
+
+STEPS = {
+    "prompt_tokens": 128,
+    "response_tokens": 512,
+    "validation_response_tokens": 512,
+    "max_num_batched_tokens": 1024,
+    "max_tokens_per_micro_batch": 1024,
+    "max_num_seqs": 32,
+    "gpu_memory_utilization": 0.05,
+    "price_per_gpu_hour": 0.1,
+    "steps": 100,
+}
+"""What the plus and minus buttons add."""
+
+
+def field(name: str, values: Any) -> None:
+    """Draw the input of a field with its current value."""
+    value = values[name]
+    if name in BYTES_FIELDS:
+        _gib(name, value)
+    elif name.endswith("_version"):
+        select(name, value, choices.versions(name, values["framework"]))
+    elif choices.options(name):
+        select(name, value, choices.options(name))
+    elif KINDS[name] in (bool, str):
+        draw = st.toggle if KINDS[name] is bool else st.text_input
+        draw(label(name), value, **_common(name, value))
+    else:
+        _number(name, value)
+
+
+def bounds(name: str) -> tuple[Any, Any]:
+    """Smallest and largest value the plan's field allows; None where it says nothing."""
+    low = high = None
+    for rule in Plan.model_fields[name].metadata:
+        low = getattr(rule, "ge", low)
+        high = getattr(rule, "le", high)
+    return low, high
+
+
+def _common(name: str, value: Any, *convert: Callable[[Any], Any]) -> dict[str, Any]:
+    """What every input of a field is given; ``convert`` makes the plan's value of the typed one."""
+    key = session.widget_key(name)
+    mirror(key, value)
+    return {
+        "key": key,
+        "help": help_text(name),
+        "on_change": session.on_edit,
+        "args": (name, *convert),
+    }
+
+
+def mirror(key: str, value: Any) -> None:
+    """Give a widget that is on the page already the draft's value.
+
+    A new one gets it as its default instead: set through the state alone, it would show
+    its minimum for a moment first.
+    """
+    if key in st.session_state and st.session_state[key] != value:
+        st.session_state[key] = value
+
+
+def select(
+    name: str,
+    value: str,
+    options: tuple[str, ...],
+    read: Callable[[str], str] | None = None,
+    **more: Any,
+) -> None:
+    """A list of choices; a value that is none of them stands in front."""
+    shown = options if value in options else (value, *options)
+    st.selectbox(
+        label(name),
+        shown,
+        index=shown.index(value),
+        format_func=read or partial(choices.name, name),
+        **{**_common(name, value), **more},
+    )
+
+
+def _number(name: str, value: float) -> None:
+    low, high = bounds(name)
+    whole = KINDS[name] is int
+    if name == "gpu_memory_utilization":
+        low, high = min(0.01, value), max(0.99, value)
+    st.number_input(
+        label(name),
+        min_value=low if whole else float(low),
+        max_value=high if whole else float(high),
+        value=value,
+        step=STEPS.get(name, 1 if whole else 0.1),
+        format="%d" if whole else "%.2f",
+        **_common(name, value),
+    )
+
+
+def _gib(name: str, value_bytes: int) -> None:
+    st.number_input(
+        label(name) if name != "gpu_bytes" else "Usable memory of the card (GiB)",
+        min_value=0.0,
+        max_value=2**53 / GIB,
+        value=value_bytes / GIB,
+        step=1.0,
+        format="%.2f",
+        **_common(name, value_bytes / GIB, to_bytes),
+    )
+
+
+def to_bytes(size_gib: float) -> int:
+    """GiB as typed, in whole bytes."""
+    return round(size_gib * GIB)

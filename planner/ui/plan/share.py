@@ -1,0 +1,41 @@
+"""Taking the page along: a link that means the same for ever, and the answer as JSON."""
+
+from __future__ import annotations
+
+import json
+
+import streamlit as st
+
+from planner.footprint import Footprint, to_json
+from planner.plan.link import to_short_query
+from planner.ui.elements import download, segments
+from planner.ui.state import address, session
+
+KINDS = ("Complete link", "Short link")
+
+
+def share(footprint: Footprint) -> None:
+    """The link to copy and the JSON to download."""
+    st.subheader("Share", anchor="share")
+    left, right = st.columns([3, 1], vertical_alignment="bottom")
+    kind = segments(
+        "Link to this page",
+        KINDS,
+        "link kind",
+        left,
+        default=KINDS[0],
+        help="A complete link names every field. A short one names a preset that never "
+        "changes, and the fields that differ from it. Both mean the same for ever.",
+    )
+    with right:
+        download(
+            "Answer as JSON",
+            lambda: json.dumps(to_json(footprint), indent=2),
+            "headroom.json",
+            "download-json",
+            width="stretch",
+        )
+    query = address.current_query()
+    if kind == "Short link":
+        query = to_short_query(footprint.plan, session.calibration(), session.speeds())
+    st.code(address.link(query), language=None)

@@ -1,0 +1,94 @@
+"""What the Scaling page varies: the field, its values, and where the plan stops fitting.
+
+Imports no Streamlit.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import pandas as pd
+
+from planner import catalog
+from planner.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A field to vary. ``finest`` is the step in which the exact border is searched."""
+
+    field: str
+    title: str
+    unit: str
+    low: int
+    high: int
+    finest: int = 1
+
+    def ticks(self) -> tuple[int, ...]:
+        """Powers of two from low to high."""
+        return tuple(self.low << n for n in range((self.high // self.low).bit_length()))
+
+    def values(self, plan: Plan, low: int, high: int) -> list[int]:
+        """Powers of two between the two, and the plan's own value."""
+        own = getattr(plan, self.field)
+        found = {tick for tick in self.ticks() if low <= tick <= high}
+        return sorted(found | ({own} if low <= own <= high else set()))
+
+
+AXES: Mapping[str, Axis] = {
+    axis.field: axis
+    for axis in (
+        Axis("response_tokens", "Response length", "tokens", 128, 131_072, 64),
+        Axis("micro_batch_size", "Micro-batch", "sequences per GPU and forward", 1, 256),
+        Axis("prompts_per_step", "Prompts per step", "prompts", 1, 4096),
+        Axis("gpus", "GPUs", "GPUs", 1, 1024),
+    )
+}
+"""Axes of numbers; ``model`` is the fifth and has models instead."""
+
+MODEL = "model"
+TITLES: Mapping[str, str] = {
+    **{field: axis.title for field, axis in AXES.items()},
+    MODEL: "Model size",
+}
+
+
+def family(model: str) -> str:
+    """What sizes of one model family have in common: ``Qwen/Qwen2.5`` of ``Qwen/Qwen2.5-7B``."""
+    return re.split(r"-?\d+(\.\d+)?[BbMm](?![A-Za-z])", model)[0].rstrip("-")
+
+
+def models() -> dict[str, int]:
+    """Every model that can be planned and its parameters, smallest first."""
+    known = {m.id: m.params for m in catalog.models() if m.architecture is not None and m.params}
+    return dict(sorted(known.items(), key=lambda row: row[1]))
+
+
+def relatives(model: str) -> list[str]:
+    """Models of the same family; at least a few sizes when the family is small."""
+    known = models()
+    own = [id for id in known if family(id) == family(model)]
+    if len(own) >= 3:
+        return own
+    return list(dict.fromkeys([*own, *relatives("Qwen/Qwen2.5-7B")]))
+
+
+def border(rows: pd.DataFrame, field: str, unit: str) -> str:
+    """Where the plan stops fitting, in a sentence; rows hold valid and invalid plans."""
+    rows = rows[rows["valid"].astype(bool)].sort_values(field)
+    if rows.empty:
+        return "No value of this axis makes a possible plan."
+    runs = rows["verdict"].astype(str).ne("out of memory")
+    low, high = (f"{rows[field].iloc[place]:,}" for place in (0, -1))
+    if runs.all():
+        return f"Every possible plan from {low} to {high} {unit} runs."
+    if not runs.any():
+        return f"No plan from {low} to {high} {unit} runs."
+    first, last = (f"{rows[field][runs].iloc[place]:,}" for place in (0, -1))
+    if runs.iloc[0]:
+        return f"Runs up to **{last} {unit}**."
+    if runs.iloc[-1]:
+        return f"Runs from **{first} {unit}** on."
+    return f"Runs from **{first}** to **{last} {unit}**."

@@ -1,0 +1,98 @@
+"""Plan B: pinned from the present plan or pasted as a link, kept in the address bar."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+
+from planner.plan import Plan
+from planner.plan.link import from_query_string, to_query_string
+from planner.plan.presets import differences
+from planner.ui import compute
+from planner.ui.display import plain, say
+from planner.ui.inputs.fields import short_label
+from planner.ui.state import address, session
+
+
+def second_plan(plan: Plan) -> Plan | None:
+    """The controls of plan B, and plan B if there is one."""
+    other = address.plan_b()
+    with st.container(border=True):
+        if other is None:
+            st.markdown(
+                "**Compare with a second plan.** Pin this one as B and change A, or paste a link."
+            )
+        else:
+            _describe(plan, other)
+        with st.container(horizontal=True, vertical_alignment="bottom"):
+            _button("Pin this plan as B", "keep", "pin", _pin, plan)
+            if other is not None:
+                _button("Swap A and B", "swap_horiz", "swap", _swap, plan, other)
+                _button("Remove B", "close", "unpin", _set, "")
+            st.text_input(
+                "Link of plan B",
+                key="pasted b",
+                placeholder="paste a link of this app",
+                label_visibility="collapsed",
+                on_change=_paste,
+            )
+        if "b error" in st.session_state:
+            st.warning(plain(st.session_state["b error"]), icon=":material/link_off:")
+    return other
+
+
+def _button(label: str, icon: str, key: str, does: Callable[..., None], *args: Plan | str) -> None:
+    st.button(label, icon=f":material/{icon}:", key=key, on_click=does, args=args)
+
+
+def _describe(plan: Plan, other: Plan) -> None:
+    fields = differences(other, plan)
+    if not fields:
+        st.markdown("**B is the same as A.** Change something in the sidebar and watch both.")
+        return
+    verdict = compute.footprint(other).verdict.sentence
+    noun = "field" if len(fields) == 1 else "fields"
+    st.markdown(f"**B differs from A in {len(fields)} {noun}.** {verdict}")
+    with st.expander("Differences", key="differences", on_change=session.acted):
+        rows = [
+            (short_label(name), say(getattr(plan, name)), say(getattr(other, name)))
+            for name in fields
+        ]
+        st.dataframe(
+            pd.DataFrame(rows, columns=["Field", "A", "B"]),
+            hide_index=True,
+            key="differences-table",
+            alt="Fields in which plan B differs from plan A",
+        )
+
+
+def _set(query: str) -> None:
+    st.session_state[address.COMPARE] = query
+    st.session_state.pop("b error", None)
+    session.acted()
+
+
+def _pin(plan: Plan) -> None:
+    _set(to_query_string(plan, short=True))
+
+
+def _swap(plan: Plan, other: Plan) -> None:
+    _pin(plan)
+    session.open_plan(other)
+
+
+def _paste() -> None:
+    session.acted()
+    text = st.session_state["pasted b"].strip()
+    if not text:
+        return
+    reading = from_query_string(text)
+    if reading.plan:
+        _pin(reading.plan)
+    if reading.problems:
+        st.session_state["b error"] = "The link of plan B: " + " ".join(
+            problem.sentence for problem in reading.problems
+        )
+    st.session_state["pasted b"] = ""

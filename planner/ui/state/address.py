@@ -1,0 +1,90 @@
+"""The address bar and the draft, kept equal: complete, both ways, without loops.
+
+Streamlit's own binding leaves out values equal to a default, so the query is written
+here. A query that this session did not write means that the person went back or forward
+(or opened a link), unless a widget started the run: then the widget is right and the
+query is what the browser still showed.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from urllib.parse import urlencode
+
+import streamlit as st
+
+from planner.plan import Plan
+from planner.plan.link import BENCHMARK, CALIBRATION, from_query, from_query_string
+from planner.ui.state import draft as drafts
+from planner.ui.state import session
+
+COMPARE = "compare"
+"""Key of plan B's short query; not a field of a plan."""
+SETTLING_SECONDS = 0.5
+"""For so long after an edit was written, the browser may still report the query before it."""
+
+
+def read() -> None:
+    """Take the draft from the address bar if somebody else than this session changed it."""
+    given = {key: st.query_params.get_all(key) for key in st.query_params}
+    edited = st.session_state.pop("edited", False)
+    first = "draft" not in st.session_state
+    if given and (first or not (edited or _is_ours({key: given[key][-1] for key in given}))):
+        _open(given)
+    session.draft()
+
+
+def _open(given: dict[str, list[str]]) -> None:
+    reading = from_query(given, ignore=(COMPARE,))
+    st.session_state["opened"] = True
+    session.forget_other_model()
+    st.session_state[COMPARE] = given.get(COMPARE, [""])[-1]
+    for key, found in ((CALIBRATION, reading.calibration), (BENCHMARK, reading.benchmark)):
+        st.session_state[key] = "" if found is None else given[key][-1]
+    if reading.plan is not None:
+        session.set_draft(drafts.of_plan(reading.plan, reading.preset))
+    st.session_state["reading"] = reading if reading.problems else None
+
+
+def _is_ours(given: dict[str, str]) -> bool:
+    if given == st.session_state.get("written"):
+        return True
+    fresh = time.monotonic() - st.session_state.get("written at", 0.0) < SETTLING_SECONDS
+    return fresh and given == st.session_state.get("written before")
+
+
+def write() -> None:
+    """Put the complete draft into the address bar; does nothing when it is there already."""
+    wanted = current_query()
+    if st.query_params.to_dict() != wanted:
+        st.query_params.from_dict(wanted)
+    if st.session_state.get("written") != wanted:
+        opened = st.session_state.pop("opened", False)
+        st.session_state["written before"] = None if opened else st.session_state.get("written")
+        st.session_state["written at"] = time.monotonic()
+        st.session_state["written"] = wanted
+
+
+def current_query() -> dict[str, str]:
+    """The complete query of what is on the page."""
+    beside = {key: st.session_state.get(key, "") for key in (CALIBRATION, BENCHMARK, COMPARE)}
+    return {**drafts.query(session.draft()), **{key: text for key, text in beside.items() if text}}
+
+
+def plan_b() -> Plan | None:
+    """The plan that is compared with, if there is one."""
+    query = st.session_state.get(COMPARE)
+    return from_query_string(query).plan if query else None
+
+
+def link(query: Mapping[str, str]) -> str:
+    """A query under the app's address as the browser sees it, without a page."""
+    url = (st.context.url or "http://localhost:8501").rstrip("/")
+    front, _, page = url.rpartition("/")
+    root = front if page in PAGE_PATHS and "//" in front else url
+    return f"{root}/?{urlencode(query)}"
+
+
+PAGE_PATHS = ("plan", "scaling", "trial", "launch", "examples", "formulas")
+"""Last part of each page's address."""

@@ -1,0 +1,141 @@
+"""What a card of this machine reaches: measured on request, shown beside what was published.
+
+A benchmark is a process of its own and belongs to the machine, as a trial does. Applied values
+stand in the address, every time on the pages then rests on them, and the message above every page
+says so and takes them off.
+
+Session key: ``benchmark error`` why the last press started nothing. ``benchmark-…`` are widgets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pandas as pd
+import streamlit as st
+
+from planner.benchmark.ask import archive, process
+from planner.benchmark.ask.process import BUDGET_SECONDS
+from planner.benchmark.ask.words import HEADER, LABELS, compared, constants
+from planner.catalog.card_benchmark import CardBenchmark, speeds_of
+from planner.plan import Plan
+from planner.plan.link import BENCHMARK
+from planner.speeds import obstacle, speeds_to_text
+from planner.trial.ask.cards import Card
+from planner.ui.display import plain
+from planner.ui.elements import doubt, named_choice, row, text_table
+from planner.ui.state import session
+from planner.ui.trial import controls
+from planner.ui.trial.allowed import permitted
+
+WHAT = (
+    f"Measures for {BUDGET_SECONDS:.0f} seconds what share of its peaks a card reaches in layers, "
+    "memory and copies; the estimate's times can then rest on that in place of published runs."
+)
+NO_CARD = (
+    "No NVIDIA driver answers on this machine, and a benchmark of a processor changes no "
+    "estimate. On a machine with a card, `python -m planner benchmark` measures it."
+)
+
+
+def section(plan: Plan, cards: Sequence[Card]) -> None:
+    """On Trial: the button, its progress, and what the last benchmark found."""
+    st.subheader("Measure this device", anchor="benchmark")
+    if cards:
+        st.caption(WHAT)
+        device = _device(cards)
+        running = [state for state in process.states() if state.running]
+        drawn = st.fragment(_panel, run_every=controls.POLL if running else None)
+        drawn(device, tuple(state.identifier for state in running))
+    else:
+        st.caption(NO_CARD)
+    found = _shown(plan)
+    if found is not None:
+        _result(found, plan)
+
+
+def _device(cards: Sequence[Card]) -> str:
+    names = {card.device: f"{card.name} ({card.device})" for card in cards}
+    if len(names) == 1:
+        return next(iter(names))
+    return named_choice("Card to measure", names, "benchmark-device")
+
+
+def _panel(device: str, seen: tuple[str, ...]) -> None:
+    states = process.states()
+    running = [state for state in states if state.running]
+    if tuple(state.identifier for state in running) != seen:
+        st.rerun()  # the whole page, so that looking begins or ends, and the result appears
+    with row("benchmark-controls"):
+        st.button(
+            f"Measure {device} ({BUDGET_SECONDS:.0f} seconds)",
+            key="benchmark-start",
+            icon=":material/timer:",
+            disabled=bool(running),
+            on_click=_start,
+            args=(device,),
+            help="Not while a trial runs on it, since both would be wrong.",
+        )
+        for one in running:
+            name = one.identifier
+            controls.progress("benchmark", name, one.number, one.count, one.doing, _stop)
+    controls.refused("benchmark")
+    for state in [state for state in states if not state.running][:1]:
+        doubt(state.reason)
+        st.button("Dismiss", key="benchmark-dismiss", on_click=_dismiss, args=(state.identifier,))
+
+
+def _start(device: str) -> None:
+    controls.start("benchmark", process.start, device)
+
+
+def _stop(identifier: str) -> None:
+    controls.on_folder(process.find, process.stop, identifier)
+
+
+def _dismiss(identifier: str) -> None:
+    controls.on_folder(process.find, process.forget, identifier)
+
+
+def _remove(identifier: str) -> None:
+    session.acted()
+    if permitted():
+        archive.remove(identifier)
+
+
+def _shown(plan: Plan) -> CardBenchmark | None:
+    """The newest benchmark of the plan's card, or else the newest of any card."""
+    found = [one for one in archive.kept() if one.device.kind == "cuda"]
+    own = [one for one in found if one.device.gpu == plan.gpu]
+    return next(iter(own or found), None)
+
+
+def _result(found: CardBenchmark, plan: Plan) -> None:
+    st.markdown(f"**{plain(found.device.name)}**, {found.created[:10]}")
+    if found.derived:
+        rows = pd.DataFrame(compared(found), columns=[name.capitalize() for name in HEADER])
+        rows["Efficiency"] = [LABELS[one.key] for one in found.derived]
+        alt = "Shares of the card's peaks, measured and published"
+        text_table(rows, "benchmark-table", alt, right=rows.shape[1])
+    versions = ", ".join(f"{name} {text}" for name, text in found.versions.items())
+    for text in (" · ".join((versions, *constants(found))), *found.notes):
+        st.caption(plain(text))
+    speeds = speeds_of(found)
+    with row("benchmark-result"):
+        if speeds is not None:
+            controls.offer(
+                BENCHMARK,
+                speeds_to_text(speeds),
+                "Apply to this plan",
+                obstacle(speeds, plan),
+                session.speeds() == speeds,
+                "The link carries it, so that whoever opens it sees the same times.",
+            )
+        st.button(
+            "Remove",
+            key="benchmark-remove",
+            icon=":material/delete:",
+            on_click=_remove,
+            args=(found.id,),
+            help="Deletes this benchmark from the machine; a link that carries it stays.",
+        )

@@ -1,0 +1,76 @@
+"""Buttons of what runs on this machine, a trial or a benchmark: start it, see it, stop it.
+
+They do nothing for a visitor who may not run trials here: a button may be older than the
+owner's word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from planner.trial.ask.folders import TrialFolder
+from planner.ui.display import plain
+from planner.ui.state import session
+from planner.ui.trial.allowed import permitted
+
+POLL = "1s"
+
+
+def start(what: str, begin: Callable[[Any], object], asked: Any) -> None:
+    """Callback of a button that starts something; why it could not is kept for :func:`refused`."""
+    session.acted()
+    st.session_state.pop(f"{what} error", None)
+    if not permitted():
+        return
+    try:
+        begin(asked)
+    except OSError as error:
+        st.session_state[f"{what} error"] = (
+            f"The {what} cannot start: {error.strerror or error}. Set HEADROOM_DATA to a folder "
+            "that the app may write to."
+        )
+
+
+def refused(what: str) -> None:
+    """Why the last press started nothing."""
+    if f"{what} error" in st.session_state:
+        st.error(plain(st.session_state[f"{what} error"]), icon=":material/error:")
+
+
+def on_folder(
+    find: Callable[[str], TrialFolder | None], does: Callable[[TrialFolder], object], name: str
+) -> None:
+    """Callback of a button of something that runs or ran: what to do with its folder."""
+    session.acted()
+    folder = find(name) if permitted() else None
+    if folder is not None:
+        does(folder)
+
+
+def progress(
+    what: str, name: str, done: int, of: int, words: str, stop: Callable[[str], None]
+) -> None:
+    """How far it is, and the way out."""
+    st.progress(min(done / of, 1.0) if of else 0.0, text=plain(words))
+    key = f"{what}-stop-{name}"
+    st.button("Stop", key=key, icon=":material/stop:", on_click=stop, args=(name,))
+
+
+def offer(key: str, text: str, label: str, why_not: str, applied: bool, help: str) -> None:
+    """The button that puts what was measured into the address, or why it is not there."""
+    if why_not:
+        st.caption(plain(why_not))
+    elif applied:
+        st.markdown(":material/check: Applied; the message above the page takes it off.")
+    else:
+        st.button(
+            label,
+            key=f"{key}-apply",
+            icon=":material/tune:",
+            on_click=session.carry,
+            args=(key, text),
+            help=help,
+        )

@@ -1,0 +1,163 @@
+"""The Trial page: what would run, one button, its progress, and what was measured.
+
+A trial belongs to the machine and not to a visitor: whoever may run trials sees those that run
+and wait, and may stop them; a page that is opened anew finds them. Pressing is required: no link
+and no edit starts one.
+
+Session keys: ``trial error`` why the last press started nothing. ``trial-…`` are widgets.
+"""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from planner.plan import Plan
+from planner.trial.ask import process
+from planner.trial.ask.cards import Card, cards
+from planner.trial.ask.description import describe
+from planner.trial.ask.process import TrialState
+from planner.trial.ask.request import TrialRequest, request_of
+from planner.ui import compute
+from planner.ui.display import plain
+from planner.ui.elements import named_choice, row
+from planner.ui.trial import (
+    answer,
+    benchmark,
+    calibration,
+    controls,
+    found,
+    history,
+    inputs,
+)
+from planner.ui.trial.allowed import SETTING, permitted
+from planner.units import read_seconds
+
+WHAT = (
+    "Really runs a few of the plan's own steps on the machine that serves this page, and puts "
+    "what it measures beside what was predicted. Closing the page does not stop it."
+)
+OFF = (
+    "**Trials are off on this server.** They take a minute or more of the machine that serves "
+    f"this page, so its owner turns them on: start the app with `{SETTING}=1`. Without that they "
+    "are on only where the app listens on localhost and no proxy is in front."
+)
+ALONE = (
+    "On a machine of yours, `python -m planner trial LINK` runs the same trial without the app; "
+    "*Plan* has the link."
+)
+PROCESSOR = "cpu"
+
+
+@st.cache_data(ttl=60, show_spinner=False)
+def local_cards() -> tuple[Card, ...]:
+    """The cards here; asked again after a minute."""
+    return cards()
+
+
+def page(plan: Plan) -> None:
+    """The whole page."""
+    st.title("Trial", anchor=False)
+    st.caption(WHAT)
+    if not permitted():
+        st.info(OFF, icon=":material/lock:")
+        st.caption(ALONE)
+        return
+    request = _request(plan)
+    if request is not None:
+        _described(request)
+        running = found.under_way()
+        drawn = st.fragment(_panel, run_every=controls.POLL if running else None)
+        drawn(request, tuple(state.identifier for state in running))
+    footprint = compute.footprint(plan)
+    answer.newest(plan, footprint.verdict)
+    calibration.section(footprint)
+    benchmark.section(plan, local_cards())
+    history.section()
+
+
+def _request(plan: Plan) -> TrialRequest | None:
+    ray = inputs.cluster()
+    device = inputs.device() if ray else _device()
+    cards = inputs.CARDS if ray else len(local_cards())
+    try:
+        chosen = inputs.choices(plan, device, cards, files=not ray)
+        return request_of(plan, device=device, ray=ray, **chosen)
+    except ValueError as error:
+        st.error(plain(str(error)), icon=":material/block:")
+        return None
+
+
+def _device() -> str:
+    names = {card.device: f"{card.name} ({card.device})" for card in local_cards()}
+    if names:
+        names[PROCESSOR] = "The processor"
+        return named_choice(
+            "Device", names, "trial-device", help="Of the machine that serves this page."
+        )
+    st.markdown(
+        ":material/memory: No NVIDIA driver answers on this machine, so the trial runs on its "
+        "**processor**: the same tensors as on a GPU, but none of a GPU's seconds."
+    )
+    return PROCESSOR
+
+
+def _described(request: TrialRequest) -> None:
+    told = describe(request)
+    if told.refused:
+        st.warning(plain(told.refused), icon=":material/block:")
+        return
+    st.markdown(f"**What runs.** {plain(told.runs)}")
+    st.markdown(f"**The most it takes.** {plain(told.most_words)}")
+    if told.notes:
+        st.caption(plain(" ".join(told.notes)))
+
+
+def _panel(request: TrialRequest, seen: tuple[str, ...]) -> None:
+    running = found.under_way()
+    if tuple(state.identifier for state in running) != seen:
+        st.rerun()  # the whole page, so that looking begins or ends, and an answer appears
+    asked = [(state.request.plan, state.request.where) for state in running]
+    # The first one stands beside the button, so that nothing below moves when it begins or ends.
+    with row("trial-controls"):
+        st.button(
+            "Run the trial",
+            key="trial-start",
+            icon=":material/play_arrow:",
+            type="primary",
+            disabled=(request.plan, request.where) in asked or bool(describe(request).refused),
+            on_click=_start,
+            args=(request,),
+        )
+        for state in running[:1]:
+            _progress(state, request)
+    controls.refused("trial")
+    for state in running[1:]:
+        with row(f"trial-{state.identifier}"):
+            _progress(state, request)
+
+
+def _progress(state: TrialState, request: TrialRequest) -> None:
+    whose = "" if state.request.plan == request.plan else " (another plan)"
+    words = how(state) + whose
+    controls.progress("trial", state.identifier, state.step, state.steps, words, _stop)
+
+
+def how(state: TrialState) -> str:
+    """How a trial stands that is not over, in one line."""
+    device = inputs.named(state.request)
+    if state.stage == "queued":
+        if not state.ahead:
+            return f"Waiting for {device}"
+        noun = "trial is" if state.ahead == 1 else "trials are"
+        return f"Waiting for {device}: {state.ahead} {noun} before it"
+    step = f", step {state.step} of {state.steps}" if state.steps else ""
+    limit = read_seconds(state.request.limit_seconds)
+    return f"Running on {device}: {state.doing}{step}; {state.seconds:.0f} s of at most {limit}"
+
+
+def _start(request: TrialRequest) -> None:
+    controls.start("trial", process.start, request)
+
+
+def _stop(identifier: str) -> None:
+    controls.on_folder(process.find, process.stop, identifier)

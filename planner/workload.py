@@ -1,0 +1,122 @@
+"""How a model of a setup runs on a micro-batch, in the activation formulas' words.
+
+The estimate sums over it; a plan's own validation asks whether formulas cover it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from planner.catalog.cudnn import CUDNN_OF_TORCH, comes_first
+from planner.catalog.gpu_catalog import Gpu
+from planner.catalog.multiprocessors import multiprocessors
+from planner.formulas.activations import Workload
+from planner.frameworks import framework_named
+from planner.numeric import Num
+from planner.setup import ModelSetup, Setup
+
+if TYPE_CHECKING:
+    from planner.plan import Plan
+
+
+def training_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:
+    """One training forward of a model on one GPU; gradients pass through a frozen one."""
+    q = setup.q
+    trains = "inputs"
+    if model.trained:
+        trains = "lora" if model.adapted else "all"
+    return _workload(setup, model, gpu, q.micro_rows, q.micro_row_tokens, trains)
+
+
+def inference_workload(
+    setup: Setup, model: ModelSetup, gpu: Gpu, *, disabled: bool = False
+) -> Workload:
+    """One forward without gradient on one GPU; ``disabled`` leaves its adapters out."""
+    q = setup.q
+    return _workload(setup, model, gpu, q.logprob_rows, q.logprob_row_tokens, "none", disabled)
+
+
+def prompt_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:
+    """The prompts' forward of transformers' ``generate``, which fills the cache."""
+    plan, sequences = setup.plan, setup.q.sequences_per_gpu_step
+    return Workload(
+        sequences=sequences,
+        tokens=plan.prompt_tokens,
+        batch_shape="full" if plan.batch_shape == "full" else "padded",
+        attention=plan.attention,
+        precision=setup.precision,
+        trains="none",
+        positions=sequences,
+        fills_cache=True,
+        **_with(setup, model, gpu, adapters=model.adapted),
+    )
+
+
+def precision_of(setup: Setup, model: ModelSetup) -> str:
+    """How a model's forward computes: frozen ones in the compute dtype run outside autocast."""
+    frozen = not model.trained and model.stored == setup.plan.dtype
+    return setup.plan.dtype if frozen else setup.precision
+
+
+def targets(plan: Plan) -> tuple[str, ...]:
+    """The plan's adapter targets as names."""
+    return tuple(name.strip() for name in plan.lora_targets.split(",") if name.strip())
+
+
+def four_bit(setup: Setup, model: ModelSetup) -> bool:
+    """Whether a model's projections are kept in 4 bits: those that adapters train."""
+    return setup.plan.finetuning == "qlora" and model.adapted
+
+
+def compile_breaks(plan: Plan) -> bool:
+    """Whether compiled layers run eagerly after all.
+
+    A flash-attn kernel breaks the graph, and inside a checkpoint a broken graph is
+    not compiled at all: published compiled runs with both need what eager ones do
+    (docs/accuracy.md, prime-rl).
+    """
+    return plan.attention == "flash" and plan.gradient_checkpointing == "full"
+
+
+def with_liger(setup: Setup, model: ModelSetup) -> bool:
+    """Whether Liger's kernels run in a model; some trainers patch the one they train only."""
+    plan = setup.plan
+    trained_only = framework_named(plan.framework).liger_patches_trained_only
+    return plan.liger and (model.trained or not trained_only)
+
+
+def _workload(
+    setup: Setup,
+    model: ModelSetup,
+    gpu: Gpu,
+    rows: Num,
+    tokens: Num,
+    trains: str,
+    disabled: bool = False,
+) -> Workload:
+    plan = setup.plan
+    return Workload(
+        sequences=rows,
+        tokens=tokens,
+        batch_shape=plan.batch_shape,
+        attention=plan.attention,
+        precision=precision_of(setup, model),
+        trains=trains,
+        compiled=plan.compile and not compile_breaks(plan),
+        **_with(setup, model, gpu, adapters=model.adapted and not disabled),
+    )
+
+
+def _with(setup: Setup, model: ModelSetup, gpu: Gpu, *, adapters: bool) -> dict[str, Any]:
+    """What a pass has of the model and the card, whatever it runs on."""
+    plan = setup.plan
+    cudnn = comes_first(gpu.compute_capability, CUDNN_OF_TORCH.get(plan.torch_version, 0))
+    return {
+        "lora_targets": targets(plan) if adapters else (),
+        "lora_rank": plan.lora_rank if adapters else 0,
+        "fp32_adapters": setup.adapters_in_fp32,
+        "casts_inputs": setup.fsdp,
+        "four_bit": four_bit(setup, model),
+        "cudnn": cudnn,
+        "multiprocessors": multiprocessors(plan.gpu) if with_liger(setup, model) else 0,
+    }

@@ -1,0 +1,134 @@
+"""What folders say of TRL and verl, held against the installed packages' own source."""
+
+from __future__ import annotations
+
+import ast
+import re
+from importlib.metadata import version
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import yaml
+
+from planner.frameworks import framework_named
+from planner.frameworks.framework import Framework
+from planner.plan import Plan
+
+TRL = framework_named("trl")
+VERL = framework_named("verl")
+
+
+def source(path: str) -> Path:
+    """A file of an installed package, which is not imported."""
+    package, _, rest = path.partition("/")
+    found = find_spec(package)
+    assert found is not None and found.origin is not None
+    return Path(found.origin).parent / rest
+
+
+def function(path: str, name: str) -> str:
+    """The text of a function or method."""
+    text = source(path).read_text("utf-8")
+    (node,) = [
+        each
+        for each in ast.walk(ast.parse(text))
+        if isinstance(each, ast.FunctionDef) and each.name == name
+    ]
+    return ast.get_source_segment(text, node) or ""
+
+
+@pytest.mark.parametrize("framework", [TRL, VERL], ids=["trl", "verl"])
+def test_the_newest_version_is_the_installed_one(framework: Framework) -> None:
+    assert framework.versions[0] == version(framework.name)
+    assert set(framework.versions) <= set(framework.loss)
+
+
+def test_trl_has_these_trainers() -> None:
+    for method in ("sft", "dpo", "grpo", "ppo"):
+        exists = source(f"trl/trainer/{method}_trainer.py").exists()
+        assert TRL.can_train(method) == exists, method
+    assert not TRL.can_train("grade")
+
+
+def test_every_trainer_of_trl_has_the_fused_head() -> None:
+    for method in ("sft", "dpo", "grpo"):
+        assert "add_fused_lm_head(" in source(f"trl/trainer/{method}_trainer.py").read_text("utf-8")
+    code = TRL.loss_code(TRL.versions[0])
+    for objective in ("cross-entropy", "policy"):
+        assert {code.path(objective, asked) for asked in code.paths} == {"fused"}
+    fused = function("trl/trainer/utils.py", "add_fused_lm_head")
+    assert "entropy" in fused and code.always_entropy
+
+
+def test_trl_engines_start_with_these_settings() -> None:
+    defaults = TRL.defaults({})
+    config = source("trl/trainer/grpo_config.py").read_text("utf-8")
+    share = re.search(r"vllm_gpu_memory_utilization: float = field\(\s*default=([\d.]+)", config)
+    assert share is not None and float(share[1]) == defaults["gpu_memory_utilization"]
+    engine = source("trl/generation/vllm_generation.py").read_text("utf-8")
+    assert f"max_num_batched_tokens={defaults['max_num_batched_tokens']}" in engine
+
+
+def test_trl_scores_dpos_reference_inside_its_loss() -> None:
+    assert "self.ref_model(" in function("trl/trainer/dpo_trainer.py", "_compute_loss")
+    assert TRL.scores_reference_in_loss
+
+
+def test_trl_loads_and_shards_its_reference_so() -> None:
+    trainer = source("trl/trainer/dpo_trainer.py").read_text("utf-8")
+    assert 'ref_model_init_kwargs.setdefault("dtype", self.model.dtype)' in trainer
+    assert TRL.reference_loaded_like_policy
+    whole = function("trl/models/utils.py", "prepare_fsdp").partition("fsdp_version == 2")[2]
+    assert whole.count("fully_shard(") == 1 and "auto_wrap_policy" not in whole
+    assert TRL.reference_gathered_whole
+
+
+def test_liger_patches_the_model_that_transformers_trains() -> None:
+    for method in ("dpo", "grpo"):
+        text = source(f"trl/trainer/{method}_trainer.py").read_text("utf-8")
+        assert "apply_liger_kernel(" not in text
+    assert "apply_liger_kernel(self.model" in source("transformers/trainer.py").read_text("utf-8")
+    assert TRL.liger_patches_trained_only
+
+
+def test_verl_starts_with_these_settings() -> None:
+    config = source("verl/trainer/config/_generated_ppo_trainer.yaml").read_text("utf-8")
+    both = yaml.safe_load(config)["actor_rollout_ref"]
+    rollout, actor = both["rollout"], both["actor"]
+    defaults = VERL.defaults({})
+    for field in ("gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens"):
+        assert rollout[field] == defaults[field]
+    assert actor["fsdp_config"]["model_dtype"] == defaults["master_dtype"]
+    assert both["model"]["use_remove_padding"] == (defaults["batch_shape"] == "packed")
+    bucket = rollout["checkpoint_engine"]["update_weights_bucket_megabytes"]
+    assert bucket * 2**20 == VERL.sync_bucket_bytes
+
+
+def test_verl_keeps_a_reference_in_host_ram_and_computes_with_it_there() -> None:
+    text = function("verl/workers/engine/fsdp/transformer_impl.py", "_build_fsdp_module")
+    for branch in ("CPUOffload(offload_params=True)", "CPUOffloadPolicy(pin_memory=True)"):
+        assert branch in text.partition("forward_only")[2]
+    assert VERL.whole_reference == "offloaded" and VERL.reference_streamed
+    assert Plan(framework="verl").reference == "offloaded"
+
+
+def test_verl_computes_an_entropy_beside_old_log_probs() -> None:
+    text = function("verl/trainer/ppo/ray_trainer.py", "_compute_old_log_prob")
+    assert "calculate_entropy=True" in text
+    assert VERL.loss_code("0.9.1").entropy_with_old_log_probs
+
+
+def test_verl_lets_an_engine_with_adapters_sleep_at_level_one() -> None:
+    server = "verl/workers/rollout/vllm_rollout/vllm_async_server.py"
+    level = function(server, "_resolve_sleep_level").partition("lora_as_adapter")[2]
+    assert "return 1" in level
+    assert Plan(framework="verl", finetuning="lora").vllm_sleep_level == 1
+    assert Plan(framework="verl").vllm_sleep_level == 2
+
+
+def test_the_plain_step_is_the_default_and_no_framework_hides_it() -> None:
+    plain = framework_named("plain")
+    assert Plan().framework == plain.name and plain.trains is None and not plain.rules
+    flags = [name for name in Framework.__slots__ if isinstance(getattr(plain, name), bool)]
+    assert [name for name in flags if getattr(plain, name)] == ["loss_makes_reference"]
