@@ -16,7 +16,7 @@ from planner.plan import Plan
 from planner.plan.link import to_query_string
 from trial.running import tiny
 
-SLOW = 180_000
+SLOW = 600_000
 """Milliseconds that a loaded machine may take."""
 
 

@@ -12,7 +12,7 @@ from planner.plan import Plan
 from planner.plan.link import fields_of
 from planner.plan.presets import DEFAULT, PATH, differences, nearest, presets
 
-RELEASED = Path(__file__).parent / "fixtures" / "presets-released.json"
+RELEASED = Path(__file__).parents[1] / "fixtures" / "presets-released.json"
 
 
 def test_released_presets_are_never_edited() -> None:

@@ -25,7 +25,7 @@ from planner.plan.migrations import VERSION
 from planner.plan.presets import presets
 from random_plans import plans
 
-LINKS = json.loads((Path(__file__).parent / "fixtures" / "links.json").read_text("utf-8"))
+LINKS = json.loads((Path(__file__).parents[1] / "fixtures" / "links.json").read_text("utf-8"))
 
 
 @settings(deadline=None, max_examples=150)
