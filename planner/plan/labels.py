@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from planner import catalog
+from planner.frameworks import OWN, framework_named
+from planner.methods import method_of
 from planner.plan.facts import facts_of
-
-METHODS: Mapping[str, str] = {
-    "sft": "SFT",
-    "dpo": "DPO",
-    "grpo": "GRPO",
-    "ppo": "PPO",
-    "intuitor": "Intuitor",
-    "grade": "GRADE",
-}
-FRAMEWORKS: Mapping[str, str] = {
-    "plain": "plain PyTorch",
-    "trl": "TRL",
-    "verl": "verl",
-    "openrlhf": "OpenRLHF",
-}
 
 
 def subject(plan: Any) -> str:
     """``GRPO of Qwen2.5-7B with TRL 1.16.0``; a framework of our own has PyTorch's version."""
-    version = plan.torch_version if plan.framework == "plain" else plan.framework_version
-    framework = f"{FRAMEWORKS[plan.framework]} {version}"
-    return f"{METHODS[plan.method]} of {model_name(plan)} with {framework}"
+    label = framework_named(plan.framework).label
+    if plan.framework == OWN:
+        framework = f"{label[0].lower()}{label[1:]} {plan.torch_version}"
+    else:
+        framework = f"{label} {plan.framework_version}"
+    return f"{method_of(plan).title} of {model_name(plan)} with {framework}"
 
 
 def model_name(plan: Any) -> str:

@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from planner.frameworks import frameworks
+from planner.frameworks import framework_named, frameworks
 from planner.methods import methods
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.defaults import fill
 from planner.plan.rules import rules_of
+from planner.plan.trainers import trainer_for
 from planner.rule import Rule
 
 # At least one plan for every rule: test_every_rule_has_a_plan_that_breaks_it sees one without.
@@ -106,6 +107,11 @@ BROKEN: list[dict[str, Any]] = [
     {"framework": "verl", "sharding": "ddp"},
     {"framework": "verl", "rollout": "hf"},
     {"framework": "trl", "kl": "reward"},
+    {"method": "rloo", "framework": "trl", "kl": "loss"},
+    {"method": "rloo", "framework": "trl", "entropy": True},
+    {"method": "rloo", "framework": "trl", "framework_version": "1.14.0"},
+    {"method": "reinforce++", "reinforce_baseline": "group", "responses_per_prompt": 1},
+    {"reinforce_baseline": "group"},
     {"method": "intuitor", "framework": "trl", "self_certainty_gradient": True},
     {"gradient_checkpointing": "selective"},
     {"turns": 2},
@@ -199,3 +205,16 @@ def test_the_short_plan_is_enough() -> None:
 def test_relatives_of_grpo_are_names_of_grpo() -> None:
     assert Plan(method="dr-grpo") == Plan(method="grpo")
     assert Plan(method="DAPO") == Plan(method="grpo")
+
+
+@pytest.mark.parametrize("values", [one for one in BROKEN if "framework" in one], ids=str)
+def test_what_a_framework_limits_is_free_in_the_plain_step(values: dict[str, Any]) -> None:
+    given = {key: value for key, value in values.items() if key != "framework_version"}
+    own = {*framework_named(values["framework"]).rules, *trainer_for(_plan(values)).rules}
+    _, problems = try_plan({**given, "framework": "plain"})
+    assert not {rule.message for rule in own} & {problem.message for problem in problems}
+
+
+def _plan(values: dict[str, Any]) -> Plan:
+    """A plan as it would be, were no rule asked."""
+    return Plan.model_construct(**fill(values))

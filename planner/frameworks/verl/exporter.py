@@ -10,6 +10,7 @@ import shlex
 from typing import Any
 
 from planner.frameworks.verl import FRAMEWORK
+from planner.frameworks.verl.estimator import Estimator
 from planner.frameworks.verl.limits import obstacles as obstacles
 from planner.launch import reward
 from planner.launch.launch import Launch, LaunchFile
@@ -32,6 +33,7 @@ from planner.launch.words import (
     other_framework_note,
     own_settings,
 )
+from planner.plan.trainers import trainer_of
 from planner.units import read_count
 
 VERSION = FRAMEWORK.versions[0]
@@ -184,7 +186,7 @@ def overrides(plan: Any) -> dict[str, object]:
     """Every hydra override with a value from the plan; those with a path are in the script."""
     model = "actor_rollout_ref.model"
     values: dict[str, object] = {
-        "algorithm.adv_estimator": {"grpo": "grpo", "ppo": "gae"}[plan.method],
+        "algorithm.adv_estimator": _estimator(plan).name(plan),
         "algorithm.use_kl_in_reward": plan.kl == "reward",
         "data.train_batch_size": plan.prompts_per_step,
         "data.max_prompt_length": plan.prompt_tokens,
@@ -196,13 +198,18 @@ def overrides(plan: Any) -> dict[str, object]:
         **_rollout(plan),
         "algorithm.kl_ctrl.kl_coef": KL_COEFFICIENT if plan.kl == "reward" else None,
         f"{model}.fused_kernel_options.impl_backend": KERNELS.get(plan.logits),
-        **(_critic(plan) if plan.method == "ppo" else {}),
+        **(_critic(plan) if _estimator(plan).critic else {}),
         "trainer.nnodes": _nodes(plan),
         "trainer.n_gpus_per_node": min(plan.gpus, plan.gpus_per_node),
         "trainer.total_training_steps": plan.steps,
         "trainer.logger": "[console]",
     }
     return given(values)
+
+
+def _estimator(plan: Any) -> Estimator:
+    found: Estimator = trainer_of(FRAMEWORK.name, plan.method).export
+    return found
 
 
 def _nodes(plan: Any) -> int:
@@ -303,7 +310,7 @@ def _notes(plan: Any) -> tuple[str, ...]:
         entropy_note(plan, ENTROPY_COEFFICIENT),
         full_rows_note(plan),
         (
-            plan.method == "ppo" and plan.finetuning == "lora",
+            _estimator(plan).critic and plan.finetuning == "lora",
             "The critic is trained with adapters too, like the policy.",
         ),
         other_framework_note(plan, FRAMEWORK),
