@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
 from planner.launch.launch import Obstacle
 from planner.methods import method_of
@@ -53,7 +54,7 @@ class Obstacles:
         method = method_of(self.plan)
         trainer = trainer_of(framework.name, method.name)
         usual = f"{framework.label} has no exporter for {method.title} here."
-        others = exporting(method.name)
+        others = [framework_named(name).label for name in exporting(method.name)]
         fix = f"Export it to {' or '.join(others)}." if others else ""
         own = " or ".join(exported_by(framework.name))
         why = trainer.missing or trainer.not_exported or usual

@@ -268,9 +268,9 @@ def test_references_that_the_loss_makes_are_refused_by_name(framework: str, refe
 
 def test_what_no_change_mends_is_refused_with_the_way_out() -> None:
     ppo = Plan(method="ppo")
-    assert "Export ppo to verl." in why_not(ppo, "trl")[0]
+    assert "Export it to verl." in why_not(ppo, "trl")[0]
     assert "1.13.0" in why_not(ppo, "trl")[0]
-    assert "Export sft to TRL." in why_not(Plan(method="sft"), "verl")[0]
+    assert "Export it to TRL." in why_not(Plan(method="sft"), "verl")[0]
     for framework in exported():
         assert obstacles(Plan(method="intuitor"), framework)[0].field == "method"
         with pytest.raises(CannotExpress):
