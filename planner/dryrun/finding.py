@@ -38,7 +38,7 @@ SWITCHES: tuple[Switch, ...] = (
         {"grade_top_k": 0, "grade_dense_scatter": False, "grade_reward_input": "dense"},
     ),
     (
-        "gradient checkpointing",
+        "checkpointing layers",
         "keeping every layer's activations",
         {"gradient_checkpointing": "full"},
         {"gradient_checkpointing": "none", "activation_offload": False},
