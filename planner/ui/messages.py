@@ -127,7 +127,8 @@ def _problem(problem: Problem) -> str:
     """What is wrong and what to do, led by the input's label; by the key when it is no field."""
     name, rest = problem.field, said(problem.fix)
     if name not in Plan.model_fields:
-        return f"{plain(name)}: {said(problem.message)} {rest}"
+        led = problem.message.startswith(name)
+        return f"{'' if led else plain(name) + ': '}{said(problem.message)} {rest}"
     group = next((f" (under {g.title})" for g in GROUPS if name in g.fields), "")
     message = problem.message.removeprefix(f"{name} ")
     colon = ":" if message == problem.message else ""

@@ -16,7 +16,7 @@ from planner.ui.tables import phase_name
 from planner.units import read_seconds, read_usd
 
 SHOWN_CATEGORIES = 3
-DOES_NOT_RUN = "the plan does not run"
+DOES_NOT_RUN = "does not run"
 COLORS = {"fits": "green", "tight": "orange", "out of memory": "red"}
 
 
@@ -35,6 +35,7 @@ def figures(footprint: Footprint, cost: Cost) -> None:
     worst = footprint.worst
     low, high, sentence = time_error(facts_of(footprint.plan, footprint.speeds).gpu)
     runs = footprint.verdict.word != "out of memory"
+    unknown = UNKNOWN if runs else "—"
     hours = "time not known" if cost.hours_run is None else read_seconds(cost.hours_run * 3600)
     places = cards(6, 105)
     card(
@@ -58,7 +59,7 @@ def figures(footprint: Footprint, cost: Cost) -> None:
     card(
         places,
         "Step time",
-        UNKNOWN if seconds is None else f"≈ {read_seconds(seconds)}",
+        f"≈ {read_seconds(seconds)}" if seconds is not None else unknown,
         f"× {low:.1f} to {high:.1f}" if runs else DOES_NOT_RUN,
         "Operations and bytes against the card's peak rates (a roofline). "
         f"{sentence} Source: {footprint.seconds_source}.",
@@ -66,7 +67,7 @@ def figures(footprint: Footprint, cost: Cost) -> None:
     card(
         places,
         "Cost of run",
-        UNKNOWN if cost.usd_run is None else f"≈ {read_usd(cost.usd_run)}",
+        f"≈ {read_usd(cost.usd_run)}" if cost.usd_run is not None else unknown,
         hours if runs else DOES_NOT_RUN,
         _price(cost),
     )
