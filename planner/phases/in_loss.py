@@ -114,7 +114,6 @@ def _from_cache(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
         *gathered.before_layers(scene, policy),
         *(gathered.before_layers(scene, own) if own else ()),
     )
-    batch = 1 + (scene.plan.batch_shape != "full")
     side_by_side = scored.TARGETS(
         "reference",
         label="targets of the responses",
@@ -125,12 +124,7 @@ def _from_cache(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
         resident(scene, "policy update", gradients="accumulated"),
         kept,
         weights,
-        (
-            scored.BATCH(
-                policy.name, tensors=batch, tensors_per_token=batch, tokens=q.micro_tokens
-            ),
-            side_by_side,
-        ),
+        (*scored.rows(scene, policy, q.micro_tokens, True), side_by_side),
     )
     for found in logits.logprob_instants(head, with_entropy=False, role="reference"):
         yield Instant(name=f"reference's {found.name}", terms=found.everything, shared=shared)

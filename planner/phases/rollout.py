@@ -108,31 +108,20 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
         *keys_and_values.states(),
     )
     sampling = generation.SAMPLING("policy", tensors=4, vocab=arch.vocab, sequences=sequences)
-    before = generation.LAST_SAMPLED("policy", tensors=3, sequences=sequences, vocab=arch.vocab)
+    last = generation.LAST_SAMPLED("policy", tensors=3, sequences=sequences, vocab=arch.vocab)
+    decoding, before = (*cache, last), (*cache, ids, last)
     return (
-        *_weights_arrive(scene, held, response_tokens, (*cache, before)),
+        *_weights_arrive(scene, held, response_tokens, decoding),
         Instant(name="prefill", terms=_prefill(scene), shared=base),
-        Instant(
-            name="cache extended",
-            terms=(*cache, ids, before, keys_and_values.growth(cached)),
-            shared=base,
-        ),
-        Instant(
-            name="last token decoded",
-            terms=(*cache, ids, before, *kv_cache.attends(scene, cached)),
-            shared=base,
-        ),
         *(
-            Instant(name="states renewed", terms=(*cache, ids, before, new), shared=base)
-            for new in keys_and_values.new_states()
-        ),
-        *(
-            Instant(
-                name="experts of the new token",
-                terms=(*cache, ids, before, copies),
-                shared=base,
+            Instant(name=name, terms=(*before, *more), shared=base)
+            for name, more in (
+                ("cache extended", (keys_and_values.growth(cached),)),
+                ("last token decoded", tuple(kv_cache.attends(scene, cached))),
+                ("states renewed", tuple(keys_and_values.new_states())),
+                ("experts of the new token", kv_cache.expert_copies(scene)),
             )
-            for copies in kv_cache.expert_copies(scene)
+            if more or name == "last token decoded"
         ),
         Instant(
             name="last token sampled",
