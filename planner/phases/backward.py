@@ -17,7 +17,7 @@ from planner.formulas.activations import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
 from planner.frameworks.loss import CROSS_ENTROPY
 from planner.numeric import Num, minimum
-from planner.phases import gathered, saved, scored, shared_critic
+from planner.phases import gathered, saved, shared_critic
 from planner.phases.layer_kinds import LayerKind, layer_kinds
 from planner.phases.resident import adapter_bytes
 from planner.phases.role import Role
@@ -31,6 +31,7 @@ from planner.phases.root_gradients import (
 from planner.phases.scene import Scene, shared
 from planner.phases.training import (
     Bundles,
+    after_loss,
     at_head,
     objective,
     until_end,
@@ -66,19 +67,13 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
 def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """FSDP gathers the root again before the loss goes backward, beside what scoring kept."""
     arriving = gathered.again(scene, role)
-    if not arriving:
-        return
-    yield Instant(
-        name=ARRIVE_AGAIN,
-        terms=arriving,
-        shared=(
-            *while_saved(scene, role, kept, running=False),
-            saved.inside_final_norm(scene, role),
-            scored.after_scoring(scene, role),
-            _kept_by_scoring(scene, role),
-            shared_critic.kept(scene, role),
-        ),
-    )
+    if arriving:
+        beside = (_kept_by_scoring(scene, role), shared_critic.kept(scene, role))
+        yield Instant(
+            name=ARRIVE_AGAIN,
+            terms=arriving,
+            shared=(*after_loss(scene, role, kept), *beside),
+        )
 
 
 def _kept_by_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:

@@ -119,7 +119,7 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
                 ("cache extended", (keys_and_values.growth(cached),)),
                 ("last token decoded", tuple(kv_cache.attends(scene, cached))),
                 ("states renewed", tuple(keys_and_values.new_states())),
-                ("experts of the new token", kv_cache.expert_copies(scene)),
+                ("experts of the new token", tuple(kv_cache.expert_copies(scene))),
             )
             if more or name == "last token decoded"
         ),

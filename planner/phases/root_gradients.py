@@ -13,10 +13,10 @@ from planner.formulas import logits
 from planner.formulas.formula import Formula
 from planner.methods import method_of
 from planner.numeric import Num, minimum
-from planner.phases import gathered, saved, scored
+from planner.phases import gathered
 from planner.phases.role import Role
 from planner.phases.scene import Scene
-from planner.phases.training import until_end, while_saved
+from planner.phases.training import after_loss, until_end
 from planner.phases.vocabulary import training_head
 
 EMBEDDING_OUTPUT_GRADIENT = Formula(
@@ -133,11 +133,7 @@ def cast_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[
     yield Instant(
         name="head's gradient cast",
         terms=logits.cast_gradients(head, role=role.name),
-        shared=(
-            *while_saved(scene, role, kept, running=False),
-            saved.inside_final_norm(scene, role),
-            scored.after_scoring(scene, role),
-        ),
+        shared=after_loss(scene, role, kept),
     )
 
 

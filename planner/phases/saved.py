@@ -167,12 +167,6 @@ def weight_copies(scene: Scene, role: Role, *, layers: bool, head: bool) -> tupl
     return autocast_weight_copies(role.arch, role=role.name, layers=layers, head=head)
 
 
-def cached_copies(scene: Scene, role: Role, *, head: bool) -> tuple[Term, ...]:
-    """Those that no layer's saved tensors hold while a training forward runs."""
-    recomputes = scene.plan.gradient_checkpointing != "none"
-    return weight_copies(scene, role, layers=recomputes, head=head)
-
-
 def _layers(scene: Scene, role: Role, layers: int, soft_inputs: bool = False) -> Iterator[Term]:
     """What autograd keeps of the first ``layers`` layers, by kind.
 

@@ -18,8 +18,7 @@ from planner.formulas.activations import Workload
 from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
 from planner.numeric import Num, minimum
-from planner.phases.head_role import head_role, with_value_head
-from planner.phases.role import Part, Role, role
+from planner.phases.role import Part, Role, head_role, role, with_value_head
 from planner.plan.facts import Facts
 from planner.quantities import BYTES_OF_DTYPE, Quantities
 from planner.setup import ModelSetup, Setup, setup_of

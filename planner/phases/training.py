@@ -32,6 +32,7 @@ def objective(scene: Scene, role: Role) -> str:
 
 def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> tuple[Instant, ...]:
     """Instants of one training forward; ``kept`` is alive throughout (old log-probs, ...)."""
+    recomputes = scene.plan.gradient_checkpointing != "none"
     layers = (
         Instant(
             name=f"last {kind.word}layer's forward",
@@ -41,7 +42,8 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
             ),
             shared=(
                 *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
-                saved.cached_copies(scene, role, head=False),
+                # No layer's saved tensors hold those of a layer that is recomputed.
+                saved.weight_copies(scene, role, layers=recomputes, head=False),
                 *named_masks(scene, role),
                 embedded(scene, role),
             ),
@@ -147,6 +149,15 @@ def while_saved(
     )
 
 
+def after_loss(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Bundles:
+    """What is alive when the loss has been scored, and nothing went backward yet."""
+    return (
+        *while_saved(scene, role, kept, running=False),
+        saved.inside_final_norm(scene, role),
+        scored.after_scoring(scene, role),
+    )
+
+
 def until_end(scene: Scene, role: Role, kept: tuple[Term, ...], gradients: str) -> Bundles:
     """What is alive from the first layer's backward on, with the gradients made by then."""
     return (
@@ -160,21 +171,17 @@ def at_head(
     scene: Scene, role: Role, loss: Instant, kept: tuple[Term, ...], *, backward: bool = False
 ) -> Instant:
     """An instant of the loss, or of its backward, beside all that is alive meanwhile."""
-    if backward:
-        # The forward's autocast context has ended: of its copies the head's is saved.
-        kept_of_loss = scored.after_scoring(scene, role)
-        copies = saved.weight_copies(scene, role, layers=False, head=True)
-    else:
-        kept_of_loss = scored.while_scoring(scene, role)
-        copies = saved.cached_copies(scene, role, head=True)
+    # After the forward its autocast context has ended: of its copies the head's is saved.
+    recomputes = scene.plan.gradient_checkpointing != "none"
+    copied = recomputes and not backward
     return Instant(
         name=loss.name,
         terms=loss.everything,
         shared=(
             *while_saved(scene, role, kept, running=False),
             saved.inside_final_norm(scene, role),
-            kept_of_loss,
-            copies,
+            scored.while_scoring(scene, role, forward=not backward),
+            saved.weight_copies(scene, role, layers=copied, head=True),
             gathered.at_head(scene, role, backward=backward),
         ),
     )
