@@ -56,22 +56,19 @@ def cache(scene: Scene) -> Term:
     )
 
 
-def made(scene: Scene) -> tuple[Term, ...]:
+def made(scene: Scene) -> Iterator[Term]:
     """The reference's log-probs of a micro-batch, which wait for the policy's."""
-    if not references.in_loss(scene.plan):
-        return ()
-    return (
-        logits.log_prob_kept(
+    if references.in_loss(scene.plan):
+        yield logits.log_prob_kept(
             training_head(scene, scene.policy),
             name="reference log-probs of the micro-batch",
             sequences=scene.q.micro_sequences,
             tokens=scene.plan.response_tokens,
             role="policy",
-        ),
-    )
+        )
 
 
-def work(scene: Scene) -> tuple[Work, ...]:
+def work(scene: Scene) -> Iterator[Work]:
     """What the policy's forward computes besides: the reference's layers and head, or its head.
 
     The layers that run twice are gathered once.
@@ -79,29 +76,26 @@ def work(scene: Scene) -> tuple[Work, ...]:
     plan, q, policy = scene.plan, scene.q, scene.policy
     if references.dual(plan):
         row = training(scene, policy, "forward", scored_tokens=scored_in_step(scene))
-        return (replace(row, run="score", beside=True, gathered=False),)
-    if references.cached(plan):
+        yield replace(row, run="score", beside=True, gathered=False)
+    elif references.cached(plan):
         own = scene.reference
-        return (
-            Work(
-                role=own or policy,
-                run="score",
-                scored_tokens=q.sequences_per_gpu_step * plan.response_tokens,
-                rounds=q.micro_batches * q.updates_per_step,
-                beside=True,
-                gathered=own is not None,
-            ),
+        yield Work(
+            role=own or policy,
+            run="score",
+            scored_tokens=q.sequences_per_gpu_step * plan.response_tokens,
+            rounds=q.micro_batches * q.updates_per_step,
+            beside=True,
+            gathered=own is not None,
         )
-    return ()
 
 
-def instants(scene: Scene, kept: tuple[Term, ...]) -> tuple[Instant, ...]:
+def instants(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """What a training forward holds while the reference's log-probs are made in it."""
     if references.cached(scene.plan):
-        return tuple(_from_cache(scene, kept))
+        yield from _from_cache(scene, kept)
     if references.dual(scene.plan):
-        return (*_beside_layers(scene, kept), *_beside_head(scene, kept))
-    return ()
+        yield from _beside_layers(scene, kept)
+        yield from _beside_head(scene, kept)
 
 
 def _from_cache(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
@@ -143,7 +137,7 @@ def _beside_layers(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
             ),
             shared=(
                 *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
-                _carried(scene),
+                (_carried(scene),),
                 *named_masks(scene, role),
                 embedded(scene, role),
             ),
@@ -166,16 +160,14 @@ def _beside_head(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
         )
 
 
-def _carried(scene: Scene) -> tuple[Term, ...]:
+def _carried(scene: Scene) -> Term:
     """Hidden states on their way, of both."""
     role = scene.policy
     input_kept = any(term.name in FIRST_INPUTS for term in saved.all_layers(scene, role))
-    return (
-        CARRIED(
-            "reference",
-            input_kept=int(input_kept),
-            tokens=scene.q.micro_tokens,
-            hidden=role.arch.hidden,
-            value_bytes=scene.embedding_bytes(role),
-        ),
+    return CARRIED(
+        "reference",
+        input_kept=int(input_kept),
+        tokens=scene.q.micro_tokens,
+        hidden=role.arch.hidden,
+        value_bytes=scene.embedding_bytes(role),
     )
