@@ -7,6 +7,7 @@ and judges them. The same code runs on a sweep's grid, where numbers are arrays.
 from __future__ import annotations
 
 from dataclasses import replace
+from operator import attrgetter
 from typing import Literal, cast
 
 from planner.catalog.efficiencies import seconds_source
@@ -102,7 +103,7 @@ def phase_plans(scene: Scene) -> tuple[PhasePlan, ...]:
 def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
     adder = Adder(scene.plan.expandable_segments)
     sums = [[adder.totals(instant) for instant in phase.instants] for phase in plans]
-    peaks = [max(range(len(each)), key=lambda at, each=each: each[at].peak) for each in sums]
+    peaks = [each.index(max(each, key=attrgetter("peak"))) for each in sums]
     reserved = [
         max(int(one.device) for one in each) - int(each[peak].outside)
         for each, peak in zip(sums, peaks, strict=True)

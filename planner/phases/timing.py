@@ -146,4 +146,5 @@ def _collective(
 
 
 def _sum(*seconds: Num | None) -> Num | None:
-    return None if any(value is None for value in seconds) else sum(seconds)
+    known = [value for value in seconds if value is not None]
+    return sum(known) if len(known) == len(seconds) else None

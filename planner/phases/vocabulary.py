@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from planner.formulas.logits import Head
 from planner.frameworks.loss import CROSS_ENTROPY, LossCode
 from planner.methods import method_of
 from planner.numeric import Num, ceil_div
 from planner.phases.role import Role
 from planner.phases.scene import Scene
+from planner.plan import Plan
 
 
 def training_head(scene: Scene, role: Role) -> Head:
@@ -40,7 +39,7 @@ def loss_code(scene: Scene) -> LossCode:
     return scene.framework.loss_code(scene.plan.framework_version)
 
 
-def policy_objective(plan: Any) -> str:
+def policy_objective(plan: Plan) -> str:
     """Which loss meets the policy's head."""
     return method_of(plan).objective
 

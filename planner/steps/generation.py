@@ -90,7 +90,8 @@ def skipped(layer: Any, tokens: int) -> int:
     if not getattr(layer, "is_sliding", False):
         return tokens
     layer.cumulative_length += tokens
-    return min(tokens, max(int(layer.sliding_window) - 1 - layer.keys.shape[-2], 0))
+    room: int = layer.sliding_window - 1 - layer.keys.shape[-2]
+    return min(tokens, max(room, 0))
 
 
 def _skip(

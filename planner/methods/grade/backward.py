@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from planner.footprint import Instant, Term
 from planner.formulas import soft_generation as soft
 from planner.methods.grade import judged
-from planner.methods.grade.held import FP32, Bundles, Held
+from planner.methods.grade.held import Bundles, Held
+from planner.methods.grade.sampled import FP32
 from planner.numeric import Num, where
 from planner.phases.resident import adapter_bytes, resident
 from planner.phases.role import Role

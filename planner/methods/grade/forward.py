@@ -8,7 +8,8 @@ from planner.footprint import Instant, Term
 from planner.formulas import soft_generation as soft
 from planner.formulas import state
 from planner.methods.grade import judged, sampled
-from planner.methods.grade.held import FP32, Held
+from planner.methods.grade.held import Held
+from planner.methods.grade.sampled import FP32
 from planner.phases.resident import resident
 from planner.phases.scene import Scene
 
