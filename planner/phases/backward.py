@@ -17,9 +17,9 @@ from planner.formulas.activations import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
 from planner.frameworks.loss import CROSS_ENTROPY
 from planner.numeric import Num, minimum
-from planner.phases import gathered, saved, shared_critic
+from planner.phases import activations, collectives, shared_critic
+from planner.phases.baseline import adapter_bytes
 from planner.phases.layer_kinds import LayerKind, layer_kinds
-from planner.phases.resident import adapter_bytes
 from planner.phases.role import Role
 from planner.phases.root_gradients import (
     cast_instants,
@@ -65,7 +65,7 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
 
 def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """FSDP gathers the root again before the loss goes backward, beside what scoring kept."""
-    arriving = gathered.again(scene, role)
+    arriving = collectives.again(scene, role)
     if arriving:
         beside = (_kept_by_scoring(scene, role), shared_critic.kept(scene, role))
         yield Instant(
@@ -93,7 +93,7 @@ def _final_norm(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
         terms=(
             *passing,
             *head_gradient(scene, role),
-            *gathered.at_head(scene, role, backward=True),
+            *collectives.at_head(scene, role, backward=True),
         ),
         shared=while_saved(scene, role, kept, running=False),
     )
@@ -137,7 +137,7 @@ def _coming_down(
             trainable_above=_trained_between(role, place + 1, role.arch.layers),
             **_gradient_sizes(scene),
         )
-        above = (higher, *gathered.held_for_all_reduce(scene, role, done))
+        above = (higher, *collectives.held_for_all_reduce(scene, role, done))
     # LoRA's embeddings beside the input of the running layer, where inputs are offloaded.
     leaf = scene.plan.activation_offload and role.adapters
     return Instant(
@@ -145,7 +145,7 @@ def _coming_down(
         terms=(*head_gradient(scene, role), *above),
         shared=(
             *while_saved(scene, role, kept, done),
-            *((saved.next_input(scene, role),) if leaf else ()),
+            *((activations.next_input(scene, role),) if leaf else ()),
             *_layer_backward(scene, role, place, kind.sparse),
         ),
     )
@@ -177,14 +177,14 @@ def _near_the_end(
     return Instant(
         name=f"{name}'s backward",
         terms=(
-            *saved.first_layers(scene, role, place + 1),
+            *activations.first_layers(scene, role, place + 1),
             *late_head_gradient(scene, role),
             *((lower,) if to_come else ()),
-            *gathered.held_for_all_reduce(scene, role, role.arch.layers - 1 - place),
+            *collectives.held_for_all_reduce(scene, role, role.arch.layers - 1 - place),
         ),
         shared=(
             *until_end(scene, role, kept, "layers"),
-            saved.shared_by_layers(scene, role),
+            activations.shared_by_layers(scene, role),
             *_layer_backward(scene, role, place, kind.sparse),
         ),
     )
@@ -210,8 +210,8 @@ def _layer_backward(scene: Scene, role: Role, place: int, sparse: bool | None) -
     return (
         _activations(scene, role, sparse),
         (
-            *gathered.at_layer(scene, role, backward_of=place),
-            *gathered.reductions_at_layer(scene, role, first=last, whole=not counted),
+            *collectives.at_layer(scene, role, backward_of=place),
+            *collectives.reductions_at_layer(scene, role, first=last, whole=not counted),
             *_being_added(scene, role),
         ),
     )
@@ -222,7 +222,7 @@ def _activations(scene: Scene, role: Role, sparse: bool | None) -> Iterator[Term
     accumulates: Num | None = None
     if _counts_weights(scene, role):
         accumulates = 0 if scene.fsdp else minimum(scene.q.micro_batches - 1, 1)
-    return saved.layer_backward(scene, role, sparse, accumulates=accumulates)
+    return activations.layer_backward(scene, role, sparse, accumulates=accumulates)
 
 
 def _counts_weights(scene: Scene, role: Role) -> bool:

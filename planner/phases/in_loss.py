@@ -15,10 +15,10 @@ from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient
 from planner.formulas.formula import Formula
 from planner.numeric import minimum
-from planner.phases import gathered, saved, scored
+from planner.phases import activations, collectives, positions
+from planner.phases.baseline import resident
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.phase import Work, training
-from planner.phases.resident import resident
 from planner.phases.scene import Scene
 from planner.phases.training import FIRST_INPUTS, embedded, named_masks, while_saved
 from planner.phases.vocabulary import inference_head, path, scored_in_step, training_head
@@ -105,20 +105,20 @@ def _from_cache(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
     tokens = q.micro_sequences * scene.plan.response_tokens
     head = replace(inference_head(scene, policy), tokens=tokens, rows=q.micro_sequences)
     weights = (
-        *gathered.before_layers(scene, policy),
-        *(gathered.before_layers(scene, own) if own else ()),
+        *collectives.before_layers(scene, policy),
+        *(collectives.before_layers(scene, own) if own else ()),
     )
-    side_by_side = scored.TARGETS(
+    side_by_side = positions.TARGETS(
         "reference",
         label="targets of the responses",
         tokens=tokens,
-        there=minimum(q.micro_sequences - 1, 1) * (path(scene) in scored.IN_PIECES),
+        there=minimum(q.micro_sequences - 1, 1) * (path(scene) in positions.IN_PIECES),
     )
     shared = (
         resident(scene, "policy update", gradients="accumulated"),
         kept,
         weights,
-        (*scored.rows(scene, policy, q.micro_tokens, True), side_by_side),
+        (*positions.rows(scene, policy, q.micro_tokens, True), side_by_side),
     )
     for found in logits.logprob_instants(head, with_entropy=False, role="reference"):
         yield Instant(name=f"reference's {found.name}", terms=found.everything, shared=shared)
@@ -133,7 +133,7 @@ def _beside_layers(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
             name=f"reference's last {kind.word}layer",
             terms=(
                 *layer_forward_transient(role.arch, workload, role="reference", sparse=kind.sparse),
-                *gathered.at_layer(scene, role),
+                *collectives.at_layer(scene, role),
             ),
             shared=(
                 *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
@@ -151,11 +151,11 @@ def _beside_head(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
     for found in logits.logprob_instants(head, with_entropy=False, role="reference"):
         yield Instant(
             name=f"reference's {found.name}",
-            terms=(*found.everything, *gathered.at_head(scene, role)),
+            terms=(*found.everything, *collectives.at_head(scene, role)),
             shared=(
                 *while_saved(scene, role, kept),
-                saved.inside_final_norm(scene, role),
-                scored.of_two(scene, role),
+                activations.inside_final_norm(scene, role),
+                positions.of_two(scene, role),
             ),
         )
 
@@ -163,7 +163,7 @@ def _beside_head(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
 def _carried(scene: Scene) -> Term:
     """Hidden states on their way, of both."""
     role = scene.policy
-    input_kept = any(term.name in FIRST_INPUTS for term in saved.all_layers(scene, role))
+    input_kept = any(term.name in FIRST_INPUTS for term in activations.all_layers(scene, role))
     return CARRIED(
         "reference",
         input_kept=int(input_kept),

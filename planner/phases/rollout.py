@@ -9,9 +9,9 @@ from planner.footprint import Instant, Term
 from planner.formulas import allocator, generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.numeric import Num, maximum
-from planner.phases import engine, gathered, kv_cache, saved, scored
+from planner.phases import activations, collectives, engine, kv_cache, positions
+from planner.phases.baseline import resident
 from planner.phases.phase import Decoding, PhasePlan, Work
-from planner.phases.resident import resident
 from planner.phases.scene import Scene
 from planner.workload import prompt_workload
 
@@ -97,7 +97,10 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     arch = role.arch
     tokens = plan.prompt_tokens + response_tokens
     sequences = q.sequences_per_gpu_step
-    held = (resident(scene, "rollout"), saved.weight_copies(scene, role, layers=True, head=True))
+    held = (
+        resident(scene, "rollout"),
+        activations.weight_copies(scene, role, layers=True, head=True),
+    )
     base = (*held, _weights_for_generation(scene))
     ids = _ids(scene, tokens)
     # The last token is sampled and never fed back, so the cache stays one token shorter.
@@ -141,7 +144,7 @@ def _weights_arrive(
     plan = scene.plan
     prompt = _prompt(scene)
     hidden = model_saved(scene.policy.arch, prompt, role="policy")
-    for name, arriving in gathered.arrivals(scene, scene.policy):
+    for name, arriving in collectives.arrivals(scene, scene.policy):
         first = name.startswith("first")
         ids = _ids(scene, plan.prompt_tokens)
         beside = (*hidden, _embedded(scene, prompt, first=first))
@@ -164,7 +167,7 @@ def _prefill(scene: Scene) -> tuple[Term, ...]:
     return (
         *model_saved(role.arch, prompt, role="policy"),
         *layer_forward_transient(
-            role.arch, prompt, role="policy", sliding=saved.all_slide(role.arch)
+            role.arch, prompt, role="policy", sliding=activations.all_slide(role.arch)
         ),
         _embedded(scene, prompt),
         *_filled(scene, own=True),
@@ -173,7 +176,7 @@ def _prefill(scene: Scene) -> tuple[Term, ...]:
 
 def _embedded(scene: Scene, prompt: Workload, *, first: bool = False) -> Term:
     rows, tokens = prompt.sequences, prompt.tokens
-    return scored.embedded(scene, scene.policy, rows, tokens, saved=first, numbered=True)
+    return positions.embedded(scene, scene.policy, rows, tokens, saved=first, numbered=True)
 
 
 def _filled(scene: Scene, *, own: bool) -> Iterator[Term]:
@@ -198,11 +201,11 @@ def _weights_for_generation(scene: Scene) -> tuple[Term, ...]:
             "policy", layout=role.layout, parameters=role.parameters, value_bytes=width
         )
         return (whole,)
-    return gathered.at_layer(scene, scene.policy) if scene.fsdp else ()
+    return collectives.at_layer(scene, scene.policy) if scene.fsdp else ()
 
 
 def _weights_at_head(scene: Scene) -> tuple[Term, ...]:
     """The same while the head's logits are sampled from."""
     if scene.plan.sharding == "fsdp2":
-        return gathered.at_head(scene, scene.policy)
+        return collectives.at_head(scene, scene.policy)
     return _weights_for_generation(scene)

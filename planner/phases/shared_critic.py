@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from planner.footprint import Instant, Term
 from planner.formulas import logits
 from planner.formulas.formula import Formula
-from planner.phases import scored
+from planner.phases import positions
 from planner.phases.inference import SCORES
 from planner.phases.role import Role
 from planner.phases.scene import Scene
@@ -42,7 +42,7 @@ def values(scene: Scene) -> tuple[Instant, ...]:
 
 def kept(scene: Scene, role: Role) -> tuple[Term, ...]:
     """What the value head has kept when the backward begins."""
-    return tuple(scored.value_input(scene, role, forward=False)) if shares(scene, role) else ()
+    return tuple(positions.value_input(scene, role, forward=False)) if shares(scene, role) else ()
 
 
 def waiting(scene: Scene, role: Role) -> Iterator[Term]:
@@ -61,7 +61,7 @@ def forward_instants(scene: Scene, kept_terms: tuple[Term, ...]) -> Iterator[Ins
     role = scene.policy
     if shares(scene, role):
         scoring = logits.scoring_kept(training_head(scene, role), role=role.name)
-        terms = (*scoring, *scored.value_input(scene, role, forward=True))
+        terms = (*scoring, *positions.value_input(scene, role, forward=True))
         yield at_head(scene, role, Instant(name="value head", terms=terms), kept_terms)
 
 

@@ -20,8 +20,8 @@ from planner.formulas.communication import (
 from planner.formulas.compute import compute_seconds, optimizer_seconds
 from planner.formulas.decoding import decode_seconds
 from planner.numeric import Num, ceil_div, maximum
+from planner.phases.baseline import adapter_bytes
 from planner.phases.phase import Decoding, PhasePlan, Work
-from planner.phases.resident import adapter_bytes
 from planner.phases.role import Role
 from planner.phases.scene import Scene
 

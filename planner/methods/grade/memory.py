@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from planner.methods.grade import work
 from planner.methods.grade.backward import backward_instants
+from planner.methods.grade.bundles import Held
 from planner.methods.grade.forward import forward_instants
-from planner.methods.grade.held import Held
 from planner.phases import update, upkeep
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.methods.grade.fields import own
-from planner.methods.grade.rewarded import judge
+from planner.methods.grade.reward_graph import judge
 from planner.numeric import Num
 from planner.phases.phase import Decoding, Work
 from planner.phases.scene import Scene

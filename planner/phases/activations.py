@@ -72,7 +72,7 @@ def final_norm(scene: Scene, role: Role) -> Iterable[Term]:
     """What is saved between the last layer and the loss, gone before the layers' backward.
 
     Its output is among it where all positions are scored at once; see
-    :mod:`planner.phases.scored` for those that cut it.
+    :mod:`planner.phases.positions` for those that cut it.
     """
     return (term for term in _outside(scene, role) if term.name.startswith(AFTER_LAYERS))
 
