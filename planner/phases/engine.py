@@ -14,6 +14,7 @@ from planner.footprint import Term
 from planner.formulas import generation
 from planner.numeric import Num, ceil_div, maximum
 from planner.phases.scene import Moment, Scene
+from planner.plan import Plan
 
 ROLE = "rollout engine"
 
@@ -86,7 +87,7 @@ def concurrent_sequences(scene: Scene) -> Num:
     return maximum(pool // maximum(_one_sequence_bytes(scene), 1), 1)
 
 
-def kv_value_bytes(plan: Any) -> int:
+def kv_value_bytes(plan: Plan) -> int:
     """Bytes of one value in the engine's KV cache; the engine computes in half precision."""
     return 1 if plan.kv_cache_dtype == "fp8" else (4 if plan.dtype == "fp32" else 2)
 

@@ -8,9 +8,9 @@ from planner.footprint import Instant, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient, model_saved
 from planner.formulas.formula import Formula
-from planner.phases import gathered, saved, scored
+from planner.phases import activations, collectives, positions
+from planner.phases.baseline import resident
 from planner.phases.phase import PhasePlan, scoring
-from planner.phases.resident import resident
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene, shared
 from planner.phases.vocabulary import inference_head, scored_in_step
@@ -78,12 +78,12 @@ def scores(scene: Scene, moment: Moment, role: Role, kept: tuple[Term, ...] = ()
 def _running(scene: Scene, role: Role) -> tuple[Term, ...]:
     """One layer computes."""
     workload = scene.inference_workload(role)
-    slides = saved.all_slide(role.arch)
+    slides = activations.all_slide(role.arch)
     return (
         *layer_forward_transient(role.arch, workload, role=role.name, sliding=slides),
-        *gathered.at_layer(scene, role),
-        *saved.weight_copies(scene, role, layers=True, head=False),
-        *scored.scoring_batch(scene, role),
+        *collectives.at_layer(scene, role),
+        *activations.weight_copies(scene, role, layers=True, head=False),
+        *positions.scoring_batch(scene, role),
         *_embedded(scene, role),
     )
 
@@ -91,8 +91,8 @@ def _running(scene: Scene, role: Role) -> tuple[Term, ...]:
 def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
     running = (*base, _hidden(scene, role), _running(scene, role))
     yield Instant(name="a layer's forward", terms=(), shared=running)
-    batch = scored.scoring_batch(scene, role)
-    for name, arriving in gathered.arrivals(scene, role):
+    batch = positions.scoring_batch(scene, role)
+    for name, arriving in collectives.arrivals(scene, role):
         # Before the first layer the embedding's output can be the hidden states themselves.
         named = _embedded(scene, role, first=name.startswith("first"))
         yield Instant(
@@ -102,7 +102,7 @@ def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
 
 def _embedded(scene: Scene, role: Role, *, first: bool = False) -> tuple[Term, ...]:
     rows, row_tokens = scene.q.logprob_rows, scene.q.logprob_row_tokens
-    return (scored.embedded(scene, role, rows, row_tokens, saved=first),)
+    return (positions.embedded(scene, role, rows, row_tokens, saved=first),)
 
 
 def _at_head(
@@ -115,10 +115,10 @@ def _at_head(
 @shared
 def _beside_head(scene: Scene, role: Role, in_pieces: bool | None) -> tuple[Term, ...]:
     return (
-        *gathered.at_head(scene, role),
-        *saved.weight_copies(scene, role, layers=True, head=True),
-        *scored.scoring_batch(scene, role),
-        *scored.without_gradient(scene, role, in_pieces),
+        *collectives.at_head(scene, role),
+        *activations.weight_copies(scene, role, layers=True, head=True),
+        *positions.scoring_batch(scene, role),
+        *positions.without_gradient(scene, role, in_pieces),
     )
 
 

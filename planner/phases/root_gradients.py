@@ -13,10 +13,10 @@ from planner.formulas import logits
 from planner.formulas.formula import Formula
 from planner.methods import method_of
 from planner.numeric import Num, minimum
-from planner.phases import gathered, saved, scored
+from planner.phases import collectives
 from planner.phases.role import Role
 from planner.phases.scene import Scene
-from planner.phases.training import until_end, while_saved
+from planner.phases.training import after_loss, until_end
 from planner.phases.vocabulary import training_head
 
 EMBEDDING_OUTPUT_GRADIENT = Formula(
@@ -51,16 +51,16 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
     FSDP gives the gradients back when they lie in the reduction's input, before it has an output.
     """
     sharded = scene.fsdp and bool(role.root_trainable)
-    held = tuple(gathered.held_for_all_reduce(scene, role, role.arch.layers))
+    held = tuple(collectives.held_for_all_reduce(scene, role, role.arch.layers))
     yield Instant(
         name="embedding's backward",
-        terms=(*_embedding(scene, role), *gathered.reductions_at_end(scene, role), *held),
+        terms=(*_embedding(scene, role), *collectives.reductions_at_end(scene, role), *held),
         shared=until_end(scene, role, kept, "layers" if sharded else "all"),
     )
     if sharded:
         yield Instant(
             name="root's gradients reduced",
-            terms=(gathered.root_reduction(scene, role), *held),
+            terms=(collectives.root_reduction(scene, role), *held),
             shared=until_end(scene, role, kept, "all"),
         )
 
@@ -90,16 +90,16 @@ def tied_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[
         return
     labels = ("head's gradient", "embedding's gradient", "sum of both gradients")
     parts = (
-        gathered.root_gradients(scene, role, role.head_parameters, label=label)
+        collectives.root_gradients(scene, role, role.head_parameters, label=label)
         for label in labels[: 2 + sums_apart(scene, role)]
     )
     yield Instant(
         name="tied gradients added",
         terms=(
             *parts,
-            gathered.root(scene, role),
-            *gathered.reductions_at_layer(scene, role, whole=False),
-            *gathered.held_for_all_reduce(scene, role, role.arch.layers),
+            collectives.root(scene, role),
+            *collectives.reductions_at_layer(scene, role, whole=False),
+            *collectives.held_for_all_reduce(scene, role, role.arch.layers),
         ),
         shared=until_end(scene, role, kept, "layers"),
     )
@@ -133,11 +133,7 @@ def cast_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[
     yield Instant(
         name="head's gradient cast",
         terms=logits.cast_gradients(head, role=role.name),
-        shared=(
-            *while_saved(scene, role, kept, running=False),
-            saved.inside_final_norm(scene, role),
-            scored.after_scoring(scene, role),
-        ),
+        shared=after_loss(scene, role, kept),
     )
 
 
@@ -150,7 +146,7 @@ def head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
     if not role.root_trainable:
         return
     if scene.fsdp:
-        yield gathered.root_gradients(scene, role, role.head_parameters)
+        yield collectives.root_gradients(scene, role, role.head_parameters)
     elif _tied(role):
         yield _waiting(scene, role, 1)
     else:

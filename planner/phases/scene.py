@@ -18,8 +18,7 @@ from planner.formulas.activations import Workload
 from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
 from planner.numeric import Num, minimum
-from planner.phases.head_role import head_role, with_value_head
-from planner.phases.role import Part, Role, role
+from planner.phases.role import Part, Role, head_role, role, with_value_head
 from planner.plan.facts import Facts
 from planner.quantities import BYTES_OF_DTYPE, Quantities
 from planner.setup import ModelSetup, Setup, setup_of
@@ -27,14 +26,14 @@ from planner.setup import ModelSetup, Setup, setup_of
 if TYPE_CHECKING:
     from planner.plan import Plan
 
-Bundles = dict[tuple[Hashable, ...], tuple[Term, ...]]
+Memory = dict[tuple[Hashable, ...], tuple[Term, ...]]
 
 
 class Remembering(Protocol):
     """A scene, or what is made for one: it keeps bundles that several instants share."""
 
     @property
-    def memory(self) -> Bundles:
+    def memory(self) -> Memory:
         """Those that were asked for."""
 
 
@@ -53,8 +52,8 @@ class Scene:
     facts: Facts
     roles: dict[str, Role]
     """Every model of the run by its role, in the order in which they are built."""
-    memory: Bundles = field(default_factory=dict)
-    """Bundles that several instants share; see :func:`shared`."""
+    memory: Memory = field(default_factory=dict)
+    """Memory that several instants share; see :func:`shared`."""
 
     @property
     def plan(self) -> Plan:

@@ -20,8 +20,8 @@ from planner.formulas.communication import (
 from planner.formulas.compute import compute_seconds, optimizer_seconds
 from planner.formulas.decoding import decode_seconds
 from planner.numeric import Num, ceil_div, maximum
+from planner.phases.baseline import adapter_bytes
 from planner.phases.phase import Decoding, PhasePlan, Work
-from planner.phases.resident import adapter_bytes
 from planner.phases.role import Role
 from planner.phases.scene import Scene
 
@@ -146,4 +146,5 @@ def _collective(
 
 
 def _sum(*seconds: Num | None) -> Num | None:
-    return None if any(value is None for value in seconds) else sum(seconds)
+    known = [value for value in seconds if value is not None]
+    return sum(known) if len(known) == len(seconds) else None

@@ -6,8 +6,8 @@ from planner.footprint import Category, Instant, Term
 from planner.formulas.formula import Formula
 from planner.numeric import Num
 from planner.phases import engine
+from planner.phases.baseline import resident
 from planner.phases.phase import PhasePlan
-from planner.phases.resident import resident
 from planner.phases.scene import Scene
 
 HOST: Category = "buffers"

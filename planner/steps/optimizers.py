@@ -18,9 +18,10 @@ def optimizer_of(plan: Plan, weights: Iterable[torch.nn.Parameter]) -> torch.opt
     trained = [weight for weight in weights if weight.requires_grad]
     if plan.optimizer == "sgd":
         return torch.optim.SGD(trained, lr=1e-6, foreach=False)
-    if plan.optimizer in ("adamw-foreach", "adamw-fused"):
-        how = {plan.optimizer.removeprefix("adamw-"): True}
-        return torch.optim.AdamW(trained, lr=1e-6, **how)
+    if plan.optimizer == "adamw-foreach":
+        return torch.optim.AdamW(trained, lr=1e-6, foreach=True)
+    if plan.optimizer == "adamw-fused":
+        return torch.optim.AdamW(trained, lr=1e-6, fused=True)
     raise ValueError(f"optimizer: {plan.optimizer} needs a library that is not part of the step.")
 
 

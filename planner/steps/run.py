@@ -203,6 +203,14 @@ def send_away(run: Run) -> None:
             run.stage.move(run.models[model.role].parameters(), "host")
 
 
+@contextmanager
+def phase(run: Run, name: str, *roles: str) -> Iterator[None]:
+    """A phase that needs the weights of ``roles`` on the device."""
+    with run.stage.phase(name), weights_on_device(run, *roles):
+        yield
+    between_phases(run)
+
+
 def between_phases(run: Run) -> None:
     """Return cached memory where the plan does so between phases."""
     if run.plan.empty_cache == "between-phases":

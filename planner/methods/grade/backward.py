@@ -10,10 +10,11 @@ from collections.abc import Iterable, Iterator
 
 from planner.footprint import Instant, Term
 from planner.formulas import soft_generation as soft
-from planner.methods.grade import judged
-from planner.methods.grade.held import FP32, Bundles, Held
+from planner.methods.grade import reference_run
+from planner.methods.grade.bundles import Bundles, Held
+from planner.methods.grade.soft_tokens import FP32
 from planner.numeric import Num, where
-from planner.phases.resident import adapter_bytes, resident
+from planner.phases.baseline import adapter_bytes, resident
 from planner.phases.role import Role
 
 
@@ -34,7 +35,7 @@ def backward_instants(held: Held) -> Iterator[Instant]:
     generated = (*known, held.tokens(0, "policy's backward"), gradient)
     yield _at("soft tokens' gradient", generated, reward.unmixing())
     if held.batch:
-        passing = judged.batch_backward(held.soft)
+        passing = reference_run.batch_backward(held.soft)
         yield _at("gradient of the KL of all steps", generated, passing)
         gradient = (*gradient, held.soft.rows(soft.KL_GRADIENT, FP32, held.count))
     yield from _policy(held, (*base, gradient))

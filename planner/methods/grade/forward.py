@@ -7,9 +7,10 @@ from collections.abc import Iterator
 from planner.footprint import Instant, Term
 from planner.formulas import soft_generation as soft
 from planner.formulas import state
-from planner.methods.grade import judged, sampled
-from planner.methods.grade.held import FP32, Held
-from planner.phases.resident import resident
+from planner.methods.grade import reference_run, soft_tokens
+from planner.methods.grade.bundles import Held
+from planner.methods.grade.soft_tokens import FP32
+from planner.phases.baseline import resident
 from planner.phases.scene import Scene
 
 
@@ -27,21 +28,21 @@ def forward_instants(held: Held) -> Iterator[Instant]:
     )
     if held.own.grade_kl == "online":
         logits = held.soft.rows(soft.VOCABULARY_ROWS, FP32, 1, label="logits of the token")
-        for name, terms in judged.forwards(held.soft):
+        for name, terms in reference_run.forwards(held.soft):
             beside = (*running, *held.all_steps, before)
             yield Instant(name=name, terms=(*terms, logits), shared=beside)
     generated = (*base, *held.all_steps, held.tokens(0, "forward", kept_logits=True))
-    cache = tuple(judged.held(held.soft))
+    cache = tuple(reference_run.held(held.soft))
     yield Instant(
         name="last token sampled",
-        terms=(*sampled.drawing(held.soft), *cache),
+        terms=(*soft_tokens.drawing(held.soft), *cache),
         shared=(*generated, held.names),
     )
     if held.batch:
-        for name, terms in judged.forwards(held.soft):
-            kept = judged.kept_logits(held.soft, held.count - 1)
+        for name, terms in reference_run.forwards(held.soft):
+            kept = reference_run.kept_logits(held.soft, held.count - 1)
             yield Instant(name=name, terms=(*terms, kept), shared=generated)
-        stacked = (*judged.batch_forward(held.soft), *cache)
+        stacked = (*reference_run.batch_forward(held.soft), *cache)
         yield Instant(name="KL of all steps", terms=stacked, shared=generated)
     reward = held.reward
     generated = (*base, *held.all_steps, held.tokens(0, "forward"), held.batch_kl, reward.inputs())

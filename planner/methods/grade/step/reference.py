@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from planner.steps import models
+from planner.steps.generation import skipped
 
 
 class Reference:
@@ -49,10 +50,7 @@ class Reference:
             return
         self._seen += tokens
         for layer in self._past.layers:
-            room = tokens
-            if getattr(layer, "is_sliding", False):
-                room = min(tokens, max(layer.sliding_window - 1 - layer.keys.shape[-2], 0))
-                layer.cumulative_length += tokens
+            room = skipped(layer, tokens)
             layer.keys = _stretched(layer.keys, room)
             layer.values = _stretched(layer.values, room)
 

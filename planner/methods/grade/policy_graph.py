@@ -18,7 +18,7 @@ from planner.formulas.activations import (
 from planner.methods.grade.fields import own
 from planner.methods.grade.sums import BLOCK, over_steps
 from planner.numeric import Num, maximum, round_up
-from planner.phases import saved
+from planner.phases import activations
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
 
@@ -96,7 +96,7 @@ class Steps:
             # Masks and rotary tables, which each layer's own checkpoint refers to.
             tables = (
                 term
-                for term in saved.all_layers(self._base, self.role)
+                for term in activations.all_layers(self._base, self.role)
                 if term.name.startswith(("attention mask", "rotary"))
             )
             yield from over_steps(tables, self._base_tokens, self.prompt, steps)
@@ -123,7 +123,7 @@ class Steps:
 
         Its row has soft tokens; only the very first step's has none, and counts as if it had.
         """
-        found = saved.all_layers(self.at(back), self.role, done, soft_inputs=True)
+        found = activations.all_layers(self.at(back), self.role, done, soft_inputs=True)
         return (term for term in found if term.name not in ONCE)
 
     def going_backward(self, back: int) -> tuple[Term, ...]:
@@ -146,11 +146,11 @@ class Steps:
 
     def after_layers(self, back: int) -> tuple[Term, ...]:
         """What the last step but ``back`` has saved between its layers and its logits."""
-        return saved.final_norm(self.at(back), self.role)
+        return activations.final_norm(self.at(back), self.role)
 
     def first_layer(self, back: int) -> Iterator[Term]:
         """What is left of that step when its backward reaches the first layer."""
-        return saved.first_layers(self.at(back), self.role, 1)
+        return activations.first_layers(self.at(back), self.role, 1)
 
     @shared
     def backward(self, back: int) -> Iterator[Term]:
@@ -159,7 +159,7 @@ class Steps:
         All steps but the last add their gradients to those of later ones.
         """
         if not back:
-            yield from saved.layer_backward(self.at(back), self.role)
+            yield from activations.layer_backward(self.at(back), self.role)
             return
         workload = replace(self.at(back).training_workload(self.role), sums_gradients=True)
         yield from self._again(workload)
@@ -183,9 +183,9 @@ class Steps:
         """What stands during the last layer of the last step's forward."""
         last = self.at(0)
         if not self._checkpointed:
-            found = (*self.saved_layers(0), *saved.layer_forward(last, self.role))
+            found = (*self.saved_layers(0), *activations.layer_forward(last, self.role))
             # The running step's mask, which checkpoints would hold and nothing else does.
-            return found if self._recomputes else (*found, *saved.masks(last, self.role))
+            return found if self._recomputes else (*found, *activations.masks(last, self.role))
         bare = replace(last.training_workload(self.role), trains="none")
         return (
             *model_saved(self.role.arch, bare, role=self.role.name),
@@ -200,6 +200,6 @@ def in_norm(saved_after: tuple[Term, ...]) -> tuple[Term, ...]:
 
 
 def _whole(scene: Scene, role: Role, *, soft_inputs: bool) -> tuple[Term, ...]:
-    layers = saved.all_layers(scene, role, soft_inputs=soft_inputs)
-    found = (*layers, *saved.final_norm(scene, role))
+    layers = activations.all_layers(scene, role, soft_inputs=soft_inputs)
+    found = (*layers, *activations.final_norm(scene, role))
     return tuple(term for term in found if term.name not in ONCE)

@@ -72,7 +72,7 @@ def final_norm(scene: Scene, role: Role) -> Iterable[Term]:
     """What is saved between the last layer and the loss, gone before the layers' backward.
 
     Its output is among it where all positions are scored at once; see
-    :mod:`planner.phases.scored` for those that cut it.
+    :mod:`planner.phases.positions` for those that cut it.
     """
     return (term for term in _outside(scene, role) if term.name.startswith(AFTER_LAYERS))
 
@@ -165,12 +165,6 @@ def weight_copies(scene: Scene, role: Role, *, layers: bool, head: bool) -> tupl
         return ()
     head = head and not role.value_head
     return autocast_weight_copies(role.arch, role=role.name, layers=layers, head=head)
-
-
-def cached_copies(scene: Scene, role: Role, *, head: bool) -> tuple[Term, ...]:
-    """Those that no layer's saved tensors hold while a training forward runs."""
-    recomputes = scene.plan.gradient_checkpointing != "none"
-    return weight_copies(scene, role, layers=recomputes, head=head)
 
 
 def _layers(scene: Scene, role: Role, layers: int, soft_inputs: bool = False) -> Iterator[Term]:

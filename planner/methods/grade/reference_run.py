@@ -9,9 +9,9 @@ from planner.footprint import Term
 from planner.formulas import generation
 from planner.formulas import soft_generation as soft
 from planner.formulas.activations import layer_forward_transient, model_saved
-from planner.methods.grade.sampled import FP32, Soft
+from planner.methods.grade.soft_tokens import FP32, Soft
 from planner.numeric import Num
-from planner.phases import saved, scored
+from planner.phases import activations, positions
 from planner.phases.kv_cache import Cache, sliding
 from planner.phases.role import Role
 from planner.phases.scene import Scene
@@ -89,11 +89,11 @@ def _whole_row(scene: Scene, tokens: Num, *, cached: bool = False) -> tuple[Term
     workload = replace(
         scene.inference_workload(role), sequences=rows, tokens=tokens, fills_cache=cached
     )
-    slides = saved.all_slide(role.arch)
+    slides = activations.all_slide(role.arch)
     return (
         *model_saved(role.arch, workload, role=role.name),
         *layer_forward_transient(role.arch, workload, role=role.name, sliding=slides),
-        scored.embedded(scene, role, rows, tokens, saved=False),
+        positions.embedded(scene, role, rows, tokens, saved=False),
     )
 
 

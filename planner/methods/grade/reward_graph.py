@@ -6,9 +6,9 @@ from collections.abc import Iterator
 
 from planner.footprint import Term
 from planner.formulas import soft_generation as soft
-from planner.methods.grade.sampled import FP32, INT64, Soft
-from planner.methods.grade.unrolled import in_norm, scene_at
-from planner.phases import saved
+from planner.methods.grade.policy_graph import in_norm, scene_at
+from planner.methods.grade.soft_tokens import FP32, INT64, Soft
+from planner.phases import activations
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
 
@@ -58,15 +58,15 @@ class Rewarded:
 
     def saved(self) -> tuple[Term, ...]:
         """What the layers keep for the gradient of their inputs."""
-        return saved.all_layers(self._at, self.role)
+        return activations.all_layers(self._at, self.role)
 
     def in_norm(self) -> tuple[Term, ...]:
         """What the final norm keeps until its own backward."""
-        return in_norm(saved.final_norm(self._at, self.role))
+        return in_norm(activations.final_norm(self._at, self.role))
 
     def forward(self) -> tuple[Term, ...]:
         """What passes in a layer's forward, and the embeddings held by name meanwhile."""
-        found = saved.layer_forward(self._at, self.role)
+        found = activations.layer_forward(self._at, self.role)
         if self._soft.width == FP32:
             return found
         embeddings = soft.MIXTURES(
@@ -80,7 +80,7 @@ class Rewarded:
 
     def backward(self) -> Iterator[Term]:
         """What passes in a layer's backward."""
-        return saved.layer_backward(self._at, self.role)
+        return activations.layer_backward(self._at, self.role)
 
 
 def judge(scene: Scene) -> Role:

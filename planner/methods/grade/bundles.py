@@ -6,10 +6,10 @@ from collections.abc import Iterator
 
 from planner.footprint import Term
 from planner.formulas import soft_generation as soft
-from planner.methods.grade import judged, sampled
-from planner.methods.grade.rewarded import Rewarded
-from planner.methods.grade.sampled import FP32, INT64, Soft
-from planner.methods.grade.unrolled import Steps
+from planner.methods.grade import reference_run, soft_tokens
+from planner.methods.grade.policy_graph import Steps
+from planner.methods.grade.reward_graph import Rewarded
+from planner.methods.grade.soft_tokens import FP32, INT64, Soft
 from planner.numeric import Num, maximum
 from planner.phases.scene import Scene, shared
 
@@ -32,13 +32,13 @@ class Held:
         else:
             last = (*self.steps.saved_layers(0), *self.steps.after_layers(0))
             self.all_steps = (self.steps.finished(1), last)
-        self.batch_kl = judged.batch_kept(self.soft) if self.batch else ()
+        self.batch_kl = reference_run.batch_kept(self.soft) if self.batch else ()
         self.rows = tuple(self._rows())
         self.names = tuple(self._names())
 
     @shared
     def tokens(
-        self, back: int, moment: sampled.Moment, *, kept_logits: bool = False
+        self, back: int, moment: soft_tokens.Moment, *, kept_logits: bool = False
     ) -> Iterator[Term]:
         """What sampling keeps of all tokens but the last ``back``.
 
@@ -46,7 +46,7 @@ class Held:
         """
         count = maximum(self.count - back, 0)
         mixtures = maximum(self.count - max(back, 1), 0)
-        for term in sampled.kept(self.soft, count, mixtures, moment):
+        for term in soft_tokens.kept(self.soft, count, mixtures, moment):
             if kept_logits or term.name != soft.KEPT_LOGITS.name:
                 yield term
 

@@ -66,15 +66,16 @@ EMBEDDED = Formula(
 
 def micro_batch(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The rows of a training forward; embeddings that train save the token ids themselves."""
-    return _rows(scene, role, scene.q.micro_tokens, not role.root_trainable)
+    return rows(scene, role, scene.q.micro_tokens, not role.root_trainable)
 
 
 def scoring_batch(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The rows of a forward without gradient."""
-    return _rows(scene, role, scene.q.logprob_tokens, True)
+    return rows(scene, role, scene.q.logprob_tokens, True)
 
 
-def _rows(scene: Scene, role: Role, tokens: Num, ids: bool) -> tuple[Term, ...]:
+def rows(scene: Scene, role: Role, tokens: Num, ids: bool) -> tuple[Term, ...]:
+    """What a forward is given for ``tokens`` positions; ``ids`` counts those as well."""
     count = ids + (scene.plan.batch_shape != "full")
     return (BATCH(role.name, tensors=count, tensors_per_token=count, tokens=tokens),)
 
