@@ -2,12 +2,10 @@
 
 import streamlit as st
 
-from planner.plan.link import to_query
 from planner.ui import compute, frame, launch, verdict
-from planner.ui.state import address
 
 plan = frame.current_plan()
 
 st.title("Launch", anchor=False)
 verdict.sentence(compute.footprint(plan))
-launch.show(plan, launch.choose_framework(plan), address.link(to_query(plan)))
+launch.show(plan, launch.choose_framework(plan))

@@ -9,14 +9,18 @@ import pandas as pd
 import streamlit as st
 
 from planner.frameworks import exported
-from planner.launch.export import export, fitted
+from planner.launch.export import export, fitted, following
 from planner.launch.launch import CannotExpress, Launch, as_zip
 from planner.plan import Plan
+from planner.plan.chosen import differences as changes_between
+from planner.plan.link import to_query
 from planner.plan.presets import differences
+from planner.ui import messages
 from planner.ui.elements import download, segments
 from planner.ui.inputs import choices
 from planner.ui.inputs.fields import changes_in_words, labelled, short_label
-from planner.ui.state import session
+from planner.ui.state import address, session
+from planner.units import read_count
 
 LANGUAGES = {".sh": "bash", ".yaml": "yaml", ".yml": "yaml", ".py": "python", ".json": "json"}
 
@@ -39,20 +43,46 @@ def choose_framework(plan: Plan) -> str:
     )
 
 
-def show(plan: Plan, framework: str, link: str) -> None:
-    """Preview, download and install line; or the reasons why not."""
+def show(plan: Plan, framework: str) -> None:
+    """Preview, download and install line; or the reasons why not.
+
+    What nobody set follows the framework, and stands above the files.
+    """
     name = choices.name("framework", framework)
     try:
-        launch = export(plan, framework, link=link)
+        runs = following(plan, framework, session.draft().chosen)
+        launch = export(runs, framework, link=address.link(to_query(runs)))
     except CannotExpress as error:
         _why_not(plan, framework, name, error)
         return
+    _followed(plan, runs, name)
     st.markdown(f"Checked against {name} {launch.version}. Install it with")
     st.code(launch.install, language="bash", wrap_lines=True)
     _files(launch)
     if launch.notes:
         st.subheader("What to know", anchor=False)
         st.markdown("\n".join(f"- {note}" for note in launch.notes))
+
+
+def _followed(plan: Plan, runs: Plan, name: str) -> None:
+    changes = changes_between(plan.model_dump(), runs.model_dump())
+    if not changes:
+        return
+    count = read_count(len(changes), "setting")
+    with st.container(border=True, key="launch-followed"):
+        st.markdown(
+            f"These files run the plan with {count} of {name}'s own, which you had not set. "
+            f"{messages.what_it_does(plan, runs)}"
+        )
+        with st.expander("Settings that follow", key="launch-followed-list"):
+            messages.changes_table(changes, "launch-followed-table")
+        st.button(
+            "Use them in the plan too",
+            icon=":material/check:",
+            key="use-followed",
+            on_click=session.edit,
+            args=({"framework": runs.framework},),
+        )
 
 
 def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> None:

@@ -2,24 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 
+import pandas as pd
 import streamlit as st
 
 from planner.plan import Plan
+from planner.plan.chosen import Change
 from planner.plan.link import BENCHMARK, CALIBRATION, Reading
 from planner.problem import Problem
 from planner.speeds import obstacle as obstacle_of_speeds
 from planner.trial.evidence.correction import apply, obstacle
 from planner.ui import compute
 from planner.ui.display import plain, say
-from planner.ui.elements import said
+from planner.ui.elements import said, text_table
 from planner.ui.inputs.fields import short_label
 from planner.ui.inputs.groups import GROUPS
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
-from planner.units import read_count
+from planner.units import read_count, read_seconds, read_usd
 
 SHOWN = 8
 """More problems than this are folded."""
@@ -109,14 +111,40 @@ def impossible(draft: Draft) -> None:
 
 
 def followed(draft: Draft) -> None:
-    """Which fields changed besides the edited one."""
-    parts = [
-        f"{short_label(change.field)}: {say(change.before)} → **{say(change.after)}**"
-        for change in draft.followed
-    ]
-    if parts:
-        said = " · ".join(parts)
-        st.caption(f":material/subdirectory_arrow_right: Followed your change: {said}")
+    """Which fields changed besides the edited one, what that does, and the way back."""
+    if not draft.followed or draft.before is None:
+        return
+    count = read_count(len(draft.followed), "other setting")
+    led = ", ".join(f"{short_label(one.field)} → **{say(one.after)}**" for one in draft.edited)
+    effect = what_it_does(draft.before.plan, draft.plan)
+    with st.container(border=True, key="followed"):
+        st.markdown(f":material/subdirectory_arrow_right: {led} changed {count}. {effect}")
+        with st.expander("What changed", key="followed-list"):
+            changes_table(draft.followed, "followed-table")
+        st.button(
+            "Take it back", on_click=session.take_back, icon=":material/undo:", key="take-back"
+        )
+
+
+def changes_table(changes: Collection[Change], key: str) -> None:
+    """Settings by their labels, before and now."""
+    rows = [(short_label(one.field), say(one.before), say(one.after)) for one in changes]
+    table = pd.DataFrame(rows, columns=["Setting", "Before", "Now"])
+    text_table(table, key, "Settings that changed, with their values before and now")
+
+
+def what_it_does(before: Plan | None, after: Plan | None) -> str:
+    """Memory, time and money before and after, where there are plans to compare."""
+    if before is None or after is None:
+        return ""
+    old, new = compute.footprint(before), compute.footprint(after)
+    parts = [f"GPU peak {session.read(old.device_bytes)} → {session.read(new.device_bytes)}"]
+    if old.step_seconds is not None and new.step_seconds is not None:
+        parts.append(f"step {read_seconds(old.step_seconds)} → {read_seconds(new.step_seconds)}")
+    was, now = compute.price(before).usd_run, compute.price(after).usd_run
+    if was is not None and now is not None:
+        parts.append(f"run {read_usd(was)} → {read_usd(now)}")
+    return plain(f"{', '.join(parts)}.")
 
 
 def _list(problems: tuple[Problem, ...]) -> None:

@@ -9,13 +9,21 @@ query is what the browser still showed.
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
 
-from planner.plan import Plan
-from planner.plan.link import BENCHMARK, CALIBRATION, from_query, from_query_string
+from planner.plan import FIELDS, Plan
+from planner.plan.link import (
+    BENCHMARK,
+    CALIBRATION,
+    CHOSEN,
+    Reading,
+    from_query,
+    from_query_string,
+)
 from planner.ui.state import draft as drafts
 from planner.ui.state import session
 
@@ -43,8 +51,18 @@ def _open(given: dict[str, list[str]]) -> None:
     for key, found in ((CALIBRATION, reading.calibration), (BENCHMARK, reading.benchmark)):
         st.session_state[key] = "" if found is None else given[key][-1]
     if reading.plan is not None:
-        session.set_draft(drafts.of_plan(reading.plan, reading.preset))
+        session.set_draft(drafts.of_plan(reading.plan, reading.preset, _chosen(given, reading)))
     st.session_state["reading"] = reading if reading.problems or reading.renamed else None
+
+
+def _chosen(given: Mapping[str, Any], reading: Reading) -> Collection[str] | None:
+    """Fields that the link says were chosen; in an old complete one all were.
+
+    A link that names few fields builds on a preset, of which nobody chose what is implied.
+    """
+    if CHOSEN in given or len(reading.chosen) == len(FIELDS):
+        return reading.chosen
+    return None
 
 
 def _is_ours(given: dict[str, str]) -> bool:

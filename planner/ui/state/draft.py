@@ -7,35 +7,26 @@ method's defaults), and the draft says which did. Imports no Streamlit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.plan import FIELDS, Plan, try_plan
-from planner.plan.defaults import fill
+from planner.plan.chosen import Change, chosen_fields, completed, differences, followed
 from planner.plan.fieldtext import to_text
+from planner.plan.link import CHOSEN, to_chosen
 from planner.plan.migrations import VERSION
 from planner.plan.presets import Preset, nearest, presets
 from planner.problem import Problem
-
-DEFAULTS: Mapping[str, Any] = {name: info.default for name, info in Plan.model_fields.items()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Change:
-    """A field that went from one value to another."""
-
-    field: str
-    before: Any
-    after: Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Draft:
     """Every field's value, the preset it started from, and the plan they make if any.
 
-    ``chosen`` are the fields that somebody set; the others follow them. ``followed`` are
-    fields that the last edit changed besides the edited one.
+    ``chosen`` are the fields that somebody set; the others follow them. ``edited`` are the fields
+    that the last edit set, ``followed`` what changed besides, and ``before`` the draft that it
+    was made on, where anything followed.
     """
 
     values: Mapping[str, Any]
@@ -43,7 +34,9 @@ class Draft:
     preset: str
     plan: Plan | None
     problems: tuple[Problem, ...] = ()
+    edited: tuple[Change, ...] = ()
     followed: tuple[Change, ...] = ()
+    before: Draft | None = None
 
     @property
     def base(self) -> Preset:
@@ -56,11 +49,15 @@ class Draft:
         return tuple(name for name in FIELDS if self.values[name] != getattr(base, name))
 
 
-def of_plan(plan: Plan, preset: str = "") -> Draft:
-    """The draft of a plan; without a preset it is compared with the nearest one."""
+def of_plan(plan: Plan, preset: str = "", chosen: Collection[str] | None = None) -> Draft:
+    """The draft of a plan; without a preset it is compared with the nearest one.
+
+    Where nobody says which fields were ``chosen``, those are that the others do not imply.
+    """
     known = preset if preset in presets() else nearest(plan).key
     values = plan.model_dump()
-    return Draft(values=values, chosen=chosen_fields(values), preset=known, plan=plan)
+    kept = chosen_fields(values) if chosen is None else {name: values[name] for name in chosen}
+    return Draft(values=values, chosen=kept, preset=known, plan=plan)
 
 
 def replaced(draft: Draft, changes: Mapping[str, Any]) -> Draft:
@@ -73,21 +70,19 @@ def replaced(draft: Draft, changes: Mapping[str, Any]) -> Draft:
 
 def edited(draft: Draft, changes: Mapping[str, Any]) -> Draft:
     """The draft after a person set these fields; fields nobody set follow their defaults."""
-    after = completed({**draft.chosen, **changes})
-    followed = tuple(
-        Change(field=name, before=draft.values[name], after=after[name])
-        for name in FIELDS
-        if name not in changes and after[name] != draft.values[name]
+    after = followed(draft.values, draft.chosen, changes)
+    new = _with(draft, after, changes)
+    every = differences(draft.values, after)
+    besides = tuple(change for change in every if change.field not in changes)
+    return replace(
+        new,
+        edited=tuple(change for change in every if change.field in changes),
+        followed=besides,
+        before=replace(draft, before=None) if besides else None,
     )
-    return _with(draft, after, changes, followed)
 
 
-def _with(
-    draft: Draft,
-    values: Mapping[str, Any],
-    chosen: Mapping[str, Any],
-    followed: tuple[Change, ...] = (),
-) -> Draft:
+def _with(draft: Draft, values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Draft:
     plan, problems = try_plan(values)
     return Draft(
         values=values,
@@ -95,30 +90,11 @@ def _with(
         preset=draft.preset,
         plan=plan,
         problems=problems,
-        followed=followed,
     )
-
-
-def completed(chosen: Mapping[str, Any]) -> dict[str, Any]:
-    """Every field: the chosen ones, and what they make usual."""
-    return {**DEFAULTS, **fill(chosen)}
-
-
-def chosen_fields(values: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields that the others do not imply: as few as give all the values again.
-
-    A field is taken out whenever the rest still implies the same values, so a value equal
-    to its usual one counts as nobody's choice and may follow the next edit.
-    """
-    chosen = dict(values)
-    for name in FIELDS:
-        without = {key: value for key, value in chosen.items() if key != name}
-        if completed(without) == values:
-            chosen = without
-    return chosen
 
 
 def query(draft: Draft) -> dict[str, str]:
     """The complete query of a draft, possible or not."""
     texts = {name: to_text(draft.values[name]) for name in FIELDS}
-    return {"v": str(VERSION), "preset": draft.preset, **texts}
+    head = {"v": str(VERSION), "preset": draft.preset, CHOSEN: to_chosen(draft.chosen)}
+    return {**head, **texts}

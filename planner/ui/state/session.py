@@ -92,6 +92,13 @@ def forget_other_model() -> None:
     st.session_state.pop("model error", None)
 
 
+def take_back() -> None:
+    """Back to the draft before the last edit, with what followed it."""
+    before = draft().before
+    if before is not None:
+        _act(before)
+
+
 def undo() -> None:
     """Back to the last draft that had a plan."""
     if "undo" in st.session_state:
