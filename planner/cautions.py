@@ -6,6 +6,8 @@ about the plan or about the estimate; a note says what was understood.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.catalog import measured
 from planner.footprint import Phase
 from planner.phases import engine
@@ -41,7 +43,6 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
             *_engine_warnings(scene),
             *scene.facts.policy_model.warnings,
             *_model_warnings(scene),
-            *_expert_warnings(scene),
             *_measured_warnings(scene),
             *_host_warnings(scene, phases),
         ),
@@ -49,78 +50,72 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
     )
 
 
-def _engine_blockers(scene: Scene) -> tuple[str, ...]:
+def _engine_blockers(scene: Scene) -> Iterator[str]:
     short = engine.shortfall_bytes(scene)
-    if short <= 0:
-        return ()
-    share = engine.share_bytes(scene)
-    return (
-        f"the engine's share of {read_gib(share)} GiB is {read_bytes(short)} too small for its "
-        "weights, its working set and one whole sequence; raise gpu_memory_utilization or "
-        "rollout_tensor_parallel.",
-    )
+    if short > 0:
+        share = engine.share_bytes(scene)
+        yield (
+            f"the engine's share of {read_gib(share)} GiB is {read_bytes(short)} too small for its "
+            "weights, its working set and one whole sequence; raise gpu_memory_utilization or "
+            "rollout_tensor_parallel."
+        )
 
 
-def _host_blockers(scene: Scene, phases: tuple[Phase, ...]) -> tuple[str, ...]:
-    limit = scene.plan.host_ram_per_node
-    need = max((phase.host_bytes or 0 for phase in phases), default=0)
-    if not limit or need <= limit:
-        return ()
-    worst = max(phases, key=lambda phase: phase.host_bytes or 0)
-    return (
-        f"a node's host RAM of {read_gib(limit)} GiB is too small: {worst.name} needs "
-        f"{read_gib(need)} GiB; offload less, or set more gpus_per_node's RAM.",
-    )
+def _host_blockers(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
+    limit, worst = scene.plan.host_ram_per_node, max(phases, key=_host_bytes)
+    need = _host_bytes(worst)
+    if limit and need > limit:
+        yield (
+            f"a node's host RAM of {read_gib(limit)} GiB is too small: {worst.name} needs "
+            f"{read_gib(need)} GiB; offload less, or set more gpus_per_node's RAM."
+        )
 
 
-def _engine_warnings(scene: Scene) -> tuple[str, ...]:
+def _host_bytes(phase: Phase) -> int:
+    return phase.host_bytes or 0
+
+
+def _engine_warnings(scene: Scene) -> Iterator[str]:
     plan = scene.plan
     if not plan.rollout.startswith("vllm") or engine.shortfall_bytes(scene) > 0:
-        return ()
-    found: list[str] = []
+        return
     wanted = min(plan.max_num_seqs, engine.sequences_each(scene))
     holds = engine.concurrent_sequences(scene)
     if holds < wanted:
-        found.append(
+        yield (
             f"The engine's KV cache holds {holds:,} whole-length sequences at once, fewer than "
             f"the {wanted:,} it may run; longer rollouts wait or are preempted."
         )
     if plan.expandable_segments and plan.rollout == "vllm-colocated":
-        found.append(
+        yield (
             "Expandable segments and a sleeping vLLM in one process do not go together; verl "
             "switches them off around rollouts."
         )
     if plan.rollout == "vllm-colocated" and plan.empty_cache == "never":
-        found.append(
+        yield (
             "With empty_cache never, what training cached is still reserved when the engine "
             "wakes up."
         )
-    return tuple(found)
 
 
-def _model_warnings(scene: Scene) -> tuple[str, ...]:
+def _model_warnings(scene: Scene) -> Iterator[str]:
     arch, rows = scene.policy.arch, scene.q.row_tokens
-    if arch.learned_positions or rows <= arch.max_positions:
-        return ()
-    return (
-        f"prompt_tokens + response_tokens = {rows:,} is longer than the {arch.max_positions:,} "
-        "positions the model was made for.",
-    )
-
-
-def _expert_warnings(scene: Scene) -> tuple[str, ...]:
-    if not scene.policy.arch.sparse_layers:
-        return ()
-    found = [
+    if not arch.learned_positions and rows > arch.max_positions:
+        yield (
+            f"prompt_tokens + response_tokens = {rows:,} is longer than the "
+            f"{arch.max_positions:,} positions the model was made for."
+        )
+    if not arch.sparse_layers:
+        return
+    yield (
         "The time counts the experts that a token uses, at the share of the card's peak that dense "
         "models reach; routed products are smaller and reach less of it."
-    ]
+    )
     if scene.precision == "autocast-bf16":
-        found.append(
+        yield (
             "Autocast does not know grouped_mm: the experts' activations and products are in fp32, "
             "which the memory counts and the time does not; set master_dtype to none, or shard."
         )
-    return tuple(found)
 
 
 def _measured_warnings(scene: Scene) -> tuple[str, ...]:
@@ -143,57 +138,53 @@ def _measured_warnings(scene: Scene) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _cache_warnings(scene: Scene) -> tuple[str, ...]:
+def _cache_warnings(scene: Scene) -> Iterator[str]:
     """What is not known of the cache of architectures that keep something else in it."""
-    config = scene.facts.policy_model.config
-    if config.get("kv_lora_rank"):
-        return (
-            "The KV cache holds expanded keys and values, as transformers caches them; an engine "
-            "with latent attention caches less.",
-        )
     arch = scene.policy.arch
-    if arch.stateful_layers and scene.plan.rollout != "hf":
-        state = arch.stateful_layers * (4 * arch.state_values + 2 * arch.convolution_values)
-        return (
-            "The engine's KV cache counts full-attention layers only; linear attention keeps "
-            f"{read_bytes(state)} a sequence in the same room, so fewer run at once.",
+    if scene.facts.policy_model.config.get("kv_lora_rank"):
+        yield (
+            "The KV cache holds expanded keys and values, as transformers caches them; an engine "
+            "with latent attention caches less."
         )
-    return ()
+    elif arch.stateful_layers and scene.plan.rollout != "hf":
+        state = arch.stateful_layers * (4 * arch.state_values + 2 * arch.convolution_values)
+        yield (
+            "The engine's KV cache counts full-attention layers only; linear attention keeps "
+            f"{read_bytes(state)} a sequence in the same room, so fewer run at once."
+        )
 
 
-def _host_warnings(scene: Scene, phases: tuple[Phase, ...]) -> tuple[str, ...]:
-    need = max((phase.host_bytes or 0 for phase in phases), default=0)
-    if scene.plan.host_ram_per_node or need < 200 * 2**30:
-        return ()
-    return (f"A node needs at least {read_gib(need)} GiB of host RAM.",)
+def _host_warnings(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
+    need = max(map(_host_bytes, phases))
+    if not scene.plan.host_ram_per_node and need >= 200 * 2**30:
+        yield f"A node needs at least {read_gib(need)} GiB of host RAM."
 
 
-def _notes(scene: Scene, phases: tuple[Phase, ...]) -> tuple[str, ...]:
-    plan = scene.plan
-    found = ["Lengths are planned at their caps: every row is as long as prompt + response."]
+def _notes(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
+    plan, runs = scene.plan, path(scene)
+    yield "Lengths are planned at their caps: every row is as long as prompt + response."
     if any(phase.host_bytes for phase in phases):
-        found.append(
+        yield (
             "Host RAM counts what is offloaded, loaded or gathered; each process's own few GiB "
             "and the page cache come on top."
         )
-    if path(scene) != plan.logits:
-        found.append(
+    if runs != plan.logits:
+        yield (
             f"{plan.framework} {plan.framework_version} meets the vocabulary by its "
-            f"{path(scene)} path, whatever logits says ({plan.logits})."
+            f"{runs} path, whatever logits says ({plan.logits})."
         )
-    if path(scene) in scene.framework.path_notes:
-        found.append(scene.framework.path_notes[path(scene)])
+    if runs in scene.framework.path_notes:
+        yield scene.framework.path_notes[runs]
     if plan.compile and compile_breaks(plan):
-        found.append(
+        yield (
             "compile is counted as having no effect on memory: flash-attn breaks the graph inside "
             "a checkpointed layer."
         )
     if scene.precision == "autocast-bf16":
-        found.append(
+        yield (
             "fp32 weights without sharding mean autocast: half-precision copies of the weights "
             "live through each forward and backward."
         )
-    return tuple(found)
 
 
 def _ignored(scene: Scene) -> tuple[str, ...]:

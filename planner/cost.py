@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from planner.footprint import Footprint
 from planner.plan.facts import facts_of
+from planner.units import read_usd
 
 OLD_AFTER_DAYS = 60
 
@@ -31,7 +32,8 @@ def cost(footprint: Footprint, *, today: dt.date | None = None) -> Cost:
     """Cost of the footprint's plan; a price typed into the plan wins over the catalog's.
 
     The catalog's price is the middle of its low and high figures. ``today`` decides
-    whether a price is older than 60 days; a date that cannot be read counts as old.
+    whether a price is older than 60 days; a date that cannot be read counts as old. A plan that
+    does not run has no hours and no cost.
     """
     plan = footprint.plan
     listed = facts_of(plan).gpu.price
@@ -45,7 +47,7 @@ def cost(footprint: Footprint, *, today: dt.date | None = None) -> Cost:
     elif price is None:
         source = "nobody has listed a price for this card"
     hours = None
-    if footprint.step_seconds is not None:
+    if footprint.step_seconds is not None and footprint.verdict.word != "out of memory":
         hours = footprint.step_seconds * plan.steps / 3600
     run = None if hours is None or price is None else hours * price * plan.gpus
     return Cost(
@@ -59,6 +61,17 @@ def cost(footprint: Footprint, *, today: dt.date | None = None) -> Cost:
         price_date=date,
         price_is_old=old,
     )
+
+
+def price_words(cost: Cost) -> str:
+    """What the price is and what it rests on."""
+    if cost.price_per_gpu_hour is None:
+        return "nobody has listed a price for this card"
+    hourly = f"{read_usd(cost.price_per_gpu_hour)} per GPU-hour"
+    if not cost.price_date:
+        return f"{hourly}, typed in"
+    old = f", older than {OLD_AFTER_DAYS} days" if cost.price_is_old else ""
+    return f"{hourly}, middle of the list prices of {cost.price_date}{old}"
 
 
 def _is_old(text: str, today: dt.date) -> bool:

@@ -6,12 +6,13 @@ and judges them. The same code runs on a sweep's grid, where numbers are arrays.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from operator import attrgetter
 from typing import Literal, cast
 
 from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
-from planner.footprint import Footprint, Instant, Phase, StatedError, Term, Verdict, worst_of
+from planner.footprint import Footprint, Phase, StatedError, Term, Verdict, worst_of
 from planner.formulas import allocator
 from planner.levels import Adder, Totals, cached_before
 from planner.methods import part
@@ -20,6 +21,7 @@ from planner.phases.scene import Scene, scene_of
 from planner.phases.timing import phase_seconds
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.plan.labels import subject
 from planner.speeds import Speeds, obstacle
 from planner.units import read_gib
 
@@ -101,59 +103,49 @@ def phase_plans(scene: Scene) -> tuple[PhasePlan, ...]:
 
 def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
     adder = Adder(scene.plan.expandable_segments)
-    peaks = [_peak(phase, adder) for phase in plans]
-    carried = cached_before(plans, [peak.reserved for peak in peaks], scene.plan.empty_cache)
+    sums = [[adder.totals(instant) for instant in phase.instants] for phase in plans]
+    peaks = [each.index(max(each, key=attrgetter("peak"))) for each in sums]
+    reserved = [
+        max(int(one.device) for one in each) - int(each[peak].outside)
+        for each, peak in zip(sums, peaks, strict=True)
+    ]
+    carried = cached_before(plans, reserved, scene.plan.empty_cache)
     return tuple(
-        _phase(scene, phase, peak, carried_bytes)
-        for phase, peak, carried_bytes in zip(plans, peaks, carried, strict=True)
+        _phase(scene, *of) for of in zip(plans, sums, peaks, reserved, carried, strict=True)
     )
 
 
-@dataclass(frozen=True, slots=True)
-class _Peak:
-    """The instant with the most requested bytes; ``reserved`` and ``host`` of all instants."""
+def _phase(
+    scene: Scene, phase: PhasePlan, sums: list[Totals], peak: int, needed: int, carried: int
+) -> Phase:
+    """The phase at its ``peak``, the instant with the most requested bytes.
 
-    instant: Instant
-    totals: Totals
-    reserved: int
-    host: int
-
-
-def _peak(phase: PhasePlan, adder: Adder) -> _Peak:
-    judged = [(instant, adder.totals(instant)) for instant in phase.instants]
-    instant, sums = max(judged, key=lambda pair: pair[1].peak)
-    device = max(int(sums.device) for _, sums in judged)
-    host = max(int(sums.host) for _, sums in judged)
-    return _Peak(instant, sums, device - int(sums.outside), host)
-
-
-def _phase(scene: Scene, phase: PhasePlan, peak: _Peak, carried: int) -> Phase:
-    instant, sums = peak.instant, peak.totals
-    reserved = max(peak.reserved, carried)
-    extra = [
-        allocator.ROUNDING("process", allocated=sums.allocated, requested=sums.requested),
-        allocator.SEGMENT_SLACK(
-            "process", slack=sums.slack - sum(t.bytes for t in instant.everything if is_idle(t))
-        ),
-        allocator.OTHER_INSTANT("process", needed=peak.reserved, own=sums.reserved),
-        allocator.CACHED("process", carried=carried, own=peak.reserved),
-    ]
-    terms = [term for term in instant.everything if term.bytes]
+    ``needed`` is what any of its instants reserves, ``carried`` what was cached before.
+    """
+    instant, own = phase.instants[peak], sums[peak]
+    reserved = max(needed, carried)
+    idle = sum(term.bytes for term in instant.everything if is_idle(term))
+    extra = (
+        allocator.ROUNDING("process", allocated=own.allocated, requested=own.requested),
+        allocator.SEGMENT_SLACK("process", slack=own.slack - idle),
+        allocator.OTHER_INSTANT("process", needed=needed, own=own.reserved),
+        allocator.CACHED("process", carried=carried, own=needed),
+    )
     return Phase(
         name=phase.name,
         role=phase.role,
         rank=phase.rank,
         instant=instant.name,
-        terms=(*terms, *(term for term in extra if term.bytes)),
-        requested_bytes=int(sums.requested),
-        allocated_bytes=int(sums.allocated),
+        terms=tuple(term for term in (*instant.everything, *extra) if term.bytes),
+        requested_bytes=int(own.requested),
+        allocated_bytes=int(own.allocated),
         reserved_bytes=int(reserved),
-        device_bytes=int(reserved + sums.outside),
-        host_bytes=peak.host,
+        device_bytes=int(reserved + own.outside),
+        host_bytes=max(int(one.host) for one in sums),
         seconds=phase_seconds(scene, phase),
         per_step=phase.per_step,
         executed=phase.executed,
-        inherited_bytes=int(reserved - peak.reserved),
+        inherited_bytes=int(reserved - needed),
     )
 
 
@@ -165,9 +157,8 @@ def is_idle(term: Term) -> bool:
 def step_seconds(phases: tuple[Phase, ...]) -> float | None:
     """Seconds of one step: every phase that happens each step, or None when one is unknown."""
     seconds = [phase.seconds for phase in phases if phase.per_step]
-    if any(value is None for value in seconds):
-        return None
-    return float(sum(value for value in seconds if value is not None))
+    known = [value for value in seconds if value is not None]
+    return float(sum(known)) if len(known) == len(seconds) else None
 
 
 def word_of(device_bytes: int, budget_bytes: int, blocked: bool) -> str:
@@ -188,11 +179,11 @@ def _verdict(
         word_of(device_bytes, facts.budget_bytes, bool(blockers)),
     )
     lead = {"fits": "Fits on", "tight": "Tight on", "out of memory": "Out of memory on"}[word]
-    card = facts.gpu.name
+    where = f"{plan.gpus} × {facts.gpu.name}: {subject(plan)}"
     sentence = (
-        f"{lead} {plan.gpus} × {card}: {read_gib(device_bytes)} of "
+        f"{lead} {where}, {read_gib(device_bytes)} of "
         f"{read_gib(facts.budget_bytes)} GiB, worst phase: {worst.name}"
     )
     if blockers:
-        sentence = f"Does not run on {plan.gpus} × {card}: {blockers[0]}"
+        sentence = f"Does not run on {where}. {blockers[0]}"
     return Verdict(word=word, sentence=sentence)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Final, Literal, get_args
+from typing import Any, Literal, get_args
 
 from planner.numeric import Num
 from planner.speeds import Speeds
@@ -35,7 +35,7 @@ OUTSIDE: frozenset[Category] = frozenset(("engine", "device"))
 
 Source = Literal["estimate", "dry run", "trial"]
 
-ANSWER_VERSION: Final = 2
+ANSWER_VERSION: Literal[2] = 2
 """Version of an answer in JSON: that of links, since an answer's plan is read as a link's."""
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
+
+import numpy as np
 
 from planner.footprint import OUTSIDE, Instant, Term
 from planner.formulas import allocator
@@ -75,7 +78,11 @@ Row = tuple[Num, Num, Num, Num, Num]
 
 
 def _sum(rows: Sequence[Row]) -> Totals:
-    return Totals(*map(total, zip(*rows, strict=True))) if rows else Totals(0, 0, 0, 0, 0)
+    if not rows:
+        return Totals(0, 0, 0, 0, 0)
+    # Nearly always all are numbers, which one look shows.
+    add = total if np.ndarray in map(type, chain(*rows)) else sum
+    return Totals._make(map(add, zip(*rows, strict=True)))
 
 
 def cached_before(

@@ -89,83 +89,29 @@ def _saving_per_second(suggestion: Suggestion) -> float:
 
 def candidates(plan: Plan) -> Iterator[tuple[str, Changes]]:
     """Changes that could save memory in some plan; the estimate decides which do."""
-    yield from _training(plan)
-    yield from _batch(plan)
-    yield from _roles(plan)
-    yield from _hardware(plan)
-
-
-def _training(plan: Plan) -> Iterator[tuple[str, Changes]]:
-    yield "Recompute layers in the backward", {"gradient_checkpointing": "full"}
-    yield "Recompute each generated token's step", {"grade_step_checkpointing": True}
-    yield (
-        "Offload checkpointed activations",
-        {
-            "gradient_checkpointing": "full",
-            "activation_offload": True,
-        },
-    )
-    yield "Meet the vocabulary in tiles", {"logits": "fused"}
-    yield "Meet the vocabulary in chunks of tokens", {"logits": "chunked"}
-    yield "Compute logits for responses only", {"logits": "response"}
-    yield "Use the SDPA attention kernel", {"attention": "sdpa"}
-    yield "Use flash attention", {"attention": "flash"}
-    yield "Use the fused AdamW", {"optimizer": "adamw-fused"}
-    yield "Use 8-bit AdamW", {"optimizer": "adamw-8bit"}
-    yield "Offload weights and optimizer between phases", {"offload": "all-between-phases"}
-    yield "Keep weights and optimizer in host RAM", {"offload": "all"}
-    yield (
-        "Train adapters only",
-        {
-            "finetuning": "lora",
-            "reference": "adapter-disabled" if plan.kl != "none" else plan.reference,
-        },
-    )
-
-
-def _batch(plan: Plan) -> Iterator[tuple[str, Changes]]:
-    half = plan.micro_batch_size // 2
-    if half:
-        yield f"Halve the micro-batch to {half}", {"micro_batch_size": half}
-    half = plan.logprob_micro_batch_size // 2
-    if half:
-        yield f"Halve the scoring micro-batch to {half}", {"logprob_micro_batch_size": half}
-    half = plan.response_tokens // 2
-    if half:
-        yield (
-            f"Halve responses to {half:,} tokens",
-            {
-                "response_tokens": half,
-                "validation_response_tokens": min(plan.validation_response_tokens, half),
-            },
-        )
-
-
-def _roles(plan: Plan) -> Iterator[tuple[str, Changes]]:
+    yield from TRAINING
+    adapters = "adapter-disabled" if plan.kl != "none" else plan.reference
+    yield "Train LoRA adapters only", {"finetuning": "lora", "reference": adapters}
+    for title, field in HALVED.items():
+        half = getattr(plan, field) // 2
+        if half:
+            changes = {field: half}
+            if field == "response_tokens":
+                longest = min(plan.validation_response_tokens, half)
+                changes["validation_response_tokens"] = longest
+            yield title.format(half), changes
     yield "Offload the reference", {"reference": "offloaded"}
-    if plan.reference == "cached-activations":
-        yield (
-            "Cache the reference's log-probs, not its hidden states",
-            {"reference": "cached-logprobs"},
-        )
-    if plan.reference == "dual-output":
-        yield "Give the reference a pass of its own", {"reference": "adapter-disabled"}
-    if plan.critic == "separate":
-        yield "Let the critic share the policy's body", {"critic": "shared"}
-    yield "Compute self-certainty in chunks of tokens", {"self_certainty": "chunked-tokens"}
-    yield "Leave self-certainty out of the gradient", {"self_certainty_gradient": False}
-    yield "Let the engine sleep while training", {"vllm_sleep_level": 2}
+    for (field, value), (title, other) in INSTEAD.items():
+        if getattr(plan, field) == value:
+            yield title, {field: other}
+    yield from OF_A_ROLE
     lower = round(plan.gpu_memory_utilization - 0.1, 2)
     if lower >= 0.1:
-        yield f"Give the engine {lower:.0%} of the card", {"gpu_memory_utilization": lower}
-    yield (
-        f"Split the engine over {2 * plan.rollout_tensor_parallel} GPUs",
-        {"rollout_tensor_parallel": 2 * plan.rollout_tensor_parallel},
-    )
+        yield f"Lower GPU memory utilization to {lower:.0%}", {"gpu_memory_utilization": lower}
+    over = 2 * plan.rollout_tensor_parallel
+    title = f"Raise the engine's tensor parallel size to {over}"
+    yield title, {"rollout_tensor_parallel": over}
     yield "Empty the cache between phases", {"empty_cache": "between-phases"}
-
-
-def _hardware(plan: Plan) -> Iterator[tuple[str, Changes]]:
     if plan.gpus > 1 or plan.sharding != "none":
         yield "Shard everything with FSDP2", {"sharding": "fsdp2", "shard_size": 0}
     doubled: Changes = {"gpus": 2 * plan.gpus}
@@ -174,3 +120,47 @@ def _hardware(plan: Plan) -> Iterator[tuple[str, Changes]]:
     if plan.rollout == "vllm-separate":
         doubled["rollout_gpus"] = 2 * plan.rollout_gpus
     yield f"Use {2 * plan.gpus} GPUs", doubled
+
+
+TRAINING: tuple[tuple[str, Changes], ...] = (
+    ("Turn on gradient checkpointing", {"gradient_checkpointing": "full"}),
+    ("Checkpoint each generated token's step", {"grade_step_checkpointing": True}),
+    (
+        "Offload checkpointed activations to host RAM",
+        {"gradient_checkpointing": "full", "activation_offload": True},
+    ),
+    ("Use fused linear cross-entropy", {"logits": "fused"}),
+    ("Use chunked cross-entropy", {"logits": "chunked"}),
+    ("Compute logits for responses only", {"logits": "response"}),
+    ("Use the SDPA attention kernel", {"attention": "sdpa"}),
+    ("Use flash attention", {"attention": "flash"}),
+    ("Use the fused AdamW", {"optimizer": "adamw-fused"}),
+    ("Use 8-bit AdamW", {"optimizer": "adamw-8bit"}),
+    ("Offload weights and optimizer between phases", {"offload": "all-between-phases"}),
+    ("Offload weights and optimizer to host RAM", {"offload": "all"}),
+)
+
+HALVED = {
+    "Halve the micro-batch to {}": "micro_batch_size",
+    "Halve the log-prob micro-batch to {}": "logprob_micro_batch_size",
+    "Halve responses to {:,} tokens": "response_tokens",
+}
+
+INSTEAD = {
+    ("reference", "cached-activations"): (
+        "Cache the reference's log-probs, not its hidden states",
+        "cached-logprobs",
+    ),
+    ("reference", "dual-output"): (
+        "Give the reference a pass of its own",
+        "adapter-disabled",
+    ),
+    ("critic", "separate"): ("Let the critic share the policy's body", "shared"),
+}
+"""What a field with this value could be instead."""
+
+OF_A_ROLE: tuple[tuple[str, Changes], ...] = (
+    ("Compute self-certainty in chunks of tokens", {"self_certainty": "chunked-tokens"}),
+    ("Leave self-certainty out of the gradient", {"self_certainty_gradient": False}),
+    ("Let the engine sleep while training (level 2)", {"vllm_sleep_level": 2}),
+)

@@ -49,6 +49,11 @@ def read_usd(usd: float) -> str:
     return f"${usd:,.0f}" if usd >= 100 else f"${usd:,.2f}"
 
 
+def read_count(count: int, noun: str) -> str:
+    """So many of something: ``1 GPU``, ``1,024 GPUs``."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def read_number(value: object) -> str:
     """A formula's input: integers with thousands separators, floats to four digits."""
     if isinstance(value, bool) or not isinstance(value, (int, float)):

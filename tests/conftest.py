@@ -1,5 +1,82 @@
-"""What holds for every test."""
+"""What holds for every test: folders, two processes, no clock, what collecting costs, evidence."""
 
-from own_folders import own_data
+from __future__ import annotations
+
+import gc
+import os
+
+# Two processes share two cores; torch, BLAS and the tests' own processes would each start as many
+# threads as there are cores, and threads that spin take the other process's core from it.
+os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+from typing import Any  # noqa: E402
+
+import hypothesis  # noqa: E402
+import pytest  # noqa: E402
+
+import evidence  # noqa: E402
+from own_folders import own_data  # noqa: E402
+from shares import Rooms, heaviest_first  # noqa: E402
 
 __all__ = ["own_data"]
+
+hypothesis.settings.register_profile(
+    "tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("tests")  # no test looks at the wall clock
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("evidence")
+    group.addoption("--full", action="store_true", help="compute every case, replay none")
+    group.addoption(
+        "--write-evidence",
+        action="store_true",
+        help="with --full: write what was computed to tests/evidence",
+    )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    evidence.full = config.getoption("--full")
+    if config.getoption("--write-evidence") and not evidence.full:
+        raise pytest.UsageError("--write-evidence is of --full: give both")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
+    return Rooms(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("numprocesses", None) or hasattr(config, "workerinput"):
+        items.sort(key=lambda item: heaviest_first(item.nodeid))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: Any) -> None:
+    """What another process has computed, which it sent when it ended."""
+    gathered, names = getattr(node, "workeroutput", {}).get("evidence", ({}, {}))
+    evidence.names.update(names)
+    for family, cases in gathered.items():
+        evidence.gathered.setdefault(family, {}).update(cases)
+
+
+def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["evidence"] = (evidence.gathered, evidence.names)
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    if config.getoption("--write-evidence") and not hasattr(config, "workeroutput"):
+        evidence.write()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _known_objects_are_not_searched() -> None:
+    """Set aside, a module at a time, what lives anyway: modules, tests, caches.
+
+    A collection walks every object it may free. The benchmark collects after each part, real
+    steps before each run: half a second each among the objects of torch and 6,000 tests.
+    """
+    gc.collect()
+    gc.freeze()

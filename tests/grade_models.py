@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner.methods.grade.options import GradeOptions
-from planner.methods.grade.step_loss import grade_loss
-from planner.methods.grade.step_sampling import Noise
+from planner.methods.grade.fields import GradeFields
+from planner.methods.grade.step.loss import grade_loss
+from planner.methods.grade.step.tokens import Noise
 from planner.steps.models import ScoreModel
 from planner.steps.stage import Stage
 
@@ -96,14 +96,25 @@ class SharedNoise:
         return here if ids is None else here.gather(-1, ids)
 
 
+def switches(**chosen: Any) -> GradeFields:
+    """GRADE's switches, by their names in a plan without ``grade_``."""
+    return GradeFields(**{f"grade_{name}": value for name, value in chosen.items()})
+
+
+def captured_mass(logits: torch.Tensor, top_k: int) -> torch.Tensor:
+    """Share [rows] of the softmax's probability that the ``top_k`` best entries hold."""
+    return torch.softmax(logits.float(), dim=-1).topk(top_k, dim=-1).values.sum(-1)
+
+
 def run(
     policy: nn.Module,
-    options: GradeOptions,
+    options: GradeFields,
     *,
     reference: nn.Module | None = None,
     vocab: int = 64,
     mask: torch.Tensor | None = None,
     noise: Noise | None = None,
+    **weighed: float,
 ) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """Loss and gradients by weight's name of one micro-batch."""
     policy.zero_grad(set_to_none=True)
@@ -117,6 +128,7 @@ def run(
         TOKENS,
         options,
         noise=noise or SharedNoise(vocab),
+        **weighed,
     )
     loss.backward()
     return loss.detach(), gradients(policy)

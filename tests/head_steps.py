@@ -13,7 +13,13 @@ import torch.nn.functional as F
 
 from live_bytes import LiveBytes
 from planner.footprint import Instant, Term
-from planner.formulas.logits import Head
+from planner.formulas.logits import (
+    Head,
+    backward_instants,
+    forward_instants,
+    logprob_instants,
+)
+from planner.formulas.logits.head import highest
 from planner.frameworks import framework_named
 from planner.steps.stage import DTYPES, Stage
 from planner.steps.vocabulary import (
@@ -262,6 +268,21 @@ def whole_step(step: Callable[[Batch], Any], batch: Batch) -> Callable[[], None]
         (result[0] if isinstance(result, tuple) else result).backward()
 
     return run
+
+
+def loss_forward(head: Head, *, objective: str, role: str) -> tuple[Term, ...]:
+    """Terms alive at the highest instant of the forward through head and loss."""
+    return highest(*forward_instants(head, objective=objective, role=role)).terms
+
+
+def loss_backward(head: Head, *, objective: str, role: str) -> tuple[Term, ...]:
+    """Terms alive at the highest instant of the loss's backward, gradients included."""
+    return highest(*backward_instants(head, objective=objective, role=role)).terms
+
+
+def logprob_forward(head: Head, *, with_entropy: bool, role: str) -> tuple[Term, ...]:
+    """Terms at the highest instant of a pass without gradient."""
+    return highest(*logprob_instants(head, with_entropy=with_entropy, role=role)).terms
 
 
 BIG = {"tokens": 8192, "vocab": 50_000, "hidden": 16, "dtype": "bf16", "framework_version": "1"}

@@ -12,6 +12,7 @@ from planner import catalog
 from planner.estimate import estimate
 from planner.footprint import OUTSIDE, Footprint, Phase, to_json
 from planner.plan import Plan
+from planner.plan.presets import presets
 from planner.units import GIB, MIB
 
 CUBLAS_ON_H100 = 64 * MIB
@@ -211,3 +212,42 @@ def test_too_little_host_ram_blocks_the_plan() -> None:
 def test_an_unknown_rate_leaves_time_unknown() -> None:
     footprint = estimate(Plan(gpu="custom", gpu_bytes=80 * GIB))
     assert footprint.step_seconds is None
+
+
+@pytest.mark.parametrize(
+    ("preset", "changes", "said"),
+    [
+        ("grpo-lora-1gpu@1", {}, "Fits on 1 × H100 80GB SXM5: GRPO of Qwen2.5-7B with TRL 1.16.0,"),
+        ("ppo-7b@1", {}, ": PPO of Qwen2.5-7B with verl 0.9.1,"),
+        ("intuitor-1.5b@1", {}, ": Intuitor of Qwen2.5-1.5B with plain PyTorch 2.13.0,"),
+        (
+            "grpo-7b@1",
+            {"gpu_memory_utilization": 0.05},
+            "Does not run on 8 × H100 80GB SXM5: GRPO of Qwen2.5-7B with plain PyTorch 2.13.0. ",
+        ),
+    ],
+)
+def test_the_verdict_names_model_method_and_framework(
+    preset: str, changes: dict[str, object], said: str
+) -> None:
+    verdict = estimate(presets()[preset].plan.changed(**changes)).verdict
+    assert said in verdict.sentence
+
+
+def test_a_model_of_the_hub_is_named_by_its_id_and_a_pasted_one_is_not() -> None:
+    config = catalog.encode_config(
+        {
+            "model_type": "llama",
+            "hidden_size": 512,
+            "intermediate_size": 1024,
+            "num_hidden_layers": 4,
+            "num_attention_heads": 8,
+            "num_key_value_heads": 8,
+            "vocab_size": 32000,
+            "max_position_embeddings": 8192,
+        }
+    )
+    hub = estimate(Plan(model="nobody/own-llama", config=config)).verdict.sentence
+    assert "GRPO of own-llama with" in hub
+    pasted = estimate(Plan(config=config)).verdict.sentence
+    assert "GRPO of llama from a config.json with" in pasted

@@ -11,6 +11,7 @@ import pytest
 import torch
 
 from accuracy.real_step import build
+from evidence import Evidence
 from live_bytes import LiveBytes
 from planner import catalog
 from planner.estimate import estimate
@@ -151,16 +152,33 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+def named(family: str, changes: dict[str, Any]) -> str:
+    return f"{family}-{'-'.join(str(v) for v in changes.values())}"
+
+
+EVIDENCE = Evidence(
+    "dpo-steps",
+    of=("test_real_dpo", "accuracy.tiny"),
+    kinds={named(family, changes): family for family, changes in CASES},
+    within=5e-4,
+)
+
+
 @pytest.mark.parametrize(
     ("family", "changes"),
     CASES,
-    ids=[f"{family}-{'-'.join(str(v) for v in changes.values())}" for family, changes in CASES],
+    ids=[named(family, changes) for family, changes in CASES],
 )
 def test_every_phase_peaks_where_the_real_step_does(family: str, changes: dict[str, Any]) -> None:
     plan = tiny_plan(family, **changes)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        real = Step(plan, {**CONFIGS[family], "model_type": family}).run()
+    config = {**CONFIGS[family], "model_type": family}
+
+    def run() -> dict[str, int]:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return Step(plan, config).run()
+
+    real = EVIDENCE.figures(named(family, changes), [plan.model_dump(), config], run)
     phases = {phase.name: phase for phase in estimate(plan).phases}
     assert ("reference log-probs" in phases) == (plan.reference != "cached-logprobs")
     # A head that meets the response alone copies its rows out of the final norm's output, which

@@ -12,6 +12,7 @@ import torch
 from transformers import GenerationMixin
 
 from accuracy.real_step import DTYPES
+from evidence import Evidence
 from live_bytes import LiveBytes
 from planner import catalog
 from planner.estimate import estimate
@@ -62,12 +63,26 @@ def decoding(model: Any) -> Iterator[None]:
         model.set_experts_implementation("grouped_mm")
 
 
-@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3_text", "qwen3_moe"])
-@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+FAMILIES = ("llama", "qwen3", "gemma3_text", "qwen3_moe")
+DTYPE_NAMES = ("bf16", "fp32")
+SIZES = ((16, 64, 1000), (96, 8, 1000), (16, 128, 100))
+EVIDENCE = Evidence(
+    "generation",
+    of=("test_real_generation",),
+    kinds={
+        f"{family}-{dtype}-{prompt}-{response}-{vocab}": family
+        for family in FAMILIES
+        for dtype in DTYPE_NAMES
+        for prompt, response, vocab in SIZES
+    },
+    within=5e-4,
+)
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize("dtype", DTYPE_NAMES)
 @pytest.mark.parametrize(
-    ("prompt", "response", "vocab"),
-    [(16, 64, 1000), (96, 8, 1000), (16, 128, 100)],
-    ids=["sampling", "prefill", "cache"],
+    ("prompt", "response", "vocab"), SIZES, ids=["sampling", "prefill", "cache"]
 )
 def test_rollout_peaks_where_generate_does(
     family: str, dtype: str, prompt: int, response: int, vocab: int, monkeypatch: Any
@@ -90,10 +105,15 @@ def test_rollout_peaks_where_generate_does(
         attention="eager",
         kl="none",
     )
-    torch.set_num_threads(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        live = real_peak(config, plan, sequences=8)
+
+    def run() -> int:
+        torch.set_num_threads(1)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return real_peak(config, plan, sequences=8)
+
+    name = f"{family}-{dtype}-{prompt}-{response}-{vocab}"
+    live = EVIDENCE.figures(name, [plan.model_dump(), config], run)
     found = next(phase for phase in estimate(plan).phases if phase.name == "rollout")
     moments = sum(term.bytes for term in found.terms if term.name == "Adam moments")
     own = found.requested_bytes - CUBLAS - moments

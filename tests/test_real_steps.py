@@ -14,6 +14,7 @@ import torch
 
 from accuracy.real_step import real_step
 from accuracy.tiny import CONFIGS, MIXTURES
+from evidence import Evidence
 from live_bytes import LiveBytes
 from planner import catalog
 from planner.estimate import estimate
@@ -153,6 +154,19 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+def named(family: str, changes: dict[str, Any]) -> str:
+    """By every field, since two may change to the same value."""
+    return "-".join((family, *(f"{field}={value}" for field, value in changes.items())))
+
+
+EVIDENCE = Evidence(
+    "real-steps",
+    of=("accuracy.real_step", "live_bytes", "accuracy.tiny"),
+    kinds={named(family, changes): family for family, changes in CASES},
+    within=5e-4,
+)
+
+
 @pytest.mark.parametrize(
     ("family", "changes"),
     CASES,
@@ -161,10 +175,9 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 def test_every_phase_peaks_where_the_real_step_does(family: str, changes: dict[str, Any]) -> None:
     config = {"model_type": family, **CONFIGS[family]}
     plan = tiny_plan(config, **changes)
-    torch.set_num_threads(1)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        real = real_step(config, plan, LiveMeter())
+    real = EVIDENCE.figures(
+        named(family, changes), [plan.model_dump(), config], lambda: real_peaks(config, plan)
+    )
     phases = {phase.name: phase for phase in estimate(plan).phases}
     # A CPU keeps bf16 LayerNorm's mean and scale in bf16, a GPU in fp32.
     close = 2e-3 if family in LAYER_NORMS and plan.dtype == "bf16" else 1e-3
@@ -180,6 +193,13 @@ def test_every_phase_peaks_where_the_real_step_does(family: str, changes: dict[s
             assert -1e-3 * live <= over <= spare + 1e-3 * live, (name, over, spare)
         else:
             assert own == pytest.approx(live, rel=close), (name, instant, over)
+
+
+def real_peaks(config: dict[str, Any], plan: Plan) -> dict[str, int]:
+    torch.set_num_threads(1)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return real_step(config, plan, LiveMeter())
 
 
 def layer_input_bytes(plan: Plan) -> int:

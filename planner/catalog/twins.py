@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.catalog.families import model_type_of
-from planner.catalog.model_catalog import Model, models
+from planner.catalog.model_catalog import Model, models, supported
 
 POSITIONS = "max_position_embeddings"
 MOST_POSITIONS = 1 << 26
@@ -39,10 +39,7 @@ def twin(config: Mapping[str, Any]) -> tuple[Model | None, str]:
     name = model_type_of(config)
     rows = [row for row in models() if row.model_type == name and row.architecture]
     if not rows:
-        return None, (
-            f"no derived activation sum for {name}, and the dry run's coefficients are those of "
-            "the catalog's models; choose one of these"
-        )
+        return None, supported(config)[1]
     nearest = min(rows, key=lambda row: len(_differences(config, row.config)))
     differences = _differences(config, nearest.config)
     if differences:

@@ -12,11 +12,26 @@ from typing import Any
 from planner.footprint import Footprint
 
 Reader = Callable[[Any], Any]
+DOES_NOT_FIT = 3
+"""Exit status; 2 is a wrong request."""
 
 
 def may_be_json(parser: argparse.ArgumentParser, what: str = "the whole answer as JSON") -> None:
     """The option of a command whose answer programs read too."""
     parser.add_argument("--json", action="store_true", help=what)
+
+
+def may_fail(parser: argparse.ArgumentParser) -> None:
+    """The option of a command that judges a plan, for scripts that go on only when it fits."""
+    parser.add_argument(
+        "--fail", action="store_true", help=f"exit with {DOES_NOT_FIT} when the plan does not fit"
+    )
+
+
+def status(arguments: argparse.Namespace, word: str) -> int:
+    """The exit status of a verdict or a trial's outcome: 0, or 3 where that was asked for."""
+    fits = word not in ("out of memory", "will not fit")
+    return 0 if fits or not arguments.fail else DOES_NOT_FIT
 
 
 def show(arguments: argparse.Namespace, found: Any, as_json: Reader, as_text: Reader) -> int:

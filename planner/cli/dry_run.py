@@ -7,7 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from planner.cli import plan_argument
-from planner.cli.answer import error_line, may_be_json, own_comparisons, show, table
+from planner.cli.answer import (
+    error_line,
+    may_be_json,
+    may_fail,
+    own_comparisons,
+    show,
+    status,
+    table,
+)
 from planner.units import read_gib
 
 
@@ -15,6 +23,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     plan_argument.takes_plan(parser)
     may_be_json(parser)
+    may_fail(parser)
     parser.add_argument(
         "--full-depth",
         action="store_true",
@@ -39,7 +48,7 @@ def run(arguments: argparse.Namespace) -> int:
     from planner.dryrun.ask.port import DryRunError, Port
     from planner.trial.evidence.stated_error import stated_of
 
-    plan = plan_argument.require_plan(arguments.plan)
+    plan = plan_argument.require_plan(arguments.plan, arguments.model)
     port = Port()
     try:
         found = port.run(
@@ -53,7 +62,8 @@ def run(arguments: argparse.Namespace) -> int:
     finally:
         port.close()
     found = stated_of(found, own_comparisons(plan.method))
-    return show(arguments, found, dry_run_to_json, _text)
+    show(arguments, found, dry_run_to_json, _text)
+    return status(arguments, found.footprint.verdict.word)
 
 
 def _text(found: Any) -> str:

@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
+from typing import Any
 
 from planner.cli import plan_argument
-from planner.cli.answer import error_line, known, may_be_json, own_comparisons, show, table
+from planner.cli.answer import (
+    error_line,
+    known,
+    may_be_json,
+    may_fail,
+    own_comparisons,
+    show,
+    status,
+    table,
+)
+from planner.cost import cost, price_words
 from planner.footprint import Footprint, to_json
-from planner.units import read_gib, read_seconds
+from planner.units import read_gib, read_seconds, read_usd
 
 
 def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     plan_argument.takes_plan(parser)
     may_be_json(parser)
+    may_fail(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the estimate; the exit status does not depend on the verdict.
+    """Prints the estimate; the exit status depends on the verdict where ``--fail`` is given.
 
     A link's benchmark and calibration are applied, or refused with the field that they do not
     fit.
     """
     from planner.estimate import estimate
 
-    asked = plan_argument.require_asked(arguments.plan)
+    asked = plan_argument.require_asked(arguments.plan, arguments.model)
     footprint = estimate(asked.plan, asked.benchmark)
     if asked.calibration is not None:
         from planner.trial.evidence.correction import apply
@@ -34,7 +47,12 @@ def run(arguments: argparse.Namespace) -> int:
         from planner.trial.evidence.stated_error import stated
 
         footprint = stated(footprint, own_comparisons(asked.plan.method))
-    return show(arguments, footprint, to_json, _text)
+    show(arguments, footprint, _json, _text)
+    return status(arguments, footprint.verdict.word)
+
+
+def _json(footprint: Footprint) -> dict[str, Any]:
+    return {**to_json(footprint), "cost": asdict(cost(footprint))}
 
 
 def _text(footprint: Footprint) -> str:
@@ -48,16 +66,29 @@ def _text(footprint: Footprint) -> str:
         )
         for phase in footprint.phases
     ]
-    step = footprint.step_seconds
     doubts = dict.fromkeys((*footprint.blockers, *footprint.warnings))
     lines = [
         footprint.verdict.sentence,
         "",
         table(("phase", "rank", "GPU GiB", "host GiB", "time"), rows, right=(2, 3, 4)),
         "",
-        f"One step: {'time unknown' if step is None else read_seconds(step)}.",
+        *_time_and_money(footprint),
         error_line(footprint),
         *(f"warning: {warning}" for warning in doubts),
         *(f"note: {note}" for note in footprint.notes),
     ]
     return "\n".join(lines)
+
+
+def _time_and_money(footprint: Footprint) -> list[str]:
+    """What a step and the run take; nothing of a plan that does not run."""
+    if footprint.verdict.word == "out of memory":
+        return []
+    found, step = cost(footprint), footprint.step_seconds
+    lines = [f"One step: {'time unknown' if step is None else read_seconds(step)}."]
+    if found.usd_run is None or found.usd_per_step is None or found.hours_run is None:
+        return [*lines, f"Cost: not known; {price_words(found)}."]
+    run = f"{read_usd(found.usd_run)} for {footprint.plan.steps:,} steps"
+    hours = read_seconds(found.hours_run * 3600)
+    each = read_usd(found.usd_per_step)
+    return [*lines, f"Cost: {each} a step, {run} ({hours}); {price_words(found)}."]

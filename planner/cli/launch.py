@@ -22,9 +22,10 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the files, or writes them; nothing that exists is overwritten."""
-    from planner.launch.export import CannotExpress, export, following
+    from planner.launch.export import export, following
+    from planner.launch.launch import CannotExpress
 
-    asked = plan_argument.require_asked(arguments.plan)
+    asked = plan_argument.require_asked(arguments.plan, arguments.model)
     plan_argument.for_estimates(asked, CALIBRATION, BENCHMARK)
     try:
         plan = following(asked.plan, arguments.framework, asked.chosen)

@@ -5,38 +5,100 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+import textwrap
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
+from planner import catalog
+from planner.catalog.hub import model_from_hub
+from planner.catalog.model_catalog import Model
 from planner.plan import Plan
 from planner.plan.factors import Factors
-from planner.plan.link import BENCHMARK, CALIBRATION, Reading, from_query_string, from_values
+from planner.plan.link import (
+    BENCHMARK,
+    CALIBRATION,
+    Reading,
+    from_query,
+    from_query_string,
+    from_values,
+)
 from planner.problem import PlanError, Problem
 from planner.speeds import Speeds
 
 MAX_FILE_BYTES = 4 * 1024 * 1024
 """An answer with every term of every phase is far below; a wrong file is often above."""
 
+LINE = 99
+"""Characters of a note: the names of seventy fields are no help."""
+
 HELP = "a link, a query string, a preset such as grpo-7b@1, or a JSON file of fields or an answer"
 
 
 def takes_plan(parser: argparse.ArgumentParser) -> None:
-    """The argument of a command that is about one plan."""
+    """The arguments of a command that is about one plan."""
     parser.add_argument("plan", metavar="PLAN", help=HELP)
+    parser.add_argument(
+        "--model",
+        default="",
+        metavar="ID",
+        help="another policy: a model of the catalog, a Hub id, or a config.json",
+    )
 
 
-def read_plan(text: str) -> Reading:
-    """Reads PLAN; never raises for what it holds."""
+def read_plan(text: str, model: str = "") -> Reading:
+    """Reads PLAN; never raises for what it holds.
+
+    A model that the catalog lacks is asked of the Hub: its config.json only, never weights.
+    ``model`` takes the place of the plan's own and may be a file.
+    """
     text = text.strip()
     path = Path(text)
     if _is_file(path):
-        return _read_file(path)
+        return _read_file(path, model)
     if "=" in text:
-        return from_query_string(text)
+        query = parse_qs(text.partition("#")[0].rpartition("?")[2], keep_blank_values=True)
+        given = {key: values[-1] for key, values in query.items()}
+        outside = _from_outside(given, model)
+        if not outside:
+            return from_query_string(text)
+        return outside if isinstance(outside, Reading) else from_query({**query, **outside})
     if "@" in text and "/" not in text:
-        return from_values({"preset": text})
+        return _with_model({"preset": text}, model)
     return _refused(f"{text[:80]!r} is no link, no preset and no file.", f"Give {HELP}.")
+
+
+def _with_model(given: dict[str, Any], model: str) -> Reading:
+    outside = _from_outside(given, model)
+    return outside if isinstance(outside, Reading) else from_values({**given, **outside})
+
+
+def _from_outside(given: Mapping[str, Any], model: str) -> dict[str, str] | Reading:
+    """The fields of a model that replaces the plan's, or that the catalog lacks; else nothing."""
+    name = model or given.get("model", "")
+    if not model and (not isinstance(name, str) or "/" not in name or given.get("config")):
+        return {}
+    try:
+        if model and _is_file(Path(model)):
+            return {"config": _encoded(catalog.parse_config(Path(model).read_bytes()))}
+    except (ValueError, OSError) as error:
+        return _refused(str(error), "", "model")
+    try:
+        catalog.model(name)
+    except ValueError as unknown:
+        try:
+            return {"model": name, "config": _encoded(model_from_hub(name))}
+        except ValueError as error:
+            return _refused(str(error).removeprefix("model: "), f"({unknown})", "model")
+    return {"model": name, "config": ""} if model else {}
+
+
+def _encoded(model: Model) -> str:
+    if model.architecture is None:
+        raise ValueError(f"{model.name} cannot be planned: {model.unsupported_reason}.")
+    return catalog.encode_config(model.config)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +111,13 @@ class Asked:
     benchmark: Speeds | None
 
 
-def require_plan(text: str) -> Plan:
+def require_plan(text: str, model: str = "") -> Plan:
     """The plan of PLAN; notes go to stderr, and they name what is not used here.
 
     Raises:
         PlanError: as :func:`require_asked` does.
     """
-    asked = require_asked(text)
+    asked = require_asked(text, model)
     for_estimates(asked, CALIBRATION, BENCHMARK)
     return asked.plan
 
@@ -70,18 +132,18 @@ def for_estimates(asked: Asked, *keys: str) -> None:
             )
 
 
-def require_asked(text: str) -> Asked:
+def require_asked(text: str, model: str = "") -> Asked:
     """The plan of PLAN and what travels beside it; notes go to stderr.
 
     Raises:
         PlanError: with every problem found, however small: a script should not go on
             with a plan that is not the one it asked for.
     """
-    reading = read_plan(text)
+    reading = read_plan(text, model)
     if reading.problems or reading.plan is None:
         raise PlanError(reading.problems)
     for note in reading.notes:
-        print(f"note: {note}", file=sys.stderr)
+        print(textwrap.shorten(f"note: {note}", LINE, placeholder=" …"), file=sys.stderr)
     return Asked(reading.plan, reading.chosen, reading.calibration, reading.benchmark)
 
 
@@ -92,7 +154,7 @@ def _is_file(path: Path) -> bool:
         return False
 
 
-def _read_file(path: Path) -> Reading:
+def _read_file(path: Path, model: str) -> Reading:
     try:
         if path.stat().st_size > MAX_FILE_BYTES:
             return _refused(f"{path} is larger than any plan.", "Give the JSON of a plan.")
@@ -104,8 +166,8 @@ def _read_file(path: Path) -> Reading:
     if isinstance(content.get("plan"), dict):
         # An answer of any rung: the plan has the answer's version.
         content = {"v": content.get("v", 1), **content["plan"]}
-    return from_values(content)
+    return _with_model(content, model)
 
 
-def _refused(message: str, fix: str) -> Reading:
-    return Reading(plan=None, problems=(Problem("plan", message, fix),))
+def _refused(message: str, fix: str, field: str = "plan") -> Reading:
+    return Reading(plan=None, problems=(Problem(field, message, fix),))

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from planner.cli import plan_argument
-from planner.cli.answer import known, may_be_json, table
+from planner.cli.answer import known, may_be_json, may_fail, status, table
 from planner.units import read_bytes, read_gib, read_seconds
 
 
@@ -22,6 +22,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
     plan_argument.takes_plan(parser)
     may_be_json(parser, "the whole result as JSON")
+    may_fail(parser)
     parser.add_argument("--device", default="cpu", help="cpu or cuda:0, cuda:1, …")
     parser.add_argument("--steps", type=int, default=STEPS, help="measured steps")
     parser.add_argument("--warm-up", type=int, default=WARM_UP, help="steps before them")
@@ -49,11 +50,15 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the result; 0 when it completed, 1 when it ended in another way."""
+    """Prints the result; 0 when it completed, 1 when it ended in another way.
+
+    With ``--fail``, 3 when the plan did not fit, or would not fit on its own card by what was
+    measured there.
+    """
     from planner.trial.ask.description import describe
     from planner.trial.ask.request import FLAGS, existing_folder, request_of
 
-    plan = plan_argument.require_plan(arguments.plan)
+    plan = plan_argument.require_plan(arguments.plan, arguments.model)
     choices = {field: getattr(arguments, field) for field in FLAGS}
     choices["ray"] = _address(arguments.ray)
     if arguments.model_folder and not choices["ray"]:
@@ -75,7 +80,9 @@ def run(arguments: argparse.Namespace) -> int:
     _print(result, arguments.json)
     _keep(folder)
     _write(arguments.out, result)
-    return 0 if result.status == "completed" else 1
+    verdict = result.measured.verdict if result.measured is not None else None
+    word = verdict.word if verdict is not None else result.status
+    return status(arguments, word) or (0 if result.status == "completed" else 1)
 
 
 def _depths(text: str) -> tuple[int, ...]:

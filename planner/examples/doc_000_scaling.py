@@ -22,8 +22,8 @@ def _scaling(tokens: int, ppo_claimed: float, claimed: float, ratio: float) -> t
         Claim(
             f"{name}: ratio", f"{ratio:g}x", ratio, "×",
             working=Working(
-                "intuitor / ppo",
-                {"intuitor": intuitor(tokens).value, "ppo": ppo(tokens).value},
+                "intuitor_size / ppo_size",
+                {"intuitor_size": intuitor(tokens).value, "ppo_size": ppo(tokens).value},
             ),
             why="The ratio of the table's columns; the breakdown gives another, except near 4K.",
         ),

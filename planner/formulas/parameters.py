@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, get_args
 
 from planner.catalog import measured
 from planner.catalog.architecture import Architecture
@@ -272,6 +272,8 @@ def _measured_body(a: Architecture) -> list[Weight]:
 
 
 def _head(a: Architecture, head: Head) -> list[Weight]:
+    if head not in get_args(Head):
+        raise ValueError(f"head: {head!r} is not one of {', '.join(get_args(Head))}.")
     top = _Body(a)
     if head == "token-score":
         name = "classifier" if a.family in ("gpt2", "gpt_neox") else "score"

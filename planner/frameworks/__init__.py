@@ -18,9 +18,6 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from planner.frameworks.framework import Framework
 
-OWN = "plain"
-"""Whose step :mod:`planner.steps` is: a plan's unless told, and what a dry run executes."""
-
 NOT_PLANNED = ("openrlhf",)
 """Frameworks that people ask for and that are not planned yet."""
 
@@ -56,3 +53,7 @@ def complaint(name: str) -> str:
 def exported() -> tuple[str, ...]:
     """Names of the frameworks that have an exporter."""
     return tuple(name for name in frameworks() if find_spec(f"{__name__}.{name}.exporter"))
+
+
+OWN = next(iter(frameworks()))
+"""Whose step :mod:`planner.steps` is, the first: a plan's unless told, and what a dry run runs."""

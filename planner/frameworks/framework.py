@@ -42,10 +42,8 @@ class Framework:
     """``copy`` or ``offloaded``: the form of a whole model as reference, where nobody chose."""
     rules: tuple[Rule, ...] = ()
     """What a plan with this framework cannot be; asked of no other plan."""
-    trains: frozenset[str] | None = None
-    """Methods whose step has been read here; None: every one."""
-    untrained: Mapping[str, str] = field(default_factory=dict)
-    """Why there is no such step, by method, where there is more to say than that."""
+    trains_every_method: bool = False
+    """Its step is the methods' own; others have a trainer for each that was read."""
     loss_makes_reference: bool = False
     """Its loss can make the reference's log-probs, of cached hidden states or of dual outputs."""
     scores_reference_in_loss: bool = False
@@ -77,7 +75,3 @@ class Framework:
                 f"known: {', '.join(self.loss)}"
             )
         return self.loss[version]
-
-    def can_train(self, method: str) -> bool:
-        """Whether the step of this method has been read here."""
-        return self.trains is None or method in self.trains

@@ -12,29 +12,14 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from planner.frameworks import exported, framework_named
-from planner.launch.launch import CannotExpress, Launch, LaunchFile, Obstacle, as_zip
+from planner.launch.launch import CannotExpress, Launch, Obstacle
 from planner.launch.obstacles import shared_obstacles
 from planner.plan import Plan, try_plan
 from planner.plan.chosen import followed
 
-DESCRIPTIVE: Mapping[str, str] = {
-    "gpu": "the card the plan is for; a script runs on whatever card is there",
-    "gpu_bytes": "the card the plan is for",
-    "host_ram_per_node": "what the node has",
-    "price_per_gpu_hour": "what the node costs",
-    "length_distribution": "what the data is like",
-}
-"""Fields that describe the machine, the data or the bill: there is nothing to set for them."""
-
-OTHER_METHODS = ("self_certainty", "grade_", "reinforce_")
-"""Prefixes of fields of methods that have no exporter: there ``method`` is the obstacle."""
-
 
 class Exporter(Protocol):
     """What an ``exporter.py`` in a framework's folder offers."""
-
-    NO_EFFECT: Mapping[str, str]
-    """Fields that change nothing in what this framework runs, each with the reason."""
 
     def obstacles(self, plan: Any) -> tuple[Obstacle, ...]:
         """Every field in the way; empty when the plan can be written."""
@@ -152,22 +137,3 @@ def fitted(plan: Plan, framework: str) -> Plan:
             )
         plan = candidate
     raise CannotExpress(framework, obstacles(plan, framework))
-
-
-__all__ = [
-    "DESCRIPTIVE",
-    "OTHER_METHODS",
-    "CannotExpress",
-    "Exporter",
-    "Launch",
-    "LaunchFile",
-    "Obstacle",
-    "as_zip",
-    "export",
-    "exporter_of",
-    "exporter_of",
-    "fitted",
-    "following",
-    "obstacles",
-    "why_not",
-]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
 from planner.launch.launch import Obstacle
+from planner.methods import method_of
 from planner.plan import try_plan
+from planner.plan.trainers import exported_by, exporting, trainer_of
 
 MODEL_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 """A Hub id, ``owner/name``: the characters the Hub itself allows, and no path."""
@@ -45,6 +48,18 @@ class Obstacles:
         others = "".join(f", {name} to {_spoken(value)}" for name, value in also.items())
         choice = " or ".join(_spoken(value) for value in allowed)
         self.refuse(field, why, f"Set {field} to {choice}{others}.", **{field: allowed[0]}, **also)
+
+    def without_exporter(self, framework: Framework) -> tuple[Obstacle, ...]:
+        """The one obstacle where this framework has no exporter for the method, and which have."""
+        method = method_of(self.plan)
+        trainer = trainer_of(framework.name, method.name)
+        usual = f"{framework.label} has no exporter for {method.title} here."
+        others = [framework_named(name).label for name in exporting(method.name)]
+        fix = f"Export it to {' or '.join(others)}." if others else ""
+        own = " or ".join(exported_by(framework.name))
+        why = trainer.missing or trainer.not_exported or usual
+        self.refuse("method", why, fix or f"Choose {own} for {framework.label}.")
+        return tuple(self.found)
 
     def engine_within_node(self) -> None:
         """Refuse an engine whose GPUs are of several nodes."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import yaml
 
@@ -26,6 +26,11 @@ def comment(*paragraphs: str) -> str:
 def chosen(*rows: tuple[object, str]) -> tuple[str, ...]:
     """The texts of the rows that apply."""
     return tuple(text for applies, text in rows if applies)
+
+
+def given(values: Mapping[str, object]) -> dict[str, object]:
+    """The settings that have a value."""
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def header(paragraphs: Iterable[str]) -> str:

@@ -45,7 +45,12 @@ def method_of(plan: Any) -> Method:
 
 
 @cache
+def folder_of(name: str) -> str:
+    """The folder of a method, which is its name but for what no module may have in it."""
+    return next(folder for folder, method in _found() if method.name == name)
+
+
+@cache
 def part(name: str, module: str, attribute: str) -> Any:
     """Something of a method's folder, loaded when it is asked for: ``memory``'s ``phases``."""
-    folder = next(folder for folder, method in _found() if method.name == name)
-    return getattr(import_module(f"{__name__}.{folder}.{module}"), attribute)
+    return getattr(import_module(f"{__name__}.{folder_of(name)}.{module}"), attribute)

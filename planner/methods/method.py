@@ -20,6 +20,9 @@ if TYPE_CHECKING:
     from planner.plan.facts import Facts
     from planner.setup import ModelSetup
 
+Switch = tuple[str, str, Mapping[str, Any], Mapping[str, Any]]
+"""What on and off are called, and the fields they set."""
+
 Objective = Literal["cross-entropy", "policy"]
 """What meets the vocabulary: every position of a row, or the log-probs of response tokens."""
 
@@ -90,6 +93,8 @@ class Method:
     """Own fields that no other method's plan may set; others have no effect there."""
     defaults: Mapping[str, Any] = field(default_factory=dict)
     """What nobody set in a plan of it."""
+    switches: tuple[Switch, ...] = ()
+    """What of its own can be turned on or off to see what it changes."""
     rules: tuple[Rule, ...] = ()
     """What cannot be, in a plan of it."""
     fact_problems: Callable[[Any, Facts], Iterable[Problem]] = lambda plan, facts: ()

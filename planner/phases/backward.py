@@ -17,9 +17,9 @@ from planner.formulas.activations import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
 from planner.frameworks.loss import CROSS_ENTROPY
 from planner.numeric import Num, minimum
-from planner.phases import gathered, saved, scored, shared_critic
+from planner.phases import activations, collectives, shared_critic
+from planner.phases.baseline import adapter_bytes
 from planner.phases.layer_kinds import LayerKind, layer_kinds
-from planner.phases.resident import adapter_bytes
 from planner.phases.role import Role
 from planner.phases.root_gradients import (
     cast_instants,
@@ -28,9 +28,10 @@ from planner.phases.root_gradients import (
     late_head_gradient,
     tied_instants,
 )
-from planner.phases.scene import Scene
+from planner.phases.scene import Scene, shared
 from planner.phases.training import (
     Bundles,
+    after_loss,
     at_head,
     objective,
     until_end,
@@ -56,7 +57,6 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
         *cast_instants(scene, role, kept),
         _final_norm(scene, role, kept),
         *_last_layers(scene, role, kept),
-        *_layer_before(scene, role, kept),
         *_first_layers(scene, role, kept),
         *tied_instants(scene, role, kept),
         *end_instants(scene, role, kept),
@@ -65,20 +65,14 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
 
 def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """FSDP gathers the root again before the loss goes backward, beside what scoring kept."""
-    arriving = gathered.again(scene, role)
-    if not arriving:
-        return
-    yield Instant(
-        name=ARRIVE_AGAIN,
-        terms=arriving,
-        shared=(
-            *while_saved(scene, role, kept, running=False),
-            saved.inside_final_norm(scene, role),
-            scored.after_scoring(scene, role),
-            _kept_by_scoring(scene, role),
-            shared_critic.kept(scene, role),
-        ),
-    )
+    arriving = collectives.again(scene, role)
+    if arriving:
+        beside = (_kept_by_scoring(scene, role), shared_critic.kept(scene, role))
+        yield Instant(
+            name=ARRIVE_AGAIN,
+            terms=arriving,
+            shared=(*after_loss(scene, role, kept), *beside),
+        )
 
 
 def _kept_by_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
@@ -99,7 +93,7 @@ def _final_norm(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
         terms=(
             *passing,
             *head_gradient(scene, role),
-            *gathered.at_head(scene, role, backward=True),
+            *collectives.at_head(scene, role, backward=True),
         ),
         shared=while_saved(scene, role, kept, running=False),
     )
@@ -117,21 +111,17 @@ def _freed_logits(scene: Scene, role: Role, head: logits.Head) -> Iterator[Term]
 def _last_layers(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """The last layer's backward: everything still saved, the head's gradient just made.
 
-    Where layers are of two kinds, the last of each: either may need more.
+    Where layers are of two kinds, the last of each: either may need more. Under FSDP the layer
+    before the last as well, the first to run beside a reduction.
     """
+    before = []
     for kind in layer_kinds(role.arch):
         yield _coming_down(scene, role, kept, kind, kind.last, f"last {kind.word}layer's backward")
-
-
-def _layer_before(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
-    """The layer before the last: the first to run beside a reduction, which FSDP has."""
-    if not scene.fsdp:
-        return
-    for kind in layer_kinds(role.arch):
-        if kind.last == role.arch.layers - 1 and len(kind.places) > 1:
-            yield _coming_down(
-                scene, role, kept, kind, kind.places[-2], f"{kind.word}backward beside a reduction"
-            )
+        if scene.fsdp and kind.last == role.arch.layers - 1 and len(kind.places) > 1:
+            before.append(kind)
+    for kind in before:
+        name = f"{kind.word}backward beside a reduction"
+        yield _coming_down(scene, role, kept, kind, kind.places[-2], name)
 
 
 def _coming_down(
@@ -141,16 +131,21 @@ def _coming_down(
     done = role.arch.layers - 1 - place
     above: tuple[Term, ...] = ()
     if done and (kind.word or scene.fsdp):
-        above = (
-            _gradients_above(scene, role, place),
-            *gathered.held_for_all_reduce(scene, role, done),
+        higher = state.UPPER_LAYERS(
+            role.name,
+            tensors=done,
+            trainable_above=_trained_between(role, place + 1, role.arch.layers),
+            **_gradient_sizes(scene),
         )
+        above = (higher, *collectives.held_for_all_reduce(scene, role, done))
+    # LoRA's embeddings beside the input of the running layer, where inputs are offloaded.
+    leaf = scene.plan.activation_offload and role.adapters
     return Instant(
         name=name,
         terms=(*head_gradient(scene, role), *above),
         shared=(
             *while_saved(scene, role, kept, done),
-            *_leaf(scene, role),
+            *((activations.next_input(scene, role),) if leaf else ()),
             *_layer_backward(scene, role, place, kind.sparse),
         ),
     )
@@ -173,38 +168,25 @@ def _near_the_end(
 ) -> Instant:
     # The layer's own gradients are counted with its backward.
     to_come = place + _counts_weights(scene, role)
-    below = (_gradients_below(scene, role, to_come),) if to_come else ()
+    lower = state.LOWER_LAYERS(
+        role.name,
+        tensors=to_come,
+        trainable_below=_trained_between(role, 0, to_come),
+        **_gradient_sizes(scene),
+    )
     return Instant(
         name=f"{name}'s backward",
         terms=(
-            *saved.first_layers(scene, role, place + 1),
+            *activations.first_layers(scene, role, place + 1),
             *late_head_gradient(scene, role),
-            *below,
-            *gathered.held_for_all_reduce(scene, role, role.arch.layers - 1 - place),
+            *((lower,) if to_come else ()),
+            *collectives.held_for_all_reduce(scene, role, role.arch.layers - 1 - place),
         ),
         shared=(
             *until_end(scene, role, kept, "layers"),
-            saved.shared_by_layers(scene, role),
+            activations.shared_by_layers(scene, role),
             *_layer_backward(scene, role, place, kind.sparse),
         ),
-    )
-
-
-def _gradients_below(scene: Scene, role: Role, layers: int) -> Term:
-    return state.LOWER_LAYERS(
-        role.name,
-        tensors=layers,
-        trainable_below=_trained_between(role, 0, layers),
-        **_gradient_sizes(scene),
-    )
-
-
-def _gradients_above(scene: Scene, role: Role, layer: int) -> Term:
-    return state.UPPER_LAYERS(
-        role.name,
-        tensors=role.arch.layers - 1 - layer,
-        trainable_above=_trained_between(role, layer + 1, role.arch.layers),
-        **_gradient_sizes(scene),
     )
 
 
@@ -222,30 +204,25 @@ def _trained_between(role: Role, first: int, end: int) -> int:
     return layers_parameter_count(role.arch, range(first, end))
 
 
-def _leaf(scene: Scene, role: Role) -> Bundles:
-    """LoRA's embeddings beside the input of the running layer, where inputs are offloaded."""
-    if not (scene.plan.activation_offload and role.adapters):
-        return ()
-    return (saved.next_input(scene, role),)
-
-
-def _layer_backward(scene: Scene, role: Role, place: int, sparse: bool | None = None) -> Bundles:
+def _layer_backward(scene: Scene, role: Role, place: int, sparse: bool | None) -> Bundles:
     """The backward of the layer at ``place``: recomputed activations, gradients, reductions."""
-    counted = _counts_weights(scene, role)
-    accumulates = (0 if scene.fsdp else minimum(scene.q.micro_batches - 1, 1)) if counted else None
-    activations = scene.once(
-        ("layer backward", role.name, sparse),
-        lambda: saved.layer_backward(scene, role, sparse, accumulates=accumulates),
-    )
-    last = place == role.arch.layers - 1
+    last, counted = place == role.arch.layers - 1, _counts_weights(scene, role)
     return (
-        activations,
+        _activations(scene, role, sparse),
         (
-            *gathered.at_layer(scene, role, backward_of=place),
-            *gathered.reductions_at_layer(scene, role, first=last, whole=not counted),
-            *(() if counted else _being_added(scene, role)),
+            *collectives.at_layer(scene, role, backward_of=place),
+            *collectives.reductions_at_layer(scene, role, first=last, whole=not counted),
+            *_being_added(scene, role),
         ),
     )
+
+
+@shared
+def _activations(scene: Scene, role: Role, sparse: bool | None) -> Iterator[Term]:
+    accumulates: Num | None = None
+    if _counts_weights(scene, role):
+        accumulates = 0 if scene.fsdp else minimum(scene.q.micro_batches - 1, 1)
+    return activations.layer_backward(scene, role, sparse, accumulates=accumulates)
 
 
 def _counts_weights(scene: Scene, role: Role) -> bool:
@@ -260,11 +237,10 @@ def _counts_weights(scene: Scene, role: Role) -> bool:
 
 def _being_added(scene: Scene, role: Role) -> Iterator[Term]:
     """A weight gradient beside the sum it is added to; FSDP counts a whole layer instead."""
-    if scene.fsdp:
-        return
-    yield state.LARGEST_GRADIENT(
-        role.name,
-        largest_weight=role.layer_adapters if role.adapters else role.largest_layer_weight,
-        value_bytes=adapter_bytes(scene) if role.adapters else scene.q.compute_bytes,
-        micro_batches=scene.q.micro_batches,
-    )
+    if not (scene.fsdp or _counts_weights(scene, role)):
+        yield state.LARGEST_GRADIENT(
+            role.name,
+            largest_weight=role.layer_adapters if role.adapters else role.largest_layer_weight,
+            value_bytes=adapter_bytes(scene) if role.adapters else scene.q.compute_bytes,
+            micro_batches=scene.q.micro_batches,
+        )

@@ -6,37 +6,39 @@ weights, working set or graphs becomes KV cache.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 from planner.catalog import device_constants
 from planner.footprint import Term
-from planner.formulas import generation, sharding, state
+from planner.formulas import generation
 from planner.numeric import Num, ceil_div, maximum
 from planner.phases.scene import Moment, Scene
+from planner.plan import Plan
 
 ROLE = "rollout engine"
 
 
-def held(scene: Scene, moment: Moment) -> tuple[Term, ...]:
+def held(scene: Scene, moment: Moment) -> Iterator[Term]:
     """What a colocated engine holds of the trainer's card at a moment of the step."""
     plan = scene.plan
     if plan.rollout != "vllm-colocated":
-        return ()
+        return
     if plan.vllm_sleep_level == 0 or moment == "rollout":
-        return awake(scene)
-    asleep = (
-        generation.ENGINE_ASLEEP(ROLE, residue_bytes=device_constants.ENGINE_RESIDUE.high_bytes),
-    )
+        yield from awake(scene)
+        return
+    residue = device_constants.ENGINE_RESIDUE.high_bytes
+    yield generation.ENGINE_ASLEEP(ROLE, residue_bytes=residue)
+    weights = _weights(scene)
     if moment == "weight sync":
-        return (*asleep, _weights(scene))
-    if plan.vllm_sleep_level == 1:
-        return (*asleep, _weights_on_host(scene))
-    return asleep
+        yield weights
+    elif plan.vllm_sleep_level == 1:
+        yield scene.offloaded(ROLE, "engine weights, asleep in host RAM", weights.bytes)
 
 
 def awake(scene: Scene) -> tuple[Term, ...]:
     """The engine's whole share: weights, working set, graphs and KV cache pool."""
-    parts = (_weights(scene), _working_set(scene), _graphs(scene))
+    parts = _parts(scene)
     weights, working, graphs = (part.bytes for part in parts)
     pool = generation.ENGINE_KV_POOL(
         ROLE,
@@ -49,6 +51,14 @@ def awake(scene: Scene) -> tuple[Term, ...]:
     return (*parts, pool)
 
 
+def _parts(scene: Scene) -> tuple[Term, Term, Term]:
+    """What is not KV cache."""
+    eager = scene.plan.enforce_eager
+    captured = 0 if eager else device_constants.VLLM_CUDA_GRAPHS.high_bytes
+    graphs = generation.ENGINE_GRAPHS(ROLE, graph_bytes=captured)
+    return _weights(scene), _working_set(scene), graphs
+
+
 def share_bytes(scene: Scene) -> Num:
     """Bytes that ``gpu_memory_utilization`` allows the engine."""
     return int(scene.plan.gpu_memory_utilization * scene.facts.budget_bytes)
@@ -58,7 +68,7 @@ def shortfall_bytes(scene: Scene) -> Num:
     """Bytes by which the share is too small for weights, working set and one sequence."""
     if not scene.plan.rollout.startswith("vllm"):
         return 0
-    needed = _weights(scene).bytes + _working_set(scene).bytes + _graphs(scene).bytes
+    needed = sum(part.bytes for part in _parts(scene))
     return maximum(needed + _one_sequence_bytes(scene) - share_bytes(scene), 0)
 
 
@@ -77,13 +87,9 @@ def concurrent_sequences(scene: Scene) -> Num:
     return maximum(pool // maximum(_one_sequence_bytes(scene), 1), 1)
 
 
-def kv_value_bytes(plan: Any) -> int:
+def kv_value_bytes(plan: Plan) -> int:
     """Bytes of one value in the engine's KV cache; the engine computes in half precision."""
     return 1 if plan.kv_cache_dtype == "fp8" else (4 if plan.dtype == "fp32" else 2)
-
-
-def _engine_bytes(scene: Scene) -> int:
-    return scene.q.compute_bytes
 
 
 def _weights(scene: Scene) -> Term:
@@ -91,17 +97,7 @@ def _weights(scene: Scene) -> Term:
         ROLE,
         parameters=scene.policy.parameters,
         tensor_parallel=scene.plan.rollout_tensor_parallel,
-        value_bytes=_engine_bytes(scene),
-    )
-
-
-def _weights_on_host(scene: Scene) -> Term:
-    return state.LOCAL_RANKS_OFFLOAD(
-        ROLE,
-        label="engine weights, asleep in host RAM",
-        host=True,
-        ranks_per_node=scene.ranks_per_node,
-        rank_bytes=_weights(scene).bytes,
+        value_bytes=scene.q.compute_bytes,
     )
 
 
@@ -111,7 +107,7 @@ def _working_set(scene: Scene) -> Term:
         "max_num_batched_tokens": scene.plan.max_num_batched_tokens,
         "hidden": arch.hidden,
         "tensor_parallel": scene.plan.rollout_tensor_parallel,
-        "value_bytes": _engine_bytes(scene),
+        "value_bytes": scene.q.compute_bytes,
         "max_num_seqs": scene.plan.max_num_seqs,
         "vocab": arch.vocab,
     }
@@ -125,11 +121,6 @@ def _working_set(scene: Scene) -> Term:
     )
 
 
-def _graphs(scene: Scene) -> Term:
-    graphs = 0 if scene.plan.enforce_eager else device_constants.VLLM_CUDA_GRAPHS.high_bytes
-    return generation.ENGINE_GRAPHS(ROLE, graph_bytes=graphs)
-
-
 def _one_sequence_bytes(scene: Scene) -> Num:
     """KV cache of the longest sequence the engine must be able to hold, per GPU."""
     plan, arch = scene.plan, scene.policy.arch
@@ -138,15 +129,9 @@ def _one_sequence_bytes(scene: Scene) -> Num:
     return 2 * arch.cache_layers * heads * arch.head_dim * kv_value_bytes(plan) * longest
 
 
-def sync_buffers(scene: Scene) -> tuple[Term, ...]:
-    """Buffers while updated weights travel to the engine."""
-    policy = scene.policy
-    bucket_bytes = scene.framework.sync_bucket_bytes
-    bucket = (
-        generation.SYNC_BUCKET("policy", bucket_bytes=bucket_bytes)
-        if bucket_bytes
-        else sharding.LARGEST_TENSOR(
-            "policy", largest_weight=policy.largest_weight, value_bytes=policy.weight_bytes
-        )
-    )
-    return (bucket,)
+def sync_buffer(scene: Scene) -> Term:
+    """The buffer in which updated weights travel to the engine."""
+    bucket_bytes, policy = scene.framework.sync_bucket_bytes, scene.policy
+    if bucket_bytes:
+        return generation.SYNC_BUCKET("policy", bucket_bytes=bucket_bytes)
+    return policy.largest_tensor()

@@ -15,10 +15,10 @@ from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient
 from planner.formulas.formula import Formula
 from planner.numeric import minimum
-from planner.phases import gathered, saved, scored
+from planner.phases import activations, collectives, positions
+from planner.phases.baseline import resident
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.phase import Work, training
-from planner.phases.resident import resident
 from planner.phases.scene import Scene
 from planner.phases.training import FIRST_INPUTS, embedded, named_masks, while_saved
 from planner.phases.vocabulary import inference_head, path, scored_in_step, training_head
@@ -56,22 +56,19 @@ def cache(scene: Scene) -> Term:
     )
 
 
-def made(scene: Scene) -> tuple[Term, ...]:
+def made(scene: Scene) -> Iterator[Term]:
     """The reference's log-probs of a micro-batch, which wait for the policy's."""
-    if not references.in_loss(scene.plan):
-        return ()
-    return (
-        logits.log_prob_kept(
+    if references.in_loss(scene.plan):
+        yield logits.log_prob_kept(
             training_head(scene, scene.policy),
             name="reference log-probs of the micro-batch",
             sequences=scene.q.micro_sequences,
             tokens=scene.plan.response_tokens,
             role="policy",
-        ),
-    )
+        )
 
 
-def work(scene: Scene) -> tuple[Work, ...]:
+def work(scene: Scene) -> Iterator[Work]:
     """What the policy's forward computes besides: the reference's layers and head, or its head.
 
     The layers that run twice are gathered once.
@@ -79,29 +76,26 @@ def work(scene: Scene) -> tuple[Work, ...]:
     plan, q, policy = scene.plan, scene.q, scene.policy
     if references.dual(plan):
         row = training(scene, policy, "forward", scored_tokens=scored_in_step(scene))
-        return (replace(row, run="score", beside=True, gathered=False),)
-    if references.cached(plan):
+        yield replace(row, run="score", beside=True, gathered=False)
+    elif references.cached(plan):
         own = scene.reference
-        return (
-            Work(
-                role=own or policy,
-                run="score",
-                scored_tokens=q.sequences_per_gpu_step * plan.response_tokens,
-                rounds=q.micro_batches * q.updates_per_step,
-                beside=True,
-                gathered=own is not None,
-            ),
+        yield Work(
+            role=own or policy,
+            run="score",
+            scored_tokens=q.sequences_per_gpu_step * plan.response_tokens,
+            rounds=q.micro_batches * q.updates_per_step,
+            beside=True,
+            gathered=own is not None,
         )
-    return ()
 
 
-def instants(scene: Scene, kept: tuple[Term, ...]) -> tuple[Instant, ...]:
+def instants(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """What a training forward holds while the reference's log-probs are made in it."""
     if references.cached(scene.plan):
-        return tuple(_from_cache(scene, kept))
+        yield from _from_cache(scene, kept)
     if references.dual(scene.plan):
-        return (*_beside_layers(scene, kept), *_beside_head(scene, kept))
-    return ()
+        yield from _beside_layers(scene, kept)
+        yield from _beside_head(scene, kept)
 
 
 def _from_cache(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
@@ -111,26 +105,20 @@ def _from_cache(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
     tokens = q.micro_sequences * scene.plan.response_tokens
     head = replace(inference_head(scene, policy), tokens=tokens, rows=q.micro_sequences)
     weights = (
-        *gathered.before_layers(scene, policy),
-        *(gathered.before_layers(scene, own) if own else ()),
+        *collectives.before_layers(scene, policy),
+        *(collectives.before_layers(scene, own) if own else ()),
     )
-    batch = 1 + (scene.plan.batch_shape != "full")
-    side_by_side = scored.TARGETS(
+    side_by_side = positions.TARGETS(
         "reference",
         label="targets of the responses",
         tokens=tokens,
-        there=minimum(q.micro_sequences - 1, 1) * (path(scene) in scored.IN_PIECES),
+        there=minimum(q.micro_sequences - 1, 1) * (path(scene) in positions.IN_PIECES),
     )
     shared = (
         resident(scene, "policy update", gradients="accumulated"),
         kept,
         weights,
-        (
-            scored.BATCH(
-                policy.name, tensors=batch, tensors_per_token=batch, tokens=q.micro_tokens
-            ),
-            side_by_side,
-        ),
+        (*positions.rows(scene, policy, q.micro_tokens, True), side_by_side),
     )
     for found in logits.logprob_instants(head, with_entropy=False, role="reference"):
         yield Instant(name=f"reference's {found.name}", terms=found.everything, shared=shared)
@@ -145,11 +133,11 @@ def _beside_layers(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
             name=f"reference's last {kind.word}layer",
             terms=(
                 *layer_forward_transient(role.arch, workload, role="reference", sparse=kind.sparse),
-                *gathered.at_layer(scene, role),
+                *collectives.at_layer(scene, role),
             ),
             shared=(
                 *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
-                _carried(scene),
+                (_carried(scene),),
                 *named_masks(scene, role),
                 embedded(scene, role),
             ),
@@ -163,25 +151,23 @@ def _beside_head(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
     for found in logits.logprob_instants(head, with_entropy=False, role="reference"):
         yield Instant(
             name=f"reference's {found.name}",
-            terms=(*found.everything, *gathered.at_head(scene, role)),
+            terms=(*found.everything, *collectives.at_head(scene, role)),
             shared=(
                 *while_saved(scene, role, kept),
-                saved.inside_final_norm(scene, role),
-                scored.of_two(scene, role),
+                activations.inside_final_norm(scene, role),
+                positions.of_two(scene, role),
             ),
         )
 
 
-def _carried(scene: Scene) -> tuple[Term, ...]:
+def _carried(scene: Scene) -> Term:
     """Hidden states on their way, of both."""
     role = scene.policy
-    input_kept = any(term.name in FIRST_INPUTS for term in saved.all_layers(scene, role))
-    return (
-        CARRIED(
-            "reference",
-            input_kept=int(input_kept),
-            tokens=scene.q.micro_tokens,
-            hidden=role.arch.hidden,
-            value_bytes=scene.embedding_bytes(role),
-        ),
+    input_kept = any(term.name in FIRST_INPUTS for term in activations.all_layers(scene, role))
+    return CARRIED(
+        "reference",
+        input_kept=int(input_kept),
+        tokens=scene.q.micro_tokens,
+        hidden=role.arch.hidden,
+        value_bytes=scene.embedding_bytes(role),
     )

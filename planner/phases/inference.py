@@ -8,11 +8,11 @@ from planner.footprint import Instant, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient, model_saved
 from planner.formulas.formula import Formula
-from planner.phases import gathered, saved, scored
+from planner.phases import activations, collectives, positions
+from planner.phases.baseline import resident
 from planner.phases.phase import PhasePlan, scoring
-from planner.phases.resident import resident
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene
+from planner.phases.scene import Moment, Scene, shared
 from planner.phases.vocabulary import inference_head, scored_in_step
 
 Bundles = tuple[tuple[Term, ...], ...]
@@ -74,23 +74,25 @@ def scores(scene: Scene, moment: Moment, role: Role, kept: tuple[Term, ...] = ()
     )
 
 
-def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
-    def make() -> tuple[Term, ...]:
-        workload = scene.inference_workload(role)
-        return (
-            *layer_forward_transient(
-                role.arch, workload, role=role.name, sliding=saved.all_slide(role.arch)
-            ),
-            *gathered.at_layer(scene, role),
-            *saved.weight_copies(scene, role, layers=True, head=False),
-            *scored.scoring_batch(scene, role),
-            *_embedded(scene, role),
-        )
+@shared
+def _running(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """One layer computes."""
+    workload = scene.inference_workload(role)
+    slides = activations.all_slide(role.arch)
+    return (
+        *layer_forward_transient(role.arch, workload, role=role.name, sliding=slides),
+        *collectives.at_layer(scene, role),
+        *activations.weight_copies(scene, role, layers=True, head=False),
+        *positions.scoring_batch(scene, role),
+        *_embedded(scene, role),
+    )
 
-    running = scene.once(("layer without gradient", role.name, role.disabled), make)
-    yield Instant(name="a layer's forward", terms=(), shared=(*base, _hidden(scene, role), running))
-    batch = scored.scoring_batch(scene, role)
-    for name, arriving in gathered.arrivals(scene, role):
+
+def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
+    running = (*base, _hidden(scene, role), _running(scene, role))
+    yield Instant(name="a layer's forward", terms=(), shared=running)
+    batch = positions.scoring_batch(scene, role)
+    for name, arriving in collectives.arrivals(scene, role):
         # Before the first layer the embedding's output can be the hidden states themselves.
         named = _embedded(scene, role, first=name.startswith("first"))
         yield Instant(
@@ -100,30 +102,27 @@ def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
 
 def _embedded(scene: Scene, role: Role, *, first: bool = False) -> tuple[Term, ...]:
     rows, row_tokens = scene.q.logprob_rows, scene.q.logprob_row_tokens
-    return (scored.embedded(scene, role, rows, row_tokens, saved=first),)
+    return (positions.embedded(scene, role, rows, row_tokens, saved=first),)
 
 
 def _at_head(
     scene: Scene, role: Role, base: Bundles, own: Instant, in_pieces: bool | None = None
 ) -> Instant:
-    def make() -> tuple[Term, ...]:
-        return (
-            *gathered.at_head(scene, role),
-            *saved.weight_copies(scene, role, layers=True, head=True),
-            *scored.scoring_batch(scene, role),
-            *scored.without_gradient(scene, role, in_pieces),
-        )
+    beside = _beside_head(scene, role, in_pieces)
+    return Instant(name=own.name, terms=own.everything, shared=(*base, beside))
 
-    return Instant(
-        name=own.name,
-        terms=own.everything,
-        shared=(*base, scene.once(("at head without gradient", role.name, in_pieces), make)),
+
+@shared
+def _beside_head(scene: Scene, role: Role, in_pieces: bool | None) -> tuple[Term, ...]:
+    return (
+        *collectives.at_head(scene, role),
+        *activations.weight_copies(scene, role, layers=True, head=True),
+        *positions.scoring_batch(scene, role),
+        *positions.without_gradient(scene, role, in_pieces),
     )
 
 
+@shared
 def _hidden(scene: Scene, role: Role) -> tuple[Term, ...]:
     """Hidden states and what is shared by layers (mask, rotary tables)."""
-    return scene.once(
-        ("hidden", role.name),
-        lambda: model_saved(role.arch, scene.inference_workload(role), role=role.name),
-    )
+    return model_saved(role.arch, scene.inference_workload(role), role=role.name)

@@ -109,62 +109,38 @@ def _cache_bytes(scene: Scene) -> int:
 
 def attends(scene: Scene, tokens: Num) -> Iterator[Term]:
     """What one layer's attention of the new token needs beside the cache."""
-    plan, arch = scene.plan, scene.policy.arch
-    eager = plan.attention == "eager"
+    plan, arch, width = scene.plan, scene.policy.arch, scene.q.compute_bytes
     sizes = {"sequences": scene.q.sequences_per_gpu_step, "tokens": tokens}
+    every = {"heads": arch.heads, **sizes}
+    eager, grouped = plan.attention == "eager", arch.heads != arch.kv_heads
     if eager:
-        yield generation.DECODE_SCORES(
-            "policy", tensors=2, heads=arch.heads, value_bytes=scene.q.compute_bytes, **sizes
-        )
-    cache_bytes = _cache_bytes(scene)
-    repeats = eager and arch.heads != arch.kv_heads
+        yield generation.DECODE_SCORES("policy", tensors=2, value_bytes=width, **every)
+    cache_bytes, size = _cache_bytes(scene), arch.head_dim
+    repeats = eager and grouped
     if repeats:
         yield generation.REPEATED_CACHE(
-            "policy",
-            tensors=2,
-            heads=arch.heads,
-            head_dim=arch.head_dim,
-            value_bytes=cache_bytes,
-            **sizes,
+            "policy", tensors=2, head_dim=size, value_bytes=cache_bytes, **every
         )
-    grouped = arch.heads != arch.kv_heads
-    if plan.attention == "sdpa" and plan.batch_shape == "full" and plan.dtype == "fp32" and grouped:
-        yield generation.MATH_CACHE(
-            "policy",
-            tensors=3,
-            heads=arch.heads,
-            head_dim=arch.head_dim,
-            value_bytes=scene.q.compute_bytes,
-            **sizes,
-        )
-    if plan.attention == "flash" and plan.batch_shape != "full":
+    full = plan.batch_shape == "full"
+    if plan.attention == "sdpa" and full and plan.dtype == "fp32" and grouped:
+        yield generation.MATH_CACHE("policy", tensors=3, head_dim=size, value_bytes=width, **every)
+    if plan.attention == "flash" and not full:
+        heads = arch.kv_heads
         yield generation.UNPADDED_CACHE(
-            "policy",
-            tensors=3,
-            kv_heads=arch.kv_heads,
-            head_dim=arch.head_dim,
-            value_bytes=scene.q.compute_bytes,
-            **sizes,
+            "policy", tensors=3, kv_heads=heads, head_dim=size, value_bytes=width, **sizes
         )
-    if cache_bytes > scene.q.compute_bytes:
-        copies = 1 if eager else 2
+    if cache_bytes > width:
+        copies, heads = 1 if eager else 2, arch.heads if repeats else arch.kv_heads
         yield generation.CAST_CACHE(
-            "policy",
-            tensors=copies,
-            copies=copies,
-            heads=arch.heads if repeats else arch.kv_heads,
-            head_dim=arch.head_dim,
-            **sizes,
+            "policy", tensors=copies, copies=copies, heads=heads, head_dim=size, **sizes
         )
 
 
-def expert_copies(scene: Scene) -> tuple[Term, ...]:
+def expert_copies(scene: Scene) -> Iterator[Term]:
     """A sparse layer's weights as decoding copies them for each token."""
     arch = scene.policy.arch
-    if not arch.sparse_layers:
-        return ()
-    return (
-        generation.DECODE_EXPERTS(
+    if arch.sparse_layers:
+        yield generation.DECODE_EXPERTS(
             "policy",
             layout=((1, 2 / 3), (1, 1 / 3)),
             sequences=scene.q.sequences_per_gpu_step,
@@ -172,5 +148,4 @@ def expert_copies(scene: Scene) -> tuple[Term, ...]:
             expert_intermediate=arch.expert_intermediate,
             hidden=arch.hidden,
             value_bytes=4 if scene.precision == "autocast-bf16" else scene.q.compute_bytes,
-        ),
-    )
+        )

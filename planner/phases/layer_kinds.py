@@ -6,6 +6,7 @@ instants to look at; with two kinds those are the ends of each.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -38,35 +39,25 @@ class LayerKind:
 @lru_cache(maxsize=256)
 def layer_kinds(arch: Architecture) -> tuple[LayerKind, ...]:
     """Every kind that the model has."""
-    everywhere = tuple(range(arch.layers))
     if arch.measured:
-        return _measured(arch)
-    if not arch.dense_layers or not arch.sparse_layers:
-        return (LayerKind(sparse=None, word="", places=everywhere),)
-    dense = arch.dense_layers
-    sparse = tuple(layer for layer in everywhere if layer not in dense)
-    return (
-        LayerKind(sparse=False, word="dense ", places=dense),
-        LayerKind(sparse=True, word="sparse ", places=sparse),
-    )
-
-
-def _measured(arch: Architecture) -> tuple[LayerKind, ...]:
-    """Kinds as the coefficients tell them apart: MLPs and experts, or forms of attention."""
-    digits = kinds_of(arch)
-    found = sorted(set(digits))
-    if len(found) == 1:
-        return (LayerKind(sparse=None, word="", places=tuple(range(arch.layers))),)
+        # MLPs and experts, or forms of attention, as the coefficients tell them apart.
+        kinds: Sequence[str] = kinds_of(arch)
+    else:
+        kinds = [str(int(layer not in arch.dense_layers)) for layer in range(arch.layers)]
+        if not arch.sparse_layers:
+            kinds = "0" * arch.layers
+    found = sorted(set(kinds))
     words = ("dense ", "sparse ")
-    if arch.stateful_layers:
+    if arch.measured and arch.stateful_layers:
         words = ("linear-attention ", "full-attention ")
-    elif arch.sliding_layers:
+    elif arch.measured and arch.sliding_layers:
         words = ("sliding ", "global ")
+    alone = len(found) == 1
     return tuple(
         LayerKind(
-            sparse=bool(index),
-            word=words[index],
-            places=tuple(n for n, digit in enumerate(digits) if digit == kind),
+            sparse=None if alone else bool(index),
+            word="" if alone else words[index],
+            places=tuple(place for place, one in enumerate(kinds) if one == kind),
         )
         for index, kind in enumerate(found)
     )

@@ -7,14 +7,19 @@ its weights are kept in. Counts are elements.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Literal
 
 from planner.catalog.architecture import Architecture
-from planner.formulas import parameters
+from planner.footprint import Term
+from planner.formulas import parameters, sharding
 from planner.formulas.lora import lora_tensor_count, lora_weights, trainable_lora_parameters
 from planner.formulas.parameters import Weight
 from planner.numeric import Num, ceil_div
+
+Part = Literal["weights", "layer", "root", "adapters"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,6 +35,11 @@ class Split:
     """How many of them one layer has, the kind with more weights."""
     per_layer: bool
     adapter: bool = False
+
+    def of(self, part: Part) -> bool:
+        """Whether it is among a part of the model."""
+        among = {"root": not self.per_layer, "weights": not self.adapter, "adapters": self.adapter}
+        return among.get(part, True)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,21 +71,29 @@ class Role:
     disabled: bool = False
     """Its adapters are on the GPU and out of the computation."""
 
-    def padding(self, shards: Num) -> Num:
-        """Elements that a split of every weight along its first dimension adds in all."""
-        return _padding(shards, [(each, each.count) for each in self.splits if not each.adapter])
+    def __hash__(self) -> int:
+        """Of what tells the roles of a run apart: bundles of terms are looked up by it."""
+        return hash((self.name, self.disabled))
 
-    def layer_padding(self, shards: Num) -> Num:
-        """Those of one layer with its adapters, the kind of layer with more weights."""
-        return _padding(shards, [(each, each.in_layer) for each in self.splits])
+    def padding(self, part: Part, shards: Num) -> Num:
+        """Elements that a split along the first dimension adds: ranks hold equal numbers of rows.
 
-    def root_padding(self, shards: Num) -> Num:
-        """Those outside the layers."""
-        return _padding(shards, [(each, each.count) for each in self.splits if not each.per_layer])
+        Of one ``layer`` with its adapters it is the kind of layer with more weights; ``root`` is
+        what is outside the layers.
+        """
+        added: Num = 0
+        for each in self.splits:
+            count = each.in_layer if part == "layer" else each.count
+            if count and each.of(part):
+                missing = ceil_div(each.rows, shards) * shards - each.rows
+                added = added + count * each.width * missing
+        return added
 
-    def adapter_padding(self, shards: Num) -> Num:
-        """Those of all adapters."""
-        return _padding(shards, [(each, each.count) for each in self.splits if each.adapter])
+    def largest_tensor(self) -> Term:
+        """The largest weight on its way."""
+        return sharding.LARGEST_TENSOR(
+            self.name, largest_weight=self.largest_weight, value_bytes=self.weight_bytes
+        )
 
     def without_adapters(self) -> Role:
         """The same model with its adapters disabled: a reference that costs no weights."""
@@ -118,28 +136,20 @@ def role(
     Raises:
         ValueError: naming ``lora_targets`` when a target is not a projection of the model.
     """
-    total = (
-        parameters.value_model_parameter_count(arch)
-        if value_head
-        else parameters.parameter_count(arch)
-    )
-    layer = parameters.layer_parameter_count(arch)
+    count = parameters.value_model_parameter_count if value_head else parameters.parameter_count
+    total = count(arch)
     listed = parameters.weights(arch, "token-score" if value_head else "lm")
-    layer_adapters = 0
+    adapters = 0
     if trained and lora_rank:
         adapters = trainable_lora_parameters(arch, lora_rank, lora_targets)
-        layer_adapters = adapters // arch.layers
-    else:
-        adapters = 0
-    head = arch.hidden if value_head else arch.vocab * arch.hidden
     chosen = lora_weights(arch, lora_targets) if adapters else ()
     return Role(
         name=name,
         arch=arch,
         parameters=total,
-        layer_parameters=layer,
+        layer_parameters=parameters.layer_parameter_count(arch),
         root_parameters=sum(weight.elements for weight in listed if not weight.per_layer),
-        head_parameters=head,
+        head_parameters=arch.hidden * (1 if value_head else arch.vocab),
         largest_weight=max(weight.elements for weight in listed),
         largest_layer_weight=max(
             weight.elements for weight in listed if weight.kind in ("linear", "experts")
@@ -147,7 +157,7 @@ def role(
         layout=tuple((weight.count, weight.elements / total) for weight in listed),
         adapters=adapters,
         adapter_tensors=lora_tensor_count(arch, lora_targets) if adapters else 1,
-        layer_adapters=layer_adapters,
+        layer_adapters=adapters // arch.layers,
         trainable=(adapters or total) if trained else 0,
         weight_bytes=weight_bytes,
         splits=(*_splits(arch, listed), *_adapter_splits(arch, chosen, lora_rank)),
@@ -155,9 +165,10 @@ def role(
     )
 
 
-def _splits(arch: Architecture, listed: tuple[Weight, ...]) -> tuple[Split, ...]:
+def _splits(arch: Architecture, listed: tuple[Weight, ...]) -> Iterator[Split]:
     """Every weight by its first dimension, equal ones together."""
-    largest = _largest_layer(arch)
+    sparse = (layer for layer in range(arch.layers) if layer not in arch.dense_layers)
+    largest = next(sparse) if arch.sparse_layers else 0
     found: Counter[tuple[int, int, bool]] = Counter()
     inside: Counter[tuple[int, int, bool]] = Counter()
     for weight in listed:
@@ -165,11 +176,9 @@ def _splits(arch: Architecture, listed: tuple[Weight, ...]) -> tuple[Split, ...]
         key = (rows, weight.elements // rows, weight.per_layer)
         found[key] += weight.count
         inside[key] += weight.in_layer(largest)
-    return tuple(
-        Split(rows=rows, width=width, count=count, in_layer=inside[key], per_layer=key[2])
-        for key, count in found.items()
-        for rows, width in (key[:2],)
-    )
+    for key, count in found.items():
+        rows, width, per_layer = key
+        yield Split(rows=rows, width=width, count=count, in_layer=inside[key], per_layer=per_layer)
 
 
 def _rows(arch: Architecture, weight: Weight) -> int:
@@ -185,36 +194,51 @@ def _rows(arch: Architecture, weight: Weight) -> int:
     return weight.elements
 
 
-def _largest_layer(arch: Architecture) -> int:
-    if not arch.sparse_layers:
-        return 0
-    return next(layer for layer in range(arch.layers) if layer not in arch.dense_layers)
+def _adapter_splits(arch: Architecture, chosen: tuple[Weight, ...], rank: int) -> Iterator[Split]:
+    for weight in chosen:
+        inside = int(weight.in_layer(0))
+        for rows, width in ((rank, weight.in_features), (weight.out_features, rank)):
+            yield Split(
+                rows=rows,
+                width=width,
+                count=weight.count,
+                in_layer=inside,
+                per_layer=True,
+                adapter=True,
+            )
 
 
-def _adapter_splits(arch: Architecture, chosen: tuple[Weight, ...], rank: int) -> tuple[Split, ...]:
-    shapes = [
-        shape
-        for weight in chosen
-        for shape in ((rank, weight.in_features, weight), (weight.out_features, rank, weight))
-    ]
-    return tuple(
-        Split(
-            rows=rows,
-            width=width,
-            count=weight.count,
-            in_layer=int(weight.in_layer(0)),
-            per_layer=True,
-            adapter=True,
-        )
-        for rows, width, weight in shapes
+def head_role(arch: Architecture, weight_bytes: int) -> Role:
+    """A reference whose hidden states are cached: the frozen head, tied there or not, no layers."""
+    elements = arch.vocab * arch.hidden
+    return replace(
+        role("reference", arch, weight_bytes=weight_bytes, trained=False),
+        parameters=elements,
+        layer_parameters=0,
+        root_parameters=elements,
+        head_parameters=elements,
+        largest_weight=elements,
+        largest_layer_weight=0,
+        layout=((1, 1.0),),
+        splits=(Split(rows=arch.vocab, width=arch.hidden, count=1, in_layer=0, per_layer=False),),
     )
 
 
-def _padding(shards: Num, counted: list[tuple[Split, int]]) -> Num:
-    """Ranks hold equal numbers of rows, those that are missing made up."""
-    added: Num = 0
-    for split, count in counted:
-        if count:
-            rest = ceil_div(split.rows, shards) * shards - split.rows
-            added = added + count * split.width * rest
-    return added
+def with_value_head(policy: Role) -> Role:
+    """A policy whose body a critic shares: one row of weights and a bias more, always trained."""
+    hidden, more = policy.arch.hidden, policy.arch.hidden + 1
+    total = policy.parameters + more
+    layout = tuple((count, share * policy.parameters / total) for count, share in policy.layout)
+    return replace(
+        policy,
+        parameters=total,
+        root_parameters=policy.root_parameters + more,
+        layout=(*layout, (1, hidden / total), (1, 1 / total)),
+        trainable=policy.trainable + more,
+        adapter_tensors=policy.adapter_tensors + 2 * (policy.adapters > 0),
+        splits=(
+            *policy.splits,
+            Split(rows=1, width=hidden, count=1, in_layer=0, per_layer=False),
+            Split(rows=1, width=1, count=1, in_layer=0, per_layer=False),
+        ),
+    )

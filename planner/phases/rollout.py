@@ -9,9 +9,9 @@ from planner.footprint import Instant, Term
 from planner.formulas import allocator, generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.numeric import Num, maximum
-from planner.phases import engine, gathered, kv_cache, saved, scored
+from planner.phases import activations, collectives, engine, kv_cache, positions
+from planner.phases.baseline import resident
 from planner.phases.phase import Decoding, PhasePlan, Work
-from planner.phases.resident import resident
 from planner.phases.scene import Scene
 from planner.workload import prompt_workload
 
@@ -30,20 +30,16 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
     """Updated weights to the engine; nothing when transformers generates."""
     if not scene.plan.rollout.startswith("vllm"):
         return ()
-    moment = Instant(
-        name="weights to the engine",
-        terms=engine.sync_buffers(scene),
-        shared=(resident(scene, "weight sync"),),
+    beside = resident(scene, "weight sync")
+    travel = (engine.sync_buffer(scene),)
+    sync = PhasePlan(
+        name="weight sync",
+        role="policy",
+        instants=(Instant(name="weights to the engine", terms=travel, shared=(beside,)),),
+        work=(Work(role=scene.policy, run="send"),),
+        executed=False,
     )
-    return (
-        PhasePlan(
-            name="weight sync",
-            role="policy",
-            instants=(moment,),
-            work=(Work(role=scene.policy, run="send"),),
-            executed=False,
-        ),
-    )
+    return (sync,)
 
 
 def _generate(scene: Scene, name: str, response_tokens: Num, per_step: bool = True) -> PhasePlan:
@@ -103,7 +99,10 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     arch = role.arch
     tokens = plan.prompt_tokens + response_tokens
     sequences = q.sequences_per_gpu_step
-    held = (resident(scene, "rollout"), saved.weight_copies(scene, role, layers=True, head=True))
+    held = (
+        resident(scene, "rollout"),
+        activations.weight_copies(scene, role, layers=True, head=True),
+    )
     base = (*held, _weights_for_generation(scene))
     ids = _ids(scene, tokens)
     # The last token is sampled and never fed back, so the cache stays one token shorter.
@@ -114,31 +113,20 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
         *keys_and_values.states(),
     )
     sampling = generation.SAMPLING("policy", tensors=4, vocab=arch.vocab, sequences=sequences)
-    before = generation.LAST_SAMPLED("policy", tensors=3, sequences=sequences, vocab=arch.vocab)
+    last = generation.LAST_SAMPLED("policy", tensors=3, sequences=sequences, vocab=arch.vocab)
+    decoding, before = (*cache, last), (*cache, ids, last)
     return (
-        *_weights_arrive(scene, held, response_tokens, (*cache, before)),
+        *_weights_arrive(scene, held, response_tokens, decoding),
         Instant(name="prefill", terms=_prefill(scene), shared=base),
-        Instant(
-            name="cache extended",
-            terms=(*cache, ids, before, keys_and_values.growth(cached)),
-            shared=base,
-        ),
-        Instant(
-            name="last token decoded",
-            terms=(*cache, ids, before, *kv_cache.attends(scene, cached)),
-            shared=base,
-        ),
         *(
-            Instant(name="states renewed", terms=(*cache, ids, before, new), shared=base)
-            for new in keys_and_values.new_states()
-        ),
-        *(
-            Instant(
-                name="experts of the new token",
-                terms=(*cache, ids, before, copies),
-                shared=base,
+            Instant(name=name, terms=(*before, *more), shared=base)
+            for name, more in (
+                ("cache extended", (keys_and_values.growth(cached),)),
+                ("last token decoded", tuple(kv_cache.attends(scene, cached))),
+                ("states renewed", tuple(keys_and_values.new_states())),
+                ("experts of the new token", tuple(kv_cache.expert_copies(scene))),
             )
-            for copies in kv_cache.expert_copies(scene)
+            if more or name == "last token decoded"
         ),
         Instant(
             name="last token sampled",
@@ -158,7 +146,7 @@ def _weights_arrive(
     plan = scene.plan
     prompt = _prompt(scene)
     hidden = model_saved(scene.policy.arch, prompt, role="policy")
-    for name, arriving in gathered.arrivals(scene, scene.policy):
+    for name, arriving in collectives.arrivals(scene, scene.policy):
         first = name.startswith("first")
         ids = _ids(scene, plan.prompt_tokens)
         beside = (*hidden, _embedded(scene, prompt, first=first))
@@ -181,7 +169,7 @@ def _prefill(scene: Scene) -> tuple[Term, ...]:
     return (
         *model_saved(role.arch, prompt, role="policy"),
         *layer_forward_transient(
-            role.arch, prompt, role="policy", sliding=saved.all_slide(role.arch)
+            role.arch, prompt, role="policy", sliding=activations.all_slide(role.arch)
         ),
         _embedded(scene, prompt),
         *_filled(scene, own=True),
@@ -190,7 +178,7 @@ def _prefill(scene: Scene) -> tuple[Term, ...]:
 
 def _embedded(scene: Scene, prompt: Workload, *, first: bool = False) -> Term:
     rows, tokens = prompt.sequences, prompt.tokens
-    return scored.embedded(scene, scene.policy, rows, tokens, saved=first, numbered=True)
+    return positions.embedded(scene, scene.policy, rows, tokens, saved=first, numbered=True)
 
 
 def _filled(scene: Scene, *, own: bool) -> Iterator[Term]:
@@ -210,19 +198,16 @@ def _prompt(scene: Scene) -> Workload:
 def _weights_for_generation(scene: Scene) -> tuple[Term, ...]:
     """Weights beyond the shards that ``generate`` needs while a layer decodes."""
     if scene.plan.sharding in ("fsdp1", "zero3"):
-        return (
-            sharding.WHOLE_COPY(
-                "policy",
-                layout=scene.policy.layout,
-                parameters=scene.policy.parameters,
-                value_bytes=scene.q.compute_bytes,
-            ),
+        role, width = scene.policy, scene.q.compute_bytes
+        whole = sharding.WHOLE_COPY(
+            "policy", layout=role.layout, parameters=role.parameters, value_bytes=width
         )
-    return gathered.at_layer(scene, scene.policy) if scene.fsdp else ()
+        return (whole,)
+    return collectives.at_layer(scene, scene.policy) if scene.fsdp else ()
 
 
 def _weights_at_head(scene: Scene) -> tuple[Term, ...]:
     """The same while the head's logits are sampled from."""
     if scene.plan.sharding == "fsdp2":
-        return gathered.at_head(scene, scene.policy)
+        return collectives.at_head(scene, scene.policy)
     return _weights_for_generation(scene)

@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.footprint import Instant, Term
-from planner.formulas import logits, sharding
+from planner.formulas import logits
 from planner.formulas.formula import Formula
 from planner.methods import method_of
 from planner.numeric import Num, minimum
-from planner.phases import gathered, saved, scored
+from planner.phases import collectives
 from planner.phases.role import Role
 from planner.phases.scene import Scene
-from planner.phases.training import until_end, while_saved
+from planner.phases.training import after_loss, until_end
 from planner.phases.vocabulary import training_head
 
 EMBEDDING_OUTPUT_GRADIENT = Formula(
@@ -51,42 +51,37 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
     FSDP gives the gradients back when they lie in the reduction's input, before it has an output.
     """
     sharded = scene.fsdp and bool(role.root_trainable)
-    yield _embedding_instant(scene, role, kept, "layers" if sharded else "all")
+    held = tuple(collectives.held_for_all_reduce(scene, role, role.arch.layers))
+    yield Instant(
+        name="embedding's backward",
+        terms=(*_embedding(scene, role), *collectives.reductions_at_end(scene, role), *held),
+        shared=until_end(scene, role, kept, "layers" if sharded else "all"),
+    )
     if sharded:
         yield Instant(
             name="root's gradients reduced",
-            terms=(
-                gathered.root_reduction(scene, role),
-                *gathered.held_for_all_reduce(scene, role, role.arch.layers),
-            ),
+            terms=(collectives.root_reduction(scene, role), *held),
             shared=until_end(scene, role, kept, "all"),
         )
 
 
-def _embedding_instant(scene: Scene, role: Role, kept: tuple[Term, ...], gradients: str) -> Instant:
-    dense: tuple[Term, ...] = ()
-    if role.root_trainable and not scene.fsdp:
-        dense = (
-            logits.embedding_backward(
-                vocab=role.arch.vocab,
-                hidden=role.arch.hidden,
-                item_bytes=scene.embedding_bytes(role),
-                role=role.name,
-                beside=_beside_tied(scene, role),
-                micro_batches=scene.q.micro_batches,
-            ),
-        )
-        if not (role.arch.tied and sums_apart(scene, role)):
-            dense = (*dense, *_embedding_output_gradient(scene, role))
-    return Instant(
-        name="embedding's backward",
-        terms=(
-            *dense,
-            *gathered.reductions_at_end(scene, role),
-            *gathered.held_for_all_reduce(scene, role, role.arch.layers),
-        ),
-        shared=until_end(scene, role, kept, gradients),
+def _embedding(scene: Scene, role: Role) -> Iterator[Term]:
+    """Its dense gradient, tied ones beside it, and the gradient that reaches it."""
+    if scene.fsdp or not role.root_trainable:
+        return
+    width, apart = scene.embedding_bytes(role), sums_apart(scene, role)
+    yield logits.embedding_backward(
+        vocab=role.arch.vocab,
+        hidden=role.arch.hidden,
+        item_bytes=width,
+        role=role.name,
+        beside=1 + apart if _tied(role) else 0,
+        micro_batches=scene.q.micro_batches,
     )
+    # It is gone before a tied one's is summed apart.
+    if not (role.arch.tied and apart):
+        tokens, hidden = scene.q.micro_tokens, role.arch.hidden
+        yield EMBEDDING_OUTPUT_GRADIENT(role.name, tokens=tokens, hidden=hidden, value_bytes=width)
 
 
 def tied_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
@@ -94,30 +89,20 @@ def tied_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[
     if not scene.fsdp or not role.root_trainable or not _tied(role):
         return
     labels = ("head's gradient", "embedding's gradient", "sum of both gradients")
-    parts = tuple(
-        sharding.ROOT_GRADIENTS(
-            role.name,
-            label=label,
-            root_parameters_trained=role.head_parameters,
-            value_bytes=scene.q.compute_bytes,
-        )
+    parts = (
+        collectives.root_gradients(scene, role, role.head_parameters, label=label)
         for label in labels[: 2 + sums_apart(scene, role)]
     )
     yield Instant(
         name="tied gradients added",
         terms=(
             *parts,
-            *gathered.root(scene, role),
-            *gathered.reductions_at_layer(scene, role, whole=False),
-            *gathered.held_for_all_reduce(scene, role, role.arch.layers),
+            collectives.root(scene, role),
+            *collectives.reductions_at_layer(scene, role, whole=False),
+            *collectives.held_for_all_reduce(scene, role, role.arch.layers),
         ),
         shared=until_end(scene, role, kept, "layers"),
     )
-
-
-def _beside_tied(scene: Scene, role: Role) -> int:
-    """Tied gradients that are alive beside the embedding's own when the backward ends."""
-    return 1 + sums_apart(scene, role) if _tied(role) else 0
 
 
 def sums_apart(scene: Scene, role: Role) -> int:
@@ -127,22 +112,9 @@ def sums_apart(scene: Scene, role: Role) -> int:
     what a cast made. A product's gradient is a view of what the product made.
     """
     materialised = training_head(scene, role).logits in ("full", "response")
-    return int(materialised and not (_casts(scene, role) or _used_twice(scene, role)))
-
-
-def _used_twice(scene: Scene, role: Role) -> bool:
-    """Whether the head's gradient is a sum already: self-certainty in pieces reads it, too."""
-    return role.trained and method_of(scene.plan).second_head_pass(scene.plan)
-
-
-def _embedding_output_gradient(scene: Scene, role: Role) -> Iterator[Term]:
-    """The gradient that reaches the embedding; it is gone before a tied one's is summed apart."""
-    yield EMBEDDING_OUTPUT_GRADIENT(
-        role.name,
-        tokens=scene.q.micro_tokens,
-        hidden=role.arch.hidden,
-        value_bytes=scene.embedding_bytes(role),
-    )
+    # Self-certainty in pieces reads the head, too: its gradient is a sum already.
+    used_twice = role.trained and method_of(scene.plan).second_head_pass(scene.plan)
+    return int(materialised and not (_casts(scene, role) or used_twice))
 
 
 def _casts(scene: Scene, role: Role) -> bool:
@@ -161,11 +133,7 @@ def cast_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[
     yield Instant(
         name="head's gradient cast",
         terms=logits.cast_gradients(head, role=role.name),
-        shared=(
-            *while_saved(scene, role, kept, running=False),
-            saved.inside_final_norm(scene, role),
-            scored.after_scoring(scene, role),
-        ),
+        shared=after_loss(scene, role, kept),
     )
 
 
@@ -178,11 +146,7 @@ def head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
     if not role.root_trainable:
         return
     if scene.fsdp:
-        yield sharding.ROOT_GRADIENTS(
-            role.name,
-            root_parameters_trained=role.head_parameters,
-            value_bytes=scene.q.compute_bytes,
-        )
+        yield collectives.root_gradients(scene, role, role.head_parameters)
     elif _tied(role):
         yield _waiting(scene, role, 1)
     else:

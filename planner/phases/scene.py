@@ -5,25 +5,40 @@ Every phase of every method is built from a scene alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from functools import wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from planner import workload
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
+from planner.formulas import state
 from planner.formulas.activations import Workload
 from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
 from planner.numeric import Num, minimum
-from planner.phases.head_role import head_role, with_value_head
-from planner.phases.role import Role, role
+from planner.phases.role import Part, Role, head_role, role, with_value_head
 from planner.plan.facts import Facts
 from planner.quantities import BYTES_OF_DTYPE, Quantities
 from planner.setup import ModelSetup, Setup, setup_of
 
 if TYPE_CHECKING:
     from planner.plan import Plan
+
+Memory = dict[tuple[Hashable, ...], tuple[Term, ...]]
+
+
+class Remembering(Protocol):
+    """A scene, or what is made for one: it keeps bundles that several instants share."""
+
+    @property
+    def memory(self) -> Memory:
+        """Those that were asked for."""
+
+
+Owner = TypeVar("Owner", bound=Remembering)
+Of = ParamSpec("Of")
 
 Moment = str
 """A stretch of the step in which the same models are needed: most are phases' names."""
@@ -37,13 +52,8 @@ class Scene:
     facts: Facts
     roles: dict[str, Role]
     """Every model of the run by its role, in the order in which they are built."""
-    memory: dict[tuple[Any, ...], tuple[Term, ...]] = field(default_factory=dict)
-
-    def once(self, key: tuple[Any, ...], make: Callable[[], Iterable[Term]]) -> tuple[Term, ...]:
-        """A bundle of terms that several instants share, made at the first asking."""
-        if key not in self.memory:
-            self.memory[key] = tuple(make())
-        return self.memory[key]
+    memory: Memory = field(default_factory=dict)
+    """Memory that several instants share; see :func:`shared`."""
 
     @property
     def plan(self) -> Plan:
@@ -100,6 +110,16 @@ class Scene:
         """How trained models' forwards compute, in the activation formulas' words."""
         return self.setup.precision
 
+    def offloaded(self, role: str, label: str, rank_bytes: Num) -> Term:
+        """What all local processes keep in host RAM, each ``rank_bytes`` of it."""
+        return state.LOCAL_RANKS_OFFLOAD(
+            role,
+            label=label,
+            host=True,
+            ranks_per_node=self.ranks_per_node,
+            rank_bytes=rank_bytes,
+        )
+
     def shards_of(self, part: Literal["weights", "gradients", "optimizer"]) -> Num:
         """Over how many GPUs a part of the training state is spread."""
         stage = self.zero_stage
@@ -118,14 +138,14 @@ class Scene:
 
     def sharded(self, of: Role) -> Num:
         """Elements of a role's weights as they are split."""
-        return of.parameters + (of.padding(self.q.shards) if self.pads else 0)
+        return of.parameters + (of.padding("weights", self.q.shards) if self.pads else 0)
 
     def sharded_trainable(self, of: Role) -> Num:
         """The same of what is trained."""
         if not self.pads or not of.trained:
             return of.trainable
-        padding = of.adapter_padding if of.adapters else of.padding
-        return of.trainable + padding(self.q.shards)
+        part: Part = "adapters" if of.adapters else "weights"
+        return of.trainable + of.padding(part, self.q.shards)
 
     def training_workload(self, of: Role) -> Workload:
         """One training forward of a role on one GPU."""
@@ -140,6 +160,21 @@ class Scene:
         """Bytes of a number of embeddings and norms: autocast leaves fp32 weights' as they are."""
         precision = workload.precision_of(self.setup, self.setup[of.name])
         return 4 if precision == "autocast-bf16" else self.q.compute_bytes
+
+
+def shared(
+    make: Callable[Concatenate[Owner, Of], Iterable[Term]],
+) -> Callable[Concatenate[Owner, Of], tuple[Term, ...]]:
+    """A bundle of terms that several instants share, made when its owner is first asked for it."""
+
+    @wraps(make)
+    def bundle(owner: Owner, /, *of: Of.args, **how: Of.kwargs) -> tuple[Term, ...]:
+        key = (make, of, *how.values())
+        if key not in owner.memory:
+            owner.memory[key] = tuple(make(owner, *of, **how))
+        return owner.memory[key]
+
+    return bundle
 
 
 def scene_of(plan: Any, facts: Facts) -> Scene:

@@ -6,10 +6,12 @@ docs/decisions/0010-a-shared-critic.md.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.footprint import Instant, Term
 from planner.formulas import logits
 from planner.formulas.formula import Formula
-from planner.phases import scored
+from planner.phases import positions
 from planner.phases.inference import SCORES
 from planner.phases.role import Role
 from planner.phases.scene import Scene
@@ -40,44 +42,34 @@ def values(scene: Scene) -> tuple[Instant, ...]:
 
 def kept(scene: Scene, role: Role) -> tuple[Term, ...]:
     """What the value head has kept when the backward begins."""
-    return scored.value_input(scene, role, forward=False) if shares(scene, role) else ()
+    return tuple(positions.value_input(scene, role, forward=False)) if shares(scene, role) else ()
 
 
-def waiting(scene: Scene, role: Role) -> tuple[Term, ...]:
+def waiting(scene: Scene, role: Role) -> Iterator[Term]:
     """What the value head has handed back while the policy's loss goes backward."""
-    if not shares(scene, role):
-        return ()
-    head = training_head(scene, role)
-    return (
-        VALUE_GRADIENT(
+    if shares(scene, role):
+        yield VALUE_GRADIENT(
             role.name,
-            scored_tokens=head.tokens,
+            scored_tokens=training_head(scene, role).tokens,
             hidden=role.arch.hidden,
             value_bytes=scene.embedding_bytes(role),
-        ),
-    )
+        )
 
 
-def forward_instants(scene: Scene, kept_terms: tuple[Term, ...]) -> tuple[Instant, ...]:
+def forward_instants(scene: Scene, kept_terms: tuple[Term, ...]) -> Iterator[Instant]:
     """The values of a training forward, beside what scoring has kept."""
     role = scene.policy
-    if not shares(scene, role):
-        return ()
-    scoring = logits.scoring_kept(training_head(scene, role), role=role.name)
-    own = Instant(
-        name="value head", terms=(*scoring, *scored.value_input(scene, role, forward=True))
-    )
-    return (at_head(scene, role, own, kept_terms),)
+    if shares(scene, role):
+        scoring = logits.scoring_kept(training_head(scene, role), role=role.name)
+        terms = (*scoring, *positions.value_input(scene, role, forward=True))
+        yield at_head(scene, role, Instant(name="value head", terms=terms), kept_terms)
 
 
 def backward_instants(
     scene: Scene, role: Role, kept_terms: tuple[Term, ...], scoring: tuple[Term, ...]
-) -> tuple[Instant, ...]:
+) -> Iterator[Instant]:
     """The values' backward, the first of all, beside what ``scoring`` has kept."""
-    if not shares(scene, role):
-        return ()
-    own = Instant(
-        name="value head's backward",
-        terms=(*scoring, *kept(scene, role), *waiting(scene, role)),
-    )
-    return (at_head(scene, role, own, kept_terms, backward=True),)
+    if shares(scene, role):
+        terms = (*scoring, *kept(scene, role), *waiting(scene, role))
+        own = Instant(name="value head's backward", terms=terms)
+        yield at_head(scene, role, own, kept_terms, backward=True)

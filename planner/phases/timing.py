@@ -7,6 +7,8 @@ whose time nobody can derive from the plan (loading, saving, validation) is None
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from planner.catalog.efficiencies import Key, typical
 from planner.formulas.communication import (
     all_gather_seconds,
@@ -18,8 +20,8 @@ from planner.formulas.communication import (
 from planner.formulas.compute import compute_seconds, optimizer_seconds
 from planner.formulas.decoding import decode_seconds
 from planner.numeric import Num, ceil_div, maximum
+from planner.phases.baseline import adapter_bytes
 from planner.phases.phase import Decoding, PhasePlan, Work
-from planner.phases.resident import adapter_bytes
 from planner.phases.role import Role
 from planner.phases.scene import Scene
 
@@ -30,10 +32,9 @@ def phase_seconds(scene: Scene, phase: PhasePlan) -> Num | None:
         return None
     passes: list[list[Work]] = []
     for row in phase.work:
-        if row.beside:
-            passes[-1].append(row)
-        else:
-            passes.append([row])
+        # A row beside another shares its pass.
+        together = passes.pop() if row.beside else []
+        passes.append([*together, row])
     return _sum(*(_together(scene, rows) for rows in passes))
 
 
@@ -91,8 +92,9 @@ def _traffic(scene: Scene, row: Work) -> Num | None:
     )
     if plan.activation_offload:
         inputs = role.arch.layers * role.arch.hidden * q.compute_bytes
-        copied = 2 * inputs * row.tokens
-        traffic = _longer(traffic, host_copy_seconds(scene.facts.gpu, size_bytes=copied))
+        copies = host_copy_seconds(scene.facts.gpu, size_bytes=2 * inputs * row.tokens)
+        known = traffic is not None and copies is not None
+        return maximum(traffic, copies) if known else None
     return traffic
 
 
@@ -109,55 +111,40 @@ def _optimizer(scene: Scene, role: Role) -> Num | None:
 
 
 def _weight_sync(scene: Scene) -> Num | None:
+    size = scene.policy.parameters * scene.q.compute_bytes
     if scene.plan.sharding == "none" and scene.plan.rollout != "vllm-separate":
-        return optimizer_seconds(
-            scene.facts.gpu, bytes_touched=2 * scene.policy.parameters * scene.q.compute_bytes
-        )
-    return all_gather_seconds(
-        scene.facts.gpu,
-        size_bytes=scene.policy.parameters * scene.q.compute_bytes,
-        ranks=scene.plan.gpus,
-        gpus_per_node=scene.plan.gpus_per_node,
-    )
+        return optimizer_seconds(scene.facts.gpu, bytes_touched=2 * size)
+    return _collective(scene, all_gather_seconds, size, scene.plan.gpus)
 
 
 def _gather(scene: Scene, role: Role, passes: Num) -> Num | None:
     """Gathering every weight once per pass; nothing when weights are not sharded."""
     if not (scene.fsdp or scene.zero_stage == 3):
         return 0.0
-    once = all_gather_seconds(
-        scene.facts.gpu,
-        size_bytes=(role.parameters + role.adapters) * scene.q.compute_bytes,
-        ranks=scene.q.shards,
-        gpus_per_node=scene.plan.gpus_per_node,
-    )
-    return None if once is None else once * passes
+    size = (role.parameters + role.adapters) * scene.q.compute_bytes
+    return _collective(scene, all_gather_seconds, size, scene.q.shards, passes)
 
 
 def _reduce(scene: Scene, role: Role, passes: Num) -> Num | None:
     """Spreading gradients: every pass under FSDP and ZeRO-2/3, once per update otherwise."""
-    plan, q = scene.plan, scene.q
-    if plan.sharding == "none":
+    q = scene.q
+    if scene.plan.sharding == "none":
         return 0.0
     size = role.trainable * (q.reduce_bytes if scene.fsdp else q.gradient_bytes)
     if scene.fsdp or scene.zero_stage >= 2:
-        once = reduce_scatter_seconds(
-            scene.facts.gpu, size_bytes=size, ranks=q.shards, gpus_per_node=plan.gpus_per_node
-        )
-        return None if once is None else once * passes
-    once = all_reduce_seconds(
-        scene.facts.gpu,
-        size_bytes=size,
-        ranks=q.training_gpus,
-        gpus_per_node=plan.gpus_per_node,
-    )
-    return None if once is None else once * q.updates_per_step
+        return _collective(scene, reduce_scatter_seconds, size, q.shards, passes)
+    return _collective(scene, all_reduce_seconds, size, q.training_gpus, q.updates_per_step)
+
+
+def _collective(
+    scene: Scene, seconds: Callable[..., Num | None], size: Num, ranks: Num, times: Num = 1
+) -> Num | None:
+    """Seconds of a collective of ``size`` bytes, so many times."""
+    nodes = scene.plan.gpus_per_node
+    once = seconds(scene.facts.gpu, size_bytes=size, ranks=ranks, gpus_per_node=nodes)
+    return None if once is None else once * times
 
 
 def _sum(*seconds: Num | None) -> Num | None:
     known = [value for value in seconds if value is not None]
-    return None if len(known) < len(seconds) else sum(known)
-
-
-def _longer(first: Num | None, second: Num | None) -> Num | None:
-    return None if first is None or second is None else maximum(first, second)
+    return sum(known) if len(known) == len(seconds) else None

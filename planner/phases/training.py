@@ -12,11 +12,11 @@ from dataclasses import replace
 from planner.footprint import Instant, Term
 from planner.formulas import logits, sharding, state
 from planner.frameworks.loss import CROSS_ENTROPY, VALUE
-from planner.phases import gathered, saved, scored
+from planner.phases import activations, collectives, positions
+from planner.phases.baseline import resident
 from planner.phases.layer_kinds import layer_kinds
-from planner.phases.resident import resident
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene
+from planner.phases.scene import Moment, Scene, shared
 from planner.phases.vocabulary import policy_objective, training_head
 
 Bundles = tuple[tuple[Term, ...], ...]
@@ -32,16 +32,18 @@ def objective(scene: Scene, role: Role) -> str:
 
 def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> tuple[Instant, ...]:
     """Instants of one training forward; ``kept`` is alive throughout (old log-probs, ...)."""
+    recomputes = scene.plan.gradient_checkpointing != "none"
     layers = (
         Instant(
             name=f"last {kind.word}layer's forward",
             terms=(
-                *saved.layer_forward(scene, role, kind.sparse),
-                *gathered.at_layer(scene, role),
+                *activations.layer_forward(scene, role, kind.sparse),
+                *collectives.at_layer(scene, role),
             ),
             shared=(
                 *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
-                saved.cached_copies(scene, role, head=False),
+                # No layer's saved tensors hold those of a layer that is recomputed.
+                activations.weight_copies(scene, role, layers=recomputes, head=False),
                 *named_masks(scene, role),
                 embedded(scene, role),
             ),
@@ -66,42 +68,38 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
     q = scene.q
     before = (
         resident(scene, moment_of(role), gradients="accumulated"),
-        saved.shared_by_layers(scene, role),
-        scored.micro_batch(scene, role),
-        saved.masks(scene, role),
-        saved.next_input(scene, role),
-        (scored.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=True),),
+        activations.shared_by_layers(scene, role),
+        positions.micro_batch(scene, role),
+        activations.masks(scene, role),
+        activations.next_input(scene, role),
+        (positions.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=True),),
         kept,
     )
     after = (
         *while_saved(scene, role, kept, done=1),
         *named_masks(scene, role),
         # An offloaded input is counted as the one that is near.
-        *(() if scene.plan.activation_offload else (saved.next_input(scene, role),)),
+        *(() if scene.plan.activation_offload else (activations.next_input(scene, role),)),
         embedded(scene, role),
     )
-    for name, arriving in gathered.arrivals(scene, role):
+    for name, arriving in collectives.arrivals(scene, role):
         first = name.startswith("first")
         yield Instant(name=name, terms=arriving, shared=before if first else after)
 
 
 def named_masks(scene: Scene, role: Role) -> Bundles:
     """Masks while layers run; where layers are checkpointed, they are counted as theirs."""
-    return () if scene.plan.gradient_checkpointing != "none" else (saved.masks(scene, role),)
+    return () if scene.plan.gradient_checkpointing != "none" else (activations.masks(scene, role),)
 
 
-def embedded(scene: Scene, role: Role) -> tuple[Term, ...]:
+@shared
+def embedded(scene: Scene, role: Role) -> Iterator[Term]:
     """The embedding's output, unless the first layer has kept it as its input."""
-
-    def make() -> Iterator[Term]:
-        first = saved.first_layers(scene, role)
-        kept = any(term.name in FIRST_INPUTS for term in first)
-        # An offloaded copy does not spare the tensor that forward() names.
-        kept = kept and not scene.plan.activation_offload
-        q = scene.q
-        yield scored.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=kept)
-
-    return scene.once(("embedded", role.name), make)
+    first = activations.first_layers(scene, role)
+    # An offloaded copy does not spare the tensor that forward() names.
+    offloads, q = scene.plan.activation_offload, scene.q
+    kept = any(term.name in FIRST_INPUTS for term in first) and not offloads
+    yield positions.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=kept)
 
 
 def with_terms(instant: Instant, more: tuple[Term, ...]) -> Instant:
@@ -142,12 +140,21 @@ def while_saved(
 
     ``running`` says that a layer computes, beside its own input where inputs are offloaded.
     """
-    near = 1 if running else saved.leaf_inputs(role)
+    near = 1 if running else activations.leaf_inputs(role)
     return (
         resident(scene, moment_of(role), gradients="accumulated"),
-        saved.all_layers(scene, role, done, near=near),
-        scored.micro_batch(scene, role),
+        activations.all_layers(scene, role, done, near=near),
+        positions.micro_batch(scene, role),
         kept,
+    )
+
+
+def after_loss(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Bundles:
+    """What is alive when the loss has been scored, and nothing went backward yet."""
+    return (
+        *while_saved(scene, role, kept, running=False),
+        activations.inside_final_norm(scene, role),
+        positions.after_scoring(scene, role),
     )
 
 
@@ -155,7 +162,7 @@ def until_end(scene: Scene, role: Role, kept: tuple[Term, ...], gradients: str) 
     """What is alive from the first layer's backward on, with the gradients made by then."""
     return (
         resident(scene, moment_of(role), gradients=gradients),
-        scored.micro_batch(scene, role),
+        positions.micro_batch(scene, role),
         kept,
     )
 
@@ -164,30 +171,20 @@ def at_head(
     scene: Scene, role: Role, loss: Instant, kept: tuple[Term, ...], *, backward: bool = False
 ) -> Instant:
     """An instant of the loss, or of its backward, beside all that is alive meanwhile."""
-    gathered_now = scene.once(
-        ("at head", role.name, backward),
-        lambda: gathered.at_head(scene, role, backward=backward),
-    )
+    # After the forward its autocast context has ended: of its copies the head's is saved.
+    recomputes = scene.plan.gradient_checkpointing != "none"
+    copied = recomputes and not backward
     return Instant(
         name=loss.name,
         terms=loss.everything,
         shared=(
             *while_saved(scene, role, kept, running=False),
-            saved.inside_final_norm(scene, role),
-            *(_kept_by_loss(scene, role) if backward else _held_by_loss(scene, role)),
-            gathered_now,
+            activations.inside_final_norm(scene, role),
+            positions.while_scoring(scene, role, forward=not backward),
+            activations.weight_copies(scene, role, layers=copied, head=True),
+            collectives.at_head(scene, role, backward=backward),
         ),
     )
-
-
-def _held_by_loss(scene: Scene, role: Role) -> Bundles:
-    return (scored.while_scoring(scene, role), saved.cached_copies(scene, role, head=True))
-
-
-def _kept_by_loss(scene: Scene, role: Role) -> Bundles:
-    """The forward's autocast context has ended: of its copies the head's is saved."""
-    copies = saved.weight_copies(scene, role, layers=False, head=True)
-    return (scored.after_scoring(scene, role), copies)
 
 
 def _step_temporaries(scene: Scene, role: Role) -> Iterator[Term]:

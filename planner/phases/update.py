@@ -33,12 +33,17 @@ def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan,
             instants=backward.backward_instants(scene, role, kept),
             work=(phase.training(scene, role, "backward", scored_tokens=scored),),
         ),
-        PhasePlan(
-            name="optimizer step",
-            role=role.name,
-            instants=training.optimizer_instants(scene, role, kept),
-            work=(phase.updating(scene, role),),
-        ),
+        optimizer_phase(scene, kept),
+    )
+
+
+def optimizer_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
+    """The policy's optimizer step."""
+    return PhasePlan(
+        name="optimizer step",
+        role=scene.policy.name,
+        instants=training.optimizer_instants(scene, scene.policy, kept),
+        work=(phase.updating(scene, scene.policy),),
     )
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from planner.footprint import Category, Instant, Term
-from planner.formulas import sharding
 from planner.formulas.formula import Formula
 from planner.numeric import Num
 from planner.phases import engine
+from planner.phases.baseline import resident
 from planner.phases.phase import PhasePlan
-from planner.phases.resident import resident
 from planner.phases.scene import Scene
 
 HOST: Category = "buffers"
@@ -43,11 +42,7 @@ def load(scene: Scene) -> PhasePlan:
             name="weights arrive",
             terms=(
                 *(term for term in base if term.role != engine.ROLE),
-                sharding.LARGEST_TENSOR(
-                    largest.name,
-                    largest_weight=largest.largest_weight,
-                    value_bytes=largest.weight_bytes,
-                ),
+                largest.largest_tensor(),
                 LOADED_ON_HOST(
                     largest.name,
                     host=True,
@@ -78,9 +73,7 @@ def checkpoint(scene: Scene) -> PhasePlan:
     saved: Num = policy.adapters or policy.parameters
     terms: tuple[Term, ...] = (
         *resident(scene, "checkpoint"),
-        sharding.LARGEST_TENSOR(
-            "policy", largest_weight=policy.largest_weight, value_bytes=policy.weight_bytes
-        ),
+        policy.largest_tensor(),
         SAVED_ON_HOST(
             "policy",
             host=True,

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from planner.formulas.logits import Head
 from planner.frameworks.loss import CROSS_ENTROPY, LossCode
 from planner.methods import method_of
 from planner.numeric import Num, ceil_div
 from planner.phases.role import Role
 from planner.phases.scene import Scene
+from planner.plan import Plan
 
 
 def training_head(scene: Scene, role: Role) -> Head:
     """Head and loss of one training forward on one GPU."""
-    q = scene.q
-    return _head(
-        scene,
-        role,
-        rows=q.micro_sequences,
-        tokens=q.micro_tokens,
-        trains=role.root_trainable > 0,
-        entropy=scene.plan.entropy,
-        gradient=True,
-    )
+    trains, entropy = role.root_trainable > 0, scene.plan.entropy
+    return _head(scene, role, scene.q.micro_sequences, scene.q.micro_tokens, trains, entropy)
 
 
 def inference_head(scene: Scene, role: Role) -> Head:
     """Head of one forward without gradient on one GPU."""
     q = scene.q
-    return _head(
-        scene,
-        role,
-        rows=q.logprob_sequences,
-        tokens=q.logprob_tokens,
-        trains=False,
-        entropy=False,
-        gradient=False,
-    )
+    return _head(scene, role, q.logprob_sequences, q.logprob_tokens, gradient=False)
 
 
 def scored_in_step(scene: Scene) -> Num:
@@ -56,7 +39,7 @@ def loss_code(scene: Scene) -> LossCode:
     return scene.framework.loss_code(scene.plan.framework_version)
 
 
-def policy_objective(plan: Any) -> str:
+def policy_objective(plan: Plan) -> str:
     """Which loss meets the policy's head."""
     return method_of(plan).objective
 
@@ -64,16 +47,13 @@ def policy_objective(plan: Any) -> str:
 def _head(
     scene: Scene,
     role: Role,
-    *,
     rows: Num,
     tokens: Num,
-    trains: bool,
-    entropy: bool,
-    gradient: bool,
+    trains: bool = False,
+    entropy: bool = False,
+    gradient: bool = True,
 ) -> Head:
-    plan = scene.plan
-    loss = loss_code(scene)
-    runs = path(scene)
+    plan, loss, runs = scene.plan, loss_code(scene), path(scene)
     # Autocast runs softmax and logsumexp in fp32 whatever the logits are.
     wide = loss.fp32_without_gradient and not gradient
     materialised = runs in ("full", "response")
@@ -88,6 +68,7 @@ def _head(
         autocast_casts=autocasts and plan.logits_dtype != "fp32",
         weight_trains=trains,
         loss=loss,
+        role=role.name,
         entropy=entropy,
         softcap=role.arch.logit_softcap > 0,
         dtype=plan.dtype,

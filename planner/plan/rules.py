@@ -12,10 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from planner.frameworks import framework_named, frameworks
+from planner.frameworks import framework_named
 from planner.methods import method_of, methods
 from planner.numeric import Num
 from planner.plan.facts import fact_problems
+from planner.plan.trainers import able, trainer_for
 from planner.problem import Problem
 from planner.references import IN_LOSS
 from planner.rule import NOT_YET, Rule
@@ -126,13 +127,14 @@ def rules_of(plan: Any) -> tuple[Rule, ...]:
 
     A framework has nothing to say of a method that it does not train.
     """
-    framework = framework_named(plan.framework)
+    trainer = trainer_for(plan)
     return (
         *UNMODELLED,
         *IMPOSSIBLE,
         *_of_other_methods(plan.method),
         *method_of(plan).rules,
-        *(framework.rules if framework.can_train(plan.method) else ()),
+        *(() if trainer.missing else framework_named(plan.framework).rules),
+        *trainer.rules,
     )
 
 
@@ -158,13 +160,10 @@ def _differs(field: str, plain: Any) -> Callable[[Any], Num]:
 
 def _untrained(plan: Any) -> tuple[Problem, ...]:
     """A problem where the framework has no step for the method, or none that was read."""
-    framework = framework_named(plan.framework)
-    if framework.can_train(plan.method):
+    missing = trainer_for(plan).missing
+    if not missing:
         return ()
-    usual = f"{framework.label} has no trainer for {method_of(plan).title}."
-    able = [name for name, each in frameworks().items() if each.can_train(plan.method)]
-    sentence = framework.untrained.get(plan.method, usual)
-    return (Problem("framework", sentence, f"Set framework to {' or '.join(able)}."),)
+    return (Problem("framework", missing, f"Set framework to {' or '.join(able(plan.method))}."),)
 
 
 def problems_of(plan: Any) -> tuple[Problem, ...]:

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from planner.steps import models
-from planner.steps.run import Run, between_phases, weights_on_device
+from planner.steps.run import Run, phase
 from planner.steps.sharding import reshard
 
 TEMPERATURE = 1.0
@@ -21,11 +21,10 @@ def rollout(run: Run) -> None:
     """Sample a response for every prompt of the step, where transformers generates."""
     if run.plan.rollout != "hf":
         return
-    with run.stage.phase("rollout"), weights_on_device(run, "policy"), torch.no_grad():
+    with phase(run, "rollout", "policy"), torch.no_grad():
         with run.autocast(), run.stage.region(role="policy"):
             run.policy(lambda model: _generate(run, model))
         reshard(run.policy)
-    between_phases(run)
 
 
 def _generate(run: Run, model: nn.Module) -> torch.Tensor:
@@ -86,6 +85,15 @@ def _generate(run: Run, model: nn.Module) -> torch.Tensor:
     return ids
 
 
+def skipped(layer: Any, tokens: int) -> int:
+    """By how much a layer's cache grows as it is told of ``tokens`` more: a window stays one."""
+    if not getattr(layer, "is_sliding", False):
+        return tokens
+    layer.cumulative_length += tokens
+    room: int = layer.sliding_window - 1 - layer.keys.shape[-2]
+    return min(tokens, max(room, 0))
+
+
 def _skip(
     cache: Any, ids: torch.Tensor, mask: torch.Tensor | None, tokens: int
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
@@ -99,10 +107,7 @@ def _skip(
     for layer in cache.layers:
         if not hasattr(layer, "keys"):  # a state of linear attention is as large after any token
             continue
-        room = tokens
-        if getattr(layer, "is_sliding", False):
-            room = min(tokens, max(layer.sliding_window - 1 - layer.keys.shape[-2], 0))
-            layer.cumulative_length += tokens
+        room = skipped(layer, tokens)
         shape = (*layer.keys.shape[:-2], room, layer.keys.shape[-1])
         layer.keys = torch.cat([layer.keys, layer.keys.new_zeros(shape)], -2)
         shape = (*shape[:-1], layer.values.shape[-1])

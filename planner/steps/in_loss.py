@@ -9,7 +9,7 @@ reference's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +21,6 @@ from planner.steps import forward, models
 from planner.steps.batch import Rows
 from planner.steps.run import Run
 from planner.steps.stage import DTYPES
-from planner.steps.vocabulary import token_log_probs
 
 CACHE = "reference hidden states"
 """What :func:`keep_hidden` keeps: [sequences, response_tokens, hidden]."""
@@ -58,8 +57,8 @@ def scored(
             hidden, targets = forward.scored(model, rows, plan)
         with torch.no_grad():
             base, _ = forward.positions(other.taken(), rows, plan)
-            found = forward.responses(_log_probs(run, model, base, targets), rows, plan)
-            return hidden, targets, found.to(torch.float32)
+            found = run.log_probs(model, base, targets).log_probs
+            return hidden, targets, forward.responses(found, rows, plan).to(torch.float32)
     reference = _from_cache(run, model, rows, places) if references.cached(plan) else None
     return *forward.scored(model, rows, plan), reference
 
@@ -72,26 +71,12 @@ def _from_cache(run: Run, model: nn.Module, rows: Rows, places: slice) -> torch.
     hidden, targets = run.kept[CACHE][places], forward.response_ids(rows, run.plan)
 
     def on(head: nn.Module) -> torch.Tensor:
-        return _log_probs(run, head, hidden, targets)
+        return run.log_probs(head, hidden, targets).log_probs
 
     with torch.no_grad():
         own = run.models.get("reference")
         found: torch.Tensor = on(model) if own is None else own(on)
         return found.to(torch.float32)
-
-
-def _log_probs(
-    run: Run, model: nn.Module, hidden: torch.Tensor, targets: torch.Tensor
-) -> torch.Tensor:
-    return token_log_probs(
-        run.stage,
-        hidden,
-        models.head(model),
-        targets,
-        how=run.plan.logits,
-        logits_dtype=run.logits_dtype,
-        softcap=models.softcap(run.policy),
-    ).log_probs
 
 
 @dataclass(slots=True)
@@ -123,18 +108,15 @@ def carried(model: nn.Module) -> Iterator[Carried]:
             found = module.forward(first, *given[1:], **options)
         other.hidden = found[0] if isinstance(found, tuple) else found
 
-    def layer(module: nn.Module, given: Any, options: Any, _: Any) -> None:
-        with models.without_adapters(module):
+    norm = models.final_norm(model)
+
+    def after(module: nn.Module, given: Any, options: Any, _: Any) -> None:
+        with nullcontext() if module is norm else models.without_adapters(module):
             again(module, given, options)
 
-    def norm(module: nn.Module, given: Any, options: Any, _: Any) -> None:
-        again(module, given, options)
-
-    watched = [(each, layer) for each in models.layers(model)]
-    watched.append((models.final_norm(model), norm))
     handles = [
         module.register_forward_hook(after, prepend=True, with_kwargs=True)
-        for module, after in watched
+        for module in (*models.layers(model), norm)
     ]
     try:
         yield other

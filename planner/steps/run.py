@@ -17,6 +17,7 @@ from planner.setup import ModelSetup, Setup, setup_of
 from planner.steps import models, optimizers
 from planner.steps.sharding import Wrapper, unsharded
 from planner.steps.stage import DTYPES, Stage
+from planner.steps.vocabulary import LogProbs, token_log_probs
 
 
 @dataclass(slots=True)
@@ -59,6 +60,26 @@ class Run:
         """What the softmax over the vocabulary computes in."""
         return DTYPES[self.plan.logits_dtype]
 
+    def log_probs(
+        self,
+        model: nn.Module,
+        hidden: torch.Tensor,
+        targets: torch.Tensor,
+        *,
+        entropy: bool = False,
+    ) -> LogProbs:
+        """Log-probabilities of targets [rows, tokens] by a model's head, as the plan has it."""
+        return token_log_probs(
+            self.stage,
+            hidden,
+            models.head(model),
+            targets,
+            how=self.plan.logits,
+            logits_dtype=self.logits_dtype,
+            entropy=entropy,
+            softcap=models.softcap(self.policy),
+        )
+
     def autocast(self, role: str = "policy") -> AbstractContextManager[Any]:
         """Half-precision compute on fp32 weights where no sharding engine casts them."""
         model = self.setup.model(role)
@@ -95,7 +116,8 @@ def _placed(run: Run, model: ModelSetup, settings: Any, wrap: Wrapper) -> nn.Mod
     stage, stored = run.stage, DTYPES[model.stored]
     built = _built(run, model, settings)
     if not model.trained:
-        frozen = _frozen(run, model.role, built, wrap)
+        root = models.Root(built.eval().requires_grad_(False))
+        frozen = _wrapped(run, model.role, root, wrap)
         if model.waits != "gpu":
             stage.move(frozen.parameters(), "host")
         return frozen
@@ -107,15 +129,17 @@ def _placed(run: Run, model: ModelSetup, settings: Any, wrap: Wrapper) -> nn.Mod
 
 def _built(run: Run, model: ModelSetup, settings: Any) -> nn.Module:
     stage, stored = run.stage, DTYPES[model.stored]
+    found: nn.Module
     if model.kind == "head":
         return models.head_model(stage, settings, run.policy, stored)
     if model.kind == "score model":
-        judge = models.score_model(stage, settings, stored, bias=model.trained)
-        _kernels(run, judge.body)
-        return judge
-    language = models.language_model(stage, settings, stored)
-    _kernels(run, language)
-    return language
+        score = models.score_model(stage, settings, stored, bias=model.trained)
+        found, patched = score, score.body
+    else:
+        found = patched = models.language_model(stage, settings, stored)
+    if run.plan.liger:
+        stage.liger(patched)
+    return found
 
 
 def _adapted(run: Run, model: nn.Module) -> nn.Module:
@@ -127,11 +151,6 @@ def _adapted(run: Run, model: nn.Module) -> nn.Module:
     return run.stage.four_bit(model, models.layers(model), adapt, dtype)
 
 
-def _kernels(run: Run, model: nn.Module) -> None:
-    if run.plan.liger:
-        run.stage.liger(model)
-
-
 def _trained(
     run: Run, role: str, model: nn.Module, wrap: Wrapper, score: nn.Module | None = None
 ) -> nn.Module:
@@ -139,19 +158,13 @@ def _trained(
     if run.plan.gradient_checkpointing == "full":
         offloads = run.plan.activation_offload
         models.checkpointed(model, run.stage.saved_on_host if offloads else nullcontext)
-    root = models.Root(model, score)
-    run.stage.labelled(role, root)
-    model = wrap(run.stage, root, run.plan)
-    run.stage.built(role, model)
-    optimizer = optimizers.optimizer_of(run.plan, model.parameters())
-    run.stage.optimized(role, optimizer)
-    run.optimizers[role] = optimizer
+    model = _wrapped(run, role, models.Root(model, score), wrap)
+    run.optimizers[role] = optimizers.optimizer_of(run.plan, model.parameters())
+    run.stage.optimized(role, run.optimizers[role])
     return model
 
 
-def _frozen(run: Run, role: str, model: nn.Module, wrap: Wrapper) -> nn.Module:
-    model.eval().requires_grad_(False)
-    root = models.Root(model)
+def _wrapped(run: Run, role: str, root: nn.Module, wrap: Wrapper) -> nn.Module:
     run.stage.labelled(role, root)
     model = wrap(run.stage, root, run.plan)
     run.stage.built(role, model)
@@ -161,18 +174,15 @@ def _frozen(run: Run, role: str, model: nn.Module, wrap: Wrapper) -> nn.Module:
 @contextmanager
 def weights_on_device(run: Run, *roles: str) -> Iterator[None]:
     """Bring the weights of roles that wait on the host to the device, and send them back after."""
-    away = [role for role in roles if role in run.models and _waits(run, role)]
+    # Those whose weights are in host RAM while another one computes.
+    away = [
+        model.role for model in run.setup.models if model.role in roles and model.waits != "gpu"
+    ]
     for role in away:
         run.stage.move(run.models[role].parameters(), "device")
     yield
     for role in away:
         run.stage.move(run.models[role].parameters(), "host")
-
-
-def _waits(run: Run, role: str) -> bool:
-    """Whether a role's weights are in host RAM while another one computes."""
-    model = run.setup.model(role)
-    return model is not None and model.waits != "gpu"
 
 
 @contextmanager
@@ -191,6 +201,14 @@ def send_away(run: Run) -> None:
     for model in run.setup.models:
         if model.trained and model.waits != "gpu":
             run.stage.move(run.models[model.role].parameters(), "host")
+
+
+@contextmanager
+def phase(run: Run, name: str, *roles: str) -> Iterator[None]:
+    """A phase that needs the weights of ``roles`` on the device."""
+    with run.stage.phase(name), weights_on_device(run, *roles):
+        yield
+    between_phases(run)
 
 
 def between_phases(run: Run) -> None:

@@ -13,9 +13,8 @@ from planner import references
 from planner.steps import forward, in_loss, models
 from planner.steps.batch import Rows, scoring_rows
 from planner.steps.objectives import KL_WEIGHT, group_advantages
-from planner.steps.run import Run, between_phases, weights_on_device
+from planner.steps.run import Run, phase
 from planner.steps.sharding import reshard
-from planner.steps.vocabulary import token_log_probs
 
 FP32 = torch.float32
 
@@ -31,9 +30,8 @@ Advantages = Callable[[torch.Tensor, int, int], torch.Tensor]
 
 def old_log_probs(run: Run, also: Mapping[str, Also] = NOTHING) -> None:
     """Keep the policy's log-probs of the sampled tokens, and what else its forward gives."""
-    with run.stage.phase("old log-probs"), weights_on_device(run, "policy"):
+    with phase(run, "old log-probs", "policy"):
         _score(run, "policy", ("old log-probs", *also), _log_probs_of(run, tuple(also.values())))
-    between_phases(run)
 
 
 def reference_log_probs(run: Run) -> None:
@@ -45,32 +43,27 @@ def reference_log_probs(run: Run) -> None:
         if references.cached(plan):
             in_loss.keep_hidden(run)
         return
-    if plan.reference in ("copy", "offloaded"):
-        role, base = "reference", False
-    elif plan.reference == "adapter-disabled":
-        role, base = "policy", True
-    else:
+    name, base = "reference log-probs", plan.reference == "adapter-disabled"
+    if not base and plan.reference not in ("copy", "offloaded"):
         # Cached beforehand: they come with the batch.
-        _keep(run, "reference log-probs")
+        _keep(run, name)
         return
-    log_probs_of(run, role, "reference log-probs", base=base)
+    log_probs_of(run, "policy" if base else "reference", name, base=base)
 
 
-def log_probs_of(run: Run, role: str, phase: str, *, base: bool = False) -> None:
-    """Keep a role's log-probs of the sampled tokens under the phase's name.
+def log_probs_of(run: Run, role: str, name: str, *, base: bool = False) -> None:
+    """Keep a role's log-probs of the sampled tokens, in a phase of this name.
 
     ``base`` leaves its adapters out.
     """
-    with run.stage.phase(phase), weights_on_device(run, role):
-        _score(run, role, (phase,), _log_probs_of(run), base=base)
-    between_phases(run)
+    with phase(run, name, role):
+        _score(run, role, (name,), _log_probs_of(run), base=base)
 
 
 def values(run: Run) -> None:
     """Keep the critic's value of every response token."""
-    with run.stage.phase("values"), weights_on_device(run, "critic"):
+    with phase(run, "values", "critic"):
         _score(run, "critic", ("values",), _scores)
-    between_phases(run)
 
 
 def rewards(run: Run) -> None:
@@ -78,7 +71,7 @@ def rewards(run: Run) -> None:
     run.kept["rewards"] = torch.zeros(int(run.q.sequences_per_gpu_step), device=run.stage.device)
     if "reward model" not in run.models:
         return
-    with run.stage.phase("reward"):
+    with phase(run, "reward"):
         for rows, places in micro_batches(run):
             with torch.no_grad(), run.stage.region(role="reward model"):
                 found = run.models["reward model"](lambda model, rows=rows: _scores(model, rows))
@@ -87,7 +80,6 @@ def rewards(run: Run) -> None:
                 scores = forward.sequences(scores, rows, run.plan)
             run.kept["rewards"][places] = scores[:, -1].float()
             del found, scores
-    between_phases(run)
 
 
 Score = Callable[[nn.Module, Rows], tuple[torch.Tensor, ...]]
@@ -155,19 +147,9 @@ def micro_batches(run: Run) -> Iterator[tuple[Rows, slice]]:
 
 
 def _log_probs_of(run: Run, also: tuple[Also, ...] = ()) -> Score:
-    plan = run.plan
-
     def score(model: nn.Module, rows: Rows) -> tuple[torch.Tensor, ...]:
-        hidden, targets = forward.scored(model, rows, plan)
-        taken = token_log_probs(
-            run.stage,
-            hidden,
-            models.head(model),
-            targets,
-            how=plan.logits,
-            logits_dtype=run.logits_dtype,
-            softcap=models.softcap(model),
-        ).log_probs
+        hidden, targets = forward.scored(model, rows, run.plan)
+        taken = run.log_probs(model, hidden, targets).log_probs
         return (taken, *(more(run, model, hidden) for more in also))
 
     return score

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import nn
 
-from planner.steps import forward, in_loss, models
+from planner.steps import forward, in_loss
 from planner.steps.batch import Rows, training_rows
 from planner.steps.objectives import policy_loss
 from planner.steps.run import (
@@ -16,7 +16,6 @@ from planner.steps.run import (
     optimizer_on_device,
     weights_on_device,
 )
-from planner.steps.vocabulary import token_log_probs
 
 Loss = Callable[[Run, Rows, slice], torch.Tensor]
 """Loss [] of a micro-batch; the slice says which sequences of the step it holds."""
@@ -25,15 +24,17 @@ Loss = Callable[[Run, Rows, slice], torch.Tensor]
 def update_policy(run: Run, loss: Loss) -> None:
     """Policy forward, policy backward, optimizer step: once per update of the step."""
     names = ("policy forward", "policy backward", "optimizer step")
-    for update in run.stage.passes(int(run.q.updates_per_step), 1):
-        _update(run, "policy", loss, names, update)
-    between_phases(run)
+    _updates(run, "policy", loss, names)
 
 
 def update_critic(run: Run, loss: Loss) -> None:
     """The critic's forward, backward and optimizer step, one phase."""
+    _updates(run, "critic", loss, ("critic update",) * 3)
+
+
+def _updates(run: Run, role: str, loss: Loss, names: tuple[str, str, str]) -> None:
     for update in run.stage.passes(int(run.q.updates_per_step), 1):
-        _update(run, "critic", loss, ("critic update",) * 3, update)
+        _update(run, role, loss, names, update)
     between_phases(run)
 
 
@@ -86,16 +87,7 @@ def against_kept(
     plan = run.plan
     if reference is None and plan.kl == "loss":
         reference = run.kept["reference log-probs"][places]
-    found = token_log_probs(
-        run.stage,
-        hidden,
-        models.head(model),
-        targets,
-        how=plan.logits,
-        logits_dtype=run.logits_dtype,
-        entropy=plan.entropy,
-        softcap=models.softcap(model),
-    )
+    found = run.log_probs(model, hidden, targets, entropy=plan.entropy)
     entropy = found.entropy
     return policy_loss(
         forward.responses(found.log_probs, rows, plan),

@@ -69,5 +69,10 @@ def put_in(expression: str, inputs: Mapping[str, Any]) -> str:
 
 
 def plain(text: str) -> str:
-    """Text from outside, so that Markdown shows it as it is."""
-    return re.sub(r"[\\`*_\[\]<>$#:|~]", r"\\\g<0>", text)
+    """Text from outside, so that Markdown shows it as it is and makes no link of it.
+
+    Addresses are made links of after Markdown has been read, so a backslash does not help: an
+    invisible word joiner parts the first dot of a host from what stands before it.
+    """
+    parted = re.sub(r"(?i)((?:://|@)[-\w+]*|www)\.(?=[-\w])", "\\1\u2060.", text)
+    return re.sub(r"[\\`*_\[\]<>$#:|~]", r"\\\g<0>", parted)

@@ -15,6 +15,7 @@ import pandas as pd
 import streamlit as st
 
 from planner.ui.display import plain
+from planner.ui.inputs.fields import labelled
 from planner.ui.state import session
 
 ROW = 35
@@ -29,20 +30,25 @@ _MESSAGES: dict[str, tuple[Any, str]] = {
 }
 
 
+def said(text: object) -> str:
+    """A sentence as a page says it: fields by their labels, and nothing of it is Markdown."""
+    return plain(labelled(str(text)))
+
+
 def tell(tone: str, text: str) -> None:
     """An answer in bold: by colour, by icon and by its words."""
     show, icon = _MESSAGES[tone]
-    show(f"**{text}**", icon=icon)
+    show(f"**{said(text)}**", icon=icon)
 
 
 def doubt(text: object) -> None:
     """What stands in the way of something, from outside."""
-    st.warning(plain(str(text)), icon=":material/info:")
+    st.warning(said(text), icon=":material/info:")
 
 
 def bullets(texts: Iterable[str], *, escape: bool = True) -> None:
     """A list of sentences; escaped unless none of them holds anything from outside."""
-    st.markdown("\n".join(f"- {plain(text) if escape else text}" for text in texts))
+    st.markdown("\n".join(f"- {said(text) if escape else labelled(text)}" for text in texts))
 
 
 def row(key: str | None = None) -> Any:

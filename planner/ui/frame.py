@@ -13,7 +13,7 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from planner.plan import Plan
-from planner.ui import messages
+from planner.ui import messages, uploads
 from planner.ui.inputs import sidebar
 from planner.ui.state import address, session
 
@@ -36,6 +36,7 @@ def pages() -> list[Page]:
 def run() -> None:
     """Draw the frame and the chosen page in it."""
     page = st.navigation(pages(), position="top")
+    uploads.begin()
     address.read()
     sidebar.draw()
     address.write()
@@ -45,6 +46,7 @@ def run() -> None:
         messages.about_the_calibration()
         messages.about_the_benchmark()
         page.run()
+        uploads.end()
     finally:
         INSIDE.reset(token)
 

@@ -9,12 +9,13 @@ import pandas as pd
 import streamlit as st
 
 from planner.frameworks import exported
-from planner.launch.export import CannotExpress, Launch, as_zip, export, fitted
+from planner.launch.export import export, fitted
+from planner.launch.launch import CannotExpress, Launch, as_zip
 from planner.plan import Plan
 from planner.plan.presets import differences
-from planner.ui.elements import bullets, download, segments
+from planner.ui.elements import download, segments
 from planner.ui.inputs import choices
-from planner.ui.inputs.fields import changes_in_words, short_label
+from planner.ui.inputs.fields import changes_in_words, labelled, short_label
 from planner.ui.state import session
 
 LANGUAGES = {".sh": "bash", ".yaml": "yaml", ".yml": "yaml", ".py": "python", ".json": "json"}
@@ -51,7 +52,7 @@ def show(plan: Plan, framework: str, link: str) -> None:
     _files(launch)
     if launch.notes:
         st.subheader("What to know", anchor=False)
-        bullets(launch.notes, escape=False)
+        st.markdown("\n".join(f"- {note}" for note in launch.notes))
 
 
 def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> None:
@@ -60,7 +61,9 @@ def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> Non
     st.warning(
         f"**{name} cannot run this plan as it is.** {noun} in the way.", icon=":material/block:"
     )
-    rows = [(short_label(one.field), one.why, one.fix) for one in error.obstacles]
+    rows = [
+        (short_label(one.field), labelled(one.why), labelled(one.fix)) for one in error.obstacles
+    ]
     st.dataframe(
         pd.DataFrame(rows, columns=["Field", "Why", "What to do"]),
         hide_index=True,

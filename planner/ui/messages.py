@@ -14,10 +14,12 @@ from planner.speeds import obstacle as obstacle_of_speeds
 from planner.trial.evidence.correction import apply, obstacle
 from planner.ui import compute
 from planner.ui.display import plain, say
+from planner.ui.elements import said
 from planner.ui.inputs.fields import short_label
 from planner.ui.inputs.groups import GROUPS
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
+from planner.units import read_count
 
 SHOWN = 8
 """More problems than this are folded."""
@@ -38,13 +40,13 @@ def about_the_link() -> None:
 
 def _to_correct(reading: Reading) -> None:
     count = len(reading.problems)
-    noun = "thing" if count == 1 else f"{count} things"
+    things = read_count(count, "thing")
     lead = (
         "The rest of the link is used; this is the nearest possible plan."
         if reading.plan is not None
         else "Nothing of it could be used; the plan from before is shown."
     )
-    st.markdown(f":material/link_off: **The link has {noun} to correct.** {lead}")
+    st.markdown(f":material/link_off: **The link has {things} to correct.** {lead}")
     _list(reading.problems[:SHOWN])
     if count > SHOWN:
         with st.expander(f"{count - SHOWN} more"):
@@ -59,7 +61,7 @@ def about_the_calibration() -> None:
     footprint = compute.footprint(plan)
     with _carried(CALIBRATION, "tune", "corrections measured by trials", "Take them off"):
         if why := obstacle(factors, footprint):
-            st.markdown(plain(why))
+            st.markdown(said(why))
         else:
             done = apply(factors, footprint)
             st.markdown(f"Corrected: {plain(done.footprint.verdict.sentence)}.")
@@ -78,7 +80,7 @@ def about_the_benchmark() -> None:
         f"({speeds.words}), and on published runs for the rest."
     )
     with _carried(BENCHMARK, "timer", "a benchmark of the card", "Take it off"):
-        st.markdown(plain(obstacle_of_speeds(speeds, plan) or rest))
+        st.markdown(said(obstacle_of_speeds(speeds, plan) or rest))
 
 
 @contextmanager
@@ -118,12 +120,16 @@ def followed(draft: Draft) -> None:
 
 
 def _list(problems: tuple[Problem, ...]) -> None:
-    st.markdown("\n".join(f"- {_lead(p)}{plain(p.message)} {plain(p.fix)}" for p in problems))
+    st.markdown("\n".join(f"- {_problem(problem)}" for problem in problems))
 
 
-def _lead(problem: Problem) -> str:
-    """The input's label and where it is, or the key when it is no field."""
-    if problem.field not in Plan.model_fields:
-        return "`{}`: ".format(problem.field.replace("`", "'"))
-    group = next((f" (under {g.title})" for g in GROUPS if problem.field in g.fields), "")
-    return f"**{short_label(problem.field)}**{group}: "
+def _problem(problem: Problem) -> str:
+    """What is wrong and what to do, led by the input's label; by the key when it is no field."""
+    name, rest = problem.field, said(problem.fix)
+    if name not in Plan.model_fields:
+        led = problem.message.startswith(name)
+        return f"{'' if led else plain(name) + ': '}{said(problem.message)} {rest}"
+    group = next((f" (under {g.title})" for g in GROUPS if name in g.fields), "")
+    message = problem.message.removeprefix(f"{name} ")
+    colon = ":" if message == problem.message else ""
+    return f"**{short_label(name)}**{group}{colon} {said(message)} {rest}"

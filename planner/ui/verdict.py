@@ -10,24 +10,33 @@ from planner.formulas.compute import time_error
 from planner.plan.facts import facts_of
 from planner.ui.display import UNKNOWN, interval, percent
 from planner.ui.elements import TONES, bullets, card, cards, tell
+from planner.ui.inputs.fields import labelled
 from planner.ui.state import session
 from planner.ui.tables import phase_name
 from planner.units import read_seconds, read_usd
 
 SHOWN_CATEGORIES = 3
+DOES_NOT_RUN = "does not run"
 COLORS = {"fits": "green", "tight": "orange", "out of memory": "red"}
 
 
 def sentence(footprint: Footprint) -> None:
-    """The verdict, in words, with an icon and a colour."""
+    """The verdict, in words, with an icon and a colour; whose it is while an input is wrong."""
     verdict = footprint.verdict
-    tell(TONES[verdict.word], f"{verdict.sentence.rstrip('.')}.")
+    text = f"{verdict.sentence.rstrip('.')}."
+    if session.answers_another():
+        tell("neutral", f"Still showing the last plan that works: {text}")
+    else:
+        tell(TONES[verdict.word], text)
 
 
 def figures(footprint: Footprint, cost: Cost) -> None:
     """The row of metrics."""
     worst = footprint.worst
     low, high, sentence = time_error(facts_of(footprint.plan, footprint.speeds).gpu)
+    runs = footprint.verdict.word != "out of memory"
+    unknown = UNKNOWN if runs else "—"
+    hours = "time not known" if cost.hours_run is None else read_seconds(cost.hours_run * 3600)
     places = cards(6, 105)
     card(
         places,
@@ -46,19 +55,20 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         worst.instant,
         "A step is a row of phases; the one with the highest peak decides.",
     )
+    seconds = footprint.step_seconds if runs else None
     card(
         places,
         "Step time",
-        UNKNOWN if footprint.step_seconds is None else f"≈ {read_seconds(footprint.step_seconds)}",
-        f"× {low:.1f} to {high:.1f}",
+        f"≈ {read_seconds(seconds)}" if seconds is not None else unknown,
+        f"× {low:.1f} to {high:.1f}" if runs else DOES_NOT_RUN,
         "Operations and bytes against the card's peak rates (a roofline). "
         f"{sentence} Source: {footprint.seconds_source}.",
     )
     card(
         places,
         "Cost of run",
-        UNKNOWN if cost.usd_run is None else f"≈ {read_usd(cost.usd_run)}",
-        "price not known" if cost.hours_run is None else read_seconds(cost.hours_run * 3600),
+        f"≈ {read_usd(cost.usd_run)}" if cost.usd_run is not None else unknown,
+        hours if runs else DOES_NOT_RUN,
         _price(cost),
     )
     card(
@@ -71,7 +81,8 @@ def figures(footprint: Footprint, cost: Cost) -> None:
     )
     error = footprint.error
     known = f"{interval(error.low, error.high)}; " if error.low is not None else ""
-    st.caption(f"Error of the peak: {known}{error.source.rstrip('.')}.  \n{_price_line(cost)}")
+    price = f"  \n{_price_line(cost)}" if runs else ""
+    st.caption(f"Error of the peak: {known}{error.source.rstrip('.')}.{price}")
 
 
 def _price_line(cost: Cost) -> str:
@@ -125,9 +136,9 @@ def _largest(phase: Phase, category: str, size: int) -> str:
 def cautions(footprint: Footprint) -> None:
     """Blockers, warnings, and what was understood."""
     for text in footprint.blockers:
-        st.error(text, icon=":material/block:")
+        st.error(labelled(text), icon=":material/block:")
     for text in footprint.warnings:
-        st.warning(text, icon=":material/info:")
+        st.warning(labelled(text), icon=":material/info:")
     if footprint.notes:
         with st.expander("What this estimate assumes", icon=":material/notes:", key="assumes"):
             bullets(footprint.notes, escape=False)

@@ -37,7 +37,7 @@ def measure(
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=600,
     )
 
 

@@ -38,7 +38,7 @@ def data(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 def run(*flags: str, data: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [*COMMAND, *flags], cwd=ROOT, env=environment(data), capture_output=True, text=True,
-        check=False, timeout=240,
+        check=False, timeout=600,
     )  # fmt: skip
 
 
@@ -87,7 +87,7 @@ def test_a_wrong_request_is_refused(flags: tuple[str, ...], says: str, data: Pat
     env = {**environment(data), "CUDA_VISIBLE_DEVICES": ""}
     done = subprocess.run(
         [*COMMAND[:4], *flags], cwd=ROOT, env=env, capture_output=True, text=True, check=False,
-        timeout=240,
+        timeout=600,
     )  # fmt: skip
     assert done.returncode == 2 and done.stderr.startswith(says), done.stderr
 

@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-from running_app import app, chromium  # noqa: E402
+from running_app import app, chromium, window  # noqa: E402
 
 
 @pytest.fixture(scope="session")
@@ -28,6 +28,6 @@ def server() -> Iterator[str]:
 
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
-    context = browser.new_context(viewport={"width": 1400, "height": 1000}, accept_downloads=True)
+    context = window(browser, accept_downloads=True)
     yield context.new_page()
     context.close()

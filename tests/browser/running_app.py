@@ -12,8 +12,9 @@ import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
 
 REPOSITORY = Path(__file__).parents[2]
 QUIET = (
@@ -26,7 +27,9 @@ QUIET = (
     "--no-first-run",
 )
 """No GPU and no sandbox in containers, and no requests of Chromium's own."""
-START_SECONDS = 60
+START_SECONDS = 600
+PATIENCE_MILLISECONDS = 600_000
+"""Only what will never come is given up: a slow machine is waited for."""
 PROCESSES: dict[str, int] = {}
 """The process id of each server that was started, by its address."""
 QUIET_FOR_A_WHILE = """() => {
@@ -38,6 +41,7 @@ QUIET_FOR_A_WHILE = """() => {
     return window.quietSince && performance.now() - window.quietSince > 400;
 }"""
 """An edit needs a moment to start a script; a page is at rest when none has for longer."""
+expect.set_options(timeout=PATIENCE_MILLISECONDS)
 DRAWN = "[data-testid='stMain'] [data-testid='stElementContainer']"
 """The first thing a script draws on a page."""
 
@@ -85,7 +89,7 @@ def _server(cache: str, data: str) -> Iterator[str]:
         yield address
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        process.wait(timeout=START_SECONDS)
 
 
 def _wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
@@ -94,7 +98,7 @@ def _wait_for(address: str, process: subprocess.Popen[bytes]) -> None:
         if process.poll() is not None:
             raise RuntimeError(f"streamlit ended with {process.returncode}")
         try:
-            with urllib.request.urlopen(address, timeout=1):
+            with urllib.request.urlopen(address, timeout=10):
                 return
         except OSError:
             time.sleep(0.1)
@@ -106,15 +110,24 @@ def chromium() -> Iterator[Browser]:
     """Debian's Chromium, or the one HEADROOM_CHROMIUM names."""
     executable = os.environ.get("HEADROOM_CHROMIUM", "/usr/bin/chromium")
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=executable, args=list(QUIET))
+        browser = playwright.chromium.launch(
+            executable_path=executable, args=list(QUIET), timeout=PATIENCE_MILLISECONDS
+        )
         try:
             yield browser
         finally:
             browser.close()
 
 
+def window(browser: Browser, **options: Any) -> BrowserContext:
+    """A context of its own, of a desktop's size, that waits for a slow machine."""
+    context = browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, **options})
+    context.set_default_timeout(PATIENCE_MILLISECONDS)
+    return context
+
+
 def settle(page: Page) -> None:
     """Wait until something is drawn, and no script has run and nothing was stale for a while."""
-    page.wait_for_selector(DRAWN, state="attached", timeout=30_000)
+    page.wait_for_selector(DRAWN, state="attached", timeout=PATIENCE_MILLISECONDS)
     page.evaluate("() => { window.quietSince = 0; }")
-    page.wait_for_function(QUIET_FOR_A_WHILE, timeout=30_000)
+    page.wait_for_function(QUIET_FOR_A_WHILE, timeout=PATIENCE_MILLISECONDS)

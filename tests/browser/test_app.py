@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, urlsplit
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from running_app import app, settle
+from running_app import app, settle, window
 
 from planner.plan import FIELDS
 from planner.plan.migrations import VERSION
@@ -32,19 +32,22 @@ def peak(page: Page) -> str:
 
 
 def number(page: Page, label: str, value: int) -> None:
+    """Edit a field; the address bar tells when the script has run with it."""
+    before = page.url
     field = page.get_by_label(label, exact=True)
     field.fill(str(value))
     field.press("Enter")
+    page.wait_for_url(lambda url: url != before)
     settle(page)
 
 
 @pytest.mark.parametrize("name", PAGES)
 def test_a_cold_deep_link_shows_the_page_in_its_frame(browser: Browser, name: str) -> None:
     with app() as address:
-        context = browser.new_context(viewport={"width": 1400, "height": 1000})
+        context = window(browser)
         page = context.new_page()
         page.goto(f"{address}/{name}?v=1&preset=grpo-7b@1&response_tokens=1024")
-        expect(page.get_by_text(PAGES[name]).first).to_be_visible(timeout=30_000)
+        expect(page.get_by_text(PAGES[name]).first).to_be_visible()
         settle(page)
         expect(page.get_by_label("Response, tokens", exact=True)).to_have_value("1024")
         assert set(FIELDS) <= set(query(page))
@@ -77,7 +80,7 @@ def test_a_copied_link_gives_a_teammate_the_same_numbers(
     mine = page.get_by_test_id("stMetricValue").all_inner_texts()
     link = page.get_by_test_id("stCode").last.inner_text().strip()
     assert link.startswith(server)
-    other = browser.new_context(viewport={"width": 1400, "height": 1000})
+    other = window(browser)
     theirs = other.new_page()
     theirs.goto(link)
     settle(theirs)

@@ -12,9 +12,11 @@ from urllib.parse import urlencode
 
 import pytest
 from playwright.sync_api import Browser, Page, expect
-from running_app import PROCESSES, settle
+from running_app import PROCESSES, settle, window
 
-SLOW = 120_000
+from trial.running import until
+
+SLOW = 600_000
 """Milliseconds that a loaded machine may take."""
 TINY = {
     "v": "1",
@@ -43,8 +45,11 @@ def answer(page: Page) -> None:
 def worker(server: str) -> int:
     """The process id of the server's dry-run process."""
     command = ["pgrep", "-P", str(PROCESSES[server]), "-f", "planner.dryrun.run.worker"]
-    listed = subprocess.run(command, capture_output=True, text=True, check=True)
-    (found,) = listed.stdout.split()
+
+    def listed() -> list[str]:
+        return subprocess.run(command, capture_output=True, text=True, check=False).stdout.split()
+
+    (found,) = until(listed)
     return int(found)
 
 
@@ -58,11 +63,14 @@ def test_a_real_step_is_executed_and_shown(page: Page, server: str, browser: Bro
     heading.scroll_into_view_if_needed()
     place = heading.bounding_box()
     below = page.get_by_role("heading", name="Every number, opened")
+    process = worker(server)
+    os.kill(process, signal.SIGSTOP)  # a step of a second could be over before it is looked at
     start(page)
     expect(page.get_by_text("Executing …")).to_be_visible()
     assert heading.bounding_box() == place
     kept_free = below.bounding_box()
     page.get_by_label("Count", exact=True).focus()  # the page is usable meanwhile
+    os.kill(process, signal.SIGCONT)
     answer(page)
     settle(page)
     assert heading.bounding_box() == place
@@ -91,7 +99,7 @@ def test_a_real_step_is_executed_and_shown(page: Page, server: str, browser: Bro
         expect(tip).to_contain_text(word)
 
     for scheme in ("light", "dark"):
-        phone = browser.new_context(viewport={"width": 420, "height": 860}, color_scheme=scheme)
+        phone = window(browser, viewport={"width": 420, "height": 860}, color_scheme=scheme)
         other = phone.new_page()
         open_plan(other, server, 300)
         answer(other)  # stored: nobody presses

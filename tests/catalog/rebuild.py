@@ -1,7 +1,7 @@
 """Builds catalog rows and variants with transformers on the meta device; prints JSON.
 
 Run as a process of its own (fixture ``rebuilt``): it needs torch, transformers and
-peft, which the tested package must not import.
+peft, which the tested package must not import. Reads configs by ``part/name``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ import inspect
 import json
 import sys
 import warnings
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -23,9 +22,7 @@ from transformers import (
     AutoModelForTokenClassification,
     Conv1D,
 )
-from variants import VARIANTS
 
-ROWS = Path(__file__).parents[2] / "planner" / "catalog" / "models.json"
 SPARSE = ("mixtral", "olmoe", "qwen3_moe")
 FAMILIES = {
     *("gemma2", "gemma3_text", "gpt2", "llama", "mistral", "phi3", "qwen2", "qwen3"),
@@ -53,14 +50,14 @@ FEED_FORWARD = {
 
 
 def main() -> None:
-    """Rows (by id), variants (by name), and the defaults of the config classes."""
+    """What is asked for, and the defaults of the config classes."""
     warnings.simplefilter("ignore")
-    rows = json.loads(ROWS.read_text())["models"]
     json.dump(
         {
-            "rows": {row["id"]: built(row["config"]) for row in rows},
-            "variants": {name: built(config) for name, config in VARIANTS.items()},
-            "lora": {name: partly(config) for name, config in VARIANTS.items()},
+            "built": {
+                case: partly(config) if case.startswith("lora/") else built(config)
+                for case, config in json.load(sys.stdin).items()
+            },
             "defaults": {family: defaults(family) for family in sorted(FAMILIES)},
         },
         sys.stdout,

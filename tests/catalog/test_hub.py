@@ -116,7 +116,7 @@ def hub(monkeypatch: pytest.MonkeyPatch) -> Iterator[type[Hub]]:
     server.server_close()
 
 
-def refusal(repo_id: str, timeout_seconds: float = 5.0) -> str:
+def refusal(repo_id: str, timeout_seconds: float = 600.0) -> str:
     with pytest.raises(ValueError) as caught:
         model_from_hub(repo_id, timeout_seconds=timeout_seconds)
     return str(caught.value)
@@ -164,11 +164,11 @@ def test_a_server_that_never_finishes_does_not_hold_the_page(hub: type[Hub], nam
 
 def test_only_so_many_wait_at_once(hub: type[Hub]) -> None:
     waiting = [
-        threading.Thread(target=refusal, args=("some/silent", 15.0)) for _ in range(MAX_AT_ONCE)
+        threading.Thread(target=refusal, args=("some/silent", 600.0)) for _ in range(MAX_AT_ONCE)
     ]
     for thread in waiting:
         thread.start()
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 600
     while len(hub.asked) < MAX_AT_ONCE and time.monotonic() < deadline:
         time.sleep(0.01)
     assert "too many" in refusal("some/good")
@@ -219,7 +219,7 @@ def in_a_process(**environment: str) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=600,
     )
     return done.stdout
 

@@ -45,7 +45,7 @@ def test_estimate_as_json_has_the_one_shape_and_loads_again(
 
 def test_sweep_prints_a_row_a_plan_in_the_order_given(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--over", "response_tokens=512:2048", "--over", "gpus=8,16"]
-    assert main(["sweep", "grpo-7b@1", *arguments]) == 0
+    assert main(["sweep", "grpo-7b@1", *arguments, "--csv"]) == 0
     rows = list(csv.DictReader(io.StringIO(capsys.readouterr().out)))
     assert [(row["response_tokens"], row["gpus"]) for row in rows] == [
         *(("512", "8"), ("512", "16"), ("1024", "8")),

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 import torch
 
+from evidence import STEPS, Evidence
 from planner import catalog
 from planner.dryrun.logs.curve import peaks
 from planner.dryrun.run.execute import dry_run
@@ -28,6 +29,13 @@ PLANS: list[tuple[dict[str, Any], str]] = [
 ]
 
 
+EVIDENCE = Evidence(
+    "cast-gradients",
+    of=("planner.dryrun.run.execute", "planner.dryrun.logs.curve", *STEPS),
+    kinds={str(values): values["method"] for values, _ in PLANS},
+)
+
+
 @pytest.mark.parametrize(("values", "instant"), PLANS)
 def test_the_last_gradients_of_autocast_are_as_wide_as_their_weights(
     values: dict[str, Any], instant: str
@@ -43,8 +51,13 @@ def test_the_last_gradients_of_autocast_are_as_wide_as_their_weights(
         **{"prompts_per_step": 8, "prompts_per_update": 8, **values},
     )
     policy = dict(catalog.model(plan.model).config)
-    log = dry_run(plan, {"policy": policy, "critic": policy, "reward": policy})
-    found = {peak.phase: peak.total_bytes + CUBLAS_BYTES for peak in peaks(log)}
+    configs = {"policy": policy, "critic": policy, "reward": policy}
+    dry = EVIDENCE.figures(
+        str(values),
+        [plan.model_dump(), configs],
+        lambda: {peak.phase: peak.total_bytes for peak in peaks(dry_run(plan, configs))},
+    )
+    found = {phase: size + CUBLAS_BYTES for phase, size in dry.items()}
     closed = {phase.name: phase for phase in estimate(plan).phases}["policy backward"]
     assert closed.instant == instant
     assert closed.requested_bytes == pytest.approx(found["policy backward"], rel=1e-4)

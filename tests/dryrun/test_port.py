@@ -7,8 +7,6 @@ import os
 import signal
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -94,16 +92,17 @@ def test_a_killed_worker_is_said_and_replaced(port: Port) -> None:
     assert port._process is not None
     pid = port._process.pid
 
-    def kill() -> None:
-        time.sleep(0.3)
-        os.kill(pid, signal.SIGKILL)
+    signals = iter([signal.SIGKILL])
+
+    def killed() -> bool:
+        """Looked at for the first time when the request has been written."""
+        for one in signals:
+            os.kill(pid, one)
+        return False
 
     os.kill(pid, signal.SIGSTOP)
-    killer = threading.Thread(target=kill)
-    killer.start()
     with pytest.raises(DryRunError, match="ended without an answer"):
-        port.run(plan_of(prompts_per_step=6))
-    killer.join()
+        port.run(plan_of(prompts_per_step=6), cancelled=killed)
     assert port.run(plan_of(prompts_per_step=6)).comparisons
 
 

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterator
-
 import pytest
 import torch
 
 from accuracy.cpu_cases import CASES, Case
-from accuracy.cpu_runs import compared
+from accuracy.cpu_runs import dry_peaks, real_peaks
+from evidence import STEPS, Evidence
 from planner.dryrun.run.execute import dry_run
 from planner.methods import methods
 from planner.trial.run.allocations import Marks, peak_bytes
@@ -63,20 +61,24 @@ SWITCHES = {
 torch.set_num_threads(1)
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _quick_collections() -> Iterator[None]:
-    """Every run collects garbage; libraries' own objects need not be looked at each time."""
-    gc.collect()
-    gc.freeze()
-    yield
-    gc.unfreeze()
+EVIDENCE = Evidence(
+    "real-runs",
+    of=("accuracy.cpu_runs", *STEPS),
+    kinds={str(case): case.method for case in CASES},
+    within=5e-4,
+)
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_every_phase_peaks_where_the_allocator_says(case: Case) -> None:
-    found = compared(case)
-    errors = {name: error for name, error in found.errors.items() if abs(error) > TOLERANCE}
-    assert not errors, {name: found.dry[name] - found.real[name] for name in errors}
+    plan, configs = case.plan, case.configs
+    real = EVIDENCE.figures(
+        str(case), [plan.model_dump(), configs], lambda: real_peaks(plan, configs)
+    )
+    dry = dry_peaks(plan, configs)
+    assert list(dry) == list(real)
+    apart = {name: dry[name] - real[name] for name in real}
+    assert not {name: one for name, one in apart.items() if abs(one) > TOLERANCE * real[name]}
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from planner import catalog
 from planner.examples import doc_001, doc_002, dry_runs, unrolled
 from planner.examples.claim import Claim
 from planner.formulas.activations import layer_saved
-from planner.methods.grade.unrolled import scene_at
+from planner.methods.grade.policy_graph import scene_at
 from planner.phases.scene import scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import pytest
 
+from evidence import Evidence
 from planner.formulas.activations import layer_saved
 from planner.formulas.activations.layers import record_of
 from real_layers import Case, saved_storages
@@ -32,11 +35,23 @@ CASES = [
 ]
 
 
+def named(case: Case) -> str:
+    return "-".join((str(case), *case.targets))
+
+
+EVIDENCE = Evidence(
+    "compiled-layers", of=("real_layers",), kinds={named(case): case.family for case in CASES}
+)
+
+
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_saved_bytes_equal_a_compiled_layer(case: Case) -> None:
     saved = record_of(case.architecture, case.setting).saved
     expected = sum(case.bytes_of(label, count) for label, count in saved.items())
-    assert expected == sum(size for size, _ in saved_storages(case)["layer"])
+    real = EVIDENCE.figures(
+        named(case), asdict(case), lambda: sum(size for size, _ in saved_storages(case)["layer"])
+    )
+    assert expected == real
 
 
 def test_a_compiled_layer_saves_less() -> None:

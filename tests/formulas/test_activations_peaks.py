@@ -8,10 +8,11 @@ peak depends on it.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
+from dataclasses import asdict, replace
 
 import pytest
 
+from evidence import Evidence
 from planner.footprint import Term
 from planner.formulas.activations import (
     checkpointed_saved,
@@ -20,7 +21,7 @@ from planner.formulas.activations import (
     layer_saved,
 )
 from planner.formulas.activations.decoder import Live, Record, layer_record
-from real_layers import FAMILIES, LATER, Case, heights, profiled_backward_height
+from real_layers import FAMILIES, LATER, Case, Heights, heights, profiled_backward_height
 
 TWINS = ("glm", "olmo3")
 """Their layers run as those of GLM-4-0414 and OLMo 2, less two norms and with a window."""
@@ -52,6 +53,14 @@ def cases(precision: str, *intermediates: int, gradients: bool = True) -> list[C
     return found
 
 
+def without_dropout(case: Case) -> Case:
+    """Evaluation mode, in the words of a configuration."""
+    if case.family != "gpt2":
+        return case
+    rates = tuple((f"{name}_pdrop", 0.0) for name in ("attn", "embd", "resid"))
+    return replace(case, changes=case.changes + rates)
+
+
 def recorded(case: Case) -> Record:
     return layer_record(case.architecture, case.setting)
 
@@ -65,10 +74,36 @@ def stream(case: Case) -> int:
     return case.bytes_of((("hidden", case.setting.weight), ""))
 
 
-@pytest.mark.parametrize("case", [*cases("bf16", 200, 24), *cases("fp32", 24)], ids=str)
+TRAINED = [*cases("bf16", 200, 24), *cases("fp32", 24)]
+AUTOCAST = cases("autocast-bf16", 24)
+UNTRAINED = [without_dropout(case) for case in cases("bf16", 24, gradients=False)]
+ADAPTED = [
+    Case(family=family, targets=EVERY)
+    for family in ("llama", "qwen3", "gemma3_text", "phi3", "gpt2", *LATER)
+]
+
+
+def named(case: Case) -> str:
+    return str(case) if case.gradients else f"{case}-without-gradients"
+
+
+EVIDENCE = Evidence(
+    "layer-peaks",
+    of=("real_layers",),
+    kinds={named(case): case.precision for case in (*TRAINED, *AUTOCAST, *UNTRAINED, *ADAPTED)},
+    within=5e-4,
+)
+
+
+def real_heights(case: Case) -> Heights:
+    """Of a real run, or of the one that is committed."""
+    return Heights(**EVIDENCE.figures(named(case), asdict(case), lambda: asdict(heights(case))))
+
+
+@pytest.mark.parametrize("case", TRAINED, ids=str)
 def test_training_peaks_equal_a_real_layer(case: Case) -> None:
     record = recorded(case)
-    real = heights(case)
+    real = real_heights(case)
     # The input is alive before the forward begins; the output's gradient before the backward.
     assert max(size(case, live) for live in record.forward) - stream(case) == real.forward
     begin = size(case, record.saved) + stream(case)
@@ -88,10 +123,10 @@ def test_an_unrotated_layer_needs_no_more_than_a_rotated_one(attention: str) -> 
     assert 0 <= backward - real.backward <= 0.1 * forward
 
 
-@pytest.mark.parametrize("case", cases("autocast-bf16", 24), ids=str)
+@pytest.mark.parametrize("case", AUTOCAST, ids=str)
 def test_autocast_peaks(case: Case) -> None:
     record = recorded(case)
-    real = heights(case)
+    real = real_heights(case)
     begin = size(case, record.saved) + stream(case)
     # Left out: bf16 copies of biases, some hundreds of bytes at this width.
     biased = case.family in ("qwen2", "gpt2", "gpt_neox", "starcoder2", "glm", "glm4")
@@ -101,26 +136,16 @@ def test_autocast_peaks(case: Case) -> None:
     assert 0 <= real.backward - backward <= (160 if biased else 0)
 
 
-@pytest.mark.parametrize("case", cases("bf16", 24, gradients=False), ids=str)
+@pytest.mark.parametrize("case", UNTRAINED, ids=str)
 def test_peak_without_gradients(case: Case) -> None:
-    case = without_dropout(case)
+    highest = max(size(case, live) for live in recorded(case).forward)
+    assert highest - stream(case) == real_heights(case).forward
+
+
+@pytest.mark.parametrize("case", ADAPTED, ids=lambda case: case.family)
+def test_adapters_peaks(case: Case) -> None:
     record = recorded(case)
-    assert max(size(case, live) for live in record.forward) - stream(case) == heights(case).forward
-
-
-def without_dropout(case: Case) -> Case:
-    """Evaluation mode, in the words of a configuration."""
-    if case.family != "gpt2":
-        return case
-    rates = tuple((f"{name}_pdrop", 0.0) for name in ("attn", "embd", "resid"))
-    return replace(case, changes=case.changes + rates)
-
-
-@pytest.mark.parametrize("family", ["llama", "qwen3", "gemma3_text", "phi3", "gpt2", *LATER])
-def test_adapters_peaks(family: str) -> None:
-    case = Case(family=family, targets=EVERY)
-    record = recorded(case)
-    real = heights(case)
+    real = real_heights(case)
     assert max(size(case, live) for live in record.forward) - stream(case) == real.forward
     begin = size(case, record.saved) + stream(case)
     assert max(size(case, live) for live in record.backward) - begin == real.backward

@@ -14,7 +14,6 @@ FRAMEWORK = Framework(
     versions=("7",),
     loss={"7": PLAIN.loss_code("1")},
     defaults=lambda values: {"micro_batch_size": 2},
-    trains=frozenset(("grpo",)),
     rules=(
         Rule(
             "optimizer",
@@ -34,8 +33,6 @@ EXPORTER = '''
 from planner.launch.launch import Launch, LaunchFile
 from planner.launch.obstacles import Obstacles
 
-NO_EFFECT = {}
-
 
 def obstacles(plan):
     found = Obstacles(plan)
@@ -49,3 +46,12 @@ def write(plan, link):
     install = "pip install made-up==7"
     return Launch(framework="made_up", version="7", files=files, install=install, notes=())
 '''
+
+TRAINER = '''
+"""Made Up's trainer of GRPO."""
+
+from planner.frameworks.trainer import Trainer
+
+TRAINER = Trainer(export=True)
+'''
+

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from frameworks.made_up import EXPORTER, FOLDER
+from frameworks.made_up import EXPORTER, FOLDER, TRAINER
 from planner.plan import try_plan
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -34,6 +34,9 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
     added.mkdir()
     (added / "__init__.py").write_text(FOLDER)
     (added / "exporter.py").write_text(EXPORTER)
+    (added / "trainers").mkdir()
+    (added / "trainers" / "__init__.py").touch()
+    (added / "trainers" / "grpo.py").write_text(TRAINER)
     return folder
 
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from planner.launch.export import Launch
+from planner.launch.launch import Launch
 
 STAND_IN = """#!/bin/bash
 { printf '%s\\0' "${0##*/}" "$@"; printf '\\n\\0'; } >> "$RECORD"
@@ -55,7 +55,7 @@ def run(folder: Path, script: str = "launch.sh", **variables: str) -> list[list[
         **variables,
     }
     subprocess.run(
-        ["bash", script], cwd=folder, env=environment, check=True, capture_output=True, timeout=60
+        ["bash", script], cwd=folder, env=environment, check=True, capture_output=True, timeout=600
     )
     calls = record.read_bytes().decode().split("\n\0")
     return [call.split("\0")[:-1] for call in calls if call]
@@ -95,7 +95,7 @@ class Worker:
 
     def close(self) -> None:
         """End the process."""
-        self.process.communicate(timeout=30)
+        self.process.communicate(timeout=600)
 
 
 def read_by_trl(worker: Worker, folder: Path, launch: Launch, plan: Any) -> dict[str, Any]:

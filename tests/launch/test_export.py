@@ -10,18 +10,36 @@ from launch.running import PATHS, run, unpack
 from planner import frameworks
 from planner.frameworks import exported
 from planner.launch.export import (
-    DESCRIPTIVE,
-    OTHER_METHODS,
-    CannotExpress,
-    as_zip,
     export,
     exporter_of,
     fitted,
     obstacles,
     why_not,
 )
+from planner.launch.launch import CannotExpress, as_zip
 from planner.plan import FIELDS, Plan
 from planner.plan.presets import DEFAULT, presets
+
+DESCRIPTIVE = {
+    "gpu": "the card the plan is for; a script runs on whatever card is there",
+    "gpu_bytes": "the card the plan is for",
+    "host_ram_per_node": "what the node has",
+    "price_per_gpu_hour": "what the node costs",
+    "length_distribution": "what the data is like",
+}
+"""Fields that describe the machine, the data or the bill: there is nothing to set for them."""
+
+OTHER_METHODS = ("self_certainty", "grade_", "reinforce_")
+"""Prefixes of fields of methods that have no exporter: there ``method`` is the obstacle."""
+
+NO_EFFECT: dict[str, dict[str, str]] = {
+    "trl": {
+        "logits_dtype": "TRL's fused head keeps no logits to have one",
+        "critic": "no method that is exported to TRL has one",
+    },
+    "verl": {},
+}
+"""Fields that change nothing in what a framework runs."""
 
 # What both frameworks do alike: no KL term, a fused head, accelerate's dtype for reductions,
 # TRL's engine setting.
@@ -49,7 +67,6 @@ def test_frameworks_are_the_modules_of_the_package(
     )
     (folder / "exporter.py").write_text(
         "from planner.launch.launch import Launch\n"
-        "NO_EFFECT = {}\n"
         "def obstacles(plan): return ()\n"
         "def write(plan, link):\n"
         "    return Launch(framework='another', version='3', files=(), install='', notes=())\n"
@@ -132,7 +149,7 @@ def test_every_field_is_written_judged_or_declared() -> None:
             obstacles(watched, framework)  # type: ignore[arg-type]
             exporter.write(watched, "")
             read |= watched.read
-        unseen = set(FIELDS) - read - set(DESCRIPTIVE) - set(exporter.NO_EFFECT)
+        unseen = set(FIELDS) - read - set(DESCRIPTIVE) - set(NO_EFFECT[framework])
         assert not {name for name in unseen if not name.startswith(OTHER_METHODS)}
 
 
@@ -251,9 +268,9 @@ def test_references_that_the_loss_makes_are_refused_by_name(framework: str, refe
 
 def test_what_no_change_mends_is_refused_with_the_way_out() -> None:
     ppo = Plan(method="ppo")
-    assert "Export ppo to verl." in why_not(ppo, "trl")[0]
+    assert "Export it to verl." in why_not(ppo, "trl")[0]
     assert "1.13.0" in why_not(ppo, "trl")[0]
-    assert "Export sft to TRL." in why_not(Plan(method="sft"), "verl")[0]
+    assert "Export it to TRL." in why_not(Plan(method="sft"), "verl")[0]
     for framework in exported():
         assert obstacles(Plan(method="intuitor"), framework)[0].field == "method"
         with pytest.raises(CannotExpress):

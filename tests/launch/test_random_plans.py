@@ -8,7 +8,8 @@ from hypothesis import Phase, given, settings
 
 from launch.running import Worker, read_by_trl, read_by_verl
 from planner.frameworks import exported
-from planner.launch.export import CannotExpress, Launch, export, fitted, why_not
+from planner.launch.export import export, fitted, why_not
+from planner.launch.launch import CannotExpress, Launch
 from planner.plan import FIELDS, Plan
 from random_plans import plans
 

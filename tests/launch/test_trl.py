@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from launch.running import PATHS, Worker, read_by_trl, run, unpack
-from planner.launch.export import CannotExpress, LaunchFile, export, fitted
+from planner.launch.export import export, fitted
+from planner.launch.launch import CannotExpress, LaunchFile
 from planner.plan import Plan
 
 

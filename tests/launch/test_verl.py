@@ -8,7 +8,8 @@ import pytest
 
 from launch.running import PATHS, Worker, read_by_verl, run, unpack
 from planner.frameworks.verl.exporter import overrides
-from planner.launch.export import CannotExpress, export, fitted
+from planner.launch.export import export, fitted
+from planner.launch.launch import CannotExpress
 from planner.plan import Plan
 
 

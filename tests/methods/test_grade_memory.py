@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from evidence import STEPS as STEP_MODULES
+from evidence import Evidence
 from grade_run import real_phases
 from planner import catalog
 from planner.estimate import estimate
@@ -104,6 +106,18 @@ def words(changes: dict[str, Any]) -> str:
     return "-".join(str(value) for value in changes.values())
 
 
+def named(family: str, changes: dict[str, Any]) -> str:
+    return f"{family}-{words(changes)}"
+
+
+EVIDENCE = Evidence(
+    "grade-steps",
+    of=("grade_run", "accuracy.tiny", *STEP_MODULES),
+    kinds={named(family, changes): family for family, changes in CASES},
+    within=5e-4,
+)
+
+
 @pytest.fixture
 def cpu_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
     """SDPA as a CPU runs it; plans mean the kernels of a GPU."""
@@ -113,11 +127,15 @@ def cpu_kernels(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.usefixtures("cpu_kernels")
 @pytest.mark.parametrize(
-    ("family", "changes"), CASES, ids=[f"{family}-{words(changes)}" for family, changes in CASES]
+    ("family", "changes"), CASES, ids=[named(family, changes) for family, changes in CASES]
 )
 def test_every_phase_peaks_where_the_real_step_does(family: str, changes: dict[str, Any]) -> None:
     plan, config = tiny(family, **changes)
-    real, _ = real_phases(plan, config)
+    real = EVIDENCE.figures(
+        named(family, changes),
+        [plan.model_dump(), config],
+        lambda: real_phases(plan, config)[0],
+    )
     phases = {phase.name: phase for phase in estimate(plan).phases}
     assert set(real) == {"policy forward", "policy backward", "optimizer step"}
     for name, live in real.items():

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,6 +12,7 @@ from grade_models import (
     TOKENS,
     SharedNoise,
     adapted,
+    captured_mass,
     causal,
     distance,
     gradients,
@@ -20,12 +20,13 @@ from grade_models import (
     prompts,
     reward,
     run,
+    switches,
 )
-from planner.methods.grade.options import GradeOptions
-from planner.methods.grade.step_generation import soft_generate
-from planner.methods.grade.step_loss import grade_loss
-from planner.methods.grade.step_reference import Reference
-from planner.methods.grade.step_sampling import captured_mass, soft_token
+from planner.methods.grade.step.generation import soft_generate
+from planner.methods.grade.step.loss import grade_loss
+from planner.methods.grade.step.reference import Reference
+from planner.methods.grade.step.tokens import soft_token
+from planner.plan import Plan
 from planner.steps.stage import Stage
 
 CLOSE = 1e-4
@@ -50,8 +51,8 @@ def test_top_k_of_the_whole_vocabulary_is_the_full_gumbel_softmax(
 ) -> None:
     vocab = 4096
     policy = causal(vocab=vocab)
-    whole = run(policy, GradeOptions(estimator=estimator), vocab=vocab)
-    options = GradeOptions(
+    whole = run(policy, switches(estimator=estimator), vocab=vocab)
+    options = switches(
         estimator=estimator, top_k=vocab, dense_scatter=scatter, reward_input=reward_input
     )
     same(whole, run(policy, options, vocab=vocab))
@@ -63,10 +64,10 @@ def test_a_small_top_k_errs_by_what_it_does_not_capture() -> None:
     with torch.no_grad():
         policy.lm_head.weight.mul_(4)  # as peaked as a trained model's next token
     logits = policy(input_ids=prompts(vocab)).logits[:, -1].detach()
-    whole, full = run(policy, GradeOptions(), vocab=vocab)
+    whole, full = run(policy, switches(), vocab=vocab)
     errors, masses = [], []
     for top_k in (16, 256, 2048):
-        loss, found = run(policy, GradeOptions(top_k=top_k), vocab=vocab)
+        loss, found = run(policy, switches(top_k=top_k), vocab=vocab)
         errors.append((abs(float(loss - whole)), distance(full, found)))
         masses.append(float(captured_mass(logits, top_k).mean()))
     report = [
@@ -86,10 +87,10 @@ def test_a_small_top_k_errs_by_what_it_does_not_capture() -> None:
 @pytest.mark.parametrize("family", ["qwen3", "llama"])
 def test_online_and_batch_kl_agree(family: str, top_k: int, mask: torch.Tensor | None) -> None:
     policy, other = causal(family), causal(family, seed=5)
-    batch = run(policy, GradeOptions(kl="batch", top_k=top_k), reference=other, mask=mask)
-    online = run(policy, GradeOptions(kl="online", top_k=top_k), reference=other, mask=mask)
+    batch = run(policy, switches(kl="batch", top_k=top_k), reference=other, mask=mask)
+    online = run(policy, switches(kl="online", top_k=top_k), reference=other, mask=mask)
     same(batch, online)
-    without = run(policy, GradeOptions(top_k=top_k), mask=mask)
+    without = run(policy, switches(top_k=top_k), mask=mask)
     assert distance(batch[1], without[1]) > 30 * CLOSE
     assert batch[0] > without[0]
 
@@ -97,7 +98,7 @@ def test_online_and_batch_kl_agree(family: str, top_k: int, mask: torch.Tensor |
 def test_the_kl_is_that_of_the_same_position() -> None:
     """KL(policy, reference) of each hard prefix's next token, worked out one prefix at a time."""
     policy, other = causal(), causal(seed=5)
-    options = GradeOptions(kl="online", estimator="straight-through")
+    options = switches(kl="online", estimator="straight-through")
     with torch.no_grad():
         rollout = soft_generate(
             Stage(),
@@ -123,7 +124,7 @@ def test_the_kl_is_that_of_the_same_position() -> None:
 
 def test_the_loss_is_the_reward_lost_and_the_weighted_kl() -> None:
     policy, other = causal(), causal(seed=5)
-    options = GradeOptions(kl="online", beta=0.3)
+    options = switches(kl="online")
     with torch.no_grad():
         rollout = soft_generate(
             Stage(),
@@ -141,7 +142,7 @@ def test_the_loss_is_the_reward_lost_and_the_weighted_kl() -> None:
         scores = judge.score(judge.body(inputs_embeds=read).last_hidden_state[:, -1])
     assert rollout.kl is not None
     expected = 0.3 * float(rollout.kl) - float(scores.mean())
-    loss, _ = run(policy, options, reference=other)
+    loss, _ = run(policy, options, reference=other, beta=0.3)
     assert float(loss) == pytest.approx(expected, rel=1e-4)
 
 
@@ -149,8 +150,8 @@ def test_the_loss_is_the_reward_lost_and_the_weighted_kl() -> None:
 @pytest.mark.parametrize("mask", [None, padding()], ids=["full", "padded"])
 def test_a_cached_reference_says_the_same(kl: Any, mask: torch.Tensor | None) -> None:
     policy, other = causal(), causal(seed=5)
-    whole = run(policy, GradeOptions(kl=kl), reference=other, mask=mask)
-    cached = run(policy, GradeOptions(kl=kl, reference_cache=True), reference=other, mask=mask)
+    whole = run(policy, switches(kl=kl), reference=other, mask=mask)
+    cached = run(policy, switches(kl=kl, reference_cache=True), reference=other, mask=mask)
     same(whole, cached)
 
 
@@ -165,8 +166,8 @@ def test_a_disabled_adapter_is_the_copied_reference(
     if checkpointing:
         policy.get_base_model().activation_checkpointing_enable({"use_reentrant": False})
     # Straight-through, so that the policy reads the hard tokens that the reference reads.
-    hard = GradeOptions(estimator="straight-through")
-    options = replace(hard, kl="online", reference_cache=cached)
+    hard = switches(estimator="straight-through")
+    options = switches(estimator="straight-through", kl="online", reference_cache=cached)
     copied = run(policy, options, reference=copy.deepcopy(base).requires_grad_(False))
     same(copied, run(policy, options))
     assert all("lora_" in name for name in copied[1])
@@ -182,7 +183,7 @@ def test_sparse_and_dense_reward_inputs_agree(estimator: Any, scatter: bool) -> 
     found = [
         run(
             policy,
-            GradeOptions(
+            switches(
                 estimator=estimator, top_k=8, dense_scatter=scatter, reward_input=reward_input
             ),
         )
@@ -200,7 +201,7 @@ def test_checkpointing_changes_no_gradient(
     policy, other = causal(), causal(seed=5)
     if lora:
         policy = adapted(policy, scale=0.2)
-    plain = run(policy, GradeOptions(kl="online"), reference=other, mask=mask)
+    plain = run(policy, switches(kl="online"), reference=other, mask=mask)
     inner: Any = policy.get_base_model() if lora else policy
     if layers:
         inner.activation_checkpointing_enable({"use_reentrant": False})
@@ -210,14 +211,12 @@ def test_checkpointing_changes_no_gradient(
     inner.model.layers[0].register_forward_hook(lambda *_: calls.append(1))
     counted = run(
         policy,
-        GradeOptions(kl="online", step_checkpointing=not layers),
+        switches(kl="online", step_checkpointing=not layers),
         reference=other,
         mask=mask,
     )
     same(plain, counted)
-    both = run(
-        policy, GradeOptions(kl="online", step_checkpointing=True), reference=other, mask=mask
-    )
+    both = run(policy, switches(kl="online", step_checkpointing=True), reference=other, mask=mask)
     same(plain, both)
     assert policy.training
 
@@ -229,13 +228,13 @@ def test_layers_recompute_from_the_first_step_on() -> None:
     calls: list[int] = []
     norm = policy.model.layers[0].input_layernorm
     norm.register_forward_hook(lambda *_: calls.append(1))
-    run(policy, GradeOptions())
+    run(policy, switches())
     assert len(calls) == 2 * TOKENS
 
 
 def test_accumulation_over_micro_batches_is_the_large_batch() -> None:
     policy, other, judge = causal(), causal(seed=5), reward()
-    options = GradeOptions(kl="online")
+    options = switches(kl="online")
     whole = run(policy, options, reference=other)
     policy.zero_grad(set_to_none=True)
     total = torch.zeros(())
@@ -263,7 +262,7 @@ def test_straight_through_is_one_hot_with_the_soft_gradient() -> None:
     grads = []
     for estimator in ("soft", "straight-through"):
         leaf = logits.clone().requires_grad_()
-        token = soft_token(leaf, GradeOptions(estimator=estimator), lambda *_: noise)
+        token = soft_token(leaf, switches(estimator=estimator), lambda *_: noise)
         (token.weights * into).sum().backward()
         grads.append(leaf.grad)
     torch.testing.assert_close(grads[0], grads[1])
@@ -272,21 +271,19 @@ def test_straight_through_is_one_hot_with_the_soft_gradient() -> None:
 
 
 def test_noise_is_gumbels_own() -> None:
-    from planner.methods.grade.step_sampling import gumbel_noise
+    from planner.methods.grade.step.tokens import gumbel_noise
 
     drawn = gumbel_noise(torch.Generator().manual_seed(0))(torch.zeros(200_000), None)
     assert float(drawn.mean()) == pytest.approx(0.5772, abs=0.01)  # Euler's constant
     assert float(drawn.var()) == pytest.approx(torch.pi**2 / 6, abs=0.03)
 
 
-@pytest.mark.parametrize(
-    "wrong", [{"reward_input": "sparse"}, {"dense_scatter": True}, {"tau": 0.0}]
-)
+@pytest.mark.parametrize("wrong", [{"grade_reward_input": "sparse"}, {"grade_dense_scatter": True}])
 def test_what_cannot_run_is_refused_by_name(wrong: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(wrong))):
-        GradeOptions(**wrong)
+        Plan(model="Qwen/Qwen2.5-0.5B", method="grade", gpus=1, **wrong)
 
 
 def test_a_kl_term_without_reference_is_refused() -> None:
     with pytest.raises(ValueError, match="grade_kl"):
-        soft_generate(Stage(), causal(), prompts(), None, 1, GradeOptions(kl="online"))
+        soft_generate(Stage(), causal(), prompts(), None, 1, switches(kl="online"))

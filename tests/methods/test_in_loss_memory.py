@@ -9,6 +9,7 @@ import torch
 
 from accuracy.grid import configs
 from accuracy.quantity import peak
+from evidence import STEPS, Evidence
 from planner.dryrun.ask.answer import CUBLAS
 from planner.dryrun.logs.curve import peaks
 from planner.dryrun.run.execute import dry_run
@@ -87,11 +88,22 @@ PLANS: tuple[dict[str, Any], ...] = (
 )
 
 
+EVIDENCE = Evidence(
+    "loss-references",
+    of=("planner.dryrun.run.execute", "planner.dryrun.logs.curve", *STEPS),
+    kinds={str(changes): str(changes.get("reference")) for changes in PLANS},
+)
+
+
 @pytest.mark.parametrize("changes", PLANS, ids=str)
 @pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")
 def test_the_update_is_what_the_dry_run_says(changes: dict[str, Any]) -> None:
     plan = plan_of(**changes)
-    found = {one.phase: one.total_bytes for one in peaks(dry_run(plan, configs(plan)))}
+    found = EVIDENCE.figures(
+        str(changes),
+        [plan.model_dump(), configs(plan)],
+        lambda: {one.phase: one.total_bytes for one in peaks(dry_run(plan, configs(plan)))},
+    )
     phases = {phase.name: phase for phase in estimate(plan).phases}
     assert "reference log-probs" not in found.keys() | phases.keys()
     for name in ("policy forward", "policy backward", "optimizer step"):

@@ -9,11 +9,13 @@ import torch
 
 from accuracy.grid import configs
 from accuracy.quantity import peak
+from evidence import STEPS, Evidence
 from planner.dryrun.ask.answer import CUBLAS
 from planner.dryrun.logs.curve import peaks
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
-from planner.launch.export import CannotExpress, export, obstacles
+from planner.launch.export import export, obstacles
+from planner.launch.launch import CannotExpress
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
 from planner.recommend import candidates
@@ -76,11 +78,22 @@ PLANS: tuple[dict[str, Any], ...] = (
 )
 
 
+EVIDENCE = Evidence(
+    "shared-critics",
+    of=("planner.dryrun.run.execute", "planner.dryrun.logs.curve", *STEPS),
+    kinds={str(changes): str(changes.get("reference")) for changes in PLANS},
+)
+
+
 @pytest.mark.parametrize("changes", PLANS, ids=str)
 @pytest.mark.filterwarnings("ignore:FSDP2-wrapped module")
 def test_every_phase_is_what_the_dry_run_says(changes: dict[str, Any]) -> None:
     plan = plan_of(**changes)
-    found = {one.phase: one.total_bytes for one in peaks(dry_run(plan, configs(plan)))}
+    found = EVIDENCE.figures(
+        str(changes),
+        [plan.model_dump(), configs(plan)],
+        lambda: {one.phase: one.total_bytes for one in peaks(dry_run(plan, configs(plan)))},
+    )
     phases = {phase.name: phase for phase in estimate(plan).phases}
     assert not {"values", "critic update"} & (found.keys() | phases.keys())
     for name, dry in found.items():

@@ -16,6 +16,9 @@ from head_steps import (
     LOSS_DTYPES,
     Batch,
     head_of,
+    logprob_forward,
+    loss_backward,
+    loss_forward,
     plain_certainty,
     plain_policy,
     plain_scores,
@@ -25,14 +28,7 @@ from head_steps import (
     watch,
 )
 from live_bytes import LiveBytes, in_function
-from planner.formulas.logits import (
-    certainty,
-    chunks,
-    logprob_forward,
-    loss_backward,
-    loss_forward,
-    tiles,
-)
+from planner.formulas.logits import certainty, chunks, tiles
 from planner.steps.stage import Stage
 
 torch.set_num_threads(1)

@@ -7,8 +7,7 @@ import math
 import pytest
 import torch
 
-from head_steps import DTYPES, Batch, head_of, scored, total, watch
-from planner.formulas.logits import loss_backward, loss_forward
+from head_steps import DTYPES, Batch, head_of, loss_backward, loss_forward, scored, total, watch
 from planner.steps.vocabulary import preference_loss, sequence_log_probs
 
 torch.set_num_threads(1)

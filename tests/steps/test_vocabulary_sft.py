@@ -9,8 +9,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from head_steps import DTYPES, Batch, head_of, plain_sft, total, watch
-from planner.formulas.logits import chunks, loss_backward, loss_forward, tiles
+from head_steps import DTYPES, Batch, head_of, loss_backward, loss_forward, plain_sft, total, watch
+from planner.formulas.logits import chunks, tiles
 from planner.steps.stage import Stage
 from planner.steps.vocabulary import sft_loss
 

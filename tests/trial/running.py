@@ -18,6 +18,8 @@ from planner.trial.ask.result import TrialResult, read_result
 ROOT = Path(__file__).parents[2]
 TOLERANCE = 5e-4
 """Of measured bytes, by which the dry run of the same plan may miss them."""
+PATIENCE_SECONDS = 600.0
+"""Only what will never come is given up: a slow machine is waited for."""
 
 
 def tiny(method: str, family: str = "llama", **changes: Any) -> Plan:
@@ -41,7 +43,7 @@ def command(
         capture_output=True,
         text=True,
         check=False,
-        timeout=400,
+        timeout=PATIENCE_SECONDS,
     )
 
 
@@ -62,9 +64,9 @@ def errors(result: TrialResult) -> dict[str, float]:
     return found
 
 
-def until(true: Callable[[], Any], seconds: float = 240.0) -> Any:
+def until(true: Callable[[], Any]) -> Any:
     """What a function returns once that is true."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + PATIENCE_SECONDS
     while not (found := true()):
         assert time.monotonic() < end, "it never came"
         time.sleep(0.02)

@@ -25,7 +25,7 @@ from planner.trial.cluster.dispatch import RemoteSupervisor, job_name
 from planner.trial.cluster.shipment import PIP
 from planner.trial.history import Filter, History
 from trial.ray_head import Head, Line, running_head
-from trial.running import TOLERANCE, command, errors, result_of, tiny, until
+from trial.running import PATIENCE_SECONDS, TOLERANCE, command, errors, result_of, tiny, until
 
 PLAN = tiny("sft", "llama")
 pytestmark = pytest.mark.filterwarnings("ignore:ssl=None is deprecated:DeprecationWarning")
@@ -55,14 +55,14 @@ def finished(folder: TrialFolder) -> TrialResult:
         assert state is not None
         return state.result
 
-    found: TrialResult = until(result, 60)
+    found: TrialResult = until(result)
     # Looking on notices that the trial's processes have ended.
-    until(lambda: look(folder) and not {folder.identifier} & {*background.children}, 60)
+    until(lambda: look(folder) and not {folder.identifier} & {*background.children})
     return found
 
 
 def heard(folder: TrialFolder, name: str) -> Any:
-    return until(lambda: [event for event in folder.progress() if event["name"] == name], 60)
+    return until(lambda: [event for event in folder.progress() if event["name"] == name])
 
 
 def job_of(folder: TrialFolder, head: Head) -> str:
@@ -79,7 +79,7 @@ def followed(request: TrialRequest, data: Path) -> tuple[TrialFolder, Callable[[
     thread.start()
 
     def wait() -> TrialResult:
-        thread.join(60)
+        thread.join(PATIENCE_SECONDS)
         assert results, "it never ended"
         return results[0]
 
@@ -104,7 +104,7 @@ def test_the_same_command_runs_as_a_job_and_is_stored_like_a_local_one(
     assert names.count("done") == 1
     monkeypatch.setenv("HEADROOM_DATA", str(tmp_path))
     assert [line.id for line in History().list(Filter())] == [result.id]
-    until(lambda: job_of(folder, head) == "SUCCEEDED", 20)
+    until(lambda: job_of(folder, head) == "SUCCEEDED")
     assert not list((head.place / "tmp").glob("headroom-*"))
 
 
@@ -112,7 +112,7 @@ def test_trials_of_a_cluster_queue_here_and_a_stop_ends_the_job(head: Head, tmp_
     first = start(endless(head), tmp_path)
     heard(first, "queued")
     second = start(endless(head), tmp_path)
-    until(lambda: (state := look(second)) and state.stage == "queued" and state.ahead == 1, 30)
+    until(lambda: (state := look(second)) and state.stage == "queued" and state.ahead == 1)
     heard(first, "building")
     state = look(first)
     assert state is not None and state.stage == "running" and state.seconds > 0
@@ -122,7 +122,7 @@ def test_trials_of_a_cluster_queue_here_and_a_stop_ends_the_job(head: Head, tmp_
     assert stopped.status == "stopped" and "stopped in" in stopped.reason
     assert stopped.predicted is not None and stopped.measured is None
     assert stopped.environment is not None and stopped.environment.cluster == head.address
-    until(lambda: job_of(first, head) == "STOPPED", 20)
+    until(lambda: job_of(first, head) == "STOPPED")
     heard(second, "starting")
     stop(second)
     assert finished(second).status == "stopped"
@@ -138,8 +138,8 @@ def test_when_its_follower_is_killed_the_trial_is_over_and_so_is_the_job(
     os.kill(pid, signal.SIGKILL)
     result = finished(folder)
     assert result.status == "killed" and "left no result" in result.reason
-    until(lambda: job_of(folder, head) == "STOPPED", 30)
-    until(lambda: look(folder) and not process._enders, 30)
+    until(lambda: job_of(folder, head) == "STOPPED")
+    until(lambda: look(folder) and not process._enders)
 
 
 def as_job(monkeypatch: pytest.MonkeyPatch, code: str) -> None:
@@ -195,11 +195,11 @@ def test_a_cluster_that_is_gone_ends_the_trial(
     head: Head, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     as_job(monkeypatch, STEPS % 5000)
-    monkeypatch.setattr(job, "GONE_SECONDS", 2.0)
     line = Line(head.port)
     try:
         folder, result = followed(endless(head, ray=line.address), tmp_path)
         heard(folder, "measuring")
+        monkeypatch.setattr(job, "GONE_SECONDS", 2.0)  # a busy head may answer later
         line.cut()
         found = result()
         assert found.status == "failed" and "has not answered for 2 s" in found.reason
@@ -238,7 +238,7 @@ def test_limits_hold_when_the_node_does_not_keep_them(
     folder, result = followed(endless(head, limit_seconds=1.0), tmp_path)
     found = result()
     assert found.status == "timed out" and "more than 1 s" in found.reason
-    until(lambda: job_of(folder, head) == "STOPPED", 20)
+    until(lambda: job_of(folder, head) == "STOPPED")
 
 
 HOSTILE = """

@@ -78,7 +78,7 @@ def test_when_its_keeper_is_killed_the_worker_ends_and_the_trial_is_over(tmp_pat
     assert result is not None and result.status == "killed"
     assert "left no result" in result.reason
     assert result.predicted is not None
-    until(lambda: not alive(worker, None), 30)
+    until(lambda: not alive(worker, None))
     assert forget(folder) and find(folder.identifier, tmp_path) is None
 
 

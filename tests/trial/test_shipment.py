@@ -78,7 +78,7 @@ def test_what_travels_runs_with_a_trials_packages_alone(packed: Path, tmp_path: 
         capture_output=True,
         text=True,
         check=False,
-        timeout=300,
+        timeout=600,
     )
     result = result_of(done)
     assert result.status == "completed", (result.reason, result.stderr_tail)

@@ -20,7 +20,7 @@ from planner.trial.ask.turns import Turn
 turn = Turn(["cuda:0"], "other-trial", Path(sys.argv[1]))
 turn.wait(lambda ahead: None, lambda: False)
 print("held", flush=True)
-time.sleep(60)
+time.sleep(3600)
 """
 
 
@@ -69,11 +69,11 @@ def test_places_are_in_order_of_arrival_and_move_up(tmp_path: Path) -> None:
 def test_a_worker_that_outlives_its_keeper_still_holds_the_device(tmp_path: Path) -> None:
     keeper = Turn(["cpu"], "trial-a", tmp_path)
     keeper.wait(lambda ahead: None, lambda: False)
-    worker = subprocess.Popen(["sleep", "60"], pass_fds=keeper.handles)
+    worker = subprocess.Popen(["sleep", "3600"], pass_fds=keeper.handles)
     keeper.close()
     following = Turn(["cpu"], "trial-b", tmp_path)
     assert waiting(following) == [1]
     worker.kill()
     worker.wait()
-    until(lambda: following._take(), 5)
+    until(lambda: following._take())
     following.close()

@@ -24,7 +24,7 @@ def good(plan: Plan) -> DryRun:
 
 
 def opened() -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=600)
     for key, value in answers.SFT.items():
         app.query_params[key] = value
     return looked_at(app)
@@ -49,7 +49,7 @@ def press(app: AppTest, key: str) -> AppTest:
 
 def at_rest(app: AppTest) -> AppTest:
     """The page once its job's thread is over, as the polling would show it."""
-    end = time.monotonic() + 20
+    end = time.monotonic() + 600
     while app.session_state["dry run job"].running:
         assert time.monotonic() < end
         time.sleep(0.01)

@@ -12,7 +12,7 @@ APP = str(Path(__file__).parents[2] / "app.py")
 
 
 def examples() -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60).run()
+    app = AppTest.from_file(APP, default_timeout=600).run()
     app.switch_page("pages/examples.py").run()
     assert not app.exception, [error.value for error in app.exception]
     return app

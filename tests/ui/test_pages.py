@@ -18,7 +18,7 @@ INTUITOR = "intuitor-1.5b@1"
 
 
 def opened(page: str = "plan", **query: str) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=600)
     for key, value in query.items():
         app.query_params[key] = value
     app.run()

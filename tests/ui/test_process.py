@@ -11,7 +11,7 @@ VISIT = """
 import sys
 from streamlit.testing.v1 import AppTest
 
-app = AppTest.from_file("app.py", default_timeout=60).run()
+app = AppTest.from_file("app.py", default_timeout=600).run()
 for page in ("scaling", "launch", "examples", "formulas"):
     app.switch_page(f"pages/{page}.py").run()
     assert not app.exception, app.exception

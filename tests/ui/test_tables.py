@@ -106,7 +106,7 @@ def test_the_border_is_said_in_words(words: tuple[str, ...], said: str) -> None:
 
 def test_impossible_plans_do_not_count_as_running() -> None:
     rows = verdicts("fits", "fits", "out of memory").assign(valid=[True, False, True])
-    assert border(rows, "gpus", "GPUs") == "Runs up to **1 GPUs**."
+    assert border(rows, "gpus", "GPUs") == "Runs up to **1 GPU**."
 
 
 def test_an_axis_always_holds_the_plans_own_value() -> None:

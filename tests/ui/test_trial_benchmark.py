@@ -48,7 +48,7 @@ def keep(**changes: Any) -> None:
 
 
 def opened(page: str = "trial", plan: Plan = PLAN, **more: str) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=600)
     for key, value in {**to_query(plan), **more}.items():
         app.query_params[key] = value
     app.run()

@@ -25,7 +25,7 @@ def _on(own_trials: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(page: str = "trial") -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=600)
     for key, value in to_query(PLAN).items():
         app.query_params[key] = value
     app.run()

@@ -67,7 +67,7 @@ def history(own_trials: Path, monkeypatch: pytest.MonkeyPatch) -> History:
 
 
 def opened() -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=600)
     app.run()
     app.switch_page("pages/trial.py")
     return looked_at(app)

@@ -63,7 +63,7 @@ def standing_in(monkeypatch: pytest.MonkeyPatch) -> StandIn:
 
 
 def opened(plan: Plan = PLAN) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=60)
+    app = AppTest.from_file(APP, default_timeout=600)
     for key, value in to_query(plan).items():
         app.query_params[key] = value
     app.run()

@@ -134,10 +134,10 @@ class RotaryConfig(FamilyConfig):
         return self
 
     def canonical(self) -> dict[str, Any]:
-        """Without a part of null, which transformers multiplies by where it has the setting."""
+        """A part of null in full, since transformers multiplies by it where it has the setting."""
         written = super().canonical()
         if self.allow_partial_rotary and self.partial_rotary_factor is None:
-            del written["partial_rotary_factor"]
+            written["partial_rotary_factor"] = 1.0
         return written
 
     @property

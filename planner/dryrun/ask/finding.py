@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
 
 from planner.dryrun.ask.answer import Comparison, DryRun
 from planner.estimate import estimate
 from planner.footprint import OUTSIDE, Phase, worst_of
+from planner.methods import method_of
+from planner.methods.method import Switch
 from planner.plan import Plan, try_plan
 from planner.units import read_gib
 
@@ -23,30 +24,15 @@ KINDS: Mapping[str, str] = {
 
 Read = Callable[[float], str]
 """Bytes as the reader wants them, with the unit."""
-Switch = tuple[str, str, Mapping[str, Any], Mapping[str, Any]]
-"""What on and off are called, and the fields they set."""
-
 SWITCHES: tuple[Switch, ...] = (
     (
-        "checkpointing each generated token",
-        "not checkpointing each generated token",
-        {"grade_step_checkpointing": True},
-        {"grade_step_checkpointing": False},
-    ),
-    (
-        "keeping the top 256 tokens",
-        "keeping the whole vocabulary",
-        {"grade_top_k": 256},
-        {"grade_top_k": 0, "grade_dense_scatter": False, "grade_reward_input": "dense"},
-    ),
-    (
-        "checkpointing layers",
+        "gradient checkpointing",
         "keeping every layer's activations",
         {"gradient_checkpointing": "full"},
         {"gradient_checkpointing": "none", "activation_offload": False},
     ),
     (
-        "meeting the vocabulary in tiles",
+        "using fused linear cross-entropy",
         "holding all logits",
         {"logits": "fused"},
         {"logits": "full"},
@@ -101,7 +87,9 @@ def _made_of(worst: Phase, found: DryRun, read: Read) -> str:
         for place, (who, size) in enumerate(ranked)
     ]
     plan: Plan = found.footprint.plan
-    over = f" over {plan.response_tokens} unrolled steps" if plan.method == "grade" else ""
+    method = method_of(plan)
+    unrolled = method.generates and not method.engines
+    over = f" over {plan.response_tokens} unrolled steps" if unrolled else ""
     return (
         f"The executed step peaks in {worst.name}, where PyTorch holds "
         f"{read(worst.reserved_bytes)}{over}: {' and '.join(parts)}."
@@ -156,9 +144,7 @@ def _differs(one: Comparison, read: Read) -> str:
 def _switches(plan: Plan, read: Read) -> Iterator[str]:
     """What turning one thing on or off would change, by the closed form."""
     now = estimate(plan).device_bytes
-    for on_name, off_name, on, off in SWITCHES:
-        if plan.method != "grade" and any(field.startswith("grade_") for field in on):
-            continue
+    for on_name, off_name, on, off in (*method_of(plan).switches, *SWITCHES):
         is_on = all(getattr(plan, field) == value for field, value in on.items())
         other, _ = try_plan({**plan.model_dump(), **(off if is_on else on)})
         if other is None or other == plan:

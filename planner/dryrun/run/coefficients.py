@@ -27,6 +27,8 @@ from planner.dryrun.run.observation import Body, Moments, Observation, observe
 from planner.dryrun.run.weights import weight_list
 from planner.dryrun.run.world import world
 from planner.formulas.polynomial import Polynomial, through, value
+from planner.frameworks.loss import CROSS_ENTROPY
+from planner.methods import methods
 from planner.plan import Plan
 from planner.steps import models
 from planner.steps.batch import Rows
@@ -104,7 +106,7 @@ def _plan(attention: str, shape: str, precision: str) -> Plan:
     """Any plan with these words; its model is not looked at."""
     return Plan(
         model="Qwen/Qwen2.5-0.5B",
-        method="sft",
+        method=next(m.name for m in methods().values() if m.objective == CROSS_ENTROPY),
         gpu=CARD,
         gpus=1,
         sharding="none",

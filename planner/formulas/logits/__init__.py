@@ -1,9 +1,8 @@
 """Bytes at the instants where the loss meets the vocabulary, per way of meeting it.
 
-:func:`loss_forward` and :func:`loss_backward` give the terms of the highest instant of a
-micro-batch's loss, beyond hidden states and weights; :func:`forward_instants` and
-:func:`backward_instants` every instant that can be it. The others cover the passes without
-gradient and what is kept between passes. Terms are new memory: an accumulated gradient that
+:func:`forward_instants` and :func:`backward_instants` give every instant that can be the
+highest of a micro-batch's loss, beyond hidden states and weights. The others cover the passes
+without gradient and what is kept between passes. Terms are new memory: an accumulated gradient that
 already exists comes on top.
 
 Valid from a vocabulary of some hundred entries upwards, where no vector of the loss outweighs a
@@ -45,12 +44,8 @@ __all__ = [
     "embedding_backward",
     "forward_instants",
     "head_gradients",
-    "highest",
     "log_prob_kept",
-    "logprob_forward",
     "logprob_instants",
-    "loss_backward",
-    "loss_forward",
     "scoring_kept",
     "self_certainty_backward",
     "self_certainty_forward",
@@ -61,10 +56,10 @@ __all__ = [
 class Way(Protocol):
     """One way of meeting the vocabulary: a module of this package."""
 
-    def forward(self, head: Head, role: str) -> tuple[Instant, ...]:
+    def forward(self, head: Head) -> tuple[Instant, ...]:
         """Every instant of the forward that can be the highest, by sizes."""
 
-    def backward(self, head: Head, role: str) -> tuple[Instant, ...]:
+    def backward(self, head: Head) -> tuple[Instant, ...]:
         """The same of the loss's backward."""
 
 
@@ -72,7 +67,7 @@ class Scoring(Way, Protocol):
     """A way that also scores without gradient."""
 
     def without_gradient(
-        self, head: Head, role: str, *, with_entropy: bool
+        self, head: Head, *, with_entropy: bool
     ) -> tuple[Instant, ...]:
         """The same of a pass without gradient."""
 
@@ -90,41 +85,23 @@ KEPT = {"chunks": chunks.kept, "materialised": materialised.kept, "tiles": tiles
 """What scoring with gradient keeps, where it has been read."""
 
 
-def loss_forward(head: Head, *, objective: str, role: str) -> tuple[Term, ...]:
-    """Terms alive at the highest instant of the forward through head and loss."""
-    return highest(*forward_instants(head, objective=objective, role=role)).terms
-
-
-def loss_backward(head: Head, *, objective: str, role: str) -> tuple[Term, ...]:
-    """Terms alive at the highest instant of the loss's backward, gradients included."""
-    return highest(*backward_instants(head, objective=objective, role=role)).terms
-
-
-def logprob_forward(head: Head, *, with_entropy: bool, role: str) -> tuple[Term, ...]:
-    """Terms at the highest instant of a pass without gradient over head and log-probabilities.
-
-    verl always computes the entropy for old log-probabilities, TRL 1.15 and later always for its
-    policy: say ``with_entropy=True`` for those.
-    """
-    return highest(*logprob_instants(head, with_entropy=with_entropy, role=role)).terms
-
-
 def scoring_kept(head: Head, *, role: str) -> tuple[Term, ...]:
     """Terms that scoring with gradient leaves alive until the backward; the plain step's paths."""
     way = _way(head, POLICY)
     if way not in KEPT:
         raise ValueError(f"logits: what stays after {way} have scored was not read")
-    return KEPT[way](head, role)
+    return KEPT[way](head.of(role))
 
 
 def head_gradients(head: Head, *, role: str) -> tuple[Term, ...]:
     """What a second use of the head has handed back before the first goes backward."""
-    return (hidden_gradient(head, role), *head_gradient(head, role))
+    head = head.of(role)
+    return (hidden_gradient(head), *head_gradient(head))
 
 
 def cast_gradients(head: Head, *, role: str) -> tuple[Term, ...]:
     """What the head's backward hands on while its weight's gradient is cast to fp32."""
-    wide = head_gradient(head, role, item_bytes=FP32_BYTES, label="head's gradient in fp32")
+    wide = head_gradient(head.of(role), item_bytes=FP32_BYTES, label="head's gradient in fp32")
     return (*head_gradients(head, role=role), *wide)
 
 
@@ -132,45 +109,45 @@ def self_certainty_forward(
     head: Head, *, how: str, with_gradient: bool, role: str
 ) -> tuple[Term, ...]:
     """Terms at the highest instant of scoring self-certainty, the head's product included."""
-    return highest(*certainty.forward(head, role, how=how, with_gradient=with_gradient)).terms
+    return highest(*certainty.forward(head.of(role), how=how, with_gradient=with_gradient)).terms
 
 
 def self_certainty_kept(head: Head, *, how: str, role: str) -> tuple[Term, ...]:
     """Terms that self-certainty with gradient leaves alive until the backward."""
-    return certainty.kept(head, role, how=how)
+    return certainty.kept(head.of(role), how=how)
 
 
 def self_certainty_backward(head: Head, *, how: str, role: str) -> tuple[Term, ...]:
     """Terms at the highest instant of self-certainty's backward, were it part of the loss."""
-    return highest(*certainty.backward(head, role, how=how)).terms
+    return highest(*certainty.backward(head.of(role), how=how)).terms
 
 
 def forward_instants(head: Head, *, objective: str, role: str) -> tuple[Instant, ...]:
     """Every instant of the forward that can be the highest, by sizes."""
-    way = _loss(head, objective)
-    return _labelled(way, way.forward(head, role), head, role, objective)
+    way, head = _loss(head, objective), head.of(role)
+    return _labelled(way, way.forward(head), head, objective)
 
 
 def backward_instants(head: Head, *, objective: str, role: str) -> tuple[Instant, ...]:
     """Every instant of the loss's backward that can be the highest, by sizes."""
-    way = _loss(head, objective)
-    return _labelled(way, way.backward(head, role), head, role, objective)
+    way, head = _loss(head, objective), head.of(role)
+    return _labelled(way, way.backward(head), head, objective)
 
 
 def logprob_instants(head: Head, *, with_entropy: bool, role: str) -> tuple[Instant, ...]:
     """Every instant of a pass without gradient that can be the highest, by sizes."""
     way = SCORING[_way(head, POLICY)]
-    return way.without_gradient(head, role, with_entropy=with_entropy)
+    return way.without_gradient(head.of(role), with_entropy=with_entropy)
 
 
 def _labelled(
-    way: Way, instants: tuple[Instant, ...], head: Head, role: str, objective: str
+    way: Way, instants: tuple[Instant, ...], head: Head, objective: str
 ) -> tuple[Instant, ...]:
     """The instants beside the labels that were shifted for scoring."""
     copied = objective == CROSS_ENTROPY and head.loss.copies_labels and way is not cross_entropy
     if not copied:
         return instants
-    labels = SHIFTED_LABELS(role, tokens=head.tokens)
+    labels = SHIFTED_LABELS(head.role, tokens=head.tokens)
     return tuple(replace(instant, terms=(*instant.terms, labels)) for instant in instants)
 
 

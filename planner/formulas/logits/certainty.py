@@ -53,32 +53,33 @@ def check_way(how: str) -> None:
         raise ValueError(f"self_certainty must be one of {', '.join(WAYS)}, not {how!r}")
 
 
-def piece(head: Head, role: str, how: str, label: str, item_bytes: int = FP32_BYTES) -> Term:
+def piece(head: Head, how: str, label: str, item_bytes: int = FP32_BYTES) -> Term:
     """One tensor over a chunk."""
     by_tokens = how == "chunked-tokens"
     tokens: Num = minimum(head.tokens, TOKEN_CHUNK) if by_tokens else head.tokens
     vocab: Num = head.vocab if by_tokens else minimum(head.vocab, VOCABULARY_CHUNK)
-    return SLICE(role, label=label, item_bytes=item_bytes, slice_tokens=tokens, slice_vocab=vocab)
+    sizes = {"item_bytes": item_bytes, "slice_tokens": tokens, "slice_vocab": vocab}
+    return SLICE(head.role, label=label, **sizes)
 
 
-def forward(head: Head, role: str, *, how: str, with_gradient: bool) -> tuple[Instant, ...]:
+def forward(head: Head, *, how: str, with_gradient: bool) -> tuple[Instant, ...]:
     """Scoring all tokens; with gradient the logits (not in vocabulary chunks) live on."""
     check_way(how)
     if how == "full":
-        return full_forward(head, role, with_gradient=with_gradient)
+        return full_forward(head, with_gradient=with_gradient)
     logits: tuple[Term, ...] = ()
     if how == "chunked-tokens":
-        logits = (narrow(LOGITS, head, role),)
-        logits += kept_from_head(head, role, apart=False) if with_gradient else ()
+        logits = (narrow(LOGITS, head),)
+        logits += kept_from_head(head, apart=False) if with_gradient else ()
     before: tuple[Term, ...] = ()
     if how == "chunked-vocabulary" and head.item_bytes < FP32_BYTES:
-        before = (piece(head, role, how, "slice before the upcast", head.item_bytes),)
+        before = (piece(head, how, "slice before the upcast", head.item_bytes),)
     upcasts = head.item_bytes < FP32_BYTES or how == "chunked-vocabulary"
-    wide_slice = (piece(head, role, how, "slice in fp32"),) if upcasts else ()
+    wide_slice = (piece(head, how, "slice in fp32"),) if upcasts else ()
     # Log-sum-exp so far and sum so far; the slice's own are being made inside the operator.
-    running = vectors(head, role, 2 * FP32_BYTES, tensors=2)
-    inside = piece(head, role, how, INSIDE_LOGSUMEXP.name)
-    one_more = vectors(head, role, 3 * FP32_BYTES, tensors=3)
+    running = vectors(head, 2 * FP32_BYTES, tensors=2)
+    inside = piece(head, how, INSIDE_LOGSUMEXP.name)
+    one_more = vectors(head, 3 * FP32_BYTES, tensors=3)
     # The slice's log-sum-exp beside the running ones; or, for tokens, the weighted loss.
     by_tokens = how == "chunked-tokens"
     summed = () if by_tokens else (Instant(name="slice's sum", terms=(*wide_slice, one_more)),)
@@ -91,76 +92,76 @@ def forward(head: Head, role: str, *, how: str, with_gradient: bool) -> tuple[In
     )
 
 
-def kept(head: Head, role: str, *, how: str) -> tuple[Term, ...]:
+def kept(head: Head, *, how: str) -> tuple[Term, ...]:
     """What scoring with gradient leaves alive until the backward."""
     check_way(how)
     if how == "chunked-vocabulary":
         return ()
     apart = how == "full" and (head.upcasts or head.temperature_scaled)
-    size = 0 if how == "full" else head.item_bytes
-    read = wide(WIDE_LOGITS if apart else LOGITS, head, role, item_bytes=size)
-    return (read, *kept_from_head(head, role, apart=apart))
+    in_dtype = wide if how == "full" else narrow
+    read = in_dtype(WIDE_LOGITS if apart else LOGITS, head)
+    return (read, *kept_from_head(head, apart=apart))
 
 
-def full_forward(head: Head, role: str, *, with_gradient: bool) -> tuple[Instant, ...]:
+def full_forward(head: Head, *, with_gradient: bool) -> tuple[Instant, ...]:
     """The log-sum-exp and mean of all logits at once."""
     apart = head.upcasts or head.temperature_scaled
-    read = wide(WIDE_LOGITS if apart else LOGITS, head, role)
-    kept: tuple[Term, ...] = kept_from_head(head, role, apart=apart) if with_gradient else ()
+    read = wide(WIDE_LOGITS if apart else LOGITS, head)
+    kept: tuple[Term, ...] = kept_from_head(head, apart=apart) if with_gradient else ()
     inside = Instant(
-        name="inside logsumexp", terms=(read, wide(INSIDE_LOGSUMEXP, head, role), *kept)
+        name="inside logsumexp", terms=(read, wide(INSIDE_LOGSUMEXP, head), *kept)
     )
     size = head.loss_item_bytes
     # log-sum-exp, mean and difference; or log-sum-exp, difference and the weighted loss.
     per_token = 2 * size + (FP32_BYTES if with_gradient else size)
-    scored = vectors(head, role, per_token, tensors=3)
+    scored = vectors(head, per_token, tensors=3)
     instants = (inside, Instant(name="difference", terms=(read, *kept, scored)))
     if not apart:
         return instants
     label = "logits before the upcast" if head.upcasts else "logits before the division"
-    before = narrow(LOGITS, head, role, label=label)
+    before = narrow(LOGITS, head, label=label)
     if head.temperature_scaled:
-        before = wide(LOGITS, head, role, label="logits before the division")
+        before = wide(LOGITS, head, label="logits before the division")
     return (Instant(name="upcast or division", terms=(read, before, *kept)), *instants)
 
 
-def backward(head: Head, role: str, *, how: str) -> tuple[Instant, ...]:
+def backward(head: Head, *, how: str) -> tuple[Instant, ...]:
     """Gradient of the logits, recomputed chunk by chunk where the form is chunked."""
     check_way(how)
-    scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
-    to_head = head_backward(head, role, scalars)
+    scalars = vectors(head, 0, scalars=LOSS_SCALARS, tensors=2)
+    to_head = head_backward(head, scalars)
     if how == "full":
-        return full_backward(head, role), to_head
+        return full_backward(head), to_head
     # The log-sum-exp kept from the forward, and the gradient that arrives.
-    kept = vectors(head, role, 2 * FP32_BYTES, scalars=LOSS_SCALARS, tensors=4)
-    slice_gradient = piece(head, role, how, "slice's gradient in fp32")
+    kept = vectors(head, 2 * FP32_BYTES, scalars=LOSS_SCALARS, tensors=4)
+    slice_gradient = piece(head, how, "slice's gradient in fp32")
     if how == "chunked-tokens":
-        own: tuple[Term, ...] = (narrow(LOGITS, head, role),)
-        own += kept_from_head(head, role, apart=False)
-        result = narrow(LOGITS_GRADIENT, head, role)
+        own: tuple[Term, ...] = (narrow(LOGITS, head),)
+        own += kept_from_head(head, apart=False)
+        result = narrow(LOGITS_GRADIENT, head)
         terms = (*own, result, slice_gradient, kept)
         return Instant(name="slice's gradient", terms=terms), to_head
     beside: tuple[Term, ...] = ()
     if head.softcap:
-        beside = (piece(head, role, how, "slope of the slice's soft cap"),)
+        beside = (piece(head, how, "slope of the slice's soft cap"),)
     elif head.item_bytes < FP32_BYTES:
-        beside = (piece(head, role, how, "slice in the head's dtype", head.item_bytes),)
-    whole = (hidden_gradient(head, role), *head_gradient(head, role))
+        beside = (piece(head, how, "slice in the head's dtype", head.item_bytes),)
+    whole = (hidden_gradient(head), *head_gradient(head))
     return (Instant(name="slice's gradient", terms=(*whole, slice_gradient, *beside, kept)),)
 
 
-def full_backward(head: Head, role: str) -> Instant:
+def full_backward(head: Head) -> Instant:
     """Mean's gradient beside logsumexp's three tensors."""
     size = head.loss_item_bytes
     labels = ("logits less their log-sum-exp", "its exp", "logsumexp's gradient")
-    moving = tuple(wide(LOSS_GRADIENT, head, role, label=label) for label in labels)
+    moving = tuple(wide(LOSS_GRADIENT, head, label=label) for label in labels)
     return Instant(
         name="self-certainty backward",
         terms=(
-            wide(LOGITS, head, role),
-            wide(LOGITS_GRADIENT, head, role, label="the mean's gradient"),
+            wide(LOGITS, head),
+            wide(LOGITS_GRADIENT, head, label="the mean's gradient"),
             *moving,
-            *kept_from_head(head, role, apart=head.upcasts or head.temperature_scaled),
-            vectors(head, role, 2 * size, scalars=LOSS_SCALARS, tensors=4),
+            *kept_from_head(head, apart=head.upcasts or head.temperature_scaled),
+            vectors(head, 2 * size, scalars=LOSS_SCALARS, tensors=4),
         ),
     )

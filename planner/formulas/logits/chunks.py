@@ -47,9 +47,9 @@ CHUNK_NUMBERS = Formula(
 )
 
 
-def chunk(head: Head, role: str, tokens: Num, label: str, item_bytes: int = FP32_BYTES) -> Term:
+def chunk(head: Head, tokens: Num, label: str, item_bytes: int = FP32_BYTES) -> Term:
     """One tensor over the vocabulary for ``tokens`` rows."""
-    return wide(CHUNK, head, role, label=label, item_bytes=item_bytes, chunk_tokens=tokens)
+    return wide(CHUNK, head, label=label, item_bytes=item_bytes, chunk_tokens=tokens)
 
 
 def chunk_tokens(head: Head) -> tuple[Num, Num, Num]:
@@ -59,12 +59,12 @@ def chunk_tokens(head: Head) -> tuple[Num, Num, Num]:
     return first, second, 1 * (head.tokens > TOKEN_CHUNK)
 
 
-def kept(head: Head, role: str) -> tuple[Term, ...]:
+def kept(head: Head) -> tuple[Term, ...]:
     """Log-probabilities and entropies, which the loss reads."""
-    return (vectors(head, role, FP32_BYTES + head.item_bytes, tensors=2),)
+    return (vectors(head, FP32_BYTES + head.item_bytes, tensors=2),)
 
 
-def forward(head: Head, role: str) -> tuple[Instant, ...]:
+def forward(head: Head) -> tuple[Instant, ...]:
     """First and second chunk at the end of their scoring."""
     first, second, more = chunk_tokens(head)
     old_bytes = FP32_BYTES + head.item_bytes
@@ -72,60 +72,64 @@ def forward(head: Head, role: str) -> tuple[Instant, ...]:
     labels = ("chunk's logits", "chunk's probabilities", "chunk's log-probabilities")
 
     def instant(name: str, tokens: Num, before: Num) -> Instant:
-        numbers = CHUNK_NUMBERS(role, bytes_per_token=new_bytes, chunk_tokens=tokens)
-        left = CHUNK_NUMBERS(
-            role, label="previous chunk's numbers", bytes_per_token=old_bytes, chunk_tokens=before
+        numbers = wide(CHUNK_NUMBERS, head, bytes_per_token=new_bytes, chunk_tokens=tokens)
+        left = wide(
+            CHUNK_NUMBERS,
+            head,
+            label="previous chunk's numbers",
+            bytes_per_token=old_bytes,
+            chunk_tokens=before,
         )
-        tiles = tuple(chunk(head, role, tokens, label) for label in labels)
-        return Instant(name=name, terms=(*tiles, *kept(head, role), numbers, left))
+        tiles = tuple(chunk(head, tokens, label) for label in labels)
+        return Instant(name=name, terms=(*tiles, *kept(head), numbers, left))
 
     return instant("first chunk", first, 0), instant("second chunk", second, more * TOKEN_CHUNK)
 
 
-def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
+def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
     """Log-probabilities come with entropies, whether asked for or not."""
-    return forward(head, role)
+    return forward(head)
 
 
-def backward(head: Head, role: str) -> tuple[Instant, ...]:
+def backward(head: Head) -> tuple[Instant, ...]:
     """First and second chunk, each at its widest over the vocabulary and at its products."""
     first, second, more = chunk_tokens(head)
     return (
-        *chunk_backward(head, role, "first", first, 0 * first, 0 * first),
-        *chunk_backward(head, role, "second", second, more, more * TOKEN_CHUNK),
+        *chunk_backward(head, "first", first, 0 * first, 0 * first),
+        *chunk_backward(head, "second", second, more, more * TOKEN_CHUNK),
     )
 
 
 def chunk_backward(
-    head: Head, role: str, name: str, tokens: Num, more: Num, before: Num
+    head: Head, name: str, tokens: Num, more: Num, before: Num
 ) -> tuple[Instant, Instant]:
     """One chunk's two candidate instants; ``before`` rows of a chunk already went back."""
     incoming = FP32_BYTES + (head.item_bytes if head.entropy else 0)
     whole = (
-        hidden_gradient(head, role),
-        *head_gradient(head, role),
-        vectors(head, role, incoming, scalars=8, tensors=3 + head.entropy),
-        product(head, role, more, "previous chunk's weight gradient"),
+        hidden_gradient(head),
+        *head_gradient(head),
+        vectors(head, incoming, scalars=8, tensors=3 + head.entropy),
+        product(head, more, "previous chunk's weight gradient"),
         narrow(
-            CHUNK_HIDDEN, head, role, label="previous chunk's hidden gradient", chunk_tokens=before
+            CHUNK_HIDDEN, head, label="previous chunk's hidden gradient", chunk_tokens=before
         ),
     )
     entropy_bytes = FP32_BYTES * head.entropy
     labels = ["chunk's logits", "chunk's probabilities", "chunk's one-hot rows"]
     if head.entropy:
         labels.append("chunk's log-probabilities")
-    kept = tuple(chunk(head, role, tokens, label) for label in labels)
+    kept = tuple(chunk(head, tokens, label) for label in labels)
     extra = ("gradient so far", "entropy's share", "log-probability's share")
     moving = tuple(
-        chunk(head, role, tokens, f"chunk's {label}") for label in extra[: 2 + head.entropy]
+        chunk(head, tokens, f"chunk's {label}") for label in extra[: 2 + head.entropy]
     )
     negated = head.item_bytes * head.entropy
-    widest = CHUNK_NUMBERS(role, bytes_per_token=entropy_bytes + negated, chunk_tokens=tokens)
-    settled = CHUNK_NUMBERS(role, bytes_per_token=entropy_bytes, chunk_tokens=tokens)
+    widest = wide(CHUNK_NUMBERS, head, bytes_per_token=entropy_bytes + negated, chunk_tokens=tokens)
+    settled = wide(CHUNK_NUMBERS, head, bytes_per_token=entropy_bytes, chunk_tokens=tokens)
     products = (
-        chunk(head, role, tokens, "chunk's logits gradient", head.item_bytes),
-        product(head, role, 1 * (tokens > 0), "chunk's weight gradient"),
-        narrow(CHUNK_HIDDEN, head, role, chunk_tokens=tokens),
+        chunk(head, tokens, "chunk's logits gradient", head.item_bytes),
+        product(head, 1 * (tokens > 0), "chunk's weight gradient"),
+        narrow(CHUNK_HIDDEN, head, chunk_tokens=tokens),
     )
     return (
         Instant(name=f"{name} chunk over the vocabulary", terms=(*kept, *moving, *whole, widest)),
@@ -133,11 +137,11 @@ def chunk_backward(
     )
 
 
-def product(head: Head, role: str, there: Num, label: str) -> Term:
+def product(head: Head, there: Num, label: str) -> Term:
     """A chunk's weight gradient where ``there`` is 1, nothing where it is 0.
 
     verl's kernel makes it for a frozen head too; the plain step does not.
     """
     made = head.weight_trains or head.loss.frozen_weight_gradient
     size = head.item_bytes * there * made
-    return wide(HEAD_GRADIENT, head, role, label=label, item_bytes=size)
+    return wide(HEAD_GRADIENT, head, label=label, item_bytes=size)

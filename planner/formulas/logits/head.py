@@ -37,6 +37,8 @@ class Head:
     """The head's weight receives a gradient."""
     loss: LossCode
     """The code that runs there."""
+    role: str = "policy"
+    """Whose terms come of it."""
     entropy: bool = False
     """An entropy with gradient is part of the loss."""
     softcap: bool = False
@@ -65,6 +67,10 @@ class Head:
             raise ValueError(
                 f"logits {self.logits!r} does not exist in {self.loss.name}, which runs {runs}"
             )
+
+    def of(self, role: str) -> Head:
+        """The head of this role."""
+        return self if self.role == role else replace(self, role=role)
 
     @property
     def item_bytes(self) -> int:

@@ -36,105 +36,105 @@ LOSS_SCALARS = 2 * FP32_BYTES
 """The loss and the one that starts the backward pass."""
 
 
-def kept_from_head(head: Head, role: str, *, apart: bool) -> tuple[Term, ...]:
+def kept_from_head(head: Head, *, apart: bool) -> tuple[Term, ...]:
     """What the head leaves alive: its output if still named, and tanh's output.
 
     ``apart`` says that the log-softmax reads another tensor than the head's output.
     """
     kept: tuple[Term, ...] = ()
     if head.logits_held and apart:
-        kept += (narrow(LOGITS, head, role, label="logits still named"),)
-    return (*kept, *squashed(head, role))
+        kept += (narrow(LOGITS, head, label="logits still named"),)
+    return (*kept, *squashed(head))
 
 
-def forward(head: Head, role: str) -> tuple[Instant, ...]:
+def forward(head: Head) -> tuple[Instant, ...]:
     """Log-probability of the taken tokens, the clipped ratio and, if asked, an entropy."""
     apart = head.upcasts or head.temperature_scaled
-    entering = wide(WIDE_LOGITS if apart else LOGITS, head, role)
-    log_probs = wide(LOG_PROBS, head, role)
-    kept = kept_from_head(head, role, apart=apart)
-    still_named = kept_from_head(head, role, apart=True)
+    entering = wide(WIDE_LOGITS if apart else LOGITS, head)
+    log_probs = wide(LOG_PROBS, head)
+    kept = kept_from_head(head, apart=apart)
+    still_named = kept_from_head(head, apart=True)
     if head.autocast_casts:
-        kept += (narrow(LOGITS, head, role, label="logits, named"),)
+        kept += (narrow(LOGITS, head, label="logits, named"),)
     softmax = Instant(name="log-softmax", terms=(entering, log_probs, *kept))
     taken = head.loss_item_bytes
     if not head.entropy:
         loss = vectors(
-            head, role, taken + (RATIO_VECTORS - 1) * FP32_BYTES, scalars=0, tensors=RATIO_VECTORS
+            head, taken + (RATIO_VECTORS - 1) * FP32_BYTES, scalars=0, tensors=RATIO_VECTORS
         )
         return softmax, Instant(name="loss", terms=(log_probs, *still_named, loss))
-    return softmax, entropy_sum(head, role, still_named, sums=2)
+    return softmax, entropy_sum(head, still_named, sums=2)
 
 
-def kept(head: Head, role: str) -> tuple[Term, ...]:
+def kept(head: Head) -> tuple[Term, ...]:
     """What the log-softmax and the entropy keep for their backwards."""
-    kept = (wide(LOG_PROBS, head, role), *kept_from_head(head, role, apart=True))
-    return (*kept, wide(PROBS, head, role)) if head.entropy else kept
+    kept = (wide(LOG_PROBS, head), *kept_from_head(head, apart=True))
+    return (*kept, wide(PROBS, head)) if head.entropy else kept
 
 
-def entropy_sum(head: Head, role: str, named: tuple[Term, ...], *, sums: int) -> Instant:
+def entropy_sum(head: Head, named: tuple[Term, ...], *, sums: int) -> Instant:
     """Probabilities and their products with the logs, as ``-(p * log p).sum()`` makes them."""
     return Instant(
         name="entropy",
         terms=(
-            wide(LOG_PROBS, head, role),
-            wide(PROBS, head, role),
-            wide(PROBS_BY_LOGS, head, role),
+            wide(LOG_PROBS, head),
+            wide(PROBS, head),
+            wide(PROBS_BY_LOGS, head),
             *named,
-            vectors(head, role, sums * head.loss_item_bytes, tensors=sums),
+            vectors(head, sums * head.loss_item_bytes, tensors=sums),
         ),
     )
 
 
-def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
+def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
     """Old and reference log-probabilities: tanh's output is gone before the log-softmax."""
-    softmax, _ = forward(replace(head, softcap=False), role)
+    softmax, _ = forward(replace(head, softcap=False))
     if not with_entropy:
         return (softmax,)
     # Nothing keeps exp for a backward, so it is gone when the sums appear: one vector.
-    named = kept_from_head(replace(head, softcap=False), role, apart=True)
-    return softmax, entropy_sum(head, role, named, sums=1)
+    named = kept_from_head(replace(head, softcap=False), apart=True)
+    return softmax, entropy_sum(head, named, sums=1)
 
 
-def backward(head: Head, role: str) -> tuple[Instant, ...]:
+def backward(head: Head) -> tuple[Instant, ...]:
     """The way back through the log-softmax, then through the head."""
-    log_probs = wide(LOG_PROBS, head, role)
-    named = kept_from_head(head, role, apart=True)
-    scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
+    log_probs = wide(LOG_PROBS, head)
+    named = kept_from_head(head, apart=True)
+    scalars = vectors(head, 0, scalars=LOSS_SCALARS, tensors=2)
     small = scalars
-    grads: tuple[Term, ...] = (wide(PICK_GRADIENT, head, role), wide(LOGITS_GRADIENT, head, role))
+    grads: tuple[Term, ...] = (wide(PICK_GRADIENT, head), wide(LOGITS_GRADIENT, head))
     if head.entropy:
-        small = vectors(head, role, head.loss_item_bytes, scalars=LOSS_SCALARS, tensors=3)
+        small = vectors(head, head.loss_item_bytes, scalars=LOSS_SCALARS, tensors=3)
         parts = ("towards the logs", "towards the probabilities", "through exp")
-        grads = (wide(PROBS, head, role),) + tuple(
-            wide(ENTROPY_GRADIENT, head, role, label=f"entropy gradient {part}") for part in parts
+        grads = (wide(PROBS, head),) + tuple(
+            wide(ENTROPY_GRADIENT, head, label=f"entropy gradient {part}") for part in parts
         )
     softmax = Instant(name="log-softmax backward", terms=(log_probs, *grads, *named, small))
-    return softmax, head_backward(head, role, scalars)
+    return softmax, head_backward(head, scalars)
 
 
-def head_backward(head: Head, role: str, small: Term) -> Instant:
+def head_backward(head: Head, small: Term) -> Instant:
     """The head's own backward: all three gradients exist before any is handed on."""
     named = tuple(
-        term for term in kept_from_head(head, role, apart=True) if term.name != SQUASHED.name
+        term for term in kept_from_head(head, apart=True) if term.name != SQUASHED.name
     )
     return Instant(
         name="head backward",
         terms=(
-            narrow(LOGITS_GRADIENT, head, role),
-            hidden_gradient(head, role),
-            *head_gradient(head, role),
+            narrow(LOGITS_GRADIENT, head),
+            hidden_gradient(head),
+            *head_gradient(head),
             *named,
             small,
         ),
     )
 
 
-def squash_backward(head: Head, role: str, small: Term) -> tuple[Instant, ...]:
+def squash_backward(head: Head, small: Term) -> tuple[Instant, ...]:
     """The soft cap's backward: tanh's output between the gradients before and after it."""
     if not head.softcap:
         return ()
-    after = narrow(LOSS_GRADIENT, head, role, label="gradient after cap")
-    squashed = narrow(SQUASHED, head, role)
-    before = narrow(LOGITS_GRADIENT, head, role)
+    after = narrow(LOSS_GRADIENT, head, label="gradient after cap")
+    squashed = narrow(SQUASHED, head)
+    before = narrow(LOGITS_GRADIENT, head)
     return (Instant(name="soft cap backward", terms=(after, squashed, before, small)),)

@@ -49,12 +49,12 @@ ENTROPY_CHUNK_NUMBERS = Formula(
 )
 
 
-def read_by_loss(head: Head, role: str) -> tuple[Term, ...]:
+def read_by_loss(head: Head) -> tuple[Term, ...]:
     """The raw output and, if the temperature is not 1, its divided copy."""
-    terms: tuple[Term, ...] = (narrow(LOGITS, head, role),)
+    terms: tuple[Term, ...] = (narrow(LOGITS, head),)
     if head.temperature_scaled:
         label = "logits over the temperature"
-        terms += (narrow(WIDE_LOGITS, head, role, label=label),)
+        terms += (narrow(WIDE_LOGITS, head, label=label),)
     return terms
 
 
@@ -64,17 +64,17 @@ def temperature_bytes(head: Head) -> int:
     return head.item_bytes if casts else 0
 
 
-def entropy_forward(head: Head, role: str, *, gradient: bool) -> tuple[Instant, ...]:
+def entropy_forward(head: Head, *, gradient: bool) -> tuple[Instant, ...]:
     """logsumexp(z) - sum(softmax(z) z), as the eager code computes it."""
-    logits = read_by_loss(head, role) + (squashed(head, role) if gradient else ())
-    probs = wide(PROBS, head, role)
+    logits = read_by_loss(head) + (squashed(head) if gradient else ())
+    probs = wide(PROBS, head)
     cast: tuple[Term, ...] = ()
     if head.upcasts:
-        cast = (wide(WIDE_LOGITS, head, role, label="logits cast for logsumexp"),)
+        cast = (wide(WIDE_LOGITS, head, label="logits cast for logsumexp"),)
     per_token = 2 * head.loss_item_bytes + temperature_bytes(head) * gradient
     inside = Instant(
         name="inside the entropy's logsumexp",
-        terms=(*logits, probs, *cast, wide(INSIDE_LOGSUMEXP, head, role)),
+        terms=(*logits, probs, *cast, wide(INSIDE_LOGSUMEXP, head)),
     )
     summing = Instant(
         name="entropy",
@@ -82,27 +82,27 @@ def entropy_forward(head: Head, role: str, *, gradient: bool) -> tuple[Instant, 
             *logits,
             probs,
             *(cast if gradient else ()),
-            wide(PROBS_BY_LOGS, head, role, label="probabilities times logits"),
-            vectors(head, role, per_token, tensors=2),
+            wide(PROBS_BY_LOGS, head, label="probabilities times logits"),
+            vectors(head, per_token, tensors=2),
         ),
     )
     return inside, summing
 
 
-def forward(head: Head, role: str) -> tuple[Instant, ...]:
+def forward(head: Head) -> tuple[Instant, ...]:
     """The policy's forward with gradient."""
     if head.entropy:
-        return entropy_forward(head, role, gradient=True)
+        return entropy_forward(head, gradient=True)
     small = vectors(
-        head, role, LOSS_VECTORS * FP32_BYTES + temperature_bytes(head), tensors=LOSS_VECTORS
+        head, LOSS_VECTORS * FP32_BYTES + temperature_bytes(head), tensors=LOSS_VECTORS
     )
-    return (Instant(name="loss", terms=(*read_by_loss(head, role), *squashed(head, role), small)),)
+    return (Instant(name="loss", terms=(*read_by_loss(head), *squashed(head), small)),)
 
 
-def backward(head: Head, role: str) -> tuple[Instant, ...]:
+def backward(head: Head) -> tuple[Instant, ...]:
     """Cross entropy in place unless an entropy still needs the logits."""
-    scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
-    rest = (*squash_backward(head, role, scalars), head_backward(head, role, scalars))
+    scalars = vectors(head, 0, scalars=LOSS_SCALARS, tensors=2)
+    rest = (*squash_backward(head, scalars), head_backward(head, scalars))
     if not head.entropy:
         if not head.temperature_scaled:
             return rest
@@ -110,54 +110,53 @@ def backward(head: Head, role: str) -> tuple[Instant, ...]:
         divided = Instant(
             name="division backward",
             terms=(
-                narrow(LOSS_GRADIENT, head, role, label=label),
-                narrow(LOGITS_GRADIENT, head, role),
-                *squashed(head, role),
-                vectors(head, role, temperature_bytes(head), scalars=LOSS_SCALARS, tensors=3),
+                narrow(LOSS_GRADIENT, head, label=label),
+                narrow(LOGITS_GRADIENT, head),
+                *squashed(head),
+                vectors(head, temperature_bytes(head), scalars=LOSS_SCALARS, tensors=3),
             ),
         )
         return divided, *rest
-    return (entropy_backward(head, role), *rest)
+    return (entropy_backward(head), *rest)
 
 
-def entropy_backward(head: Head, role: str) -> Instant:
+def entropy_backward(head: Head) -> Instant:
     """The widest point of going back through logsumexp(z) - sum(softmax(z) z)."""
     small = vectors(
         head,
-        role,
         2 * head.loss_item_bytes + temperature_bytes(head),
         scalars=LOSS_SCALARS,
         tensors=5,
     )
     label = "gradient of the logits so far"
-    so_far = narrow(LOSS_GRADIENT, head, role, label=label)
+    so_far = narrow(LOSS_GRADIENT, head, label=label)
     moving = tuple(
-        wide(ENTROPY_GRADIENT, head, role, label=f"entropy gradient {part}")
+        wide(ENTROPY_GRADIENT, head, label=f"entropy gradient {part}")
         for part in ("towards the probabilities", "of logsumexp, shifted", "exp of it", "product")
     )
     return Instant(
         name="entropy backward",
         terms=(
-            wide(WIDE_LOGITS if head.upcasts else LOGITS, head, role),
-            wide(PROBS, head, role),
+            wide(WIDE_LOGITS if head.upcasts else LOGITS, head),
+            wide(PROBS, head),
             so_far,
             *moving,
-            *squashed(head, role),
+            *squashed(head),
             small,
         ),
     )
 
 
-def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
+def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
     """Old log-probabilities with the entropy verl always computes there; reference without."""
-    logits = read_by_loss(head, role)
+    logits = read_by_loss(head)
     if not with_entropy:
-        small = vectors(head, role, 4 * FP32_BYTES, tensors=4)
+        small = vectors(head, 4 * FP32_BYTES, tensors=4)
         return (Instant(name="scoring kernel", terms=(*logits, small)),)
     if head.entropy_chunk is not None:
-        chunk = wide(ENTROPY_CHUNKS, head, role)
+        chunk = wide(ENTROPY_CHUNKS, head)
         # The chunk's log-sum-exp and sum, and the previous chunk's entropy if there is a full one.
         before = 1 * (head.tokens >= 2 * head.entropy_chunk)
-        small = wide(ENTROPY_CHUNK_NUMBERS, head, role, chunks_before=before)
+        small = wide(ENTROPY_CHUNK_NUMBERS, head, chunks_before=before)
         return (Instant(name="chunked entropy", terms=(*logits, chunk, small)),)
-    return entropy_forward(head, role, gradient=False)
+    return entropy_forward(head, gradient=False)

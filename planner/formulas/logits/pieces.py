@@ -85,30 +85,30 @@ PER_TOKEN = Formula(
 )
 
 
-def wide(formula: Formula, head: Head, role: str, *, label: str = "", **sizes: Num) -> Term:
+def wide(formula: Formula, head: Head, *, label: str = "", **sizes: Num) -> Term:
     """The formula's tensor; sizes that are not given are the head's, in the loss's dtype."""
     for name in formula.inputs:
         if name not in sizes:
             sizes[name] = head.loss_item_bytes if name == "item_bytes" else getattr(head, name)
-    return formula(role, label=label, **sizes)
+    return formula(head.role, label=label, **sizes)
 
 
-def narrow(formula: Formula, head: Head, role: str, *, label: str = "", **sizes: Num) -> Term:
+def narrow(formula: Formula, head: Head, *, label: str = "", **sizes: Num) -> Term:
     """The same in the dtype of hidden states and weight."""
-    return wide(formula, head, role, label=label, item_bytes=head.item_bytes, **sizes)
+    return wide(formula, head, label=label, item_bytes=head.item_bytes, **sizes)
 
 
-def squashed(head: Head, role: str) -> tuple[Term, ...]:
+def squashed(head: Head) -> tuple[Term, ...]:
     """Output of tanh, where the model has a soft cap."""
-    return (narrow(SQUASHED, head, role),) if head.softcap else ()
+    return (narrow(SQUASHED, head),) if head.softcap else ()
 
 
 def vectors(
-    head: Head, role: str, per_token: Num, *, per_row: Num = 0, scalars: int = 0, tensors: int = 1
+    head: Head, per_token: Num, *, per_row: Num = 0, scalars: int = 0, tensors: int = 1
 ) -> Term:
     """All small tensors of an instant in one term."""
     return PER_TOKEN(
-        role,
+        head.role,
         tensors=tensors,
         bytes_per_token=per_token,
         tokens=head.tokens,
@@ -118,19 +118,19 @@ def vectors(
     )
 
 
-def hidden_gradient(head: Head, role: str, *, item_bytes: int = 0, label: str = "") -> Term:
+def hidden_gradient(head: Head, *, item_bytes: int = 0, label: str = "") -> Term:
     """Gradient of the head's input."""
     return wide(
-        HIDDEN_GRADIENT, head, role, label=label, item_bytes=item_bytes or head.item_bytes
+        HIDDEN_GRADIENT, head, label=label, item_bytes=item_bytes or head.item_bytes
     )
 
 
 def head_gradient(
-    head: Head, role: str, *, item_bytes: int = 0, label: str = "", columns: int = 0
+    head: Head, *, item_bytes: int = 0, label: str = "", columns: int = 0
 ) -> tuple[Term, ...]:
     """Gradient of the head's weight, if it trains; ``columns`` replaces the vocabulary."""
     if not head.weight_trains:
         return ()
     size = item_bytes or head.item_bytes
     vocab = columns or head.vocab
-    return (wide(HEAD_GRADIENT, head, role, label=label, item_bytes=size, vocab=vocab),)
+    return (wide(HEAD_GRADIENT, head, label=label, item_bytes=size, vocab=vocab),)

@@ -64,148 +64,148 @@ SCORED_NUMBERS = Formula(
 )
 
 
-def scored(head: Head, role: str, label: str) -> Term:
+def scored(head: Head, label: str) -> Term:
     """A tensor over the vocabulary for the scored positions."""
-    return wide(SCORED, head, role, label=label)
+    return wide(SCORED, head, label=label)
 
 
-def sequences(head: Head, role: str, count: Num, label: str) -> Term:
+def sequences(head: Head, count: Num, label: str) -> Term:
     """A tensor over the vocabulary for ``count`` sequences."""
-    return wide(ONE_ROW, head, role, label=label, sequences=count)
+    return wide(ONE_ROW, head, label=label, sequences=count)
 
 
-def numbers(head: Head, role: str, per_token: Num, other_bytes: Num = 0) -> Term:
+def numbers(head: Head, per_token: Num, other_bytes: Num = 0) -> Term:
     """Small tensors of the scored positions."""
     sizes = {"bytes_per_token": per_token, "other_bytes": other_bytes}
-    return wide(SCORED_NUMBERS, head, role, **sizes)
+    return wide(SCORED_NUMBERS, head, **sizes)
 
 
-def forward(head: Head, role: str) -> tuple[Instant, ...]:
+def forward(head: Head) -> tuple[Instant, ...]:
     """The policy's forward with gradient."""
-    computed = (wide(LOGITS, head, role), *squashed(head, role))
+    computed = (wide(LOGITS, head), *squashed(head))
     if head.loss.one_kernel:
-        return kernel_forward(head, role, computed, KERNEL_LOSS_VECTORS)
-    divided = scored(head, role, "logits over the temperature")
+        return kernel_forward(head, computed, KERNEL_LOSS_VECTORS)
+    divided = scored(head, "logits over the temperature")
     before = maximum((head.tokens - head.rows) // ENTROPY_CHUNK - 1, 0)
     entropies = head.loss_item_bytes * ENTROPY_CHUNK * before
-    logged = wide(LOGGED_ENTROPY, head, role, entropy_chunk=ENTROPY_CHUNK)
+    logged = wide(LOGGED_ENTROPY, head, entropy_chunk=ENTROPY_CHUNK)
     if head.loss_item_bytes == FP32_BYTES:
-        small = numbers(head, role, 2 * FP32_BYTES, entropies)
+        small = numbers(head, 2 * FP32_BYTES, entropies)
         entropy = Instant(name="logged entropy", terms=(*computed, divided, logged, small))
-        return entropy, inside_row(head, role, (*computed, divided))
-    small = numbers(head, role, head.loss_item_bytes, entropies)
-    logs = scored(head, role, LOG_PROBS.name)
+        return entropy, inside_row(head, (*computed, divided))
+    small = numbers(head, head.loss_item_bytes, entropies)
+    logs = scored(head, LOG_PROBS.name)
     return (Instant(name="logged entropy", terms=(*computed, divided, logs, logged, small)),)
 
 
-def inside_row(head: Head, role: str, computed: tuple[Term, ...]) -> Instant:
+def inside_row(head: Head, computed: tuple[Term, ...]) -> Instant:
     """The last sequence's logsumexp, whose kernel writes the exponentials out."""
-    inside = sequences(head, role, 1, "exponentials inside logsumexp")
+    inside = sequences(head, 1, "exponentials inside logsumexp")
     return Instant(name="inside logsumexp", terms=(*computed, inside))
 
 
 def kernel_forward(
-    head: Head, role: str, computed: tuple[Term, ...], count: int
+    head: Head, computed: tuple[Term, ...], count: int
 ) -> tuple[Instant, ...]:
     """One kernel reads the logits once; with gradient they live on beside the loss's vectors."""
-    scoring = Instant(name="scoring", terms=(*computed, numbers(head, role, count * FP32_BYTES)))
-    return (scoring, *upcast(head, role, computed))
+    scoring = Instant(name="scoring", terms=(*computed, numbers(head, count * FP32_BYTES)))
+    return (scoring, *upcast(head, computed))
 
 
-def upcast(head: Head, role: str, computed: tuple[Term, ...]) -> tuple[Instant, ...]:
+def upcast(head: Head, computed: tuple[Term, ...]) -> tuple[Instant, ...]:
     """The moment the logits exist in both dtypes."""
     if not head.upcasts:
         return ()
-    before = narrow(LOGITS, head, role, label="logits before the upcast")
+    before = narrow(LOGITS, head, label="logits before the upcast")
     return (Instant(name="upcast", terms=(*computed, before)),)
 
 
-def backward(head: Head, role: str) -> tuple[Instant, ...]:
+def backward(head: Head) -> tuple[Instant, ...]:
     """The way back through scoring, slicing and head."""
-    named = squashed(head, role)
-    scalars = vectors(head, role, 0, scalars=LOSS_SCALARS, tensors=2)
+    named = squashed(head)
+    scalars = vectors(head, 0, scalars=LOSS_SCALARS, tensors=2)
     slices = Instant(
         name="slices backward",
         terms=(
-            scored(head, role, "gradient of the scored slice"),
-            wide(LOGITS_GRADIENT, head, role),
+            scored(head, "gradient of the scored slice"),
+            wide(LOGITS_GRADIENT, head),
             *named,
             scalars,
         ),
     )
-    rest = (slices, *squash_backward(head, role, scalars), head_backward(head, role, scalars))
+    rest = (slices, *squash_backward(head, scalars), head_backward(head, scalars))
     if head.loss.one_kernel:
-        return kernel_backward(head, role), *rest
+        return kernel_backward(head), *rest
     if head.loss_item_bytes == FP32_BYTES:
-        return (*loop_backward_fp32(head, role), *rest)
-    pair = sequences(head, role, 2, "gradients of one sequence's picks and logits")
-    logs = scored(head, role, LOG_PROBS.name)
+        return (*loop_backward_fp32(head), *rest)
+    pair = sequences(head, 2, "gradients of one sequence's picks and logits")
+    logs = scored(head, LOG_PROBS.name)
     # Several sequences share one stacked gradient until the first of them is done.
-    small = numbers(head, role, head.loss_item_bytes * (head.rows > 1), LOSS_SCALARS)
+    small = numbers(head, head.loss_item_bytes * (head.rows > 1), LOSS_SCALARS)
     rows = Instant(name="a sequence's backward", terms=(logs, pair, *named, small))
     return rows, *rest
 
 
-def loop_backward_fp32(head: Head, role: str) -> tuple[Instant, Instant]:
+def loop_backward_fp32(head: Head) -> tuple[Instant, Instant]:
     """The backward of logsumexp keeps the divided logits until the last sequence is done."""
-    divided = scored(head, role, "logits over the temperature")
-    named = squashed(head, role)
+    divided = scored(head, "logits over the temperature")
+    named = squashed(head)
     own = (head.tokens - head.rows) // head.rows
     last = Instant(
         name="last sequence's backward",
         terms=(
             divided,
-            sequences(head, role, head.rows - 1, "gradients of the other sequences"),
-            sequences(head, role, 3, "gradients of one sequence"),
+            sequences(head, head.rows - 1, "gradients of the other sequences"),
+            sequences(head, 3, "gradients of one sequence"),
             *named,
-            numbers(head, role, 2 * FP32_BYTES, LOSS_SCALARS + FP32_BYTES * own),
+            numbers(head, 2 * FP32_BYTES, LOSS_SCALARS + FP32_BYTES * own),
         ),
     )
     picks = Instant(
         name="picking's backward",
         terms=(
             divided,
-            scored(head, role, "gradient of the log-sum-exps"),
-            scored(head, role, "gradient of picking the taken tokens"),
+            scored(head, "gradient of the log-sum-exps"),
+            scored(head, "gradient of picking the taken tokens"),
             *named,
-            numbers(head, role, FP32_BYTES, LOSS_SCALARS),
+            numbers(head, FP32_BYTES, LOSS_SCALARS),
         ),
     )
     return last, picks
 
 
-def kernel_backward(head: Head, role: str) -> Instant:
+def kernel_backward(head: Head) -> Instant:
     """One kernel writes the gradient of the scored slice beside the logits it reads."""
     incoming = 1 + head.entropy
     return Instant(
         name="scoring kernel backward",
         terms=(
-            wide(LOGITS, head, role),
-            *squashed(head, role),
-            scored(head, role, "gradient of the scored slice"),
-            numbers(head, role, (2 + incoming) * FP32_BYTES, LOSS_SCALARS),
+            wide(LOGITS, head),
+            *squashed(head),
+            scored(head, "gradient of the scored slice"),
+            numbers(head, (2 + incoming) * FP32_BYTES, LOSS_SCALARS),
         ),
     )
 
 
-def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
+def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
     """Old and reference log-probabilities: no entropy is logged."""
-    computed: tuple[Term, ...] = (wide(LOGITS, head, role),)
+    computed: tuple[Term, ...] = (wide(LOGITS, head),)
     if head.loss.one_kernel:
-        return kernel_forward(head, role, computed, KERNEL_VECTORS)
-    computed += (scored(head, role, "logits over the temperature"),)
+        return kernel_forward(head, computed, KERNEL_VECTORS)
+    computed += (scored(head, "logits over the temperature"),)
     if head.loss_item_bytes == FP32_BYTES:
-        small = numbers(head, role, 3 * FP32_BYTES)
+        small = numbers(head, 3 * FP32_BYTES)
         scores = Instant(name="log-sum-exps", terms=(*computed, small))
-        return scores, inside_row(head, role, computed)
+        return scores, inside_row(head, computed)
     # The previous sequence's log-probabilities keep their name until the next ones exist.
     size = head.loss_item_bytes
     own = (head.tokens - head.rows) // head.rows
     two = minimum(head.rows, 2)
-    logs = sequences(head, role, two, "log-probabilities of a sequence and the one before")
-    before = numbers(head, role, size, -size * own)
-    last = sequences(head, role, 1, "log-probabilities of the last sequence")
-    both = numbers(head, role, 2 * size)
+    logs = sequences(head, two, "log-probabilities of a sequence and the one before")
+    before = numbers(head, size, -size * own)
+    last = sequences(head, 1, "log-probabilities of the last sequence")
+    both = numbers(head, 2 * size)
     return (
         Instant(name="a sequence's log-softmax", terms=(*computed, logs, before)),
         Instant(name="stack of the log-probabilities", terms=(*computed, last, both)),

@@ -56,13 +56,13 @@ COMPACT_BYTES = 8 + 1
 """Per scored token: its label gathered as int64, and one bool of the mask."""
 
 
-def compacted(head: Head, role: str) -> tuple[Term, ...]:
+def compacted(head: Head) -> tuple[Term, ...]:
     """What gathering the scored tokens keeps."""
     if not head.loss.gathers_scored_rows:
         return ()
     return (
-        narrow(COMPACT, head, role),
-        vectors(head, role, COMPACT_BYTES, tensors=2),
+        narrow(COMPACT, head),
+        vectors(head, COMPACT_BYTES, tensors=2),
     )
 
 
@@ -82,7 +82,7 @@ ROW_NUMBERS = Formula(
 )
 
 
-def widened(head: Head, role: str, *, twice: bool, per_token: int) -> tuple[Term, ...]:
+def widened(head: Head, *, twice: bool, per_token: int) -> tuple[Term, ...]:
     """What is in fp32 of the tile at hand, unless a kernel has it in registers."""
     if head.loss.triton_tiles:
         return ()
@@ -90,27 +90,26 @@ def widened(head: Head, role: str, *, twice: bool, per_token: int) -> tuple[Term
         wide(
             WIDE_ROWS,
             head,
-            role,
             copies=1 + twice,
             fp32_rows=FP32_ROWS,
             vocabulary_tile=VOCABULARY_TILE,
         ),
-        wide(ROW_NUMBERS, head, role, bytes_per_token=per_token, fp32_rows=FP32_ROWS),
+        wide(ROW_NUMBERS, head, bytes_per_token=per_token, fp32_rows=FP32_ROWS),
     )
 
 
-def kept(head: Head, role: str) -> tuple[Term, ...]:
+def kept(head: Head) -> tuple[Term, ...]:
     """What scoring leaves for the backward: log-probabilities, and what they came from."""
     saved = 2 + scores(head)
     return (
-        *compacted(head, role),
-        vectors(head, role, saved * FP32_BYTES, tensors=saved),
+        *compacted(head),
+        vectors(head, saved * FP32_BYTES, tensors=saved),
     )
 
 
-def tile(head: Head, role: str) -> Term:
+def tile(head: Head) -> Term:
     """The one buffer over the vocabulary."""
-    return narrow(TILE, head, role, token_tile=TOKEN_TILE, vocabulary_tile=VOCABULARY_TILE)
+    return narrow(TILE, head, token_tile=TOKEN_TILE, vocabulary_tile=VOCABULARY_TILE)
 
 
 def scores(head: Head) -> bool:
@@ -118,7 +117,7 @@ def scores(head: Head) -> bool:
     return head.entropy or head.loss.always_entropy
 
 
-def forward(head: Head, role: str, *, entropy: bool | None = None) -> tuple[Instant, ...]:
+def forward(head: Head, *, entropy: bool | None = None) -> tuple[Instant, ...]:
     """All tiles are folded; log-probability (and entropy) are being read off.
 
     ``entropy`` says whether the kernel returns one where the loss does not decide it.
@@ -128,36 +127,36 @@ def forward(head: Head, role: str, *, entropy: bool | None = None) -> tuple[Inst
     if head.loss.triton_tiles:
         count = RUNNING_VECTORS + (4 if wanted else 2)
     terms = (
-        tile(head, role),
-        *widened(head, role, twice=wanted, per_token=ROW_FORWARD + FP32_BYTES * wanted),
-        *compacted(head, role),
-        vectors(head, role, count * FP32_BYTES, tensors=count),
+        tile(head),
+        *widened(head, twice=wanted, per_token=ROW_FORWARD + FP32_BYTES * wanted),
+        *compacted(head),
+        vectors(head, count * FP32_BYTES, tensors=count),
     )
     return (Instant(name="fold of the tiles", terms=terms),)
 
 
-def without_gradient(head: Head, role: str, *, with_entropy: bool) -> tuple[Instant, ...]:
+def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
     """The same fold; the caller says whether an entropy comes of it."""
-    return forward(head, role, entropy=with_entropy)
+    return forward(head, entropy=with_entropy)
 
 
-def backward(head: Head, role: str) -> tuple[Instant, ...]:
+def backward(head: Head) -> tuple[Instant, ...]:
     """A tile's gradient in the making, and the fp32 gradients being cast to the weights' dtype."""
     saved = 1 + scores(head)
     incoming = 1 + head.entropy
     small = vectors(
-        head, role, (saved + incoming) * FP32_BYTES, scalars=8, tensors=saved + incoming + 2
+        head, (saved + incoming) * FP32_BYTES, scalars=8, tensors=saved + incoming + 2
     )
     there: tuple[Term, ...] = (
-        tile(head, role),
-        *compacted(head, role),
-        hidden_gradient(head, role, item_bytes=FP32_BYTES, label="hidden states' fp32 gradient"),
-        *head_gradient(head, role, item_bytes=FP32_BYTES, label="head's fp32 gradient"),
+        tile(head),
+        *compacted(head),
+        hidden_gradient(head, item_bytes=FP32_BYTES, label="hidden states' fp32 gradient"),
+        *head_gradient(head, item_bytes=FP32_BYTES, label="head's fp32 gradient"),
         small,
     )
     cast: tuple[Term, ...] = ()
     if head.item_bytes < FP32_BYTES:
-        cast = (hidden_gradient(head, role), *head_gradient(head, role))
+        cast = (hidden_gradient(head), *head_gradient(head))
     instants = (Instant(name="cast of the gradients", terms=(*there, *cast)),)
-    rows = widened(head, role, twice=head.entropy or head.softcap, per_token=ROW_BACKWARD)
+    rows = widened(head, twice=head.entropy or head.softcap, per_token=ROW_BACKWARD)
     return (*instants, Instant(name="tile's gradient", terms=(*there, *rows))) if rows else instants

@@ -22,5 +22,6 @@ FRAMEWORK = Framework(
             counted_at_regather=True,
         )
     },
+    trains_every_method=True,
     loss_makes_reference=True,
 )

@@ -71,38 +71,12 @@ FRAMEWORK = Framework(
         NEWEST: _fused(NEWEST),
     },
     defaults=_defaults,
-    trains=frozenset(("sft", "dpo", "grpo", "intuitor")),
-    untrained={"ppo": "TRL has had no PPO since 1.13.0."},
     rules=(
-        Rule(
-            "reference",
-            lambda p: p.method == "dpo" and p.reference == "offloaded",
-            "TRL keeps DPO's reference on the GPU.",
-            "Set reference to copy, adapter-disabled or cached-logprobs.",
-        ),
-        Rule(
-            "logprob_micro_batch_size",
-            lambda p: (p.method == "dpo") & (p.logprob_micro_batch_size != p.micro_batch_size),
-            "TRL's DPO scores its reference on the micro-batch it trains on.",
-            "Set logprob_micro_batch_size to the value of micro_batch_size.",
-        ),
-        Rule(
-            "framework_version",
-            lambda p: p.method == "dpo" and p.framework_version != NEWEST,
-            f"Only TRL {NEWEST}'s DPO has been read.",
-            f"Set framework_version to {NEWEST}.",
-        ),
         Rule(
             "liger",
             lambda p: p.liger and p.framework_version != NEWEST,
             f"Before {NEWEST} TRL's liger replaces its loss as well, which is not modelled.",
             f"Set framework_version to {NEWEST}, or liger to false.",
-        ),
-        Rule(
-            "kl",
-            lambda p: p.kl == "reward",
-            "TRL's GRPO adds KL to the loss, never to the reward.",
-            "Set kl to loss or none.",
         ),
     ),
     scores_reference_in_loss=True,

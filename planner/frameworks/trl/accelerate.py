@@ -10,10 +10,16 @@ from typing import Any
 
 from planner.frameworks.trl.limits import training_gpus, zero
 from planner.launch.launch import LaunchFile
-from planner.launch.script import yaml_text
+from planner.launch.script import given, yaml_text
 
 ACCELERATE = "accelerate.yaml"
 DEEPSPEED = "deepspeed.json"
+
+COMPILED = {"dynamo_backend": "INDUCTOR", "dynamo_use_regional_compilation": True}
+ADAMW = {
+    "type": "AdamW",
+    "params": {"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"},
+}
 
 
 def nodes(plan: Any) -> int:
@@ -32,40 +38,44 @@ def mixed_precision(plan: Any) -> str:
 
 def accelerate_files(plan: Any) -> tuple[LaunchFile, ...]:
     """The launcher's configuration, and DeepSpeed's where that shards."""
-    values: dict[str, object] = {
-        "compute_environment": "LOCAL_MACHINE",
-        "distributed_type": _distributed_type(plan),
-        "mixed_precision": mixed_precision(plan),
-        "num_machines": nodes(plan),
-        "num_processes": training_gpus(plan),
-        "machine_rank": 0,
-        "main_training_function": "main",
-        "rdzv_backend": "static",
-        "same_network": True,
-        "use_cpu": False,
+    gpus = training_gpus(plan)
+    grouped = plan.sharding == "fsdp2" and plan.shard_size not in (0, gpus)
+    values = given(
+        {
+            "compute_environment": "LOCAL_MACHINE",
+            "distributed_type": _distributed_type(plan),
+            # DeepSpeed's file decides the dtype; accelerate refuses to be told it twice.
+            "mixed_precision": None if zero(plan) else mixed_precision(plan),
+            "num_machines": nodes(plan),
+            "num_processes": gpus,
+            "machine_rank": 0,
+            "main_training_function": "main",
+            "rdzv_backend": "static",
+            "same_network": True,
+            "use_cpu": False,
+            "fsdp_config": _fsdp(plan) if plan.sharding in ("fsdp1", "fsdp2") else None,
+            "parallelism_config": _groups(plan) if grouped else None,
+            "dynamo_config": COMPILED if plan.compile else None,
+            "deepspeed_config": {
+                "deepspeed_config_file": DEEPSPEED,
+                "zero3_init_flag": plan.sharding == "zero3",
+            }
+            if zero(plan)
+            else None,
+        }
+    )
+    launcher = LaunchFile(name=ACCELERATE, text=yaml_text(values))
+    if not zero(plan):
+        return (launcher,)
+    text = json.dumps(_deepspeed(plan), indent=2) + "\n"
+    return (launcher, LaunchFile(name=DEEPSPEED, text=text))
+
+
+def _groups(plan: Any) -> dict[str, object]:
+    return {
+        "parallelism_config_dp_replicate_size": training_gpus(plan) // plan.shard_size,
+        "parallelism_config_dp_shard_size": plan.shard_size,
     }
-    if plan.sharding in ("fsdp1", "fsdp2"):
-        values["fsdp_config"] = _fsdp(plan)
-    if plan.sharding == "fsdp2" and plan.shard_size not in (0, training_gpus(plan)):
-        values["parallelism_config"] = {
-            "parallelism_config_dp_replicate_size": training_gpus(plan) // plan.shard_size,
-            "parallelism_config_dp_shard_size": plan.shard_size,
-        }
-    if plan.compile:
-        values["dynamo_config"] = {
-            "dynamo_backend": "INDUCTOR",
-            "dynamo_use_regional_compilation": True,
-        }
-    files = []
-    if zero(plan):
-        values["deepspeed_config"] = {
-            "deepspeed_config_file": DEEPSPEED,
-            "zero3_init_flag": plan.sharding == "zero3",
-        }
-        # DeepSpeed's file decides the dtype; accelerate refuses to be told it twice.
-        del values["mixed_precision"]
-        files.append(LaunchFile(name=DEEPSPEED, text=json.dumps(_deepspeed(plan), indent=2) + "\n"))
-    return (LaunchFile(name=ACCELERATE, text=yaml_text(values)), *files)
 
 
 def _distributed_type(plan: Any) -> str:
@@ -75,23 +85,23 @@ def _distributed_type(plan: Any) -> str:
 
 
 def _fsdp(plan: Any) -> dict[str, object]:
-    version = {"fsdp1": 1, "fsdp2": 2}[plan.sharding]
+    version = int(plan.sharding[-1])
     strategy = "FULL_SHARD" if plan.reshard_after_forward else "SHARD_GRAD_OP"
-    values: dict[str, object] = {
-        "fsdp_version": version,
-        "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
-        "fsdp_cpu_ram_efficient_loading": True,
-        "fsdp_offload_params": plan.offload == "all",
-        "fsdp_reshard_after_forward": plan.reshard_after_forward if version == 2 else strategy,
-        "fsdp_state_dict_type": "FULL_STATE_DICT",
-        "fsdp_activation_checkpointing": activations_by_accelerate(plan),
-    }
-    if version == 1:
-        values["fsdp_sync_module_states"] = True
-        values["fsdp_use_orig_params"] = True
-    if activations_by_accelerate(plan):
-        values["fsdp_activation_checkpointing_offload"] = True
-    return values
+    first = version == 1 or None
+    return given(
+        {
+            "fsdp_version": version,
+            "fsdp_auto_wrap_policy": "TRANSFORMER_BASED_WRAP",
+            "fsdp_cpu_ram_efficient_loading": True,
+            "fsdp_offload_params": plan.offload == "all",
+            "fsdp_reshard_after_forward": strategy if first else plan.reshard_after_forward,
+            "fsdp_state_dict_type": "FULL_STATE_DICT",
+            "fsdp_activation_checkpointing": activations_by_accelerate(plan),
+            "fsdp_sync_module_states": first,
+            "fsdp_use_orig_params": first,
+            "fsdp_activation_checkpointing_offload": activations_by_accelerate(plan) or None,
+        }
+    )
 
 
 def activations_by_accelerate(plan: Any) -> bool:
@@ -101,28 +111,28 @@ def activations_by_accelerate(plan: Any) -> bool:
 
 def _deepspeed(plan: Any) -> dict[str, object]:
     stage = int(plan.sharding[-1])
-    sharding: dict[str, object] = {"stage": stage}
-    values: dict[str, object] = {
-        "train_batch_size": "auto",
-        "train_micro_batch_size_per_gpu": "auto",
-        "gradient_accumulation_steps": "auto",
-        "gradient_clipping": "auto",
-        "bf16": {"enabled": plan.dtype == "bf16"},
-        "fp16": {"enabled": plan.dtype == "fp16"},
-        "communication_data_type": plan.reduce_dtype,
-        "data_types": {"grad_accum_dtype": plan.gradient_dtype},
-        "zero_allow_untested_optimizer": True,
-    }
-    if plan.offload in ("optimizer", "all"):
-        sharding["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
-        # Without its own optimizer DeepSpeed refuses to offload.
-        values["optimizer"] = {
-            "type": "AdamW",
-            "params": {"lr": "auto", "betas": "auto", "eps": "auto", "weight_decay": "auto"},
+    in_host_ram = {"device": "cpu", "pin_memory": True}
+    offloads = plan.offload in ("optimizer", "all")
+    return given(
+        {
+            "train_batch_size": "auto",
+            "train_micro_batch_size_per_gpu": "auto",
+            "gradient_accumulation_steps": "auto",
+            "gradient_clipping": "auto",
+            "bf16": {"enabled": plan.dtype == "bf16"},
+            "fp16": {"enabled": plan.dtype == "fp16"},
+            "communication_data_type": plan.reduce_dtype,
+            "data_types": {"grad_accum_dtype": plan.gradient_dtype},
+            "zero_allow_untested_optimizer": True,
+            # Without its own optimizer DeepSpeed refuses to offload.
+            "optimizer": ADAMW if offloads else None,
+            "zero_optimization": given(
+                {
+                    "stage": stage,
+                    "offload_optimizer": in_host_ram if offloads else None,
+                    "offload_param": in_host_ram if plan.offload == "all" else None,
+                    "stage3_gather_16bit_weights_on_model_save": stage == 3 or None,
+                }
+            ),
         }
-    if plan.offload == "all":
-        sharding["offload_param"] = {"device": "cpu", "pin_memory": True}
-    if stage == 3:
-        sharding["stage3_gather_16bit_weights_on_model_save"] = True
-    values["zero_optimization"] = sharding
-    return values
+    )

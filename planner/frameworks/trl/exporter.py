@@ -1,4 +1,4 @@
-"""TRL 1.16.0, GRPO and SFT: a YAML for TRL's script and one for ``accelerate launch``.
+"""TRL 1.16.0, GRPO, RLOO and SFT: a YAML for TRL's script and one for ``accelerate launch``.
 
 Names and defaults were read from the wheels (2026-11-20); a test reads every export
 with TRL's own parser and accelerate's own configuration.
@@ -6,7 +6,6 @@ with TRL's own parser and accelerate's own configuration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from planner.frameworks.trl import FRAMEWORK
@@ -19,6 +18,7 @@ from planner.frameworks.trl.accelerate import (
 )
 from planner.frameworks.trl.limits import obstacles as obstacles
 from planner.frameworks.trl.limits import sequences_at_once, training_gpus, zero
+from planner.frameworks.trl.script import Script
 from planner.launch import reward
 from planner.launch.launch import Launch, LaunchFile
 from planner.launch.script import (
@@ -26,6 +26,7 @@ from planner.launch.script import (
     chosen,
     command,
     expand,
+    given,
     header,
     required,
     yaml_text,
@@ -39,13 +40,10 @@ from planner.launch.words import (
     other_framework_note,
     own_settings,
 )
+from planner.plan.trainers import trainer_of
+from planner.units import read_count
 
 VERSION = FRAMEWORK.versions[0]
-
-NO_EFFECT: Mapping[str, str] = {
-    "logits_dtype": "TRL's fused head keeps no logits to have one.",
-    "critic": "no method that is exported to TRL has one",
-}
 
 BETA = 0.001
 """KL coefficient: what GRPOConfig's documentation quotes of DeepSeek-R1; TRL's default is 0."""
@@ -61,13 +59,12 @@ def compute_score(completions, answer, **columns):
 """What TRL calls, asking ``score``."""
 
 
-
 def write(plan: Any, link: str) -> Launch:
     """The trainer's YAML, accelerate's (and DeepSpeed's) files, the scripts, the reward."""
     notes = _notes(plan)
     install = _install(plan)
     about = (
-        f"TRL {VERSION}: {plan.method} of {plan.model} on {plan.gpus} GPUs.",
+        f"TRL {VERSION}: {plan.method} of {plan.model} on {read_count(plan.gpus, 'GPU')}.",
         link,
         f"Install: {install}",
         *notes,
@@ -78,7 +75,7 @@ def write(plan: Any, link: str) -> Launch:
         LaunchFile(name=config, text=yaml_text(settings(plan), *about[:2])),
         *accelerate_files(plan),
     ]
-    if plan.method == "grpo" and plan.reward != "model":
+    if _script_of(plan).samples and plan.reward != "model":
         files.append(reward.reward_file(SCORE, plan.reward))
     if plan.rollout == "vllm-separate":
         files.append(LaunchFile(name="engine.sh", text=_engine_script(plan, about)))
@@ -134,9 +131,9 @@ def settings(plan: Any) -> dict[str, object]:
         "use_liger_kernel": plan.liger or None,
         "torch_empty_cache_steps": 1 if plan.empty_cache == "every-step" else None,
         **(_adapters(plan) if plan.finetuning != "full" else {}),
-        **(_grpo(plan, updates) if plan.method == "grpo" else _sft(plan)),
+        **(_sampled(plan, updates) if _script_of(plan).samples else _given(plan)),
     }
-    return {name: value for name, value in values.items() if value is not None}
+    return given(values)
 
 
 def _adapters(plan: Any) -> dict[str, object]:
@@ -153,7 +150,7 @@ def _adapters(plan: Any) -> dict[str, object]:
     }
 
 
-def _sft(plan: Any) -> dict[str, object]:
+def _given(plan: Any) -> dict[str, object]:
     by_trainer = plan.activation_offload and plan.sharding != "fsdp2"
     return {
         "max_length": plan.prompt_tokens + plan.response_tokens,
@@ -162,13 +159,13 @@ def _sft(plan: Any) -> dict[str, object]:
     }
 
 
-def _grpo(plan: Any, updates: int) -> dict[str, object]:
+def _sampled(plan: Any, updates: int) -> dict[str, object]:
     values: dict[str, object] = {
         "num_generations": plan.responses_per_prompt,
         "max_completion_length": plan.response_tokens,
         "steps_per_generation": _accumulation(plan) * updates,
-        "beta": BETA if plan.kl == "loss" else 0.0,
-        "entropy_coef": ENTROPY_COEFFICIENT if plan.entropy else 0.0,
+        "beta": 0.0 if plan.kl == "none" else BETA,
+        "entropy_coef": _entropy(plan),
         "use_vllm": plan.rollout != "hf",
     }
     if plan.reward == "model":
@@ -186,6 +183,18 @@ def _grpo(plan: Any, updates: int) -> dict[str, object]:
     elif plan.rollout == "vllm-separate":
         values["vllm_mode"] = "server"
     return values
+
+
+def _entropy(plan: Any) -> float | None:
+    """None where the trainer has no such setting."""
+    if not _script_of(plan).entropy:
+        return None
+    return ENTROPY_COEFFICIENT if plan.entropy else 0.0
+
+
+def _script_of(plan: Any) -> Script:
+    found: Script = trainer_of(FRAMEWORK.name, plan.method).export
+    return found
 
 
 def _shares_a_node(plan: Any) -> bool:
@@ -207,7 +216,7 @@ def _script(plan: Any, about: tuple[str, ...], config: str) -> str:
     words += ["-m", f"trl.scripts.{plan.method}", "--config", config]
     words += ["--dataset_name", expand("", "DATASET")]
     words += ["--output_dir", expand("", "OUTPUT_DIR")]
-    if plan.method == "grpo" and plan.reward == "remote":
+    if _script_of(plan).samples and plan.reward == "remote":
         lines += [required("REWARD_URL", "the address of the reward service"), "export REWARD_URL"]
     if plan.rollout == "vllm-separate":
         if _shares_a_node(plan):
@@ -271,23 +280,23 @@ def _install(plan: Any) -> str:
 
 
 def _notes(plan: Any) -> tuple[str, ...]:
-    grpo = plan.method == "grpo"
-    gathered = plan.kl == "loss" and plan.reference == "copy" and plan.sharding == "fsdp2"
+    samples = _script_of(plan).samples
+    gathered = plan.kl != "none" and plan.reference == "copy" and plan.sharding == "fsdp2"
     other_torch = _engine_is_vllm(plan) and plan.torch_version != "2.13.0"
     return chosen(
         (True, f"Checked against TRL {VERSION} with accelerate 1.15.0."),
         (True, own_settings(FRAMEWORK)),
         (
-            grpo,
+            samples,
             f"TRL does not cut prompts: keep rows with more than {plan.prompt_tokens} prompt "
             "tokens out of the data set.",
         ),
         (
-            grpo and plan.reward != "model",
+            samples and plan.reward != "model",
             "reward.py reads the data set's column answer, beside prompt.",
         ),
         (
-            plan.kl == "loss",
+            plan.kl != "none",
             f"The KL coefficient (beta) is {BETA}, DeepSeek-R1's; TRL's default is 0.",
         ),
         entropy_note(plan, ENTROPY_COEFFICIENT),

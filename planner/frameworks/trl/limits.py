@@ -7,8 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.frameworks.trl import FRAMEWORK
+from planner.frameworks.trl.script import Script
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
+from planner.plan.trainers import trainer_of
 
 ENGINE_BATCHED_TOKENS = 4096
 """``max_num_batched_tokens`` of the colocated engine, fixed in trl/generation."""
@@ -27,33 +30,19 @@ def zero(plan: Any) -> bool:
 def obstacles(plan: Any) -> tuple[Obstacle, ...]:
     """Fields of the plan that stand in the way of a TRL script."""
     found = Obstacles(plan)
-    if plan.method not in ("grpo", "sft"):
-        _method(found)
-        return tuple(found.found)
-    _batch(found)
+    script = trainer_of(FRAMEWORK.name, plan.method).export
+    if script is None:
+        return found.without_exporter(FRAMEWORK)
+    _batch(found, script)
     _precision(found)
-    _memory(found)
-    if plan.method == "grpo":
-        _roles(found)
+    _memory(found, script)
+    if script.samples:
+        _roles(found, script)
         _engine(found)
     return tuple(found.found)
 
 
-def _method(found: Obstacles) -> None:
-    why, fix = {
-        "ppo": (
-            "TRL has had no PPO trainer since 1.13.0 (the last is in 1.12.0).",
-            "Export ppo to verl.",
-        ),
-        "intuitor": (
-            "TRL has no self-certainty advantage; it would need a trainer of your own.",
-            "Choose grpo or sft for TRL.",
-        ),
-    }.get(found.plan.method, ("TRL has no exporter for it here.", "Choose grpo or sft for TRL."))
-    found.refuse("method", why, fix)
-
-
-def _batch(found: Obstacles) -> None:
+def _batch(found: Obstacles, script: Script) -> None:
     plan = found.plan
     found.only("max_tokens_per_micro_batch", 0, why="TRL batches by rows, never by tokens.")
     found.only(
@@ -69,7 +58,7 @@ def _batch(found: Obstacles) -> None:
             "Set micro_batch_size to a divisor.",
             micro_batch_size=1,
         )
-    if plan.method == "sft":
+    if not script.samples:
         if plan.batch_shape == "packed" and plan.dtype == "fp32":
             found.only(
                 "batch_shape", "padded", "full", why="Flash, which packing needs, has no fp32."
@@ -77,7 +66,7 @@ def _batch(found: Obstacles) -> None:
         elif plan.batch_shape == "packed":
             found.only("attention", "flash", why="TRL's packing keeps rows apart by flash only.")
     else:
-        found.only("batch_shape", "padded", "full", why="TRL's GRPO pads its rows.")
+        found.only("batch_shape", "padded", "full", why="TRL pads rows that it sampled.")
         found.only(
             "logprob_micro_batch_size",
             plan.micro_batch_size,
@@ -117,15 +106,15 @@ def _precision(found: Obstacles) -> None:
             found.only("reduce_dtype", kept, why="DDP reduces gradients as they are.")
 
 
-def _memory(found: Obstacles) -> None:
+def _memory(found: Obstacles, script: Script) -> None:
     plan = found.plan
     found.only("logits", "fused", why="TRL has no other loss since 1.15.0.")
     _offload(found)
-    if plan.activation_offload and plan.method == "grpo" and plan.sharding != "fsdp2":
+    if plan.activation_offload and script.samples and plan.sharding != "fsdp2":
         found.only(
             "activation_offload",
             False,
-            why="GRPO offloads activations through accelerate's FSDP2 only.",
+            why="Trainers that sample offload activations through accelerate's FSDP2 only.",
         )
     if plan.shard_size not in (0, training_gpus(plan)) and (zero(plan) or plan.sharding == "fsdp1"):
         found.only(
@@ -188,9 +177,10 @@ def _offload(found: Obstacles) -> None:
     found.only("offload", *allowed, why=why)
 
 
-def _roles(found: Obstacles) -> None:
+def _roles(found: Obstacles, script: Script) -> None:
     plan = found.plan
-    found.only("kl", "none", "loss", why="TRL's GRPO adds KL to the loss, never to the reward.")
+    found.only("kl", *script.kl, why="TRL's trainer of this method has its KL term elsewhere.")
+    found.only("entropy", *(False, script.entropy), why="TRL's trainer has no entropy bonus.")
     if plan.kl == "none":
         found.only("reference", "none", why="Without a KL term TRL loads no reference.")
     elif plan.finetuning != "full":

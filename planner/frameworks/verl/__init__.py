@@ -47,8 +47,6 @@ FRAMEWORK = Framework(
     defaults=_defaults,
     # FSDP's CPU offload wraps a frozen reference, whatever its settings say.
     whole_reference="offloaded",
-    trains=frozenset(("grpo", "ppo", "intuitor")),
-    untrained={"sft": "verl's SFT trainer is not planned.", "dpo": "verl has no DPO trainer."},
     rules=(
         Rule(
             "finetuning",

@@ -7,10 +7,10 @@ with verl's own configuration and runs verl's own validation on it.
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
 from typing import Any
 
 from planner.frameworks.verl import FRAMEWORK
+from planner.frameworks.verl.estimator import Estimator
 from planner.frameworks.verl.limits import obstacles as obstacles
 from planner.launch import reward
 from planner.launch.launch import Launch, LaunchFile
@@ -19,6 +19,7 @@ from planner.launch.script import (
     chosen,
     command,
     expand,
+    given,
     header,
     plain_characters,
     required,
@@ -32,12 +33,12 @@ from planner.launch.words import (
     other_framework_note,
     own_settings,
 )
+from planner.plan.trainers import trainer_of
+from planner.units import read_count
 
 VERSION = FRAMEWORK.versions[0]
 TORCH = "2.11.0"
 """What the wheel's vllm extra pins, with vllm 0.24.0 and transformers 5.9.0."""
-
-NO_EFFECT: Mapping[str, str] = {}
 
 KL_COEFFICIENT = 0.001
 """verl's own default for kl_loss_coef and kl_ctrl.kl_coef."""
@@ -185,7 +186,7 @@ def overrides(plan: Any) -> dict[str, object]:
     """Every hydra override with a value from the plan; those with a path are in the script."""
     model = "actor_rollout_ref.model"
     values: dict[str, object] = {
-        "algorithm.adv_estimator": {"grpo": "grpo", "ppo": "gae"}[plan.method],
+        "algorithm.adv_estimator": _estimator(plan).name(plan),
         "algorithm.use_kl_in_reward": plan.kl == "reward",
         "data.train_batch_size": plan.prompts_per_step,
         "data.max_prompt_length": plan.prompt_tokens,
@@ -197,13 +198,18 @@ def overrides(plan: Any) -> dict[str, object]:
         **_rollout(plan),
         "algorithm.kl_ctrl.kl_coef": KL_COEFFICIENT if plan.kl == "reward" else None,
         f"{model}.fused_kernel_options.impl_backend": KERNELS.get(plan.logits),
-        **(_critic(plan) if plan.method == "ppo" else {}),
+        **(_critic(plan) if _estimator(plan).critic else {}),
         "trainer.nnodes": _nodes(plan),
         "trainer.n_gpus_per_node": min(plan.gpus, plan.gpus_per_node),
         "trainer.total_training_steps": plan.steps,
         "trainer.logger": "[console]",
     }
-    return {name: value for name, value in values.items() if value is not None}
+    return given(values)
+
+
+def _estimator(plan: Any) -> Estimator:
+    found: Estimator = trainer_of(FRAMEWORK.name, plan.method).export
+    return found
 
 
 def _nodes(plan: Any) -> int:
@@ -255,7 +261,7 @@ def _script(plan: Any, link: str, install: str, notes: tuple[str, ...]) -> str:
     parts = [
         header(
             (
-                f"verl {VERSION}: {plan.method} of {plan.model} on {plan.gpus} GPUs.",
+                f"verl {VERSION}: {plan.method} of {plan.model} on {read_count(plan.gpus, 'GPU')}.",
                 link,
                 f"Install: {install}",
                 *notes,
@@ -304,7 +310,7 @@ def _notes(plan: Any) -> tuple[str, ...]:
         entropy_note(plan, ENTROPY_COEFFICIENT),
         full_rows_note(plan),
         (
-            plan.method == "ppo" and plan.finetuning == "lora",
+            _estimator(plan).critic and plan.finetuning == "lora",
             "The critic is trained with adapters too, like the policy.",
         ),
         other_framework_note(plan, FRAMEWORK),

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.frameworks.verl import FRAMEWORK
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
+from planner.plan.trainers import trainer_of
 
 ADAPTER_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Largest ranks a vLLM engine can be built for (vllm.config.lora); a rank is rounded up."""
@@ -17,26 +19,14 @@ ADAPTER_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 def obstacles(plan: Any) -> tuple[Obstacle, ...]:
     """Fields of the plan that stand in the way of a verl script."""
     found = Obstacles(plan)
-    if plan.method not in ("grpo", "ppo"):
-        _method(found)
-        return tuple(found.found)
+    estimator = trainer_of(FRAMEWORK.name, plan.method).export
+    if estimator is None:
+        return found.without_exporter(FRAMEWORK)
     _training(found)
     _roles(found)
     _rollout(found)
     found.engine_within_node()
     return tuple(found.found)
-
-
-def _method(found: Obstacles) -> None:
-    reasons = {
-        "intuitor": "verl has no Intuitor estimator; its authors' fork is another package.",
-        "sft": "verl's SFT trainer is another program with settings of its own.",
-        "dpo": "verl has no DPO trainer.",
-        "grade": "verl has no trainer that generates in the graph.",
-    }
-    why = reasons.get(found.plan.method, "verl has no such trainer here.")
-    fix = "Export sft to TRL." if found.plan.method == "sft" else "Choose grpo or ppo for verl."
-    found.refuse("method", why, fix)
 
 
 def _training(found: Obstacles) -> None:
@@ -102,7 +92,7 @@ def _roles(found: Obstacles) -> None:
             "offloaded",
             why="verl keeps the reference's shards in host RAM, whatever is set.",
         )
-    if plan.method == "ppo":
+    if trainer_of(FRAMEWORK.name, plan.method).export.critic:
         found.only("critic", "separate", why="verl's critic is a model of its own.")
     found.only(
         "reward",

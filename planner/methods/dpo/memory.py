@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner import references
 from planner.footprint import Term
 from planner.formulas import logits
-from planner.phases import in_loss, inference, saved, training, update, upkeep
+from planner.phases import activations, in_loss, inference, training, update, upkeep
 from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene
@@ -56,7 +56,7 @@ def _scored_policy(scene: Scene) -> tuple[tuple[Term, ...], ...]:
     """What the policy's final norm and its scoring keep for the backward."""
     role: Role = scene.policy
     return (
-        saved.final_norm(scene, role),
+        activations.final_norm(scene, role),
         logits.scoring_kept(training_head(scene, role), role=role.name),
     )
 

@@ -31,6 +31,20 @@ METHOD = Method(
         "responses_per_prompt": 1,
         "master_dtype": "none",
     },
+    switches=(
+        (
+            "checkpointing each generated token",
+            "not checkpointing each generated token",
+            {"grade_step_checkpointing": True},
+            {"grade_step_checkpointing": False},
+        ),
+        (
+            "keeping the top 256 tokens",
+            "keeping the whole vocabulary",
+            {"grade_top_k": 256},
+            {"grade_top_k": 0, "grade_dense_scatter": False, "grade_reward_input": "dense"},
+        ),
+    ),
     rules=RULES,
     fact_problems=fact_problems,
     without_effect=(

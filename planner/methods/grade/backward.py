@@ -6,132 +6,97 @@ first step's backward is done; the second use of a weight adds the most.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from planner.footprint import Instant, Term
 from planner.formulas import soft_generation as soft
-from planner.methods.grade import judged, sampled
-from planner.methods.grade.fields import own
-from planner.methods.grade.held import FP32, Bundles, Held
+from planner.methods.grade import reference_run
+from planner.methods.grade.bundles import Bundles, Held
+from planner.methods.grade.soft_tokens import FP32
 from planner.numeric import Num, where
-from planner.phases.resident import adapter_bytes, resident
+from planner.phases.baseline import adapter_bytes, resident
 from planner.phases.role import Role
+
+
+def _at(name: str, beside: Bundles, terms: Iterable[Term], *more: tuple[Term, ...]) -> Instant:
+    return Instant(name=name, terms=tuple(terms), shared=(*beside, *more))
 
 
 def backward_instants(held: Held) -> Iterator[Instant]:
     """From the reward's backward to the embedding's."""
     base = (resident(held.scene, "policy update", gradients="accumulated"), held.rows)
     known = (*base, *held.all_steps, held.batch_kl)
-    generated = (*known, held.tokens(0, "reward's backward"))
-    yield Instant(
-        name="reward model's last layer's backward",
-        terms=held.reward.backward(),
-        shared=(*generated, held.reward.inputs(), held.reward.saved()),
-    )
-    yield Instant(
-        name="reward model's final norm's backward",
-        terms=(_norm_backward(held, held.reward.role, held.count), *held.reward.in_norm()),
-        shared=(*generated, held.reward.inputs(), held.reward.saved()),
-    )
-    gradient = held.reward.gradient()
+    reward = held.reward
+    judging = (*known, held.tokens(0, "reward's backward"), reward.inputs(), reward.saved())
+    yield _at("reward model's last layer's backward", judging, reward.backward())
+    norm = (_norm_backward(held, reward.role, held.count), *reward.in_norm())
+    yield _at("reward model's final norm's backward", judging, norm)
+    gradient = reward.gradient()
     generated = (*known, held.tokens(0, "policy's backward"), gradient)
-    yield Instant(name="soft tokens' gradient", terms=held.reward.unmixing(), shared=generated)
+    yield _at("soft tokens' gradient", generated, reward.unmixing())
     if held.batch:
-        yield Instant(
-            name="gradient of the KL of all steps",
-            terms=judged.batch_backward(held.scene),
-            shared=generated,
-        )
-        gradient = (*gradient, _kl_gradient(held))
+        passing = reference_run.batch_backward(held.soft)
+        yield _at("gradient of the KL of all steps", generated, passing)
+        gradient = (*gradient, held.soft.rows(soft.KL_GRADIENT, FP32, held.count))
     yield from _policy(held, (*base, gradient))
 
 
 def _policy(held: Held, base: Bundles) -> Iterator[Instant]:
-    steps, role = held.steps, held.role
-    later = (*base, held.below(0), held.tokens(1, "policy's backward"))
-    yield Instant(
-        name="last step's final norm's backward",
-        terms=(
-            *_in_flight(held, "head"),
-            *steps.in_norm(0),
-            _norm_backward(held, role, steps.longest),
-        ),
-        shared=(*later, steps.saved_layers(0)),
+    steps, role, width = held.steps, held.role, held.q.compute_bytes
+    kept = (*base, held.tokens(1, "policy's backward"))
+    later = (*kept, held.below(0))
+    head, layers, every = (_in_flight(held, of) for of in ("head", "layers", "all"))
+    norm = (head, *steps.in_norm(0), _norm_backward(held, role, steps.longest))
+    yield _at("last step's final norm's backward", later, norm, steps.saved_layers(0))
+    yield _at(
+        "last step's last layer's backward",
+        later,
+        (head,),
+        steps.going_backward(0),
+        steps.backward(0),
     )
-    yield Instant(
-        name="last step's last layer's backward",
-        terms=tuple(_in_flight(held, "head")),
-        shared=(*later, steps.going_backward(0), steps.backward(0)),
-    )
-    yield Instant(
-        name="last step's first layer's backward",
-        terms=(*steps.first_layer(0), *steps.backward(0), *_in_flight(held, "layers")),
-        shared=later,
-    )
+    first = (*steps.first_layer(0), layers)
+    yield _at("last step's first layer's backward", later, (*first, *steps.backward(0)))
     # The row's gradient came with the later step, whose row was one token longer.
-    again = (*steps.recomputing(0), _row_gradient(held))
-    yield Instant(
-        name="last step's first layer recomputed",
-        terms=(*steps.first_layer(0), *again, *_in_flight(held, "layers")),
-        shared=later,
-    )
-    before = (*base, held.below(1), (_row_gradient(held),))
+    row = held.row("gradient of the row so far", width, role.arch.hidden, steps.longest)
+    yield _at("last step's first layer recomputed", later, (*first, *steps.recomputing(0), row))
     tied = role.arch.tied
-    yield Instant(
-        name="last soft token's embedding's backward",
-        terms=(
-            *_in_flight(held, "all" if tied else "before embedding"),
-            *_added(held, _embedding(held), 2 if tied else 1),
-            _row_gradient(held),
+    yield _at(
+        "last soft token's embedding's backward",
+        kept,
+        (
+            every if tied else _in_flight(held, "before embedding"),
+            _added(held, _embedding(held), 2 if tied else 1),
+            row,
             *_sum_of_token(held),
         ),
-        shared=(*base, steps.finished(1), held.tokens(1, "policy's backward")),
+        steps.finished(1),
     )
-    yield Instant(
-        name="step before: head's backward",
-        terms=(
-            *_in_flight(held, "all"),
-            *_added(held, _embedding(held), 1 if tied else 2),
-            *(_logits_gradient(held) if tied else ()),
-        ),
-        shared=(
-            *before,
-            held.tokens(2, "policy's backward"),
-            steps.saved_layers(1),
-            steps.at_head(1, summed=not tied),
-        ),
+    before = (*base, held.below(1), (row,), held.tokens(2, "policy's backward"))
+    # What reaches the head of a step.
+    label = "gradient of the token's logits"
+    reaching = (held.soft.rows(soft.VOCABULARY_ROWS, width, 1, label=label),) * tied
+    yield _at(
+        "step before: head's backward",
+        before,
+        (every, _added(held, _embedding(held), 1 if tied else 2), *reaching),
+        steps.saved_layers(1),
+        steps.at_head(1, summed=not tied),
     )
-    yield Instant(
-        name="step before: last layer's backward",
-        terms=(*_in_flight(held, "all"), *_experts_added(held)),
-        shared=(
-            *before,
-            held.tokens(2, "policy's backward"),
-            steps.going_backward(1),
-            steps.backward(1),
-        ),
+    # Experts are one weight together, whose sum the layer's own terms leave out.
+    experts = role.arch.sparse_layers and not role.adapters
+    more = (_added(held, role.largest_layer_weight, 2),) if experts else ()
+    yield _at(
+        "step before: last layer's backward",
+        before,
+        (every, *more),
+        steps.going_backward(1),
+        steps.backward(1),
     )
-    yield Instant(
-        name="step before: last layer recomputed",
-        terms=(*_in_flight(held, "all"), *steps.recomputing(1), _row_gradient(held)),
-        shared=(*before, held.tokens(2, "policy's backward"), steps.saved_layers(1)),
-    )
-    yield Instant(
-        name="embedding's backward",
-        terms=(*_in_flight(held, "end"), *_added(held, _embedding(held), 1)),
-        shared=base,
-    )
-
-
-def _logits_gradient(held: Held) -> Iterator[Term]:
-    """What reaches the head of a step."""
-    yield sampled.rows(
-        held.scene,
-        soft.VOCABULARY_ROWS,
-        held.q.compute_bytes,
-        1,
-        label="gradient of the token's logits",
-    )
+    again = (every, *steps.recomputing(1), row)
+    yield _at("step before: last layer recomputed", before, again, steps.saved_layers(1))
+    end = (_in_flight(held, "end"), _added(held, _embedding(held), 1))
+    yield _at("embedding's backward", base, end)
 
 
 def _sum_of_token(held: Held) -> Iterator[Term]:
@@ -139,19 +104,9 @@ def _sum_of_token(held: Held) -> Iterator[Term]:
 
     In half precision they are cast only after the embedding's gradient is there.
     """
-    if held.q.compute_bytes == FP32 and not own(held.plan).grade_top_k:
-        yield sampled.rows(
-            held.scene, soft.VOCABULARY_ROWS, 2 * FP32, 1, label="gradients of the soft token"
-        )
-
-
-def _row_gradient(held: Held) -> Term:
-    return held.row(
-        "gradient of the row so far",
-        held.q.compute_bytes,
-        held.role.arch.hidden,
-        held.steps.longest,
-    )
+    if held.q.compute_bytes == FP32 and not held.own.grade_top_k:
+        label = "gradients of the soft token"
+        yield held.soft.rows(soft.VOCABULARY_ROWS, 2 * FP32, 1, label=label)
 
 
 def _norm_backward(held: Held, role: Role, tokens: Num) -> Term:
@@ -164,29 +119,19 @@ def _norm_backward(held: Held, role: Role, tokens: Num) -> Term:
     )
 
 
-def _kl_gradient(held: Held) -> Term:
-    return sampled.rows(held.scene, soft.KL_GRADIENT, FP32, held.count)
-
-
-def _experts_added(held: Held) -> Iterator[Term]:
-    """Experts are one weight together, whose sum the layer's own terms leave out."""
-    if held.role.arch.sparse_layers and not held.role.adapters:
-        yield from _added(held, held.role.largest_layer_weight, 2)
-
-
-def _in_flight(held: Held, which: str) -> Iterator[Term]:
+def _in_flight(held: Held, which: str) -> Term:
     """Gradients that wait in the engine for the earlier steps to add theirs."""
     role = held.role
-    tied = role.arch.tied and not role.value_head
-    late = 0 if tied else _embedding(held)
+    embedding = _embedding(held)
+    late = 0 if role.arch.tied and not role.value_head else embedding
     trainable: Num = {
         "head": role.head_parameters if role.root_trainable else 0,
         "before embedding": role.trainable - late,
         "layers": role.trainable - late - role.layer_trainable,
         "all": role.trainable,
-        "end": where(held.q.micro_batches > 1, _embedding(held), role.trainable),
+        "end": where(held.q.micro_batches > 1, embedding, role.trainable),
     }[which]
-    yield soft.IN_FLIGHT(
+    return soft.IN_FLIGHT(
         role.name,
         layout=role.trained_layout if which == "all" else (),
         tensors=role.adapter_tensors,
@@ -196,8 +141,8 @@ def _in_flight(held: Held, which: str) -> Iterator[Term]:
     )
 
 
-def _added(held: Held, elements: Num, copies: int) -> Iterator[Term]:
-    yield soft.STEP_GRADIENT(
+def _added(held: Held, elements: Num, copies: int) -> Term:
+    return soft.STEP_GRADIENT(
         held.role.name,
         tensors=copies,
         copies=copies,

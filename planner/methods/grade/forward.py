@@ -7,10 +7,10 @@ from collections.abc import Iterator
 from planner.footprint import Instant, Term
 from planner.formulas import soft_generation as soft
 from planner.formulas import state
-from planner.methods.grade import judged, sampled
-from planner.methods.grade.fields import own
-from planner.methods.grade.held import FP32, Held
-from planner.phases.resident import resident
+from planner.methods.grade import reference_run, soft_tokens
+from planner.methods.grade.bundles import Held
+from planner.methods.grade.soft_tokens import FP32
+from planner.phases.baseline import resident
 from planner.phases.scene import Scene
 
 
@@ -18,51 +18,39 @@ def forward_instants(held: Held) -> Iterator[Instant]:
     """From the first step's forward to the reward's."""
     base = (_forward_resident(held.scene), held.rows)
     running = (*base, held.names)
-    plan = held.plan
-    started = held.steps.finished(0) if own(plan).grade_step_checkpointing else ()
+    checkpointed = held.own.grade_step_checkpointing
+    started = (held.steps.finished(0) if checkpointed else ()) or held.steps.finished(1)
+    before = held.tokens(1, "forward", kept_logits=True)
     yield Instant(
         name="last step's last layer's forward",
         terms=held.steps.forward(),
-        shared=(
-            *running,
-            started or held.all_but_last,
-            held.tokens(1, "forward", kept_logits=True),
-        ),
+        shared=(*running, started, before),
     )
-    if own(plan).grade_kl == "online":
-        logits = sampled.rows(
-            held.scene, soft.VOCABULARY_ROWS, FP32, 1, label="logits of the token"
-        )
-        for name, terms in judged.forwards(held.scene):
-            yield Instant(
-                name=name,
-                terms=(*terms, logits),
-                shared=(*running, *held.all_steps, held.tokens(1, "forward", kept_logits=True)),
-            )
+    if held.own.grade_kl == "online":
+        logits = held.soft.rows(soft.VOCABULARY_ROWS, FP32, 1, label="logits of the token")
+        for name, terms in reference_run.forwards(held.soft):
+            beside = (*running, *held.all_steps, before)
+            yield Instant(name=name, terms=(*terms, logits), shared=beside)
+    generated = (*base, *held.all_steps, held.tokens(0, "forward", kept_logits=True))
+    cache = tuple(reference_run.held(held.soft))
     yield Instant(
         name="last token sampled",
-        terms=(*sampled.drawing(held.scene), *judged.held(held.scene)),
-        shared=(*running, *held.all_steps, held.tokens(0, "forward", kept_logits=True)),
+        terms=(*soft_tokens.drawing(held.soft), *cache),
+        shared=(*generated, held.names),
     )
     if held.batch:
-        for name, terms in judged.forwards(held.scene):
-            yield Instant(
-                name=name,
-                terms=(*terms, judged.kept_logits(held.scene, held.count - 1)),
-                shared=(*base, *held.all_steps, held.tokens(0, "forward", kept_logits=True)),
-            )
-        yield Instant(
-            name="KL of all steps",
-            terms=(*judged.batch_forward(held.scene), *judged.held(held.scene)),
-            shared=(*base, *held.all_steps, held.tokens(0, "forward", kept_logits=True)),
-        )
-    tokens = held.tokens(0, "forward")
-    generated = (*base, *held.all_steps, tokens, held.batch_kl, held.reward.inputs())
-    yield Instant(name="soft tokens mixed", terms=held.reward.mixing(), shared=generated)
+        for name, terms in reference_run.forwards(held.soft):
+            kept = reference_run.kept_logits(held.soft, held.count - 1)
+            yield Instant(name=name, terms=(*terms, kept), shared=generated)
+        stacked = (*reference_run.batch_forward(held.soft), *cache)
+        yield Instant(name="KL of all steps", terms=stacked, shared=generated)
+    reward = held.reward
+    generated = (*base, *held.all_steps, held.tokens(0, "forward"), held.batch_kl, reward.inputs())
+    yield Instant(name="soft tokens mixed", terms=reward.mixing(), shared=generated)
     yield Instant(
         name="reward model's last layer's forward",
-        terms=held.reward.forward(),
-        shared=(*generated, held.reward.saved()),
+        terms=reward.forward(),
+        shared=(*generated, reward.saved()),
     )
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from planner.methods.grade import work
 from planner.methods.grade.backward import backward_instants
+from planner.methods.grade.bundles import Held
 from planner.methods.grade.forward import forward_instants
-from planner.methods.grade.held import Held
-from planner.phases import training, upkeep
-from planner.phases.phase import PhasePlan, updating
+from planner.phases import update, upkeep
+from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
 
 
@@ -29,11 +29,6 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
             instants=tuple(backward_instants(held)),
             work=work.backward(scene),
         ),
-        PhasePlan(
-            name="optimizer step",
-            role=role,
-            instants=training.optimizer_instants(scene, scene.policy),
-            work=(updating(scene, scene.policy),),
-        ),
+        update.optimizer_phase(scene),
         upkeep.checkpoint(scene),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
@@ -19,14 +20,12 @@ PAIRS = re.compile(r"\btokens \* tokens\b")
 ROWS = re.compile(r"\btokens\b")
 
 
-def over_steps(
-    terms: tuple[Term, ...], tokens: Num, first_tokens: Num, steps: Num
-) -> tuple[Term, ...]:
+def over_steps(terms: Iterable[Term], tokens: Num, first_tokens: Num, steps: Num) -> Iterator[Term]:
     """One forward's terms over rows of ``tokens``, summed over steps of growing rows.
 
     ``tokens`` is a multiple of :data:`BLOCK`, so that no padding hides in it.
     """
-    return tuple(_over_steps(term, tokens, first_tokens, steps) for term in terms)
+    return (_over_steps(term, tokens, first_tokens, steps) for term in terms)
 
 
 def _over_steps(term: Term, tokens: Num, first_tokens: Num, steps: Num) -> Term:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.methods.grade.fields import own
-from planner.methods.grade.rewarded import judge
+from planner.methods.grade.reward_graph import judge
 from planner.numeric import Num
 from planner.phases.phase import Decoding, Work
 from planner.phases.scene import Scene
@@ -24,26 +24,14 @@ def backward(scene: Scene) -> tuple[Work, ...]:
     """The backward, with what checkpoints of layers and of steps run again."""
     plan, all_steps = scene.plan, _unrolled(scene)
     again = (plan.gradient_checkpointing == "full") + own(plan).grade_step_checkpointing
-    through = _reward(scene)
-    return (
-        Work(
-            role=all_steps.role,
-            run="backward",
-            tokens=all_steps.tokens,
-            row_tokens=all_steps.row_tokens,
-            scored_tokens=all_steps.scored_tokens,
-            rounds=all_steps.rounds,
-            layer_runs=(2 + again) * all_steps.layer_runs,
-            recomputed=again,
-            gathered=False,
-        ),
-        Work(
-            role=through.role,
-            run="backward",
-            tokens=through.tokens,
-            row_tokens=through.row_tokens,
-        ),
+    back = replace(
+        all_steps,
+        run="backward",
+        layer_runs=(2 + again) * all_steps.layer_runs,
+        recomputed=again,
+        gathered=False,
     )
+    return (back, replace(_reward(scene), run="backward"))
 
 
 def _unrolled(scene: Scene) -> Work:

@@ -8,7 +8,7 @@ from planner.footprint import Instant
 from planner.formulas import logits
 from planner.methods.grpo.memory import KEPT, reference_kept, scoring
 from planner.methods.intuitor.fields import own
-from planner.phases import rollout, scored, training, update, upkeep
+from planner.phases import positions, rollout, training, update, upkeep
 from planner.phases.backward import ARRIVE_AGAIN
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
@@ -62,7 +62,7 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
     forward, backward, step = policy
     certain = logits.self_certainty_forward(head, how=how, with_gradient=True, role="policy")
     back = logits.self_certainty_backward(head, how=how, role="policy")
-    again = scored.scored_again(scene, scene.policy) if how == IN_SLICES else ()
+    again = positions.scored_again(scene, scene.policy) if how == IN_SLICES else ()
     kept = (*logits.scoring_kept(head, role="policy"), *again)
     losses = logits.backward_instants(head, objective="policy", role="policy")
     made = (*logits.head_gradients(head, role="policy"), *again)

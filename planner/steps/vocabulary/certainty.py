@@ -14,7 +14,13 @@ from torch import nn
 
 from planner.formulas.logits import certainty as sizes
 from planner.steps.stage import Stage
-from planner.steps.vocabulary.head import bare_weight, capped_logits, in_compute_dtype
+from planner.steps.vocabulary.head import (
+    bare_weight,
+    capped_logits,
+    in_compute_dtype,
+    pieces,
+    squash_,
+)
 
 
 def self_certainty(
@@ -82,7 +88,7 @@ class CertaintyOfRows(torch.autograd.Function):
         log_z = torch.zeros(logits.shape[0], device=logits.device)
         scores = torch.zeros(logits.shape[0], device=logits.device)
         with stage.region(category="logits"):
-            for rows in _pieces(stage, logits.shape[0], sizes.TOKEN_CHUNK):
+            for rows in pieces(stage, logits.shape[0], sizes.TOKEN_CHUNK):
                 chunk = logits[rows].float()
                 torch.logsumexp(chunk, -1, out=log_z[rows])
                 torch.sum(chunk, -1, out=scores[rows])
@@ -99,7 +105,7 @@ class CertaintyOfRows(torch.autograd.Function):
         (given,) = upstream
         with ctx.stage.region(category="logits"):
             result = torch.empty_like(logits)
-            for rows in _pieces(ctx.stage, logits.shape[0], sizes.TOKEN_CHUNK):
+            for rows in pieces(ctx.stage, logits.shape[0], sizes.TOKEN_CHUNK):
                 chunk = log_z.new_empty(logits[rows].shape)
                 chunk.copy_(logits[rows]).sub_(log_z[rows, None]).exp_()
                 chunk.sub_(1 / logits.shape[1]).mul_(given[rows, None])
@@ -120,7 +126,7 @@ class CertaintyOfSlices(torch.autograd.Function):
         log_z = torch.full(hidden.shape[:1], -torch.inf, device=hidden.device)
         scores = torch.zeros(hidden.shape[:1], device=hidden.device)
         with stage.region(category="logits"):
-            for part in _pieces(stage, weight.shape[0], sizes.VOCABULARY_CHUNK):
+            for part in pieces(stage, weight.shape[0], sizes.VOCABULARY_CHUNK):
                 chunk = _slice(hidden, weight[part], softcap, temperature)
                 torch.logaddexp(log_z, torch.logsumexp(chunk, -1), out=log_z)
                 scores.add_(chunk.sum(-1))
@@ -142,7 +148,7 @@ class CertaintyOfSlices(torch.autograd.Function):
         if ctx.needs_input_grad[1]:
             with stage.region(category="gradients"):
                 to_weight = torch.zeros_like(weight)
-        for part in _pieces(stage, weight.shape[0], sizes.VOCABULARY_CHUNK):
+        for part in pieces(stage, weight.shape[0], sizes.VOCABULARY_CHUNK):
             rows = weight[part]
             with stage.region(category="logits"):
                 chunk = _slice(hidden, rows, softcap, temperature)
@@ -164,18 +170,8 @@ class CertaintyOfSlices(torch.autograd.Function):
         return to_hidden, to_weight, None
 
 
-def _pieces(stage: Stage, length: int, size: int) -> list[slice]:
-    """Slices of ``size``; the last may be shorter. Two show the peak of all."""
-    return [slice(i * size, (i + 1) * size) for i in stage.rounds(-(-length // size), 2)]
-
-
 def _slice(
     hidden: torch.Tensor, rows: torch.Tensor, softcap: float, temperature: float
 ) -> torch.Tensor:
     """fp32 logits of all tokens and some of the vocabulary, capped and divided in place."""
-    chunk = F.linear(hidden, rows).float()
-    if softcap:
-        chunk.div_(softcap).tanh_().mul_(softcap)
-    if temperature != 1.0:
-        chunk.div_(temperature)
-    return chunk
+    return squash_(F.linear(hidden, rows).float(), softcap, temperature)

@@ -14,6 +14,7 @@ import torch.nn.functional as F
 
 from planner.formulas.logits import chunks as sizes
 from planner.steps.stage import Stage
+from planner.steps.vocabulary.head import pieces, squash_
 
 
 def score(
@@ -47,7 +48,7 @@ class ChunkedLogProbs(torch.autograd.Function):
         with stage.region(category="logits"):
             log_probs = torch.zeros(tokens, device=hidden.device)
             entropy = hidden.new_zeros(tokens)
-            for places in _chunks(stage, tokens):
+            for places in pieces(stage, tokens, sizes.TOKEN_CHUNK):
                 taken, spread = _scores(
                     hidden[places], weight, targets[places], softcap, temperature
                 )
@@ -69,7 +70,7 @@ class ChunkedLogProbs(torch.autograd.Function):
         if trains:
             with stage.region(category="gradients"):
                 to_weight = torch.zeros_like(weight)
-        for places in _chunks(stage, hidden.shape[0]):
+        for places in pieces(stage, hidden.shape[0], sizes.TOKEN_CHUNK):
             of_chunk = tuple(None if each is None else each[places] for each in upstream)
             with stage.region(category="logits"):
                 back, own = _gradients(
@@ -81,22 +82,11 @@ class ChunkedLogProbs(torch.autograd.Function):
         return to_hidden, to_weight, None, None
 
 
-def _chunks(stage: Stage, tokens: int) -> list[slice]:
-    """The chunks; from the second one on each is like it."""
-    size = sizes.TOKEN_CHUNK
-    return [slice(i * size, (i + 1) * size) for i in stage.rounds(-(-tokens // size), 2)]
-
-
 def _logits(
     hidden: torch.Tensor, weight: torch.Tensor, softcap: float, temperature: float
 ) -> torch.Tensor:
     """fp32 logits [chunk, V], capped and divided in place."""
-    logits = (hidden @ weight.t()).float()
-    if softcap:
-        logits.div_(softcap).tanh_().mul_(softcap)
-    if temperature != 1.0:
-        logits.div_(temperature)
-    return logits
+    return squash_((hidden @ weight.t()).float(), softcap, temperature)
 
 
 def _entropy(logits: torch.Tensor, probs: torch.Tensor) -> torch.Tensor:

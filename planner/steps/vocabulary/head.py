@@ -33,6 +33,20 @@ def capped_logits(
     return logits
 
 
+def squash_(logits: torch.Tensor, softcap: float, temperature: float) -> torch.Tensor:
+    """Logits capped and divided in place; a cap of 0 and a temperature of 1 change nothing."""
+    if softcap:
+        logits.div_(softcap).tanh_().mul_(softcap)
+    if temperature != 1.0:
+        logits.div_(temperature)
+    return logits
+
+
+def pieces(stage: Stage, length: int, size: int) -> list[slice]:
+    """Slices of ``size``; the last may be shorter. Two show the peak of all."""
+    return [slice(i * size, (i + 1) * size) for i in stage.rounds(-(-length // size), 2)]
+
+
 def bare_weight(head: nn.Module) -> torch.Tensor:
     """The head's weight ``[V, h]``, for paths that multiply it piece by piece.
 

@@ -15,6 +15,7 @@ import torch
 
 from planner.formulas.logits import tiles as sizes
 from planner.steps.stage import Stage
+from planner.steps.vocabulary.head import pieces, squash_
 from planner.steps.vocabulary.products import add_product
 
 
@@ -32,30 +33,21 @@ class Tiling:
     ) -> Iterator[tuple[slice, slice, torch.Tensor]]:
         """Tokens, columns and their product in the one buffer; two of each show the peak."""
         width = buffer.shape[1]
-        for i in self.stage.rounds(-(-hidden.shape[0] // sizes.TOKEN_TILE), 2):
-            tokens = slice(i * sizes.TOKEN_TILE, (i + 1) * sizes.TOKEN_TILE)
+        for tokens in pieces(self.stage, hidden.shape[0], sizes.TOKEN_TILE):
             some = hidden[tokens]
-            for j in self.stage.rounds(-(-weight.shape[0] // width), 2):
-                columns = slice(j * width, (j + 1) * width)
+            for columns in pieces(self.stage, weight.shape[0], width):
                 part = weight[columns]
                 tile = buffer[: some.shape[0], : part.shape[0]]
                 torch.mm(some, part.t(), out=tile)
                 yield tokens, columns, tile
 
-    def rows(self, tile: torch.Tensor) -> Iterator[slice]:
+    def rows(self, tile: torch.Tensor) -> list[slice]:
         """The rows of a tile that are in fp32 at the same time."""
-        size = sizes.FP32_ROWS
-        for i in self.stage.rounds(-(-tile.shape[0] // size), 2):
-            yield slice(i * size, (i + 1) * size)
+        return pieces(self.stage, tile.shape[0], sizes.FP32_ROWS)
 
     def logits_(self, into: torch.Tensor, product: torch.Tensor) -> torch.Tensor:
         """fp32 logits of a few rows, written into ``into``."""
-        into.copy_(product)
-        if self.softcap:
-            into.div_(self.softcap).tanh_().mul_(self.softcap)
-        if self.temperature != 1.0:
-            into.div_(self.temperature)
-        return into
+        return squash_(into.copy_(product), self.softcap, self.temperature)
 
 
 def score(

@@ -19,10 +19,10 @@ from planner.dryrun.ask.port import Port
 from planner.plan import Plan
 from planner.trial.evidence.stated_error import stated_of
 from planner.ui import compute
-from planner.ui.display import Unit, plain
+from planner.ui.display import Unit
 from planner.ui.dry_run import answer
 from planner.ui.dry_run.job import FILE, Job
-from planner.ui.elements import download, row
+from planner.ui.elements import download, row, said
 from planner.ui.state import session
 
 JOB = "dry run job"
@@ -136,7 +136,7 @@ def _ended(job: Job) -> None:
     if job.given_up:
         st.caption(":material/close: Given up; nothing was kept.")
     elif job.error:
-        st.info(f"{plain(job.error)} {INSTEAD}", icon=":material/info:")
+        st.info(f"{said(job.error)} {INSTEAD}", icon=":material/info:")
 
 
 def _start(plan: Plan, *, with_snapshot: bool = False) -> None:

@@ -42,7 +42,8 @@ def open_button(key: str, place: str) -> None:
 def real_ppo() -> Plan:
     """The proper Intuitor plan with PPO in its place; the rest as PPO's defaults have it."""
     intuitor = draft.of_plan(presets()[REAL].plan, REAL)
-    plan = draft.edited(intuitor, {"method": "ppo", "responses_per_prompt": 8}).plan
+    method = presets()[AS_WRITTEN["PPO"]].plan.method
+    plan = draft.edited(intuitor, {"method": method, "responses_per_prompt": 8}).plan
     assert plan is not None
     return plan
 

@@ -6,6 +6,7 @@ here stands what that sentence presumes. Imports no Streamlit.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -51,7 +52,7 @@ TEXTS: Mapping[str, FieldText] = {
     ),
     "prompts_per_step": FieldText("Prompts per step"),
     "prompts_per_update": FieldText(
-        "Prompts per update", "verl calls it the mini-batch; it divides the prompts of a step."
+        "Mini-batch", "Prompts of one update; it divides the prompts of a step.", "prompts"
     ),
     "micro_batch_size": FieldText(
         "Micro-batch",
@@ -65,10 +66,12 @@ TEXTS: Mapping[str, FieldText] = {
         "sequences per GPU",
     ),
     "max_tokens_per_micro_batch": FieldText(
-        "Token budget of a micro-batch", "As many sequences as fit in it.", "tokens, 0 is off"
+        "Max tokens per micro-batch",
+        "Dynamic batching: as many sequences as fit in it.",
+        "0 is off",
     ),
     "batch_shape": FieldText(
-        "Rows of a batch",
+        "Padding and packing",
         "padded: shorter sequences are filled up and masked. packed: sequences stand in one "
         "row without filling. full: all have the same length.",
     ),
@@ -80,7 +83,7 @@ TEXTS: Mapping[str, FieldText] = {
     "gradient_dtype": FieldText("Gradients"),
     "reduce_dtype": FieldText("Gradient reduction", "Dtype in which GPUs add up their gradients."),
     "logits_dtype": FieldText(
-        "Softmax over the vocabulary",
+        "Logits dtype",
         "Logits are one number per token and vocabulary entry; the upcast to fp32 is a "
         "second copy of all of them.",
     ),
@@ -100,7 +103,7 @@ TEXTS: Mapping[str, FieldText] = {
         "Offload activations", "Needs full checkpointing; takes host RAM and PCIe traffic."
     ),
     "offload": FieldText(
-        "Offload state",
+        "Offload weights and optimizer",
         "between-phases moves it out only while it is not needed (verl); otherwise it stays "
         "out and the optimizer runs on the CPU.",
     ),
@@ -109,9 +112,9 @@ TEXTS: Mapping[str, FieldText] = {
         "eager stores a score for every pair of tokens; sdpa and flash never do.",
     ),
     "logits": FieldText(
-        "Loss over the vocabulary",
+        "Cross-entropy",
         "full: logits of all tokens. response: of response tokens only. chunked: a slice of "
-        "tokens at a time. fused: never stored whole, slices computed again in the backward.",
+        "tokens at a time. fused: fused linear cross-entropy, which never stores the logits whole.",
     ),
     "compile": FieldText("torch.compile"),
     "empty_cache": FieldText(
@@ -151,18 +154,19 @@ TEXTS: Mapping[str, FieldText] = {
         "transformers' generate.",
     ),
     "rollout_gpus": FieldText("GPUs of the engine"),
-    "rollout_tensor_parallel": FieldText("GPUs per engine", "Tensor parallelism."),
+    "rollout_tensor_parallel": FieldText("Tensor parallel size", "GPUs of one engine."),
     "gpu_memory_utilization": FieldText(
-        "Engine's share of the card",
-        "vLLM's gpu_memory_utilization: weights, working memory, and the rest as KV cache "
+        "GPU memory utilization",
+        "The engine's share of the card: weights, working memory, and the rest as KV cache "
         "(keys and values of tokens already read).",
         "0 to 1",
     ),
     "vllm_sleep_level": FieldText("Sleep level"),
-    "max_num_seqs": FieldText("Sequences at once"),
-    "max_num_batched_tokens": FieldText("Tokens per engine forward"),
+    "max_num_seqs": FieldText("Max sequences"),
+    "max_num_batched_tokens": FieldText("Max batched tokens"),
     "enforce_eager": FieldText(
-        "No CUDA graphs", "Recorded kernels decode faster and keep their buffers."
+        "Eager mode",
+        "Without CUDA graphs, whose recorded kernels decode faster and keep their buffers.",
     ),
     "kv_cache_dtype": FieldText("KV cache", "fp8 halves the memory of each token."),
     "framework": FieldText(
@@ -178,7 +182,7 @@ TEXTS: Mapping[str, FieldText] = {
         "are spread, layers are gathered when needed. zero1 spreads the optimizer, zero2 "
         "gradients too.",
     ),
-    "shard_size": FieldText("GPUs per shard group", unit="0 is all"),
+    "shard_size": FieldText("Shard group size", unit="GPUs, 0 is all"),
     "reshard_after_forward": FieldText("Reshard after forward"),
     "gpus_per_node": FieldText("GPUs per node"),
     "host_ram_per_node": FieldText("Host RAM per node", unit="GiB, 0 is unknown"),
@@ -201,7 +205,19 @@ def short_label(name: str) -> str:
     if name in TEXTS:
         return TEXTS[name].label
     info = Plan.model_fields.get(name)
-    return (info.title if info else None) or name
+    return (info.title if info else None) or name.replace("_", " ").capitalize()
+
+
+def labelled(text: str) -> str:
+    """A sentence with labels in place of the plan's field names, as the pages show it.
+
+    Names of one word are words of the language too, and stay.
+    """
+    text = re.sub(rf"\b({'|'.join(_NAMES)})=([\w.,+-]+\w)", r"\1 \2", text)
+    return re.sub(rf"\b({'|'.join(_NAMES)})\b", lambda name: f"“{short_label(name[0])}”", text)
+
+
+_NAMES = tuple(sorted((name for name in Plan.model_fields if "_" in name), key=len, reverse=True))
 
 
 def changes_in_words(changes: Mapping[str, Any]) -> str:

@@ -15,6 +15,7 @@ from planner.ui.elements import segments
 from planner.ui.inputs.widgets import select
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
+from planner.ui.uploads import uploader
 
 OTHER = "Other model…"
 WAYS = ("Paste", "Upload", "Hub id")
@@ -72,11 +73,11 @@ def _other(draft: Draft) -> None:
                 help="The whole file. Press Ctrl+Enter to use it.",
             )
         elif way == "Upload":
-            st.file_uploader(
+            uploader(
                 "config.json",
+                "uploaded config",
                 type="json",
                 max_upload_size=LARGEST_MB,
-                key="uploaded config",
                 on_change=_take_upload,
                 help="At most 256 KiB.",
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import streamlit as st
 
 from planner.recommend import Suggestion
-from planner.ui.inputs.fields import changes_in_words
+from planner.ui.inputs.fields import changes_in_words, labelled
 from planner.ui.state import session
 
 SHOWN = 5
@@ -27,7 +27,7 @@ def _row(place: int, suggestion: Suggestion, fits_now: bool) -> None:
     with st.container(border=True, horizontal=True, vertical_alignment="center"):
         mark = ":green-badge[makes it fit] " if suggestion.fits and not fits_now else ""
         st.markdown(
-            f"{mark}**{suggestion.title}**: {suggestion.sentence}.  \n"
+            f"{mark}**{labelled(suggestion.title)}**: {labelled(suggestion.sentence)}.  \n"
             f":small[:gray[{changes_in_words(suggestion.changes)} · "
             f"new peak {session.read(suggestion.device_bytes)}]]",
             width="stretch",

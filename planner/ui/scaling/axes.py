@@ -48,6 +48,13 @@ AXES: Mapping[str, Axis] = {
 }
 """Axes of numbers; ``model`` is the fifth and has models instead."""
 
+ONE = {
+    "GPUs": "GPU",
+    "prompts": "prompt",
+    "tokens": "token",
+    "sequences per GPU and forward": "sequence per GPU and forward",
+}
+"""What one of a unit is called."""
 MODEL = "model"
 TITLES: Mapping[str, str] = {
     **{field: axis.title for field, axis in AXES.items()},
@@ -81,14 +88,20 @@ def border(rows: pd.DataFrame, field: str, unit: str) -> str:
     if rows.empty:
         return "No value of this axis makes a possible plan."
     runs = rows["verdict"].astype(str).ne("out of memory")
-    low, high = (f"{rows[field].iloc[place]:,}" for place in (0, -1))
+    low, high = (_said(rows[field].iloc[place], unit) for place in (0, -1))
     if runs.all():
-        return f"Every possible plan from {low} to {high} {unit} runs."
+        return f"Every possible plan from {low[0]} to {high[1]} runs."
     if not runs.any():
-        return f"No plan from {low} to {high} {unit} runs."
-    first, last = (f"{rows[field][runs].iloc[place]:,}" for place in (0, -1))
+        return f"No plan from {low[0]} to {high[1]} runs."
+    first, last = (_said(rows[field][runs].iloc[place], unit) for place in (0, -1))
     if runs.iloc[0]:
-        return f"Runs up to **{last} {unit}**."
+        return f"Runs up to **{last[1]}**."
     if runs.iloc[-1]:
-        return f"Runs from **{first} {unit}** on."
-    return f"Runs from **{first}** to **{last} {unit}**."
+        return f"Runs from **{first[1]}** on."
+    return f"Runs from **{first[0]}** to **{last[1]}**."
+
+
+def _said(value: int, unit: str) -> tuple[str, str]:
+    """A value alone, and with its unit, which is one of them for 1."""
+    alone = f"{value:,}"
+    return alone, f"{alone} {ONE.get(unit, unit) if value == 1 else unit}"

@@ -11,8 +11,9 @@ from planner.plan import Plan
 from planner.plan.link import from_query_string, to_query_string
 from planner.plan.presets import differences
 from planner.ui import compute
-from planner.ui.display import plain, say
-from planner.ui.inputs.fields import short_label
+from planner.ui.display import say
+from planner.ui.elements import said
+from planner.ui.inputs.fields import labelled, short_label
 from planner.ui.state import address, session
 
 
@@ -39,7 +40,7 @@ def second_plan(plan: Plan) -> Plan | None:
                 on_change=_paste,
             )
         if "b error" in st.session_state:
-            st.warning(plain(st.session_state["b error"]), icon=":material/link_off:")
+            st.warning(said(st.session_state["b error"]), icon=":material/link_off:")
     return other
 
 
@@ -52,7 +53,7 @@ def _describe(plan: Plan, other: Plan) -> None:
     if not fields:
         st.markdown("**B is the same as A.** Change something in the sidebar and watch both.")
         return
-    verdict = compute.footprint(other).verdict.sentence
+    verdict = labelled(compute.footprint(other).verdict.sentence)
     noun = "field" if len(fields) == 1 else "fields"
     st.markdown(f"**B differs from A in {len(fields)} {noun}.** {verdict}")
     with st.expander("Differences", key="differences", on_change=session.acted):

@@ -113,6 +113,12 @@ def reading() -> Reading | None:
     return cast("Reading | None", st.session_state.get("reading"))
 
 
+def answers_another() -> bool:
+    """Whether the page shows an earlier plan, since what was given last could not be used."""
+    found = reading()
+    return "model error" in st.session_state or (found is not None and found.plan is None)
+
+
 def dismiss_reading() -> None:
     """The person has read what was wrong with the link."""
     st.session_state.pop("reading", None)

@@ -2,7 +2,8 @@
 
 A trial takes a minute of the machine that serves the page, so its owner decides. Without a word
 of theirs it is allowed only to somebody who started the app for themselves: a server that listens
-on the loopback alone, asked for under a local name, with no proxy in front.
+on the loopback alone, asked for under a local name, by a page of its own, with no proxy in front.
+A proxy that rewrites Host leaves the browser's Origin, and another site's page has its own.
 """
 
 from __future__ import annotations
@@ -51,7 +52,11 @@ def allowed(said: str, listens: str | None, headers: Mapping[str, Iterable[str]]
     if any(name.startswith(FORWARDED) for name in named):
         return False
     hosts = named.get("host", [])
-    return len(hosts) == 1 and host_name(hosts[0]) in LOCAL
+    if len(hosts) != 1 or host_name(hosts[0]) not in LOCAL:
+        return False
+    # A browser says which page opened the connection: ours, under the very name it was asked for.
+    origins = {origin.lower() for origin in named.get("origin", [])}
+    return origins <= {f"{scheme}://{hosts[0].lower()}" for scheme in ("http", "https")}
 
 
 def host_name(host: str) -> str:

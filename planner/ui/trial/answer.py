@@ -9,7 +9,6 @@ from planner.plan import Plan
 from planner.plan.link import from_query_string
 from planner.trial.ask.result import TrialResult, result_json
 from planner.trial.history import History, HistoryError
-from planner.ui.display import plain
 from planner.ui.elements import bullets, doubt, download, row, tell, text_table
 from planner.ui.state import session
 from planner.ui.trial import found, words
@@ -44,10 +43,10 @@ def newest(plan: Plan, plans: Verdict) -> None:
 
 def draw(result: TrialResult, plans: Verdict, key: str = "trial") -> None:
     """One result, whole. ``key`` tells several on one page apart."""
-    said = words.words(result, session.unit(), plans)
-    tell(said.tone, plain(said.verdict))
-    if said.reasons:
-        bullets(said.reasons)
+    told = words.words(result, session.unit(), plans)
+    tell(told.tone, told.verdict)
+    if told.reasons:
+        bullets(told.reasons)
     if result.measured is not None and result.measured.phases:
         alt = "Each phase's memory and time, predicted and measured"
         text_table(words.table(result, session.unit()), f"{key}-table", alt)

@@ -21,7 +21,7 @@ from planner.trial.evidence.correction import obstacle
 from planner.trial.history import HistoryError
 from planner.trial.history.comparisons import proving
 from planner.ui.display import plain
-from planner.ui.elements import row, text_table
+from planner.ui.elements import row, said, text_table
 from planner.ui.state import session
 from planner.ui.trial import controls
 from planner.ui.trial.allowed import permitted
@@ -88,7 +88,7 @@ def section(footprint: Footprint) -> None:
     except HistoryError:  # the history below says it
         return
     except ValueError as error:
-        st.caption(plain(str(error)))
+        st.caption(said(error))
         return
     if found is None:
         st.caption(

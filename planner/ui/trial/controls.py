@@ -13,6 +13,7 @@ import streamlit as st
 
 from planner.trial.ask.folders import TrialFolder
 from planner.ui.display import plain
+from planner.ui.elements import said
 from planner.ui.state import session
 from planner.ui.trial.allowed import permitted
 
@@ -62,7 +63,7 @@ def progress(
 def offer(key: str, text: str, label: str, why_not: str, applied: bool, help: str) -> None:
     """The button that puts what was measured into the address, or why it is not there."""
     if why_not:
-        st.caption(plain(why_not))
+        st.caption(said(why_not))
     elif applied:
         st.markdown(":material/check: Applied; the message above the page takes it off.")
     else:

@@ -14,7 +14,7 @@ import streamlit as st
 
 from planner.trial.ask.result import STATUSES, TrialResult
 from planner.trial.history import Filter, History, HistoryError, Summary
-from planner.trial.history.exchange import MAX_FILE_BYTES, read_trials
+from planner.trial.history.exchange import read_trials
 from planner.ui import compute
 from planner.ui.display import plain
 from planner.ui.elements import choice, doubt, download, row, text_table
@@ -23,6 +23,7 @@ from planner.ui.state import session
 from planner.ui.trial import answer
 from planner.ui.trial import history_rows as rows
 from planner.ui.trial.allowed import permitted
+from planner.ui.uploads import LARGEST_MB, uploader
 
 SAID = "trial history said"
 IMPORT = "trial import"
@@ -150,11 +151,11 @@ def _files(history: History, chosen: Filter, any_listed: bool) -> None:
             )
     with st.expander("Import trials", icon=":material/upload:", key="trial-import-open"):
         key = f"trial-import-{st.session_state.get(IMPORT, 0)}"
-        st.file_uploader(
+        uploader(
             "An export, or a result of planner trial --out",
+            key,
             type=["json", "csv"],
-            max_upload_size=MAX_FILE_BYTES // 2**20,
-            key=key,
+            max_upload_size=LARGEST_MB,
             on_change=_import,
             args=(key,),
         )

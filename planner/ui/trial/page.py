@@ -18,8 +18,7 @@ from planner.trial.ask.description import describe
 from planner.trial.ask.process import TrialState
 from planner.trial.ask.request import TrialRequest, request_of
 from planner.ui import compute
-from planner.ui.display import plain
-from planner.ui.elements import named_choice, row
+from planner.ui.elements import named_choice, row, said
 from planner.ui.trial import (
     answer,
     benchmark,
@@ -83,7 +82,7 @@ def _request(plan: Plan) -> TrialRequest | None:
         chosen = inputs.choices(plan, device, cards, files=not ray)
         return request_of(plan, device=device, ray=ray, **chosen)
     except ValueError as error:
-        st.error(plain(str(error)), icon=":material/block:")
+        st.error(said(error), icon=":material/block:")
         return None
 
 
@@ -104,12 +103,12 @@ def _device() -> str:
 def _described(request: TrialRequest) -> None:
     told = describe(request)
     if told.refused:
-        st.warning(plain(told.refused), icon=":material/block:")
+        st.warning(said(told.refused), icon=":material/block:")
         return
-    st.markdown(f"**What runs.** {plain(told.runs)}")
-    st.markdown(f"**The most it takes.** {plain(told.most_words)}")
+    st.markdown(f"**What runs.** {said(told.runs)}")
+    st.markdown(f"**The most it takes.** {said(told.most_words)}")
     if told.notes:
-        st.caption(plain(" ".join(told.notes)))
+        st.caption(said(" ".join(told.notes)))
 
 
 def _panel(request: TrialRequest, seen: tuple[str, ...]) -> None:

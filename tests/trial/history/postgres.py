@@ -22,7 +22,7 @@ NEEDED = (
     "These tests need PostgreSQL's initdb and postgres, and none were found. "
     "Debian, Ubuntu: sudo apt-get install postgresql; macOS: brew install postgresql."
 )
-STARTING_SECONDS = 60.0
+STARTING_SECONDS = 600.0
 SETTINGS = ("-c", "listen_addresses=", "-c", "fsync=off", "-c", "max_wal_size=64MB")
 """No network. Without fsync: the tests kill clients, never the machine under the server."""
 

@@ -36,7 +36,7 @@ def test_processes_that_write_at_once_all_get_through(url: str) -> None:
     """All of them begin on a database without tables, so that they also race to make them."""
     running = [writer(url, 100 * one, EACH) for one in range(TOGETHER)]
     for process in running:
-        _, said = process.communicate(timeout=240)
+        _, said = process.communicate(timeout=600)
         assert process.returncode == 0, said[-2000:]
     numbers = {100 * one + number for one in range(TOGETHER) for number in range(EACH)}
     found = {int(line.id[-6:]) for line in History(url).list()}

@@ -1,0 +1,26 @@
+"""What a framework has for one method: the room of the pair.
+
+It is the value ``TRAINER`` of ``planner/frameworks/<framework>/trainers/<method's folder>.py``, or
+of ``on_<framework>.py`` in the method's folder: whoever comes later brings it. Imports no plan.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from planner.rule import Rule
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Trainer:
+    """A trainer whose step was read, or why there is none."""
+
+    missing: str = ""
+    """Why no plan can have this pair, as a sentence; empty where it can."""
+    rules: tuple[Rule, ...] = ()
+    """What a plan of this pair cannot be."""
+    export: Any = None
+    """What the framework's exporter needs to know of the method; None where it writes no script."""
+    not_exported: str = ""
+    """Why it writes none, as a sentence."""

@@ -1,0 +1,17 @@
+"""What TRL's own script of a method is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Script:
+    """One module of ``trl.scripts``, named as the method is."""
+
+    samples: bool
+    """Whether it generates the responses that it learns from."""
+    kl: tuple[str, ...] = ("none",)
+    """Where its KL term can enter."""
+    entropy: bool = False
+    """Whether its loss can have an entropy bonus."""

@@ -1,0 +1,1 @@
+"""TRL's trainers, a file each, named as the method's folder is."""

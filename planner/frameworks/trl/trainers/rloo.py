@@ -1,0 +1,29 @@
+"""``RLOOTrainer``: the KL term comes off the reward (``_generate_and_score_completions``)."""
+
+from planner.frameworks.trainer import Trainer
+from planner.frameworks.trl.script import Script
+from planner.rule import Rule
+
+TRAINER = Trainer(
+    rules=(
+        Rule(
+            "kl",
+            lambda plan: plan.kl == "loss",
+            "TRL's RLOO takes KL off the reward, never into the loss.",
+            "Set kl to reward or none.",
+        ),
+        Rule(
+            "entropy",
+            lambda plan: plan.entropy,
+            "TRL's RLOO has no entropy bonus.",
+            "Set entropy to false.",
+        ),
+        Rule(
+            "framework_version",
+            lambda plan: plan.framework_version != "1.16.0",
+            "Only TRL 1.16.0's RLOO has been read.",
+            "Set framework_version to 1.16.0.",
+        ),
+    ),
+    export=Script(samples=True, kl=("none", "reward")),
+)

@@ -1,0 +1,5 @@
+"""verl has none."""
+
+from planner.frameworks.trainer import Trainer
+
+TRAINER = Trainer(missing="verl has no DPO trainer.")

@@ -1,0 +1,8 @@
+"""The estimators ``reinforce_plus_plus`` and ``reinforce_plus_plus_baseline``."""
+
+from planner.frameworks.trainer import Trainer
+from planner.frameworks.verl.estimator import Estimator
+
+NAMES = {"none": "reinforce_plus_plus", "group": "reinforce_plus_plus_baseline"}
+
+TRAINER = Trainer(export=Estimator(name=lambda plan: NAMES[plan.reinforce_baseline]))

@@ -1,0 +1,224 @@
+"""What stays on the GPU (and in host RAM) between the peaks of a step.
+
+:func:`resident` lists, for a moment of the step, every role's weights, gradients and
+optimizer state where the plan keeps them, then workspaces, context and engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from planner.catalog import device_constants
+from planner.footprint import Term
+from planner.formulas import allocator, state
+from planner.formulas.formula import Formula
+from planner.formulas.parameters import weights as weights_of
+from planner.numeric import Num
+from planner.phases import engine
+from planner.phases.role import Role
+from planner.phases.scene import Moment, Scene, shared
+from planner.setup import ModelSetup
+from planner.workload import four_bit
+
+Place = Literal["gpu", "host"]
+
+
+@shared
+def resident(scene: Scene, moment: Moment, *, gradients: str = "none") -> Iterator[Term]:
+    """Terms alive throughout a moment.
+
+    Args:
+        scene: the plan's scene.
+        moment: which part of the step.
+        gradients: of the role being updated: ``none``, ``accumulated`` (those of
+            earlier micro-batches), ``layers`` (all but the embedding's, which comes
+            last) or ``all``.
+    """
+    for model in scene.setup.models:
+        role = scene.roles[model.role]
+        if model.trained:
+            yield from _trained(scene, role, model, moment, gradients)
+        else:
+            idle = moment not in model.used_in
+            away = model.waits == "host, streamed" or (model.waits == "host" and idle)
+            yield _weights(scene, role, "host" if away else "gpu")
+    yield from _process(scene)
+    yield from engine.held(scene, moment)
+
+
+def _trained(
+    scene: Scene, role: Role, model: ModelSetup, moment: Moment, gradients: str
+) -> Iterator[Term]:
+    plan, updating = scene.plan, moment == f"{role.name} update"
+    place = _place(plan.offload, "parameters", moment in model.used_in)
+    if four_bit(scene.setup, model):
+        yield from _four_bit(scene, role, place)
+    else:
+        yield _weights(scene, role, place)
+    if role.adapters:
+        yield _placed(
+            scene,
+            place,
+            state.ADAPTERS,
+            role,
+            tensors=role.adapter_tensors,
+            adapter_parameters=scene.sharded_trainable(role),
+            shards=scene.shards_of("weights"),
+            value_bytes=adapter_bytes(scene),
+        )
+    if plan.sharding == "ddp":
+        width = scene.q.gradient_bytes
+        yield state.DDP_BUCKETS(role.name, trainable=role.trainable, value_bytes=width)
+    if moment != "load":
+        yield from _optimizer_state(scene, role, _place(plan.offload, "optimizer", updating))
+    if updating and gradients != "none":
+        yield _gradients(scene, role, gradients)
+
+
+def _weights(scene: Scene, role: Role, place: Place) -> Term:
+    return _placed(
+        scene,
+        place,
+        state.WEIGHTS,
+        role,
+        layout=role.layout,
+        parameters=scene.sharded(role),
+        shards=scene.shards_of("weights"),
+        value_bytes=role.weight_bytes,
+    )
+
+
+def _four_bit(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
+    """Projections of the layers in 4 bits, and the rest as it is computed with."""
+    listed = weights_of(role.arch, "token-score" if role.value_head else "lm")
+    linears = [weight for weight in listed if weight.kind == "linear"]
+    quantised = sum(weight.total_elements for weight in linears)
+    others = [weight for weight in listed if weight.kind != "linear"]
+    yield _placed(
+        scene,
+        place,
+        state.FOUR_BIT_WEIGHTS,
+        role,
+        layout=tuple((weight.count, weight.elements / quantised) for weight in linears),
+        quantised=quantised,
+    )
+    kept = role.parameters - quantised
+    yield _placed(
+        scene,
+        place,
+        state.WEIGHTS,
+        role,
+        layout=tuple((weight.count, weight.elements / kept) for weight in others),
+        parameters=kept,
+        shards=1,
+        value_bytes=role.weight_bytes,
+    )
+
+
+def _place(offload: str, part: str, in_use: bool) -> Place:
+    """Where a part of the training state is: ``all`` and the part alone are throughout."""
+    if offload in ("all", part):
+        return "host"
+    between = offload in ("all-between-phases", f"{part}-between-phases")
+    return "host" if between and not in_use else "gpu"
+
+
+def adapter_bytes(scene: Scene) -> int:
+    """Bytes of one adapter value: peft's fp32, or the engine's half precision under ZeRO."""
+    return scene.q.compute_bytes if scene.zero_stage else scene.q.master_bytes
+
+
+def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
+    shards, plan = scene.shards_of("optimizer"), scene.plan
+    if scene.zero_stage and plan.dtype != "fp32":
+        yield _placed(
+            scene, place, state.ZERO_MASTER, role, trainable=role.trainable, shards=shards
+        )
+    if plan.optimizer != "sgd":
+        formula, width = state.ADAM_MOMENTS, {"value_bytes": scene.q.master_bytes}
+        if plan.optimizer == "adamw-8bit":
+            formula, width = state.ADAM_8BIT_MOMENTS, {}
+        yield _placed(
+            scene,
+            place,
+            formula,
+            role,
+            # Two tensors for each trained weight.
+            layout=tuple((2 * count, share / 2) for count, share in role.trained_layout),
+            tensors=2 * role.adapter_tensors,
+            trainable=scene.sharded_trainable(role),
+            shards=shards,
+            **width,
+        )
+
+
+def _gradients(scene: Scene, role: Role, gradients: str) -> Term:
+    place: Place = "host" if scene.plan.offload == "all" else "gpu"
+    formula, more = {
+        "all": (state.GRADIENTS, {}),
+        "accumulated": (state.ACCUMULATED_GRADIENTS, {"micro_batches": scene.q.micro_batches}),
+        "layers": (
+            state.LAYER_GRADIENTS,
+            {"micro_batches": scene.q.micro_batches, "late": _late_gradients(scene, role)},
+        ),
+    }[gradients]
+    return _placed(
+        scene,
+        place,
+        formula,
+        role,
+        layout=role.trained_layout,
+        tensors=role.adapter_tensors,
+        trainable=scene.sharded_trainable(role),
+        shards=scene.shards_of("gradients"),
+        value_bytes=scene.q.gradient_bytes,
+        **more,
+    )
+
+
+def _late_gradients(scene: Scene, role: Role) -> int:
+    """Trained elements whose gradient comes after the first layer's.
+
+    FSDP reduces its whole root group at the end; otherwise only the embedding is late,
+    and a tied one has its gradient from the head already.
+    """
+    if not role.root_trainable:
+        return 0
+    if scene.fsdp:
+        return role.root_trainable
+    tied = role.arch.tied and not role.value_head
+    positions = role.arch.learned_positions * role.arch.hidden
+    return positions + (0 if tied else role.arch.vocab * role.arch.hidden)
+
+
+def _placed(
+    scene: Scene,
+    place: Place,
+    formula: Formula,
+    role: Role,
+    *,
+    tensors: Num = 1,
+    layout: tuple[tuple[int, float], ...] = (),
+    **inputs: Num,
+) -> Term:
+    """The term on the GPU, or what all local processes keep of it in host RAM."""
+    if place == "gpu":
+        return formula(role.name, tensors=tensors, layout=layout, **inputs)
+    return scene.offloaded(role.name, f"{formula.name}, offloaded", formula.value(**inputs))
+
+
+def _process(scene: Scene) -> Iterator[Term]:
+    """Workspaces, context and communicators of our own process."""
+    capability = scene.facts.gpu.compute_capability or ""
+    yield allocator.CUBLAS(
+        "process",
+        tensors=2,
+        handles=2,
+        workspace_bytes=allocator.cublas_workspace_bytes(capability),
+    )
+    context = device_constants.context_bytes(scene.facts.gpu)
+    yield allocator.CUDA_CONTEXT("process", context_bytes=context)
+    if scene.plan.sharding != "none":
+        communicator = device_constants.first_communicator_bytes(scene.facts.gpu)
+        yield allocator.NCCL("process", communicator_bytes=communicator)

@@ -1,0 +1,28 @@
+"""What a plan is about, as the field says it: model, method and framework by their names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner import catalog
+from planner.frameworks import OWN, framework_named
+from planner.methods import method_of
+from planner.plan.facts import facts_of
+
+
+def subject(plan: Any) -> str:
+    """``GRPO of Qwen2.5-7B with TRL 1.16.0``; a framework of our own has PyTorch's version."""
+    label = framework_named(plan.framework).label
+    if plan.framework == OWN:
+        framework = f"{label[0].lower()}{label[1:]} {plan.torch_version}"
+    else:
+        framework = f"{label} {plan.framework_version}"
+    return f"{method_of(plan).title} of {model_name(plan)} with {framework}"
+
+
+def model_name(plan: Any) -> str:
+    """The policy's name without its owner; a config that nobody named says that it is one."""
+    catalogued = any(model.id == plan.model for model in catalog.models())
+    if plan.config and not catalogued:  # the Hub's, by the id that was asked for
+        return str(plan.model.rpartition("/")[2])
+    return facts_of(plan).policy_model.name

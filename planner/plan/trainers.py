@@ -1,0 +1,49 @@
+"""Which trainer a framework has for a method, found in the room of the pair."""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+from planner.frameworks import framework_named, frameworks
+from planner.frameworks.trainer import Trainer
+from planner.methods import folder_of, methods
+
+
+@cache
+def trainer_of(framework: str, method: str) -> Trainer:
+    """The trainer; one that is ``missing`` where the framework has none, or nobody read it."""
+    owner = framework_named(framework)
+    if owner.trains_every_method:
+        return Trainer()
+    folder = folder_of(method)
+    for room, name in (
+        (f"planner.frameworks.{framework}.trainers", folder),
+        (f"planner.methods.{folder}", f"on_{framework}"),
+    ):
+        if find_spec(room) and find_spec(f"{room}.{name}"):
+            found: Trainer = import_module(f"{room}.{name}").TRAINER
+            return found
+    return Trainer(missing=f"{owner.label} has no trainer for {methods()[method].title}.")
+
+
+def trainer_for(plan: Any) -> Trainer:
+    """The trainer of a plan or grid."""
+    return trainer_of(plan.framework, plan.method)
+
+
+def able(method: str) -> tuple[str, ...]:
+    """Frameworks that train a method, in the order of lists."""
+    return tuple(name for name in frameworks() if not trainer_of(name, method).missing)
+
+
+def exporting(method: str) -> tuple[str, ...]:
+    """Frameworks that export a method."""
+    return tuple(name for name in frameworks() if trainer_of(name, method).export is not None)
+
+
+def exported_by(framework: str) -> tuple[str, ...]:
+    """Methods that a framework exports."""
+    return tuple(name for name in methods() if trainer_of(framework, name).export is not None)

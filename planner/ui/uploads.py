@@ -1,0 +1,63 @@
+"""Files are taken only from a page that shows a place for them, and one at a time.
+
+Streamlit's upload route takes a file from anybody with a session, whether or not a page asks for
+one, and keeps it in memory. Its manager is public to the server alone, so this reaches into it;
+where another version has none, uploads work as Streamlit has them, within ``server.maxUploadSize``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+from starlette.exceptions import HTTPException
+from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
+
+LARGEST_MB = 16
+"""``server.maxUploadSize``; ``planner trials --import`` reads larger files."""
+_asking: set[str] = set()
+"""Sessions whose page shows an uploader."""
+
+
+def uploader(label: str, key: str, **more: Any) -> None:
+    """A place for one file; from now on this session may send one."""
+    st.file_uploader(label, key=key, **more)
+    _asking.add(_session())
+    st.session_state["uploader shown"] = True
+
+
+def begin() -> None:
+    """Before a page is drawn: the server asks this module about each file."""
+    st.session_state["uploader shown"] = False
+    manager = getattr(runtime.get_instance(), "uploaded_file_mgr", None) if _served() else None
+    if manager is not None and not hasattr(manager, "headroom"):
+        manager.headroom = True
+        manager.add_file = _guarded(manager, manager.add_file)
+
+
+def end() -> None:
+    """After a page is drawn: without an uploader on it nothing is taken."""
+    if not st.session_state["uploader shown"]:
+        _asking.discard(_session())
+
+
+def _served() -> bool:
+    return runtime.exists()
+
+
+def _session() -> str:
+    context = get_script_run_ctx()
+    return context.session_id if context else ""
+
+
+def _guarded(manager: Any, add: Callable[..., None]) -> Callable[..., None]:
+    def guarded(session_id: str, file: Any) -> None:
+        if session_id not in _asking:
+            raise HTTPException(403, "No page of this session asks for a file.")
+        for kept in [*manager.file_storage.get(session_id, ())]:
+            manager.remove_file(session_id, kept)
+        add(session_id, file)
+
+    return guarded

@@ -1,0 +1,50 @@
+"""Files are taken while a page asks for one, and refused otherwise."""
+
+from __future__ import annotations
+
+import json
+
+from playwright.sync_api import Page, Request, expect
+from running_app import settle
+
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 512,
+    "intermediate_size": 1024,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "vocab_size": 32000,
+    "max_position_embeddings": 8192,
+}
+
+
+def choose_model(page: Page, typed: str) -> None:
+    box = page.get_by_role("combobox", name="Model", exact=False).first
+    box.fill(typed)
+    box.press("Enter")
+    settle(page)
+
+
+def test_a_file_is_taken_only_while_the_page_asks_for_one(page: Page, server: str) -> None:
+    sent: list[Request] = []
+    page.on("request", lambda request: sent.append(request) if request.method == "PUT" else None)
+    page.goto(server)
+    settle(page)
+    choose_model(page, "Other model")
+    page.get_by_text("Upload", exact=True).first.click()
+    settle(page)
+    content = json.dumps(CONFIG).encode()
+    file = {"name": "config.json", "mimeType": "application/json", "buffer": content}
+    page.locator("input[type=file]").first.set_input_files(file)
+    expect(page.get_by_text("4 layers, width 512")).to_be_visible()
+    settle(page)
+    choose_model(page, "Qwen/Qwen2.5-1.5B")
+    expect(page.locator("input[type=file]")).to_have_count(0)
+
+    [request] = sent
+    headers = {name: value for name, value in request.headers.items() if "xsrf" in name.lower()}
+    answer = page.request.put(request.url, headers=headers, multipart={"file": file})
+    assert answer.status == 403
+    large = {**file, "buffer": b"0" * 17 * 2**20}
+    assert page.request.put(request.url, headers=headers, multipart={"file": large}).status == 413

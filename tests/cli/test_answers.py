@@ -1,0 +1,158 @@
+"""What a person and a script read of an answer: status, cost, tables, models from outside."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from planner.dryrun.answer import answer
+from planner.dryrun.port import Port
+
+from dry_run_answers import found, plan
+from planner.__main__ import main
+from planner.catalog import parse_config
+from planner.catalog.model_catalog import Model
+from planner.cli import plan_argument
+from planner.estimate import estimate
+from planner.plan.presets import presets
+
+FITS = "grpo-7b@1"
+TOO_LARGE = "preset=grpo-7b@1&response_tokens=32768&micro_batch_size=8"
+CONFIG = {
+    "model_type": "llama",
+    "hidden_size": 512,
+    "intermediate_size": 1024,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "vocab_size": 32000,
+    "max_position_embeddings": 8192,
+}
+
+
+def test_fail_exits_3_when_the_plan_does_not_fit_and_only_then(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["estimate", TOO_LARGE]) == 0
+    assert main(["estimate", TOO_LARGE, "--fail"]) == 3
+    assert main(["estimate", TOO_LARGE, "--fail", "--json"]) == 3
+    assert main(["estimate", FITS, "--fail"]) == 0
+    assert main(["estimate", "preset=grpo-7b@1&gpus=seven", "--fail"]) == 2
+
+
+@pytest.mark.parametrize(("status", "code"), [("out of memory", 3), ("fits", 0), ("tight", 0)])
+def test_a_dry_run_fails_by_its_own_verdict(
+    status: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = answer(plan(), found())
+    verdict = replace(ran.footprint.verdict, word=status)
+    judged = replace(ran, footprint=replace(ran.footprint, verdict=verdict))
+    monkeypatch.setattr(Port, "run", lambda self, plan, **options: judged)
+    monkeypatch.setattr("planner.cli.dry_run.own_comparisons", lambda method: ())
+    monkeypatch.setattr("planner.trial.stated_error.stated_of", lambda found, own: found)
+    assert main(["dry-run", FITS, "--fail"]) == code
+    assert main(["dry-run", FITS]) == 0
+
+
+def test_the_cost_and_its_price_are_in_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
+    priced = "preset=grpo-7b@1&price_per_gpu_hour=2&steps=100"
+    assert main(["estimate", priced]) == 0
+    step = estimate(presets()["grpo-7b@1"].plan).step_seconds
+    assert step is not None
+    usd = step / 3600 * 8 * 2  # eight GPUs at two dollars
+    text = capsys.readouterr().out
+    assert f"Cost: ${usd:.2f} a step, ${100 * usd:,.2f} for 100 steps" in text
+    assert "$2.00 per GPU-hour, typed in" in text
+    assert main(["estimate", priced, "--json"]) == 0
+    cost = json.loads(capsys.readouterr().out)["cost"]
+    assert cost["usd_per_step"] == pytest.approx(usd)
+    assert cost["usd_run"] == pytest.approx(100 * usd)
+    assert cost["price_source"] == "typed in"
+    assert main(["estimate", FITS]) == 0
+    assert "middle of the list prices of 20" in capsys.readouterr().out
+
+
+def test_a_plan_that_does_not_run_has_no_cost_and_no_hours(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["estimate", TOO_LARGE]) == 0
+    text = capsys.readouterr().out
+    assert "$" not in text and "One step" not in text
+    assert main(["estimate", TOO_LARGE, "--json"]) == 0
+    cost = json.loads(capsys.readouterr().out)["cost"]
+    assert (cost["usd_run"], cost["hours_run"]) == (None, None)
+
+
+def test_a_config_file_is_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "config.json"
+    file.write_text(json.dumps(CONFIG))
+    assert main(["estimate", FITS, "--model", str(file), "--json"]) == 0
+    given = json.loads(capsys.readouterr().out)["plan"]
+    assert given["config"]
+    assert main(["estimate", FITS, "--model", "Qwen/Qwen2.5-0.5B", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["plan"]["model"] == "Qwen/Qwen2.5-0.5B"
+    file.write_text("{}")
+    assert main(["estimate", FITS, "--model", str(file)]) == 2
+    assert capsys.readouterr().err.startswith("model")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [FITS, "--model", "nobody/own-llama"],
+        ["preset=grpo-7b@1&model=nobody/own-llama"],
+        ["https://headroom.example/?v=1&preset=grpo-7b@1&model=nobody%2Fown-llama"],
+    ],
+)
+def test_a_model_that_the_catalog_lacks_is_asked_of_the_hub(
+    arguments: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def fetched(id: str) -> Model:
+        asked.append(id)
+        return parse_config(CONFIG)
+
+    monkeypatch.setattr(plan_argument, "model_from_hub", fetched)
+    assert main(["estimate", *arguments, "--json"]) == 0
+    given = json.loads(capsys.readouterr().out)["plan"]
+    assert asked == ["nobody/own-llama"]
+    assert given["model"] == "nobody/own-llama" and given["config"]
+
+
+def test_a_model_that_nobody_has_is_a_line_with_both_reasons(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fetched(id: str) -> Model:
+        raise ValueError("model: the Hub shows no public model Qwen/Qwen2.5-9B.")
+
+    monkeypatch.setattr(plan_argument, "model_from_hub", fetched)
+    assert main(["estimate", FITS, "--model", "Qwen/Qwen2.5-9B"]) == 2
+    error = capsys.readouterr().err
+    assert "the Hub shows no public model" in error and "did you mean" in error
+
+
+def test_a_sweep_is_a_table_for_a_person(capsys: pytest.CaptureFixture[str]) -> None:
+    arguments = ["sweep", FITS, "--over", "gpus=7,8", "--over", "response_tokens=1024,2048"]
+    assert main(arguments) == 0
+    header, *lines = capsys.readouterr().out.splitlines()
+    assert header.split() == [
+        *("gpus", "response_tokens", "verdict", "GPU", "GiB", "of", "GiB", "host", "GiB"),
+        *("worst", "phase", "step"),
+    ]
+    assert [line.split()[2] for line in lines] == ["impossible"] * 2 + ["fits"] * 2
+    own = estimate(presets()[FITS].plan.changed(response_tokens=1024))
+    assert f"{own.device_bytes / 2**30:.1f}" in lines[2]
+    assert str(own.device_bytes) not in lines[2]
+    assert len({line.index("fits") for line in lines[2:]}) == 1
+    assert main([*arguments, "--json"]) == 0
+    rows = json.loads(capsys.readouterr().out)
+    assert rows[2]["device_bytes"] == own.device_bytes and rows[0]["device_bytes"] is None
+
+
+def test_defaults_are_one_short_line(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "gpus=16"]) == 0
+    [line] = [line for line in capsys.readouterr().err.splitlines() if "defaults" in line]
+    assert len(line) < 100

