@@ -7,16 +7,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from planner.dryrun.answer import answer
-from planner.dryrun.port import Port
 
 from dry_run_answers import found, plan
 from planner.__main__ import main
 from planner.catalog import parse_config
 from planner.catalog.model_catalog import Model
-from planner.cli import plan_argument
+from planner.cli import plan_argument, trial
+from planner.dryrun.answer import answer
+from planner.dryrun.port import Port
 from planner.estimate import estimate
+from planner.plan.link import to_query_string
 from planner.plan.presets import presets
+from planner.trial.result import OutOfMemory
+from ui.trial_page import PLAN, result
 
 FITS = "grpo-7b@1"
 TOO_LARGE = "preset=grpo-7b@1&response_tokens=32768&micro_batch_size=8"
@@ -54,6 +57,27 @@ def test_a_dry_run_fails_by_its_own_verdict(
     monkeypatch.setattr("planner.trial.stated_error.stated_of", lambda found, own: found)
     assert main(["dry-run", FITS, "--fail"]) == code
     assert main(["dry-run", FITS]) == 0
+
+
+@pytest.mark.parametrize(
+    ("status", "plainly", "failing"),
+    [("completed", 0, 0), ("out of memory", 1, 3), ("will not fit", 1, 3), ("failed", 1, 1)],
+)
+def test_a_trial_fails_by_how_it_ended(
+    status: str,
+    plainly: int,
+    failing: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    fits = status in ("completed", "failed")
+    more = {} if fits else {"measured": None, "out_of_memory": OutOfMemory(phase="building")}
+    ended = result("20260131-120000-000000", status=status, **more)
+    monkeypatch.setattr(trial, "_alone", lambda request, given: (None, ended))
+    monkeypatch.setattr(trial, "_keep", lambda folder: None)
+    asked = ["trial", to_query_string(PLAN)]
+    assert main(asked) == plainly
+    assert main([*asked, "--fail"]) == failing
 
 
 def test_the_cost_and_its_price_are_in_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
