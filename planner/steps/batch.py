@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 import torch
 
-from planner.numeric import Num
 from planner.plan import Plan
 from planner.quantities import Quantities
 from planner.steps.stage import Stage
@@ -37,21 +36,22 @@ class Rows:
 
 def training_rows(stage: Stage, plan: Plan, q: Quantities, vocab: int) -> Rows:
     """Rows of one training forward on one GPU."""
-    return _rows(stage, plan, q.micro_rows, q.micro_row_tokens, q.micro_sequences, vocab)
+    return _rows(stage, plan, (q.micro_rows, q.micro_row_tokens, q.micro_sequences), vocab)
 
 
 def scoring_rows(stage: Stage, plan: Plan, q: Quantities, vocab: int) -> Rows:
     """Rows of one forward without gradient on one GPU."""
-    return _rows(stage, plan, q.logprob_rows, q.logprob_row_tokens, q.logprob_sequences, vocab)
+    return _rows(stage, plan, (q.logprob_rows, q.logprob_row_tokens, q.logprob_sequences), vocab)
 
 
-def _rows(stage: Stage, plan: Plan, rows: Num, tokens: Num, sequences: Num, vocab: int) -> Rows:
-    ids = torch.randint(vocab, (int(rows), int(tokens)), device=stage.device)
+def _rows(stage: Stage, plan: Plan, shape: tuple[object, object, object], vocab: int) -> Rows:
+    rows, tokens, sequences = (int(size) for size in shape)  # type: ignore[call-overload]
+    ids = torch.randint(vocab, (rows, tokens), device=stage.device)
     mask = positions = None
     if plan.batch_shape == "padded":
         mask = torch.ones_like(ids)
         mask[:, 0] = 0
     if plan.batch_shape == "packed":
         length = plan.prompt_tokens + plan.response_tokens
-        positions = (torch.arange(int(tokens), device=stage.device) % length).unsqueeze(0)
-    return Rows(ids, mask, positions, int(sequences))
+        positions = (torch.arange(tokens, device=stage.device) % length).unsqueeze(0)
+    return Rows(ids, mask, positions, sequences)
