@@ -40,6 +40,8 @@ class Work:
     """Layers whose kernels the host launches one by one, a floor under the time; 0 for none."""
     recomputed: int = 0
     """Times that a backward repeats the layers' forward."""
+    scored_again: int = 0
+    """Times that a backward makes the logits again: losses that never hold all of them do."""
     beside: bool = False
     """Runs inside the pass of the row before it, whose traffic hides behind both."""
     gathered: bool = True
@@ -57,7 +59,7 @@ class Work:
         trains = self.role.trained and not self.role.adapters
         once = backward_flops(arch, recompute=False, weights_train=trains, head=False, **sizes)
         again = self.recomputed * forward_flops(arch, head=False, **sizes)
-        return once + again + (1 + trains) * head
+        return once + again + (1 + trains + self.scored_again) * head
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -107,7 +109,12 @@ def scoring(scene: Scene, role: Role, *, scored_tokens: Num) -> Work:
 
 
 def training(
-    scene: Scene, role: Role, run: Literal["forward", "backward"], *, scored_tokens: Num
+    scene: Scene,
+    role: Role,
+    run: Literal["forward", "backward"],
+    *,
+    scored_tokens: Num,
+    scored_again: int = 0,
 ) -> Work:
     """All sequences of the step once forward or backward through a trained role."""
     q = scene.q
@@ -119,6 +126,7 @@ def training(
         scored_tokens=scored_tokens,
         rounds=q.micro_batches * q.updates_per_step,
         recomputed=int(run == "backward" and scene.plan.gradient_checkpointing == "full"),
+        scored_again=scored_again,
     )
 
 

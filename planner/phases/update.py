@@ -6,8 +6,9 @@ from planner.footprint import Term
 from planner.formulas import logits
 from planner.phases import backward, in_loss, phase, shared_critic, training
 from planner.phases.phase import PhasePlan
+from planner.phases.positions import IN_PIECES
 from planner.phases.scene import Scene
-from planner.phases.vocabulary import inference_head, scored_in_step
+from planner.phases.vocabulary import inference_head, path, scored_in_step
 
 
 def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan, ...]:
@@ -31,7 +32,15 @@ def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan,
             name="policy backward",
             role=role.name,
             instants=backward.backward_instants(scene, role, kept),
-            work=(phase.training(scene, role, "backward", scored_tokens=scored),),
+            work=(
+                phase.training(
+                    scene,
+                    role,
+                    "backward",
+                    scored_tokens=scored,
+                    scored_again=int(path(scene) in IN_PIECES),
+                ),
+            ),
         ),
         optimizer_phase(scene, kept),
     )

@@ -13,12 +13,12 @@ from planner.__main__ import main
 from planner.catalog import parse_config
 from planner.catalog.model_catalog import Model
 from planner.cli import plan_argument, trial
-from planner.dryrun.answer import answer
-from planner.dryrun.port import Port
+from planner.dryrun.ask.answer import answer
+from planner.dryrun.ask.port import Port
 from planner.estimate import estimate
 from planner.plan.link import to_query_string
 from planner.plan.presets import presets
-from planner.trial.result import OutOfMemory
+from planner.trial.ask.result import OutOfMemory
 from ui.trial_page import PLAN, result
 
 FITS = "grpo-7b@1"
@@ -54,7 +54,7 @@ def test_a_dry_run_fails_by_its_own_verdict(
     judged = replace(ran, footprint=replace(ran.footprint, verdict=verdict))
     monkeypatch.setattr(Port, "run", lambda self, plan, **options: judged)
     monkeypatch.setattr("planner.cli.dry_run.own_comparisons", lambda method: ())
-    monkeypatch.setattr("planner.trial.stated_error.stated_of", lambda found, own: found)
+    monkeypatch.setattr("planner.trial.evidence.stated_error.stated_of", lambda found, own: found)
     assert main(["dry-run", FITS, "--fail"]) == code
     assert main(["dry-run", FITS]) == 0
 

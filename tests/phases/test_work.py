@@ -1,0 +1,90 @@
+"""The table of work, against operations counted by hand for one sequence of Qwen2.5-0.5B.
+
+512 prompt and 512 response tokens. Layers: 24 of width 896, 14 heads of 64, 2 key/value heads, MLP
+4,864; vocabulary 151,936. Two operations a weight and position; scores and values of the pairs
+that a causal row sees.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planner.estimate import phase_plans
+from planner.phases.phase import Work
+from planner.phases.scene import scene_of
+from planner.plan import Plan
+from planner.plan.facts import facts_of
+from planner.trial.run.cadence import step_flops
+
+ROW, RESPONSE = 1024, 512
+LINEAR = 24 * (896 * (896 + 2 * 128) + 896 * 896 + 3 * 896 * 4864)
+BODY = 2 * LINEAR * ROW + 24 * 4 * 896 * (ROW * (ROW + 1) / 2)
+"""One forward of the layers: products, then scores and values."""
+ATTENTION_BACK = 2.5 * 24 * 4 * 896 * (ROW * (ROW + 1) / 2)
+BODY_BACK = 2 * 2 * LINEAR * ROW + ATTENTION_BACK
+HEAD_POSITION = 2 * 896 * 151_936
+ALL, SOME = ROW * HEAD_POSITION, (RESPONSE + 1) * HEAD_POSITION
+
+
+def plan(method: str, **changes: Any) -> Plan:
+    usual: dict[str, Any] = {"responses_per_prompt": 2, "prompts_per_step": 1, "rollout": "hf"}
+    if method == "sft":
+        usual = {"prompts_per_step": 2}
+    return Plan(
+        model="Qwen/Qwen2.5-0.5B",
+        method=method,
+        gpus=1,
+        prompt_tokens=ROW - RESPONSE,
+        response_tokens=RESPONSE,
+        **{**usual, "gradient_checkpointing": "none", "batch_shape": "full", **changes},
+    )
+
+
+def rows(asked: Plan) -> dict[str, tuple[Work, ...]]:
+    return {one.name: one.work for one in phase_plans(scene_of(asked, facts_of(asked)))}
+
+
+@pytest.mark.parametrize(
+    ("method", "logits", "head", "again"),
+    [
+        ("sft", "full", ALL, 0),
+        ("grpo", "full", ALL, 0),
+        ("grpo", "response", SOME, 0),
+        ("grpo", "chunked", SOME, 1),
+        ("grpo", "fused", SOME, 1),
+    ],
+)
+@pytest.mark.parametrize("checkpointing", ["none", "full"])
+def test_operations_are_those_counted_by_hand(
+    method: str, logits: str, head: float, again: int, checkpointing: str
+) -> None:
+    asked = plan(method, logits=logits, gradient_checkpointing=checkpointing)
+    found = rows(asked)
+    (forward,), (backward,) = found["policy forward"], found["policy backward"]
+    sequences = 2
+    assert forward.flops == pytest.approx(sequences * (BODY + head), rel=2e-3)
+    repeated = BODY if checkpointing == "full" else 0
+    by_hand = sequences * (BODY_BACK + repeated + (2 + again) * head)
+    assert backward.flops == pytest.approx(by_hand, rel=2e-3)
+    # The trial counts the same rows.
+    assert step_flops(asked, "policy forward") == forward.flops
+    assert step_flops(asked, "policy backward") == backward.flops
+
+
+def test_adapters_leave_the_gradient_of_weights_out() -> None:
+    (backward,) = rows(plan("grpo", finetuning="lora", logits="response"))["policy backward"]
+    by_hand = 2 * (2 * LINEAR * ROW + ATTENTION_BACK + SOME)
+    assert backward.flops == pytest.approx(by_hand, rel=2e-3)
+
+
+def test_packed_rows_score_their_share_of_response_tokens() -> None:
+    asked = plan("grpo", batch_shape="packed", logits="response", attention="sdpa")
+    (forward,) = rows(asked)["policy forward"]
+    assert forward.scored_tokens == 2 * RESPONSE
+
+
+@pytest.mark.parametrize("phase", ["load", "checkpoint", "validation"])
+def test_phases_whose_time_nobody_can_derive_have_no_rows(phase: str) -> None:
+    assert rows(plan("grpo"))[phase] == ()
