@@ -12,11 +12,12 @@ from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.multiprocessors import multiprocessors
 from planner.formulas.activations import Workload
 from planner.frameworks import framework_named
+from planner.model_setup import ModelSetup
 from planner.numeric import Num
-from planner.setup import ModelSetup, Setup
+from planner.setup import Setup
 
 if TYPE_CHECKING:
-    from planner.plan import Plan
+    from planner.plan.fields import PlanFields as Plan
 
 
 def training_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:

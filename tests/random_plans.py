@@ -9,8 +9,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from planner.plan import Plan, try_plan
-from planner.plan.choices import choices
+from planner.plan import Plan, choices, try_plan
 from planner.plan.fieldtext import KINDS
 
 MODELS = ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-1.5B", "Qwen/Qwen2.5-7B", "Qwen/Qwen3-4B")

@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("catalog",),
     ("frameworks",),
     ("formulas",),
-    ("methods", "references", "quantities", "setup", "workload"),
+    ("methods", "model_setup", "references", "quantities", "setup", "workload"),
     ("plan",),
     ("steps",),
     ("phases",),

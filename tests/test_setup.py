@@ -11,8 +11,9 @@ import pytest
 
 from planner.estimate import estimate
 from planner.methods import methods
+from planner.model_setup import ModelSetup
 from planner.plan import Plan, try_plan
-from planner.setup import ModelSetup, setup_of
+from planner.setup import setup_of
 
 GRADE = {"method": "grade", "gpus": 1}
 ONE_GPU = {"gpus": 1, "prompts_per_step": 8, "rollout": "hf"}

@@ -6,8 +6,7 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
-from planner.plan import Plan
-from planner.plan.choices import choices
+from planner.plan import Plan, choices
 
 HEADING = """# The fields of a plan
 

@@ -17,8 +17,8 @@ from planner.problem import Problem
 from planner.rule import NoEffect, Rule
 
 if TYPE_CHECKING:
+    from planner.model_setup import ModelSetup
     from planner.plan.facts import Facts
-    from planner.setup import ModelSetup
 
 Switch = tuple[str, str, Mapping[str, Any], Mapping[str, Any]]
 """What on and off are called, and the fields they set."""

@@ -14,11 +14,11 @@ from planner.footprint import Term
 from planner.formulas import allocator, state
 from planner.formulas.formula import Formula
 from planner.formulas.parameters import weights as weights_of
+from planner.model_setup import ModelSetup
 from planner.numeric import Num
 from planner.phases import engine
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene, shared
-from planner.setup import ModelSetup
 from planner.workload import four_bit
 
 Place = Literal["gpu", "host"]

@@ -17,14 +17,15 @@ from planner.formulas import state
 from planner.formulas.activations import Workload
 from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
+from planner.model_setup import ModelSetup
 from planner.numeric import Num, minimum
 from planner.phases.role import Part, Role, head_role, role, with_value_head
 from planner.plan.facts import Facts
 from planner.quantities import BYTES_OF_DTYPE, Quantities
-from planner.setup import ModelSetup, Setup, setup_of
+from planner.setup import Setup, setup_of
 
 if TYPE_CHECKING:
-    from planner.plan import Plan
+    from planner.plan.fields import PlanFields as Plan
 
 Memory = dict[tuple[Hashable, ...], tuple[Term, ...]]
 

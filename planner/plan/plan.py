@@ -9,191 +9,23 @@ plan like any other. What cannot be is refused by :mod:`planner.plan.rules`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from functools import cache
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    ConfigDict,
-    Field,
-    ValidationError,
-    create_model,
-    model_validator,
-)
+from pydantic import Field, ValidationError, create_model, model_validator
 from pydantic_core import PydanticCustomError
 
-from planner.frameworks import OWN, complaint, frameworks
+from planner.frameworks import frameworks
 from planner.methods import aliases, methods
-from planner.plan.choices import choices
 from planner.plan.coverage import uncovered
 from planner.plan.defaults import fill
+from planner.plan.fields import PlanFields
 from planner.plan.rules import problems_of
 from planner.problem import PlanError, Problem
 
-Sharding = Literal["none", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2"]
-Dtype = Literal["bf16", "fp16", "fp32"]
-Offload = Literal[
-    "none",
-    "optimizer",
-    "parameters",
-    "all",
-    "optimizer-between-phases",
-    "parameters-between-phases",
-    "all-between-phases",
-]
 
-
-def _known_framework(name: str) -> str:
-    if name not in frameworks():
-        raise PydanticCustomError("framework", "{text}", {"text": complaint(name)})
-    return name
-
-
-Tokens = Annotated[int, Field(ge=1, le=4_194_304)]
-Count = Annotated[int, Field(ge=1, le=1_048_576)]
-CountOrNone = Annotated[int, Field(ge=0, le=1_048_576)]
-Bytes = Annotated[int, Field(ge=0, le=2**53)]
-Framework = Annotated[str, AfterValidator(_known_framework)]
-Name = Annotated[str, Field(max_length=160, pattern=r"^[\w.\-/]*$")]
-Version = Annotated[str, Field(max_length=32, pattern=r"^[\w.+]+$")]
-
-
-class BasePlan(BaseModel):
-    """Everything a person chooses about one post-training run; methods add fields of their own.
-
-    ``Plan(model="Qwen/Qwen2.5-7B", method="grpo", gpu="h100-80gb", gpus=8,
-    prompt_tokens=512, response_tokens=2048)`` is enough; every other field has a
-    default that depends only on the fields given.
-
-    Raises:
-        pydantic.ValidationError: with one sentence per bad field, naming the field
-            and the fix. :func:`try_plan` gives the same as plain values.
-    """
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    model: Name = Field("Qwen/Qwen2.5-7B", description="Hub id of the policy's model.")
-    config: Annotated[str, Field(max_length=8192, pattern=r"^[\w\-=]*$")] = Field(
-        "", description="A pasted config.json, compressed; replaces the catalog's entry."
-    )
-    critic_model: Name = Field("", description="Critic's model; empty is the policy's.")
-    reward_model: Name = Field("", description="Reward model; empty is the policy's.")
-    method: str = Field("", description="Training method.")
-    framework: Framework = Field(OWN, description="Software that runs the step.")
-    framework_version: Version = Field("1", description="Version of that software.")
-    torch_version: Version = Field("2.13.0", description="Version of PyTorch.")
-
-    gpu: Annotated[str, Field(max_length=64, pattern=r"^[a-z0-9\-]+$")] = Field(
-        "h100-80gb", description="Card, a key of the catalog, or custom."
-    )
-    gpu_bytes: Bytes = Field(0, description="Usable bytes of a custom card; 0 is the catalog's.")
-    gpus: Annotated[int, Field(ge=1, le=65_536)] = Field(8, description="GPUs in all.")
-    gpus_per_node: Annotated[int, Field(ge=1, le=128)] = Field(8, description="GPUs of one node.")
-    host_ram_per_node: Bytes = Field(0, description="Host RAM of a node in bytes; 0 is unknown.")
-
-    sharding: Sharding = Field("fsdp2", description="How training state is spread over GPUs.")
-    shard_size: CountOrNone = Field(0, description="GPUs that share one copy; 0 is all.")
-    reshard_after_forward: bool = Field(
-        True, description="Free gathered weights after each layer's forward (ZeRO-3)."
-    )
-    tensor_parallel: Count = Field(1, description="GPUs one layer is split over in training.")
-    pipeline_parallel: Count = Field(1, description="Stages the layers are split into.")
-    context_parallel: Count = Field(1, description="GPUs one sequence is split over.")
-    expert_parallel: Count = Field(1, description="GPUs the experts are split over.")
-
-    prompts_per_step: Count = Field(64, description="Prompts of one step, over all GPUs.")
-    responses_per_prompt: Count = Field(8, description="Responses sampled for each prompt.")
-    prompts_per_update: Count = Field(64, description="Prompts of one optimizer step.")
-    micro_batch_size: Count = Field(1, description="Sequences per GPU per training forward.")
-    logprob_micro_batch_size: Count = Field(
-        1, description="Sequences per GPU per forward without gradient."
-    )
-    max_tokens_per_micro_batch: CountOrNone = Field(
-        0, description="Token budget of a micro-batch (dynamic batching); 0 is off."
-    )
-
-    prompt_tokens: Tokens = Field(512, description="Longest prompt.")
-    response_tokens: Tokens = Field(2048, description="Longest response.")
-    validation_response_tokens: Tokens = Field(2048, description="Longest validation response.")
-    turns: Count = Field(1, description="Turns of a conversation.")
-    batch_shape: Literal["full", "padded", "packed"] = Field(
-        "padded", description="Rows without padding, padded rows, or one packed row."
-    )
-    length_distribution: Annotated[str, Field(max_length=4096)] = Field(
-        "", description="Histogram of response lengths; empty plans for the longest."
-    )
-
-    finetuning: Literal["full", "lora", "qlora"] = Field("full", description="What is trained.")
-    lora_rank: Annotated[int, Field(ge=1, le=4096)] = Field(16, description="Rank of the adapters.")
-    lora_targets: Annotated[str, Field(max_length=160, pattern=r"^[a-z0-9_,\-]+$")] = Field(
-        "all-linear", description="Projections with adapters, separated by commas."
-    )
-    dtype: Dtype = Field("bf16", description="Compute dtype.")
-    master_dtype: Literal["none", "fp32"] = Field(
-        "fp32", description="Dtype of the weights the optimizer updates; none is the compute dtype."
-    )
-    gradient_dtype: Dtype = Field("fp32", description="Dtype gradients are kept in.")
-    reduce_dtype: Dtype = Field("fp32", description="Dtype gradients are reduced in.")
-    logits_dtype: Literal["bf16", "fp32"] = Field(
-        "fp32", description="Dtype the softmax over the vocabulary runs in."
-    )
-    optimizer: Literal["adamw-fused", "adamw-foreach", "adamw-8bit", "sgd"] = Field(
-        "adamw-fused", description="Optimizer and its implementation."
-    )
-    offload: Offload = Field("none", description="Training state kept in host RAM, and when.")
-    activation_offload: bool = Field(
-        False, description="Keep checkpointed activations in host RAM until the backward."
-    )
-    gradient_checkpointing: Literal["none", "full", "selective"] = Field(
-        "full", description="Recompute layers in the backward instead of keeping them."
-    )
-    attention: Literal["eager", "sdpa", "flash"] = Field("sdpa", description="Attention kernel.")
-    logits: Literal["full", "response", "chunked", "fused"] = Field(
-        "response", description="How the loss meets the vocabulary."
-    )
-    kl: Literal["none", "loss", "reward"] = Field("loss", description="Where the KL term enters.")
-    entropy: bool = Field(False, description="Entropy bonus in the loss.")
-    compile: bool = Field(False, description="torch.compile of each layer.")
-    liger: bool = Field(False, description="Liger kernels in the layers.")
-
-    reference: Literal[
-        "none",
-        "copy",
-        "adapter-disabled",
-        "offloaded",
-        "cached-logprobs",
-        "cached-activations",
-        "dual-output",
-    ] = Field("copy", description="Where reference log-probs come from.")
-    critic: Literal["none", "shared", "separate"] = Field("none", description="Value model.")
-    reward: Literal["rule", "model", "remote"] = Field(
-        "rule", description="Where rewards come from."
-    )
-
-    rollout: Literal["none", "in-graph", "hf", "vllm-colocated", "vllm-separate"] = Field(
-        "vllm-colocated", description="What generates the responses."
-    )
-    rollout_gpus: CountOrNone = Field(0, description="GPUs set apart for a separate engine.")
-    rollout_tensor_parallel: Count = Field(1, description="GPUs one engine is split over.")
-    gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = Field(
-        0.5, description="Share of the card the engine takes."
-    )
-    vllm_sleep_level: Annotated[int, Field(ge=0, le=2)] = Field(
-        2, description="What the engine drops while training: 0 nothing, 1 and 2 weights and cache."
-    )
-    max_num_seqs: Count = Field(256, description="Sequences the engine decodes at once.")
-    max_num_batched_tokens: Count = Field(8192, description="Tokens of one engine forward.")
-    enforce_eager: bool = Field(False, description="Engine without CUDA graphs.")
-    kv_cache_dtype: Literal["auto", "fp8"] = Field("auto", description="Dtype of the KV cache.")
-
-    empty_cache: Literal["never", "between-phases", "every-step"] = Field(
-        "never", description="When cached memory is returned to the driver."
-    )
-    expandable_segments: bool = Field(False, description="Allocator grows segments in place.")
-    steps: Count = Field(500, description="Steps of the run, for time and money.")
-    price_per_gpu_hour: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = Field(
-        0.0, description="USD per GPU and hour; 0 is the catalog's figure."
-    )
+class BasePlan(PlanFields):
+    """The fields, completed by what they make usual, and held to the rules."""
 
     @model_validator(mode="before")
     @classmethod
@@ -222,25 +54,30 @@ class BasePlan(BaseModel):
             )
         return self
 
-    def changed(self, **changes: Any) -> Plan:
-        """This plan with some fields set otherwise; validated again."""
-        return Plan(**{**self.model_dump(), **changes})
-
 
 NAMES = tuple(methods())
 """Every method a plan can have."""
 
 if TYPE_CHECKING:
-    Plan = BasePlan
+    Plan = PlanFields
 else:
     own = [method.fields for method in reversed(methods().values()) if method.fields]
     choice = (Literal[NAMES], Field(NAMES[0], description="Training method."))
     Plan = create_model("Plan", __base__=(*own, BasePlan), __module__=__name__, method=choice)
-    Plan.__doc__ = BasePlan.__doc__
+    Plan.__doc__ = PlanFields.__doc__
 
 
 FIELDS: tuple[str, ...] = tuple(Plan.model_fields)
 """Every field's name, in the order links and pages use."""
+
+
+@cache
+def choices(field: str) -> tuple[str, ...]:
+    """The values a field of choices can have; empty for other fields."""
+    if field == "framework":
+        return tuple(frameworks())
+    annotation = Plan.model_fields[field].annotation
+    return get_args(annotation) if get_origin(annotation) is Literal else ()
 
 
 def problems_of_error(error: ValidationError) -> tuple[Problem, ...]:

@@ -11,9 +11,10 @@ from typing import Any
 import torch
 from torch import nn
 
+from planner.model_setup import ModelSetup
 from planner.plan import Plan
 from planner.quantities import Quantities
-from planner.setup import ModelSetup, Setup, setup_of
+from planner.setup import Setup, setup_of
 from planner.steps import models, optimizers
 from planner.steps.sharding import Wrapper, unsharded
 from planner.steps.stage import DTYPES, Stage

@@ -77,7 +77,7 @@ CHECKS = """
 import sys
 from planner.dryrun.ask.stand_in import stand_in
 from planner.plan import Plan, try_plan
-from planner.plan.choices import choices
+from planner.plan import choices
 from planner.plan.link import from_query, to_query
 from planner.ui.inputs.choices import name, versions
 

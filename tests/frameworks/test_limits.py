@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.frameworks import exported, framework_named, frameworks
-from planner.plan import try_plan
-from planner.plan.choices import choices
+from planner.plan import choices, try_plan
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from planner.rule import NoEffect, Rule
 
 
 def _teacher(plan):
-    from planner.setup import ModelSetup
+    from planner.model_setup import ModelSetup
 
     used = frozenset(("load", "teacher log-probs"))
     return (ModelSetup(role="teacher", config="reward", stored=plan.dtype, used_in=used),)

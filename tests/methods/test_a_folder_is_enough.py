@@ -78,7 +78,7 @@ def test_its_total_is_the_one_computed_by_hand(copy: Path) -> None:
 CHECKS = """
 from planner import Plan, estimate, sweep
 from planner.plan import try_plan
-from planner.plan.choices import choices
+from planner.plan import choices
 from planner.plan.link import from_query, to_query
 from planner.recommend import recommend
 from planner.ui.inputs.choices import name

@@ -19,7 +19,7 @@ LIBRARIES = ("torch", "transformers", "peft")
 IRRELEVANT = frozenset(("steps", "price_per_gpu_hour", "host_ram_per_node", "gpu_bytes"))
 """Plan fields that no dry run looks at."""
 SOURCES = ("dryrun", "steps", "methods", "frameworks")
-DECISIONS = ("setup", "references", "quantities")
+DECISIONS = ("setup", "model_setup", "references", "quantities")
 
 
 def configs_of(plan: Plan) -> dict[str, dict[str, Any]]:

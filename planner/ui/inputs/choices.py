@@ -12,7 +12,7 @@ from typing import Any
 
 from planner.frameworks import framework_named
 from planner.methods import methods
-from planner.plan.choices import choices
+from planner.plan import choices
 from planner.plan.facts import KNOWN_TORCH
 from planner.plan.rules import UNMODELLED
 

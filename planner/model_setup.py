@@ -1,0 +1,36 @@
+"""One model of a run, as a setup decides it: whose, in which form and dtype, trained or not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+Dtype = Literal["bf16", "fp16", "fp32"]
+Kind = Literal["language model", "score model", "head"]
+"""A model with its vocabulary head, with one number per token in its place, or a head alone."""
+
+Place = Literal["gpu", "host", "host, streamed"]
+Config = Literal["policy", "critic", "reward"]
+"""Whose model: the plan's ``model``, ``critic_model`` or ``reward_model``."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelSetup:
+    """One model of a run."""
+
+    role: str
+    config: Config
+    stored: Dtype
+    """Dtype of its weights between phases; adapters and sharding engines' copies apart."""
+    kind: Kind = "language model"
+    trained: bool = False
+    adapted: bool = False
+    """Adapters train in place of its weights."""
+    scores_too: bool = False
+    """A second head gives one number per token: a critic that shares the body."""
+    autocast: bool = False
+    """Its forward computes in half precision on fp32 weights."""
+    waits: Place = "gpu"
+    """Where its weights are while nothing uses them: streamed ones are never whole on the GPU."""
+    used_in: frozenset[str] = frozenset()
+    """Phases that need its weights on the GPU."""
