@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
 
-from planner.plan import Plan
+from planner.plan import Plan, choices
 from planner.plan.chosen import Change
 from planner.plan.link import BENCHMARK, CALIBRATION, Reading
 from planner.problem import Problem
@@ -17,6 +18,7 @@ from planner.trial.evidence.correction import apply, obstacle
 from planner.ui import compute
 from planner.ui.display import plain, say
 from planner.ui.elements import said, text_table
+from planner.ui.inputs.choices import name
 from planner.ui.inputs.fields import short_label
 from planner.ui.inputs.groups import GROUPS
 from planner.ui.state import session
@@ -115,22 +117,29 @@ def followed(draft: Draft) -> None:
     if not draft.followed or draft.before is None:
         return
     count = read_count(len(draft.followed), "other setting")
-    led = ", ".join(f"{short_label(one.field)} → **{say(one.after)}**" for one in draft.edited)
+    led = ", ".join(f"{short_label(one.field)} → **{spoken(one)}**" for one in draft.edited)
     effect = what_it_does(draft.before.plan, draft.plan)
     with st.container(border=True, key="followed"):
         st.markdown(f":material/subdirectory_arrow_right: {led} changed {count}. {effect}")
-        with st.expander("What changed", key="followed-list"):
-            changes_table(draft.followed, "followed-table")
-        st.button(
-            "Take it back", on_click=session.take_back, icon=":material/undo:", key="take-back"
-        )
+        with st.container(horizontal=True):
+            with st.popover("What changed", icon=":material/list:"):
+                changes_table(draft.followed, "followed-table")
+            st.button(
+                "Take it back", on_click=session.take_back, icon=":material/undo:", key="take-back"
+            )
 
 
 def changes_table(changes: Collection[Change], key: str) -> None:
     """Settings by their labels, before and now."""
-    rows = [(short_label(one.field), say(one.before), say(one.after)) for one in changes]
+    rows = [(short_label(one.field), spoken(one, "before"), spoken(one)) for one in changes]
     table = pd.DataFrame(rows, columns=["Setting", "Before", "Now"])
     text_table(table, key, "Settings that changed, with their values before and now")
+
+
+def spoken(change: Change, which: Literal["before", "after"] = "after") -> str:
+    """A value as its list of choices shows it."""
+    value = getattr(change, which)
+    return name(change.field, value) if choices(change.field) else say(value)
 
 
 def what_it_does(before: Plan | None, after: Plan | None) -> str:
