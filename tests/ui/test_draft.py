@@ -52,7 +52,7 @@ def test_a_taken_suggestion_changes_nothing_else() -> None:
 def test_an_impossible_draft_still_has_a_complete_query() -> None:
     query = drafts.query(drafts.edited(START, {"gpus": 7}))
     assert query["gpus"] == "7"
-    assert set(query) == {"v", "preset", *Plan.model_fields}
+    assert set(query) == {"v", "preset", "set", *Plan.model_fields}
 
 
 @pytest.mark.parametrize("key", [*presets()])
