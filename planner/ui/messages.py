@@ -10,7 +10,7 @@ import pandas as pd
 import streamlit as st
 
 from planner.plan import Plan, choices
-from planner.plan.chosen import Change
+from planner.plan.chosen import Change, differences
 from planner.plan.link import BENCHMARK, CALIBRATION, Reading
 from planner.problem import Problem
 from planner.speeds import obstacle as obstacle_of_speeds
@@ -21,6 +21,7 @@ from planner.ui.elements import said, text_table
 from planner.ui.inputs.choices import name
 from planner.ui.inputs.fields import short_label
 from planner.ui.inputs.groups import GROUPS
+from planner.ui.state import draft as drafts
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
 from planner.units import read_count, read_seconds, read_usd
@@ -127,6 +128,36 @@ def followed(draft: Draft) -> None:
             st.button(
                 "Take it back", on_click=session.take_back, icon=":material/undo:", key="take-back"
             )
+
+
+def offer(draft: Draft) -> bool:
+    """Settings that would usually follow the last edit, and stay, since the link chose them.
+
+    Returns:
+        Whether there are any, and the page says so.
+    """
+    other = drafts.offered(draft)
+    if other is None:
+        return False
+    changes = differences(draft.values, other.values)
+    led = ", ".join(f"{short_label(one.field)} → **{spoken(one)}**" for one in draft.edited)
+    usual = read_count(len(changes), "other setting")
+    effect = what_it_does(draft.plan, other.plan)
+    with st.container(border=True, key="offered"):
+        st.markdown(
+            f":material/help: With {led}, {usual} would usually be different. The link you opened "
+            f"chose every one, so they stay. {effect}"
+        )
+        with st.container(horizontal=True):
+            with st.popover("What would change", icon=":material/list:"):
+                changes_table(changes, "offered-table")
+            st.button(
+                "Let them follow",
+                on_click=session.take_offer,
+                icon=":material/subdirectory_arrow_right:",
+                key="take-offer",
+            )
+    return True
 
 
 def changes_table(changes: Collection[Change], key: str) -> None:
