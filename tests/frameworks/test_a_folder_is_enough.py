@@ -6,18 +6,16 @@ The product is copied, the folder is added to the copy, and the copy runs in a p
 from __future__ import annotations
 
 import json
-import os
-import shutil
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from frameworks.made_up import EXPORTER, FOLDER, TRAINER
+from frameworks.made_up import RECIPE
 from planner.plan import try_plan
+from recipes import product, run
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAN = "model=Qwen/Qwen2.5-0.5B&framework=made_up&gpus=1&prompts_per_step=8"
 WEIGHTS = 494_032_768
 CUBLAS_BYTES = 67_108_864
@@ -26,33 +24,7 @@ CUBLAS_BYTES = 67_108_864
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("product")
-    for name in ("planner", "pages"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "app.py", folder)
-    added = folder / "planner" / "frameworks" / "made_up"
-    added.mkdir()
-    (added / "__init__.py").write_text(FOLDER)
-    (added / "exporter.py").write_text(EXPORTER)
-    (added / "trainers").mkdir()
-    (added / "trainers" / "__init__.py").touch()
-    (added / "trainers" / "grpo.py").write_text(TRAINER)
-    return folder
-
-
-def run(copy: Path, *words: str) -> str:
-    own = {"HEADROOM_DATA": str(copy / "data"), "HEADROOM_CACHE": str(copy / "cache")}
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=copy,
-        env={**environment, **own},
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
+    return product(tmp_path_factory.mktemp("product"), RECIPE.title)
 
 
 def test_the_product_itself_does_not_know_it() -> None:

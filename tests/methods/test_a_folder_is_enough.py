@@ -6,19 +6,15 @@ The product is copied, the folder is added to the copy, and the copy runs in pro
 from __future__ import annotations
 
 import json
-import os
-import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
-from methods.made_up import FILES
+from methods.made_up import RECIPE
 from planner.plan import try_plan
+from recipes import product, run
 from trial.running import tiny
 
-ROOT = Path(__file__).resolve().parents[2]
 PLAN = "method=made-up&model=Qwen/Qwen2.5-0.5B&gpus=1&prompts_per_step=8&master_dtype=none"
 WEIGHTS = 494_032_768
 LARGEST = 151_936 * 896
@@ -28,34 +24,7 @@ CUBLAS_BYTES = 67_108_864
 
 @pytest.fixture(scope="module")
 def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("product")
-    for name in ("planner", "pages"):
-        shutil.copytree(ROOT / name, folder / name, ignore=shutil.ignore_patterns("__pycache__"))
-    shutil.copy(ROOT / "app.py", folder)
-    added = folder / "planner" / "methods" / "made_up"
-    added.mkdir()
-    for name, text in FILES.items():
-        (added / f"{name}.py").write_text(text)
-    return folder
-
-
-def run(copy: Path, *words: str, status: int = 0) -> str:
-    own = {
-        "HEADROOM_DATA": str(copy / "data"),
-        "HEADROOM_CACHE": str(copy / "cache"),
-        "OMP_NUM_THREADS": "1",
-    }
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    done = subprocess.run(
-        [sys.executable, *words],
-        cwd=copy,
-        env={**environment, **own},
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
-    assert done.returncode == status, done.stderr
-    return done.stdout if not status else done.stderr
+    return product(tmp_path_factory.mktemp("product"), RECIPE.title)
 
 
 def test_the_product_itself_does_not_know_it() -> None:
