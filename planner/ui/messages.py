@@ -192,12 +192,15 @@ def _list(problems: tuple[Problem, ...]) -> None:
 
 
 def _problem(problem: Problem) -> str:
-    """What is wrong and what to do, led by the input's label; by the key when it is no field."""
-    name, rest = problem.field, said(problem.fix)
-    if name not in Plan.model_fields:
-        led = problem.message.startswith(name)
-        return f"{'' if led else plain(name) + ': '}{said(problem.message)} {rest}"
-    group = next((f" (under {g.title})" for g in GROUPS if name in g.fields), "")
-    message = problem.message.removeprefix(f"{name} ")
+    """What is wrong and what to do, led by the input's label.
+
+    Of a link's key that is no field the sentence keeps to keys, since those are what to correct.
+    """
+    field, rest = problem.field, said(problem.fix)
+    if field not in Plan.model_fields:
+        led = "" if problem.message.startswith(field) else f"{plain(field)}: "
+        return f"{led}{plain(problem.message)} {plain(problem.fix)}"
+    group = next((f" (under {g.title})" for g in GROUPS if field in g.fields), "")
+    message = problem.message.removeprefix(f"{field} ")
     colon = ":" if message == problem.message else ""
-    return f"**{short_label(name)}**{group}{colon} {said(message)} {rest}"
+    return f"**{short_label(field)}**{group}{colon} {said(message)} {rest}"
