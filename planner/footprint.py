@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
-from typing import Any, Literal, get_args
+from typing import Any, Literal, NamedTuple, get_args
 
 from planner.numeric import Num
 from planner.speeds import Speeds
@@ -43,14 +43,13 @@ Layout = tuple[tuple[int, float], ...]
 """How many tensors have which share of a term's bytes."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Term:
+class Term(NamedTuple):
     """One named quantity: its bytes, and all a person needs to check them.
 
     ``tensors`` is the number of storages the bytes are spread over (the allocator
     rounds each of them), ``layout`` says it more exactly where sizes differ: pairs of
     how many tensors, and the share of the bytes that each of these has. ``host`` marks
-    bytes of host RAM instead of GPU memory.
+    bytes of host RAM instead of GPU memory. A tuple, since an estimate makes hundreds.
     """
 
     name: str

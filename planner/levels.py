@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
-
-import numpy as np
 
 from planner.footprint import OUTSIDE, Instant, Term
 from planner.formulas import allocator
-from planner.numeric import Num, maximum, total
+from planner.numeric import Num, maximum
 from planner.phases.phase import PhasePlan
 
 
@@ -39,18 +36,26 @@ class Totals(NamedTuple):
         return self.allocated + self.slack + self.outside
 
 
+NOTHING = Totals(0, 0, 0, 0, 0)
+
+
 class Adder:
     """Adds terms up, each shared bundle once however many instants hold it."""
 
-    def __init__(self, expandable_segments: bool) -> None:
-        """``expandable_segments`` is the plan's setting of the allocator."""
-        self._expandable = expandable_segments
+    def __init__(
+        self, expandable_segments: bool, add: Callable[[Sequence[Num]], Num] = sum
+    ) -> None:
+        """For one plan, or with :func:`planner.numeric.total` to ``add`` for a sweep's arrays.
+
+        ``expandable_segments`` is the plan's setting of the allocator.
+        """
+        self._expandable, self._plus = expandable_segments, add
         # The bundle stays referenced, so its id cannot be given to another one.
         self._known: dict[int, tuple[tuple[Term, ...], Totals]] = {}
 
     def totals(self, instant: Instant) -> Totals:
         """What all terms of an instant add up to."""
-        return _sum([*map(self._shared, instant.shared), self._add(instant.terms)])
+        return self._sum([*map(self._shared, instant.shared), self._add(instant.terms)])
 
     def _shared(self, bundle: tuple[Term, ...]) -> Totals:
         known = self._known.get(id(bundle))
@@ -59,7 +64,7 @@ class Adder:
         return known[1]
 
     def _add(self, terms: tuple[Term, ...]) -> Totals:
-        return _sum([self._of(term) for term in terms])
+        return self._sum([self._of(term) for term in terms])
 
     def _of(self, term: Term) -> Row:
         size, category = term.bytes, term.category
@@ -72,17 +77,12 @@ class Adder:
         allocated, slack = allocator.held_bytes(term, self._expandable)
         return size, allocated, slack, 0, 0
 
+    def _sum(self, rows: Sequence[Row]) -> Totals:
+        return Totals._make(map(self._plus, zip(*rows, strict=True))) if rows else NOTHING
+
 
 Row = tuple[Num, Num, Num, Num, Num]
 """A term's part of each total."""
-
-
-def _sum(rows: Sequence[Row]) -> Totals:
-    if not rows:
-        return Totals(0, 0, 0, 0, 0)
-    # Nearly always all are numbers, which one look shows.
-    add = total if np.ndarray in map(type, chain(*rows)) else sum
-    return Totals._make(map(add, zip(*rows, strict=True)))
 
 
 def cached_before(

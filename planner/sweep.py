@@ -15,7 +15,7 @@ import numpy as np
 from planner.estimate import MARGIN, phase_plans
 from planner.grid import Grid, followed
 from planner.levels import Adder, cached_before
-from planner.numeric import Num, maximum
+from planner.numeric import Num, maximum, total
 from planner.phases import engine
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene, scene_of
@@ -124,7 +124,7 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
     facts = facts_of(grid, speeds)
     scene = scene_of(grid, facts)
     plans = phase_plans(scene)
-    adder = Adder(grid.expandable_segments)
+    adder = Adder(grid.expandable_segments, total)
     peaks = [_peak(phase, adder) for phase in plans]
     carried = cached_before(plans, [peak["reserved"] for peak in peaks], grid.empty_cache)
     worst = _Worst(grid)

@@ -82,15 +82,15 @@ class Formula(Expression):
     ) -> Term:
         """The term of ``role``; ``tensors`` or ``layout`` say how its bytes are spread."""
         return Term(
-            name=label or self.name,
-            role=role,
-            category=self.category,
-            bytes=eval(self.code, SCOPE, inputs),
-            formula=self.expression,
-            inputs=inputs,
-            source=self.source,
-            ignores=self.ignores,
-            tensors=tensors,
-            layout=layout,
-            host=host,
+            label or self.name,
+            role,
+            self.category,
+            eval(self.code, SCOPE, inputs),
+            self.expression,
+            inputs,
+            self.source,
+            self.ignores,
+            tensors,
+            layout,
+            host,
         )

@@ -35,7 +35,11 @@ def methods() -> Mapping[str, Method]:
 def aliases() -> Mapping[str, str]:
     """Other names that are accepted, and the method each is planned as."""
     return MappingProxyType(
-        {alias: method.name for method in methods().values() for alias in method.aliases}
+        {
+            other: method.name
+            for method in methods().values()
+            for other in (*method.aliases, *method.spellings)
+        }
     )
 
 

@@ -62,6 +62,8 @@ class Method:
     """Its place in such lists; a plan that names no method has the first."""
     aliases: tuple[str, ...] = ()
     """Names of methods whose step is this one's as far as memory and time go."""
+    spellings: tuple[str, ...] = ()
+    """Other ways to write its name."""
 
     objective: Objective = "policy"
     rollouts: tuple[str, ...] = ENGINES

@@ -18,7 +18,7 @@ from planner.model_setup import ModelSetup
 from planner.numeric import Num
 from planner.phases import engine
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene, shared
+from planner.phases.scene import Moment, Scene, once, shared
 from planner.workload import four_bit
 
 Place = Literal["gpu", "host"]
@@ -76,6 +76,7 @@ def _trained(
         yield _gradients(scene, role, gradients)
 
 
+@once
 def _weights(scene: Scene, role: Role, place: Place) -> Term:
     return _placed(
         scene,
@@ -129,6 +130,7 @@ def adapter_bytes(scene: Scene) -> int:
     return scene.q.compute_bytes if scene.zero_stage else scene.q.master_bytes
 
 
+@shared
 def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
     shards, plan = scene.shards_of("optimizer"), scene.plan
     if scene.zero_stage and plan.dtype != "fp32":
@@ -153,6 +155,7 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
         )
 
 
+@once
 def _gradients(scene: Scene, role: Role, gradients: str) -> Term:
     place: Place = "host" if scene.plan.offload == "all" else "gpu"
     formula, more = {
@@ -208,6 +211,7 @@ def _placed(
     return scene.offloaded(role.name, f"{formula.name}, offloaded", formula.value(**inputs))
 
 
+@shared
 def _process(scene: Scene) -> Iterator[Term]:
     """Workspaces, context and communicators of our own process."""
     capability = scene.facts.gpu.compute_capability or ""

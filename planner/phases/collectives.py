@@ -9,7 +9,7 @@ from planner.footprint import Term
 from planner.formulas import sharding
 from planner.numeric import Num
 from planner.phases.role import Role
-from planner.phases.scene import Scene, shared
+from planner.phases.scene import Scene, once, shared
 
 
 def at_layer(scene: Scene, role: Role, *, backward_of: int | None = None) -> tuple[Term, ...]:
@@ -106,6 +106,7 @@ def _wrapped_whole(scene: Scene, role: Role) -> bool:
     return scene.fsdp and role.name == "reference" and scene.framework.reference_gathered_whole
 
 
+@once
 def root(scene: Scene, role: Role) -> Term:
     """The root group's gathered weights."""
     return sharding.GATHERED_ROOT(
@@ -185,6 +186,7 @@ def _zero_buckets(scene: Scene, role: Role) -> Iterator[Term]:
         )
 
 
+@once
 def _gathered(scene: Scene, role: Role, count: int) -> Term:
     return sharding.GATHERED_LAYERS(
         role.name,
@@ -197,15 +199,15 @@ def _gathered(scene: Scene, role: Role, count: int) -> Term:
 
 def _flat(scene: Scene, role: Role) -> Num:
     """Elements of one layer as they travel, padding included."""
-    padding = role.padding("layer", scene.q.shards) if scene.pads else 0
-    return role.layer_parameters + role.layer_adapters + padding
+    return role.layer_parameters + role.layer_adapters + scene.padding(role, "layer")
 
 
 def _flat_root(scene: Scene, role: Role) -> Num:
     """The same of what is outside the layers."""
-    return role.root_parameters + (role.padding("root", scene.q.shards) if scene.pads else 0)
+    return role.root_parameters + scene.padding(role, "root")
 
 
+@once
 def _gather_buffer(scene: Scene, role: Role) -> Term:
     return sharding.GATHER_BUFFER(
         role.name,

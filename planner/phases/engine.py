@@ -13,7 +13,7 @@ from planner.catalog import device_constants
 from planner.footprint import Term
 from planner.formulas import generation
 from planner.numeric import Num, ceil_div, maximum
-from planner.phases.scene import Moment, Scene
+from planner.phases.scene import Moment, Scene, once
 from planner.plan import Plan
 
 ROLE = "rollout engine"
@@ -36,6 +36,7 @@ def held(scene: Scene, moment: Moment) -> Iterator[Term]:
         yield scene.offloaded(ROLE, "engine weights, asleep in host RAM", weights.bytes)
 
 
+@once
 def awake(scene: Scene) -> tuple[Term, ...]:
     """The engine's whole share: weights, working set, graphs and KV cache pool."""
     parts = _parts(scene)
@@ -92,6 +93,7 @@ def kv_value_bytes(plan: Plan) -> int:
     return 1 if plan.kv_cache_dtype == "fp8" else (4 if plan.dtype == "fp32" else 2)
 
 
+@once
 def _weights(scene: Scene) -> Term:
     return generation.ENGINE_WEIGHTS(
         ROLE,

@@ -17,7 +17,7 @@ from planner.formulas.logits import Head
 from planner.methods import method_of
 from planner.numeric import Num, minimum
 from planner.phases.role import Role
-from planner.phases.scene import Scene, shared
+from planner.phases.scene import Scene, once, shared
 from planner.phases.vocabulary import inference_head, training_head
 
 STEPS = "planner/steps/forward.py and planner/steps/vocabulary (read); counted in dry runs"
@@ -64,11 +64,13 @@ EMBEDDED = Formula(
 )
 
 
+@once
 def micro_batch(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The rows of a training forward; embeddings that train save the token ids themselves."""
     return rows(scene, role, scene.q.micro_tokens, not role.root_trainable)
 
 
+@once
 def scoring_batch(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The rows of a forward without gradient."""
     return rows(scene, role, scene.q.logprob_tokens, True)

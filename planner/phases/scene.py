@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
-from functools import wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
+from functools import cached_property, wraps
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast
 
 from planner import workload
 from planner.catalog.architecture import Architecture
@@ -27,25 +27,53 @@ from planner.setup import Setup, setup_of
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
 
-Memory = dict[tuple[Hashable, ...], tuple[Term, ...]]
+Memory = dict[tuple[Hashable, ...], Any]
 
 
 class Remembering(Protocol):
-    """A scene, or what is made for one: it keeps bundles that several instants share."""
+    """A scene, or what is made for one: it keeps what several instants ask for."""
 
     @property
     def memory(self) -> Memory:
-        """Those that were asked for."""
+        """What was asked for."""
 
 
 Owner = TypeVar("Owner", bound=Remembering)
 Of = ParamSpec("Of")
+Found = TypeVar("Found")
 
 Moment = str
 """A stretch of the step in which the same models are needed: most are phases' names."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def once(
+    make: Callable[Concatenate[Owner, Of], Found],
+) -> Callable[Concatenate[Owner, Of], Found]:
+    """What several instants ask for, made when its owner is first asked for it."""
+
+    @wraps(make)
+    def kept(owner: Owner, /, *of: Of.args, **how: Of.kwargs) -> Found:
+        key = (make, of, *how.values())
+        if key not in owner.memory:
+            owner.memory[key] = make(owner, *of, **how)
+        return cast("Found", owner.memory[key])
+
+    return kept
+
+
+def shared(
+    make: Callable[Concatenate[Owner, Of], Iterable[Term]],
+) -> Callable[Concatenate[Owner, Of], tuple[Term, ...]]:
+    """A bundle of terms that several instants share, made :func:`once`."""
+
+    @wraps(make)
+    def bundle(owner: Owner, /, *of: Of.args, **how: Of.kwargs) -> tuple[Term, ...]:
+        return tuple(make(owner, *of, **how))
+
+    return once(bundle)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Scene:
     """What the phases of a method are computed from."""
 
@@ -54,19 +82,19 @@ class Scene:
     roles: dict[str, Role]
     """Every model of the run by its role, in the order in which they are built."""
     memory: Memory = field(default_factory=dict)
-    """Memory that several instants share; see :func:`shared`."""
+    """What several instants ask for; see :func:`once`."""
 
-    @property
+    @cached_property
     def plan(self) -> Plan:
         """The plan, or a sweep's grid."""
         return self.setup.plan
 
-    @property
+    @cached_property
     def q(self) -> Quantities:
         """Its numbers for one GPU."""
         return self.setup.q
 
-    @property
+    @cached_property
     def policy(self) -> Role:
         """The policy."""
         return self.roles["policy"]
@@ -86,27 +114,27 @@ class Scene:
         """The reward model."""
         return self.roles.get("reward model")
 
-    @property
+    @cached_property
     def framework(self) -> Framework:
         """What the plan's framework does."""
         return framework_named(self.plan.framework)
 
-    @property
+    @cached_property
     def ranks_per_node(self) -> Num:
         """Our training processes on one node."""
         return minimum(self.q.training_gpus, self.plan.gpus_per_node)
 
-    @property
+    @cached_property
     def fsdp(self) -> bool:
         """Whether weights are gathered unit by unit by PyTorch's FSDP."""
         return self.setup.fsdp
 
-    @property
+    @cached_property
     def zero_stage(self) -> int:
         """DeepSpeed's stage, or 0."""
         return self.setup.zero_stage
 
-    @property
+    @cached_property
     def precision(self) -> str:
         """How trained models' forwards compute, in the activation formulas' words."""
         return self.setup.precision
@@ -139,19 +167,25 @@ class Scene:
 
     def sharded(self, of: Role) -> Num:
         """Elements of a role's weights as they are split."""
-        return of.parameters + (of.padding("weights", self.q.shards) if self.pads else 0)
+        return of.parameters + self.padding(of, "weights")
 
     def sharded_trainable(self, of: Role) -> Num:
         """The same of what is trained."""
-        if not self.pads or not of.trained:
+        if not of.trained:
             return of.trainable
-        part: Part = "adapters" if of.adapters else "weights"
-        return of.trainable + of.padding(part, self.q.shards)
+        return of.trainable + self.padding(of, "adapters" if of.adapters else "weights")
 
+    @once
+    def padding(self, of: Role, part: Part) -> Num:
+        """Elements that are added to a part of a role so that all ranks hold equally many rows."""
+        return of.padding(part, self.q.shards) if self.pads else 0
+
+    @once
     def training_workload(self, of: Role) -> Workload:
         """One training forward of a role on one GPU."""
         return workload.training_workload(self.setup, self.setup[of.name], self.facts.gpu)
 
+    @once
     def inference_workload(self, of: Role) -> Workload:
         """One forward without gradient of a role on one GPU."""
         model, gpu = self.setup[of.name], self.facts.gpu
@@ -161,21 +195,6 @@ class Scene:
         """Bytes of a number of embeddings and norms: autocast leaves fp32 weights' as they are."""
         precision = workload.precision_of(self.setup, self.setup[of.name])
         return 4 if precision == "autocast-bf16" else self.q.compute_bytes
-
-
-def shared(
-    make: Callable[Concatenate[Owner, Of], Iterable[Term]],
-) -> Callable[Concatenate[Owner, Of], tuple[Term, ...]]:
-    """A bundle of terms that several instants share, made when its owner is first asked for it."""
-
-    @wraps(make)
-    def bundle(owner: Owner, /, *of: Of.args, **how: Of.kwargs) -> tuple[Term, ...]:
-        key = (make, of, *how.values())
-        if key not in owner.memory:
-            owner.memory[key] = tuple(make(owner, *of, **how))
-        return owner.memory[key]
-
-    return bundle
 
 
 def scene_of(plan: Any, facts: Facts) -> Scene:

@@ -7,16 +7,18 @@ from planner.frameworks.loss import CROSS_ENTROPY, LossCode
 from planner.methods import method_of
 from planner.numeric import Num, ceil_div
 from planner.phases.role import Role
-from planner.phases.scene import Scene
+from planner.phases.scene import Scene, once
 from planner.plan import Plan
 
 
+@once
 def training_head(scene: Scene, role: Role) -> Head:
     """Head and loss of one training forward on one GPU."""
     trains, entropy = role.root_trainable > 0, scene.plan.entropy
     return _head(scene, role, scene.q.micro_sequences, scene.q.micro_tokens, trains, entropy)
 
 
+@once
 def inference_head(scene: Scene, role: Role) -> Head:
     """Head of one forward without gradient on one GPU."""
     q = scene.q
@@ -29,11 +31,13 @@ def scored_in_step(scene: Scene) -> Num:
     return _tokens_at_head(scene, sequences, sequences * scene.q.row_tokens)
 
 
+@once
 def path(scene: Scene) -> str:
     """The logits path that really runs: some frameworks ignore what a plan asks for."""
     return loss_code(scene).path(policy_objective(scene.plan), scene.plan.logits)
 
 
+@once
 def loss_code(scene: Scene) -> LossCode:
     """How the plan's framework gets from hidden states to the loss."""
     return scene.framework.loss_code(scene.plan.framework_version)

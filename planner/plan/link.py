@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlencode
 
-from planner.methods import aliases
+from planner.methods import aliases, method_of
 from planner.plan import FIELDS, Plan, remedy, try_plan
 from planner.plan.chosen import chosen_fields, followed
 from planner.plan.factors import Factors, factors_from_text, factors_to_text
@@ -283,7 +283,7 @@ def _renamed(written: Any, plan: Plan | None, version: int) -> tuple[str, ...]:
         return ()
     name = written.strip().lower()
     meant = migrate({"method": name}, version)["method"]
-    if meant == name and name not in aliases():
+    if meant == name and (name not in aliases() or name in method_of(plan).spellings):
         return ()
     planned = f"{_short(written)} needs the memory of {plan.method} and is planned as it."
     if meant == name:

@@ -63,7 +63,9 @@ def current_plan() -> Plan:
     enter()
     draft = session.draft()
     if draft.plan is None:
+        messages.offer(draft)
         messages.impossible(draft)
         st.stop()
-    messages.followed(draft)
+    if not messages.offer(draft):
+        messages.followed(draft)
     return draft.plan

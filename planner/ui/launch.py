@@ -74,15 +74,16 @@ def _followed(plan: Plan, runs: Plan, name: str) -> None:
             f"These files run the plan with {count} of {name}'s own, which you had not set. "
             f"{messages.what_it_does(plan, runs)}"
         )
-        with st.expander("Settings that follow", key="launch-followed-list"):
-            messages.changes_table(changes, "launch-followed-table")
-        st.button(
-            "Use them in the plan too",
-            icon=":material/check:",
-            key="use-followed",
-            on_click=session.edit,
-            args=({"framework": runs.framework},),
-        )
+        with st.container(horizontal=True):
+            with st.popover("Settings that follow", icon=":material/list:"):
+                messages.changes_table(changes, "launch-followed-table")
+            st.button(
+                "Use them in the plan too",
+                icon=":material/check:",
+                key="use-followed",
+                on_click=session.edit,
+                args=({"framework": runs.framework},),
+            )
 
 
 def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
+from typing import Literal
 
 import pandas as pd
 import streamlit as st
 
-from planner.plan import Plan
-from planner.plan.chosen import Change
+from planner.plan import Plan, choices
+from planner.plan.chosen import Change, differences
 from planner.plan.link import BENCHMARK, CALIBRATION, Reading
 from planner.problem import Problem
 from planner.speeds import obstacle as obstacle_of_speeds
@@ -17,8 +18,10 @@ from planner.trial.evidence.correction import apply, obstacle
 from planner.ui import compute
 from planner.ui.display import plain, say
 from planner.ui.elements import said, text_table
+from planner.ui.inputs.choices import name
 from planner.ui.inputs.fields import short_label
 from planner.ui.inputs.groups import GROUPS
+from planner.ui.state import draft as drafts
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
 from planner.units import read_count, read_seconds, read_usd
@@ -115,22 +118,59 @@ def followed(draft: Draft) -> None:
     if not draft.followed or draft.before is None:
         return
     count = read_count(len(draft.followed), "other setting")
-    led = ", ".join(f"{short_label(one.field)} → **{say(one.after)}**" for one in draft.edited)
+    led = ", ".join(f"{short_label(one.field)} → **{spoken(one)}**" for one in draft.edited)
     effect = what_it_does(draft.before.plan, draft.plan)
     with st.container(border=True, key="followed"):
         st.markdown(f":material/subdirectory_arrow_right: {led} changed {count}. {effect}")
-        with st.expander("What changed", key="followed-list"):
-            changes_table(draft.followed, "followed-table")
-        st.button(
-            "Take it back", on_click=session.take_back, icon=":material/undo:", key="take-back"
+        with st.container(horizontal=True):
+            with st.popover("What changed", icon=":material/list:"):
+                changes_table(draft.followed, "followed-table")
+            st.button(
+                "Take it back", on_click=session.take_back, icon=":material/undo:", key="take-back"
+            )
+
+
+def offer(draft: Draft) -> bool:
+    """Settings that would usually follow the last edit, and stay, since the link chose them.
+
+    Returns:
+        Whether there are any, and the page says so.
+    """
+    other = drafts.offered(draft)
+    if other is None:
+        return False
+    changes = differences(draft.values, other.values)
+    led = ", ".join(f"{short_label(one.field)} → **{spoken(one)}**" for one in draft.edited)
+    usual = read_count(len(changes), "other setting")
+    effect = what_it_does(draft.plan, other.plan)
+    with st.container(border=True, key="offered"):
+        st.markdown(
+            f":material/help: With {led}, {usual} would usually be different. The link you opened "
+            f"chose every one, so they stay. {effect}"
         )
+        with st.container(horizontal=True):
+            with st.popover("What would change", icon=":material/list:"):
+                changes_table(changes, "offered-table")
+            st.button(
+                "Let them follow",
+                on_click=session.take_offer,
+                icon=":material/subdirectory_arrow_right:",
+                key="take-offer",
+            )
+    return True
 
 
 def changes_table(changes: Collection[Change], key: str) -> None:
     """Settings by their labels, before and now."""
-    rows = [(short_label(one.field), say(one.before), say(one.after)) for one in changes]
+    rows = [(short_label(one.field), spoken(one, "before"), spoken(one)) for one in changes]
     table = pd.DataFrame(rows, columns=["Setting", "Before", "Now"])
     text_table(table, key, "Settings that changed, with their values before and now")
+
+
+def spoken(change: Change, which: Literal["before", "after"] = "after") -> str:
+    """A value as its list of choices shows it."""
+    value = getattr(change, which)
+    return name(change.field, value) if choices(change.field) else say(value)
 
 
 def what_it_does(before: Plan | None, after: Plan | None) -> str:
@@ -152,12 +192,15 @@ def _list(problems: tuple[Problem, ...]) -> None:
 
 
 def _problem(problem: Problem) -> str:
-    """What is wrong and what to do, led by the input's label; by the key when it is no field."""
-    name, rest = problem.field, said(problem.fix)
-    if name not in Plan.model_fields:
-        led = problem.message.startswith(name)
-        return f"{'' if led else plain(name) + ': '}{said(problem.message)} {rest}"
-    group = next((f" (under {g.title})" for g in GROUPS if name in g.fields), "")
-    message = problem.message.removeprefix(f"{name} ")
+    """What is wrong and what to do, led by the input's label.
+
+    Of a link's key that is no field the sentence keeps to keys, since those are what to correct.
+    """
+    field, rest = problem.field, said(problem.fix)
+    if field not in Plan.model_fields:
+        led = "" if problem.message.startswith(field) else f"{plain(field)}: "
+        return f"{led}{plain(problem.message)} {plain(problem.fix)}"
+    group = next((f" (under {g.title})" for g in GROUPS if field in g.fields), "")
+    message = problem.message.removeprefix(f"{field} ")
     colon = ":" if message == problem.message else ""
-    return f"**{short_label(name)}**{group}{colon} {said(message)} {rest}"
+    return f"**{short_label(field)}**{group}{colon} {said(message)} {rest}"

@@ -59,7 +59,7 @@ def test_an_edit_reaches_the_address_and_survives_a_reload(page: Page, server: s
     page.goto(server)
     settle(page)
     before = peak(page)
-    assert {"v", "preset", *FIELDS} == set(query(page))
+    assert {"v", "preset", "set", *FIELDS} == set(query(page))
     number(page, "Response, tokens", 24_576)
     after = peak(page)
     assert after != before

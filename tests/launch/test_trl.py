@@ -56,6 +56,22 @@ def test_grpo_means_the_planned_batches(trl: Worker, tmp_path: Path) -> None:
     assert values["use_peft"] is False
 
 
+def test_rloo_takes_kl_off_the_reward(trl: Worker, tmp_path: Path) -> None:
+    plan = _fitting(method="rloo", responses_per_prompt=4, micro_batch_size=2)
+    assert plan.kl == "reward"
+    values = _read(trl, tmp_path, plan)["values"]
+    assert values["num_generations"] == 4 and values["beta"] == 0.001
+    assert values["per_device_train_batch_size"] == 2
+    assert values["vllm_mode"] == "colocate" and values["vllm_enable_sleep_mode"] is True
+    assert values["reward_funcs"] == ["reward.compute_score"]
+    assert "entropy_coef" not in values
+
+
+def test_rloo_without_a_kl_term_loads_no_reference(trl: Worker, tmp_path: Path) -> None:
+    values = _read(trl, tmp_path, _fitting(method="rloo", kl="none"))["values"]
+    assert values["beta"] == 0.0  # RLOOConfig's own default is 0.05
+
+
 @pytest.mark.parametrize(
     ("fields", "expected"),
     [

@@ -159,6 +159,30 @@ def test_settings(
     assert {key: _at(values, key) for key in expected} == expected
 
 
+@pytest.mark.parametrize(
+    ("fields", "estimator"),
+    [
+        ({"method": "rloo"}, "rloo"),
+        ({"method": "reinforce++"}, "reinforce_plus_plus"),
+        (
+            {"method": "reinforce++", "reinforce_baseline": "group"},
+            "reinforce_plus_plus_baseline",
+        ),
+    ],
+    ids=str,
+)
+def test_methods_without_a_critic_have_their_estimator(
+    verl: Worker, tmp_path: Path, fields: dict[str, Any], estimator: str
+) -> None:
+    reply = _read(verl, tmp_path, _fitting(responses_per_prompt=4, **fields))
+    values = reply["values"]
+    assert reply["critic"] is False and reply["reference"] is True
+    assert _at(values, "algorithm.adv_estimator") == estimator
+    assert _at(values, "algorithm.use_kl_in_reward") is True
+    assert _at(values, "actor_rollout_ref.actor.use_kl_loss") is False
+    assert _at(values, "actor_rollout_ref.rollout.n") == 4
+
+
 def test_ppo_has_a_critic_of_its_own(verl: Worker, tmp_path: Path) -> None:
     plan = _fitting(
         method="ppo",

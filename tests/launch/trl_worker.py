@@ -17,12 +17,21 @@ def main() -> None:
     os.dup2(2, 1)  # libraries print; only replies may reach the pipe
 
     from accelerate.commands import launch
-    from trl import DatasetMixtureConfig, GRPOConfig, ModelConfig, ScriptArguments, SFTConfig
+    from trl import (
+        DatasetMixtureConfig,
+        GRPOConfig,
+        ModelConfig,
+        RLOOConfig,
+        ScriptArguments,
+        SFTConfig,
+    )
     from trl.scripts.grpo import GRPOScriptArguments
+    from trl.scripts.rloo import RLOOScriptArguments
     from trl.scripts.utils import TrlParser
 
     shapes: dict[str, tuple[Any, ...]] = {
         "grpo": (GRPOScriptArguments, GRPOConfig, ModelConfig, DatasetMixtureConfig),
+        "rloo": (RLOOScriptArguments, RLOOConfig, ModelConfig, DatasetMixtureConfig),
         "sft": (ScriptArguments, SFTConfig, ModelConfig, DatasetMixtureConfig),
     }
 

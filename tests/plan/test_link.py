@@ -167,7 +167,7 @@ def test_an_old_link_means_grpo_by_a_method_that_came_later(
 def test_a_link_of_today_means_the_method_itself(name: str, method: str) -> None:
     reading = from_query({"v": "2", "preset": "grpo-7b@1", "method": name})
     assert reading.plan is not None and reading.plan.method == method
-    assert reading.problems == () and len(reading.notes) == (name != method)
+    assert (reading.problems, reading.notes) == ((), ())
     assert Plan(method=name).method == method
     assert from_query_string(to_query_string(reading.plan)).plan == reading.plan
 

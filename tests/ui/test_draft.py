@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 
-from planner.plan import Plan
+from planner.plan import FIELDS, Plan
 from planner.plan.link import from_query
 from planner.plan.presets import presets
 from planner.ui.state import draft as drafts
@@ -52,7 +52,7 @@ def test_a_taken_suggestion_changes_nothing_else() -> None:
 def test_an_impossible_draft_still_has_a_complete_query() -> None:
     query = drafts.query(drafts.edited(START, {"gpus": 7}))
     assert query["gpus"] == "7"
-    assert set(query) == {"v", "preset", *Plan.model_fields}
+    assert set(query) == {"v", "preset", "set", *Plan.model_fields}
 
 
 @pytest.mark.parametrize("key", [*presets()])
@@ -85,3 +85,29 @@ def test_a_taken_suggestion_stays_when_something_else_is_edited() -> None:
     after = drafts.edited(taken, {"gpus": 16})
     assert after.values["response_tokens"] == 1024
     assert after.values["validation_response_tokens"] == 2048
+
+
+def test_in_an_old_complete_link_a_frameworks_settings_are_offered_and_not_applied() -> None:
+    complete = drafts.of_plan(START.plan, START.preset, chosen=FIELDS)
+    after = drafts.edited(complete, {"framework": "trl"})
+    kept = {change.field for change in after.followed}
+    assert kept == {"framework_version"}
+    other = drafts.offered(after)
+    assert other is not None and other.plan is not None
+    assert other.values["gpu_memory_utilization"] == 0.3
+    assert after.values["gpu_memory_utilization"] == 0.5
+
+
+def test_nothing_is_offered_where_everything_followed() -> None:
+    after = drafts.edited(START, {"framework": "trl"})
+    assert after.values["gpu_memory_utilization"] == 0.3
+    assert drafts.offered(after) is None
+    assert drafts.offered(drafts.edited(START, {"steps": 9})) is None
+
+
+def test_an_edit_knows_what_it_was_made_on() -> None:
+    after = drafts.edited(START, {"framework": "verl"})
+    assert after.before is not None and after.before.values == START.values
+    assert [change.field for change in after.edited] == ["framework"]
+    assert {change.field for change in after.followed} >= {"framework_version", "batch_shape"}
+    assert drafts.edited(after, {"steps": 3}).before.before is None

@@ -7,7 +7,6 @@ What a layer keeps and needs is a polynomial in rows and tokens, measured settin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -233,7 +232,7 @@ def _term(
         tokens=workload.tokens,
         **dict(zip(FACTORS, factors, strict=True)),
     )
-    return replace(term, source=measured.source())
+    return term._replace(source=measured.source())
 
 
 def _wide(workload: Workload) -> bool:

@@ -114,4 +114,4 @@ def instant_bytes(instant: Instant) -> Num:
 
 def masked(term: Term, there: Num) -> Term:
     """The term where ``there`` holds, 0 bytes elsewhere."""
-    return replace(term, bytes=where(there, term.bytes, 0), tensors=where(there, term.tensors, 0))
+    return term._replace(bytes=where(there, term.bytes, 0), tensors=where(there, term.tensors, 0))

@@ -104,7 +104,7 @@ def _head_gradients_added(scene: Scene, head: logits.Head) -> Instant:
     """Both uses of the head have given its weight a gradient; autograd adds them out of place."""
     gradient = logits.head_gradients(head, role="policy")
     (weight,) = (term for term in gradient if term.category == "gradients")
-    total = replace(weight, name="sum of the head's gradients")
+    total = weight._replace(name="sum of the head's gradients")
     return training.at_head_instant(
         scene, "head's gradients added", (*gradient, *gradient, total), backward=True
     )

@@ -14,7 +14,7 @@ from typing import Any
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.chosen import Change, chosen_fields, completed, differences, followed
 from planner.plan.fieldtext import to_text
-from planner.plan.link import CHOSEN, to_chosen
+from planner.plan.link import CHOSEN, LEADING, to_chosen
 from planner.plan.migrations import VERSION
 from planner.plan.presets import Preset, nearest, presets
 from planner.problem import Problem
@@ -26,7 +26,7 @@ class Draft:
 
     ``chosen`` are the fields that somebody set; the others follow them. ``edited`` are the fields
     that the last edit set, ``followed`` what changed besides, and ``before`` the draft that it
-    was made on, where anything followed.
+    was made on.
     """
 
     values: Mapping[str, Any]
@@ -78,8 +78,22 @@ def edited(draft: Draft, changes: Mapping[str, Any]) -> Draft:
         new,
         edited=tuple(change for change in every if change.field in changes),
         followed=besides,
-        before=replace(draft, before=None) if besides else None,
+        before=replace(draft, before=None),
     )
+
+
+def offered(draft: Draft) -> Draft | None:
+    """What the last edit of method or framework would be, if the others followed it.
+
+    In an old link every field was chosen, so nothing follows by itself. None where nothing more
+    would follow, or no possible plan comes of it.
+    """
+    before, changes = draft.before, {one.field: one.after for one in draft.edited}
+    if before is None or LEADING.isdisjoint(changes):
+        return None
+    loose = replace(before, chosen=chosen_fields(before.values))
+    other = edited(loose, changes)
+    return other if other.plan is not None and other.values != draft.values else None
 
 
 def _with(draft: Draft, values: Mapping[str, Any], chosen: Mapping[str, Any]) -> Draft:

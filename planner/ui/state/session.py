@@ -92,6 +92,13 @@ def forget_other_model() -> None:
     st.session_state.pop("model error", None)
 
 
+def take_offer() -> None:
+    """Let what nobody would have to choose follow the last edit."""
+    other = drafts.offered(draft())
+    if other is not None:
+        _act(other)
+
+
 def take_back() -> None:
     """Back to the draft before the last edit, with what followed it."""
     before = draft().before
