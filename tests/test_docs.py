@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -105,3 +106,11 @@ def test_every_formula_says_why_and_from_where() -> None:
     for name, formula in REGISTRY.items():
         assert formula.why.endswith("."), name
         assert formula.source, name
+
+
+def test_the_changelog_has_the_version_of_the_package() -> None:
+    written = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    unreleased, newest, *_ = re.findall(r"^## (.+)$", written, re.M)
+    assert unreleased == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(project['version'])} - \d{{4}}-\d\d-\d\d", newest)
