@@ -2,14 +2,82 @@
 
 from __future__ import annotations
 
+import re
+import tomllib
 from pathlib import Path
+
+import pytest
 
 from planner.__main__ import COMMANDS
 from planner.cli import fields
 from planner.formulas.formula import REGISTRY
 from planner.plan import Plan
+from recipes import recipes
 
 ROOT = Path(__file__).parents[1]
+DOCUMENTS = (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
+"""What describes today; a decision describes its day."""
+
+PATH = re.compile(r"(?<![\w/.-])(?:planner|pages|tests|scripts|docs/decisions)/[\w./*<>-]*")
+DOTTED = re.compile(r"(?<![\w/.-])planner(?:\.[a-z]\w*)+")
+SHORT = re.compile(r"`((?:\w+/)*\w+\.py)`")
+LINK = re.compile(r"\]\((?!https?:)([^)#]*)(?:#([^)]*))?\)")
+PLACEHOLDER = re.compile(r"<[^>/]*>?")
+ELSEWHERE = {
+    *("_memory_viz.py", "flash_attn_interface.py", "rms_norm.py", "rope.py", "swiglu.py"),
+    *("geglu.py", "chunk.py", "fused_recurrent.py", "causal_conv1d_interface.py", "ops.py"),
+    *("functional.py", "_functions.py", "bnb.py", "moe.py", "core_algos.py", "rloo_trainer.py"),
+    *("torch_functional.py", "on_verl.py"),
+}
+"""Files of other projects that documents name by a part of their path, and one to be made."""
+
+
+CODE = re.compile(r"^```python\n.*?^```$", re.M | re.S)
+"""Code of recipes, which is run by their own tests."""
+
+
+def _named(found: re.Pattern[str], document: Path) -> list[str]:
+    """What of a document's text a pattern finds."""
+    return found.findall(CODE.sub("", document.read_text("utf-8")))
+
+
+def _is_there(pattern: str) -> bool:
+    decision = re.fullmatch(r"docs/decisions/\d{4}", pattern)
+    return any(ROOT.glob(f"{pattern}-*" if decision else pattern))
+
+
+def _anchors(document: Path) -> set[str]:
+    headings = re.findall(r"^#+ (.+)$", document.read_text("utf-8"), re.M)
+    return {re.sub(r"[^\w -]", "", each).lower().replace(" ", "-") for each in headings}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_path_that_a_document_names_exists(document: Path) -> None:
+    added = {file for recipe in recipes().values() for file in recipe.files}
+    for name in _named(PATH, document):
+        assert name in added or _is_there(PLACEHOLDER.sub("*", name.rstrip("./"))), name
+    for name in _named(SHORT, document):
+        ours = any(any(ROOT.glob(f"{room}{name}")) for room in ("", "planner/**/", "tests/**/"))
+        assert ours or name in added or Path(name).name in ELSEWHERE, name
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_module_that_a_document_names_exists(document: Path) -> None:
+    for name in _named(DOTTED, document):
+        path = name.replace(".", "/")
+        owner, _, last = path.rpartition("/")
+        if not (_is_there(path) or _is_there(f"{path}.py")):
+            assert _is_there(f"{owner}.py"), name
+            defined = rf"^(def |class |){last}\b"
+            assert re.search(defined, (ROOT / f"{owner}.py").read_text("utf-8"), re.M), name
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_link_between_documents_leads_somewhere(document: Path) -> None:
+    for target, anchor in _named(LINK, document):
+        there = document.parent / target if target else document
+        assert there.exists(), target
+        assert not anchor or anchor in _anchors(there), f"{target}#{anchor}"
 
 
 def test_every_field_has_a_description_and_a_row() -> None:
@@ -38,3 +106,11 @@ def test_every_formula_says_why_and_from_where() -> None:
     for name, formula in REGISTRY.items():
         assert formula.why.endswith("."), name
         assert formula.source, name
+
+
+def test_the_changelog_has_the_version_of_the_package() -> None:
+    written = (ROOT / "CHANGELOG.md").read_text("utf-8")
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    unreleased, newest, *_ = re.findall(r"^## (.+)$", written, re.M)
+    assert unreleased == "Unreleased"
+    assert re.fullmatch(rf"{re.escape(project['version'])} - \d{{4}}-\d\d-\d\d", newest)

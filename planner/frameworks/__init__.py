@@ -1,8 +1,9 @@
 """The frameworks a plan can name: one folder each, found by listing this package.
 
 A folder's ``__init__`` defines ``FRAMEWORK``, a :class:`planner.frameworks.framework.Framework`;
-an ``exporter.py`` beside it writes plans as files. Folders are imported when first asked for,
-since what they say of rules is told in the plan's words.
+an ``exporter.py`` beside it writes plans as files, and ``trainers/`` has a file for each method.
+Folders are imported when first asked for, since what they say of rules is told in the plan's words.
+No torch.
 """
 
 from __future__ import annotations

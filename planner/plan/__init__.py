@@ -1,4 +1,4 @@
-"""A plan: what a person chooses, its rules and defaults, and the link that carries it."""
+"""A plan: what a person chooses, its rules and defaults, and the link that carries it. No torch."""
 
 from planner.plan.plan import FIELDS, Plan, choices, problems_of_error, remedy, try_plan
 

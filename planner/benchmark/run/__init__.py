@@ -1,0 +1,1 @@
+"""Measures the local device, one file per idea. May import torch."""

@@ -1,0 +1,1 @@
+"""What stored trials prove of predictions: corrections and stated errors. No torch."""

@@ -1,0 +1,1 @@
+"""The Examples page: documents with their claims, and GRADE's dry runs. No torch."""

@@ -1,0 +1,1 @@
+"""The Plan page: phases, advice and what can be shared. No torch."""

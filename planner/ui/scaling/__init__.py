@@ -1,0 +1,1 @@
+"""The Scaling page: axes, curves and a second plan beside the first. No torch."""
