@@ -42,9 +42,9 @@ class Split:
         return among.get(part, True)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Role:
-    """One model of the run and what of it is trained.
+    """One model of the run and what of it is trained; bundles of terms are looked up by it.
 
     ``root`` is everything outside the layers: embedding, final norm and head (what
     FSDP2 keeps in its root group). ``trainable`` equals ``parameters`` for full
@@ -71,10 +71,6 @@ class Role:
     disabled: bool = False
     """Its adapters are on the GPU and out of the computation."""
 
-    def __hash__(self) -> int:
-        """Of what tells the roles of a run apart: bundles of terms are looked up by it."""
-        return hash((self.name, self.disabled))
-
     def padding(self, part: Part, shards: Num) -> Num:
         """Elements that a split along the first dimension adds: ranks hold equal numbers of rows.
 
@@ -95,6 +91,7 @@ class Role:
             self.name, largest_weight=self.largest_weight, value_bytes=self.weight_bytes
         )
 
+    @lru_cache(maxsize=512)  # noqa: B019
     def without_adapters(self) -> Role:
         """The same model with its adapters disabled: a reference that costs no weights."""
         return replace(self, disabled=True)
@@ -208,6 +205,7 @@ def _adapter_splits(arch: Architecture, chosen: tuple[Weight, ...], rank: int) -
             )
 
 
+@lru_cache(maxsize=512)
 def head_role(arch: Architecture, weight_bytes: int) -> Role:
     """A reference whose hidden states are cached: the frozen head, tied there or not, no layers."""
     elements = arch.vocab * arch.hidden
@@ -224,6 +222,7 @@ def head_role(arch: Architecture, weight_bytes: int) -> Role:
     )
 
 
+@lru_cache(maxsize=512)
 def with_value_head(policy: Role) -> Role:
     """A policy whose body a critic shares: one row of weights and a bias more, always trained."""
     hidden, more = policy.arch.hidden, policy.arch.hidden + 1

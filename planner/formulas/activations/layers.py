@@ -17,7 +17,13 @@ from planner.formulas.activations.decoder import OWN_TABLES, Live, Record, layer
 from planner.formulas.activations.kinds import Kind
 from planner.formulas.activations.setting import Setting
 from planner.formulas.activations.tape import Label
-from planner.formulas.activations.terms import Moments, highest, remembered, terms_of
+from planner.formulas.activations.terms import (
+    Moments,
+    highest,
+    moments_of,
+    remembered,
+    terms_of,
+)
 from planner.formulas.activations.workload import Workload
 from planner.formulas.lora import lora_weights
 from planner.numeric import Num, where
@@ -93,9 +99,9 @@ def layer_backward_transient(
     terms: list[Term] = []
     for setting, share in settings(arch, workload, sliding, sparse=sparse):
         for counted, part in _with_weight_gradients(setting, workload.accumulates):
-            moments = _backward_moments(arch, counted)
+            moments = [_backward_moments(arch, counted)]
             if recomputed:
-                moments += _recomputed_moments(arch, setting)
+                moments.append(_recomputed_moments(arch, setting))
             terms += highest(moments, share * part, arch, workload, role)
     return tuple(terms)
 
@@ -132,9 +138,9 @@ def layer_forward_transient(
     terms: list[Term] = []
     both = sparse is None and workload.trains == "none" and arch.dense_layers
     for setting, share in settings(arch, workload, sliding, sparse=sparse):
-        moments = _forward_moments(arch, setting)
+        moments = [_forward_moments(arch, setting)]
         if both and arch.sparse_layers:  # nothing is saved, so the kinds can be compared
-            moments += _forward_moments(arch, replace(setting, sparse=not setting.sparse))
+            moments.append(_forward_moments(arch, replace(setting, sparse=not setting.sparse)))
         terms += highest(moments, share, arch, workload, role)
     return tuple(terms)
 
@@ -236,7 +242,7 @@ def _larger_is_sparse(arch: Architecture) -> bool:
 @lru_cache(maxsize=512)
 def _backward_moments(arch: Architecture, setting: Setting) -> Moments:
     record = record_of(arch, setting)
-    return tuple(_less(peak, record.saved) for peak in record.backward)
+    return moments_of(_less(peak, record.saved) for peak in record.backward)
 
 
 @lru_cache(maxsize=512)
@@ -245,7 +251,7 @@ def _forward_moments(arch: Architecture, setting: Setting) -> Moments:
     outside = record.saved
     if setting.trains == "none":
         outside = Counter({(("hidden", setting.weight), LAYER_INPUT): 1})
-    return tuple(_less(peak, outside) for peak in record.forward)
+    return moments_of(_less(peak, outside) for peak in record.forward)
 
 
 @lru_cache(maxsize=512)
@@ -259,7 +265,7 @@ def _recomputed_moments(arch: Architecture, setting: Setting) -> Moments:
             for live in (peak, record.saved)
         )
         moments.append(_less(inside, saved))
-    return tuple(moments)
+    return moments_of(moments)
 
 
 def _less(peak: Live, saved: Live) -> dict[Label, int]:

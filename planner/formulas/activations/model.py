@@ -13,7 +13,7 @@ from planner.formulas.activations.layers import settings
 from planner.formulas.activations.norms import norm
 from planner.formulas.activations.setting import Layer, Setting, own_tables, table_width
 from planner.formulas.activations.tape import Gradients, Label, Tape, Tensor, run_backward
-from planner.formulas.activations.terms import highest, remembered, terms_of
+from planner.formulas.activations.terms import Moments, highest, moments_of, remembered, terms_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
 from planner.formulas.parameters import weights
@@ -62,7 +62,7 @@ def final_norm_backward(arch: Architecture, workload: Workload, *, role: str) ->
     if arch.measured:
         return measured.final_norm_backward(arch, workload, role=role)
     setting, _ = settings(arch, workload, False)[0]
-    return tuple(highest(_norm_moments(arch, setting), 1, arch, workload, role))
+    return tuple(highest([_norm_moments(arch, setting)], 1, arch, workload, role))
 
 
 @remembered
@@ -166,7 +166,7 @@ def _masks(arch: Architecture, setting: Setting) -> list[Label]:
 
 
 @lru_cache(maxsize=256)
-def _norm_moments(arch: Architecture, setting: Setting) -> tuple[Live, ...]:
+def _norm_moments(arch: Architecture, setting: Setting) -> Moments:
     """Run the final norm on a tape, forward and backward: what is alive at each peak."""
     tape = Tape()
     output = _normed(tape, arch, setting, "hidden states")
@@ -176,7 +176,7 @@ def _norm_moments(arch: Architecture, setting: Setting) -> tuple[Live, ...]:
     gradient: Gradients = [tape.new("hidden", width, "gradient of the final norm's output")]
     start = len(tape.events)
     run_backward(tape, root, gradient)
-    return tuple(tape.live_at_peaks(start, len(tape.events)))
+    return moments_of(tape.live_at_peaks(start, len(tape.events)))
 
 
 def _normed(tape: Tape, arch: Architecture, setting: Setting, given: str) -> Tensor:

@@ -3,21 +3,50 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache, wraps
-from typing import Any, TypeVar, cast
+from operator import attrgetter
+from typing import Any, NamedTuple, TypeVar, cast
 
 import numpy as np
 
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
-from planner.formulas.activations.kinds import KINDS
+from planner.formulas.activations.kinds import KINDS, Kind
 from planner.formulas.activations.tape import Label
 from planner.formulas.activations.workload import Workload
 from planner.numeric import Num, total
 
-Moments = tuple[dict[Label, int], ...]
-"""What is alive at each moment, by label."""
+
+class Moments(NamedTuple):
+    """What is alive at each moment, by label, and by size: ``counts`` is moments × kinds."""
+
+    alive: tuple[Mapping[Label, int], ...]
+    kinds: tuple[Kind, ...]
+    counts: np.ndarray[Any, np.dtype[np.int64]]
+
+    def heights(self, sizes: Mapping[str, Num]) -> list[Num]:
+        """Bytes alive at each moment."""
+        units = [KINDS[kind].value(copies=1, **sizes) for kind in self.kinds]
+        if np.ndarray not in map(type, units):
+            return (self.counts @ units).tolist()  # type: ignore[no-any-return]
+        rows = self.counts.tolist()
+        return [
+            total([unit * count for unit, count in zip(units, row, strict=True) if count])
+            for row in rows
+        ]
+
+
+def moments_of(alive: Iterable[Mapping[Label, int]]) -> Moments:
+    """Moments with their counts, which callers keep: they are the same for all lengths."""
+    moments = tuple(alive)
+    kinds = tuple(dict.fromkeys(kind for moment in moments for kind, _ in moment))
+    counts = np.zeros((len(moments), len(kinds)), dtype=np.int64)
+    for row, moment in zip(counts, moments, strict=True):
+        for (kind, _), count in moment.items():
+            row[kinds.index(kind)] += count
+    return Moments(moments, kinds, counts)
+
 
 ARCHITECTURE_SIZES = (
     *("hidden", "intermediate", "heads", "kv_heads", "head_dim", "rotary_dim", "vocab"),
@@ -26,7 +55,8 @@ ARCHITECTURE_SIZES = (
 WORKLOAD_SIZES = (
     *("sequences", "tokens", "lora_rank", "value_bytes", "positions", "multiprocessors"),
 )
-
+_of_architecture = attrgetter(*ARCHITECTURE_SIZES)
+_of_workload = attrgetter(*WORKLOAD_SIZES)
 
 Maker = TypeVar("Maker", bound=Callable[..., tuple[Term, ...]])
 
@@ -51,15 +81,12 @@ def remembered(make: Maker) -> Maker:
 
 
 def highest(
-    moments: Moments, share: Num, arch: Architecture, workload: Workload, role: str
+    found: Sequence[Moments], share: Num, arch: Architecture, workload: Workload, role: str
 ) -> list[Term]:
     """Terms of the highest moment; for a sweep, each point has its own highest moment."""
-    kinds = {kind for moment in moments for kind, _ in moment}
     sizes = sizes_of(arch, workload)
-    unit = {kind: KINDS[kind].value(copies=1, **sizes) for kind in kinds}
-    heights = [
-        total([unit[kind] * count for (kind, _), count in moment.items()]) for moment in moments
-    ]
+    heights = [height for each in found for height in each.heights(sizes)]
+    moments = [moment for each in found for moment in each.alive]
     if np.ndarray not in map(type, (*heights, share)):
         best = max(range(len(moments)), key=lambda index: heights[index])
         return terms_of(moments[best], arch, workload, role)
@@ -73,8 +100,8 @@ def highest(
 
 def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
     """The inputs of every formula in :data:`KINDS`, but ``copies``."""
-    of_arch = {name: getattr(arch, name) for name in ARCHITECTURE_SIZES}
-    return of_arch | {name: getattr(workload, name) for name in WORKLOAD_SIZES}
+    of_arch = zip(ARCHITECTURE_SIZES, _of_architecture(arch), strict=True)
+    return dict(of_arch, **dict(zip(WORKLOAD_SIZES, _of_workload(workload), strict=True)))
 
 
 def terms_of(
