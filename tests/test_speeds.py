@@ -212,7 +212,7 @@ def test_the_command_line_honours_the_link(capsys: pytest.CaptureFixture[str]) -
     assert "580.95.05" in answer["seconds_from"]
     assert main(["estimate", link]) == 0
     assert "Times rest on" in capsys.readouterr().out
-    assert main(["sweep", link, "--over", "response_tokens=512,1024"]) == 0
+    assert main(["sweep", link, "--over", "response_tokens=512,1024", "--csv"]) == 0
     said = capsys.readouterr()
     wanted = estimate(ALONE.changed(response_tokens=512), H100).step_seconds
     head, first = (line.split(",") for line in said.out.splitlines()[:2])

@@ -5,11 +5,13 @@ from __future__ import annotations
 import importlib
 import pkgutil
 from functools import cache
+from types import ModuleType
 
 import streamlit as st
 
 import planner.formulas
 import planner.methods
+import planner.phases
 from planner.footprint import CATEGORIES
 from planner.formulas import duration, formula
 from planner.ui.elements import folded, named_choice
@@ -37,14 +39,21 @@ AT_ONCE = 40
 Entry = formula.Formula | duration.Rate
 
 
+def _import_all(package: ModuleType) -> None:
+    """Import the modules below a package, except the steps: only those need torch."""
+    for found in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
+        own = found.name.rpartition(".")[2]
+        if own != "step" and not own.startswith("step_"):
+            module = importlib.import_module(found.name)
+            if found.ispkg:
+                _import_all(module)
+
+
 @cache
 def entries() -> tuple[Entry, ...]:
     """Every registered formula, memory first, by category."""
-    for package in (planner.formulas, planner.methods):
-        for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
-            own = module.name.rpartition(".")[2]
-            if own != "step" and not own.startswith("step_"):  # only those need torch
-                importlib.import_module(module.name)
+    for package in (planner.formulas, planner.methods, planner.phases):
+        _import_all(package)
     memory = sorted(formula.REGISTRY.values(), key=lambda one: CATEGORIES.index(one.category))
     return (*memory, *duration.REGISTRY.values())
 

@@ -14,6 +14,7 @@ import yaml
 from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
 from planner.plan import Plan
+from planner.plan.trainers import trainer_of
 
 TRL = framework_named("trl")
 VERL = framework_named("verl")
@@ -45,10 +46,10 @@ def test_the_newest_version_is_the_installed_one(framework: Framework) -> None:
 
 
 def test_trl_has_these_trainers() -> None:
-    for method in ("sft", "dpo", "grpo", "ppo"):
+    for method in ("sft", "dpo", "grpo", "rloo", "ppo"):
         exists = source(f"trl/trainer/{method}_trainer.py").exists()
-        assert TRL.can_train(method) == exists, method
-    assert not TRL.can_train("grade")
+        assert bool(trainer_of(TRL.name, method).missing) != exists, method
+    assert trainer_of(TRL.name, "grade").missing
 
 
 def test_every_trainer_of_trl_has_the_fused_head() -> None:
@@ -129,6 +130,6 @@ def test_verl_lets_an_engine_with_adapters_sleep_at_level_one() -> None:
 
 def test_the_plain_step_is_the_default_and_no_framework_hides_it() -> None:
     plain = framework_named("plain")
-    assert Plan().framework == plain.name and plain.trains is None and not plain.rules
-    flags = [name for name in Framework.__slots__ if isinstance(getattr(plain, name), bool)]
-    assert [name for name in flags if getattr(plain, name)] == ["loss_makes_reference"]
+    assert Plan().framework == plain.name and plain.trains_every_method and not plain.rules
+    flags = [name for name in Framework.__slots__ if getattr(plain, name) is True]
+    assert flags == ["trains_every_method", "loss_makes_reference"]

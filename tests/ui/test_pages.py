@@ -82,7 +82,7 @@ def test_the_first_visit_opens_a_preset_with_a_verdict_and_figures() -> None:
 
 
 def test_the_link_on_the_page_is_complete() -> None:
-    assert set(FIELDS) | {"v", "preset"} == set(link_of(opened()))
+    assert set(FIELDS) | {"v", "preset", "set"} == set(link_of(opened()))
 
 
 def test_eight_inputs_and_folded_groups() -> None:
@@ -245,8 +245,9 @@ def test_presets_switch_the_whole_plan() -> None:
 def test_switching_the_framework_says_what_followed() -> None:
     app = unfold(opened(), "hardware")
     field(app, "framework").set_value("verl").run()
-    text = words(app)
-    assert "Followed your change" in text and "Framework version" in text
+    assert "Framework → **verl** changed 3 other settings. GPU peak" in words(app)
+    changed = app.dataframe[0].value.set_index("Setting")
+    assert [*changed.loc["Framework version"]] == ["1", "0.9.1"]
     assert link_of(app)["framework_version"] == "0.9.1"
 
 
