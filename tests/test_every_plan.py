@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 
 from planner import catalog
 from planner.estimate import estimate
+from planner.methods import methods
 from planner.plan import Plan, try_plan
 from random_plans import MODELS, plans
 
@@ -17,7 +18,7 @@ RANDOM_PLANS = int(os.environ.get("HEADROOM_RANDOM_PLANS", "300"))
 """20,000 in ``scripts/test --full``."""
 
 SHARDINGS = ("none", "ddp", "zero2", "zero3", "fsdp2")
-METHODS = ("sft", "dpo", "grpo", "ppo", "intuitor", "grade")
+METHODS = tuple(methods())
 ROLLOUTS = ("none", "in-graph", "hf", "vllm-colocated", "vllm-separate")
 
 

@@ -6,7 +6,7 @@ takes caches and clock rate takes them from both, and the quickest of many round
 No plan is asked twice, since what an estimate remembers of a model is warm and what it remembers
 of a plan must not be.
 
-The bounds are 1.5 times the median of what was measured on 2026-11-22 beside ten to twenty busy
+The bounds are 1.5 times the median of what was measured on 2026-11-22 beside four busy
 processes, where single runs were up to 15 % away from it: what another processor or Python makes
 of the ratio stays below half as much again, and a slide does not. Whoever makes estimates quicker
 writes the new figure in (``pytest tests/test_speed.py -rP`` says it), or the bound notices nothing.
