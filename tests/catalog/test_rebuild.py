@@ -171,6 +171,7 @@ def test_defaults_are_those_of_the_config_class(family: str, rebuilt: dict[str, 
         "sliding_window",
         "lm_head_bias",
         "no_rope_layers",
+        "pad_token_id",  # left out where nobody states it: links from before it was read stay open
     }
     for name, field in FAMILIES[family].model_fields.items():
         if field.is_required() or name in derived_by_the_class:
