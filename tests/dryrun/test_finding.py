@@ -98,7 +98,7 @@ def test_how_far_off_is_said_for_the_worst_phase_and_the_furthest_one() -> None:
 def test_what_one_switch_would_change_is_the_closed_forms() -> None:
     said = sentences(gradient_checkpointing="none")
     assert any(
-        sentence.startswith("Checkpointing layers would save ")
+        sentence.startswith("Gradient checkpointing would save ")
         and sentence.endswith(" GiB (by the closed form).")
         for sentence in said
     )
