@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise PlanError(
             tuple(Problem(found.field, found.sentence, "") for found in error.obstacles)
         ) from error
-    changed = differences(asked.plan.model_dump(), plan.model_dump())
+    changed = differences(dict(asked.plan), dict(plan))
     if changed:
         listed = ", ".join(f"{c.field} {c.before} -> {c.after}" for c in changed)
         print(f"note: what you did not set follows {launch.framework}: {listed}.", file=sys.stderr)

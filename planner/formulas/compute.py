@@ -203,42 +203,13 @@ def forward_seconds(
     row_tokens: Num,
     dtype: str,
     head: bool = True,
-    training: bool = False,
 ) -> Num | None:
-    """Seconds of one forward on one GPU.
+    """Seconds of one forward on one GPU that no backward follows.
 
-    ``training`` says that a backward follows, whose published share then holds for both.
     None when the card's peak in ``dtype`` is unknown; ``ValueError`` for an unknown dtype.
     """
     flops = forward_flops(arch, tokens=tokens, row_tokens=row_tokens, head=head)
-    key: Key = "training-compute" if training else "forward-compute"
-    return compute_seconds(gpu, flops=flops, dtype=dtype, key=key)
-
-
-def backward_seconds(
-    arch: Architecture,
-    gpu: Gpu,
-    *,
-    tokens: Num,
-    row_tokens: Num,
-    dtype: str,
-    recompute: bool,
-    weights_train: bool,
-    head: bool = True,
-) -> Num | None:
-    """Seconds of one backward on one GPU; None when the card's peak is unknown.
-
-    ``weights_train`` is false for adapters on frozen weights.
-    """
-    flops = backward_flops(
-        arch,
-        tokens=tokens,
-        row_tokens=row_tokens,
-        recompute=recompute,
-        weights_train=weights_train,
-        head=head,
-    )
-    return compute_seconds(gpu, flops=flops, dtype=dtype, key="training-compute")
+    return compute_seconds(gpu, flops=flops, dtype=dtype, key="forward-compute")
 
 
 def optimizer_seconds(gpu: Gpu, *, bytes_touched: Num) -> Num | None:

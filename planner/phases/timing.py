@@ -51,7 +51,7 @@ def _compute(scene: Scene, row: Work) -> Num | None:
     if isinstance(row, Decoding):
         return _decode(scene, row)
     if row.run == "optimizer":
-        return _optimizer(scene, row.role)
+        return _optimizer(scene, row)
     if row.run == "send":
         return _weight_sync(scene)
     gpu = scene.facts.gpu
@@ -98,11 +98,11 @@ def _traffic(scene: Scene, row: Work) -> Num | None:
     return traffic
 
 
-def _optimizer(scene: Scene, role: Role) -> Num | None:
-    plan, q = scene.plan, scene.q
+def _optimizer(scene: Scene, row: Work) -> Num | None:
+    plan, q, role = scene.plan, scene.q, row.role
     state_bytes = 3 * (adapter_bytes(scene) if role.adapters else q.master_bytes)
     own = ceil_div(scene.sharded_trainable(role), scene.shards_of("optimizer"))
-    touched = own * (2 * state_bytes + q.gradient_bytes) * q.updates_per_step
+    touched = own * (2 * state_bytes + q.gradient_bytes) * row.rounds
     step = optimizer_seconds(scene.facts.gpu, bytes_touched=touched)
     if plan.offload == "none":
         return step

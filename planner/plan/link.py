@@ -3,10 +3,10 @@
 A complete link has ``v`` and every field. A short one has ``v``, a frozen preset and the
 fields that differ. ``set`` names the fields that a person chose; the others follow when the
 method or the framework changes. Where a complete link has none, all are chosen. Either may carry
-``calibration`` beside them, correction factors that
-someone chose to apply, and ``benchmark``, shares of the card's peaks that someone measured; they
-are no part of the plan. Reading never raises for what a link holds: whatever is wrong comes back
-as a :class:`~planner.problem.Problem`, and the rest is used.
+``calibration`` beside them, correction factors that someone chose to apply, and ``benchmark``,
+shares of the card's peaks that someone measured; they are no part of the plan. Reading never
+raises for what a link holds: whatever is wrong comes back as a
+:class:`~planner.problem.Problem`, and the rest is used.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from urllib.parse import parse_qs, urlencode
 
 from planner.methods import aliases, method_of
 from planner.plan import FIELDS, Plan, remedy, try_plan
-from planner.plan.chosen import chosen_fields, followed
+from planner.plan.chosen import chosen_fields, differences, followed
 from planner.plan.factors import Factors, factors_from_text, factors_to_text
 from planner.plan.fieldtext import KINDS, from_text, to_text
 from planner.plan.migrations import ADDED, FIRST_VERSION, VERSION, migrate
-from planner.plan.presets import differences, nearest, presets
+from planner.plan.presets import nearest, presets
 from planner.problem import Problem
 from planner.speeds import Speeds, speeds_from_text, speeds_to_text
 
@@ -83,8 +83,8 @@ def to_short_query(
 ) -> dict[str, str]:
     """The nearest preset and the fields that differ from it."""
     preset = nearest(plan)
-    changed = differences(plan, preset.plan)
-    fields = {field: to_text(getattr(plan, field)) for field in changed}
+    changed = differences(dict(preset.plan), dict(plan))
+    fields = {change.field: to_text(change.after) for change in changed}
     return {**_head(preset.key), **fields, **_tail(calibration, benchmark)}
 
 

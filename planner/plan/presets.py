@@ -14,6 +14,7 @@ from pathlib import Path
 from types import MappingProxyType
 
 from planner.plan import Plan
+from planner.plan.chosen import differences
 from planner.plan.migrations import migrate
 
 DEFAULT = "grpo-7b@1"
@@ -53,11 +54,7 @@ def presets() -> Mapping[str, Preset]:
 
 def nearest(plan: Plan) -> Preset:
     """The preset that differs from this plan in the fewest fields; the oldest of equals."""
-    return min(presets().values(), key=lambda preset: len(differences(plan, preset.plan)))
-
-
-def differences(plan: Plan, base: Plan) -> tuple[str, ...]:
-    """Fields in which the plan is not like the base, in the order of the plan."""
-    return tuple(
-        field for field in Plan.model_fields if getattr(plan, field) != getattr(base, field)
+    values = dict(plan)
+    return min(
+        presets().values(), key=lambda preset: len(differences(dict(preset.plan), values))
     )

@@ -12,9 +12,8 @@ from planner.frameworks import exported
 from planner.launch.export import export, fitted, following
 from planner.launch.launch import CannotExpress, Launch, as_zip
 from planner.plan import Plan
-from planner.plan.chosen import differences as changes_between
+from planner.plan.chosen import differences
 from planner.plan.link import to_query
-from planner.plan.presets import differences
 from planner.ui import messages
 from planner.ui.elements import download, segments
 from planner.ui.inputs import choices
@@ -65,7 +64,7 @@ def show(plan: Plan, framework: str) -> None:
 
 
 def _followed(plan: Plan, runs: Plan, name: str) -> None:
-    changes = changes_between(plan.model_dump(), runs.model_dump())
+    changes = differences(dict(plan), dict(runs))
     if not changes:
         return
     count = read_count(len(changes), "setting")
@@ -107,7 +106,7 @@ def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> Non
         near = fitted(plan, framework)
     except ValueError:
         return
-    changes = {field: getattr(near, field) for field in differences(near, plan)}
+    changes = {one.field: one.after for one in differences(dict(plan), dict(near))}
     st.button(
         f"Change the plan so that {name} can run it",
         icon=":material/build:",

@@ -11,7 +11,7 @@ import pytest
 
 from planner.catalog import Architecture, gpu, model
 from planner.catalog.efficiencies import Key, efficiencies
-from planner.formulas.compute import backward_seconds, forward_seconds, time_error
+from planner.formulas.compute import backward_flops, compute_seconds, forward_flops, time_error
 from planner.formulas.decoding import decode_seconds
 
 LLAMA_8B = model("meta-llama/Llama-3.1-8B").architecture
@@ -55,15 +55,16 @@ class Published:
 
 def training(what, source, card, arch, row_tokens, tokens_per_second, recompute=False):
     """Seconds per row of one GPU; what is hidden or exposed of FSDP is inside the share."""
-    sizes = {"tokens": row_tokens, "row_tokens": row_tokens, "dtype": "bf16"}
-    forward = forward_seconds(arch, gpu(card), **sizes, training=True)
-    backward = backward_seconds(arch, gpu(card), **sizes, recompute=recompute, weights_train=True)
+    sizes = {"tokens": row_tokens, "row_tokens": row_tokens, "head": True}
+    forward = forward_flops(arch, **sizes)
+    backward = backward_flops(arch, **sizes, recompute=recompute, weights_train=True)
+    both = {"flops": forward + backward, "dtype": "bf16", "key": "training-compute"}
     return Published(
         what,
         source,
         card,
         row_tokens / tokens_per_second,
-        forward + backward,
+        compute_seconds(gpu(card), **both),
         ("training-compute",),
     )
 

@@ -25,7 +25,7 @@ from planner.catalog import Architecture, custom_gpu, gpu, parse_config
 from planner.formulas.compute import (
     attention_flops,
     backward_flops,
-    backward_seconds,
+    compute_seconds,
     forward_flops,
     forward_seconds,
     head_flops,
@@ -187,11 +187,14 @@ def test_time_grows_with_tokens_and_with_rows(tokens, more, row):
 def test_an_array_gives_what_each_number_gives(pairs):
     arch = replace(TINY, sliding_window=100, sliding_layers=1)
     tokens, rows = (np.array(column, dtype=np.int64) for column in zip(*pairs, strict=True))
-    flags = {"recompute": True, "weights_train": True, "dtype": "bf16"}
-    together = backward_seconds(arch, CARD, tokens=tokens, row_tokens=rows, **flags)
-    apart = [
-        backward_seconds(arch, CARD, tokens=one, row_tokens=row, **flags) for one, row in pairs
-    ]
+
+    def seconds(tokens, row):
+        sizes = {"tokens": tokens, "row_tokens": row}
+        flops = backward_flops(arch, recompute=True, weights_train=True, **sizes)
+        return compute_seconds(CARD, flops=flops, dtype="bf16", key="training-compute")
+
+    together = seconds(tokens, rows)
+    apart = [seconds(one, row) for one, row in pairs]
     assert together.tolist() == pytest.approx(apart, rel=1e-12)
 
 
@@ -199,7 +202,7 @@ def test_unknown_rates_give_no_time():
     unknown = custom_gpu(80 * 10**9)
     sizes = {"tokens": 16, "row_tokens": 16, "dtype": "bf16"}
     assert forward_seconds(TINY, unknown, **sizes) is None
-    assert backward_seconds(TINY, unknown, recompute=True, weights_train=True, **sizes) is None
+    assert compute_seconds(unknown, flops=1, dtype="bf16", key="training-compute") is None
     assert optimizer_seconds(unknown, bytes_touched=1) is None
     # A V100 has no bf16 tensor cores, so no published peak.
     assert forward_seconds(TINY, gpu("v100-16gb"), **sizes) is None

@@ -9,8 +9,9 @@ import pytest
 from planner.estimate import estimate
 from planner.launch.export import why_not
 from planner.plan import Plan
+from planner.plan.chosen import differences
 from planner.plan.link import fields_of
-from planner.plan.presets import DEFAULT, PATH, differences, nearest, presets
+from planner.plan.presets import DEFAULT, PATH, nearest, presets
 
 RELEASED = Path(__file__).parents[1] / "fixtures" / "presets-released.json"
 
@@ -68,7 +69,8 @@ def test_the_nearest_preset_differs_least() -> None:
 
 def test_differences_are_in_the_plans_order() -> None:
     plan = Plan()
-    assert differences(plan.changed(steps=3, gpus=16, entropy=True), plan) == (
+    changed = plan.changed(steps=3, gpus=16, entropy=True)
+    assert tuple(change.field for change in differences(dict(plan), dict(changed))) == (
         "gpus",
         "entropy",
         "steps",

@@ -8,13 +8,14 @@ import pandas as pd
 import streamlit as st
 
 from planner.plan import Plan
+from planner.plan.chosen import differences
 from planner.plan.link import from_query_string, to_query_string
-from planner.plan.presets import differences
 from planner.ui import compute
 from planner.ui.display import say
 from planner.ui.elements import said
 from planner.ui.inputs.fields import labelled, short_label
 from planner.ui.state import address, session
+from planner.units import read_count
 
 
 def second_plan(plan: Plan) -> Plan | None:
@@ -49,18 +50,14 @@ def _button(label: str, icon: str, key: str, does: Callable[..., None], *args: P
 
 
 def _describe(plan: Plan, other: Plan) -> None:
-    fields = differences(other, plan)
-    if not fields:
+    changes = differences(dict(plan), dict(other))
+    if not changes:
         st.markdown("**B is the same as A.** Change something in the sidebar and watch both.")
         return
     verdict = labelled(compute.footprint(other).verdict.sentence)
-    noun = "field" if len(fields) == 1 else "fields"
-    st.markdown(f"**B differs from A in {len(fields)} {noun}.** {verdict}")
+    st.markdown(f"**B differs from A in {read_count(len(changes), 'field')}.** {verdict}")
     with st.expander("Differences", key="differences", on_change=session.acted):
-        rows = [
-            (short_label(name), say(getattr(plan, name)), say(getattr(other, name)))
-            for name in fields
-        ]
+        rows = [(short_label(one.field), say(one.before), say(one.after)) for one in changes]
         st.dataframe(
             pd.DataFrame(rows, columns=["Field", "A", "B"]),
             hide_index=True,

@@ -45,8 +45,7 @@ class Draft:
 
     def changed(self) -> tuple[str, ...]:
         """Fields that differ from the preset, in the order of the plan."""
-        base = self.base.plan
-        return tuple(name for name in FIELDS if self.values[name] != getattr(base, name))
+        return tuple(one.field for one in differences(dict(self.base.plan), self.values))
 
 
 def of_plan(plan: Plan, preset: str = "", chosen: Collection[str] | None = None) -> Draft:
