@@ -6,9 +6,9 @@ switches) plan by plan. pandas is imported here only, when a sweep is made.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import product
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain, product
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -62,16 +62,16 @@ def sweep(
         raise ValueError(why)
     arrays = {field: values for field, values in over.items() if field in VECTOR_FIELDS}
     others = {field: values for field, values in over.items() if field not in VECTOR_FIELDS}
-    frames = [
-        _frame(plan, dict(zip(others, combination, strict=True)), arrays, speeds)
+    parts = [
+        _part(plan, dict(zip(others, combination, strict=True)), arrays, speeds)
         for combination in product(*others.values())
     ]
-    table = frames[0] if len(frames) == 1 else pd.concat(frames, ignore_index=True)
+    names = dict.fromkeys((*over, "valid", *chain(*(part.columns for part in parts))))
+    table = pd.DataFrame({name: _column(name, parts) for name in names})
     if not table["valid"].all():
-        numbers = [column for column in table.columns if column not in (*over, "valid")]
+        numbers = [name for name in names if name not in (*over, "valid")]
         table[numbers] = table[numbers].where(table["valid"])
-    first = [field for field in over if field in table.columns]
-    return table[first + [column for column in table.columns if column not in first]]
+    return table
 
 
 def _check(over: Mapping[str, Sequence[Any]]) -> None:
@@ -88,15 +88,26 @@ def _check(over: Mapping[str, Sequence[Any]]) -> None:
         raise ValueError(f"over: {size:,} plans are too many for one sweep; stay below {LIMIT:,}.")
 
 
-def _frame(
+class _Words(NamedTuple):
+    """A column of words: the number of each row's word, below 0 where it has none."""
+
+    codes: Array
+    words: Sequence[str]
+
+
+class _Part(NamedTuple):
+    """The rows of one combination of the fields that are not arrays; a table is made of all."""
+
+    rows: int
+    columns: Mapping[str, Any]
+
+
+def _part(
     plan: Plan,
     changes: Mapping[str, Any],
     arrays: Mapping[str, Sequence[int]],
     speeds: Speeds | None,
-) -> pd.DataFrame:
-    """All rows of one combination of the fields that are not arrays."""
-    import pandas as pd
-
+) -> _Part:
     base, _ = try_plan({**plan.model_dump(), **followed(plan, changes)})
     shape = tuple(len(values) for values in arrays.values())
     columns: dict[str, Any] = dict(changes)
@@ -105,12 +116,40 @@ def _frame(
         # The arrays may mend what the changes broke, but a sweep says so, not guesses.
         for position, (field, values) in enumerate(arrays.items()):
             columns[field] = _along(values, shape, position)
-        return pd.DataFrame({**columns, "valid": False}, index=range(count))
+        return _Part(count, {**columns, "valid": False})
     grid = Grid(base, arrays)
     for field in arrays:
         columns[field] = grid.spread(getattr(grid, field), np.int64)
     columns.update(judge(grid, speeds))
-    return pd.DataFrame(columns, index=range(count))
+    return _Part(count, columns)
+
+
+def _column(name: str, parts: Sequence[_Part]) -> Any:
+    """One column of the table; NaN, or no word, in parts that lack it."""
+    import pandas as pd
+
+    found = [part.columns.get(name, np.nan) for part in parts]
+    if not any(isinstance(values, _Words) for values in found):
+        # Plain values are repeated in one go, so that texts stay texts.
+        if not any(isinstance(values, np.ndarray) for values in found):
+            return np.repeat(np.asarray(found), [part.rows for part in parts])
+        return _joined(
+            values if isinstance(values, np.ndarray) else np.full(part.rows, values)
+            for values, part in zip(found, parts, strict=True)
+        )
+    words = pd.Index(list(dict.fromkeys(chain(*(v.words for v in found if type(v) is _Words)))))
+    codes = _joined(
+        words.get_indexer(values.words).astype(np.int8)[values.codes]
+        if isinstance(values, _Words)
+        else np.full(part.rows, -1, dtype=np.int8)
+        for values, part in zip(found, parts, strict=True)
+    )
+    return pd.Categorical.from_codes(codes, words)
+
+
+def _joined(arrays: Iterable[Array]) -> Array:
+    first, *rest = arrays
+    return np.concatenate((first, *rest)) if rest else first
 
 
 def _along(values: Sequence[int], shape: tuple[int, ...], position: int) -> Array:
@@ -142,8 +181,8 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
         "device_bytes": worst.device,
         "host_bytes": grid.spread(maximum(*(peak["host"] for peak in peaks)), np.int64),
         "budget_bytes": facts.budget_bytes,
-        "verdict": _words(code, WORDS),
-        "worst_phase": _words(found["number"], [phase.name for phase in plans]),
+        "verdict": _Words(code, WORDS),
+        "worst_phase": _Words(found["number"], [phase.name for phase in plans]),
         "step_seconds": grid.spread(_step_seconds(scene, plans), np.float64),
         **columns,
     }
@@ -198,13 +237,6 @@ def _better(one: dict[str, Array], other: dict[str, Array], *names: str) -> dict
         more = more | (tied & (other[name] > one[name]))
         tied = tied & (other[name] == one[name])
     return {name: np.where(more, other[name], sizes) for name, sizes in one.items()}
-
-
-def _words(codes: Array, words: Sequence[str]) -> pd.Categorical[Any]:
-    """Words by number, stored once however many rows there are."""
-    import pandas as pd
-
-    return pd.Categorical.from_codes(codes.astype(np.int8), pd.Index(list(words)))
 
 
 def _peak(phase: PhasePlan, adder: Adder) -> dict[str, Num]:
