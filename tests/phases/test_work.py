@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from planner.estimate import phase_plans
+from planner import catalog
+from planner.catalog.efficiencies import typical
+from planner.estimate import estimate, phase_plans
 from planner.phases.phase import Work
 from planner.phases.scene import scene_of
 from planner.plan import Plan
@@ -71,6 +73,47 @@ def test_operations_are_those_counted_by_hand(
     # The trial counts the same rows.
     assert step_flops(asked, "policy forward") == forward.flops
     assert step_flops(asked, "policy backward") == backward.flops
+
+
+@pytest.mark.parametrize("how", ["full", "chunked-tokens", "chunked-vocabulary"])
+@pytest.mark.parametrize(("logits", "head"), [("full", ALL), ("response", SOME), ("fused", SOME)])
+def test_self_certainty_meets_the_head_once_more(how: str, logits: str, head: float) -> None:
+    """Each form makes logits of its own beside those of the log-probs."""
+    certain = plan("intuitor", logits=logits, self_certainty=how)
+    found, group = rows(certain), rows(plan("grpo", logits=logits, kl="loss"))
+    old = sum(row.flops for row in found["old log-probs"])
+    assert old == pytest.approx(2 * (BODY + 2 * head), rel=2e-3)
+    assert step_flops(certain, "old log-probs") == old
+    for phase in ("reference log-probs", "policy forward", "policy backward"):
+        assert found[phase] == group[phase]
+
+
+@pytest.mark.parametrize("how", ["full", "chunked-tokens", "chunked-vocabulary"])
+def test_the_premise_takes_the_heads_second_pass_forward_and_back(how: str) -> None:
+    """Slices of the vocabulary are made again on the way back; kept logits are not."""
+    usual, premise = (
+        rows(plan("intuitor", logits="full", self_certainty=how, self_certainty_gradient=on))
+        for on in (False, True)
+    )
+    more = {
+        name: sum(row.flops for row in premise[name]) - sum(row.flops for row in usual[name])
+        for name in ("policy forward", "policy backward")
+    }
+    again = how == "chunked-vocabulary"
+    assert more["policy forward"] == pytest.approx(2 * ALL)
+    assert more["policy backward"] == pytest.approx(2 * (2 + again) * ALL)
+
+
+def test_the_second_head_pass_takes_its_time() -> None:
+    """At the share of the peak that a forward without gradient reaches."""
+    seconds: dict[str, dict[str, Any]] = {}
+    for method in ("intuitor", "grpo"):
+        phases = estimate(plan(method, logits="full")).phases
+        seconds[method] = {phase.name: phase.seconds for phase in phases}
+    more = seconds["intuitor"]["old log-probs"] - seconds["grpo"]["old log-probs"]
+    card = catalog.gpu(plan("grpo").gpu)
+    rate = card.flops_per_second("bf16") * typical("forward-compute", card)
+    assert more == pytest.approx(2 * ALL / rate)
 
 
 def test_adapters_leave_the_gradient_of_weights_out() -> None:
