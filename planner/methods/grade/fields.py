@@ -46,7 +46,10 @@ class GradeFields(OwnFields):
         False,
         title="Reference with a KV cache",
         description="Reference decodes with a KV cache.",
-        json_schema_extra=more("Otherwise each step runs the reference over the whole row."),
+        json_schema_extra=more(
+            "Otherwise each step runs the reference over the whole row. A cache saves seconds once "
+            "products take longer than launching kernels: with long rows, or many."
+        ),
     )
     grade_reward_input: Literal["dense", "sparse"] = Field(
         "dense",
