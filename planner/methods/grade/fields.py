@@ -34,12 +34,14 @@ class GradeFields(OwnFields):
             "What document 001's code does: the dense row that the top k should avoid is kept."
         ),
     )
-    grade_kl: Literal["none", "batch", "online"] = Field(
+    grade_kl: Literal["none", "batch", "online", "online-metric"] = Field(
         "none",
         title="KL term",
         description="GRADE's KL term.",
         json_schema_extra=more(
-            "batch keeps the logits of all steps for one KL; online adds it up step by step."
+            "batch keeps the logits of all steps for one KL in the loss; online adds it up step by "
+            "step, in the loss too. online-metric is a number to watch, without gradient and in "
+            "no loss, as document 001's optimised code has it."
         ),
     )
     grade_reference_cache: bool = Field(
@@ -71,3 +73,8 @@ class GradeFields(OwnFields):
 
 own = GradeFields.of
 """A plan as having these fields."""
+
+METRIC = "online-metric"
+"""The KL that no gradient comes from."""
+ONLINE = ("online", METRIC)
+"""Where the reference runs beside each step."""
