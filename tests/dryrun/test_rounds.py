@@ -44,6 +44,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("qwen3", {"grade_kl": "batch", **CACHED}),
     ("qwen2", {"grade_kl": "online", **CACHED, "prompts_per_step": 6}),
     ("qwen2", {"grade_kl": "online", "reference": "offloaded", "dtype": "fp32"}),
+    ("qwen3", {"grade_kl": "online-metric", **SCATTERED, **CACHED, **STEPS}),
     ("llama", {**LORA, "grade_kl": "online", **CACHED, **LAYERS}),
     ("llama", {**LORA, "grade_kl": "batch", "grade_estimator": "straight-through"}),
     ("qwen2", {**SDPA, "master_dtype": "none", "optimizer": "adamw-fused"}),

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from planner import catalog
+from planner.estimate import estimate
 from planner.examples import doc_001, doc_002, dry_runs, unrolled
 from planner.examples.claim import Claim
 from planner.formulas.activations import layer_saved
@@ -145,6 +148,31 @@ def test_the_documents_runs_as_plans() -> None:
         (2, 2, 32, "bf16"),
         *[(1, 1, 64, "bf16")] * 4,
     ]
+
+
+def reference_seconds(*, cached: bool, **changes: Any) -> float:
+    """Of a step's forward with the reference beside it, less one without."""
+    plan = presets()["doc-001-legacy@1"].plan.changed(**changes)
+    judged = plan.changed(grade_reference_cache=cached)
+    without = plan.changed(grade_kl="none", reference="none")
+    both = [
+        next(phase.seconds for phase in estimate(each).phases if phase.name == "policy forward")
+        for each in (judged, without)
+    ]
+    assert both[0] is not None and both[1] is not None
+    return both[0] - both[1]
+
+
+def test_what_is_said_of_the_reference_caches_seconds() -> None:
+    why = claim(doc_001.OPTIMIZATIONS, "Reference with a KV cache").why
+    assert "about 2.0 s" in why and "about 10 times" in why
+    assert reference_seconds(cached=False) == pytest.approx(2.03, abs=0.01)
+    assert reference_seconds(cached=True) == pytest.approx(2.03, abs=0.01)
+    rows = 16
+    size = {name: rows for name in ("prompts_per_step", "prompts_per_update", "micro_batch_size")}
+    size |= {"prompt_tokens": 500, "response_tokens": 2000}
+    ratio = reference_seconds(cached=False, **size) / reference_seconds(cached=True, **size)
+    assert ratio == pytest.approx(10, abs=0.5)
 
 
 def test_every_option_is_on_and_off_somewhere() -> None:

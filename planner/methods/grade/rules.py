@@ -106,7 +106,7 @@ RULES: tuple[Rule, ...] = (
         "grade_reference_cache",
         lambda plan: plan.grade_reference_cache and plan.grade_kl == "none",
         "Without a KL term there is no reference to cache for.",
-        "Set grade_kl to online or batch, or grade_reference_cache to false.",
+        "Set grade_kl to online, online-metric or batch, or grade_reference_cache to false.",
     ),
     Rule(
         "grade_dense_scatter",

@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from planner.methods.grade.fields import GradeFields
+from planner.methods.grade.fields import METRIC, ONLINE, GradeFields
 from planner.methods.grade.step.reference import Reference
 from planner.methods.grade.step.tokens import Noise, SoftToken, gumbel_noise, mixed, soft_token
 from planner.steps.stage import Stage
@@ -22,7 +22,10 @@ from planner.steps.stage import Stage
 
 @dataclass(frozen=True, slots=True)
 class SoftRollout:
-    """What a soft generation leaves: its tokens, and the mean KL [] in nats when there is one."""
+    """What a soft generation leaves: its tokens, and the mean KL [] in nats when there is one.
+
+    As a metric it has no gradient.
+    """
 
     tokens: list[SoftToken]
     kl: Tensor | None
@@ -56,7 +59,7 @@ def soft_generate(
     """
     if options.grade_kl != "none" and reference is None:
         raise ValueError("grade_kl: a KL term needs a reference; pass one, or set it to none.")
-    online = reference if options.grade_kl == "online" else None
+    online = reference if options.grade_kl in ONLINE else None
     draw = noise or gumbel_noise()
     model: Any = policy
     embedding = model.get_input_embeddings()
@@ -80,7 +83,8 @@ def soft_generate(
         logits = _next_logits(model, embeds, mask, options)
         stage.turning(logits, step)
         if online:
-            here = kl_divergence(logits, online(hard, mask))
+            with torch.set_grad_enabled(options.grade_kl != METRIC):
+                here = kl_divergence(logits, online(hard, mask))
             kl = here if kl is None else kl + here
             del here
         if options.grade_kl == "batch":
@@ -123,7 +127,7 @@ def kl_divergence(logits: Tensor, reference: Tensor) -> Tensor:
 
     Both logits are of the same position: they predict the token that is sampled next. The
     original's memory-efficient variant compares the policy's prediction of token t with the
-    reference's of token t + 1 and leaves the term out of the loss; here it is aligned, and in.
+    reference's of token t + 1; here it is aligned.
     """
     with torch.no_grad():
         target = F.log_softmax(reference.float(), dim=-1)

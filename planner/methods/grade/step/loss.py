@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner.methods.grade.fields import GradeFields
+from planner.methods.grade.fields import METRIC, GradeFields
 from planner.methods.grade.step import tokens as mixtures
 from planner.methods.grade.step.generation import soft_generate
 from planner.methods.grade.step.reference import Reference
@@ -31,7 +31,7 @@ def grade_loss(
     noise: Noise | None = None,
     beta: float = BETA,
 ) -> torch.Tensor:
-    """Loss [] = -mean reward + beta * mean KL of prompts [rows, prompt].
+    """Loss [] = -mean reward + beta * mean KL of prompts [rows, prompt]; a metric is not in it.
 
     ``reference`` is a frozen causal model; None with a KL term is the policy with its adapters
     disabled. The policy is put in training mode: transformers recomputes layers in that mode
@@ -52,7 +52,9 @@ def grade_loss(
     del judge
     with stage.region(role="reward model"):
         loss = -soft_reward(stage, reward_model, rollout.tokens, options).mean()
-    return loss if rollout.kl is None else loss + beta * rollout.kl
+    if rollout.kl is None or options.grade_kl == METRIC:
+        return loss
+    return loss + beta * rollout.kl
 
 
 def soft_reward(
