@@ -47,8 +47,8 @@ CLAIMED_BYTES = 2.4 * GB
 WHY: Mapping[str, str] = MappingProxyType(
     {
         "planned": "this plan with the reference so",
-        "as claimed": "adapters disabled, and the 2.4 GB that the document says a cached pass takes",
-        "as it is": "adapters disabled, and what the layers of a whole pass keep: it spares no pass",
+        "as claimed": "adapters disabled, and the 2.4 GB that the document names for a cached pass",
+        "as it is": "adapters disabled, and all that a pass makes; the pass itself is not spared",
     }
 )
 
