@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner import references
 from planner.catalog import measured
 from planner.footprint import Phase
 from planner.phases import engine
@@ -41,6 +42,7 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
         (*_engine_blockers(scene), *_host_blockers(scene, phases)),
         (
             *_engine_warnings(scene),
+            *_reference_warnings(scene),
             *scene.facts.policy_model.warnings,
             *_model_warnings(scene),
             *_measured_warnings(scene),
@@ -95,6 +97,20 @@ def _engine_warnings(scene: Scene) -> Iterator[str]:
         yield (
             "With empty_cache never, what training cached is still reserved when the engine "
             "wakes up."
+        )
+
+
+def _reference_warnings(scene: Scene) -> Iterator[str]:
+    """What a reference that is called cached means where nothing can be cached beforehand."""
+    plan = scene.plan
+    if references.elsewhere(plan):
+        weights = read_bytes(scene.policy.parameters * scene.q.compute_bytes)
+        other = "copy or offloaded" if plan.finetuning == "full" else "adapter-disabled"
+        yield (
+            f"Responses are new in each step, so {plan.reference} cannot be computed before the "
+            "run: the reference scores them before every update, on as many other GPUs of this "
+            f"kind, which this plan waits for. Its {weights} of weights there are not in this "
+            f"plan's memory; set reference to {other} to score them here."
         )
 
 
@@ -175,6 +191,12 @@ def _notes(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
         )
     if runs in scene.framework.path_notes:
         yield scene.framework.path_notes[runs]
+    if references.stored(plan) and not references.elsewhere(plan):
+        yield (
+            "The run's responses are counted once each; where prompts repeat, the reference "
+            "scores fewer before it. Reading them is not in the step's time: no source says how "
+            "fast a plan's disk is."
+        )
     if plan.compile and compile_breaks(plan):
         yield (
             "compile is counted as having no effect on memory: flash-attn breaks the graph inside "

@@ -8,18 +8,24 @@ from dataclasses import dataclass
 
 from planner.footprint import Footprint
 from planner.plan.facts import facts_of
-from planner.units import read_usd
+from planner.units import read_bytes, read_seconds, read_usd
 
 OLD_AFTER_DAYS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cost:
-    """What a run costs; None where the price or the time is unknown."""
+    """What a run costs; None where the price or the time is unknown.
+
+    A run's hours and dollars have a cached reference's pass in them: before the run, or in each
+    step on other GPUs, as many of the same card for as long as it takes.
+    """
 
     usd_per_step: float | None
     usd_run: float | None
     hours_run: float | None
+    usd_reference: float | None
+    """Of ``usd_run``, that pass; 0 where no reference is cached."""
     price_per_gpu_hour: float | None
     price_low: float | None
     price_high: float | None
@@ -50,16 +56,55 @@ def cost(footprint: Footprint, *, today: dt.date | None = None) -> Cost:
     if footprint.step_seconds is not None and footprint.verdict.word != "out of memory":
         hours = footprint.step_seconds * plan.steps / 3600
     run = None if hours is None or price is None else hours * price * plan.gpus
+    before, elsewhere = _pass_hours(footprint)
+    scoring = price and (before + elsewhere) * price * (plan.gpus - plan.rollout_gpus)
+    in_steps = price and elsewhere * price * (plan.gpus - plan.rollout_gpus)
     return Cost(
-        usd_per_step=None if run is None else run / plan.steps,
-        usd_run=run,
-        hours_run=hours,
+        usd_per_step=None if run is None else (run + (in_steps or 0)) / plan.steps,
+        usd_run=None if run is None else run + (scoring or 0),
+        hours_run=None if hours is None else hours + before,
+        usd_reference=None if run is None else scoring,
         price_per_gpu_hour=price,
         price_low=low,
         price_high=high,
         price_source=source,
         price_date=date,
         price_is_old=old,
+    )
+
+
+def _pass_hours(footprint: Footprint) -> tuple[float, float]:
+    """Hours of a cached reference's passes: before the run, and on other GPUs in its steps.
+
+    A pass takes as long as the card's scoring does, whose time is known where a step's is.
+    """
+    cache = footprint.reference_cache
+    if cache is None or cache.seconds is None:
+        return 0.0, 0.0
+    hours = cache.seconds / 3600
+    return (0.0, hours * footprint.plan.steps) if cache.each_step else (hours, 0.0)
+
+
+def reference_words(footprint: Footprint, cost: Cost) -> str:
+    """What a cached reference costs beside the step's memory; empty where the plan has none."""
+    cache = footprint.reference_cache
+    if cache is None:
+        return ""
+    time = "in a time not known" if cache.seconds is None else f"in {read_seconds(cache.seconds)}"
+    paid = cost.usd_reference
+    usd = "" if paid is None else f", {read_usd(paid)} of the run's cost"
+    if cache.each_step:
+        return (
+            f"Responses are new in each step: other GPUs score the {cache.responses:,} {time}, "
+            f"which the step waits for{usd}. Nothing is cached beforehand."
+        )
+    read = f"{read_bytes(cache.step_bytes)} of it in each step"
+    if footprint.step_seconds:
+        rate = read_bytes(cache.step_bytes / footprint.step_seconds)
+        read += f", in time where the disk gives {rate} a second"
+    return (
+        f"Before the run the reference scores up to {cache.responses:,} responses {time}{usd}, and "
+        f"{read_bytes(cache.disk_bytes)} wait on a disk: {read} (how fast it is, nobody has said)."
     )
 
 

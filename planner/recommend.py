@@ -11,6 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from planner import references
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.plan import Plan, try_plan
@@ -90,8 +91,11 @@ def _saving_per_second(suggestion: Suggestion) -> float:
 def candidates(plan: Plan) -> Iterator[tuple[str, Changes]]:
     """Changes that could save memory in some plan; the estimate decides which do."""
     yield from TRAINING
-    adapters = "adapter-disabled" if plan.kl != "none" else plan.reference
-    yield "Train LoRA adapters only", {"finetuning": "lora", "reference": adapters}
+    base = {"reference": "adapter-disabled"} if references.compares(plan) else {}
+    if plan.finetuning == "full":
+        yield "Train LoRA adapters only", {"finetuning": "lora", **base}
+    elif plan.reference in ("copy", "offloaded"):
+        yield "Disable the adapters to get the reference", base
     for title, field in HALVED.items():
         half = getattr(plan, field) // 2
         if half:
@@ -161,6 +165,10 @@ INSTEAD = {
 
 OF_A_ROLE: tuple[tuple[str, Changes], ...] = (
     ("Compute self-certainty in chunks of tokens", {"self_certainty": "chunked-tokens"}),
+    (
+        "Compute self-certainty in chunks of the vocabulary",
+        {"self_certainty": "chunked-vocabulary"},
+    ),
     ("Leave self-certainty out of the gradient", {"self_certainty_gradient": False}),
     ("Let the engine sleep while training (level 2)", {"vllm_sleep_level": 2}),
 )

@@ -191,7 +191,7 @@ def test_json_has_the_one_shape() -> None:
     assert set(answer) == {
         "v", "source", "plan", "verdict", "budget_bytes", "requested_bytes", "allocated_bytes",
         "reserved_bytes", "device_bytes", "host_bytes", "seconds", "worst_phase", "worst_rank",
-        "seconds_from", "error", "phases", "warnings",
+        "seconds_from", "reference_cache", "error", "phases", "warnings",
     }  # fmt: skip
     assert answer["error"]["low"] is None, "nobody has measured the error yet: not 0"
     assert answer["phases"][0]["seconds"] is None, "the time to load is unknown: not 0"

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
+
 from planner.estimate import estimate
 from planner.plan import Plan, try_plan
-from planner.recommend import WORTH_BYTES, candidates, recommend
+from planner.plan.presets import presets
+from planner.recommend import WORTH_BYTES, Suggestion, candidates, recommend
+from planner.units import GIB
 
 TOO_LARGE = Plan(
     model="Qwen/Qwen2.5-7B",
@@ -50,3 +54,53 @@ def test_candidates_change_fields_of_a_plan_only() -> None:
         assert title and set(changes) <= set(Plan.model_fields)
         plan, problems = try_plan({**TOO_LARGE.model_dump(), **changes})
         assert plan is not None or problems
+
+
+def offered(plan: Plan) -> dict[str, Suggestion]:
+    """Every suggestion for a plan, by its title; two with one title would hide each other."""
+    found = recommend(estimate(plan), most=50)
+    titles = [suggestion.title for suggestion in found]
+    assert len(set(titles)) == len(titles)
+    return dict(zip(titles, found, strict=True))
+
+
+def test_disabled_adapters_are_offered_as_the_reference_under_their_own_name() -> None:
+    legacy = presets()["doc-001-legacy@1"].plan
+    lora = Plan(
+        model="Qwen/Qwen2.5-7B", gpus=1, sharding="none", finetuning="lora", reference="copy",
+        gpu_memory_utilization=0.3,
+    )  # fmt: skip
+    title = "Disable the adapters to get the reference"
+    # A second model of 4.05 and of 7.62 billion bf16 weights; the pass is the same, so 0 s.
+    for plan, weights in ((legacy, 4.05e9), (lora, 7.62e9)):
+        assert title in [suggestion.title for suggestion in recommend(estimate(plan))]
+        found = offered(plan)
+        assert found[title].changes == {"reference": "adapter-disabled"}
+        assert found[title].saved_bytes == pytest.approx(2 * weights, rel=0.01)
+        assert found[title].seconds_lost == 0
+        assert "Train LoRA adapters only" not in found
+    full = offered(TOO_LARGE)
+    assert full["Train LoRA adapters only"].changes["reference"] == "adapter-disabled"
+    assert title not in full
+
+
+def test_every_form_of_chunked_self_certainty_is_offered() -> None:
+    plan = presets()["intuitor-1.5b@1"].plan.changed(
+        logits="fused", prompt_tokens=512, response_tokens=15_872,
+        validation_response_tokens=15_872, gpu_memory_utilization=0.2,
+    )  # fmt: skip
+    named = {title: changes for title, changes in candidates(plan) if "self_certainty" in changes}
+    assert named == {
+        "Compute self-certainty in chunks of the vocabulary": {
+            "self_certainty": "chunked-vocabulary"
+        },
+        "Compute self-certainty in chunks of tokens": {"self_certainty": "chunked-tokens"},
+    }
+    found = offered(plan)["Compute self-certainty in chunks of the vocabulary"]
+    after = plan.changed(**found.changes)
+    before, then = (
+        next(phase for phase in estimate(one).phases if phase.name == "old log-probs").own_bytes
+        for one in (plan, after)
+    )
+    # The logits of all scored positions leave this pass; the next phase makes the peak then.
+    assert before - then > 15e9 and found.saved_bytes > 1.8 * GIB

@@ -17,7 +17,7 @@ from planner.cli.answer import (
     status,
     table,
 )
-from planner.cost import cost, price_words
+from planner.cost import cost, price_words, reference_words
 from planner.footprint import Footprint, to_json
 from planner.units import read_gib, read_seconds, read_usd
 
@@ -73,6 +73,7 @@ def _text(footprint: Footprint) -> str:
         table(("phase", "rank", "GPU GiB", "host GiB", "time"), rows, right=(2, 3, 4)),
         "",
         *_time_and_money(footprint),
+        *filter(None, [reference_words(footprint, cost(footprint))]),
         error_line(footprint),
         *(f"warning: {warning}" for warning in doubts),
         *(f"note: {note}" for note in footprint.notes),

@@ -8,6 +8,7 @@ notices that and starts again with the frame.
 from __future__ import annotations
 
 from contextvars import ContextVar
+from typing import Any, Literal
 
 import streamlit as st
 from streamlit.navigation.page import Page
@@ -22,15 +23,27 @@ INSIDE = ContextVar("inside the frame", default=False)
 
 
 def pages() -> list[Page]:
-    """The pages, in the order of the menu; the first is the front page."""
+    """The pages, in the order of the menu; the first is the front page, also under its name.
+
+    The menu shows the one of the two that is open. Neither leads to the other: a step back would
+    lead forward again.
+    """
+    named = address.page_path() == "plan"
     return [
-        st.Page("pages/plan.py", title="Plan", icon=":material/rule:", default=True),
+        _plan_page(shown=not named, default=True, url_path="front"),
+        _plan_page(shown=named, url_path="plan"),
         st.Page("pages/scaling.py", title="Scaling", icon=":material/show_chart:"),
         st.Page("pages/trial.py", title="Trial", icon=":material/speed:"),
         st.Page("pages/launch.py", title="Launch", icon=":material/rocket_launch:"),
         st.Page("pages/examples.py", title="Examples", icon=":material/menu_book:"),
         st.Page("pages/formulas.py", title="Formulas", icon=":material/function:"),
     ]
+
+
+def _plan_page(shown: bool, **where: Any) -> Page:
+    visibility: Literal["visible", "hidden"] = "visible" if shown else "hidden"
+    icon = ":material/rule:"
+    return st.Page("pages/plan.py", title="Plan", icon=icon, visibility=visibility, **where)
 
 
 def run() -> None:

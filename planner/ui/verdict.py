@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import streamlit as st
 
-from planner.cost import Cost
+from planner.cost import Cost, reference_words
 from planner.footprint import Footprint, Phase
 from planner.formulas.compute import time_error
 from planner.plan.facts import facts_of
@@ -131,6 +131,13 @@ def _largest(phase: Phase, category: str, size: int) -> str:
     first = max(own, key=lambda term: int(term.bytes))
     share = "" if int(first.bytes) == size else f"of it {session.read(int(first.bytes))} "
     return f", {share}{first.name} of the {first.role}"
+
+
+def cached_reference(footprint: Footprint, cost: Cost) -> None:
+    """What a cached reference costs that the peak does not show; nothing where there is none."""
+    words = reference_words(footprint, cost)
+    if words:
+        st.markdown(f"**What the cached reference costs.** {words}".replace("$", r"\$"))
 
 
 def cautions(footprint: Footprint) -> None:

@@ -14,6 +14,7 @@ from planner.plan.migrations import VERSION
 
 PAGES = {
     "": "Best single changes",
+    "plan": "Best single changes",
     "scaling": "Compare with a second plan",
     "trial": "Really runs a few",
     "launch": "Framework",
@@ -53,6 +54,28 @@ def test_a_cold_deep_link_shows_the_page_in_its_frame(browser: Browser, name: st
         assert set(FIELDS) <= set(query(page))
         assert urlsplit(page.url).path == f"/{name}"
         context.close()
+
+
+def test_plan_opens_under_its_name_and_stays_there(page: Page, server: str) -> None:
+    page.goto(f"{server}/plan?v=1&preset=grpo-7b@1&response_tokens=1024")
+    settle(page)
+    assert page.get_by_text("Page not found").count() == 0
+    named, address = peak(page), page.url
+    menu = page.get_by_role("link", name="Plan", exact=True)
+    expect(menu).to_have_count(1)
+    page.wait_for_timeout(600)
+    assert page.url == address
+    number(page, "Count", 16)
+    assert (urlsplit(page.url).path, query(page)["gpus"]) == ("/plan", "16")
+    link = page.get_by_test_id("stCode").last.inner_text().strip()
+    assert link.startswith(f"{server}/?") and "gpus=16" in link
+    page.go_back()
+    settle(page)
+    assert (urlsplit(page.url).path, peak(page)) == ("/plan", named)
+    for title in ("Scaling", "Plan"):
+        page.get_by_role("link", name=title, exact=True).click()
+        settle(page)
+    assert (urlsplit(page.url).path, peak(page)) == ("/", named)
 
 
 def test_an_edit_reaches_the_address_and_survives_a_reload(page: Page, server: str) -> None:

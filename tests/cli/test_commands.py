@@ -16,7 +16,7 @@ from planner.plan.presets import presets
 KEYS = {
     *("v", "source", "plan", "verdict", "budget_bytes", "requested_bytes", "allocated_bytes"),
     *("reserved_bytes", "device_bytes", "host_bytes", "seconds", "worst_phase", "worst_rank"),
-    *("seconds_from", "error", "phases", "warnings"),
+    *("seconds_from", "reference_cache", "error", "phases", "warnings"),
 }
 """The design's one shape of an answer."""
 

@@ -26,6 +26,8 @@ from planner.trial.ask.strict import (
     Values,
 )
 
+Whole = Annotated[int, Field(ge=0)]
+"""Of a whole run, however long a plan may make it."""
 LEVELS = ("requested_bytes", "allocated_bytes", "reserved_bytes", "device_bytes")
 """Totals of a phase that the estimate, the dry run and a trial all have."""
 
@@ -98,6 +100,19 @@ class VerdictFigures(Strict):
     sentence: Text
 
 
+class ReferenceFigures(Strict):
+    """What a cached reference costs beside the step's memory, as the estimate says it."""
+
+    each_step: bool
+    responses: Whole
+    seconds: Number | None = None
+    weight_bytes: Whole
+    disk_bytes: Whole
+    step_bytes: Whole
+    copy_seconds: Seconds | None = None
+    read_seconds: Seconds | None = None
+
+
 class FootprintFigures(Strict):
     """The answer of any rung of evidence."""
 
@@ -114,6 +129,7 @@ class FootprintFigures(Strict):
     seconds: Seconds | None = None
     seconds_from: Text | None = None
     """What a predicted time rests on."""
+    reference_cache: ReferenceFigures | None = None
     worst_phase: Line | None = None
     worst_rank: Line | None = None
     error: ErrorFigures = ErrorFigures()

@@ -133,8 +133,9 @@ TEXTS: Mapping[str, FieldText] = {
     "reference": FieldText(
         "Reference",
         "copy: a second model on the GPUs. offloaded: in host RAM outside its phase. "
-        "adapter-disabled: the policy with LoRA switched off. cached-logprobs: computed before. "
-        "cached-activations: last hidden states computed before; the loss runs them through the "
+        "adapter-disabled: the policy with LoRA switched off. cached-logprobs: computed apart, "
+        "before the run, or in each step by other GPUs where responses are sampled. "
+        "cached-activations: so the last hidden states; the loss runs them through the "
         "reference's head. dual-output: one forward, in which every layer runs with LoRA and "
         "without.",
     ),

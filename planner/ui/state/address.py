@@ -99,9 +99,14 @@ def plan_b() -> Plan | None:
 def link(query: Mapping[str, str]) -> str:
     """A query under the app's address as the browser sees it, without a page."""
     url = (st.context.url or "http://localhost:8501").rstrip("/")
-    front, _, page = url.rpartition("/")
-    root = front if page in PAGE_PATHS and "//" in front else url
+    root = url.removesuffix(f"/{page_path()}")
     return f"{root}/?{urlencode(query)}"
+
+
+def page_path() -> str:
+    """Last part of the address that the browser shows; empty on the front page."""
+    front, _, page = (st.context.url or "").rstrip("/").rpartition("/")
+    return page if page in PAGE_PATHS and "//" in front else ""
 
 
 PAGE_PATHS = ("plan", "scaling", "trial", "launch", "examples", "formulas")

@@ -1,0 +1,157 @@
+"""What a cached reference costs: its pass, its files and what a step waits for, by hand.
+
+One step of four pairs, or of four responses, of 512 prompt and 512 response tokens through
+Qwen2.5-0.5B; sizes as in ``test_work.py``.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+from typing import Any
+
+import pytest
+
+from planner.cost import cost, reference_words
+from planner.estimate import estimate, phase_plans
+from planner.footprint import Footprint, to_json
+from planner.phases.scene import scene_of
+from planner.plan import Plan
+from planner.plan.facts import facts_of
+from planner.sweep import sweep
+from planner.trial.ask.footprints import figures_of
+from planner.trial.run.cadence import trial_flops
+
+RESPONSE, HIDDEN, STEPS = 512, 896, 100
+PARAMETERS = 494_032_768
+ACTIVATIONS = {"reference": "cached-activations"}
+LOG_PROBS = {"reference": "cached-logprobs"}
+
+
+def pairs(**changes: Any) -> Plan:
+    return plan(method="dpo", responses_per_prompt=1, rollout="none", **changes)
+
+
+def plan(**changes: Any) -> Plan:
+    usual: dict[str, Any] = {
+        "model": "Qwen/Qwen2.5-0.5B", "method": "grpo", "rollout": "hf", "gpus": 1,
+        "sharding": "none", "prompts_per_step": 4, "prompts_per_update": 4,
+        "responses_per_prompt": 2, "prompt_tokens": 512, "response_tokens": RESPONSE,
+        "steps": STEPS, "price_per_gpu_hour": 3.6,
+    }  # fmt: skip
+    return Plan(**{**usual, **changes})
+
+
+def seconds(footprint: Footprint, name: str) -> float:
+    (phase,) = [phase for phase in footprint.phases if phase.name == name]
+    assert phase.seconds is not None
+    return phase.seconds
+
+
+def test_given_pairs_are_scored_once_before_the_run_and_wait_on_a_disk() -> None:
+    scored = seconds(estimate(pairs(reference="copy")), "reference log-probs")
+    sums, states = estimate(pairs(**LOG_PROBS)), estimate(pairs(**ACTIVATIONS))
+    for found, step_bytes in (
+        # A loss over pairs needs one sum of each response; eight of them a step.
+        (sums, 8 * 4),
+        (states, 8 * RESPONSE * HIDDEN * 2),
+    ):
+        cache = found.reference_cache
+        assert cache is not None and not cache.each_step
+        assert cache.responses == STEPS * 8
+        assert (cache.step_bytes, cache.disk_bytes) == (step_bytes, STEPS * step_bytes)
+        assert cache.read_seconds is None, "no source says how fast the disk is: not 0"
+        assert "reference log-probs" not in [phase.name for phase in found.phases]
+    assert sums.reference_cache and sums.reference_cache.seconds == pytest.approx(STEPS * scored)
+    # Hidden states are taken before the head, whose operations are those of 513 positions of 1024.
+    layers = 2 * 24 * (896 * (896 + 2 * 128) + 896 * 896 + 3 * 896 * 4864) * 1024
+    layers += 24 * 4 * 896 * (1024 * 1025 / 2)
+    share = layers / (layers + 513 * 2 * 896 * 151_936)
+    assert states.reference_cache
+    assert states.reference_cache.seconds == pytest.approx(share * STEPS * scored)
+
+
+def test_the_pass_before_the_run_is_in_its_hours_and_its_price() -> None:
+    found = estimate(pairs(**LOG_PROBS))
+    assert found.reference_cache and found.reference_cache.seconds and found.step_seconds
+    money = cost(found, today=dt.date(2026, 11, 22))
+    before = found.reference_cache.seconds / 1000  # 3.6 dollars an hour
+    assert money.usd_reference == pytest.approx(before)
+    assert money.usd_run == pytest.approx(STEPS * found.step_seconds / 1000 + before)
+    assert money.usd_per_step == pytest.approx(found.step_seconds / 1000)
+    assert money.hours_run == pytest.approx(
+        (STEPS * found.step_seconds + found.reference_cache.seconds) / 3600
+    )
+    assert "up to 800 responses" in reference_words(found, money)
+    plain = estimate(pairs(reference="copy"))
+    assert cost(plain).usd_reference == 0 and reference_words(plain, cost(plain)) == ""
+
+
+@pytest.mark.parametrize("method", ["grpo", "ppo", "rloo", "intuitor"])
+def test_sampled_responses_are_scored_in_every_step_by_other_gpus(method: str) -> None:
+    asked = plan(method=method)
+    copied, found = estimate(asked.changed(reference="copy")), estimate(asked.changed(**LOG_PROBS))
+    scored = seconds(copied, "reference log-probs")
+    assert seconds(found, "reference log-probs") == pytest.approx(scored)
+    assert found.step_seconds == pytest.approx(copied.step_seconds)
+    cache = found.reference_cache
+    assert cache is not None and cache.each_step
+    assert (cache.responses, cache.seconds) == (8, pytest.approx(scored))
+    assert (cache.disk_bytes, cache.step_bytes) == (0, 8 * RESPONSE * 4)
+    assert cache.weight_bytes == 2 * PARAMETERS
+    assert any("Responses are new in each step" in warning for warning in found.warnings)
+    money = cost(found)
+    elsewhere = STEPS * scored / 1000
+    assert money.usd_reference == pytest.approx(elsewhere)
+    assert found.step_seconds
+    assert money.usd_run == pytest.approx(STEPS * found.step_seconds / 1000 + elsewhere)
+    assert money.usd_run and money.usd_per_step == pytest.approx(money.usd_run / STEPS)
+
+
+def test_waiting_takes_no_memory_of_its_own() -> None:
+    found = estimate(plan(**LOG_PROBS, empty_cache="between-phases"))
+    (waits,) = [phase for phase in found.phases if phase.name == "reference log-probs"]
+    (before,) = [phase for phase in found.phases if phase.name == "old log-probs"]
+    assert not waits.executed and waits.device_bytes < before.device_bytes
+    assert not [term for term in waits.terms if term.role == "reference"]
+    # The policy's log-probs of eight sequences wait here too.
+    assert sum(term.bytes for term in waits.terms if "log-probs" in term.name) == 8 * 512 * 4
+
+
+def test_hidden_states_are_scored_without_the_head_and_copied_to_the_gpu() -> None:
+    asked = plan(**ACTIVATIONS)
+    rows = {one.name: one.work for one in phase_plans(scene_of(asked, facts_of(asked)))}
+    (other,) = rows["reference log-probs"]
+    assert (other.scored_tokens, other.elsewhere) == (0, True)
+    head = rows["policy forward"][1]
+    assert head.host_bytes == 8 * RESPONSE * HIDDEN * 2
+    cache = estimate(asked).reference_cache
+    # PCIe 5 x16: 63 GB/s in one direction, of which efficiencies.json takes 0.8 as typical.
+    assert cache and cache.copy_seconds == pytest.approx(head.host_bytes / (63e9 * 0.8))
+
+
+def test_a_card_of_unknown_slot_has_no_time_to_copy() -> None:
+    unknown = estimate(plan(**ACTIVATIONS, gpu="custom", gpu_bytes=80 * 2**30))
+    assert unknown.reference_cache and unknown.reference_cache.copy_seconds is None
+    assert unknown.reference_cache.seconds is None and cost(unknown).usd_reference is None
+
+
+def test_answers_carry_it_and_trials_do_not_run_it() -> None:
+    found = estimate(plan(**LOG_PROBS))
+    answer = json.loads(json.dumps(to_json(found)))
+    assert answer["reference_cache"]["each_step"] is True
+    assert answer["reference_cache"]["read_seconds"] is None
+    figures = figures_of(found).reference_cache
+    assert figures and figures.responses == 8
+    assert to_json(estimate(plan(reference="copy")))["reference_cache"] is None
+    apart = plan(reference="none", kl="none")
+    assert trial_flops(plan(**LOG_PROBS), 2) == trial_flops(apart, 2)
+
+
+def test_a_sweep_has_the_same_seconds() -> None:
+    for asked in (plan(**LOG_PROBS), plan(**ACTIVATIONS), pairs(**ACTIVATIONS)):
+        row = sweep(asked, {"response_tokens": [512, 1024]})
+        for place, tokens in enumerate((512, 1024)):
+            one = estimate(asked.changed(response_tokens=tokens))
+            assert row["step_seconds"][place] == pytest.approx(one.step_seconds)
+            assert row["device_bytes"][place] == one.device_bytes
