@@ -89,7 +89,7 @@ class SamplingSupervisor:
                 stdout=said,
                 stderr=said,
                 cwd=ROOT,
-                env=_environment(self.request),
+                env=worker_environment(self.request),
                 start_new_session=True,
             )
         try:
@@ -243,7 +243,7 @@ def _object(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def _environment(request: SamplingRequest) -> dict[str, str]:
+def worker_environment(request: SamplingRequest) -> dict[str, str]:
     """No network, no card for a run on the processor, and memory that is given back."""
     found = {
         **os.environ,
