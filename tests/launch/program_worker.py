@@ -53,22 +53,24 @@ def alive_bytes() -> int:
 
 
 class Watch:
-    """Peaks of a program's second update and of its third update's losses, and what it computes."""
+    """Peaks of a program's second step and of its third step's losses, and what it computes."""
 
-    def __init__(self, module: Any, loss: str, compared: Callable[..., Any] | None) -> None:
-        self.update, self.loss = module.update, getattr(module, loss)
+    def __init__(
+        self, module: Any, step: str, loss: str, compared: Callable[..., Any] | None
+    ) -> None:
+        self.step, self.loss = getattr(module, step), getattr(module, loss)
         self.compared = compared
         self.calls = 0
         self.peaks: dict[str, int] = {}
         self.ours: dict[str, float] = {}
-        module.update = self.updated
+        setattr(module, step, self.stepped)
         setattr(module, loss, self.lost)
 
-    def updated(self, *given: Any) -> Any:
+    def stepped(self, *given: Any) -> Any:
         self.calls += 1
         if self.calls != 2:
-            return self.update(*given)
-        return self._watched("update", lambda: self.update(*given))
+            return self.step(*given)
+        return self._watched("step", lambda: self.step(*given))
 
     def lost(self, *given: Any) -> Any:
         if self.calls == 1 and self.compared is not None and not self.ours:
@@ -148,7 +150,7 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Peaks, differences and printed lines of one run of a program's ``main``."""
     module = program(request["program"])
     name = request.get("loss", "")
-    watch = Watch(module, name, COMPARED.get(name)) if name else None
+    watch = Watch(module, request["step"], name, COMPARED.get(name)) if name else None
     lines: list[str] = []
     sys.argv = [request["program"], *request["arguments"]]
     try:

@@ -68,6 +68,7 @@ def asked(folder: Path, tiny: Path, plan: Plan, *more: str) -> dict[str, Any]:
     return {
         "program": str(folder / "train_grade.py"),
         "arguments": arguments,
+        "step": "update",
         "loss": "grade_loss",
     }
 
@@ -84,7 +85,7 @@ def test_a_step_is_ours_in_values_and_the_dry_runs_in_bytes(
     assert found["told"].count("Step ") == 3
     dry = dry_peaks(plan, dict.fromkeys(("policy", "critic", "reward"), config()))
     apart = {
-        "update": max(dry.values()) / found["peaks"]["update"] - 1,
+        "step": max(dry.values()) / found["peaks"]["step"] - 1,
         "loss": dry["policy forward"] / found["peaks"]["loss"] - 1,
     }
     print(case, apart)

@@ -37,10 +37,11 @@ def write(folder: Path) -> None:
                     weight.normal_(0, 0.15)
         model.save_pretrained(folder / name)
     words = {f"w{place}": place for place in range(settings.vocab_size)}
+    words |= {"<pad>": words.pop("w0"), "<end>": words.pop("w2")}
     inner = Tokenizer(models.WordLevel(words, unk_token="w3"))
     inner.pre_tokenizer = pre_tokenizers.Whitespace()
     transformers.PreTrainedTokenizerFast(
-        tokenizer_object=inner, pad_token="w0", eos_token="w2"
+        tokenizer_object=inner, pad_token="<pad>", eos_token="<end>"
     ).save_pretrained(folder / "policy")
 
     def text(first: int, count: int) -> str:
@@ -50,12 +51,14 @@ def write(folder: Path) -> None:
         # Every second prompt is as long as planned, so every micro-batch has one of those.
         {
             "prompt": text(place, PROMPT - 3 * (place % 2)),
-            "chosen": text(place + 40, RESPONSE - place % 2),
-            "rejected": text(place + 80, RESPONSE),
+            # The tokenizer's end is one more.
+            "chosen": text(place + 40, RESPONSE - 1 - place % 2),
+            "rejected": text(place + 80, RESPONSE - 1),
         }
         for place in range(6)
     ]
-    whole = [{**row, "prompt": text(place, PROMPT)} for place, row in enumerate(rows)]
+    long = {"prompt": text(3, PROMPT), "chosen": text(300, RESPONSE - 1)}
+    whole = [{**row, **long} for row in rows]
     for name, found in (("rows.jsonl", rows), ("whole.jsonl", whole)):
         (folder / name).write_text("".join(json.dumps(row) + "\n" for row in found))
 

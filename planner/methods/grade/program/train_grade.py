@@ -241,15 +241,11 @@ def soft_generate(
             logits = checkpoint(next_logits, policy, embeds, mask, use_reentrant=False)
         else:
             logits = next_logits(policy, embeds, mask)
-        if options.kl == "online" and reference is not None:
-            here = kl_divergence(logits, reference(hard, mask))
+        if options.kl in ("online", "online-metric") and reference is not None:
+            with torch.set_grad_enabled(options.kl == "online"):
+                here = kl_divergence(logits, reference(hard, mask))
             kl = here if kl is None else kl + here
             del here
-        elif options.kl == "online-metric" and reference is not None:
-            with torch.no_grad():
-                here = kl_divergence(logits, reference(hard, mask))
-                kl = here if kl is None else kl + here
-                del here
         elif options.kl == "batch":
             kept.append(logits)
         found.append(soft_token(logits, options))
