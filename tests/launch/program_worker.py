@@ -18,6 +18,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -108,6 +109,39 @@ def grade_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
     return _apart(policy, lambda: loss(*given)[0], ours)
 
 
+def dpo_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
+    """The same of DPO, where no row is padded: the planner's step counts every position."""
+    from planner.steps import forward, models
+    from planner.steps.batch import Rows
+    from planner.steps.stage import DTYPES, Stage
+    from planner.steps.vocabulary import preference_loss, token_log_probs
+
+    held, rows, kept, beta = given
+    if kept.dim() > 1 or not rows.learned.all():
+        return {}
+    planned = sys.modules[loss.__module__].PLAN
+    plan = SimpleNamespace(
+        method="dpo", logits=planned["logits"], response_tokens=planned["response_tokens"]
+    )
+
+    def ours() -> Any:
+        batch = Rows(rows.ids, rows.mask, None, len(rows.ids))
+        hidden, targets = forward.scored(held.policy, batch, plan)  # type: ignore[arg-type]
+        taken = token_log_probs(
+            Stage(),
+            hidden,
+            models.head(held.policy),
+            targets,
+            how=plan.logits,
+            logits_dtype=DTYPES[planned["logits_dtype"]],
+        ).log_probs
+        policy = forward.responses(taken, batch, plan).sum(-1)  # type: ignore[arg-type]
+        chosen_first = [each.view(-1, 2).t().flatten() for each in (policy, kept)]
+        return preference_loss(*chosen_first, beta=beta)
+
+    return _apart(held.policy, lambda: loss(*given), ours)
+
+
 def _apart(policy: Any, one: Callable[[], Any], other: Callable[[], Any]) -> dict[str, float]:
     drawn = torch.get_rng_state()
     found = []
@@ -129,7 +163,7 @@ def _apart(policy: Any, one: Callable[[], Any], other: Callable[[], Any]) -> dic
     }
 
 
-COMPARED = {"grade_loss": grade_compared}
+COMPARED = {"grade_loss": grade_compared, "dpo_loss": dpo_compared}
 
 
 @contextlib.contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -79,10 +80,57 @@ def test_a_step_takes_the_dry_runs_bytes(
         exported.precompute()
     found = exported.train()
     assert "peaks" in found, found
+    if plan.batch_shape == "full":
+        assert found["ours"]["loss"] == 0 and found["ours"]["gradients"] == 0
+        assert found["ours"]["largest"] > 0
     dry = dry_peaks(plan, {"policy": config()})
     apart = {
         "step": max(dry.values()) / found["peaks"]["step"] - 1,
         "loss": dry["policy forward"] / found["peaks"]["loss"] - 1,
     }
-    print(case, apart, found["told"])
     assert not {name: one for name, one in apart.items() if abs(one) > 0.01}, apart
+
+
+def losses(found: dict[str, Any]) -> list[str]:
+    return [line for line in str(found["told"]).splitlines() if line.startswith("Step ")]
+
+
+@pytest.mark.parametrize("form", ["cached-logprobs", "cached-activations"])
+def test_a_reference_from_disk_is_the_one_beside_the_policy(
+    form: str, programs: Worker, tiny: Path, tmp_path: Path
+) -> None:
+    live = Exported(planned(), tmp_path / "live", tiny, programs)
+    cached = Exported(planned(reference=form), tmp_path / "cached", tiny, programs)
+    assert "Run precompute_reference.py" in cached.train()["stopped"]
+    assert "reference-00000.safetensors: 6 pairs" in cached.precompute()
+    assert "is there already" in cached.precompute()
+    found = losses(live.train())
+    assert losses(cached.train()) == found and len(found) == 3
+
+
+def test_a_cache_of_other_data_or_weights_is_refused(
+    programs: Worker, tiny: Path, tmp_path: Path
+) -> None:
+    exported = Exported(planned(reference="cached-logprobs"), tmp_path / "a", tiny, programs)
+    exported.precompute()
+    before = exported.data
+    exported.data = tmp_path / "other.jsonl"
+    exported.data.write_text(before.read_text() + before.read_text())
+    why = exported.train()["stopped"]
+    assert "is stale" in why and "data was" in why and "pairs was 6 and is 12" in why
+    exported.data = before
+    exported.model = tmp_path / "model"
+    shutil.copytree(tiny / "policy", exported.model)
+    weights = exported.model / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
+    why = exported.train()["stopped"]
+    assert "revision was" in why and "data was" not in why
+    # What is stale is computed anew, and then of use.
+    exported.precompute()
+    assert len(losses(exported.train())) == 3
+
+
+def test_full_rows_are_asked_of_the_data(programs: Worker, tiny: Path, tmp_path: Path) -> None:
+    exported = Exported(planned(batch_shape="full"), tmp_path, tiny, programs)
+    exported.data = tiny / "rows.jsonl"
+    assert "plan padded" in exported.train()["stopped"]

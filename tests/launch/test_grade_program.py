@@ -88,5 +88,4 @@ def test_a_step_is_ours_in_values_and_the_dry_runs_in_bytes(
         "step": max(dry.values()) / found["peaks"]["step"] - 1,
         "loss": dry["policy forward"] / found["peaks"]["loss"] - 1,
     }
-    print(case, apart)
     assert not {name: one for name, one in apart.items() if abs(one) > 0.01}, apart
