@@ -19,3 +19,17 @@ def verl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     worker = Worker("verl_worker.py", str(model))
     yield worker
     worker.close()
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where models and data stand that a program can train on, once the worker has started."""
+    folder: Path = tmp_path_factory.mktemp("tiny")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def programs(tiny: Path) -> Iterator[Worker]:
+    worker = Worker("program_worker.py", str(tiny))
+    yield worker
+    worker.close()
