@@ -39,7 +39,24 @@ def obstacles(plan: Any) -> tuple[Obstacle, ...]:
     if script.samples:
         _roles(found, script)
         _engine(found)
+    if script.program:
+        _program(found)
     return tuple(found.found)
+
+
+def _program(found: Obstacles) -> None:
+    """What a program of our own around TRL cannot do beside that."""
+    plan = found.plan
+    if plan.gpus > plan.gpus_per_node:
+        found.refuse(
+            "gpus",
+            "The program is written for one node.",
+            f"Set gpus to {plan.gpus_per_node}, a node's.",
+            gpus=plan.gpus_per_node,
+        )
+    if own_form := trainer_of(FRAMEWORK.name, plan.method).defaults({}):
+        for field, value in own_form.items():
+            found.only(field, value, why="TRL's fused head gives it with the old log-probs.")
 
 
 def _batch(found: Obstacles, script: Script) -> None:

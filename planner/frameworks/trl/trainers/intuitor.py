@@ -21,5 +21,7 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
 TRAINER = Trainer(
     rules=GRPO.rules,
     defaults=_defaults,
-    export=Script(samples=True, kl=("none", "loss"), entropy=True),
+    export=Script(
+        samples=True, kl=("none", "loss"), entropy=True, program="intuitor.py", rewarded=False
+    ),
 )
