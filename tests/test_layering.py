@@ -129,16 +129,24 @@ def test_every_part_of_the_planner_has_a_layer() -> None:
 
 @pytest.mark.parametrize(("module", "path"), [(m, p) for m, p in _modules() if m])
 def test_imports_point_down(module: str, path: Path) -> None:
-    own = _part(f"planner.{module}")
+    # What a program imports of ours is written into it.
+    own = "" if _exported(module) else _part(f"planner.{module}")
     for imported, name in _imports(path):
         part = _part(imported, name)
         if part in RANK and own in RANK:
             assert RANK[part] <= RANK[own], f"{module} imports {imported} of a higher layer"
 
 
+def _exported(module: str) -> bool:
+    """Text of programs: read and written out, never imported (a folder ``program/``, pieces)."""
+    return "program" in module.split(".")[:-1] or module.startswith("launch.pieces.")
+
+
 def _may_know_torch(module: str) -> bool:
-    """The code of the steps, and what stands under a folder ``run/``: a process of its own."""
+    """The code of the steps, what stands under a folder ``run/`` (a process of its own), text."""
     part, *rest = module.split(".")
+    if _exported(module):
+        return True
     if part == "methods":
         return "step" in rest
     return part == "steps" or "run" in rest[:-1]
@@ -149,6 +157,18 @@ def test_torch_stays_in_the_steps_and_the_dry_runs_process(module: str, path: Pa
     if not _may_know_torch(module):
         packages = {imported.split(".")[0] for imported, _ in _imports(path)}
         assert not {"torch", "transformers", "peft"} & packages
+
+
+def test_programs_import_pieces_alone_and_nothing_imports_either() -> None:
+    programs = {module for module, _ in _modules() if _exported(module)}
+    assert len(programs) > 4
+    for module, path in _modules():
+        for imported, name in _imports(path):
+            own = imported.removeprefix("planner.")
+            if module in programs:
+                assert imported == own or own in programs, f"{module} imports {imported}"
+            else:
+                assert not {own, f"{own}.{name}"} & programs, f"{module} imports {imported}"
 
 
 def test_only_the_ui_knows_streamlit() -> None:

@@ -16,8 +16,6 @@ from planner.methods import folder_of, methods
 def trainer_of(framework: str, method: str) -> Trainer:
     """The trainer; one that is ``missing`` where the framework has none, or nobody read it."""
     owner = framework_named(framework)
-    if owner.trains_every_method:
-        return Trainer()
     folder = folder_of(method)
     for room, name in (
         (f"planner.frameworks.{framework}.trainers", folder),
@@ -26,6 +24,8 @@ def trainer_of(framework: str, method: str) -> Trainer:
         if find_spec(room) and find_spec(f"{room}.{name}"):
             found: Trainer = import_module(f"{room}.{name}").TRAINER
             return found
+    if owner.trains_every_method:
+        return Trainer()
     return Trainer(missing=f"{owner.label} has no trainer for {methods()[method].title}.")
 
 

@@ -14,6 +14,7 @@ from planner.launch.launch import CannotExpress, Launch, as_zip
 from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.link import to_query
+from planner.plan.trainers import exporting
 from planner.ui import messages
 from planner.ui.elements import download, segments
 from planner.ui.inputs import choices
@@ -27,11 +28,13 @@ LANGUAGES = {".sh": "bash", ".yaml": "yaml", ".yml": "yaml", ".py": "python", ".
 def choose_framework(plan: Plan) -> str:
     """Which framework's files to show."""
     known = exported()
-    if st.session_state.get("export for") != plan.framework:  # follows the plan, else the click
-        st.session_state["export for"] = plan.framework
-        if plan.framework in known:
-            st.session_state["export to"] = plan.framework
-    st.session_state.setdefault("export to", known[0])
+    able = [name for name in exporting(plan.method) if name in known] or known
+    followed = (plan.framework, plan.method)
+    if st.session_state.get("export for") != followed:  # follows the plan, else the click
+        st.session_state["export for"] = followed
+        if plan.framework in able or st.session_state.get("export to") not in able:
+            usual = plan.framework if plan.framework in able else able[0]
+            st.session_state["export to"] = usual
     return segments(
         "Framework",
         known,

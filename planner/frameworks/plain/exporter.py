@@ -1,0 +1,131 @@
+"""Programs of our own, for plans that no framework expresses: one process on one GPU.
+
+What a method's program does and cannot do stands in its :class:`Program`, in the room of the
+pair; here is what all of them share (docs/decisions/0017-programs-of-our-own.md).
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.frameworks.plain import FRAMEWORK
+from planner.frameworks.program import Program
+from planner.launch.decisions import shared_decisions
+from planner.launch.launch import Launch, LaunchFile, Obstacle
+from planner.launch.obstacles import Obstacles
+from planner.launch.program import predictions, program_text, requirements
+from planner.launch.script import chosen, command, expand, header, required
+from planner.launch.words import kernels, other_framework_note
+from planner.plan.trainers import trainer_of
+
+VERSION = "2.13.0"
+"""The torch that the programs were run with."""
+
+REQUIREMENTS = "requirements.txt"
+
+
+def obstacles(plan: Any) -> tuple[Obstacle, ...]:
+    """Every field in the way; empty when the plan can be written."""
+    found = Obstacles(plan)
+    program = _program(plan)
+    if program is None:
+        return found.without_exporter(FRAMEWORK)
+    _one_process(found)
+    _kernels(found)
+    program.refuse(found)
+    return tuple(found.found)
+
+
+def _program(plan: Any) -> Program | None:
+    found: Program | None = trainer_of(FRAMEWORK.name, plan.method).export
+    return found
+
+
+def _one_process(found: Obstacles) -> None:
+    why = "The program is one process on one GPU."
+    found.only("gpus", 1, why=why, sharding="none", rollout_gpus=0)
+    found.only("sharding", "none", why=why)
+    found.only("offload", "none", why="The program keeps weights and optimizer on the GPU.")
+    found.only("activation_offload", False, why="The program keeps activations on the GPU.")
+
+
+def _kernels(found: Obstacles) -> None:
+    plan = found.plan
+    found.only("torch_version", VERSION, why=f"The programs were run with torch {VERSION} only.")
+    found.only("compile", False, why="The program runs its layers as they are.")
+    found.only("liger", False, why="The program has transformers' own kernels.")
+    found.only(
+        "gradient_checkpointing", "full", "none", why="The program recomputes layers whole."
+    )
+    found.only(
+        "optimizer",
+        *("adamw-fused", "adamw-foreach", "sgd"),
+        why="The program has torch's own optimizers.",
+    )
+    if plan.finetuning == "qlora":
+        found.refuse("finetuning", "The program has no 4-bit weights.", finetuning="lora")
+    found.only(
+        "max_tokens_per_micro_batch", 0, why="The program's micro-batches are numbers of rows."
+    )
+    found.only("batch_shape", "padded", "full", why="The program has a row for each sequence.")
+
+
+def write(plan: Any, link: str) -> Launch:
+    """The program and what starts it."""
+    program = _program(plan)
+    assert program is not None
+    packages, notes = _packages(plan), _notes(plan, program)
+    install = f"pip install {' '.join(packages)}"
+    about = (
+        f"{FRAMEWORK.label}: {plan.method} of {plan.model} on one GPU.",
+        *((link,) if link else ()),
+        f"Install: {install}",
+        *notes,
+    )
+    decisions = (*shared_decisions(plan), *program.decisions(plan), *predictions(plan))
+    templates = program.templates(plan)
+    files = (
+        LaunchFile(name="launch.sh", text=_script(plan, about, [each.name for each in templates])),
+        *(
+            LaunchFile(name=each.name, text=program_text(each, decisions, about[:2]))
+            for each in templates
+        ),
+        LaunchFile(name=REQUIREMENTS, text=requirements(packages)),
+    )
+    return Launch(
+        framework=FRAMEWORK.name, version=VERSION, files=files, install=install, notes=notes
+    )
+
+
+def _packages(plan: Any) -> tuple[str, ...]:
+    return chosen(
+        (True, f"torch=={plan.torch_version} transformers==5.23.0"),
+        (plan.finetuning != "full", "peft==0.21.2"),
+        *kernels(plan),
+        (plan.attention == "flash", "flash-attn==2.8.3.post2"),
+    )
+
+
+def _notes(plan: Any, program: Program) -> tuple[str, ...]:
+    return (
+        f"Run with torch {VERSION}, transformers 5.23.0 and peft 0.21.2.",
+        "The learning rate is a flag (--learning-rate): the plan has no field for it.",
+        *program.notes(plan),
+        *chosen(other_framework_note(plan, FRAMEWORK)),
+    )
+
+
+def _script(plan: Any, about: tuple[str, ...], names: list[str]) -> str:
+    lines = [header(about), required("DATASET", "the path of the JSONL file to train on")]
+    if plan.expandable_segments:
+        lines.append("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
+    lines += [
+        'DATASET="$(realpath -- "$DATASET")"',
+        'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',
+        'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"',
+    ]
+    for name in names:
+        words = ["python3", name, "--data", expand("", "DATASET")]
+        words += ["--output", expand("", "OUTPUT_DIR")]
+        lines.append(f'{command(words)} "$@"')
+    return "\n".join(lines) + "\n"

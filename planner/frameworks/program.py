@@ -1,0 +1,43 @@
+"""A program of this project's own: what a framework exports where it has no code for a plan.
+
+It is the ``export`` of a :class:`planner.frameworks.trainer.Trainer`. What is said of it here is
+what a method knows; :mod:`planner.launch.program` writes it. Imports nothing of a plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Decision:
+    """A constant of a program: an entry of its ``PLAN``, with the reason that stands beside it."""
+
+    name: str
+    value: object
+    why: str = ""
+
+
+def _nothing(plan: Any) -> tuple[str, ...]:
+    return ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Program:
+    """Templates of a method's program, and what they are filled with.
+
+    A template is a Python file as a person would write it, with an empty ``PLAN``; what it
+    imports of :mod:`planner.launch.pieces` is written into it. It is read, never imported.
+    """
+
+    templates: Callable[[Any], tuple[Path, ...]]
+    """Files of a plan's program, in the order in which they run; the last one trains."""
+    decisions: Callable[[Any], Iterable[Decision]]
+    """The method's own constants."""
+    refuse: Callable[[Any], None]
+    """Notes what it cannot do in the plan's :class:`planner.launch.obstacles.Obstacles`."""
+    notes: Callable[[Any], tuple[str, ...]] = _nothing
+    """Sentences for a person."""

@@ -1,0 +1,110 @@
+"""The models of a run, as the plan has them, from safetensors alone."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import peft
+import torch
+import transformers
+from torch import nn
+
+DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
+
+
+def loaded(
+    kind: Any, name: str, revision: str | None, dtype: str, plan: Mapping[str, Any], **more: Any
+) -> Any:
+    """A model of transformers' ``kind``; never code that comes with the weights, never pickles."""
+    model = kind.from_pretrained(
+        name,
+        revision=revision,
+        dtype=DTYPES[dtype],
+        attn_implementation=ATTENTION[plan["attention"]],
+        use_safetensors=True,
+        trust_remote_code=False,
+        **more,
+    )
+    model.config.use_cache = False
+    return model
+
+
+def trained_policy(plan: Mapping[str, Any], model: nn.Module) -> nn.Module:
+    """The model with adapters if planned, in training mode, recomputing its layers if planned."""
+    policy: Any = model
+    if plan["finetuning"] == "lora":
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)
+            policy = peft.get_peft_model(
+                model,
+                peft.LoraConfig(
+                    r=plan["lora_rank"],
+                    target_modules=list(plan["lora_targets"]),
+                    lora_dropout=0.0,
+                    task_type="CAUSAL_LM",
+                ),
+                autocast_adapter_dtype=plan["master_dtype"] == "fp32",
+            )
+    # from_pretrained leaves evaluation mode, in which transformers recomputes nothing.
+    policy.train()
+    if plan["gradient_checkpointing"] == "full":
+        inner = policy.get_base_model() if hasattr(policy, "get_base_model") else policy
+        inner.gradient_checkpointing_enable({"use_reentrant": False})
+        if not policy.get_input_embeddings().weight.requires_grad:
+            # A frozen embedding's output would have no gradient to pass on.
+            inner.enable_input_require_grads()
+    return policy
+
+
+def optimizer_of(plan: Mapping[str, Any], policy: nn.Module, rate: float) -> torch.optim.Optimizer:
+    """The planned optimizer over the weights that train."""
+    trained = [weight for weight in policy.parameters() if weight.requires_grad]
+    if plan["optimizer"] == "sgd":
+        return torch.optim.SGD(trained, lr=rate, foreach=False)
+    if plan["optimizer"] == "adamw-foreach":
+        return torch.optim.AdamW(trained, lr=rate, foreach=True)
+    return torch.optim.AdamW(trained, lr=rate, fused=True)
+
+
+@contextmanager
+def without_adapters(policy: Any) -> Iterator[None]:
+    """The base model alone answers inside; its adapters stay trainable."""
+    layers = [each for each in policy.modules() if isinstance(each, peft.tuners.lora.LoraLayer)]
+    for layer in layers:
+        layer._disable_adapters = True
+    try:
+        yield
+    finally:
+        for layer in layers:
+            layer._disable_adapters = False
+
+
+@contextmanager
+def on_device(model: nn.Module | None, device: torch.device, waits: bool) -> Iterator[None]:
+    """Bring a frozen model that waits in host RAM to the device, and send it back after."""
+    moved = list(model.parameters()) if waits and model is not None else []
+    for weight in moved:
+        weight.data = weight.data.to(device)
+    yield
+    for weight in moved:
+        weight.data = weight.data.to("cpu")
+
+
+def tokenizer_of(name: str, revision: str | None) -> Any:
+    """The model's tokenizer, with something to pad with."""
+    tokenizer = transformers.AutoTokenizer.from_pretrained(
+        name, revision=revision, trust_remote_code=False
+    )
+    if tokenizer.pad_token_id is None:
+        tokenizer.pad_token = tokenizer.eos_token
+    return tokenizer
+
+
+def frozen(models: Iterable[Any]) -> None:
+    """No gradient, evaluation mode."""
+    for model in models:
+        model.eval().requires_grad_(False)

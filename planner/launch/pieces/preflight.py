@@ -1,0 +1,47 @@
+"""Preflight: the card that is here beside the plan's, before anything is loaded."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+GIB = 2**30
+
+
+def check_card(plan: Mapping[str, Any], device: torch.device, anyway: bool) -> None:
+    """Print what was planned and what is here; stop where the prediction does not fit."""
+    print(
+        f"Planned: {plan['card']}, {plan['budget_bytes'] / GIB:.1f} GiB; predicted peak "
+        f"{plan['predicted_device_bytes'] / GIB:.1f} GiB in phase {plan['predicted_phase']}."
+    )
+    if device.type != "cuda":
+        print(f"Here: {device.type}. The prediction is of a GPU; nothing is compared.")
+        return
+    here = torch.cuda.get_device_properties(device)
+    # Asking makes this process's CUDA context, so what is free is all the allocator's.
+    free, total = torch.cuda.mem_get_info(device)
+    print(f"Here: {here.name}, {total / GIB:.1f} GiB, of which {free / GIB:.1f} GiB are free.")
+    needed = plan["predicted_reserved_bytes"]
+    if free >= needed:
+        return
+    short = (
+        f"The plan needs {needed / GIB:.1f} GiB beside the CUDA context; "
+        f"{(needed - free) / GIB:.1f} GiB are missing. Nothing was loaded."
+    )
+    if not anyway:
+        sys.exit(f"{short} Free the card, change the plan, or pass --anyway.")
+    print(short, "Going on, as --anyway asks.")
+
+
+def peak_sentence(plan: Mapping[str, Any], device: torch.device) -> str:
+    """What the allocator reserved at most, beside the prediction; empty without a GPU."""
+    if device.type != "cuda":
+        return ""
+    reserved, needed = torch.cuda.max_memory_reserved(device), plan["predicted_reserved_bytes"]
+    return (
+        f", reserved at most {reserved / GIB:.2f} GiB (predicted {needed / GIB:.2f}, "
+        f"{needed / reserved - 1:+.1%})"
+    )

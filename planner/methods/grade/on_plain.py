@@ -1,0 +1,81 @@
+"""GRADE beside plain PyTorch: no framework has it, so its program is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from planner.frameworks.program import Decision, Program
+from planner.frameworks.trainer import Trainer
+from planner.methods.grade.fields import own
+from planner.quantities import quantities
+
+TEMPLATE = Path(__file__).with_name("program") / "train_grade.py"
+
+
+def _decisions(plan: Any) -> Iterator[Decision]:
+    chosen = own(plan)
+    yield Decision(name="reward_model", value=plan.reward_model or plan.model)
+    yield Decision(
+        name="estimator",
+        value=chosen.grade_estimator,
+        why="Straight-through keeps a one-hot row and its difference beside the soft weights.",
+    )
+    yield Decision(
+        name="top_k",
+        value=chosen.grade_top_k,
+        why="Each generated token keeps weights of this many entries; 0 is all of them.",
+    )
+    yield Decision(
+        name="dense_scatter",
+        value=chosen.grade_dense_scatter,
+        why="Writes the top k into a row of the vocabulary's length, kept for every token.",
+    )
+    yield Decision(
+        name="kl",
+        value=chosen.grade_kl,
+        why="batch keeps the policy's and the reference's logits of all tokens until the backward; "
+        "online adds up token by token, and still keeps the policy's for its gradient.",
+    )
+    yield Decision(
+        name="reference_cache",
+        value=chosen.grade_reference_cache,
+        why="With a KV cache the reference reads each token once; it grows by one entry a token.",
+    )
+    yield Decision(
+        name="reward_input",
+        value=chosen.grade_reward_input,
+        why="sparse gathers k embeddings for every token and keeps them; dense multiplies by the "
+        "whole table and keeps the mixtures alone.",
+    )
+    yield Decision(
+        name="step_checkpointing",
+        value=chosen.grade_step_checkpointing,
+        why="Keeps the input of each generated token's forward alone, and runs it again in the "
+        "backward; without it every token's activations wait for the backward.",
+    )
+    yield Decision(
+        name="updates_per_step",
+        value=int(quantities(plan).updates_per_step),
+        why="Optimizer steps in one step of the plan, each over prompts_per_update prompts.",
+    )
+
+
+def _refuse(found: Any) -> None:
+    """The step is the program's own: what a plan of it can be beside that is common to all."""
+
+
+def _notes(plan: Any) -> tuple[str, ...]:
+    return (
+        "The data are JSONL rows with a text prompt; longer ones than planned are left out.",
+        "The reward model is a sequence classifier of the policy's family with one label; it "
+        "reads the response alone.",
+    )
+
+
+TRAINER = Trainer(
+    export=Program(
+        templates=lambda plan: (TEMPLATE,), decisions=_decisions, refuse=_refuse, notes=_notes
+    )
+)
