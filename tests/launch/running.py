@@ -99,14 +99,19 @@ class Worker:
 
 
 def read_by_trl(worker: Worker, folder: Path, launch: Launch, plan: Any) -> dict[str, Any]:
-    """What TRL's own parser makes of the arguments that launch.sh passes, or its error."""
+    """What TRL's own parser makes of the arguments that launch.sh passes, or its error.
+
+    Where a program runs in place of TRL's script, what the parser makes of its settings.
+    """
     unpack(launch, folder)
     words = run(folder, **PATHS)[-1]
-    module = words.index("-m")
+    programs = [word for word in words if word.endswith(".py")]
+    begins = words.index(*programs) if programs else words.index("-m")
     return worker.ask(
         {
-            "arguments": words[module + 2 :],
-            "launcher": words[4:module],
+            "arguments": words[begins + 1 + (not programs) :],
+            "program": "".join(str(folder / name) for name in programs),
+            "launcher": words[4:begins],
             "folder": str(folder),
             "method": plan.method,
             "processes": plan.gpus - plan.rollout_gpus,

@@ -1,7 +1,8 @@
 """Runs in a process of its own: TRL's and accelerate's parsers, one JSON line per request.
 
 A request is ``{"arguments": [...], "folder": ..., "processes": n, "method": ...}`` with the
-arguments that launch.sh gave to TRL's script; the reply is ``{"error"}`` or the values.
+arguments that launch.sh gave to TRL's script; the reply is ``{"error"}`` or the values. One with
+a ``kind`` is :mod:`trl_programs`'.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 
@@ -29,7 +31,11 @@ def main() -> None:
     from trl.scripts.rloo import RLOOScriptArguments
     from trl.scripts.utils import TrlParser
 
+    sys.path.insert(0, str(Path(__file__).parents[1]))
+    from launch import trl_programs
+
     shapes: dict[str, tuple[Any, ...]] = {
+        "intuitor": (GRPOScriptArguments, GRPOConfig, ModelConfig),
         "grpo": (GRPOScriptArguments, GRPOConfig, ModelConfig, DatasetMixtureConfig),
         "rloo": (RLOOScriptArguments, RLOOConfig, ModelConfig, DatasetMixtureConfig),
         "sft": (ScriptArguments, SFTConfig, ModelConfig, DatasetMixtureConfig),
@@ -40,9 +46,12 @@ def main() -> None:
         kinds = shapes[request["method"]]
         # The batch arithmetic is checked for as many processes as the script starts.
         kinds[1].world_size = property(lambda self: request["processes"])
-        # There is no GPU here, and without one TRL refuses bf16 unless told so.
-        arguments = [*request["arguments"], "--use_cpu", "True"]
-        parsed = TrlParser(kinds).parse_args_and_config(arguments, fail_with_unknown_args=True)
+        if request["program"]:
+            parsed = trl_programs.parsed(request)
+        else:
+            # There is no GPU here, and without one TRL refuses bf16 unless told so.
+            arguments = [*request["arguments"], "--use_cpu", "True"]
+            parsed = TrlParser(kinds).parse_args_and_config(arguments, fail_with_unknown_args=True)
         values: dict[str, Any] = {}
         for part in parsed:
             values |= {name: getattr(part, name) for name in part.__dataclass_fields__}
@@ -61,8 +70,9 @@ def main() -> None:
 
     replies.write("{}\n")
     for line in sys.stdin:
+        request = json.loads(line)
         try:
-            reply = read(json.loads(line))
+            reply = trl_programs.answer(request) if "kind" in request else read(request)
         except (Exception, SystemExit) as error:
             reply = {"error": f"{type(error).__name__}: {error}"}
         replies.write(json.dumps(reply, default=str) + "\n")

@@ -1,6 +1,6 @@
 """The files of a program around TRL's trainer: its text, with a reason at each memory decision.
 
-Templates stand in ``programs/``; :mod:`planner.launch.program` writes them.
+Templates stand in ``program/``; :mod:`planner.launch.program` writes them.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from planner.frameworks.trl import FRAMEWORK
 from planner.launch.launch import LaunchFile
 from planner.launch.program import predictions, program_text, requirements
 
-FOLDER = Path(__file__).with_name("programs")
+FOLDER = Path(__file__).with_name("program")
 REQUIREMENTS = "requirements.txt"
 
 WHY: Mapping[str, str] = {

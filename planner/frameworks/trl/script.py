@@ -16,6 +16,6 @@ class Script:
     entropy: bool = False
     """Whether its loss can have an entropy bonus."""
     program: str = ""
-    """The template in ``programs/`` that runs in place of TRL's script; empty where that does."""
+    """The template in ``program/`` that runs in place of TRL's script; empty where that does."""
     rewarded: bool = True
     """Whether a reward function or model scores responses."""

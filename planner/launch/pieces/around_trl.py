@@ -26,6 +26,8 @@ def started(
     parser.add_argument("--model", default=plan["model_name_or_path"], help="a Hub id or a folder")
     parser.add_argument("--revision", default=None, help="a commit, branch or tag of the model")
     parser.add_argument("--device", default="cuda", choices=("cuda", "cpu"))
+    if plan.get("vllm_mode") == "server":
+        parser.add_argument("--engine-host", required=True, help="where engine.sh serves")
     parser.add_argument("--anyway", action="store_true", help="go on where the card is too small")
     parser.add_argument("--dry", action="store_true", help="check card and packages, then stop")
     options = parser.parse_args()
@@ -59,8 +61,10 @@ def arguments(
     names = {field.name for kind in (GRPOConfig, ModelConfig) for field in dataclasses.fields(kind)}
     settings = {name: value for name, value in plan.items() if name in names}
     settings |= {"output_dir": options.output, "model_name_or_path": options.model}
+    if plan.get("vllm_mode") == "server":
+        settings["vllm_server_host"] = options.engine_host
     if options.device == "cpu":
-        settings |= {"use_cpu": True, "optim": "adamw_torch"}
+        settings["use_cpu"] = True
     training, model = HfArgumentParser((GRPOConfig, ModelConfig)).parse_dict(settings)
     training.model_init_kwargs = {
         "revision": options.revision,
