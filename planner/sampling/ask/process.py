@@ -1,0 +1,141 @@
+"""Runs as an app sees them: start one, look at all of them, stop, go on, forget. No torch.
+
+A run belongs to a process of its own and to its folder, as a trial does: closing a page does not
+end it, and an app that starts anew finds it again.
+"""
+
+from __future__ import annotations
+
+import shutil
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from planner.sampling.ask.request import SamplingRequest
+from planner.sampling.ask.result import SamplingResult
+from planner.sampling.ask.store import asked, ended, new_run, runs, runs_folder, settle
+from planner.sampling.ask.supervisor import predicted, result_of
+from planner.trial.ask import background
+from planner.trial.ask.folders import TrialFolder
+from planner.trial.ask.strict import shown
+
+COMMAND = ("-m", "planner", "sampling", "run")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingState:
+    """How a run stands; ``result`` is there when it is over."""
+
+    identifier: str
+    request: SamplingRequest
+    running: bool
+    stage: str = ""
+    done: int = 0
+    of: int = 0
+    seconds: float = 0.0
+    events: tuple[dict[str, Any], ...] = ()
+    predicted: dict[str, float] = field(default_factory=dict)
+    result: SamplingResult | None = None
+
+
+def start(request: SamplingRequest, root: Path | None = None) -> TrialFolder:
+    """Start a run in a process of its own, which goes on without this one.
+
+    Raises:
+        OSError: when its folder cannot be written.
+    """
+    folder = new_run(request, root)
+    background.begin([sys.executable, *COMMAND], folder, root)
+    return folder
+
+
+def reopen(folder: TrialFolder) -> None:
+    """Take the end off a run, so that it can go on with what it has.
+
+    Raises:
+        ValueError: while it runs, and when it has completed.
+    """
+    state = look(folder)
+    if state is None or state.running:
+        raise ValueError("resume: this run goes on already.")
+    if state.result is not None and state.result.status == "completed":
+        raise ValueError("resume: this run is completed; its weights are there.")
+    for name in ("result.json", "stop", "owner.json"):
+        (folder.path / name).unlink(missing_ok=True)
+
+
+def resume(folder: TrialFolder, root: Path | None = None) -> TrialFolder:
+    """Go on with a run that was ended; nothing that it has written is computed again."""
+    reopen(folder)
+    background.begin([sys.executable, *COMMAND], folder, root)
+    return folder
+
+
+def find(identifier: str, root: Path | None = None) -> TrialFolder | None:
+    """The folder of a run by its name; None when there is none."""
+    return background.found(identifier, runs_folder(root))
+
+
+def states(root: Path | None = None) -> list[SamplingState]:
+    """Every run whose folder can be read, newest first."""
+    return [state for folder in runs(root) if (state := look(folder)) is not None]
+
+
+def look(folder: TrialFolder) -> SamplingState | None:
+    """How a run stands; None when its folder cannot be read.
+
+    One whose process is gone without a result is given one that says so.
+    """
+    background.notice(folder)
+    try:
+        request, result = asked(folder), ended(folder)
+        if result is None and not folder.owned() and not background.starting(folder):
+            result = ended(folder) or _lost(folder, request)
+    except (OSError, ValueError):
+        return None
+    if result is not None:
+        return SamplingState(
+            identifier=folder.identifier, request=request, running=False, result=result,
+            seconds=result.seconds,
+        )
+    events = tuple(folder.progress())
+    last: dict[str, Any] = next((one for one in reversed(events) if "stage" in one), {})
+    began = events[0].get("at") if events else None
+    done, of = (last.get(key, 0) for key in ("done", "of"))
+    return SamplingState(
+        identifier=folder.identifier,
+        request=request,
+        running=True,
+        stage=shown(str(last.get("stage", "")), 60),
+        done=done if isinstance(done, int) else 0,
+        of=of if isinstance(of, int) else 0,
+        seconds=time.time() - began if isinstance(began, (int, float)) else 0.0,
+        events=events,
+        predicted=predicted(folder),
+    )
+
+
+def _lost(folder: TrialFolder, request: SamplingRequest) -> SamplingResult:
+    stopped = folder.asked_to_stop()
+    reason = "It was stopped." if stopped else (
+        "Its process was killed from outside, and left no result. What was computed stays."
+    )
+    status = "stopped" if stopped else "killed"
+    return settle(folder, result_of(folder, request, status, reason, seconds=0.0))  # type: ignore[arg-type]
+
+
+stop = background.end
+"""End a run; what it has computed stays."""
+
+
+def forget(folder: TrialFolder) -> bool:
+    """Delete the folder of a run that is over, weights included; False when it goes on."""
+    state = look(folder)
+    if state is not None and state.running:
+        return False
+    with suppress(OSError):
+        shutil.rmtree(folder.path)
+    return True

@@ -1,0 +1,129 @@
+"""Embeddings on disk: Parquet chunks, written whole or not at all, mapped into memory to read.
+
+One column of fixed-size binary, little-endian values of one vector a row: pages are copied, not
+decoded, which a list of numbers would be. Row groups bound what a read holds.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+F32 = npt.NDArray[np.float32]
+GROUP_BYTES = 16 * 2**20
+"""Of a row group, so that reading a chunk holds this beside the rows it fills."""
+STORED = {"fp32": np.dtype("<f4"), "fp16": np.dtype("<f2")}
+
+
+@dataclass(frozen=True, slots=True)
+class Chunks:
+    """The embeddings of ``prompts`` prompts in files of ``rows`` rows each, the last one shorter.
+
+    Vectors have unit length before they are stored (``dtype`` fp32 or fp16).
+    """
+
+    folder: Path
+    prompts: int
+    width: int
+    dtype: str
+    rows: int
+
+    @property
+    def count(self) -> int:
+        """Files when all are there."""
+        return -(-self.prompts // self.rows)
+
+    def span(self, chunk: int) -> tuple[int, int]:
+        """First prompt of a chunk, and the first beyond it."""
+        return chunk * self.rows, min(self.prompts, (chunk + 1) * self.rows)
+
+    def file(self, chunk: int) -> Path:
+        """Where a chunk is."""
+        return self.folder / f"embeddings-{chunk:06d}.parquet"
+
+    def missing(self) -> list[int]:
+        """Chunks that nobody has written yet."""
+        return [chunk for chunk in range(self.count) if not self.file(chunk).exists()]
+
+    def write(self, chunk: int, vectors: F32) -> None:
+        """Keep a chunk of vectors, shape [its rows, width]."""
+        first, beyond = self.span(chunk)
+        if vectors.shape != (beyond - first, self.width):
+            raise ValueError(f"chunk {chunk} has shape {vectors.shape}")
+        stored = np.ascontiguousarray(vectors, dtype=STORED[self.dtype])
+        kind = pa.binary(self.width * stored.itemsize)
+        column = pa.FixedSizeBinaryArray.from_buffers(
+            kind, len(stored), [None, pa.py_buffer(stored)]
+        )
+        said = {"dtype": self.dtype, "width": str(self.width), "first": str(first)}
+        whole(self.file(chunk), pa.table({"embedding": column}).replace_schema_metadata(said),
+              max(1, GROUP_BYTES // (self.width * stored.itemsize)))
+
+    def read_into(self, chunk: int, out: npt.NDArray[Any]) -> None:
+        """Fill ``out`` (shape [its rows, width], any float dtype) with a chunk's vectors.
+
+        Raises:
+            ValueError: where the file is not the chunk that it is taken for.
+        """
+        first, beyond = self.span(chunk)
+        with pq.ParquetFile(self.file(chunk), memory_map=True) as file:
+            said = file.schema_arrow.metadata or {}
+            own = (self.dtype.encode(), str(self.width).encode(), str(first).encode())
+            asked = tuple(said.get(key) for key in (b"dtype", b"width", b"first"))
+            if asked != own or file.metadata.num_rows != beyond - first:
+                raise ValueError(f"{self.file(chunk).name} is not of this run; delete it.")
+            at = 0
+            for group in range(file.num_row_groups):
+                column = file.read_row_group(group).column("embedding").chunk(0)
+                rows = np.frombuffer(column.buffers()[1], dtype=STORED[self.dtype])
+                rows = rows.reshape(-1, self.width)[column.offset : column.offset + len(column)]
+                out[at : at + len(rows)] = rows
+                at += len(rows)
+
+    def blocks(self) -> Iterator[tuple[int, F32]]:
+        """Every chunk in turn as float32, in one array that the next chunk overwrites."""
+        buffer = np.empty((min(self.rows, self.prompts), self.width), np.float32)
+        for chunk in range(self.count):
+            first, beyond = self.span(chunk)
+            self.read_into(chunk, buffer[: beyond - first])
+            yield first, buffer[: beyond - first]
+
+    def whole(self) -> npt.NDArray[Any]:
+        """All vectors in one array of the stored dtype."""
+        found = np.empty((self.prompts, self.width), STORED[self.dtype])
+        for chunk in range(self.count):
+            first, beyond = self.span(chunk)
+            self.read_into(chunk, found[first:beyond])
+        return found
+
+    def rows_at(self, places: npt.NDArray[np.int64]) -> F32:
+        """The vectors of some prompts (ascending places) as float32, chunk by chunk."""
+        found = np.empty((len(places), self.width), np.float32)
+        buffer = np.empty((min(self.rows, self.prompts), self.width), STORED[self.dtype])
+        for chunk in np.unique(places // self.rows):
+            first, beyond = self.span(int(chunk))
+            self.read_into(int(chunk), buffer[: beyond - first])
+            inside = (places >= first) & (places < beyond)
+            found[inside] = buffer[places[inside] - first]
+        return found
+
+
+def whole(path: Path, table: pa.Table, group_rows: int = 2**20) -> None:
+    """Write a Parquet file whole or not at all: a kill leaves no half of one."""
+    fresh = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        pq.write_table(
+            table, fresh, row_group_size=group_rows, compression="none", use_dictionary=False,
+            write_statistics=False,
+        )
+        os.replace(fresh, path)
+    finally:
+        fresh.unlink(missing_ok=True)

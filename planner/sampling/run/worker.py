@@ -1,0 +1,76 @@
+"""The process of some stages: ``python -m planner.sampling.run.worker FOLDER STAGE…``.
+
+Stages run in the order given. Those that embed load torch, those that search load scikit-learn or
+FAISS; apart, neither holds what the other needs.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from planner.sampling.ask.supervisor import REFUSED, STAGES_FILE
+from planner.trial.ask.folders import TrialFolder
+from planner.trial.run.worker import end_with_parent
+
+
+def main(arguments: list[str]) -> int:
+    """Run the stages; what a person can mend is said in one line, with a status of its own."""
+    end_with_parent()
+    folder = TrialFolder(Path(arguments[0]))
+    try:
+        run(folder, arguments[1:])
+    except ValueError as error:
+        print(" ".join(str(error).split()), file=sys.stderr)
+        return REFUSED
+    return 0
+
+
+def run(folder: TrialFolder, names: list[str]) -> None:
+    """Run stages of a folder in this process."""
+    from planner.sampling.run import stages
+    from planner.sampling.run.job import Job
+    from planner.sampling.run.meter import Meter
+
+    def say(name: str, **more: Any) -> None:
+        folder.say(name, **more)
+        if name == "ended":
+            with open(folder.path / STAGES_FILE, "a", encoding="utf-8") as file:
+                file.write(json.dumps({"at": time.time(), **more}) + "\n")
+
+    job = Job.of(folder.path)
+    meter = Meter(say, job.request.device)
+    held: Any = None
+    for name in names:
+        if name == "calibrate":
+            stages.calibrate(job, meter)
+        elif name == "embed":
+            keeps = stages.embed(job, meter, say)
+            # Online the model stays beside the search, since training goes on with it.
+            held = keeps if job.request.mode == "online" else None
+            del keeps
+        elif name == "search":
+            _search_libraries(job.request.index)
+            stages.find_neighbours(job, meter, say, None if held is None else held[1])
+        elif name == "weigh":
+            stages.weigh(job, meter)
+        else:
+            raise SystemExit(f"no stage {name}")
+
+
+def _search_libraries(index: str) -> None:
+    """Load what searches before anything is measured."""
+    if index == "exact":
+        import sklearn.neighbors  # noqa: F401
+    else:
+        import faiss  # noqa: F401
+
+
+if __name__ == "__main__":
+    # Library threads that spin take the core from whoever works.
+    os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+    sys.exit(main(sys.argv[1:]))
