@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from launch.running import Worker
+from launch.running import Tiny, Worker
 
 
 @pytest.fixture(scope="session")
@@ -19,3 +19,9 @@ def verl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
     worker = Worker("verl_worker.py", str(model))
     yield worker
     worker.close()
+
+
+@pytest.fixture(scope="session")
+def tiny(trl: Worker, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """A tiny model and prompts of two lengths."""
+    return Tiny.made(trl, tmp_path_factory.mktemp("tiny"))

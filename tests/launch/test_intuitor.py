@@ -1,7 +1,6 @@
 """Intuitor on TRL: the program around its trainer, run as it is exported."""
 
 import ast
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -9,8 +8,7 @@ from typing import Any
 import pytest
 
 from accuracy.cpu_runs import dry_peaks
-from launch.running import PATHS, Worker, read_by_trl, run, unpack
-from planner import catalog
+from launch.running import PATHS, Tiny, Worker, read_by_trl, run, unpack
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.ask.stand_in import stand_in
 from planner.formulas.logits import tiles
@@ -35,25 +33,7 @@ SIZES: dict[str, Any] = {
 }
 
 
-@pytest.fixture(scope="module")
-def tiny(trl: Worker, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
-    """A folder with a model and prompts, and the model's config.json."""
-    folder = tmp_path_factory.mktemp("tiny")
-    made = trl.ask({"kind": "make", "folder": str(folder / "model"), "hidden": 128, "layers": 2})
-    assert "error" not in made, made
-    letters = random.Random(0)
-    rows = [
-        {"prompt": "".join(letters.choice("abcdef ") for _ in range(length))}
-        for length in (48, 40) * 4
-    ]
-    (folder / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return folder, made["config"]
-
-
-def _asked(folder: Path, program: Path, kind: str, **more: Any) -> dict[str, Any]:
-    words = ["--dataset", str(folder / "prompts.jsonl"), "--output", str(program.parent / "out")]
-    words += ["--device", "cpu", "--model", str(folder / "model")]
-    return {"kind": kind, "program": str(program), "argv": words, **more}
+PASSES = ["old log-probs", "reference log-probs"]
 
 
 def _exported(folder: Path, **fields: Any) -> Path:
@@ -63,14 +43,13 @@ def _exported(folder: Path, **fields: Any) -> Path:
 @pytest.mark.parametrize("fields", [{}, {"finetuning": "lora", "lora_targets": "q_proj,v_proj"}])
 def test_two_steps_allocate_what_the_dry_run_says(
     trl: Worker,
-    tiny: tuple[Path, dict[str, Any]],
+    tiny: Tiny,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     fields: dict[str, Any],
 ) -> None:
-    folder, config = tiny
     program = _exported(tmp_path, **fields)
-    found = trl.ask(_asked(folder, program, "run", watch=True))
+    found = trl.ask(tiny.asked(program, "run", watch=PASSES))
     assert "error" not in found, found
     assert found["ended"] == "" and "Here: cpu." in found["words"]
     (log,) = found["logs"]
@@ -82,7 +61,7 @@ def test_two_steps_allocate_what_the_dry_run_says(
     # As small as TRL's are made there; the plain step has no kernel, and widens a row at a time.
     monkeypatch.setattr(tiles, "VOCABULARY_TILE", 512)
     monkeypatch.setattr(tiles, "FP32_ROWS", 1)
-    plan = Plan(**{**SIZES, **fields, "model": "tiny/it", "config": catalog.encode_config(config)})
+    plan = Plan(**{**SIZES, **fields, "model": "tiny/it", "config": tiny.config})
     dry = dry_peaks(stand_in(plan).plan, configs_of(plan))
     assert set(found["peaks"]) == set(dry) - {"load", "weight sync", "checkpoint", "validation"}
     apart = {name: dry[name] / live - 1 for name, live in found["peaks"].items()}
@@ -90,12 +69,12 @@ def test_two_steps_allocate_what_the_dry_run_says(
 
 
 def test_self_certainty_is_exact_and_padding_changes_nothing(
-    trl: Worker, tiny: tuple[Path, dict[str, Any]], tmp_path: Path
+    trl: Worker, tiny: Tiny, tmp_path: Path
 ) -> None:
     letters = random.Random(1)
     prompt, response = ([letters.randrange(3, 250) for _ in range(n)] for n in (9, 6))
     program = _exported(tmp_path)
-    found = trl.ask(_asked(tiny[0], program, "score", prompt=prompt, response=response))
+    found = trl.ask(tiny.asked(program, "score", prompt=prompt, response=response))
     assert "error" not in found, found
     exact = found["by_hand"]  # in 64 bits, from the logits
     for given in (found["alone"], found["padded"]):
@@ -186,9 +165,9 @@ def test_what_the_program_cannot_do_is_named(
 
 
 def test_another_version_of_trl_is_refused(
-    trl: Worker, tiny: tuple[Path, dict[str, Any]], tmp_path: Path
+    trl: Worker, tiny: Tiny, tmp_path: Path
 ) -> None:
     program = _exported(tmp_path)
     program.write_text(program.read_text().replace('"1.16.0"', '"1.17.0"'))
-    found = trl.ask(_asked(tiny[0], program, "run"))
+    found = trl.ask(tiny.asked(program, "run"))
     assert "1.16.0 is installed" in found["ended"] and not found["logs"]

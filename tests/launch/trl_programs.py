@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
 
@@ -56,12 +57,12 @@ def tiny_model(folder: Path, *, hidden: int, layers: int) -> dict[str, Any]:
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """What a request of this kind asks for."""
-    kinds = {"make": _make, "run": _run, "score": _score, "call": _call}
+    kinds = {"make": _make, "run": _run, "score": _score, "ask": _ask}
     return kinds[request["kind"]](request)
 
 
-PREDICTED = ("trl_version", "card")
-"""What a program's constants hold besides TRL's settings, and ``predicted_`` and bytes."""
+OWN = ("trl_version", "card", "prompt_tokens", "reward_model_name_or_path", "reward_funcs")
+"""What a program's constants hold besides TRL's settings, bytes and the phase of the peak."""
 
 
 def parsed(request: dict[str, Any]) -> tuple[Any, ...]:
@@ -74,7 +75,7 @@ def parsed(request: dict[str, Any]) -> tuple[Any, ...]:
     training, _ = names["arguments"](names["PLAN"], options)
     known = {*training.__dataclass_fields__, *names["ModelConfig"].__dataclass_fields__}
     for name in names["PLAN"]:
-        if name not in known and name not in PREDICTED and not name.endswith(("_bytes", "_phase")):
+        if name not in known and name not in OWN and not name.endswith(("_bytes", "_phase")):
             raise ValueError(f"{name} is no setting of TRL's")
     return (training,)
 
@@ -103,7 +104,8 @@ def _run(request: dict[str, Any]) -> dict[str, Any]:
     words = io.StringIO()
     torch.set_num_threads(1)
     live = LiveBytes()
-    watched = phases(live) if request.get("watch") else contextlib.nullcontext({})
+    passes = request.get("watch")
+    watched = phases(live, passes) if passes else contextlib.nullcontext({})
     with (
         patch.object(GRPOTrainer, "log", logged),
         patch.object(GRPOTrainer, "_generate", taken),
@@ -132,8 +134,10 @@ def _as_program(request: dict[str, Any], name: str) -> dict[str, Any]:
 
 
 @contextmanager
-def phases(live: LiveBytes) -> Iterator[dict[str, int]]:
+def phases(live: LiveBytes, passes: list[str]) -> Iterator[dict[str, int]]:
     """Most live bytes of each phase of the last step, as this mode counts storages.
+
+    ``passes`` are a step's without gradient, in their order.
 
     Where a GPU runs a kernel in registers, its stand-in in torch computes unseen.
     """
@@ -144,12 +148,12 @@ def phases(live: LiveBytes) -> Iterator[dict[str, int]]:
     from trl.trainer import utils
 
     found: dict[str, int] = {}
-    passes: list[str] = []
+    waiting: list[str] = []
 
     def phase(name: str | Callable[[], str], inner: Any) -> Any:
         def run(*given: Any, **options: Any) -> Any:
             if isinstance(name, str) and name == "rollout":
-                passes[:] = ["old log-probs", "reference log-probs"]
+                waiting[:] = passes
                 found.clear()
             title = name if isinstance(name, str) else name()
             live.reset_peak()
@@ -161,7 +165,7 @@ def phases(live: LiveBytes) -> Iterator[dict[str, int]]:
         return run
 
     def scoring() -> str:
-        return "" if torch.is_grad_enabled() else passes.pop(0)
+        return "" if torch.is_grad_enabled() else waiting.pop(0)
 
     def trained(inner: Any) -> Any:
         def run(self: Any, *given: Any, **options: Any) -> Any:
@@ -242,7 +246,9 @@ def _score(request: dict[str, Any]) -> dict[str, Any]:
     return {**found, "by_hand": by_hand.tolist(), "log_probs_by_hand": taken.tolist()}
 
 
-def _call(request: dict[str, Any]) -> dict[str, Any]:
-    """A function of the program, of plain values."""
-    names = _as_program(request, "program")
-    return {"found": names[request["function"]](*request["given"])}
+def _ask(request: dict[str, Any]) -> dict[str, Any]:
+    """What a few lines make of ``program``, the names that it defines: their ``found``."""
+    names = SimpleNamespace(**_as_program(request, "program"))
+    inside: dict[str, Any] = {"program": names, "torch": torch, **request.get("given", {})}
+    exec(request["lines"], inside)
+    return {"found": inside["found"]}

@@ -12,6 +12,7 @@ import os
 import sys
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 
 def main() -> None:
@@ -41,17 +42,21 @@ def main() -> None:
         "sft": (ScriptArguments, SFTConfig, ModelConfig, DatasetMixtureConfig),
     }
 
+    def parse(request: dict[str, Any], kinds: tuple[Any, ...]) -> tuple[Any, ...]:
+        if request["program"]:
+            return trl_programs.parsed(request)
+        # There is no GPU here, and without one TRL refuses bf16 unless told so.
+        arguments = [*request["arguments"], "--use_cpu", "True"]
+        found = TrlParser(kinds).parse_args_and_config(arguments, fail_with_unknown_args=True)
+        return tuple(found)
+
     def read(request: dict[str, Any]) -> dict[str, Any]:
         os.chdir(request["folder"])
         kinds = shapes[request["method"]]
         # The batch arithmetic is checked for as many processes as the script starts.
-        kinds[1].world_size = property(lambda self: request["processes"])
-        if request["program"]:
-            parsed = trl_programs.parsed(request)
-        else:
-            # There is no GPU here, and without one TRL refuses bf16 unless told so.
-            arguments = [*request["arguments"], "--use_cpu", "True"]
-            parsed = TrlParser(kinds).parse_args_and_config(arguments, fail_with_unknown_args=True)
+        processes = property(lambda self: request["processes"])
+        with patch.object(kinds[1], "world_size", processes):
+            parsed = parse(request, kinds)
         values: dict[str, Any] = {}
         for part in parsed:
             values |= {name: getattr(part, name) for name in part.__dataclass_fields__}

@@ -17,11 +17,12 @@ from planner.frameworks.trl.accelerate import (
     nodes,
 )
 from planner.frameworks.trl.limits import obstacles as obstacles
+from planner.frameworks.trl.limits import weighted_obstacles as weighted_obstacles
 from planner.frameworks.trl.limits import sequences_at_once, training_gpus, zero
 from planner.frameworks.trl.program_files import program_files, program_notes
 from planner.frameworks.trl.script import Script
 from planner.launch import reward
-from planner.launch.launch import Launch, LaunchFile
+from planner.launch.launch import ONLINE, Launch, LaunchFile
 from planner.launch.script import (
     Expanded,
     chosen,
@@ -62,7 +63,17 @@ def compute_score(completions, answer, **columns):
 
 def write(plan: Any, link: str) -> Launch:
     """The trainer's YAML or program, accelerate's (and DeepSpeed's) files, scripts, the reward."""
-    notes = _notes(plan)
+    return _written(plan, link, _script_of(plan).program)
+
+
+def write_weighted(plan: Any, link: str, weights: str) -> Launch:
+    """The same for prompts drawn by density weights: ``online``, or a sampling run's folder."""
+    flags = () if weights == ONLINE else ("--use-precomputed-embeddings", weights)
+    return _written(plan, link, _script_of(plan).weighted, flags)
+
+
+def _written(plan: Any, link: str, program: str, flags: tuple[str, ...] = ()) -> Launch:
+    notes = _notes(plan, program)
     install = _install(plan)
     about = (
         f"TRL {VERSION}: {plan.method} of {plan.model} on {read_count(plan.gpus, 'GPU')}.",
@@ -70,9 +81,8 @@ def write(plan: Any, link: str) -> Launch:
         f"Install: {install}",
         *notes,
     )
-    program = _script_of(plan).program
     files = [
-        LaunchFile(name="launch.sh", text=_script(plan, about)),
+        LaunchFile(name="launch.sh", text=_script(plan, about, program, flags)),
         *(
             program_files(plan, program, settings(plan), about[:2], _packages(plan))
             if program
@@ -215,7 +225,9 @@ def _shares_a_node(plan: Any) -> bool:
     return bool(plan.rollout == "vllm-separate" and plan.gpus <= plan.gpus_per_node)
 
 
-def _script(plan: Any, about: tuple[str, ...]) -> str:
+def _script(
+    plan: Any, about: tuple[str, ...], program: str, flags: tuple[str, ...]
+) -> str:
     lines = [header(about), required("DATASET", "the name or path of the data set to train on")]
     words: list[str | Expanded] = ["accelerate", "launch", "--config_file", ACCELERATE]
     if nodes(plan) > 1:
@@ -227,11 +239,10 @@ def _script(plan: Any, about: tuple[str, ...]) -> str:
         words += ["--machine_rank", expand("", "NODE_RANK")]
         words += ["--main_process_ip", expand("", "MASTER_ADDR")]
         words += ["--main_process_port", expand("", "MASTER_PORT")]
-    program = _script_of(plan).program
     if program:
         lines.append('if [ -e "$DATASET" ]; then DATASET="$(realpath -- "$DATASET")"; fi')
         words += [program, "--dataset", expand("", "DATASET")]
-        words += ["--output", expand("", "OUTPUT_DIR")]
+        words += ["--output", expand("", "OUTPUT_DIR"), *flags]
     else:
         words += ["-m", f"trl.scripts.{plan.method}", "--config", _config(plan)]
         words += ["--dataset_name", expand("", "DATASET")]
@@ -302,7 +313,7 @@ def _packages(plan: Any) -> tuple[str, ...]:
     )
 
 
-def _notes(plan: Any) -> tuple[str, ...]:
+def _notes(plan: Any, program: str) -> tuple[str, ...]:
     samples = _script_of(plan).samples
     gathered = plan.kl != "none" and plan.reference == "copy" and plan.sharding == "fsdp2"
     other_torch = _engine_is_vllm(plan) and plan.torch_version != "2.13.0"
@@ -322,7 +333,7 @@ def _notes(plan: Any) -> tuple[str, ...]:
             plan.kl != "none",
             f"The KL coefficient (beta) is {BETA}, DeepSeek-R1's; TRL's default is 0.",
         ),
-        *((True, note) for note in program_notes(_script_of(plan).program)),
+        *((True, note) for note in program_notes(program)),
         entropy_note(plan, ENTROPY_COEFFICIENT),
         (
             plan.rollout == "vllm-colocated",

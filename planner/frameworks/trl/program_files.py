@@ -12,7 +12,7 @@ from typing import Any
 from planner.frameworks.program import Decision
 from planner.frameworks.trl import FRAMEWORK
 from planner.launch.launch import LaunchFile
-from planner.launch.program import predictions, program_text, requirements
+from planner.launch.program import predictions, program_text, requirements, values_of
 
 FOLDER = Path(__file__).with_name("program")
 REQUIREMENTS = "requirements.txt"
@@ -50,8 +50,22 @@ NOTES: Mapping[str, tuple[str, ...]] = {
         "intuitor.py subclasses TRL's GRPOTrainer and reaches into its fused head: it stops where "
         "another version than the one in requirements.txt is installed.",
     ),
+    "density_grpo.py": (
+        "Prompts unlike the others are drawn more often: a prompt's weight is its mean distance to "
+        "its 10 nearest neighbours, among mean hidden states of the model that training begins "
+        "with (--neighbours, --pooling, --favour).",
+        "The weights are computed at the start, on the first GPU and before anything of the "
+        "training is there; launch.sh passes --use-precomputed-embeddings DIR on, which reads "
+        "those of a run of `python -m planner sampling run` and refuses stale ones.",
+        "density_grpo.py subclasses TRL's GRPOTrainer; it stops where another version than the one "
+        "in requirements.txt is installed.",
+    ),
 }
 """What a person should know of a program, by its name."""
+
+
+NEEDED: Mapping[str, tuple[str, ...]] = {"density_grpo.py": ("prompt_tokens",)}
+"""Fields of the plan that a program reads itself, by its name."""
 
 
 def program_notes(name: str) -> tuple[str, ...]:
@@ -67,14 +81,15 @@ def program_files(
     packages: Iterable[str],
 ) -> tuple[LaunchFile, ...]:
     """The program of this name, and what it needs installed."""
-    made = (*_decisions(plan, settings), *predictions(plan))
+    needed = values_of(plan, *NEEDED.get(name, ()))
+    made = (*_decisions(settings), *needed, *predictions(plan))
     return (
         LaunchFile(name=name, text=program_text(FOLDER / name, made, filter(None, about))),
         LaunchFile(name=REQUIREMENTS, text=requirements(packages)),
     )
 
 
-def _decisions(plan: Any, settings: Mapping[str, object]) -> Iterator[Decision]:
+def _decisions(settings: Mapping[str, object]) -> Iterator[Decision]:
     yield Decision(
         name="trl_version",
         value=FRAMEWORK.versions[0],

@@ -19,3 +19,5 @@ class Script:
     """The template in ``program/`` that runs in place of TRL's script; empty where that does."""
     rewarded: bool = True
     """Whether a reward function or model scores responses."""
+    weighted: str = ""
+    """The template that draws prompts by density weights; empty where there is none."""
