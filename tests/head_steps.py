@@ -147,7 +147,7 @@ def logits_kept(there: bool) -> Iterator[list[torch.Tensor]]:
         yield kept
 
 
-def scored(head: Head, batch: Batch, *, entropy: bool) -> LogProbs:
+def scored(head: Head, batch: Batch, *, entropy: bool, certainty: bool = False) -> LogProbs:
     """The product's log-probabilities of a batch."""
     return token_log_probs(
         Stage(batch.hidden.device),
@@ -157,6 +157,7 @@ def scored(head: Head, batch: Batch, *, entropy: bool) -> LogProbs:
         how=head.logits,
         logits_dtype=DTYPES[head.logits_dtype],
         entropy=entropy,
+        certainty=certainty,
         softcap=SOFTCAP * head.softcap,
         temperature=TEMPERATURE if head.temperature_scaled else 1.0,
     )
@@ -173,9 +174,9 @@ def plain_policy(head: Head) -> Callable[[Batch], Any]:
     return step
 
 
-def plain_scores(head: Head, entropy: bool) -> Callable[[Batch], Any]:
-    """Log-probabilities (and entropy) of the plain step, no loss after them."""
-    return lambda batch: scored(head, batch, entropy=entropy)
+def plain_scores(head: Head, entropy: bool, certainty: bool = False) -> Callable[[Batch], Any]:
+    """Log-probabilities (entropy, self-certainty) of the plain step, no loss after them."""
+    return lambda batch: scored(head, batch, entropy=entropy, certainty=certainty)
 
 
 def plain_certainty(head: Head, how: str, *, with_gradient: bool) -> Callable[[Batch], Any]:

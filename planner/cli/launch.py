@@ -17,12 +17,19 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     plan_argument.takes_plan(parser)
     parser.add_argument("--framework", required=True, help=" or ".join(exported()))
+    parser.add_argument(
+        "--density-weights",
+        metavar="online|DIR",
+        default="",
+        help="draw prompts by density weights: computed as the run starts (online), or read from "
+        "the folder of a run of `sampling run`",
+    )
     parser.add_argument("--out", metavar="DIR", type=Path, help="write the files here")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the files, or writes them; nothing that exists is overwritten."""
-    from planner.launch.export import export, following
+    from planner.launch.export import ONLINE, export, following
     from planner.launch.launch import CannotExpress
 
     asked = plan_argument.require_asked(arguments.plan, arguments.model)
@@ -30,7 +37,10 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         plan = following(asked.plan, arguments.framework, asked.chosen)
         link = "?" + to_query_string(plan, short=True)
-        launch = export(plan, arguments.framework, link=link)
+        weights = arguments.density_weights
+        if weights not in ("", ONLINE):
+            weights = str(Path(weights).resolve())  # launch.sh goes to its own folder first
+        launch = export(plan, arguments.framework, link=link, density_weights=weights)
     except CannotExpress as error:
         raise PlanError(
             tuple(Problem(found.field, found.sentence, "") for found in error.obstacles)

@@ -6,6 +6,7 @@ of ``on_<framework>.py`` in the method's folder: whoever comes later brings it. 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,6 +21,8 @@ class Trainer:
     """Why no plan can have this pair, as a sentence; empty where it can."""
     rules: tuple[Rule, ...] = ()
     """What a plan of this pair cannot be."""
+    defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda values: {}
+    """Fields that nobody set, given those that were, beside the framework's own."""
     export: Any = None
     """What the framework's exporter needs to know of the method; None where it writes no script."""
     not_exported: str = ""

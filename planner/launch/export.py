@@ -12,6 +12,7 @@ from importlib import import_module
 from typing import Any, Protocol, cast
 
 from planner.frameworks import exported, framework_named
+from planner.launch.launch import ONLINE as ONLINE
 from planner.launch.launch import CannotExpress, Launch, Obstacle
 from planner.launch.obstacles import shared_obstacles
 from planner.plan import Plan, try_plan
@@ -28,6 +29,16 @@ class Exporter(Protocol):
         """The export of a plan without obstacles, for the framework's newest version."""
 
 
+class WeightedExporter(Exporter, Protocol):
+    """An exporter that can also have prompts drawn by density weights."""
+
+    def weighted_obstacles(self, plan: Any) -> tuple[Obstacle, ...]:
+        """Every further field in the way of that."""
+
+    def write_weighted(self, plan: Any, link: str, weights: str) -> Launch:
+        """The same export with weights: ``online``, or the folder of a sampling run."""
+
+
 def exporter_of(framework: str) -> Exporter:
     """The exporter of a framework.
 
@@ -41,23 +52,53 @@ def exporter_of(framework: str) -> Exporter:
     return cast(Exporter, import_module(f"planner.frameworks.{framework}.exporter"))
 
 
-def obstacles(plan: Plan, framework: str) -> tuple[Obstacle, ...]:
+def weighted_exporter_of(framework: str) -> WeightedExporter | None:
+    """The exporter of a framework, if prompts can be drawn by density weights there."""
+    found = exporter_of(framework)
+    return cast(WeightedExporter, found) if hasattr(found, "write_weighted") else None
+
+
+def weighable(plan: Plan, framework: str) -> bool:
+    """Whether this framework's export of the plan's method can draw prompts by density weights."""
+    found = weighted_exporter_of(framework)
+    return found is not None and all(
+        obstacle.field != "method"
+        for obstacle in (*found.obstacles(plan), *found.weighted_obstacles(plan))
+    )
+
+
+def obstacles(plan: Plan, framework: str, density_weights: str = "") -> tuple[Obstacle, ...]:
     """Every field of the plan that this framework cannot do; empty when it can do all.
+
+    ``density_weights`` are ``online`` or a sampling run's folder; empty draws prompts alike.
 
     Raises:
         ValueError: the framework has no exporter.
     """
     exporter = exporter_of(framework)
-    return (*shared_obstacles(plan, framework_named(framework)), *exporter.obstacles(plan))
+    found = (*shared_obstacles(plan, framework_named(framework)), *exporter.obstacles(plan))
+    return (*found, *_in_the_way_of_weights(plan, framework)) if density_weights else found
 
 
-def export(plan: Plan, framework: str, *, link: str = "") -> Launch:
+def _in_the_way_of_weights(plan: Plan, framework: str) -> tuple[Obstacle, ...]:
+    found = weighted_exporter_of(framework)
+    if found is not None:
+        return found.weighted_obstacles(plan)
+    able = [framework_named(name).label for name in exported() if weighted_exporter_of(name)]
+    why = f"{framework_named(framework).label}'s export does not draw prompts by density weights."
+    return (Obstacle(field="framework", why=why, fix=f"Export it to {' or '.join(able)}."),)
+
+
+def export(plan: Plan, framework: str, *, link: str = "", density_weights: str = "") -> Launch:
     """The files that start this plan's run.
 
     Args:
         plan: A valid plan.
         framework: One of :func:`planner.frameworks.exported`.
         link: The plan's link, put into the files as a comment.
+        density_weights: ``online`` has the run draw prompts by density weights that it computes
+            as it starts; a path is the folder of a sampling run that it reads them from. Empty
+            draws all prompts alike.
 
     Raises:
         CannotExpress: naming every field the framework cannot do.
@@ -65,9 +106,11 @@ def export(plan: Plan, framework: str, *, link: str = "") -> Launch:
     """
     if link and (not link.isprintable() or not link.isascii()):
         raise ValueError("link must be one line of printable ASCII; percent-encode it.")
-    found = obstacles(plan, framework)
+    found = obstacles(plan, framework, density_weights)
     if found:
         raise CannotExpress(framework, found)
+    if weighted := density_weights and weighted_exporter_of(framework):
+        return weighted.write_weighted(plan, link, density_weights)
     return exporter_of(framework).write(plan, link)
 
 

@@ -11,6 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 
+ONLINE = "online"
+"""Density weights that a run computes itself as it starts; any other is a sampling run's folder."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LaunchFile:
     """One text file of an export, such as ``launch.sh``."""

@@ -32,6 +32,7 @@ def log_probs(
     role: Role,
     *,
     with_entropy: bool,
+    with_certainty: bool = False,
     extra: tuple[Instant, ...] = (),
     extra_in_pieces: bool = False,
     kept: tuple[Term, ...] = (),
@@ -39,13 +40,16 @@ def log_probs(
 ) -> PhasePlan:
     """Log-probs of the taken tokens under a role.
 
-    ``extra`` are further instants at the head (Intuitor's self-certainty), which copy the scored
+    ``with_certainty`` says that the fused head gives self-certainty too. ``extra`` are further instants at the head (Intuitor's self-certainty), which copy the scored
     positions only where that works ``extra_in_pieces``. ``kept`` is what earlier phases left for
     the update. ``beside`` is all that stays meanwhile, where that is more than what is resident
     at this moment.
     """
     found = logits.logprob_instants(
-        inference_head(scene, role), with_entropy=with_entropy, role=role.name
+        inference_head(scene, role),
+        with_entropy=with_entropy,
+        with_certainty=with_certainty,
+        role=role.name,
     )
     base = beside or (resident(scene, moment), kept)
     return PhasePlan(

@@ -2,7 +2,8 @@
 
 :func:`fill` completes the fields a person gave. Links never depend on it (they carry
 every field, or a frozen preset and the differences), so these may improve.
-What a framework makes usual stands in its folder of :mod:`planner.frameworks`.
+What a framework makes usual stands in its folder of :mod:`planner.frameworks`, what it does so for
+one method in the room of the pair.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from typing import Any
 from planner.frameworks import OWN, frameworks
 from planner.methods import methods
 from planner.methods.method import Method
+from planner.plan.trainers import trainer_of
 
 NOT_KNOWN = Method(name="", title="", label="", order=0, defaults={"kl": "loss"})
 """In place of a method that is not known: the plan refuses that itself."""
@@ -31,7 +33,10 @@ def framework_defaults(values: Mapping[str, Any]) -> dict[str, Any]:
     if framework is None:
         return {}
     chosen = {"framework_version": framework.versions[0], **framework.defaults(values)}
-    if not _method(values).generates:
+    method = _method(values)
+    if method.name:
+        chosen |= trainer_of(framework.name, method.name).defaults(values)
+    if not method.generates:
         for engine_field in ("gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens"):
             chosen.pop(engine_field, None)
     return chosen

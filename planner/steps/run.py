@@ -68,6 +68,7 @@ class Run:
         targets: torch.Tensor,
         *,
         entropy: bool = False,
+        certainty: bool = False,
     ) -> LogProbs:
         """Log-probabilities of targets [rows, tokens] by a model's head, as the plan has it."""
         return token_log_probs(
@@ -78,6 +79,7 @@ class Run:
             how=self.plan.logits,
             logits_dtype=self.logits_dtype,
             entropy=entropy,
+            certainty=certainty,
             softcap=models.softcap(self.policy),
         )
 

@@ -28,10 +28,17 @@ Advantages = Callable[[torch.Tensor, int, int], torch.Tensor]
 """Of rewards [sequences], the size of a group and a response's tokens: [sequences, tokens]."""
 
 
-def old_log_probs(run: Run, also: Mapping[str, Also] = NOTHING) -> None:
-    """Keep the policy's log-probs of the sampled tokens, and what else its forward gives."""
+def old_log_probs(
+    run: Run, also: Mapping[str, Also] = NOTHING, *, certainty: str = ""
+) -> None:
+    """Keep the policy's log-probs of the sampled tokens, and what else its forward gives.
+
+    ``certainty`` is the name to keep self-certainty under, where the fused head gives it too.
+    """
+    names = ("old log-probs", *((certainty,) if certainty else ()), *also)
+    score = _log_probs_of(run, tuple(also.values()), certainty=bool(certainty))
     with phase(run, "old log-probs", "policy"):
-        _score(run, "policy", ("old log-probs", *also), _log_probs_of(run, tuple(also.values())))
+        _score(run, "policy", names, score)
 
 
 def reference_log_probs(run: Run) -> None:
@@ -146,11 +153,14 @@ def micro_batches(run: Run) -> Iterator[tuple[Rows, slice]]:
         yield rows, slice(first, first + size)
 
 
-def _log_probs_of(run: Run, also: tuple[Also, ...] = ()) -> Score:
+def _log_probs_of(run: Run, also: tuple[Also, ...] = (), *, certainty: bool = False) -> Score:
     def score(model: nn.Module, rows: Rows) -> tuple[torch.Tensor, ...]:
         hidden, targets = forward.scored(model, rows, run.plan)
-        taken = run.log_probs(model, hidden, targets).log_probs
-        return (taken, *(more(run, model, hidden) for more in also))
+        found = run.log_probs(model, hidden, targets, certainty=certainty)
+        taken = found.log_probs
+        sure = () if found.certainty is None else (found.certainty,)
+        del found
+        return (taken, *sure, *(more(run, model, hidden) for more in also))
 
     return score
 

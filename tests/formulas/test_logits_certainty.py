@@ -8,8 +8,19 @@ from itertools import product
 import pytest
 import torch
 
-from head_steps import DTYPES, Batch, head_of, plain_certainty, total, visible, watch
-from planner.formulas.logits import certainty, self_certainty_backward
+from head_steps import (
+    DTYPES,
+    Batch,
+    head_of,
+    plain_certainty,
+    plain_scores,
+    scored,
+    silent,
+    total,
+    visible,
+    watch,
+)
+from planner.formulas.logits import certainty, logprob_instants, self_certainty_backward, tiles
 
 torch.set_num_threads(1)
 
@@ -76,3 +87,52 @@ def test_certainty(how: str, size: tuple[int, int, int, int], dtype: str, device
         forward = certainty.forward(head, how=how, with_gradient=True)
         backward = self_certainty_backward(head, how=how, role="policy")
         assert (visible(forward), total(backward)) == (seen.forward, seen.backward)
+
+
+@pytest.fixture
+def small_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Several tiles of tokens and of the vocabulary, the last ones odd."""
+    monkeypatch.setattr(tiles, "TOKEN_TILE", 30)
+    monkeypatch.setattr(tiles, "VOCABULARY_TILE", 200)
+    monkeypatch.setattr(tiles, "FP32_ROWS", 20)
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("softcap", [False, True])
+@pytest.mark.parametrize("scaled", [False, True])
+def test_the_fused_head_gives_the_same_certainty(softcap: bool, scaled: bool) -> None:
+    """Beside log-probs and entropy that it does not change, and without gradient."""
+    batch = Batch(2, 39, 501, 32, torch.float32)
+    batch.hidden = (batch.hidden.detach() / 6).requires_grad_()
+    head = head_of(batch, "fused", softcap=softcap, temperature_scaled=scaled)
+    exact = plain_certainty(head_of(batch, softcap=softcap, temperature_scaled=scaled), "full",
+                            with_gradient=False)(batch)
+    alone, found = (scored(head, batch, entropy=True, certainty=also) for also in (False, True))
+    assert alone.certainty is None and found.certainty is not None
+    torch.testing.assert_close(found.certainty, exact, atol=1e-5, rtol=1e-6)
+    assert torch.equal(found.log_probs, alone.log_probs)
+    assert found.entropy is not None and alone.entropy is not None
+    assert torch.equal(found.entropy, alone.entropy)
+    assert found.log_probs.requires_grad and not found.certainty.requires_grad
+    found.log_probs.sum().backward()
+
+
+@pytest.mark.usefixtures("small_tiles")
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_the_fused_head_holds_a_sum_more(dtype: str, device: str) -> None:
+    for entropy in (False, True):
+        batch = Batch(2, 300, 257, 32, DTYPES[dtype], device=device)
+        head = head_of(batch, "fused")
+        seen = watch(batch, silent(plain_scores(head, entropy, certainty=True)), backward=False)
+        instants = logprob_instants(
+            head, with_entropy=entropy, role="old", with_certainty=True
+        )
+        assert visible(instants) == seen.forward
+
+
+def test_other_heads_give_none() -> None:
+    batch = Batch(1, 4, 7, 8, torch.float32)
+    for how in ("full", "chunked"):
+        with pytest.raises(ValueError, match="only fused"):
+            scored(head_of(batch, how), batch, entropy=False, certainty=True)

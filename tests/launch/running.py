@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from planner import catalog
 from planner.launch.launch import Launch
 
 STAND_IN = """#!/bin/bash
@@ -107,15 +110,49 @@ class Worker:
         self.process.communicate(timeout=600)
 
 
+@dataclass(frozen=True, slots=True)
+class Tiny:
+    """What a program runs on here: a folder with a model and prompts; and the model's config."""
+
+    folder: Path
+    config: str
+
+    @classmethod
+    def made(cls, worker: Worker, folder: Path, *, rows: int = 8) -> Tiny:
+        """A Qwen2 of two layers; prompts of 48 and of 40 bytes in turn, each a token."""
+        request = {"kind": "make", "folder": str(folder / "model"), "hidden": 128, "layers": 2}
+        reply = worker.ask(request)
+        assert "error" not in reply, reply
+        letters = random.Random(0)
+        prompts = [
+            "".join(letters.choice("abcdef ") for _ in range((48, 40)[row % 2]))
+            for row in range(rows)
+        ]
+        lines = [json.dumps({"prompt": prompt, "answer": "a"}) + "\n" for prompt in prompts]
+        (folder / "prompts.jsonl").write_text("".join(lines))
+        return cls(folder, catalog.encode_config(reply["config"]))
+
+    def asked(self, program: Path, kind: str, *flags: str, **more: Any) -> dict[str, Any]:
+        """A request about a program on a CPU with this model and these prompts."""
+        words = ["--dataset", str(self.folder / "prompts.jsonl"), "--device", "cpu"]
+        words += ["--output", str(program.parent / "out"), "--model", str(self.folder / "model")]
+        return {"kind": kind, "program": str(program), "argv": [*words, *flags], **more}
+
+
 def read_by_trl(worker: Worker, folder: Path, launch: Launch, plan: Any) -> dict[str, Any]:
-    """What TRL's own parser makes of the arguments that launch.sh passes, or its error."""
+    """What TRL's own parser makes of the arguments that launch.sh passes, or its error.
+
+    Where a program runs in place of TRL's script, what the parser makes of its settings.
+    """
     unpack(launch, folder)
     words = run(folder, **PATHS)[-1]
-    module = words.index("-m")
+    programs = [word for word in words if word.endswith(".py")]
+    begins = words.index(*programs) if programs else words.index("-m")
     return worker.ask(
         {
-            "arguments": words[module + 2 :],
-            "launcher": words[4:module],
+            "arguments": words[begins + 1 + (not programs) :],
+            "program": "".join(str(folder / name) for name in programs),
+            "launcher": words[4:begins],
             "folder": str(folder),
             "method": plan.method,
             "processes": plan.gpus - plan.rollout_gpus,

@@ -58,12 +58,12 @@ def planned(**changes: Any) -> Plan:
     return Plan(**{**BASE, "config": catalog.encode_config(config()), **changes})
 
 
-def asked(folder: Path, tiny: Path, plan: Plan, *more: str) -> dict[str, Any]:
+def asked(folder: Path, built: Path, plan: Plan, *more: str) -> dict[str, Any]:
     """The request that runs a plan's program on the tiny models for three steps."""
     unpack(write(plan, ""), folder)
     data = "whole.jsonl" if plan.batch_shape == "full" else "rows.jsonl"
-    arguments = ["--data", str(tiny / data), "--model", str(tiny / "policy"), "--device", "cpu"]
-    arguments += ["--reward-model", str(tiny / "reward"), "--output", str(folder / "out")]
+    arguments = ["--data", str(built / data), "--model", str(built / "policy"), "--device", "cpu"]
+    arguments += ["--reward-model", str(built / "reward"), "--output", str(folder / "out")]
     arguments += ["--steps", "3", "--learning-rate", "1e-3", *more]
     return {
         "program": str(folder / "train_grade.py"),
@@ -75,10 +75,10 @@ def asked(folder: Path, tiny: Path, plan: Plan, *more: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_step_is_ours_in_values_and_the_dry_runs_in_bytes(
-    case: str, programs: Worker, tiny: Path, tmp_path: Path
+    case: str, programs: Worker, built: Path, tmp_path: Path
 ) -> None:
     plan = planned(**CASES[case])
-    found = programs.ask(asked(tmp_path, tiny, plan))
+    found = programs.ask(asked(tmp_path, built, plan))
     assert "error" not in found and "stopped" not in found, found
     assert found["ours"]["loss"] == 0 and found["ours"]["gradients"] == 0
     assert found["ours"]["largest"] > 0

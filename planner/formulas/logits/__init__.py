@@ -134,9 +134,17 @@ def backward_instants(head: Head, *, objective: str, role: str) -> tuple[Instant
     return _labelled(way, way.backward(head), head, objective)
 
 
-def logprob_instants(head: Head, *, with_entropy: bool, role: str) -> tuple[Instant, ...]:
-    """Every instant of a pass without gradient that can be the highest, by sizes."""
+def logprob_instants(
+    head: Head, *, with_entropy: bool, role: str, with_certainty: bool = False
+) -> tuple[Instant, ...]:
+    """Every instant of a pass without gradient that can be the highest, by sizes.
+
+    ``with_certainty`` is the fused head's alone.
+    """
     way = SCORING[_way(head, POLICY)]
+    if with_certainty:
+        found = head.of(role)
+        return tiles.without_gradient(found, with_entropy=with_entropy, with_certainty=True)
     return way.without_gradient(head.of(role), with_entropy=with_entropy)
 
 

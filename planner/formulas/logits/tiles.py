@@ -29,7 +29,7 @@ FP32_ROWS = 64
 RUNNING_VECTORS = 7
 """Running maximum, sums, target logit: TRL allocates them whether asked for or not."""
 RUNNING_IN_PLAIN = 3
-"""Running maximum, sum and target logit; the entropy's sum comes with the entropy."""
+"""Running maximum, sum and target logit; the sums of entropy and self-certainty come with them."""
 ROW_FORWARD = 8 + 5 * FP32_BYTES
 """Target's column, new maximum, shrinking factor and three terms of the new sum."""
 ROW_BACKWARD = 2 * 8 + FP32_BYTES + 1
@@ -117,15 +117,18 @@ def scores(head: Head) -> bool:
     return head.entropy or head.loss.always_entropy
 
 
-def forward(head: Head, *, entropy: bool | None = None) -> tuple[Instant, ...]:
-    """All tiles are folded; log-probability (and entropy) are being read off.
+def forward(
+    head: Head, *, entropy: bool | None = None, certainty: bool = False
+) -> tuple[Instant, ...]:
+    """All tiles are folded; log-probability (and entropy, self-certainty) are being read off.
 
     ``entropy`` says whether the kernel returns one where the loss does not decide it.
     """
     wanted = scores(head) if entropy is None else entropy
-    count = RUNNING_IN_PLAIN + wanted
+    count = RUNNING_IN_PLAIN + wanted + certainty
     if head.loss.triton_tiles:
-        count = RUNNING_VECTORS + (4 if wanted else 2)
+        # log_z and log-probability; the quotient and entropy; the mean logit.
+        count = RUNNING_VECTORS + (4 if wanted else 2) + certainty
     terms = (
         tile(head),
         *widened(head, twice=wanted, per_token=ROW_FORWARD + FP32_BYTES * wanted),
@@ -135,9 +138,11 @@ def forward(head: Head, *, entropy: bool | None = None) -> tuple[Instant, ...]:
     return (Instant(name="fold of the tiles", terms=terms),)
 
 
-def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
-    """The same fold; the caller says whether an entropy comes of it."""
-    return forward(head, entropy=with_entropy)
+def without_gradient(
+    head: Head, *, with_entropy: bool, with_certainty: bool = False
+) -> tuple[Instant, ...]:
+    """The same fold; the caller says whether an entropy or self-certainty comes of it."""
+    return forward(head, entropy=with_entropy, certainty=with_certainty)
 
 
 def backward(head: Head) -> tuple[Instant, ...]:

@@ -1,4 +1,4 @@
-"""TRL 1.16.0, GRPO, RLOO and SFT: a YAML for TRL's script and one for ``accelerate launch``.
+"""TRL 1.16.0: a YAML for TRL's script and one for ``accelerate launch``; or a program around TRL.
 
 Names and defaults were read from the wheels (2026-11-20); a test reads every export
 with TRL's own parser and accelerate's own configuration.
@@ -17,10 +17,12 @@ from planner.frameworks.trl.accelerate import (
     nodes,
 )
 from planner.frameworks.trl.limits import obstacles as obstacles
+from planner.frameworks.trl.limits import weighted_obstacles as weighted_obstacles
 from planner.frameworks.trl.limits import sequences_at_once, training_gpus, zero
+from planner.frameworks.trl.program_files import program_files, program_notes
 from planner.frameworks.trl.script import Script
 from planner.launch import reward
-from planner.launch.launch import Launch, LaunchFile
+from planner.launch.launch import ONLINE, Launch, LaunchFile
 from planner.launch.script import (
     Expanded,
     chosen,
@@ -60,8 +62,18 @@ def compute_score(completions, answer, **columns):
 
 
 def write(plan: Any, link: str) -> Launch:
-    """The trainer's YAML, accelerate's (and DeepSpeed's) files, the scripts, the reward."""
-    notes = _notes(plan)
+    """The trainer's YAML or program, accelerate's (and DeepSpeed's) files, scripts, the reward."""
+    return _written(plan, link, _script_of(plan).program)
+
+
+def write_weighted(plan: Any, link: str, weights: str) -> Launch:
+    """The same for prompts drawn by density weights: ``online``, or a sampling run's folder."""
+    flags = () if weights == ONLINE else ("--use-precomputed-embeddings", weights)
+    return _written(plan, link, _script_of(plan).weighted, flags)
+
+
+def _written(plan: Any, link: str, program: str, flags: tuple[str, ...] = ()) -> Launch:
+    notes = _notes(plan, program)
     install = _install(plan)
     about = (
         f"TRL {VERSION}: {plan.method} of {plan.model} on {read_count(plan.gpus, 'GPU')}.",
@@ -69,19 +81,31 @@ def write(plan: Any, link: str) -> Launch:
         f"Install: {install}",
         *notes,
     )
-    config = f"{plan.method}.yaml"
     files = [
-        LaunchFile(name="launch.sh", text=_script(plan, about, config)),
-        LaunchFile(name=config, text=yaml_text(settings(plan), *about[:2])),
+        LaunchFile(name="launch.sh", text=_script(plan, about, program, flags)),
+        *(
+            program_files(plan, program, settings(plan), about[:2], _packages(plan))
+            if program
+            else (LaunchFile(name=_config(plan), text=yaml_text(settings(plan), *about[:2])),)
+        ),
         *accelerate_files(plan),
     ]
-    if _script_of(plan).samples and plan.reward != "model":
+    if _asks_reward_file(plan):
         files.append(reward.reward_file(SCORE, plan.reward))
     if plan.rollout == "vllm-separate":
         files.append(LaunchFile(name="engine.sh", text=_engine_script(plan, about)))
     return Launch(
         framework=FRAMEWORK.name, version=VERSION, files=tuple(files), install=install, notes=notes
     )
+
+
+def _config(plan: Any) -> str:
+    return f"{plan.method}.yaml"
+
+
+def _asks_reward_file(plan: Any) -> bool:
+    script = _script_of(plan)
+    return script.samples and script.rewarded and plan.reward != "model"
 
 
 def _weights_dtype(plan: Any) -> str:
@@ -168,9 +192,9 @@ def _sampled(plan: Any, updates: int) -> dict[str, object]:
         "entropy_coef": _entropy(plan),
         "use_vllm": plan.rollout != "hf",
     }
-    if plan.reward == "model":
+    if plan.reward == "model" and _script_of(plan).rewarded:
         values["reward_model_name_or_path"] = plan.reward_model or plan.model
-    else:
+    elif _asks_reward_file(plan):
         values["reward_funcs"] = [f"{reward.NAME.removesuffix('.py')}.{reward.FUNCTION}"]
     if plan.rollout == "vllm-colocated":
         values |= {
@@ -201,7 +225,9 @@ def _shares_a_node(plan: Any) -> bool:
     return bool(plan.rollout == "vllm-separate" and plan.gpus <= plan.gpus_per_node)
 
 
-def _script(plan: Any, about: tuple[str, ...], config: str) -> str:
+def _script(
+    plan: Any, about: tuple[str, ...], program: str, flags: tuple[str, ...]
+) -> str:
     lines = [header(about), required("DATASET", "the name or path of the data set to train on")]
     words: list[str | Expanded] = ["accelerate", "launch", "--config_file", ACCELERATE]
     if nodes(plan) > 1:
@@ -213,10 +239,15 @@ def _script(plan: Any, about: tuple[str, ...], config: str) -> str:
         words += ["--machine_rank", expand("", "NODE_RANK")]
         words += ["--main_process_ip", expand("", "MASTER_ADDR")]
         words += ["--main_process_port", expand("", "MASTER_PORT")]
-    words += ["-m", f"trl.scripts.{plan.method}", "--config", config]
-    words += ["--dataset_name", expand("", "DATASET")]
-    words += ["--output_dir", expand("", "OUTPUT_DIR")]
-    if _script_of(plan).samples and plan.reward == "remote":
+    if program:
+        lines.append('if [ -e "$DATASET" ]; then DATASET="$(realpath -- "$DATASET")"; fi')
+        words += [program, "--dataset", expand("", "DATASET")]
+        words += ["--output", expand("", "OUTPUT_DIR"), *flags]
+    else:
+        words += ["-m", f"trl.scripts.{plan.method}", "--config", _config(plan)]
+        words += ["--dataset_name", expand("", "DATASET")]
+        words += ["--output_dir", expand("", "OUTPUT_DIR")]
+    if _asks_reward_file(plan) and plan.reward == "remote":
         lines += [required("REWARD_URL", "the address of the reward service"), "export REWARD_URL"]
     if plan.rollout == "vllm-separate":
         if _shares_a_node(plan):
@@ -224,14 +255,14 @@ def _script(plan: Any, about: tuple[str, ...], config: str) -> str:
             lines += [f"export CUDA_VISIBLE_DEVICES={devices}", "ENGINE_HOST=127.0.0.1"]
         else:
             lines.append(required("ENGINE_HOST", "the address of the node that runs engine.sh"))
-        words += ["--vllm_server_host", expand("", "ENGINE_HOST")]
+        words += ["--engine-host" if program else "--vllm_server_host", expand("", "ENGINE_HOST")]
     if plan.expandable_segments:
         lines.append("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
     lines += [
         'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',
-        "# The files name each other, and TRL finds reward.py, from this folder.",
+        "# The files name each other, and reward.py is found, from this folder.",
         'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"',
-        command(words),
+        f'{command(words)} "$@"' if program else command(words),
     ]
     return "\n".join(lines) + "\n"
 
@@ -262,11 +293,15 @@ def _engine_is_vllm(plan: Any) -> bool:
 
 
 def _install(plan: Any) -> str:
+    return f"pip install {' '.join(_packages(plan))}"
+
+
+def _packages(plan: Any) -> tuple[str, ...]:
     optimizer = _optimizer(plan)
     # vllm 0.31.0 is the newest that TRL supports; it needs torch 2.13.0, transformers < 5.18.
     engine = "vllm==0.31.0 torch==2.13.0 transformers==5.17.0"
-    words = chosen(
-        (True, f"pip install trl=={VERSION} accelerate==1.15.0 datasets==5.2.0"),
+    return chosen(
+        (True, f"trl=={VERSION} accelerate==1.15.0 datasets==5.2.0"),
         (_engine_is_vllm(plan), engine),
         (not _engine_is_vllm(plan), f"torch=={plan.torch_version} transformers==5.23.0"),
         (plan.finetuning != "full", "peft==0.21.2"),
@@ -276,10 +311,9 @@ def _install(plan: Any) -> str:
         *kernels(plan),
         (plan.attention == "flash", "flash-attn==2.8.3.post2"),
     )
-    return " ".join(words)
 
 
-def _notes(plan: Any) -> tuple[str, ...]:
+def _notes(plan: Any, program: str) -> tuple[str, ...]:
     samples = _script_of(plan).samples
     gathered = plan.kl != "none" and plan.reference == "copy" and plan.sharding == "fsdp2"
     other_torch = _engine_is_vllm(plan) and plan.torch_version != "2.13.0"
@@ -292,13 +326,14 @@ def _notes(plan: Any) -> tuple[str, ...]:
             "tokens out of the data set.",
         ),
         (
-            samples and plan.reward != "model",
+            _asks_reward_file(plan),
             "reward.py reads the data set's column answer, beside prompt.",
         ),
         (
             plan.kl != "none",
             f"The KL coefficient (beta) is {BETA}, DeepSeek-R1's; TRL's default is 0.",
         ),
+        *((True, note) for note in program_notes(program)),
         entropy_note(plan, ENTROPY_COEFFICIENT),
         (
             plan.rollout == "vllm-colocated",

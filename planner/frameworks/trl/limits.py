@@ -11,7 +11,7 @@ from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.script import Script
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
-from planner.plan.trainers import trainer_of
+from planner.plan.trainers import exported_by, trainer_of
 
 ENGINE_BATCHED_TOKENS = 4096
 """``max_num_batched_tokens`` of the colocated engine, fixed in trl/generation."""
@@ -39,7 +39,42 @@ def obstacles(plan: Any) -> tuple[Obstacle, ...]:
     if script.samples:
         _roles(found, script)
         _engine(found)
+    if script.program:
+        _one_node(found)
+        for field, value in trainer_of(FRAMEWORK.name, plan.method).defaults({}).items():
+            found.only(field, value, why="TRL's fused head gives it with the old log-probs.")
     return tuple(found.found)
+
+
+def weighted_obstacles(plan: Any) -> tuple[Obstacle, ...]:
+    """Further fields in the way where prompts are to be drawn by density weights."""
+    found = Obstacles(plan)
+    script = trainer_of(FRAMEWORK.name, plan.method).export
+    if script is not None and not script.weighted:
+        able = [name for name in exported_by(FRAMEWORK.name) if _weighted(name)]
+        found.refuse(
+            "method",
+            f"No program of {FRAMEWORK.label}'s draws its prompts by density weights here.",
+            f"Choose {' or '.join(able)}, or draw prompts alike.",
+        )
+    _one_node(found)
+    return tuple(found.found)
+
+
+def _weighted(method: str) -> bool:
+    return bool(trainer_of(FRAMEWORK.name, method).export.weighted)
+
+
+def _one_node(found: Obstacles) -> None:
+    """A program of our own around TRL is started on one node."""
+    plan = found.plan
+    if plan.gpus > plan.gpus_per_node:
+        found.refuse(
+            "gpus",
+            "The program is written for one node.",
+            f"Set gpus to {plan.gpus_per_node}, a node's.",
+            gpus=plan.gpus_per_node,
+        )
 
 
 def _batch(found: Obstacles, script: Script) -> None:

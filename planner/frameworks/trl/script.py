@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Script:
-    """One module of ``trl.scripts``, named as the method is."""
+    """One module of ``trl.scripts``, named as the method is, or a program of our own."""
 
     samples: bool
     """Whether it generates the responses that it learns from."""
@@ -15,3 +15,9 @@ class Script:
     """Where its KL term can enter."""
     entropy: bool = False
     """Whether its loss can have an entropy bonus."""
+    program: str = ""
+    """The template in ``program/`` that runs in place of TRL's script; empty where that does."""
+    rewarded: bool = True
+    """Whether a reward function or model scores responses."""
+    weighted: str = ""
+    """The template that draws prompts by density weights; empty where there is none."""

@@ -32,10 +32,12 @@ def scoring(
     names: tuple[str, ...] = ("old log-probs",),
     *,
     extra_in_pieces: bool = False,
+    with_certainty: bool = False,
 ) -> tuple[PhasePlan, ...]:
     """Old log-probs, reference log-probs and rewards, each where the plan has them.
 
-    ``names`` are the numbers per token that the first of them writes.
+    ``names`` are the numbers per token that the first of them writes; ``with_certainty`` says that
+    one of them comes of the fused head, beside log-probs.
     """
     with_entropy = loss_code(scene).entropy_with_old_log_probs
     kept = update.kept_for_update(scene, names)
@@ -45,6 +47,7 @@ def scoring(
             "old log-probs",
             scene.policy,
             with_entropy=with_entropy,
+            with_certainty=with_certainty,
             extra=extra,
             extra_in_pieces=extra_in_pieces,
             kept=kept,

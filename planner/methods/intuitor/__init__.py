@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import Any
 
 from planner.frameworks import framework_named
-from planner.methods.intuitor.fields import IntuitorFields
+from planner.frameworks.loss import POLICY
+from planner.methods.intuitor.fields import WITH_HEAD, IntuitorFields
 from planner.methods.method import Method
 from planner.rule import NoEffect, Rule
 
@@ -19,6 +20,12 @@ def _own_loss(plan: Any) -> bool:
     framework = framework_named(plan.framework)
     code = framework.loss.get(plan.framework_version)
     return code is not None and code.counted_at_regather
+
+
+def _no_fused_head(plan: Any) -> bool:
+    framework = framework_named(plan.framework)
+    code = framework.loss.get(plan.framework_version)
+    return code is None or code.formulas[code.path(POLICY, plan.logits)] != "tiles"
 
 
 METHOD = Method(
@@ -40,6 +47,19 @@ METHOD = Method(
             lambda plan: plan.self_certainty_gradient and not _own_loss(plan),
             "No framework's loss has self-certainty in it.",
             "Set framework to plain, or self_certainty_gradient to false.",
+        ),
+        Rule(
+            "self_certainty",
+            lambda plan: plan.self_certainty == WITH_HEAD and _no_fused_head(plan),
+            "Only the fused head gives self-certainty beside log-probs.",
+            "Set logits to fused where the framework has it, or self_certainty to "
+            "chunked-vocabulary.",
+        ),
+        Rule(
+            "self_certainty",
+            lambda plan: plan.self_certainty == WITH_HEAD and plan.self_certainty_gradient,
+            "The fused head gives self-certainty without gradient.",
+            "Set self_certainty_gradient to false, or self_certainty to chunked-vocabulary.",
         ),
     ),
     without_effect=(

@@ -12,13 +12,14 @@ from planner.methods.method import OwnFields, more
 class IntuitorFields(OwnFields):
     """How self-certainty is computed, and whether gradients flow through it."""
 
-    self_certainty: Literal["full", "chunked-vocabulary", "chunked-tokens"] = Field(
+    self_certainty: Literal["full", "chunked-vocabulary", "chunked-tokens", "fused"] = Field(
         "full",
         title="Self-certainty",
         description="How Intuitor's self-certainty meets the vocabulary.",
         json_schema_extra=more(
             "Intuitor's reward: how far the next-token distribution is from uniform. Chunks bound "
-            "the temporaries and give the same value."
+            "the temporaries and give the same value; the fused head gives it beside the old "
+            "log-probs, in the same pass."
         ),
     )
     self_certainty_gradient: bool = Field(
@@ -30,6 +31,9 @@ class IntuitorFields(OwnFields):
         ),
     )
 
+
+WITH_HEAD = "fused"
+"""The form that the fused head gives beside log-probs: its log-sum-exp less its mean logit."""
 
 own = IntuitorFields.of
 """A plan as having these fields."""

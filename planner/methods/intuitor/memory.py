@@ -7,7 +7,7 @@ from dataclasses import replace
 from planner.footprint import Instant
 from planner.formulas import logits
 from planner.methods.grpo.memory import KEPT, reference_kept, scoring
-from planner.methods.intuitor.fields import own
+from planner.methods.intuitor.fields import WITH_HEAD, own
 from planner.phases import positions, rollout, training, update, upkeep
 from planner.phases.backward import ARRIVE_AGAIN
 from planner.phases.phase import PhasePlan, at_head
@@ -21,18 +21,20 @@ IN_SLICES = "chunked-vocabulary"
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     """As GRPO's; self-certainty where it happens, or in the loss when the plan says so."""
     kept = update.kept_for_update(scene, (*KEPT, "self-certainty", *reference_kept(scene)))
-    premise = own(scene.plan).self_certainty_gradient
+    premise, how = own(scene.plan).self_certainty_gradient, own(scene.plan).self_certainty
+    with_head = how == WITH_HEAD
     policy = update.policy_phases(scene, kept)
     old, *rest = scoring(
         scene,
-        (_certainty(scene),),
+        () if with_head else (_certainty(scene),),
         ("old log-probs", "self-certainty"),
-        extra_in_pieces=own(scene.plan).self_certainty == IN_SLICES,
+        extra_in_pieces=how == IN_SLICES,
+        with_certainty=with_head,
     )
     return (
         upkeep.load(scene),
         rollout.rollout(scene),
-        _head_again(old),
+        old if with_head else _head_again(old),
         *rest,
         *(_with_gradient(scene, policy) if premise else policy),
         *rollout.weight_sync(scene),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from planner.methods.intuitor.fields import own
+from planner.methods.intuitor.fields import WITH_HEAD, own
 from planner.steps import forward, in_loss, models, scoring
 from planner.steps.batch import Rows
 from planner.steps.generation import rollout
@@ -20,7 +20,10 @@ def step(run: Run) -> None:
     """Responses, log-probs with self-certainty, then the update against its group advantages."""
     premise = own(run.plan).self_certainty_gradient
     rollout(run)
-    scoring.old_log_probs(run, {KEPT: _certainty})
+    if own(run.plan).self_certainty == WITH_HEAD:
+        scoring.old_log_probs(run, certainty=KEPT)
+    else:
+        scoring.old_log_probs(run, {KEPT: _certainty})
     scoring.reference_log_probs(run)
     scoring.keep_group_advantages(run, run.kept[KEPT].mean(1))
     update_policy(run, _certain_policy_loss if premise else clipped_policy_loss)

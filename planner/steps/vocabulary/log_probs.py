@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import torch
 import torch.nn.functional as F
@@ -17,10 +18,11 @@ WAYS = ("full", "response", "chunked", "fused")
 
 @dataclass(frozen=True, slots=True)
 class LogProbs:
-    """``log_probs [rows, T]`` of the targets; ``entropy [rows, T]`` of each position if asked."""
+    """``log_probs [rows, T]`` of the targets; the others are of each position, if asked."""
 
     log_probs: torch.Tensor
     entropy: torch.Tensor | None
+    certainty: torch.Tensor | None = None
 
 
 def token_log_probs(
@@ -32,6 +34,7 @@ def token_log_probs(
     how: str,
     logits_dtype: torch.dtype,
     entropy: bool = False,
+    certainty: bool = False,
     softcap: float = 0.0,
     temperature: float = 1.0,
 ) -> LogProbs:
@@ -50,6 +53,7 @@ def token_log_probs(
             ``fused`` one tile of tokens by vocabulary.
         logits_dtype: what a materialised log-softmax computes in; the other two use fp32.
         entropy: also return the entropy, with gradient.
+        certainty: also return self-certainty, without gradient; ``fused`` alone has it.
         softcap: the model's ``final_logit_softcapping``; 0 for none.
         temperature: of sampling.
 
@@ -57,8 +61,10 @@ def token_log_probs(
         Log-probabilities in ``logits_dtype`` or wider when materialised, else in fp32.
 
     Raises:
-        ValueError: for another ``how``, or a head that has no bare weight where one is needed.
+        ValueError: for another ``how``, a certainty of another than ``fused``, or a head that has no bare weight where one is needed.
     """
+    if certainty and how != "fused":
+        raise ValueError(f"only fused logits give self-certainty beside log-probs, not {how!r}")
     if how in ("full", "response"):
         logits = capped_logits(stage, hidden, head, softcap)
         with stage.region(category="logits"):
@@ -73,8 +79,8 @@ def token_log_probs(
         return LogProbs(taken, spread)
     if how not in WAYS:
         raise ValueError(f"logits must be one of {', '.join(WAYS)}, not {how!r}")
-    score = chunks.score if how == "chunked" else tiles.score
-    taken, spread = score(
+    score = partial(tiles.score, certainty=certainty) if how == "fused" else chunks.score
+    found = score(
         stage,
         in_compute_dtype(hidden).reshape(-1, hidden.shape[-1]),
         in_compute_dtype(bare_weight(head)),
@@ -83,6 +89,4 @@ def token_log_probs(
         softcap=softcap,
         temperature=temperature,
     )
-    return LogProbs(
-        taken.view(targets.shape), spread.view(targets.shape) if spread is not None else None
-    )
+    return LogProbs(*(each if each is None else each.view(targets.shape) for each in found))

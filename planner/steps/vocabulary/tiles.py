@@ -27,6 +27,7 @@ class Tiling:
     entropy: bool
     softcap: float
     temperature: float
+    certainty: bool = False
 
     def tiles(
         self, hidden: torch.Tensor, weight: torch.Tensor, buffer: torch.Tensor
@@ -59,13 +60,17 @@ def score(
     entropy: bool,
     softcap: float,
     temperature: float,
-) -> tuple[torch.Tensor, torch.Tensor | None]:
-    """Log-probabilities [N] and, if asked, entropies [N], in fp32, of ``hidden`` [N, h]."""
-    tiling = Tiling(stage, entropy, softcap, temperature)
-    taken, spread = TiledLogProbs.apply(  # type: ignore[no-untyped-call]
+    certainty: bool = False,
+) -> tuple[torch.Tensor, ...]:
+    """Log-probabilities [N] and, if asked, entropies [N], in fp32, of ``hidden`` [N, h].
+
+    With ``certainty`` self-certainties [N] follow, without gradient.
+    """
+    tiling = Tiling(stage, entropy, softcap, temperature, certainty)
+    found: tuple[torch.Tensor, ...] = TiledLogProbs.apply(  # type: ignore[no-untyped-call]
         hidden, weight, targets, tiling
     )
-    return taken, spread
+    return found
 
 
 class TiledLogProbs(torch.autograd.Function):
@@ -74,24 +79,29 @@ class TiledLogProbs(torch.autograd.Function):
     @staticmethod
     def forward(
         ctx: Any, hidden: torch.Tensor, weight: torch.Tensor, targets: torch.Tensor, tiling: Tiling
-    ) -> tuple[torch.Tensor, torch.Tensor | None]:
-        """Log-probabilities [N] and entropies [N], in fp32."""
+    ) -> tuple[torch.Tensor | None, ...]:
+        """Log-probabilities [N], entropies [N] and, if asked, self-certainties [N], in fp32."""
         ctx.set_materialize_grads(False)
+        certainty: tuple[torch.Tensor, ...] = ()
         with tiling.stage.region(category="logits"):
-            running = Running(hidden, tiling.entropy)
+            running = Running(hidden, tiling.entropy, tiling.certainty)
             fold(hidden, weight, targets, tiling, running)
             log_z = running.top + running.total.log()
             log_probs = running.taken - log_z
             entropy = None
             if running.weighted is not None:
                 entropy = log_z - running.weighted / running.total
+            if running.sums is not None:
+                certainty = (running.sums.div_(-weight.shape[0]).add_(log_z),)
         ctx.save_for_backward(hidden, weight, targets, log_z, entropy)
+        ctx.mark_non_differentiable(*certainty)
         ctx.tiling = tiling
-        return log_probs, entropy
+        return log_probs, entropy, *certainty
 
     @staticmethod
     def backward(ctx: Any, *upstream: torch.Tensor | None) -> Any:
         """Gradients of ``hidden`` and, if it trains, ``weight``, in their dtype."""
+        upstream = upstream[:2]
         hidden, weight, targets, log_z, entropy = ctx.saved_tensors
         tiling: Tiling = ctx.tiling
         stage = tiling.stage
@@ -126,22 +136,26 @@ class TiledLogProbs(torch.autograd.Function):
 class Running:
     """What is known of each token's softmax after the tiles so far, all in fp32 [N]."""
 
-    def __init__(self, hidden: torch.Tensor, entropy: bool) -> None:
+    def __init__(self, hidden: torch.Tensor, entropy: bool, certainty: bool = False) -> None:
         size = hidden.shape[:1]
         self.top = torch.full(size, -torch.inf, device=hidden.device)
         self.total = torch.zeros(size, device=hidden.device)
         self.taken = torch.zeros(size, device=hidden.device)
         self.weighted = torch.zeros(size, device=hidden.device) if entropy else None
+        self.sums = torch.zeros(size, device=hidden.device) if certainty else None
 
     def add(
         self, places: slice, logits: torch.Tensor, local: torch.Tensor, spare: torch.Tensor | None
     ) -> None:
         """Fold some columns of some tokens in; ``logits`` is used up.
 
-        ``total`` is the sum of exp(z - top), ``weighted`` that of z * exp(z - top); ``local`` is
-        the target's column in ``logits``, outside of it when the target is in another tile.
+        ``total`` is the sum of exp(z - top), ``weighted`` that of z * exp(z - top), ``sums`` that
+        of z; ``local`` is the target's column in ``logits``, outside of it when the target is in
+        another tile.
         """
         width = logits.shape[1]
+        if self.sums is not None:
+            self.sums[places].add_(logits.sum(1))
         here = (local >= 0) & (local < width)
         found = logits.gather(1, local.clamp(0, width - 1)[:, None]).squeeze(1)
         self.taken[places].add_(found * here)

@@ -13,5 +13,7 @@ TRAINER = Trainer(
             "Set kl to loss or none.",
         ),
     ),
-    export=Script(samples=True, kl=("none", "loss"), entropy=True),
+    export=Script(
+        samples=True, kl=("none", "loss"), entropy=True, weighted="density_grpo.py"
+    ),
 )

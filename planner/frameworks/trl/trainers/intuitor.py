@@ -1,9 +1,27 @@
-"""Intuitor beside TRL's passes: GRPO's, with self-certainty in place of a reward."""
+"""Intuitor beside TRL's passes: GRPO's, with self-certainty in place of a reward.
+
+TRL has no trainer for it; the export brings a subclass of ``GRPOTrainer`` (``intuitor.py``), whose
+self-certainty comes of the fused head that TRL has had since 1.15.0.
+"""
+
+from collections.abc import Mapping
+from typing import Any
 
 from planner.frameworks.trainer import Trainer
+from planner.frameworks.trl import FRAMEWORK
+from planner.frameworks.trl.script import Script
 from planner.frameworks.trl.trainers.grpo import TRAINER as GRPO
+
+
+def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    code = FRAMEWORK.loss.get(values.get("framework_version", FRAMEWORK.versions[0]))
+    return {"self_certainty": "fused"} if code is not None and code.triton_tiles else {}
+
 
 TRAINER = Trainer(
     rules=GRPO.rules,
-    not_exported="TRL has no self-certainty advantage; it would need a trainer of your own.",
+    defaults=_defaults,
+    export=Script(
+        samples=True, kl=("none", "loss"), entropy=True, program="intuitor.py", rewarded=False
+    ),
 )

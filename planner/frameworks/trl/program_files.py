@@ -1,0 +1,99 @@
+"""The files of a program around TRL's trainer: its text, with a reason at each memory decision.
+
+Templates stand in ``program/``; :mod:`planner.launch.program` writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from planner.frameworks.program import Decision
+from planner.frameworks.trl import FRAMEWORK
+from planner.launch.launch import LaunchFile
+from planner.launch.program import predictions, program_text, requirements, values_of
+
+FOLDER = Path(__file__).with_name("program")
+REQUIREMENTS = "requirements.txt"
+
+WHY: Mapping[str, str] = {
+    "model_name_or_path": "Loaded as safetensors; no code that comes with it runs.",
+    "dtype": "Dtype of the loaded weights; TRL's own default is float32, 4 bytes a parameter.",
+    "bf16": "Autocast: half-precision compute on fp32 weights.",
+    "attn_implementation": "eager keeps a square of attention weights per head; the others do not.",
+    "per_device_train_batch_size": "Sequences of a GPU at once, in training and in scoring: "
+    "activations and the head's numbers grow with it.",
+    "gradient_accumulation_steps": "Micro-batches of an update; they cost time, not memory.",
+    "gradient_checkpointing": "Keeps a layer's input alone and computes the layer again.",
+    "optim": "Two fp32 numbers a trained parameter for AdamW; 8-bit ones, or none for SGD.",
+    "torch_empty_cache_steps": "Hands cached memory back after each step.",
+    "use_peft": "Adapters train; the base model's weights have no gradient and no optimizer state.",
+    "lora_dropout": "Above 0, each adapter would keep a mask of its input.",
+    "load_in_4bit": "Base weights of half a byte a parameter, and their scales.",
+    "num_generations": "Responses of a prompt: the group that rewards are compared in.",
+    "max_completion_length": "The longest response; rows are padded to the longest of a batch.",
+    "steps_per_generation": "Micro-batches that one rollout gives.",
+    "beta": "With a KL term a reference scores responses too: another copy of the model, or the "
+    "base model below adapters. 0 needs none.",
+    "use_vllm": "An engine of its own has a pool of weights and KV cache; transformers' generation "
+    "has the training model and a growing KV cache.",
+    "vllm_gpu_memory_utilization": "The engine's share of the card, weights included.",
+    "vllm_enable_sleep_mode": "The engine gives its memory back while the trainer works.",
+    "vllm_max_model_length": "Tokens of a sequence that the KV cache is sized for.",
+}
+"""Why a setting is as it is, or what it decides; settings that decide no memory have none."""
+
+NOTES: Mapping[str, tuple[str, ...]] = {
+    "intuitor.py": (
+        "Self-certainty is the reward: there is no reward file, and the column answer is not read.",
+        "intuitor.py subclasses TRL's GRPOTrainer and reaches into its fused head: it stops where "
+        "another version than the one in requirements.txt is installed.",
+    ),
+    "density_grpo.py": (
+        "Prompts unlike the others are drawn more often: a prompt's weight is its mean distance to "
+        "its 10 nearest neighbours, among mean hidden states of the model that training begins "
+        "with (--neighbours, --pooling, --favour).",
+        "The weights are computed at the start, on the first GPU and before anything of the "
+        "training is there; launch.sh passes --use-precomputed-embeddings DIR on, which reads "
+        "those of a run of `python -m planner sampling run` and refuses stale ones.",
+        "density_grpo.py subclasses TRL's GRPOTrainer; it stops where another version than the one "
+        "in requirements.txt is installed.",
+    ),
+}
+"""What a person should know of a program, by its name."""
+
+
+NEEDED: Mapping[str, tuple[str, ...]] = {"density_grpo.py": ("prompt_tokens",)}
+"""Fields of the plan that a program reads itself, by its name."""
+
+
+def program_notes(name: str) -> tuple[str, ...]:
+    """Sentences for a person."""
+    return NOTES.get(name, ())
+
+
+def program_files(
+    plan: Any,
+    name: str,
+    settings: Mapping[str, object],
+    about: Iterable[str],
+    packages: Iterable[str],
+) -> tuple[LaunchFile, ...]:
+    """The program of this name, and what it needs installed."""
+    needed = values_of(plan, *NEEDED.get(name, ()))
+    made = (*_decisions(settings), *needed, *predictions(plan))
+    return (
+        LaunchFile(name=name, text=program_text(FOLDER / name, made, filter(None, about))),
+        LaunchFile(name=REQUIREMENTS, text=requirements(packages)),
+    )
+
+
+def _decisions(settings: Mapping[str, object]) -> Iterator[Decision]:
+    yield Decision(
+        name="trl_version",
+        value=FRAMEWORK.versions[0],
+        why="The program reaches into this version of TRL, and runs with no other.",
+    )
+    for name, value in settings.items():
+        yield Decision(name=name, value=value, why=WHY.get(name, ""))
