@@ -1,4 +1,4 @@
-"""A document's number, its own derivation computed, and what is really there.
+"""A document's claim, its own derivation computed, and what is really there.
 
 Where a document derives a number, the derivation is computed from its own assumptions,
 so that a wrong sum shows; where it gives none, the number stands as claimed. Pure: no
@@ -20,6 +20,9 @@ UNITS = {"GB": GB, "MB": MB, "%": 0.01}
 
 Judgement = Literal["agrees", "does not follow", "no derivation"]
 
+DRY_RUN = "dry run: "
+"""What stands before a committed dry run's key in :attr:`Claim.tested`."""
+
 
 @dataclass(frozen=True, slots=True)
 class Working:
@@ -37,22 +40,37 @@ class Working:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One number of a document.
+    """One number or statement of a document.
 
-    ``claimed`` is the number in ``unit`` (GB, MB, ×, %), ``written`` how it stands there;
-    ``working`` derives it in bytes (or as a plain number) from the document's assumptions
-    and :data:`UNITS` says how much of that one unit is. ``truth`` is the same quantity rightly
-    computed, where there is one, and ``why`` what makes the difference.
+    ``claimed`` is the number in ``unit`` (GB, MB, ×, %; None for a statement), ``written`` how
+    it stands there; ``working`` derives it in bytes (or as a plain number) from the document's
+    assumptions and :data:`UNITS` says how much of that one unit is. ``truth`` is the same
+    quantity rightly computed, where there is one, ``said`` the same where it is not a number,
+    and ``why`` what makes the difference. ``judged`` is the verdict where no sum gives it.
+
+    ``tested`` names what holds the truth: tests as ``tests/folder/test_file.py::test_name``,
+    whose text names this claim, and dry runs as :data:`DRY_RUN` and the case's key.
+
+    Raises:
+        ValueError: a statement without a verdict.
     """
 
     what: str
     written: str
-    claimed: float
-    unit: str
+    claimed: float | None = None
+    unit: str = ""
     _: KW_ONLY
     why: str
     working: Working | None = None
     truth: Working | None = None
+    said: str = ""
+    judged: Judgement | None = None
+    tested: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """A statement's verdict follows from nothing here, so it has to be given."""
+        if self.claimed is None and self.judged is None:
+            raise ValueError(f"{self.what}: neither claimed nor judged is given; give one.")
 
     @property
     def derived(self) -> float | None:
@@ -70,6 +88,9 @@ class Claim:
     @property
     def judgement(self) -> Judgement:
         """Whether the document's number follows from its own assumptions."""
-        if self.derived is None:
+        if self.judged is not None:
+            return self.judged
+        if self.derived is None or self.claimed is None:
             return "no derivation"
-        return "agrees" if abs(self.derived / self.claimed - 1) <= ROUNDED else "does not follow"
+        near = abs(self.derived - self.claimed) <= ROUNDED * abs(self.claimed)
+        return "agrees" if near else "does not follow"
