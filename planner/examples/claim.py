@@ -8,8 +8,11 @@ estimate and no page in here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import KW_ONLY, dataclass, field
-from typing import Literal
+from dataclasses import KW_ONLY, dataclass, field, replace
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from planner.examples.dry_runs import Case
 
 ROUNDED = 0.06
 """A derivation this near to the claim agrees with it: documents round, some to one digit."""
@@ -46,7 +49,8 @@ class Claim:
     it stands there; ``working`` derives it in bytes (or as a plain number) from the document's
     assumptions and :data:`UNITS` says how much of that one unit is. ``truth`` is the same
     quantity rightly computed, where there is one, ``said`` the same where it is not a number,
-    and ``why`` what makes the difference. ``judged`` is the verdict where no sum gives it.
+    and ``why`` what makes the difference; a ``case`` is a plan whose estimate is the truth.
+    ``judged`` is the verdict where no sum gives it.
 
     ``tested`` names what holds the truth: tests as ``tests/folder/test_file.py::test_name``,
     whose text names this claim, and dry runs as :data:`DRY_RUN` and the case's key.
@@ -64,6 +68,7 @@ class Claim:
     working: Working | None = None
     truth: Working | None = None
     said: str = ""
+    case: Case | None = None
     judged: Judgement | None = None
     tested: tuple[str, ...] = ()
 
@@ -82,6 +87,14 @@ class Claim:
         """The right value in the claim's unit."""
         return self._in_unit(self.truth)
 
+    @property
+    def excess(self) -> float | None:
+        """Claimed over right; None where both are near, or one of them is nothing."""
+        if not self.claimed or not self.true:
+            return None
+        times = self.claimed / self.true
+        return None if abs(times - 1) <= ROUNDED else times
+
     def _in_unit(self, sum_: Working | None) -> float | None:
         return None if sum_ is None else sum_.value / UNITS.get(self.unit, 1)
 
@@ -94,3 +107,8 @@ class Claim:
             return "no derivation"
         near = abs(self.derived - self.claimed) <= ROUNDED * abs(self.claimed)
         return "agrees" if near else "does not follow"
+
+
+def held_by(tests: tuple[str, ...], claims: tuple[Claim, ...]) -> tuple[Claim, ...]:
+    """The claims, those that name no test of their own as held by these."""
+    return tuple(one if one.tested else replace(one, tested=tests) for one in claims)
