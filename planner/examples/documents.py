@@ -10,6 +10,7 @@ from planner.examples import (
     doc_000_scaling,
     doc_001,
     doc_002,
+    doc_003,
     doc_004,
 )
 from planner.examples.claim import Claim
@@ -77,6 +78,24 @@ DOCUMENTS: tuple[Document, ...] = (
         "kept until the end. **Checkpointing** computes that work again instead of keeping it; "
         "the library does so only in training mode, which this code enters after its first step.",
         groups={"Its changes": doc_002.CHANGES},
+    ),
+    Document(
+        number="003",
+        title=doc_003.TITLE,
+        finding="One machine holds what 28,000 prompts need, and nowhere near what 280,000 do, "
+        "unless each prompt is described more briefly. And its weights are **upside down**: they "
+        "draw common prompts more often, not rare ones.",
+        words="**Density-aware sampling** trains more often on prompts that are unlike the "
+        "others. Each prompt is described by a list of numbers, its **embedding**; prompts with "
+        "near neighbours are common, prompts without are rare. **Online** computes all that "
+        "before training starts, **offline** once, to a file.",
+        groups={
+            "Its breakdown": doc_003.BREAKDOWN,
+            "Its timeline": doc_003.TIMELINE,
+            "Its scaling table, online and offline": doc_003.SCALING,
+            "Is the current code safe?": doc_003.SAFE,
+            "Its confidence": doc_003.CONFIDENCE,
+        },
     ),
     Document(
         number="004",

@@ -1,0 +1,65 @@
+"""The documents' options side by side, at any place of their card's slider."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from planner.examples import dry_runs
+from planner.examples.dry_runs import Case
+
+TOKENS = (16, 32, 48, 64, 96, 128)
+"""Generated tokens on document 001's slider; its own is 64."""
+BATCHES = {
+    f"{rows} × {tokens}": (rows, tokens)
+    for rows, tokens in ((1, 16), (1, 32), (2, 32), (2, 48), (4, 48), (4, 64))
+}
+"""Rows and generated tokens on document 002's: 4 × 48 ran out of memory, 2 × 32 came after."""
+
+
+def answered(tokens: int) -> dict[str, Any]:
+    """The fields of so many generated tokens."""
+    return {"response_tokens": tokens, "validation_response_tokens": tokens}
+
+
+def at_batch(rows: int, tokens: int) -> dict[str, Any]:
+    """The fields of so many rows of so many generated tokens."""
+    every = (
+        "prompts_per_step", "prompts_per_update", "micro_batch_size", "logprob_micro_batch_size"
+    )
+    return {**dict.fromkeys(every, rows), **answered(tokens)}
+
+
+def optimizations(tokens: int) -> tuple[Case, ...]:
+    """Document 001's run as it was, with each of its six changes alone, and with all of them.
+
+    The sparse reward input needs the top-k, so that comes with it.
+    """
+    alone: Mapping[str, Mapping[str, Any]] = {
+        "As it was": {},
+        "Top-k 256": dry_runs.TOP_K,
+        "Online KL": {"grade_kl": dry_runs.ONLINE["grade_kl"]},
+        "Cache for the reference": {"grade_reference_cache": True},
+        "Sparse reward input": {**dry_runs.TOP_K, "grade_reward_input": "sparse"},
+        "Checkpoint each token": {"grade_step_checkpointing": True},
+    }
+    return (
+        *(
+            Case(label=label, preset=dry_runs.LEGACY, changes={**answered(tokens), **changes})
+            for label, changes in alone.items()
+        ),
+        Case(label="Half the tokens", preset=dry_runs.LEGACY, changes=answered(tokens // 2)),
+        Case(label="All six", preset=dry_runs.OPTIMISED, changes=answered(tokens // 2)),
+    )
+
+
+def changes(rows: int, tokens: int) -> tuple[Case, ...]:
+    """Document 002's run before its changes, and after them at the same batch."""
+    return tuple(
+        Case(label=label, preset=preset, changes=at_batch(rows, tokens))
+        for label, preset in (
+            ("As it was", dry_runs.BEFORE),
+            ("After, first step", dry_runs.FIRST_STEP),
+            ("After, later steps", dry_runs.AFTER),
+        )
+    )

@@ -1,0 +1,218 @@
+"""The five cards: a document's finding in a sentence, a chart with a slider, and the ways on.
+
+A slider's move runs its card's picture again and nothing else. Sliders do not tell the address
+bar: a fragment runs without the frame, and where a slider stands is in no link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pandas as pd
+import streamlit as st
+
+from planner.charts import examples as charts
+from planner.examples import doc_000, dry_runs, lengths, options
+from planner.examples.documents import Document
+from planner.examples.dry_runs import Case
+from planner.examples.tries import TRIES
+from planner.footprint import Footprint
+from planner.ui import compute
+from planner.ui.elements import folded, row
+from planner.ui.examples import claims
+from planner.ui.plan.phases import ink
+from planner.ui.state import session
+
+
+def card(document: Document) -> None:
+    """One document."""
+    number = document.number
+    if number not in CARDS:
+        return
+    picture, opens = CARDS[number]
+    with st.container(border=True):
+        st.header(document.title, anchor=f"doc-{number}")
+        st.markdown(document.finding, help=document.words)
+        st.fragment(picture)()
+        with row(f"ways-{number}"):
+            _way("Open as plan", "open_in_new", f"plan-{number}", "plan", opens)
+            _way("Try it", "play_arrow", f"try-{number}", "trial", lambda: TRIES[number])
+        total = len(document.claims)
+        wrong = sum(one.judgement == "does not follow" for one in document.claims)
+        title = f"Its {total} claims: {wrong} do not follow from its own numbers"
+        with folded(title, f"claims-{number}", ":material/fact_check:") as is_open:
+            if is_open:
+                claims.tables(document.groups)
+
+
+def _way(label: str, icon: str, key: str, page: str, case: Callable[[], Case]) -> None:
+    """A button to another page, with the plan that the card shows when it is pressed."""
+
+    def go() -> None:
+        found = case()
+        session.open_preset(found.preset)
+        if found.changes:
+            session.apply(found.changes)
+
+    if st.button(label, icon=f":material/{icon}:", key=key, on_click=go):
+        st.switch_page(f"pages/{page}.py", query_params={})
+
+
+def _place(number: str, default: Any) -> Any:
+    """Where a card's slider stands."""
+    return st.session_state.get(f"slider-{number}", default)
+
+
+def _slider(number: str, label: str, places: Sequence[Any], default: Any, **more: Any) -> Any:
+    return st.select_slider(label, places, value=default, key=f"slider-{number}", **more)
+
+
+RESPONSE, TOKENS, BATCH = 4_000, 64, "4 × 48"
+"""Where the sliders of documents 000, 001 and 002 begin: at the documents' own runs."""
+
+
+def intuitor_against_ppo() -> None:
+    """Document 000: memory by the length of a response, claimed and planned."""
+    response = _slider(
+        "000", "Tokens of a response", lengths.RESPONSES, RESPONSE, format_func="{:,}".format
+    )
+    unit = session.unit()
+    found = {
+        (name, length): unit.value(size)
+        for length in lengths.RESPONSES
+        for name, size in _sizes(length).items()
+    }
+    rows = [
+        {"x": length, "y": size, "name": name, "claimed": name.endswith("claimed")}
+        for (name, length), size in found.items()
+    ]
+    place = {name: found[name, response] for name in _sizes(response)}
+    claimed = place["Intuitor, claimed"] / place["PPO, claimed"]
+    planned = place["Intuitor, planned"] / place["PPO, planned"]
+    st.markdown(
+        f"Claimed of the whole run: PPO {place['PPO, claimed']:,.1f} {unit.name}, Intuitor "
+        f"{place['Intuitor, claimed']:,.0f} {unit.name}, **{claimed:.0f} times as much**. Planned "
+        f"of each of eight cards: PPO {place['PPO, planned']:,.1f} {unit.name}, Intuitor "
+        f"{place['Intuitor, planned']:,.1f} {unit.name}, **{planned:.2f} times as much**."
+    )
+    card_bytes = compute.footprint(lengths.intuitor(RESPONSE)).budget_bytes
+    st.altair_chart(
+        charts.curves(
+            pd.DataFrame(rows).sort_values(["name", "x"], kind="stable"),
+            response,
+            x_title="tokens of a response, after half as many of prompt",
+            y_title=f"memory, {unit.name}",
+            capacity=unit.value(card_bytes),
+            label=f"one card: {session.read(card_bytes)}",
+            ink=ink(),
+        ),
+        key="chart-000",
+        height=charts.PLOT + charts.AROUND,
+        alt="Memory of PPO and Intuitor by the length of a response, claimed and planned; the "
+        "line above has the numbers at the slider's place.",
+    )
+
+
+def _sizes(response: int) -> dict[str, float]:
+    """Bytes claimed of the whole run, and planned of one card without the engine's pool."""
+    tokens = response * 3 // 2
+    return {
+        "Intuitor, claimed": doc_000.intuitor(tokens).value,
+        "PPO, claimed": doc_000.ppo(tokens).value,
+        "Intuitor, planned": lengths.trainer_bytes(compute.footprint(lengths.intuitor(response))),
+        "PPO, planned": lengths.trainer_bytes(compute.footprint(lengths.ppo(response))),
+    }
+
+
+def optimised() -> None:
+    """Document 001: what each of the six changes does alone."""
+    tokens = _slider("001", "Generated tokens", options.TOKENS, TOKENS)
+    found = _found(options.optimizations(tokens))
+    was, again = found["As it was"], found["Checkpoint each token"]
+    half, every = found["Half the tokens"], found["All six"]
+    st.markdown(
+        f"The step takes **{session.read(was.device_bytes)}** as it was, "
+        f"**{session.read(again.device_bytes)}** with each token's work computed again, "
+        f"**{session.read(half.device_bytes)}** with half the tokens and "
+        f"**{session.read(every.device_bytes)}** with all six."
+    )
+    _bars("001", found, options.optimizations(options.TOKENS[-1]))
+
+
+def out_of_memory() -> None:
+    """Document 002: the run before and after, by its batch."""
+    batch = _slider("002", "Rows × generated tokens", [*options.BATCHES], BATCH)
+    found = _found(options.changes(*options.BATCHES[batch]))
+    before, first, later = found.values()
+    st.markdown(
+        f"The step takes **{session.read(before.device_bytes)}** as it was, "
+        f"**{session.read(first.device_bytes)}** in the first step after the changes and "
+        f"**{session.read(later.device_bytes)}** in every later one. The card holds "
+        f"{session.read(before.budget_bytes)}."
+    )
+    _bars("002", found, options.changes(*[*options.BATCHES.values()][-1]))
+
+
+def _found(cases: Sequence[Case]) -> Mapping[str, Footprint]:
+    return {case.label: compute.footprint(case.plan) for case in cases}
+
+
+def _bars(number: str, found: Mapping[str, Footprint], largest: Sequence[Case]) -> None:
+    """The options against the card, on an axis that holds the largest place's too."""
+    unit = session.unit()
+    rows = []
+    for name, footprint in found.items():
+        peak = max(footprint.phases, key=lambda phase: (phase.device_bytes, phase.own_bytes))
+        parts = dict.fromkeys(charts.PARTS, 0)
+        for category, size in peak.by_category().items():
+            parts[charts.part_of(category)] += size
+        rows += [
+            {
+                "name": name,
+                "part": part,
+                "memory": unit.value(size),
+                "total": unit.value(footprint.device_bytes),
+                "word": footprint.verdict.word,
+            }
+            for part, size in parts.items()
+        ]
+    most = max(footprint.device_bytes for footprint in _found(largest).values())
+    budget = next(iter(found.values())).budget_bytes
+    st.altair_chart(
+        charts.options(
+            pd.DataFrame(rows),
+            capacity=unit.value(budget),
+            most=unit.value(most),
+            unit=unit.name,
+            ink=ink(),
+        ),
+        key=f"chart-{number}",
+        height=charts.ROW * len(found) + charts.AROUND,
+        alt="; ".join(
+            f"{name} {session.read(footprint.device_bytes)}" for name, footprint in found.items()
+        ),
+    )
+
+
+CARDS: Mapping[str, tuple[Callable[[], None], Callable[[], Case]]] = {
+    "000": (
+        intuitor_against_ppo,
+        lambda: Case(
+            label="Intuitor", preset=lengths.REAL, changes=lengths.at(_place("000", RESPONSE))
+        ),
+    ),
+    "001": (
+        optimised,
+        lambda: Case(
+            label="All but fewer tokens",
+            preset=dry_runs.OPTIMISED,
+            changes=options.answered(_place("001", TOKENS)),
+        ),
+    ),
+    "002": (
+        out_of_memory,
+        lambda: options.changes(*options.BATCHES[_place("002", BATCH)])[0],
+    ),
+}
+"""Each document's picture, and the plan that it shows."""
