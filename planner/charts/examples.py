@@ -11,24 +11,25 @@ from collections.abc import Sequence
 import altair as alt
 import pandas as pd
 
-from planner.charts.bars import WORDS
 from planner.charts.marks import COLORS, INK, OVER, capacity_line, finished, tooltip
 
 PLOT = 230
 """Pixels of the curves' plot."""
-AROUND = 110
-"""Pixels of legend and axis."""
+AROUND = 150
+"""Pixels of legend, axis and margins."""
 BAR = 20
 ROW = 30
+MARKS = {"fits": "✓", "tight": "!", "out of memory": "✕"}
+"""The verdict behind a bar's number; the axis has the words."""
 
-PARTS = ("the models", "work kept for learning", "everything else")
+PARTS = ("models", "work kept", "the rest")
 """What memory is of, for somebody who knows no category."""
 PART_COLORS = (COLORS["parameters"], COLORS["activations"], COLORS["device"])
 CURVE_COLORS = (COLORS["activations"], COLORS["parameters"], COLORS["optimizer"], COLORS["logits"])
 DASHES = ([1, 0], [6, 4])
 """What is planned, and what is claimed."""
-ROOM = 1.45
-"""Of the longest bar, for the words behind it."""
+ROOM = 1.4
+"""Of the longest bar, for the column of numbers behind it."""
 
 
 def part_of(category: str) -> str:
@@ -63,8 +64,13 @@ def curves(
     dashed = dict(zip(rows["name"], rows["claimed"], strict=True))
     kinds = list(dict.fromkeys(name.partition(", ")[0] for name in names))
     shades = [CURVE_COLORS[kinds.index(name.partition(", ")[0])] for name in names]
-    legend = alt.Legend(title=None, orient="bottom", columns=2, labelLimit=220, symbolSize=300)
-    span = [float(rows["y"].min()) * 0.7, max(float(rows["y"].max()), capacity) * 1.5]
+    legend = alt.Legend(
+        title=None, orient="bottom", columns=2, labelLimit=220, symbolType="stroke",
+        symbolSize=500, symbolStrokeWidth=2.5,
+    )
+    least, most = float(rows["y"].min()), max(float(rows["y"].max()), capacity)
+    span = [least * 0.7, most * 1.5]
+    tens = [10.0**n for n in range(-3, 9) if span[0] <= 10.0**n <= span[1]]
     base = alt.Chart(rows).encode(
         x=alt.X(
             "x:Q",
@@ -78,7 +84,7 @@ def curves(
             "y:Q",
             title=y_title,
             scale=alt.Scale(type="log", domain=span, nice=False),
-            axis=alt.Axis(tickCount=5, format=",~r"),
+            axis=alt.Axis(values=tens, format=",~r"),
         ),
         color=alt.Color("name:N", scale=alt.Scale(domain=names, range=shades), legend=legend),
         strokeDash=alt.StrokeDash(
@@ -97,7 +103,7 @@ def curves(
             tooltip=tooltip(("name:N", "who"), ("x:Q", x_title, ","), ("y:Q", y_title, ",.4~g")),
         ),
         *capacity_line(
-            "y", capacity, label, ink, {"x": alt.value(0)}, align="left", dx=5, dy=-7
+            "y", capacity, label, ink, {"x": alt.value("width")}, align="right", dx=-5, dy=10
         ),
     ]
     return finished(layers, height=PLOT)
@@ -131,7 +137,7 @@ def options(
             y=y,
             x=alt.X(
                 "sum(memory):Q",
-                title=f"memory of one card, {unit}",
+                title=f"memory of one card, {unit}: ✓ fits, ! tight, ✕ too much",
                 scale=alt.Scale(domain=[0, max(most, capacity) * ROOM], nice=False),
                 axis=alt.Axis(tickCount=5),
             ),
@@ -151,13 +157,13 @@ def options(
     )
     totals = rows.drop_duplicates("name")[["name", "total", "word"]]
     totals = totals.assign(
-        text=totals["total"].map("{:,.1f}  ".format) + totals["word"].map(WORDS)
+        text=totals["total"].map("{:,.1f} ".format) + totals["word"].map(MARKS)
     )
     color = alt.condition("datum.word == 'out of memory'", alt.value(OVER), alt.value(ink))
     words = (
         alt.Chart(totals)
-        .mark_text(align="left", dx=6, fontSize=12)
-        .encode(y=y, x="total:Q", text="text:N", color=color)
+        .mark_text(align="right", fontSize=12)
+        .encode(y=y, x=alt.value("width"), text="text:N", color=color)
     )
     card = capacity_line(
         "x", capacity, f"card: {capacity:,.1f} {unit}", ink, {"y": alt.value(0)},

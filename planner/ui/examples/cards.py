@@ -18,7 +18,7 @@ from planner.examples.documents import Document
 from planner.examples.dry_runs import Case
 from planner.examples.tries import TRIES
 from planner.footprint import Footprint
-from planner.ui import compute
+from planner.ui import compute, elements
 from planner.ui.elements import folded, row
 from planner.ui.examples import claims
 from planner.ui.plan.phases import ink
@@ -78,30 +78,33 @@ def intuitor_against_ppo() -> None:
         "000", "Tokens of a response", lengths.RESPONSES, RESPONSE, format_func="{:,}".format
     )
     unit = session.unit()
-    found = {
-        (name, length): unit.value(size)
-        for length in lengths.RESPONSES
-        for name, size in _sizes(length).items()
-    }
+    found = {length: _sizes(length) for length in lengths.RESPONSES}
     rows = [
-        {"x": length, "y": size, "name": name, "claimed": name.endswith("claimed")}
-        for (name, length), size in found.items()
+        {"x": length, "y": unit.value(size), "name": name, "claimed": name.endswith("claimed")}
+        for length, sizes in found.items()
+        for name, size in sizes.items()
     ]
-    place = {name: found[name, response] for name in _sizes(response)}
-    claimed = place["Intuitor, claimed"] / place["PPO, claimed"]
-    planned = place["Intuitor, planned"] / place["PPO, planned"]
-    st.markdown(
-        f"Claimed of the whole run: PPO {place['PPO, claimed']:,.1f} {unit.name}, Intuitor "
-        f"{place['Intuitor, claimed']:,.0f} {unit.name}, **{claimed:.0f} times as much**. Planned "
-        f"of each of eight cards: PPO {place['PPO, planned']:,.1f} {unit.name}, Intuitor "
-        f"{place['Intuitor, planned']:,.1f} {unit.name}, **{planned:.2f} times as much**."
+    place = found[response]
+    figures(
+        ("Claimed: PPO", place["PPO, claimed"], "the whole run"),
+        (
+            "Claimed: Intuitor",
+            place["Intuitor, claimed"],
+            f"{place['Intuitor, claimed'] / place['PPO, claimed']:.0f} times PPO",
+        ),
+        ("Planned: PPO", place["PPO, planned"], "each of eight cards"),
+        (
+            "Planned: Intuitor",
+            place["Intuitor, planned"],
+            f"{place['Intuitor, planned'] / place['PPO, planned']:.2f} times PPO",
+        ),
     )
     card_bytes = compute.footprint(lengths.intuitor(RESPONSE)).budget_bytes
     st.altair_chart(
         charts.curves(
             pd.DataFrame(rows).sort_values(["name", "x"], kind="stable"),
             response,
-            x_title="tokens of a response, after half as many of prompt",
+            x_title="tokens of a response; prompt: half",
             y_title=f"memory, {unit.name}",
             capacity=unit.value(card_bytes),
             label=f"one card: {session.read(card_bytes)}",
@@ -129,13 +132,14 @@ def optimised() -> None:
     """Document 001: what each of the six changes does alone."""
     tokens = _slider("001", "Generated tokens", options.TOKENS, TOKENS)
     found = _found(options.optimizations(tokens))
-    was, again = found["As it was"], found["Checkpoint each token"]
-    half, every = found["Half the tokens"], found["All six"]
-    st.markdown(
-        f"The step takes **{session.read(was.device_bytes)}** as it was, "
-        f"**{session.read(again.device_bytes)}** with each token's work computed again, "
-        f"**{session.read(half.device_bytes)}** with half the tokens and "
-        f"**{session.read(every.device_bytes)}** with all six."
+    was = found["As it was"].device_bytes
+    figures(
+        *(
+            (name, found[name].device_bytes, f"{found[name].device_bytes / was:.2f} of it")
+            if name != "As it was"
+            else (name, was, f"{tokens} tokens")
+            for name in ("As it was", "Checkpoint each token", "Half the tokens", "All six")
+        )
     )
     _bars("001", found, options.optimizations(options.TOKENS[-1]))
 
@@ -144,14 +148,22 @@ def out_of_memory() -> None:
     """Document 002: the run before and after, by its batch."""
     batch = _slider("002", "Rows × generated tokens", [*options.BATCHES], BATCH)
     found = _found(options.changes(*options.BATCHES[batch]))
-    before, first, later = found.values()
-    st.markdown(
-        f"The step takes **{session.read(before.device_bytes)}** as it was, "
-        f"**{session.read(first.device_bytes)}** in the first step after the changes and "
-        f"**{session.read(later.device_bytes)}** in every later one. The card holds "
-        f"{session.read(before.budget_bytes)}."
+    budget = found["As it was"].budget_bytes
+    figures(
+        ("The card", budget, "what it holds"),
+        *(
+            (name, one.device_bytes, f"{one.device_bytes / budget:.2f} of the card")
+            for name, one in found.items()
+        ),
     )
     _bars("002", found, options.changes(*[*options.BATCHES.values()][-1]))
+
+
+def figures(*given: tuple[str, float, str]) -> None:
+    """Four numbers that change in their places: what of, bytes, and a line below."""
+    places = elements.cards(4, 140)
+    for label, size, below in given:
+        elements.card(places, label, session.read(size), below)
 
 
 def _found(cases: Sequence[Case]) -> Mapping[str, Footprint]:

@@ -49,15 +49,19 @@ def _row(claim: Claim) -> dict[str, str]:
     inputs = {} if sum_ is None else sum_.inputs
     return {
         "Claim": f"**{claim.what}**: {plain(claim.written)}",
+        "Verdict": verdict(claim),
+        "Ours": f"**{_ours(claim)}**. {claim.why}",
         "Its formula": NOTHING
         if sum_ is None
         else f"`{sum_.expression}` = {value(claim, claim.derived)}",
-        "Inputs": ", ".join(f"{name} {read_number(each)}" for name, each in inputs.items())
-        or NOTHING,
-        "Ours": f"**{_ours(claim)}**. {claim.why}",
-        "Verdict": verdict(claim),
+        "Inputs": ", ".join(f"{name} {_number(each)}" for name, each in inputs.items()) or NOTHING,
         "Tested": "; ".join(_holder(one) for one in claim.tested) or NOTHING,
     }
+
+
+def _number(value: float) -> str:
+    """A whole number with all its digits, 1.5 billion among them."""
+    return read_number(int(value) if float(value).is_integer() else value)
 
 
 def _ours(claim: Claim) -> str:
