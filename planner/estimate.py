@@ -17,6 +17,7 @@ from planner.formulas import allocator
 from planner.levels import Adder, Totals, cached_before
 from planner.methods import part
 from planner.phases.phase import PhasePlan
+from planner.phases.reference_cache import reference_cache
 from planner.phases.scene import Scene, scene_of
 from planner.phases.timing import phase_seconds
 from planner.plan import Plan
@@ -74,6 +75,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
         notes=notes,
         speeds=speeds,
         seconds_source=source,
+        reference_cache=reference_cache(scene),
     )
 
 

@@ -7,12 +7,15 @@ Pure data; imports :mod:`planner.numeric` and :mod:`planner.speeds` only. Values
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from itertools import chain
-from typing import Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from planner.numeric import Num
 from planner.speeds import Speeds
+
+if TYPE_CHECKING:
+    from planner.references import ReferenceCache
 
 Category = Literal[
     "parameters",
@@ -191,6 +194,8 @@ class Footprint:
     """The benchmark that the estimate was given for its times; None where it was given none."""
     seconds_source: str = ""
     """What the times rest on, with versions."""
+    reference_cache: ReferenceCache | None = None
+    """What a cached reference costs beside the step's memory; None where the plan has none."""
 
     @property
     def device_bytes(self) -> int:
@@ -224,6 +229,7 @@ def to_json(footprint: Footprint) -> dict[str, Any]:
         "host_bytes": footprint.host_bytes,
         "seconds": footprint.step_seconds,
         "seconds_from": footprint.seconds_source or None,
+        "reference_cache": footprint.reference_cache and asdict(footprint.reference_cache),
         "worst_phase": worst.name,
         "worst_rank": worst.rank,
         "error": _error_json(footprint.error),

@@ -6,6 +6,7 @@ Forms of ``reference`` whose log-probs the loss itself makes have no pass of the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 from planner.methods import method_of
@@ -35,6 +36,39 @@ def dual(plan: Any) -> bool:
     return compares(plan) and plan.reference == "dual-output"
 
 
+def stored(plan: Any) -> bool:
+    """Whether what the loss needs of the reference is computed apart, and kept."""
+    return compares(plan) and plan.reference in ("cached-logprobs", "cached-activations")
+
+
+def elsewhere(plan: Any) -> bool:
+    """Whether that happens in every step, on other GPUs: sampled responses are new each time."""
+    return stored(plan) and method_of(plan).generates
+
+
 def own_head(plan: Any) -> bool:
     """Whether the reference's head is a copy of its own: adapters leave the policy's frozen."""
     return cached(plan) and plan.finetuning == "full"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReferenceCache:
+    """What a cached reference costs beside the step's memory; what nobody knows is None."""
+
+    each_step: bool
+    """Responses are sampled anew, so that the pass is made in every step, inside its time;
+    otherwise it is made once before the run."""
+    responses: int
+    """That one such pass scores; before a run at most, since a data set may repeat."""
+    seconds: float | None
+    """Of one such pass, on as many of the same card as train."""
+    weight_bytes: int
+    """Of the reference, all shards together, on the GPUs that make the pass."""
+    disk_bytes: int
+    """Written before the run; 0 where nothing waits on a disk."""
+    step_bytes: int
+    """That one step is given, all GPUs together."""
+    copy_seconds: float | None
+    """From host RAM to the GPU, in each step."""
+    read_seconds: None = None
+    """From the disk: no source says how fast a plan's disk is."""

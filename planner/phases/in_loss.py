@@ -86,6 +86,7 @@ def work(scene: Scene) -> Iterator[Work]:
             rounds=q.micro_batches * q.updates_per_step,
             beside=True,
             gathered=own is not None,
+            host_bytes=cache(scene).bytes,
         )
 
 

@@ -46,6 +46,10 @@ class Work:
     """Runs inside the pass of the row before it, whose traffic hides behind both."""
     gathered: bool = True
     """Whether sharded weights are gathered for it."""
+    elsewhere: bool = False
+    """Runs on other GPUs, as many of the same card, which are waited for."""
+    host_bytes: Num = 0
+    """Bytes that come from host RAM for it."""
 
     @property
     def flops(self) -> Num | None:
@@ -95,7 +99,7 @@ class PhasePlan:
     """Whether the step's own code is what happens in it, so that a dry run has it too."""
 
 
-def scoring(scene: Scene, role: Role, *, scored_tokens: Num) -> Work:
+def scoring(scene: Scene, role: Role, *, scored_tokens: Num, elsewhere: bool = False) -> Work:
     """All sequences of the step once through a role, in forwards without gradient."""
     q = scene.q
     return Work(
@@ -105,6 +109,7 @@ def scoring(scene: Scene, role: Role, *, scored_tokens: Num) -> Work:
         row_tokens=q.row_tokens,
         scored_tokens=scored_tokens,
         rounds=-(-q.sequences_per_gpu_step // q.logprob_sequences),
+        elsewhere=elsewhere,
     )
 
 

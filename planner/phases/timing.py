@@ -82,7 +82,10 @@ def _decode(scene: Scene, row: Decoding) -> Num | None:
 def _traffic(scene: Scene, row: Work) -> Num | None:
     """Seconds of collectives and host copies that a pass needs, whatever hides them."""
     if row.run in ("score", "forward"):
-        return _gather(scene, row.role, row.rounds) if row.gathered else 0.0
+        gathers = _gather(scene, row.role, row.rounds) if row.gathered else 0.0
+        if isinstance(row.host_bytes, int) and not row.host_bytes:
+            return gathers
+        return _sum(gathers, host_copy_seconds(scene.facts.gpu, size_bytes=row.host_bytes))
     if row.run != "backward":
         return 0.0
     plan, q, role = scene.plan, scene.q, row.role

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner import references
 from planner.footprint import Instant
-from planner.phases import in_loss, inference, rollout, update, upkeep
+from planner.phases import in_loss, inference, reference_cache, rollout, update, upkeep
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Moment, Scene
 from planner.phases.vocabulary import loss_code
@@ -54,8 +54,10 @@ def scoring(
     role = scene.reference
     if scene.plan.kl != "none" and scene.plan.reference == "adapter-disabled":
         role = scene.policy.without_adapters()
-    if role is not None and not references.in_loss(scene.plan):
-        moment: Moment = "reference log-probs"
+    moment: Moment = "reference log-probs"
+    if references.elsewhere(scene.plan):
+        found.append(reference_cache.waited_for(scene, moment, kept))
+    elif role is not None and not references.in_loss(scene.plan):
         found.append(inference.log_probs(scene, moment, role, with_entropy=False, kept=kept))
     if scene.reward is not None:
         found.append(inference.scores(scene, "reward", scene.reward, kept))

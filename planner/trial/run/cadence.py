@@ -131,6 +131,8 @@ def trial_flops(plan: Plan, steps: int) -> float:
         for row in rows:
             if row.flops is None or (row.run == "decode" and plan.rollout.startswith("vllm")):
                 continue
+            if row.elsewhere:
+                continue
             if row.run == "decode":
                 share = len(sampled_tokens(plan.response_tokens)) / plan.response_tokens
             else:

@@ -1,0 +1,87 @@
+"""A cached reference: its pass over the responses, what it writes, and what a step reads of it.
+
+Given responses (pairs) are scored once, before the run, and wait on a disk. Sampled ones are new in
+each step: the reference scores them before the update, on GPUs of its own, which this plan's wait
+for; nothing can be cached beforehand.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner import references
+from planner.footprint import Instant, Term
+from planner.formulas.communication import host_copy_seconds
+from planner.formulas.formula import Formula
+from planner.methods import method_of
+from planner.numeric import Num
+from planner.phases.baseline import resident
+from planner.phases.phase import PhasePlan, Work, scoring
+from planner.phases.scene import Moment, Scene
+from planner.phases.timing import phase_seconds
+from planner.phases.vocabulary import scored_in_step
+
+SIZE = Formula(
+    "cached reference outside the GPU",
+    "responses * numbers * number_bytes",
+    category="buffers",
+    source="planner/steps (read): log-probs are kept in fp32, hidden states in the compute dtype; "
+    "preference losses keep one sum a response, as TRL's precompute_ref_log_probs does",
+    why="Numbers of every response: a log-prob or a hidden state for each of its tokens.",
+    ignores="file headers, and compression",
+)
+
+
+def size(scene: Scene, responses: Num) -> Term:
+    """What the reference leaves of so many responses, in bytes."""
+    plan = scene.plan
+    width, number_bytes = 1, 4
+    if references.cached(plan):
+        width, number_bytes = scene.policy.arch.hidden, scene.q.compute_bytes
+    elif method_of(plan).held_to_reference:
+        return SIZE("reference", responses=responses, numbers=1, number_bytes=number_bytes)
+    numbers = plan.response_tokens * width
+    return SIZE("reference", responses=responses, numbers=numbers, number_bytes=number_bytes)
+
+
+def work(scene: Scene) -> Work:
+    """The pass over one step's responses; hidden states are taken before the head."""
+    scored = 0 if references.cached(scene.plan) else scored_in_step(scene)
+    return scoring(scene, scene.policy.without_adapters(), scored_tokens=scored, elsewhere=True)
+
+
+def waited_for(scene: Scene, moment: Moment, kept: tuple[Term, ...]) -> PhasePlan:
+    """The phase in which other GPUs score this step's responses: here nothing is computed."""
+    return PhasePlan(
+        name=moment,
+        role="reference",
+        instants=(
+            Instant(
+                name="other GPUs score the responses", terms=(), shared=(resident(scene, moment), kept)
+            ),
+        ),
+        work=(work(scene),),
+        executed=False,
+    )
+
+
+def reference_cache(scene: Scene) -> references.ReferenceCache | None:
+    """What the plan's cached reference costs; None where it has none."""
+    plan: Any = scene.plan
+    if not references.stored(plan):
+        return None
+    each_step, q = references.elsewhere(plan), scene.q
+    steps = 1 if each_step else plan.steps
+    once = PhasePlan(name="", role="reference", instants=(), work=(work(scene),))
+    seconds = phase_seconds(scene, once)
+    here = int(size(scene, q.sequences_per_gpu_step).bytes)
+    responses = steps * int(q.sequences_per_step)
+    return references.ReferenceCache(
+        each_step=each_step,
+        responses=responses,
+        seconds=None if seconds is None else float(steps * seconds),
+        weight_bytes=int(scene.policy.parameters * q.compute_bytes),
+        disk_bytes=0 if each_step else int(size(scene, responses).bytes),
+        step_bytes=int(size(scene, q.sequences_per_step).bytes),
+        copy_seconds=host_copy_seconds(scene.facts.gpu, size_bytes=here),
+    )
