@@ -106,7 +106,8 @@ DOCUMENTS: tuple[Document, ...] = (
         words="**Activations** are what a model computes on the way and keeps for learning. The "
         "**reference** is the model as it was before training; **adapters** are small additions "
         "that are trained in its place and can be switched off. **Log-probs** are how likely the "
-        "model finds each word.",
+        "model finds each word, and **hidden states** what it makes of a text before that; both "
+        "can be stored and read again. **Dual output** is one pass for both models.",
         groups={"Its activation table": doc_004.TABLE},
     ),
 )

@@ -2,19 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from planner.examples import dry_runs
 from planner.examples.dry_runs import Case
+from planner.examples.reference_options import (
+    GPU,
+    STEP,
+    OptionRow,
+    reference_options,
+)
 
 TOKENS = (16, 32, 48, 64, 96, 128)
 """Generated tokens on document 001's slider; its own is 64."""
+CLAIMED = "Option 2 as claimed"
 BATCHES = {
     f"{rows} × {tokens}": (rows, tokens)
     for rows, tokens in ((1, 16), (1, 32), (2, 32), (2, 48), (4, 48), (4, 64))
 }
 """Rows and generated tokens on document 002's: 4 × 48 ran out of memory, 2 × 32 came after."""
+
+ACTIVATIONS = "doc-004-activations@1"
+SEQUENCES = (128, 256, 512, 768, 1024)
+"""Tokens of a sequence on document 004's; its own is 512."""
 
 
 def answered(tokens: int) -> dict[str, Any]:
@@ -63,3 +76,26 @@ def changes(rows: int, tokens: int) -> tuple[Case, ...]:
             ("After, later steps", dry_runs.AFTER),
         )
     )
+
+
+def sequence(tokens: int) -> Case:
+    """Document 004's plan at a length, half of it prompt."""
+    half = {"prompt_tokens": tokens // 2, **answered(tokens // 2)}
+    return Case(label=f"{tokens} tokens", preset=ACTIVATIONS, changes=half)
+
+
+@lru_cache(maxsize=64)
+def references(tokens: int, read: Callable[[float], str]) -> tuple[OptionRow, ...]:
+    """The reference's options on the card and in time, the same rows at every length.
+
+    The document claims something of its own length alone; elsewhere its row says so.
+    """
+    found = [row for row in reference_options(sequence(tokens).plan, read)]
+    rows: list[OptionRow] = []
+    for measure in (GPU, STEP):
+        own = [row for row in found if row.measure == measure]
+        if not any(row.option == CLAIMED for row in own):
+            bare = replace(own[-1], option=CLAIMED, kind="as claimed", value=None, text="not said")
+            own.insert(-1, bare)
+        rows += own
+    return tuple(rows)

@@ -7,12 +7,14 @@ bar: a fragment runs without the frame, and where a slider stands is in no link.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from planner.charts import examples as charts
+from planner.charts.options import option_bars
 from planner.examples import doc_000, dry_runs, lengths, options
 from planner.examples.documents import Document
 from planner.examples.dry_runs import Case
@@ -68,8 +70,8 @@ def _slider(number: str, label: str, places: Sequence[Any], default: Any, **more
     return st.select_slider(label, places, value=default, key=f"slider-{number}", **more)
 
 
-RESPONSE, TOKENS, BATCH = 4_000, 64, "4 × 48"
-"""Where the sliders of documents 000, 001 and 002 begin: at the documents' own runs."""
+RESPONSE, TOKENS, BATCH, SEQUENCE = 4_000, 64, "4 × 48", 512
+"""Where the sliders of documents 000, 001, 002 and 004 begin: at the documents' own runs."""
 
 
 def intuitor_against_ppo() -> None:
@@ -159,6 +161,39 @@ def out_of_memory() -> None:
     _bars("002", found, options.changes(*[*options.BATCHES.values()][-1]))
 
 
+def activations() -> None:
+    """Document 004: the reference's options, by the length of a sequence."""
+    tokens = _slider(
+        "004", "Tokens of a sequence", options.SEQUENCES, SEQUENCE, format_func="{:,}".format
+    )
+    rows = options.references(tokens, session.unit().read)
+    peaks = {row.option: row.value or 0.0 for row in rows if row.measure == rows[0].measure}
+    budget = compute.footprint(options.sequence(tokens).plan).budget_bytes
+    off = peaks[OFF]
+    figures(
+        ("The card", budget, "what it holds"),
+        (OFF, off, "the cheapest reference"),
+        *((name, peaks[name], f"{session.read(peaks[name] - off)} more") for name in MORE),
+    )
+    widest = options.references(options.SEQUENCES[-1], session.unit().read)
+    st.altair_chart(
+        option_bars(
+            pd.DataFrame(map(asdict, rows)),
+            ink=ink(),
+            most={
+                measure: max(row.value or 0.0 for row in widest if row.measure == measure)
+                for measure in {row.measure for row in widest}
+            },
+        ),
+        key="chart-004",
+        alt="; ".join(f"{row.measure}, {row.option}: {row.text}" for row in rows),
+    )
+
+
+OFF, MORE = "Adapters disabled", ("Copy", "Option 2 as it is")
+"""Options of document 004's chart whose numbers stand above it."""
+
+
 def figures(*given: tuple[str, float, str]) -> None:
     """Four numbers that change in their places: what of, bytes, and a line below."""
     places = elements.cards(4, 140)
@@ -226,5 +261,6 @@ CARDS: Mapping[str, tuple[Callable[[], None], Callable[[], Case]]] = {
         out_of_memory,
         lambda: options.changes(*options.BATCHES[_place("002", BATCH)])[0],
     ),
+    "004": (activations, lambda: options.sequence(_place("004", SEQUENCE))),
 }
 """Each document's picture, and the plan that it shows."""

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import asdict
 
 import pandas as pd
 import streamlit as st
 
+from planner.charts.options import option_bars
 from planner.examples import doc_000_scaling, doc_004, lengths
 from planner.examples.claim import GB
-from planner.examples.tries import ACTIVATIONS
+from planner.examples.options import ACTIVATIONS
+from planner.examples.reference_options import reference_options
 from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.ui import compute
 from planner.ui.elements import card, cards
 from planner.ui.examples.claims import value
+from planner.ui.plan.phases import ink
 from planner.ui.state import session
 
 AS_WRITTEN = {"Intuitor": "doc-000-intuitor@1", "PPO": "doc-000-ppo@1"}
@@ -141,4 +145,11 @@ def activations() -> None:
         "and raise the figure, the third is the larger part of the truth."
     )
     st.markdown(doc_004.PASSES)
+    st.subheader("Where the reference's log-probs can come from", anchor=False)
+    rows = reference_options(presets()[ACTIVATIONS].plan, session.read)
+    st.altair_chart(
+        option_bars(pd.DataFrame(map(asdict, rows)), ink=ink()),
+        key="references",
+        alt="; ".join(f"{row.measure}, {row.option}: {row.text}" for row in rows),
+    )
     open_button(ACTIVATIONS, "004")
