@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
+from planner.examples import doc_000
 from planner.examples.dry_runs import Case
+from planner.examples.planned import planned
 from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.chosen import chosen_fields, differences, followed
@@ -53,6 +55,18 @@ def trainer_bytes(footprint: Footprint) -> int:
         sum(size for name, size in phase.by_category().items() if name != "engine")
         for phase in footprint.phases
     )
+
+
+@cache
+def sizes(response: int) -> Mapping[str, float]:
+    """Bytes by curve: claimed of the whole run, and planned of one card for training alone."""
+    tokens = response * 3 // 2
+    return {
+        "Intuitor, claimed": doc_000.intuitor(tokens).value,
+        "PPO, claimed": doc_000.ppo(tokens).value,
+        "Intuitor, planned": trainer_bytes(planned(intuitor(response))),
+        "PPO, planned": trainer_bytes(planned(ppo(response))),
+    }
 
 
 def case(label: str, plan: Plan) -> Case:

@@ -15,12 +15,13 @@ import streamlit as st
 
 from planner.charts import examples as charts
 from planner.charts.options import option_bars
-from planner.examples import doc_000, dry_runs, lengths, options
+from planner.examples import dry_runs, lengths, options
 from planner.examples.documents import Document
 from planner.examples.dry_runs import Case
+from planner.examples.planned import planned
 from planner.examples.tries import TRIES
 from planner.footprint import Footprint
-from planner.ui import compute, elements
+from planner.ui import elements
 from planner.ui.elements import folded, row
 from planner.ui.examples import claims
 from planner.ui.plan.phases import ink
@@ -80,7 +81,7 @@ def intuitor_against_ppo() -> None:
         "000", "Tokens of a response", lengths.RESPONSES, RESPONSE, format_func="{:,}".format
     )
     unit = session.unit()
-    found = {length: _sizes(length) for length in lengths.RESPONSES}
+    found = {length: lengths.sizes(length) for length in lengths.RESPONSES}
     rows = [
         {"x": length, "y": unit.value(size), "name": name, "claimed": name.endswith("claimed")}
         for length, sizes in found.items()
@@ -101,7 +102,7 @@ def intuitor_against_ppo() -> None:
             f"{place['Intuitor, planned'] / place['PPO, planned']:.2f} times PPO",
         ),
     )
-    card_bytes = compute.footprint(lengths.intuitor(RESPONSE)).budget_bytes
+    card_bytes = planned(lengths.intuitor(RESPONSE)).budget_bytes
     st.altair_chart(
         charts.curves(
             pd.DataFrame(rows).sort_values(["name", "x"], kind="stable"),
@@ -117,17 +118,6 @@ def intuitor_against_ppo() -> None:
         alt="Memory of PPO and Intuitor by the length of a response, claimed and planned; the "
         "line above has the numbers at the slider's place.",
     )
-
-
-def _sizes(response: int) -> dict[str, float]:
-    """Bytes claimed of the whole run, and planned of one card without the engine's pool."""
-    tokens = response * 3 // 2
-    return {
-        "Intuitor, claimed": doc_000.intuitor(tokens).value,
-        "PPO, claimed": doc_000.ppo(tokens).value,
-        "Intuitor, planned": lengths.trainer_bytes(compute.footprint(lengths.intuitor(response))),
-        "PPO, planned": lengths.trainer_bytes(compute.footprint(lengths.ppo(response))),
-    }
 
 
 def optimised() -> None:
@@ -168,7 +158,7 @@ def activations() -> None:
     )
     rows = options.references(tokens, session.unit().read)
     peaks = {row.option: row.value or 0.0 for row in rows if row.measure == rows[0].measure}
-    budget = compute.footprint(options.sequence(tokens).plan).budget_bytes
+    budget = planned(options.sequence(tokens).plan).budget_bytes
     off = peaks[OFF]
     figures(
         ("The card", budget, "what it holds"),
@@ -202,7 +192,7 @@ def figures(*given: tuple[str, float, str]) -> None:
 
 
 def _found(cases: Sequence[Case]) -> Mapping[str, Footprint]:
-    return {case.label: compute.footprint(case.plan) for case in cases}
+    return {case.label: planned(case.plan) for case in cases}
 
 
 def _bars(number: str, found: Mapping[str, Footprint], largest: Sequence[Case]) -> None:
