@@ -2,22 +2,19 @@
 
 import streamlit as st
 
+from planner.examples.documents import DOCUMENTS
 from planner.ui import frame
-from planner.ui.examples import documents, grade
+from planner.ui.examples import cards, depth
 
 frame.enter()
 
 st.title("Examples", anchor=False)
 st.markdown(
-    "Memory analyses that people wrote before a run, recomputed. ✓ the number follows from the "
-    "document's own assumptions, ✕ it does not. *Right* is the same quantity as a trainer "
-    "really has it."
+    "Five memory analyses that people wrote before a run, recomputed: what each found, a chart "
+    "to move, and every one of its claims beside what a trainer really has."
 )
-documents.intuitor_against_ppo()
-grade.optimised()
-grade.out_of_memory()
-documents.activations()
-st.header("Still to come", anchor=False)
-st.markdown(
-    "Density-aware sampling (document 003) joins with its own page: it is not modelled yet."
-)
+for document in DOCUMENTS:
+    cards.card(document)
+st.header("In depth", anchor="in-depth")
+for document in DOCUMENTS:
+    depth.folded_below(document)

@@ -18,7 +18,9 @@ KINDS: Mapping[str, str] = {
 ROW = 19
 
 
-def option_bars(rows: pd.DataFrame, *, ink: str = INK["light"]) -> alt.LayerChart:
+def option_bars(
+    rows: pd.DataFrame, *, ink: str = INK["light"], most: Mapping[str, float] | None = None
+) -> alt.LayerChart:
     """A block of bars per measure, each block on a scale of its own, each bar with its figure.
 
     A measure in which no option has anything is one line of words. As wide as the page; one view,
@@ -30,8 +32,13 @@ def option_bars(rows: pd.DataFrame, *, ink: str = INK["light"]) -> alt.LayerChar
             :class:`planner.examples.reference_options.OptionRow`; measures together, in the order
             to be shown, and options in theirs.
         ink: colour of the words.
+        most: the value of a full bar by measure; without it the largest of its own.
     """
-    blocks = [_block(measure, own) for measure, own in rows.groupby("measure", sort=False)]
+    full = most or {}
+    blocks = [
+        _block(measure, own, full.get(str(measure)))
+        for measure, own in rows.groupby("measure", sort=False)
+    ]
     drawn = pd.concat(blocks, ignore_index=True)
     drawn["line"] = range(len(drawn))
     y = alt.Y("line:O", axis=None)
@@ -57,7 +64,7 @@ def option_bars(rows: pd.DataFrame, *, ink: str = INK["light"]) -> alt.LayerChar
     return finished(layers, height=ROW * len(drawn))
 
 
-def _block(measure: str, own: pd.DataFrame) -> pd.DataFrame:
+def _block(measure: str, own: pd.DataFrame, full: float | None = None) -> pd.DataFrame:
     """A measure's lines: its name, then its bars; the name alone where all are nothing."""
     values = own["value"].astype("float64").fillna(0.0)
     most = float(values.max())
@@ -65,5 +72,5 @@ def _block(measure: str, own: pd.DataFrame) -> pd.DataFrame:
     if not most:
         head["head"] = f"{measure}: none"
         return head
-    bars = own.assign(share=values / most, head="", **{"from": 0.0})
+    bars = own.assign(share=values / (full or most), head="", **{"from": 0.0})
     return pd.concat([head, bars], ignore_index=True)

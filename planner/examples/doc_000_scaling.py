@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
-from planner.examples.claim import Claim, Working
+from planner.examples import lengths
+from planner.examples.claim import Claim, Working, held_by
 from planner.examples.doc_000 import PARAMETERS, VOCABULARY, intuitor, ppo
+
+CLAIMS = "tests/examples/test_claims.py::"
+PLANNED = f"{CLAIMS}test_document_000s_lengths_are_planned"
 
 
 def _scaling(tokens: int, ppo_claimed: float, claimed: float, ratio: float) -> tuple[Claim, ...]:
     name = f"{tokens // 1000}K tokens"
+    response = tokens * 2 // 3
     return (
         Claim(
             f"{name}: regular PPO", f"~{ppo_claimed:g}GB", ppo_claimed, "GB",
             working=ppo(tokens),
+            case=lengths.case(name, lengths.ppo(response)),
             why="The breakdown grows by 0.2 GB per 1K tokens, the table by 2.5; they meet at 4K.",
         ),
         Claim(
             f"{name}: Intuitor", f"~{claimed:g}GB", claimed, "GB",
             working=intuitor(tokens),
+            case=lengths.case(name, lengths.intuitor(response)),
             why="The logits of all 64 sequences at once, twice; no trainer holds them.",
         ),
         Claim(
@@ -25,51 +32,83 @@ def _scaling(tokens: int, ppo_claimed: float, claimed: float, ratio: float) -> t
                 "intuitor_size / ppo_size",
                 {"intuitor_size": intuitor(tokens).value, "ppo_size": ppo(tokens).value},
             ),
+            said="below 1: Intuitor trains no critic",
             why="The ratio of the table's columns; the breakdown gives another, except near 4K.",
         ),
     )
 
 
-SCALING: tuple[Claim, ...] = (
+SCALING: tuple[Claim, ...] = held_by((PLANNED,), (
     *_scaling(2_000, 8, 160, 20),
     *_scaling(4_000, 13, 320, 25),
     *_scaling(6_000, 18, 480, 27),
     *_scaling(8_000, 23, 640, 28),
-)
+))
 """The scaling table; 13.2 GB at 6K above and 18 GB here are the same quantity."""
 
-ADVICE: tuple[Claim, ...] = (
+def _setting(name: str, prompts: int, responses: int, response: int, written: str) -> Claim:
+    """One of its two settings for eight cards, 2K of prompt."""
+    return Claim(
+        f"{name} setting, per GPU", written, 80, "GB",
+        working=Working(
+            "(parameters * 8 + 2 * sequences * tokens * vocabulary * 4) / gpus",
+            {
+                "parameters": PARAMETERS,
+                "sequences": prompts * responses,
+                "tokens": 2_000 + response,
+                "vocabulary": VOCABULARY,
+                "gpus": 8,
+            },
+        ),
+        judged="agrees" if name == "Conservative" else "does not follow",
+        case=lengths.group(prompts, responses, response),
+        tested=(f"{CLAIMS}test_document_000s_settings_both_fit_when_planned",),
+        why=f"{prompts} prompts × {responses} responses of {response // 1000}K after 2K "
+        + ("fit 80 GB by its own sum too." if name == "Conservative" else "do not fit 80 GB by "
+        "its own sum. In micro-batches, as every trainer works, they do."),
+    )
+
+
+ADVICE: tuple[Claim, ...] = held_by((PLANNED,), (
     Claim(
         "18K tokens", "→ ~1.4TB memory", 1400, "GB",
         working=intuitor(18_000),
+        case=lengths.case("18K tokens", lengths.intuitor(12_000)),
         why="Follows; but the settings printed below that line are 2K and 4K, not 16K.",
     ),
     Claim(
         "2K + 2K = 4K tokens", "→ ~160GB memory", 160, "GB",
         working=intuitor(4_000),
+        case=lengths.case("4K tokens", lengths.intuitor(4_000 * 2 // 3)),
         why="That is the row of 2K.",
     ),
     Claim(
         "Saving of the new lengths", "~90% memory savings", 90, "%",
         working=Working("1 - tokens / before", {"tokens": 4, "before": 18}),
+        truth=Working("1 - tokens / before", {"tokens": 4, "before": 18}),
+        tested=(f"{CLAIMS}test_document_000_saves_less_than_it_says",),
         why="Memory that is linear in the length falls as the length does.",
     ),
     Claim(
-        "Aggressive setting, per GPU", "fits 8×80GB", 80, "GB",
-        working=Working(
-            "(parameters * 8 + 2 * sequences * tokens * vocabulary * 4) / gpus",
-            {
-                "parameters": PARAMETERS,
-                "sequences": 32 * 8,
-                "tokens": 4_000,
-                "vocabulary": VOCABULARY,
-                "gpus": 8,
-            },
-        ),
-        why="32 prompts × 8 responses of 2K + 2K do not fit 80 GB by the document's own sum.",
+        "Chunked self-certainty", "chunked_self_certainty(logits, chunk_size=1024)",
+        said="off by 5.0 nats or more",
+        judged="does not follow",
+        tested=(f"{CLAIMS}test_the_documents_chunks_are_not_self_certainty",),
+        why="The mean of the chunks' log-sum-exps is not the log-sum-exp of the whole: off by at "
+        "least log 149, and the answers of a group change places.",
     ),
-)
-"""The numbers of its advice."""
+    Claim(
+        "Mixed precision", "Keep logits in bfloat16: self_certainty(logits.float())",
+        said="twice the temporaries",
+        judged="does not follow",
+        tested=(f"{CLAIMS}test_the_documents_mixed_precision_doubles_the_temporaries",),
+        why="A float copy of all logits is made first. In bf16 self-certainty takes 2.0 times "
+        "the logits besides, from the copy 4.0 times.",
+    ),
+    _setting("Conservative", 16, 4, 1_000, "fits in memory, 8×80GB"),
+    _setting("Aggressive", 32, 8, 2_000, "maximum utilization, 8×80GB"),
+))
+"""The numbers and the code of its advice."""
 
 CHUNKS = (
     "Its `chunked_self_certainty` is not self-certainty: the mean of the chunks' log-sum-exps is "

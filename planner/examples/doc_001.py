@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from planner.examples.claim import Claim, Working
+from planner.examples.claim import DRY_RUN, Claim, Working, held_by
+from planner.examples.dry_runs import LEGACY, OPTIMISED
 from planner.examples.unrolled import (
     BF16,
     HIDDEN,
@@ -27,6 +28,10 @@ from planner.examples.unrolled import (
 )
 
 TITLE = "Document 001 · GRADE, optimised"
+
+OURS = "tests/examples/test_claims.py::test_ours_of_document_001"
+LAYERS_KEEP = "tests/examples/test_grade_documents.py::test_what_a_layer_keeps_is_the_formulas_sum"
+SOURCE = "read: LukasNel/gradeste@46e8c58, training_grade.py"
 
 TOKENS = 64
 TOP_K = 256
@@ -70,7 +75,7 @@ def _true(expression: str, **more: float) -> Working:
     return Working(expression, {**TRUE, **more})
 
 
-OPTIMIZATIONS: tuple[Claim, ...] = (
+OPTIMIZATIONS: tuple[Claim, ...] = held_by((OURS,), (
     Claim(
         "Why it is needed", "OOM even on H100 80GB", 80, "GB",
         working=Working(f"3 * parameters * 2 + {COLUMN_BEFORE}", {"parameters": PARAMETERS}),
@@ -120,17 +125,35 @@ OPTIMIZATIONS: tuple[Claim, ...] = (
         "Effective batch", "1 × 16 = 16", 16, "rows",
         working=Working("1 * 16"),
         truth=Working("1"),
+        tested=(OURS, SOURCE),
         why="`gradient_accumulation_steps` is never read.",
     ),
     Claim(
         "Top-256 covers", ">99.9% of probability mass", 99.9, "%",
+        tested=(SOURCE,),
         why="Not shown, and not the same at every position: it falls with the temperature "
         "and where the model is unsure.",
     ),
-)
+    Claim(
+        "Sparse reward input", "O(batch × seq × k × hidden) for O(batch × seq × vocab × hidden)",
+        said="O(batch × seq × (vocab + hidden)) before",
+        judged="does not follow",
+        tested=("tests/examples/test_claims.py::test_a_product_stores_its_result_alone",),
+        why="The product of soft tokens and embeddings stores its operands and its result; "
+        "vocab × hidden of each are operations. What is gathered instead is larger.",
+    ),
+    Claim(
+        "Same KL and reward", "should match legacy implementation",
+        said="another loss: its KL is in none",
+        judged="does not follow",
+        tested=(SOURCE,),
+        why="Its code reads the online KL as a number, so nothing is trained by it, and compares "
+        "the reference's distribution of token t + 1 with the policy's of token t.",
+    ),
+))
 """The document's numbers beside its options."""
 
-PROFILE: tuple[Claim, ...] = (
+PROFILE: tuple[Claim, ...] = held_by((OURS,), (
     Claim(
         "soft_tokens, original", "~4 GB", 4, "GB",
         working=_given(DENSE),
@@ -207,6 +230,7 @@ PROFILE: tuple[Claim, ...] = (
     Claim(
         "Policy activations, original", "~20 GB", 20, "GB",
         truth=kept(1, TOKENS, BF16),
+        tested=(OURS, LAYERS_KEEP),
         why="The one large entry of the table, and too small: every token runs the whole row and "
         "keeps it. As coded, with dropout and autocast's copies, 32.0 GB.",
     ),
@@ -233,12 +257,14 @@ PROFILE: tuple[Claim, ...] = (
         "Total peak, original", "~40+ GB", 40, "GB",
         working=Working(COLUMN_BEFORE),
         truth=_BEFORE,
+        tested=(OURS, f"{DRY_RUN}{LEGACY}"),
         why="Its column, which leaves out the weights: 24 GB for three models.",
     ),
     Claim(
         "Total peak, optimised", "~10-15 GB", 12.5, "GB",
         working=Working(COLUMN_AFTER),
         truth=_AFTER,
+        tested=(OURS, f"{DRY_RUN}{OPTIMISED}"),
         why="Its column sums to 7. The weights alone are 24 GB.",
     ),
     Claim(
@@ -253,7 +279,7 @@ PROFILE: tuple[Claim, ...] = (
         truth=_SAVING,
         why="More than its own table promises.",
     ),
-)
+))
 """The document's table of expected memory, entry by entry."""
 
 DIFFERENT_LOSS = (

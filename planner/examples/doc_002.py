@@ -5,7 +5,9 @@ The code it describes was read in LukasNel/gradeste at 46e8c58 (2026-10), traini
 
 from __future__ import annotations
 
-from planner.examples.claim import GB, Claim, Working
+from planner.examples import dry_runs
+from planner.examples.claim import DRY_RUN, GB, Claim, Working, held_by
+from planner.examples.doc_001 import LAYERS_KEEP, SOURCE
 from planner.examples.unrolled import (
     BF16,
     FP32,
@@ -36,7 +38,9 @@ def _share(part: float, whole: float) -> Working:
     return Working("1 - after / before", {"after": part, "before": whole})
 
 
-CHANGES: tuple[Claim, ...] = (
+OURS = "tests/examples/test_claims.py::test_ours_of_document_002"
+
+CHANGES: tuple[Claim, ...] = held_by((OURS,), (
     Claim(
         "Memory in use at the error", "79.25 GiB, of which 12.75 MiB free: 79.23 GiB", 79.23, "GiB",
         working=Working("79.25 - 12.75 / 1024"),
@@ -51,6 +55,7 @@ CHANGES: tuple[Claim, ...] = (
         "Effective batch", "4 × 4 = 2 × 8 = 16", 16, "rows",
         working=Working("2 * 8"),
         truth=Working("2"),
+        tested=(OURS, SOURCE),
         why="`gradient_accumulation_steps` is never read: each step sets gradients to zero and "
         "updates, so the batch fell from 4 to 2.",
     ),
@@ -96,12 +101,14 @@ CHANGES: tuple[Claim, ...] = (
         "Activations, before", "~30 GB", 30, "GB",
         working=Working("total - weights", {"total": 78 * GB, "weights": 48 * GB}),
         truth=_BEFORE,
+        tested=(OURS, LAYERS_KEEP),
         why="What was left of the card when it failed, not what the step needs. With every weight "
         "trained it would be 127.1 GB: frozen layers keep fewer inputs.",
     ),
     Claim(
         "Activations, after: first step", "~10-15 GB", 12.5, "GB",
         truth=kept(*AFTER, BF16),
+        tested=(OURS, LAYERS_KEEP),
         why="`from_pretrained` leaves the model in evaluation mode, where transformers recomputes "
         "nothing. As coded, with dropout and autocast's copies of the adapters, 23.1 GB.",
     ),
@@ -131,18 +138,21 @@ CHANGES: tuple[Claim, ...] = (
         "Total, before", "~78 GB", 78, "GB",
         working=Working("48e9 + 30e9"),
         truth=with_weights(KEPT, *BEFORE, FP32),
+        tested=(OURS, f"{DRY_RUN}{dry_runs.BEFORE}"),
         why="The card's size. The step needs nearly twice that, so no cleaning up could save it.",
     ),
     Claim(
         "Total, after: low end", "~25 GB", 25, "GB",
         working=Working("24e9 + 10e9"),
         truth=with_weights(ONLY_INPUTS, *AFTER, BF16),
+        tested=(OURS, f"{DRY_RUN}{dry_runs.AFTER}"),
         why="Its own parts give 34; the later steps really take about what it says.",
     ),
     Claim(
         "Total, after: high end", "~35 GB", 35, "GB",
         working=Working("24e9 + 15e9"),
         truth=with_weights(KEPT, *AFTER, BF16),
+        tested=(OURS, f"{DRY_RUN}{dry_runs.FIRST_STEP}"),
         why="Its own parts give 39; the first step takes more, and decides whether the run lives.",
     ),
     Claim(
@@ -167,5 +177,5 @@ CHANGES: tuple[Claim, ...] = (
         why="One more forward beside a forward and a backward of two, in operations. With adapters "
         "the backward is little more than one forward, and a step a half slower.",
     ),
-)
+))
 """The document's numbers, in its order."""

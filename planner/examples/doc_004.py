@@ -11,7 +11,7 @@ and by hand; a test holds it against the plan's estimate.
 
 from __future__ import annotations
 
-from planner.examples.claim import Claim, Working
+from planner.examples.claim import Claim, Working, held_by
 
 TITLE = "Document 004 · Activations"
 
@@ -92,7 +92,20 @@ def _claim(
     )
 
 
-TABLE: tuple[Claim, ...] = (
+OURS = "tests/examples/test_claims.py::test_ours_of_document_004"
+TESTS = "tests/examples/test_documents.py::"
+PLAN_KEEPS = f"{TESTS}test_what_is_right_in_document_004_is_what_its_plan_keeps"
+SHAPES = f"{TESTS}test_document_004_takes_another_models_shape"
+SOURCE = "read: shanksjay/mlx-rlaif-teacher-student@756b97f, train_rlaif.py"
+
+TABLE: tuple[Claim, ...] = held_by((OURS, PLAN_KEEPS), (
+    Claim(
+        "Shapes of the model", "Qwen2.5-Coder-3B: 3,584 wide, 28 layers, vocabulary 152,064",
+        said="2,048 wide, 36 layers, vocabulary 151,936",
+        judged="does not follow",
+        tested=(SHAPES,),
+        why="Those are a 7B model's; every row below multiplies with them.",
+    ),
     _claim("One hidden tensor", "3.67 MB", 3.67, HIDDEN, HIDDEN, ELEMENTS.strip()),
     _claim(
         "Query, key, value",
@@ -201,7 +214,30 @@ TABLE: tuple[Claim, ...] = (
         why="`ref_selected_log_probs` is one number per token, 2 KB; the code keeps the whole "
         "[2, 512, vocabulary] tensor that it was gathered from.",
     ),
-)
+    Claim(
+        "Passes of a step", "two forward passes", 2, "passes",
+        truth=Working("3"),
+        judged="does not follow",
+        tested=(SOURCE,),
+        why="The code runs the training forward twice, and its reference is the policy itself, "
+        "so the KL term is zero apart from dropout.",
+    ),
+    Claim(
+        "Why nothing can be reused", "eval and train mode differ (dropout, batch norm)",
+        said="only the adapters' dropout differs",
+        judged="does not follow",
+        tested=("tests/examples/test_claims.py::test_the_model_has_no_batch_norm_and_no_dropout",),
+        why="The model has no batch norm, and its dropout is set to 0.",
+    ),
+    Claim(
+        "A frozen reference", "doubles model memory (3B → 6B)", 2, "×",
+        working=Working("6e9 / 3e9"),
+        truth=Working("1"),
+        tested=("tests/examples/test_claims.py::test_a_frozen_reference_is_free_with_adapters",),
+        why="With adapters the reference is the model with its adapters off: nothing more. A copy "
+        "takes 6.2 GB in bf16.",
+    ),
+))
 """The document's table, in its order."""
 
 PASSES = (

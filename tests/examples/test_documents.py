@@ -116,6 +116,7 @@ def test_what_is_right_in_document_004_is_what_its_plan_keeps() -> None:
 
 
 def test_document_004_takes_another_models_shape() -> None:
+    """"Shapes of the model": the catalog's row, and the 7B model's that it multiplies with."""
     shape = catalog.model("Qwen/Qwen2.5-Coder-3B").architecture
     assert shape is not None
     assert {

@@ -1,4 +1,4 @@
-"""Documents 001 and 002: GRADE's claims, and its runs by estimate and by dry run."""
+"""Documents 001 and 002 in depth: GRADE's runs by estimate and by dry run."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Sequence
 import pandas as pd
 import streamlit as st
 
-from planner.examples import doc_001, doc_002, dry_runs
+from planner.examples import doc_001, dry_runs
 from planner.examples.dry_runs import Case
 from planner.ui import compute
 from planner.ui.elements import card, cards
-from planner.ui.examples.documents import claims, open_button
+from planner.ui.examples.documents import open_button
 from planner.ui.state import session
 from planner.units import MIB
 
 
 def optimised() -> None:
     """Document 001."""
-    st.header(doc_001.TITLE, anchor="doc-001")
     legacy, best = _found(dry_runs.LADDER[0]), _found(dry_runs.LADDER[-1])
     places = cards()
     card(places, "The document: before", "40+ GB", "one row of 64 tokens")
@@ -30,9 +29,6 @@ def optimised() -> None:
         "token. The vocabulary, which the others are about, is megabytes; the graph of 64 "
         "forwards over the whole row is what fills the card."
     )
-    claims(doc_001.OPTIMIZATIONS)
-    st.subheader("Its table of expected memory", anchor=False)
-    claims(doc_001.PROFILE)
     st.markdown(doc_001.DIFFERENT_LOSS)
     st.subheader("One option upon the other, dry-run", anchor=False)
     runs(dry_runs.LADDER)
@@ -56,7 +52,6 @@ def optimised() -> None:
 
 def out_of_memory() -> None:
     """Document 002."""
-    st.header(doc_002.TITLE, anchor="doc-002")
     before, first, after = (_found(case) for case in dry_runs.RUN_002)
     places = cards()
     card(places, "The document: before", "78 GB", "the card was full")
@@ -69,7 +64,6 @@ def out_of_memory() -> None:
         "the **first** step is the one to plan for. The model is still in evaluation mode then, "
         "where transformers recomputes nothing, and the graph of every token is kept."
     )
-    claims(doc_002.CHANGES)
     st.subheader("The run, dry-run", anchor=False)
     runs(dry_runs.RUN_002)
     _how()
