@@ -159,7 +159,13 @@ class SamplingSupervisor:
 
 
 def processes(request: SamplingRequest) -> Iterator[tuple[str, ...]]:
-    """The stages of each process: online, what embeds goes on to search beside its model."""
+    """The stages of each process: online, what embeds goes on to search beside its model.
+
+    A cluster is not calibrated: this machine's rates are not its nodes'.
+    """
+    if request.ray:
+        yield "ray", "weigh"
+        return
     yield ("calibrate",)
     if request.mode == "online":
         yield "embed", "search", "weigh"

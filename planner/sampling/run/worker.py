@@ -56,10 +56,20 @@ def run(folder: TrialFolder, names: list[str]) -> None:
         elif name == "search":
             _search_libraries(job.request.index)
             stages.find_neighbours(job, meter, say, None if held is None else held[1])
+        elif name == "ray":
+            _on_ray(job, meter, say)
         elif name == "weigh":
             stages.weigh(job, meter)
         else:
             raise SystemExit(f"no stage {name}")
+
+
+def _on_ray(job: Any, meter: Any, say: Any) -> None:
+    from planner.sampling.run import ray_data
+
+    with ray_data.cluster(job.request.ray) as cpus:
+        ray_data.embed(job, meter, say, cpus)
+        ray_data.find_neighbours(job, meter, say, cpus)
 
 
 def _search_libraries(index: str) -> None:
