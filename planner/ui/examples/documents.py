@@ -15,6 +15,7 @@ from planner.plan.presets import presets
 from planner.ui import compute
 from planner.ui.display import put_in
 from planner.ui.elements import card, cards
+from planner.ui.scaling import own_peak
 from planner.ui.state import draft, session
 
 REAL = "intuitor-1.5b@1"
@@ -99,7 +100,7 @@ def intuitor_against_ppo() -> None:
 
 def scaling(intuitor: Plan, ppo: Plan) -> None:
     """The scaling table: claimed, by the document's own formula, and planned."""
-    rows = []
+    own, rows = own_peak.switch(), []
     for place, tokens in enumerate(LENGTHS):
         claimed = doc_000_scaling.SCALING[3 * place : 3 * place + 3]
         a, b = at_length(intuitor, tokens), at_length(ppo, tokens)
@@ -107,17 +108,21 @@ def scaling(intuitor: Plan, ppo: Plan) -> None:
         for n, (name, claim) in enumerate(zip(("PPO", "Intuitor", "Ratio"), claimed, strict=True)):
             cells[f"{name}: claimed"] = claim.written
             cells["by its formula" + " " * n] = _value(claim, claim.derived)
+        mine, other = (own_peak.size_bytes(found, own) for found in (a, b))
+        pool = {"**Engine's pool**": session.read(a.engine_bytes)} if own else {}
         rows.append(
             {
                 **cells,
-                "**PPO, planned**": session.read(b.device_bytes),
-                "**Intuitor, planned**": session.read(a.device_bytes),
-                "**Ratio, planned**": f"{a.device_bytes / b.device_bytes:.2f}×",
+                "**PPO, planned**": session.read(other),
+                "**Intuitor, planned**": session.read(mine),
+                "**Ratio, planned**": f"{mine / other:.2f}×",
+                **pool,
             }
         )
     st.table(pd.DataFrame(rows).set_index("Tokens"))
     st.caption(
-        "Planned: peak of one of eight H100, from this app's estimate of both plans. The "
+        f"Planned: {'the trainer’s own' if own else 'the driver’s'} peak of one of eight H100, "
+        "from this app's estimate of both plans. The "
         "document's columns are whole-run figures of one undivided batch."
     )
 
