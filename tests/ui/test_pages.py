@@ -335,6 +335,16 @@ def test_plan_b_comes_with_the_link() -> None:
     assert "B differs from A" in words(app)
 
 
+def test_a_cached_reference_says_what_it_costs() -> None:
+    sampled = opened(v="1", preset=INTUITOR, kl="loss", reference="cached-logprobs")
+    assert "What the cached reference costs.** Responses are new in each step" in words(sampled)
+    assert any("cannot be computed before the run" in one.value for one in sampled.warning)
+    given = opened(v="1", method="dpo", reference="cached-activations")
+    assert "Before the run the reference scores up to" in words(given)
+    assert "wait on a disk" in words(given)
+    assert "What the cached reference costs" not in words(opened())
+
+
 def test_the_trainers_own_peak_is_a_switch_in_the_link() -> None:
     preset = presets()[INTUITOR].plan
     app = opened("scaling", **to_short_query(preset))
