@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from planner.estimate import MARGIN, phase_plans
+from planner.footprint import trainers_own
 from planner.grid import Grid, followed
 from planner.levels import Adder, cached_before
 from planner.numeric import Num, maximum, total
@@ -44,8 +45,10 @@ def sweep(
 
     Columns: the swept fields, ``valid`` (False: that combination is no plan, its
     numbers are missing), ``requested_bytes``, ``reserved_bytes``, ``device_bytes``,
-    ``host_bytes``, ``budget_bytes``, ``verdict``, ``worst_phase``, ``step_seconds``
-    (NaN when unknown) and ``phase: <name>`` with each phase's device bytes.
+    ``trainer_bytes`` (:func:`planner.footprint.trainers_own`), ``engine_bytes`` (the most that an
+    engine holds of the trainer's card), ``host_bytes``, ``budget_bytes``, ``verdict``,
+    ``worst_phase``, ``step_seconds`` (NaN when unknown) and ``phase: <name>`` with each phase's
+    device bytes.
 
     ``speeds`` are a benchmark's shares of the card's peaks; rows with another card have those of
     the catalog.
@@ -179,6 +182,8 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
         "requested_bytes": found["requested"],
         "reserved_bytes": found["reserved"],
         "device_bytes": worst.device,
+        "trainer_bytes": grid.spread(_own(plans, peaks), np.int64),
+        "engine_bytes": grid.spread(_pool(scene), np.int64),
         "host_bytes": grid.spread(maximum(*(peak["host"] for peak in peaks)), np.int64),
         "budget_bytes": facts.budget_bytes,
         "verdict": _Words(code, WORDS),
@@ -255,6 +260,15 @@ def _peak(phase: PhasePlan, adder: Adder) -> dict[str, Num]:
         "reserved": device - own["outside"],
         "host": maximum(*(sums.host for sums in found)) if len(found) > 1 else best.host,
     }
+
+
+def _own(plans: Sequence[PhasePlan], peaks: Sequence[Mapping[str, Num]]) -> Num:
+    pairs = zip(plans, peaks, strict=True)
+    return trainers_own((phase.rank, peak["requested"]) for phase, peak in pairs)
+
+
+def _pool(scene: Scene) -> Num:
+    return total([term.bytes for term in engine.held(scene, "rollout") if not term.host])
 
 
 def _blocked(scene: Scene, peaks: Sequence[Mapping[str, Num]]) -> Num:

@@ -54,6 +54,8 @@ def test_every_row_equals_its_own_estimate(name: str) -> None:
         assert row["requested_bytes"] == one.worst.requested_bytes
         assert row["reserved_bytes"] == one.worst.reserved_bytes
         assert row["host_bytes"] == one.host_bytes
+        assert row["trainer_bytes"] == one.trainer_bytes
+        assert row["engine_bytes"] == one.engine_bytes
         assert row["worst_phase"] == one.worst.name
         assert row["verdict"] == one.verdict.word
         assert row["step_seconds"] == pytest.approx(one.step_seconds)

@@ -13,8 +13,9 @@ from planner.dryrun.ask.answer import answer
 from planner.dryrun.logs.log import BIRTH, DEATH, PHASE, STEP, Log, Made
 from planner.dryrun.logs.replay import replay
 from planner.estimate import estimate
-from planner.footprint import Phase, to_json, worst_of
+from planner.footprint import Phase, to_json, trainers_own, worst_of
 from planner.plan import Plan
+from planner.plan.presets import presets
 from planner.sweep import sweep
 from planner.units import GIB, MIB
 
@@ -119,3 +120,51 @@ def test_what_a_replayed_phase_finds_cached_and_never_uses_is_inherited() -> Non
     assert held["backward"].inherited_bytes == 0
     assert held["optimizer step"].reserved_bytes == 100 * MIB
     assert held["optimizer step"].inherited_bytes == 60 * MIB
+
+
+def test_the_trainers_own_peak_is_of_its_tensors_in_its_phases() -> None:
+    sizes = [("trainer", 30), ("rollout", 90), ("trainer", 50), ("trainer", 40)]
+    assert trainers_own(sizes) == 50
+
+
+@pytest.mark.parametrize("method", ["grpo", "ppo", "sft"])
+def test_it_is_the_sum_of_what_the_trainer_made(method: str) -> None:
+    """Terms of any phase but the engine's, the driver's and the allocator's."""
+    asked = {name: value for name, value in COLOCATED.items() if name not in ("method", "rollout")}
+    found = estimate(Plan(**asked, method=method))
+    others = ("engine", "device", "allocator")
+    sums = [
+        sum(term.bytes for term in one.terms if term.category not in others and not term.host)
+        for one in found.phases
+    ]
+    assert found.trainer_bytes == max(sums)
+    budget = found.budget_bytes
+    assert found.engine_bytes == (0 if method == "sft" else int(0.5 * budget))
+
+
+def test_an_engine_of_its_own_is_beside_no_trainer() -> None:
+    found = estimate(Plan(rollout="vllm-separate", gpus=9, rollout_gpus=1, gpus_per_node=1))
+    assert found.engine_bytes == 0
+    assert max(found.phases, key=lambda one: one.device_bytes).rank == "rollout"
+
+
+def test_document_000s_own_peaks_grow_where_the_pool_hides_it() -> None:
+    """From 2,000 to 8,000 tokens, a third of them prompt, with and without a critic."""
+    lengths = [2_000, 8_000]
+    for method, more, own in (
+        ("intuitor", {}, (13.3, 42.8)),
+        ("ppo", {"critic": "separate", "kl": "loss"}, (15.4, 45.0)),
+    ):
+        plan = presets()["intuitor-1.5b@1"].plan.changed(
+            method=method, self_certainty="full", **more
+        )
+        for tokens, gib in zip(lengths, own, strict=True):
+            prompt = tokens // 3
+            rest = tokens - prompt
+            found = estimate(
+                plan.changed(
+                    prompt_tokens=prompt, response_tokens=rest, validation_response_tokens=rest
+                )
+            )
+            assert found.trainer_bytes / GIB == pytest.approx(gib, abs=0.06)
+            assert found.engine_bytes / GIB == pytest.approx(39.6, abs=0.05)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -27,7 +27,7 @@ def curves(
     *,
     x_title: str,
     y_title: str,
-    capacities: Mapping[str, float] | None = None,
+    capacities: Sequence[tuple[str, float]] = (),
     unit: str = "",
     marked: Sequence[float] = (),
     ink: str = INK["light"],
@@ -39,7 +39,8 @@ def curves(
             ``least`` and ``most`` of ``y`` by measured errors (empty where there are none).
         x_title: what the axis counts.
         y_title: what is read off, unit included.
-        capacities: a line per card, name to height; none for times and ratios.
+        capacities: lines with their names (a card, an engine's pool) and heights; none for times
+            and ratios.
         unit: of the capacities.
         marked: the present plans' own places on the axis, drawn as faint lines.
         ink: colour of lines and words.
@@ -94,8 +95,8 @@ def curves(
         here = alt.Chart(pd.DataFrame({"x": list(dict.fromkeys(marked))}))
         layers.insert(0, here.mark_rule(color=ink, opacity=0.25, strokeWidth=2).encode(x="x:Q"))
     aside = {"align": "left", "dx": 5, "dy": -7}
-    for height in dict.fromkeys((capacities or {}).values()):
-        label = f"card: {height:,.1f} {unit}"
+    for name, height in capacities:
+        label = f"{name}: {height:,.1f} {unit}"
         layers += capacity_line("y", height, label, ink, {"x": alt.value(0)}, **aside)
     chart: alt.LayerChart = finished(layers, height=CURVE).resolve_scale(shape="independent")
     return chart

@@ -127,8 +127,9 @@ def _value(measure: str, footprint: Footprint, bare: float | None) -> float | No
     if measure == STEP:
         forward = _seconds(footprint, "policy forward")
         own = _seconds(footprint, "reference log-probs")
-        known = bare is not None and forward is not None and own is not None
-        return forward - bare + own if known else None
+        if bare is None or forward is None or own is None:
+            return None
+        return forward - bare + own
     if measure == OTHERS:
         return cache.weight_bytes if cache and cache.each_step else 0
     if cache is None or cache.each_step:

@@ -167,9 +167,12 @@ def test_the_axis_is_logarithmic_with_its_own_ticks() -> None:
 
 
 def test_one_line_for_one_card_and_two_for_two() -> None:
-    assert len(layers_with(curves(capacities={"A": 80.0, "B": 80.0}), "rule")) == 1
-    assert len(layers_with(curves(capacities={"A": 80.0, "B": 141.0}), "rule")) == 2
+    assert len(layers_with(curves(capacities=[("card", 80.0)]), "rule")) == 1
+    assert len(layers_with(curves(capacities=[("card", 80.0), ("card", 141.0)]), "rule")) == 2
     assert layers_with(curves(), "rule") == []
+    named = curves(capacities=[("card", 80.0), ("engine's pool", 40.0)], unit="GiB")
+    labels = [row.get("label") for rows in named["datasets"].values() for row in rows]
+    assert {"card: 80.0 GiB", "engine's pool: 40.0 GiB"} <= set(labels)
 
 
 @pytest.mark.parametrize("count", [3, 12, 13, 40])

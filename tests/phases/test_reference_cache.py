@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from planner.__main__ import main
 from planner.cost import cost, reference_words
 from planner.estimate import estimate, phase_plans
 from planner.footprint import Footprint, to_json
@@ -146,6 +147,11 @@ def test_answers_carry_it_and_trials_do_not_run_it() -> None:
     assert to_json(estimate(plan(reference="copy")))["reference_cache"] is None
     apart = plan(reference="none", kl="none")
     assert trial_flops(plan(**LOG_PROBS), 2) == trial_flops(apart, 2)
+
+
+def test_the_command_line_says_it(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "method=dpo&reference=cached-logprobs&v=2"]) == 0
+    assert "Before the run the reference scores up to 64,000 responses" in capsys.readouterr().out
 
 
 def test_a_sweep_has_the_same_seconds() -> None:

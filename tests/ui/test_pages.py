@@ -335,6 +335,36 @@ def test_plan_b_comes_with_the_link() -> None:
     assert "B differs from A" in words(app)
 
 
+def test_a_cached_reference_says_what_it_costs() -> None:
+    sampled = opened(v="1", preset=INTUITOR, kl="loss", reference="cached-logprobs")
+    assert "What the cached reference costs.** Responses are new in each step" in words(sampled)
+    assert any("cannot be computed before the run" in one.value for one in sampled.warning)
+    given = opened(v="1", method="dpo", reference="cached-activations")
+    assert "Before the run the reference scores up to" in words(given)
+    assert "wait on a disk" in words(given)
+    assert "What the cached reference costs" not in words(opened())
+
+
+def test_the_trainers_own_peak_is_a_switch_in_the_link() -> None:
+    preset = presets()[INTUITOR].plan
+    app = opened("scaling", **to_short_query(preset))
+    drawn = app.get("vega_lite_chart")[0].proto.spec
+    assert "peak memory per GPU" in drawn and "engine's pool" not in drawn
+    app.toggle(key="own peak").set_value(True).run()
+    assert "trainer's own peak per GPU" in app.get("vega_lite_chart")[0].proto.spec
+    assert app.query_params["peak"] == "trainer"
+    app.toggle(key="own peak").set_value(False).run()
+    assert "peak" not in app.query_params
+    for page in ("scaling", "examples"):
+        app = opened(page, **to_short_query(preset), peak="trainer")
+        assert app.toggle(key="own peak").value
+        assert not app.warning, "the key is no field of a plan"
+    (table,) = [one.value for one in app.table if "**Ratio, planned**" in one.value.columns]
+    assert list(table["**Ratio, planned**"]) == ["0.86×", "0.91×", "0.94×", "0.95×"]
+    assert set(table["**Engine's pool**"]) == {"39.6 GiB"}
+    assert not opened("scaling", peak="<b>x").toggle(key="own peak").value
+
+
 @pytest.mark.parametrize("axis", ["micro_batch_size", "prompts_per_step", "gpus", "model"])
 @pytest.mark.parametrize("quantity", ["Memory per GPU", "Step time"])
 def test_every_axis_draws(axis: str, quantity: str) -> None:

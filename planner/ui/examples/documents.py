@@ -20,6 +20,7 @@ from planner.ui import compute
 from planner.ui.elements import card, cards
 from planner.ui.examples.claims import value
 from planner.ui.plan.phases import ink
+from planner.ui.scaling import own_peak
 from planner.ui.state import session
 
 AS_WRITTEN = {"Intuitor": "doc-000-intuitor@1", "PPO": "doc-000-ppo@1"}
@@ -79,7 +80,7 @@ def intuitor_against_ppo() -> None:
 
 def scaling() -> None:
     """The scaling table: claimed, by the document's own formula, and planned."""
-    rows = []
+    own, rows = own_peak.switch(), []
     for place, tokens in enumerate(LENGTHS):
         claimed = doc_000_scaling.SCALING[3 * place : 3 * place + 3]
         a, b = at_length(lengths.intuitor, tokens), at_length(lengths.ppo, tokens)
@@ -87,17 +88,21 @@ def scaling() -> None:
         for n, (name, claim) in enumerate(zip(("PPO", "Intuitor", "Ratio"), claimed, strict=True)):
             cells[f"{name}: claimed"] = claim.written
             cells["by its formula" + " " * n] = value(claim, claim.derived)
+        mine, other = (own_peak.size_bytes(found, own) for found in (a, b))
+        pool = {"**Engine's pool**": session.read(a.engine_bytes)} if own else {}
         rows.append(
             {
                 **cells,
-                "**PPO, planned**": session.read(b.device_bytes),
-                "**Intuitor, planned**": session.read(a.device_bytes),
-                "**Ratio, planned**": f"{a.device_bytes / b.device_bytes:.2f}×",
+                "**PPO, planned**": session.read(other),
+                "**Intuitor, planned**": session.read(mine),
+                "**Ratio, planned**": f"{mine / other:.2f}×",
+                **pool,
             }
         )
     st.table(pd.DataFrame(rows).set_index("Tokens"))
     st.caption(
-        "Planned: peak of one of eight H100, from this app's estimate of both plans. The "
+        f"Planned: {'the trainer’s own' if own else 'the driver’s'} peak of one of eight H100, "
+        "from this app's estimate of both plans. The "
         "document's columns are whole-run figures of one undivided batch."
     )
 

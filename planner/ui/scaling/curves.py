@@ -13,11 +13,13 @@ from planner.plan import Plan
 from planner.ui import compute
 from planner.ui.elements import download, numbers, segments
 from planner.ui.plan.phases import ink
+from planner.ui.scaling import own_peak
 from planner.ui.scaling.axes import AXES, MODEL, TITLES, border, models, relatives
 from planner.ui.state import session
 from planner.ui.tables import as_csv
 
 MEMORY, TIME = "Memory per GPU", "Step time"
+NAN = float("nan")
 VALUE, TO_PLAN, TO_B = "Value", "Ratio to this plan", "Ratio B ÷ A"
 
 
@@ -29,6 +31,15 @@ class Choice:
     values: list[Any]
     quantity: str
     reading: str
+    own: bool = False
+    """Memory is the trainer's own peak."""
+
+    @property
+    def column(self) -> str:
+        """Of a sweep's table, what the curves are of."""
+        if self.quantity == TIME:
+            return "step_seconds"
+        return "trainer_bytes" if self.own else "device_bytes"
 
 
 def choose(plan: Plan, other: Plan | None) -> Choice:
@@ -62,7 +73,8 @@ def choose(plan: Plan, other: Plan | None) -> Choice:
         help="A ratio to this plan divides by what the plan needs at its own value; B ÷ A "
         "divides plan B by plan A at the same place.",
     )
-    return Choice(field, values, quantity, reading)
+    own = quantity == MEMORY and own_peak.switch()
+    return Choice(field, values, quantity, reading, own)
 
 
 def _range(field: str, plan: Plan) -> list[int]:
@@ -129,19 +141,17 @@ def _valid(table: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _tidy(name: str, table: pd.DataFrame, choice: Choice) -> pd.DataFrame:
-    """What is drawn of a plan; a time has no range by measured errors."""
+    """What is drawn of a plan; measured errors are of the driver's peak alone."""
     table = table[_valid(table)]
     unit, memory = session.unit(), choice.quantity == MEMORY
-    quantities = {"y": "device_bytes", "least": "least_bytes", "most": "most_bytes"}
-    sizes = {
-        key: table[column].astype(float) / unit.size_bytes if memory else float("nan")
-        for key, column in quantities.items()
-    }
+    sizes = {"y": table[choice.column].astype(float) / (unit.size_bytes if memory else 1)}
+    for end in ("least", "most"):
+        known = memory and not choice.own
+        sizes[end] = table[f"{end}_bytes"].astype(float) / unit.size_bytes if known else NAN
     return pd.DataFrame(
         {
             "x": table[MODEL].map(models()) if choice.field == MODEL else table[choice.field],
             **sizes,
-            **({} if memory else {"y": table["step_seconds"].astype(float)}),
             "plan": name,
             "word": table["verdict"].astype(str),
             "detail": table["worst_phase"].astype(str),
@@ -153,14 +163,17 @@ def _read_as(
     rows: pd.DataFrame, choice: Choice, plan: Plan
 ) -> tuple[pd.DataFrame, str]:
     unit = session.unit()
-    title = f"peak memory per GPU, {unit.name}" if choice.quantity == MEMORY else "seconds per step"
+    whose = "trainer's own peak" if choice.own else "peak memory"
+    memory = choice.quantity == MEMORY
+    title = f"{whose} per GPU, {unit.name}" if memory else "seconds per step"
     if choice.reading == VALUE:
         return rows, title
-    rows = rows.assign(least=float("nan"), most=float("nan"))  # a share has no such range
+    rows = rows.assign(least=NAN, most=NAN)  # a share has no such range
     if choice.reading == TO_PLAN:
         own = compute.footprint(plan)
-        base = unit.value(own.device_bytes) if choice.quantity == MEMORY else own.step_seconds
-        return rows.assign(y=rows["y"] / base if base else float("nan")), "times this plan's"
+        size = unit.value(own_peak.size_bytes(own, choice.own))
+        base = size if memory else own.step_seconds
+        return rows.assign(y=rows["y"] / base if base else NAN), "times this plan's"
     first, second = (part for _, part in rows.groupby("plan", sort=True))
     joined = second.merge(first[["x", "y"]], on="x", suffixes=("", "_a"))
     return joined.assign(y=joined["y"] / joined["y_a"], plan="B ÷ A"), "B ÷ A"
@@ -174,10 +187,13 @@ def _chart(
     tables: dict[str, pd.DataFrame],
 ) -> None:
     unit = session.unit()
-    budgets = {
-        name: table["budget_bytes"].dropna()
-        for name, table in tables.items()
-        if choice.quantity == MEMORY and choice.reading == VALUE and "budget_bytes" in table
+    drawn_sizes = choice.quantity == MEMORY and choice.reading == VALUE
+    lines = {"card": "budget_bytes", **({"engine's pool": "engine_bytes"} if choice.own else {})}
+    heights = {
+        (kind, unit.value(float(found.iloc[0])))
+        for kind, column in lines.items()
+        for table in tables.values()
+        if drawn_sizes and column in table and len(found := table[column].dropna())
     }
     own = [
         models().get(p.model, 0) if choice.field == MODEL else getattr(p, choice.field)
@@ -190,11 +206,7 @@ def _chart(
             rows,
             x_title=x_title,
             y_title=y_title,
-            capacities={
-                name: unit.value(float(found.iloc[0]))
-                for name, found in budgets.items()
-                if len(found)
-            },
+            capacities=sorted(height for height in heights if height[1]),
             unit=unit.name,
             marked=[x for x in own if rows["x"].min() <= x <= rows["x"].max()],
             ink=ink(),
@@ -212,6 +224,8 @@ def _table(tables: dict[str, pd.DataFrame], choice: Choice) -> None:
     table["verdict"] = table["verdict"].astype(object).where(valid, "impossible")
     numbered = {
         f"Peak, {unit.name}": table["device_bytes"].astype(float) / unit.size_bytes,
+        f"Trainer's own, {unit.name}": table["trainer_bytes"].astype(float) / unit.size_bytes,
+        f"Engine's pool, {unit.name}": table["engine_bytes"].astype(float) / unit.size_bytes,
         "Worst phase": table["worst_phase"].astype(object),
         "Seconds per step": table["step_seconds"].astype(float),
         f"Host RAM, {unit.name}": table["host_bytes"].astype(float) / unit.size_bytes,

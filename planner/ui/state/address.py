@@ -29,6 +29,8 @@ from planner.ui.state import session
 
 COMPARE = "compare"
 """Key of plan B's short query; not a field of a plan."""
+PEAK, TRAINER = "peak", "trainer"
+"""Key of what a page's sizes are, and its one value: the trainer's own peak, not the driver's."""
 SETTLING_SECONDS = 0.5
 """For so long after an edit was written, the browser may still report the query before it."""
 
@@ -50,10 +52,11 @@ def foreign(first: bool) -> dict[str, list[str]]:
 
 
 def _open(given: dict[str, list[str]]) -> None:
-    reading = from_query(given, ignore=(COMPARE,))
+    reading = from_query(given, ignore=(COMPARE, PEAK))
     st.session_state["opened"] = True
     session.forget_other_model()
     st.session_state[COMPARE] = given.get(COMPARE, [""])[-1]
+    st.session_state[PEAK] = TRAINER if given.get(PEAK, [""])[-1] == TRAINER else ""
     for key, found in ((CALIBRATION, reading.calibration), (BENCHMARK, reading.benchmark)):
         st.session_state[key] = "" if found is None else given[key][-1]
     if reading.plan is not None:
@@ -97,7 +100,8 @@ def put(wanted: Mapping[str, str]) -> None:
 
 def current_query() -> dict[str, str]:
     """The complete query of what is on the page."""
-    beside = {key: st.session_state.get(key, "") for key in (CALIBRATION, BENCHMARK, COMPARE)}
+    carried = (CALIBRATION, BENCHMARK, COMPARE, PEAK)
+    beside = {key: st.session_state.get(key, "") for key in carried}
     return {**drafts.query(session.draft()), **{key: text for key, text in beside.items() if text}}
 
 

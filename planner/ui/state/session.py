@@ -9,6 +9,8 @@ Session keys, and who sets them:
                address bar.
 ``benchmark``  the link's measured shares as text, empty when there are none; kept in the address
                bar.
+``peak``       ``trainer`` where pages show the trainer's own peak, else empty; kept in the address
+               bar.
 ``edited``     a callback ran before this script run; read and cleared by the address.
 ``unit``       name of the unit of memory.
 ``other model``, ``model error``  the inputs of a model from outside are open, and what was

@@ -1,0 +1,36 @@
+"""The switch between what the driver sees and the trainer's own peak; the link carries it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import streamlit as st
+
+from planner.footprint import Footprint
+from planner.ui.state import address, session
+
+
+def switch(place: Any = st) -> bool:
+    """The switch; True where sizes are the trainer's own."""
+    chosen = st.session_state.get(address.PEAK) == address.TRAINER
+    st.session_state["own peak"] = chosen
+    place.toggle(
+        "The trainer's own peak",
+        key="own peak",
+        on_change=_turn,
+        help="What the trainer's tensors ask for at once (requested_bytes in PyTorch's memory "
+        "statistics). The driver's peak has the engine's pool in it, a share of the card whatever "
+        "is trained, which hides how training grows.",
+    )
+    return chosen
+
+
+def _turn() -> None:
+    on = st.session_state["own peak"]
+    st.session_state[address.PEAK] = address.TRAINER if on else ""
+    session.acted()
+
+
+def size_bytes(footprint: Footprint, own: bool) -> int:
+    """The peak that is shown."""
+    return footprint.trainer_bytes if own else footprint.device_bytes
