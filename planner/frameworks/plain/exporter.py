@@ -61,7 +61,7 @@ def _cached_reference(found: Obstacles) -> None:
 
 def _one_process(found: Obstacles) -> None:
     why = "The program is one process on one GPU."
-    found.only("gpus", 1, why=why, sharding="none", rollout_gpus=0)
+    found.only("gpus", 1, why=why, sharding="none", shard_size=0, rollout_gpus=0)
     found.only("sharding", "none", why=why)
     found.only("offload", "none", why="The program keeps weights and optimizer on the GPU.")
     found.only("activation_offload", False, why="The program keeps activations on the GPU.")
@@ -95,7 +95,7 @@ def write(plan: Any, link: str) -> Launch:
     packages, notes = _packages(plan), _notes(plan, program)
     install = f"pip install {' '.join(packages)}"
     about = (
-        f"{FRAMEWORK.label}: {plan.method} of {plan.model} on one GPU.",
+        f"{FRAMEWORK.label}: {plan.method} of {ascii(plan.model)[1:-1]} on one GPU.",
         *((link,) if link else ()),
         f"Install: {install}",
         *notes,
@@ -117,8 +117,7 @@ def write(plan: Any, link: str) -> Launch:
 
 def _packages(plan: Any) -> tuple[str, ...]:
     return chosen(
-        (True, f"torch=={plan.torch_version} transformers==5.23.0"),
-        (plan.finetuning != "full", "peft==0.21.2"),
+        (True, f"torch=={plan.torch_version} transformers==5.23.0 peft==0.21.2"),
         *kernels(plan),
         (plan.attention == "flash", "flash-attn==2.8.3.post2"),
     )
@@ -138,7 +137,7 @@ def _script(plan: Any, about: tuple[str, ...], names: list[str]) -> str:
     if plan.expandable_segments:
         lines.append("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
     lines += [
-        'DATASET="$(realpath -- "$DATASET")"',
+        'DATASET="$(realpath -m -- "$DATASET")"',
         'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',
         'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"',
     ]
