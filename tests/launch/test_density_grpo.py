@@ -188,7 +188,8 @@ def test_two_steps_with_weights_of_a_sampling_run(
     assert "error" not in found, found
     assert found["ended"] == ""
     lines = (tiny.folder / "prompts.jsonl").read_text().splitlines()
-    drawn = {json.loads(line)["prompt"] for line, weight in zip(lines, weights, strict=True) if weight}
+    prompts = [json.loads(line)["prompt"] for line in lines]
+    drawn = {prompt for prompt, weight in zip(prompts, weights, strict=True) if weight}
     assert [set(step) for step in found["prompts"]] == [drawn, drawn]
     if len(drawn) == 1:  # rows without padding are another plan's
         return
