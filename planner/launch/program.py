@@ -59,6 +59,8 @@ def literal(decisions: Iterable[Decision]) -> str:
 
 def _quoted(value: object) -> str:
     """An ASCII literal; with double quotes where every single one is a string's end."""
+    if isinstance(value, list) and len(ascii(value)) > 60:
+        return "".join(["[\n", *(f"        {_quoted(each)},\n" for each in value), "    ]"])
     text = ascii(value)
     return text if '"' in text or "\\" in text else text.replace("'", '"')
 

@@ -30,6 +30,16 @@ PATHS = {
 }
 
 
+TESTS = Path(__file__).parents[1]
+
+
+def here() -> dict[str, str]:
+    """The environment of a process that needs no network, no GPU, and modules of these tests."""
+    paths = os.pathsep.join(map(str, (TESTS, TESTS.parent)))
+    offline = {"HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
+    return {**os.environ, **offline, "PYTHONPATH": paths}
+
+
 def unpack(launch: Launch, folder: Path) -> Path:
     """Write an export's files into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,13 +78,12 @@ class Worker:
     """A process that reads requests and answers them, one JSON line each."""
 
     def __init__(self, script: str, *arguments: str) -> None:
-        environment = {**os.environ, "HF_HUB_OFFLINE": "1", "CUDA_VISIBLE_DEVICES": ""}
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name(script)), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=environment,
+            env=here(),
             text=True,
         )
         self.read()

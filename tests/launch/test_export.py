@@ -19,6 +19,7 @@ from planner.launch.export import (
 from planner.launch.launch import CannotExpress, as_zip
 from planner.plan import FIELDS, Plan
 from planner.plan.presets import DEFAULT, presets
+from planner.plan.trainers import exporting
 
 DESCRIPTIVE = {
     "gpu": "the card the plan is for; a script runs on whatever card is there",
@@ -32,12 +33,24 @@ DESCRIPTIVE = {
 OTHER_METHODS = ("self_certainty", "grade_", "reinforce_")
 """Prefixes of fields of methods that have no exporter: there ``method`` is the obstacle."""
 
+ENGINE = (
+    *("rollout", "rollout_tensor_parallel", "gpu_memory_utilization", "vllm_sleep_level"),
+    *("max_num_seqs", "max_num_batched_tokens", "enforce_eager", "kv_cache_dtype"),
+)
+SPREAD = ("gpus_per_node", "shard_size", "reshard_after_forward", "reduce_dtype", "gradient_dtype")
+
 NO_EFFECT: dict[str, dict[str, str]] = {
     "trl": {
         "logits_dtype": "TRL's fused head keeps no logits to have one",
         "critic": "no method that is exported to TRL has one",
     },
     "verl": {},
+    "plain": {
+        **dict.fromkeys(ENGINE, "neither GRADE nor DPO has an engine"),
+        **dict.fromkeys(("kl", "entropy", "reward", "critic"), "the methods' rules leave one value"),
+        **dict.fromkeys(SPREAD, "there is one GPU"),
+        "validation_response_tokens": "the programs do not validate",
+    },
 }
 """Fields that change nothing in what a framework runs."""
 
@@ -54,7 +67,7 @@ BOTH: dict[str, Any] = {
 def test_frameworks_are_the_modules_of_the_package(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert exported() == ("trl", "verl")
+    assert exported() == ("plain", "trl", "verl")
     folder = tmp_path / "another"
     folder.mkdir()
     (folder / "__init__.py").write_text(
@@ -76,31 +89,32 @@ def test_frameworks_are_the_modules_of_the_package(
     try:
         for each in asked:
             each.cache_clear()
-        assert exported() == ("trl", "verl", "another")
+        assert exported() == ("plain", "trl", "verl", "another")
         assert export(Plan(), "another").version == "3"
     finally:
         monkeypatch.undo()
         for each in asked:
             each.cache_clear()
-    assert exported() == ("trl", "verl")
+    assert exported() == ("plain", "trl", "verl")
 
 
 def test_one_plan_exports_to_every_framework() -> None:
     plan = Plan(**BOTH)
-    for framework in exported():
+    for framework in exporting(plan.method):
         assert why_not(plan, framework) == ()
         assert export(plan, framework).framework == framework
 
 
 def test_the_default_preset_exports_to_every_framework() -> None:
     plan = presets()[DEFAULT].plan
-    assert {framework: why_not(plan, framework) for framework in exported()} == {
-        framework: () for framework in exported()
+    assert {framework: why_not(plan, framework) for framework in exporting("grpo")} == {
+        "trl": (),
+        "verl": (),
     }
 
 
 def test_an_unknown_framework_is_refused() -> None:
-    with pytest.raises(ValueError, match="Choose trl or verl"):
+    with pytest.raises(ValueError, match="Choose plain or trl or verl"):
         export(Plan(), "../trl")
 
 
@@ -112,8 +126,10 @@ def test_obstacles_name_field_reason_and_fix() -> None:
     assert "always uses CUDA graphs. Set enforce_eager to false." in str(refused.value)
 
 
-def test_every_field_is_written_judged_or_declared() -> None:
+def test_every_field_is_written_judged_or_declared(monkeypatch: pytest.MonkeyPatch) -> None:
     """A field that no exporter looks at would be dropped silently."""
+    # The estimate that a program's preflight knows looks at every field.
+    monkeypatch.setattr("planner.frameworks.plain.exporter.predictions", lambda plan: ())
 
     class Watched:
         def __init__(self, plan: Plan) -> None:
@@ -138,6 +154,10 @@ def test_every_field_is_written_judged_or_declared() -> None:
         "verl": (
             Plan(**BOTH | {"logits": "full"}, framework="verl"),
             Plan(**BOTH, method="ppo", finetuning="lora"),
+        ),
+        "plain": (
+            Plan(method="grade", gpus=1, finetuning="lora"),
+            Plan(method="dpo", gpus=1, reference="cached-logprobs"),
         ),
     }
     for framework in exported():

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner import references
 from planner.frameworks.plain import FRAMEWORK
 from planner.frameworks.program import Program
 from planner.launch.decisions import shared_decisions
@@ -16,6 +17,7 @@ from planner.launch.obstacles import Obstacles
 from planner.launch.program import predictions, program_text, requirements
 from planner.launch.script import chosen, command, expand, header, required
 from planner.launch.words import kernels, other_framework_note
+from planner.methods import method_of
 from planner.plan.trainers import trainer_of
 
 VERSION = "2.13.0"
@@ -29,7 +31,9 @@ def obstacles(plan: Any) -> tuple[Obstacle, ...]:
     found = Obstacles(plan)
     program = _program(plan)
     if program is None:
-        return found.without_exporter(FRAMEWORK)
+        found.without_exporter(FRAMEWORK)
+        _cached_reference(found)
+        return tuple(found.found)
     _one_process(found)
     _kernels(found)
     program.refuse(found)
@@ -39,6 +43,20 @@ def obstacles(plan: Any) -> tuple[Obstacle, ...]:
 def _program(plan: Any) -> Program | None:
     found: Program | None = trainer_of(FRAMEWORK.name, plan.method).export
     return found
+
+
+def _cached_reference(found: Obstacles) -> None:
+    """Of responses that a step samples, nothing is there to be computed before training."""
+    plan = found.plan
+    cached = plan.reference in ("cached-logprobs", "cached-activations")
+    if cached and references.compares(plan) and method_of(plan).generates:
+        live = "copy" if plan.finetuning == "full" else "adapter-disabled"
+        found.refuse(
+            "reference",
+            "The responses are new in each step, so a reference's share of them cannot be computed "
+            "before training; the step has to score them itself.",
+            reference=live,
+        )
 
 
 def _one_process(found: Obstacles) -> None:
@@ -77,7 +95,7 @@ def write(plan: Any, link: str) -> Launch:
     packages, notes = _packages(plan), _notes(plan, program)
     install = f"pip install {' '.join(packages)}"
     about = (
-        f"{FRAMEWORK.label}: {plan.method} of {plan.model} on one GPU.",
+        f"{FRAMEWORK.label}: {plan.method} of {ascii(plan.model)[1:-1]} on one GPU.",
         *((link,) if link else ()),
         f"Install: {install}",
         *notes,
@@ -99,8 +117,7 @@ def write(plan: Any, link: str) -> Launch:
 
 def _packages(plan: Any) -> tuple[str, ...]:
     return chosen(
-        (True, f"torch=={plan.torch_version} transformers==5.23.0"),
-        (plan.finetuning != "full", "peft==0.21.2"),
+        (True, f"torch=={plan.torch_version} transformers==5.23.0 peft==0.21.2"),
         *kernels(plan),
         (plan.attention == "flash", "flash-attn==2.8.3.post2"),
     )
@@ -120,7 +137,7 @@ def _script(plan: Any, about: tuple[str, ...], names: list[str]) -> str:
     if plan.expandable_segments:
         lines.append("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")
     lines += [
-        'DATASET="$(realpath -- "$DATASET")"',
+        'DATASET="$(realpath -m -- "$DATASET")"',
         'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',
         'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"',
     ]

@@ -50,7 +50,7 @@ LEGACY = {
 LEAN = {
     "top_k": 256,
     "dense_scatter": True,
-    "kl": "metric",
+    "kl": "online-metric",
     "reference_cache": True,
     "reward_input": "sparse",
     "step_checkpointing": True,
@@ -241,15 +241,11 @@ def soft_generate(
             logits = checkpoint(next_logits, policy, embeds, mask, use_reentrant=False)
         else:
             logits = next_logits(policy, embeds, mask)
-        if options.kl == "online" and reference is not None:
-            here = kl_divergence(logits, reference(hard, mask))
+        if options.kl in ("online", "online-metric") and reference is not None:
+            with torch.set_grad_enabled(options.kl == "online"):
+                here = kl_divergence(logits, reference(hard, mask))
             kl = here if kl is None else kl + here
             del here
-        elif options.kl == "metric" and reference is not None:
-            with torch.no_grad():
-                here = kl_divergence(logits, reference(hard, mask))
-                kl = here if kl is None else kl + here
-                del here
         elif options.kl == "batch":
             kept.append(logits)
         found.append(soft_token(logits, options))
@@ -294,7 +290,7 @@ def grade_loss(
     if kl is None:
         return -reward, seen
     seen["kl"] = float(kl.detach())
-    return (-reward if options.kl == "metric" else -reward + options.beta * kl), seen
+    return (-reward if options.kl == "online-metric" else -reward + options.beta * kl), seen
 
 
 @contextmanager
@@ -340,7 +336,7 @@ def chosen_options() -> tuple[argparse.Namespace, Options]:
     parser.add_argument("--estimator", choices=("soft", "straight-through"))
     parser.add_argument("--top-k", type=int, help="0: the whole vocabulary")
     parser.add_argument("--dense-scatter", action=argparse.BooleanOptionalAction)
-    parser.add_argument("--kl", choices=("none", "batch", "online", "metric"))
+    parser.add_argument("--kl", choices=("none", "batch", "online", "online-metric"))
     parser.add_argument("--reference-cache", action=argparse.BooleanOptionalAction)
     parser.add_argument("--reward-input", choices=("dense", "sparse"))
     parser.add_argument("--step-checkpointing", action=argparse.BooleanOptionalAction)

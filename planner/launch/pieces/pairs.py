@@ -1,0 +1,83 @@
+"""Preference pairs: JSONL rows with texts ``prompt``, ``chosen`` and ``rejected``, as tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from planner.launch.pieces.prompts import rows_of
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Token ids of a prompt and its two responses, chosen first; its place among the kept pairs."""
+
+    place: int
+    prompt: list[int]
+    responses: tuple[list[int], list[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """Pairs as rows [2 * pairs, tokens]: chosen, rejected, chosen and so on.
+
+    Prompts are padded on the left, responses on the right; ``learned`` [2 * pairs, longest
+    response] is 1 at response tokens. Without a mask no row is padded.
+    """
+
+    ids: Tensor
+    mask: Tensor | None
+    learned: Tensor
+
+    @property
+    def targets(self) -> Tensor:
+        """The response tokens [2 * pairs, longest response]."""
+        return self.ids[:, -self.learned.shape[1] :]
+
+
+def pairs_of(plan: Mapping[str, Any], path: str, tokenizer: Any) -> list[Pair]:
+    """Every pair within the planned lengths; says how many were longer."""
+    rows = rows_of(path, "prompt", "chosen", "rejected")
+    end = [] if tokenizer.eos_token_id is None else [tokenizer.eos_token_id]
+    kept: list[Pair] = []
+    for row in rows:
+        prompt = tokenizer(row["prompt"])["input_ids"]
+        chosen, rejected = (
+            tokenizer(row[name], add_special_tokens=False)["input_ids"] + end
+            for name in ("chosen", "rejected")
+        )
+        lengths = len(prompt), max(len(chosen), len(rejected))
+        if prompt and lengths[0] <= plan["prompt_tokens"] and lengths[1] <= plan["response_tokens"]:
+            kept.append(Pair(len(kept), prompt, (chosen, rejected)))
+    print(
+        f"Data: {len(kept)} pairs of at most {plan['prompt_tokens']} + {plan['response_tokens']} "
+        f"tokens; {len(rows) - len(kept)} are longer."
+    )
+    if not kept:
+        raise SystemExit(f"data: no pair of {path} is within the planned lengths.")
+    return kept
+
+
+def rows_for(
+    plan: Mapping[str, Any], pairs: list[Pair], pad: int, device: torch.device
+) -> Rows:
+    """Pairs as one batch of rows; stops where rows are planned full and are not."""
+    before = max(len(pair.prompt) for pair in pairs)
+    after = max(len(response) for pair in pairs for response in pair.responses)
+    ids = torch.full((2 * len(pairs), before + after), pad)
+    mask = torch.zeros_like(ids)
+    texts = [(pair.prompt, response) for pair in pairs for response in pair.responses]
+    for place, (prompt, response) in enumerate(texts):
+        taken = slice(before - len(prompt), before + len(response))
+        ids[place, taken] = torch.tensor(prompt + response)
+        mask[place, taken] = 1
+    learned = mask[:, -after:].to(device, copy=True)
+    if plan["batch_shape"] != "full":
+        return Rows(ids.to(device), mask.to(device), learned)
+    if not mask.all():
+        raise SystemExit("data: the plan's rows are full, and these differ in length; plan padded.")
+    return Rows(ids.to(device), None, learned)

@@ -1,0 +1,215 @@
+"""Runs exported programs on a CPU as they are, and says what was allocated and computed.
+
+First it writes tiny models and data into the folder that it is given.
+
+A request on stdin, one answer on stdout, a JSON line each. Bytes are the allocator's own events
+(the profiler's), above every storage that is alive when the watched step begins: nothing of ours
+counts them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib.util
+import json
+import sys
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+
+from launch.tiny_models import write
+from live_bytes import profiled_peak_bytes
+
+
+def program(path: str) -> Any:
+    """The program as a module, whatever its name."""
+    spec = importlib.util.spec_from_file_location(f"program_{abs(hash(path))}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look themselves up there
+    spec.loader.exec_module(module)
+    return module
+
+
+def alive_bytes() -> int:
+    """Every storage that a tensor of this process has."""
+    gc.collect()
+    storages = {}
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for found in gc.get_objects():
+            if isinstance(found, torch.Tensor) and found.device.type == "cpu":
+                # A gradient that nobody asked for has no object of its own.
+                for each in (found, found.grad) if found.is_leaf else (found,):
+                    if each is not None:
+                        storage = each.untyped_storage()
+                        storages[storage.data_ptr()] = storage.nbytes()
+    return sum(storages.values())
+
+
+class Watch:
+    """Peaks of a program's second step and of its third step's losses, and what it computes."""
+
+    def __init__(
+        self, module: Any, step: str, loss: str, compared: Callable[..., Any] | None
+    ) -> None:
+        self.step, self.loss = getattr(module, step), getattr(module, loss)
+        self.compared = compared
+        self.calls = 0
+        self.peaks: dict[str, int] = {}
+        self.ours: dict[str, float] = {}
+        setattr(module, step, self.stepped)
+        setattr(module, loss, self.lost)
+
+    def stepped(self, *given: Any) -> Any:
+        self.calls += 1
+        if self.calls != 2:
+            return self.step(*given)
+        return self._watched("step", lambda: self.step(*given))
+
+    def lost(self, *given: Any) -> Any:
+        if self.calls == 1 and self.compared is not None and not self.ours:
+            self.ours = self.compared(self.loss, *given)
+        if self.calls != 3:
+            return self.loss(*given)
+        return self._watched("loss", lambda: self.loss(*given))
+
+    def _watched(self, name: str, run: Callable[[], Any]) -> Any:
+        found: list[Any] = []
+        before = alive_bytes()
+        peak = before + profiled_peak_bytes(lambda: found.append(run()))
+        self.peaks[name] = max(peak, self.peaks.get(name, 0))
+        return found[0]
+
+
+def grade_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
+    """The program's loss and gradients less those of the planner's own step, same draws."""
+    from planner.methods.grade.fields import GradeFields
+    from planner.methods.grade.step.loss import grade_loss
+    from planner.steps.models import ScoreModel
+    from planner.steps.stage import Stage
+
+    policy, reference, judge, ids, mask, options = given
+    score = ScoreModel(judge.model, judge.config.hidden_size, bias=False)
+    score.score = judge.score
+    names = ("estimator", "top_k", "dense_scatter", "kl", "reference_cache", "reward_input")
+    names += ("step_checkpointing",)
+    fields = GradeFields(**{f"grade_{name}": getattr(options, name) for name in names})
+    tokens = sys.modules[loss.__module__].PLAN["response_tokens"]
+
+    def ours() -> Any:
+        return grade_loss(Stage(), policy, reference, score, ids, mask, tokens, fields)
+
+    return _apart(policy, lambda: loss(*given)[0], ours)
+
+
+def dpo_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
+    """The same of DPO, where no row is padded: the planner's step counts every position."""
+    from planner.steps import forward, models
+    from planner.steps.batch import Rows
+    from planner.steps.stage import DTYPES, Stage
+    from planner.steps.vocabulary import preference_loss, token_log_probs
+
+    held, rows, kept, beta = given
+    if kept.dim() > 1 or not rows.learned.all():
+        return {}
+    planned = sys.modules[loss.__module__].PLAN
+    plan = SimpleNamespace(
+        method="dpo", logits=planned["logits"], response_tokens=planned["response_tokens"]
+    )
+
+    def ours() -> Any:
+        batch = Rows(rows.ids, rows.mask, None, len(rows.ids))
+        hidden, targets = forward.scored(held.policy, batch, plan)  # type: ignore[arg-type]
+        taken = token_log_probs(
+            Stage(),
+            hidden,
+            models.head(held.policy),
+            targets,
+            how=plan.logits,
+            logits_dtype=DTYPES[planned["logits_dtype"]],
+        ).log_probs
+        policy = forward.responses(taken, batch, plan).sum(-1)  # type: ignore[arg-type]
+        chosen_first = [each.view(-1, 2).t().flatten() for each in (policy, kept)]
+        return preference_loss(*chosen_first, beta=beta)
+
+    return _apart(held.policy, lambda: loss(*given), ours)
+
+
+def _apart(policy: Any, one: Callable[[], Any], other: Callable[[], Any]) -> dict[str, float]:
+    drawn = torch.get_rng_state()
+    found = []
+    for run in (one, other):
+        torch.set_rng_state(drawn)
+        policy.zero_grad(set_to_none=True)
+        value = run()
+        value.backward()
+        gradients = {n: w.grad.float() for n, w in policy.named_parameters() if w.grad is not None}
+        found.append((float(value.detach()), gradients))
+    policy.zero_grad(set_to_none=True)
+    torch.set_rng_state(drawn)
+    (first, mine), (second, theirs) = found
+    assert mine.keys() == theirs.keys() and mine
+    return {
+        "loss": first - second,
+        "gradients": max(float((mine[n] - theirs[n]).abs().max()) for n in mine),
+        "largest": max(float(each.abs().max()) for each in theirs.values()),
+    }
+
+
+COMPARED = {"grade_loss": grade_compared, "dpo_loss": dpo_compared}
+
+
+@contextlib.contextmanager
+def told(lines: list[str]) -> Iterator[None]:
+    """What is printed inside, as lines."""
+
+    class Lines:
+        def write(self, text: str) -> None:
+            lines.append(text)
+
+        def flush(self) -> None: ...
+
+    with contextlib.redirect_stdout(Lines()):  # type: ignore[type-var]
+        yield
+
+
+def answer(request: dict[str, Any]) -> dict[str, Any]:
+    """Peaks, differences and printed lines of one run of a program's ``main``."""
+    module = program(request["program"])
+    name = request.get("loss", "")
+    watch = Watch(module, request["step"], name, COMPARED.get(name)) if name else None
+    lines: list[str] = []
+    sys.argv = [request["program"], *request["arguments"]]
+    try:
+        with told(lines), torch.backends.mkldnn.flags(enabled=False):
+            module.main()
+    except SystemExit as stopped:
+        return {"stopped": str(stopped.code), "told": "".join(lines)}
+    found: dict[str, Any] = {"told": "".join(lines)}
+    if watch is not None:
+        found |= {"peaks": watch.peaks, "ours": watch.ours}
+    return found
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    warnings.simplefilter("ignore")
+    write(Path(sys.argv[1]))
+    print(json.dumps({"ready": True}), flush=True)
+    for line in sys.stdin:
+        try:
+            found = answer(json.loads(line))
+        except Exception:
+            found = {"error": traceback.format_exc()[-3000:]}
+        print(json.dumps(found), flush=True)
+
+
+if __name__ == "__main__":
+    main()

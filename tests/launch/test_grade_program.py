@@ -1,0 +1,91 @@
+"""GRADE's program does what the planner's step does, in the bytes of its dry run."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from accuracy.cpu_runs import dry_peaks
+from launch.running import Worker, unpack
+from launch.tiny_models import PROMPT, RESPONSE, config
+from planner import catalog
+from planner.frameworks.plain.exporter import write
+from planner.plan import Plan
+from planner.plan.plan import choices
+
+BASE: dict[str, Any] = {
+    "model": "tiny/model",
+    "method": "grade",
+    "gpus": 1,
+    "prompts_per_step": 2,
+    "micro_batch_size": 2,
+    "prompt_tokens": PROMPT,
+    "response_tokens": RESPONSE,
+    "attention": "eager",
+    "dtype": "fp32",
+    "gradient_checkpointing": "none",
+}
+LEAN = {
+    "grade_top_k": 64,
+    "grade_dense_scatter": True,
+    "grade_reference_cache": True,
+    "grade_reward_input": "sparse",
+    "grade_step_checkpointing": True,
+}
+ADAPTERS = {"finetuning": "lora", "lora_rank": 4, "dtype": "bf16", "master_dtype": "fp32"}
+CASES: dict[str, dict[str, Any]] = {
+    "soft": {"optimizer": "adamw-foreach", "batch_shape": "full"},
+    "straight-through": {
+        "grade_estimator": "straight-through",
+        "grade_top_k": 64,
+        "gradient_checkpointing": "full",
+        "optimizer": "sgd",
+        "micro_batch_size": 1,
+    },
+    **{f"kl-{kl}": {"grade_kl": kl} for kl in choices("grade_kl") if kl != "none"},
+    **{
+        f"lean-{kl}": {"grade_kl": kl, **LEAN, **ADAPTERS}
+        for kl in choices("grade_kl")
+        if kl not in ("none", "batch")
+    },
+    "adapters": {"grade_kl": "batch", "reference": "adapter-disabled", **ADAPTERS},
+}
+
+
+def planned(**changes: Any) -> Plan:
+    return Plan(**{**BASE, "config": catalog.encode_config(config()), **changes})
+
+
+def asked(folder: Path, tiny: Path, plan: Plan, *more: str) -> dict[str, Any]:
+    """The request that runs a plan's program on the tiny models for three steps."""
+    unpack(write(plan, ""), folder)
+    data = "whole.jsonl" if plan.batch_shape == "full" else "rows.jsonl"
+    arguments = ["--data", str(tiny / data), "--model", str(tiny / "policy"), "--device", "cpu"]
+    arguments += ["--reward-model", str(tiny / "reward"), "--output", str(folder / "out")]
+    arguments += ["--steps", "3", "--learning-rate", "1e-3", *more]
+    return {
+        "program": str(folder / "train_grade.py"),
+        "arguments": arguments,
+        "step": "update",
+        "loss": "grade_loss",
+    }
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_step_is_ours_in_values_and_the_dry_runs_in_bytes(
+    case: str, programs: Worker, tiny: Path, tmp_path: Path
+) -> None:
+    plan = planned(**CASES[case])
+    found = programs.ask(asked(tmp_path, tiny, plan))
+    assert "error" not in found and "stopped" not in found, found
+    assert found["ours"]["loss"] == 0 and found["ours"]["gradients"] == 0
+    assert found["ours"]["largest"] > 0
+    assert found["told"].count("Step ") == 3
+    dry = dry_peaks(plan, dict.fromkeys(("policy", "critic", "reward"), config()))
+    apart = {
+        "step": max(dry.values()) / found["peaks"]["step"] - 1,
+        "loss": dry["policy forward"] / found["peaks"]["loss"] - 1,
+    }
+    assert not {name: one for name, one in apart.items() if abs(one) > 0.01}, apart
