@@ -10,7 +10,6 @@ import zipfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-
 ONLINE = "online"
 """Density weights that a run computes itself as it starts; any other is a sampling run's folder."""
 

@@ -40,10 +40,10 @@ def log_probs(
 ) -> PhasePlan:
     """Log-probs of the taken tokens under a role.
 
-    ``with_certainty`` says that the fused head gives self-certainty too. ``extra`` are further instants at the head (Intuitor's self-certainty), which copy the scored
-    positions only where that works ``extra_in_pieces``. ``kept`` is what earlier phases left for
-    the update. ``beside`` is all that stays meanwhile, where that is more than what is resident
-    at this moment.
+    ``with_certainty`` says that the fused head gives self-certainty too. ``extra`` are further
+    instants at the head (Intuitor's self-certainty), which copy the scored positions only where
+    that works ``extra_in_pieces``. ``kept`` is what earlier phases left for the update. ``beside``
+    is all that stays meanwhile, where that is more than what is resident at this moment.
     """
     found = logits.logprob_instants(
         inference_head(scene, role),

@@ -22,20 +22,20 @@ def verl(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
 
 
 @pytest.fixture(scope="session")
-def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def qwen(trl: Worker, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
+    """A tiny model and prompts of two lengths."""
+    return Tiny.made(trl, tmp_path_factory.mktemp("tiny"))
+
+
+@pytest.fixture(scope="session")
+def tiny(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Where models and data stand that a program can train on, once the worker has started."""
-    folder: Path = tmp_path_factory.mktemp("built")
+    folder: Path = tmp_path_factory.mktemp("tiny")
     return folder
 
 
 @pytest.fixture(scope="session")
-def programs(built: Path) -> Iterator[Worker]:
-    worker = Worker("program_worker.py", str(built))
+def programs(tiny: Path) -> Iterator[Worker]:
+    worker = Worker("program_worker.py", str(tiny))
     yield worker
     worker.close()
-
-
-@pytest.fixture(scope="session")
-def tiny(trl: Worker, tmp_path_factory: pytest.TempPathFactory) -> Tiny:
-    """A tiny model and prompts of two lengths."""
-    return Tiny.made(trl, tmp_path_factory.mktemp("tiny"))

@@ -91,7 +91,7 @@ def test_rare_prompts_are_favoured(trl: Worker, program: Path) -> None:
     assert _found(trl, program, lines, d=[0.0, 0.0], favour="rare") == [0.5, 0.5]
 
 
-def test_padding_changes_no_embedding(trl: Worker, program: Path, tiny: Tiny) -> None:
+def test_padding_changes_no_embedding(trl: Worker, program: Path, qwen: Tiny) -> None:
     lines = """
 from transformers import AutoModelForCausalLM
 model = AutoModelForCausalLM.from_pretrained(folder).eval()
@@ -109,7 +109,7 @@ found = {
 }
 """
     ids = [[5, 6, 7], [8, 9], list(range(3, 40)), [200]]
-    found = _found(trl, program, lines, ids=ids, folder=str(tiny.folder / "model"))
+    found = _found(trl, program, lines, ids=ids, folder=str(qwen.folder / "model"))
     assert found["apart"] < 1e-5 and found["by hand"] < 1e-5
     assert found["shapes"] == [[4, 128], [4, 258]]
 
@@ -132,8 +132,8 @@ found = [len(one), first, list(other) == first, list(one) == first]
         assert all(len(set(batch[n : n + 3])) == 1 for n in range(0, 15, 3))
 
 
-def test_two_steps_with_weights_of_its_own(trl: Worker, tiny: Tiny, tmp_path: Path) -> None:
-    found = trl.ask(tiny.asked(_exported(tmp_path), "run"))
+def test_two_steps_with_weights_of_its_own(trl: Worker, qwen: Tiny, tmp_path: Path) -> None:
+    found = trl.ask(qwen.asked(_exported(tmp_path), "run"))
     assert "error" not in found, found
     assert found["ended"] == "" and "a prompt is drawn" in found["words"]
     weights = np.load(tmp_path / "out" / "weights.npy")
@@ -147,12 +147,12 @@ BOTH_LENGTHS = [0.06, 0.94, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0]
 """By seed 42 each of the first two steps draws the first prompt once, and the second once."""
 
 
-def _sampled(tiny: Tiny, folder: Path, weights: list[float] = FOURTH, **changes: Any) -> Path:
+def _sampled(qwen: Tiny, folder: Path, weights: list[float] = FOURTH, **changes: Any) -> Path:
     """The folder of a sampling run that ended with these weights."""
-    file = scan(tiny.folder / "prompts.jsonl")
+    file = scan(qwen.folder / "prompts.jsonl")
     made = Provenance(
         model="any name",
-        identity=source_of(str(tiny.folder / "model")).identity,
+        identity=source_of(str(qwen.folder / "model")).identity,
         prompts_sha256=file.sha256,
         prompts=len(file),
         pooling="mean hidden states",
@@ -177,24 +177,25 @@ def _sampled(tiny: Tiny, folder: Path, weights: list[float] = FOURTH, **changes:
 @pytest.mark.parametrize("weights", [FOURTH, BOTH_LENGTHS])
 def test_two_steps_with_weights_of_a_sampling_run(
     trl: Worker,
-    tiny: Tiny,
+    qwen: Tiny,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     weights: list[float],
 ) -> None:
-    flags = ("--use-precomputed-embeddings", str(_sampled(tiny, tmp_path / "sampled", weights)))
+    flags = ("--use-precomputed-embeddings", str(_sampled(qwen, tmp_path / "sampled", weights)))
     program = _exported(tmp_path, kl="loss")
-    found = trl.ask(tiny.asked(program, "run", *flags, watch=["reference log-probs"]))
+    found = trl.ask(qwen.asked(program, "run", *flags, watch=["reference log-probs"]))
     assert "error" not in found, found
     assert found["ended"] == ""
-    lines = (tiny.folder / "prompts.jsonl").read_text().splitlines()
-    drawn = {json.loads(line)["prompt"] for line, weight in zip(lines, weights, strict=True) if weight}
+    lines = (qwen.folder / "prompts.jsonl").read_text().splitlines()
+    prompts = [json.loads(line)["prompt"] for line in lines]
+    drawn = {prompt for prompt, weight in zip(prompts, weights, strict=True) if weight}
     assert [set(step) for step in found["prompts"]] == [drawn, drawn]
     if len(drawn) == 1:  # rows without padding are another plan's
         return
     monkeypatch.setattr(tiles, "VOCABULARY_TILE", 512)
     monkeypatch.setattr(tiles, "FP32_ROWS", 1)
-    plan = Plan(**{**SIZES, "kl": "loss", "model": "tiny/it", "config": tiny.config})
+    plan = Plan(**{**SIZES, "kl": "loss", "model": "tiny/it", "config": qwen.config})
     dry = dry_peaks(stand_in(plan).plan, configs_of(plan))
     # One update follows each rollout, so TRL itself leaves the pass of old log-probs out.
     assert set(dry) - set(found["peaks"]) == {"old log-probs"}
@@ -216,27 +217,27 @@ def test_two_steps_with_weights_of_a_sampling_run(
 )
 def test_stale_weights_are_refused(
     trl: Worker,
-    tiny: Tiny,
+    qwen: Tiny,
     tmp_path: Path,
     program: Path,
     changes: dict[str, Any],
     flags: tuple[str, ...],
     said: str,
 ) -> None:
-    folder = _sampled(tiny, tmp_path / "sampled", **changes)
+    folder = _sampled(qwen, tmp_path / "sampled", **changes)
     words = ("--use-precomputed-embeddings", str(folder), *flags)
-    found = trl.ask(tiny.asked(program, "run", *words))
+    found = trl.ask(qwen.asked(program, "run", *words))
     assert "is stale" in found["ended"] and said in found["ended"], found
     assert found["logs"] == []
 
 
 def test_a_folder_without_weights_is_refused(
-    trl: Worker, tiny: Tiny, tmp_path: Path, program: Path
+    trl: Worker, qwen: Tiny, tmp_path: Path, program: Path
 ) -> None:
     words = ("--use-precomputed-embeddings", str(tmp_path))
-    assert "is not there" in trl.ask(tiny.asked(program, "run", *words))["ended"]
+    assert "is not there" in trl.ask(qwen.asked(program, "run", *words))["ended"]
     (tmp_path / "weights.parquet").write_bytes(b"PAR1 of a stranger")
-    assert "cannot be read" in trl.ask(tiny.asked(program, "run", *words))["ended"]
+    assert "cannot be read" in trl.ask(qwen.asked(program, "run", *words))["ended"]
 
 
 def test_trl_reads_the_settings(trl: Worker, tmp_path: Path) -> None:

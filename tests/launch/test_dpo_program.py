@@ -47,11 +47,11 @@ def planned(**changes: Any) -> Plan:
 class Exported:
     """A plan's programs in a folder, to be run on the tiny models."""
 
-    def __init__(self, plan: Plan, folder: Path, built: Path, worker: Worker) -> None:
+    def __init__(self, plan: Plan, folder: Path, tiny: Path, worker: Worker) -> None:
         self.plan, self.worker = plan, worker
         self.folder = unpack(write(plan, ""), folder)
-        self.data = built / ("whole.jsonl" if plan.batch_shape == "full" else "rows.jsonl")
-        self.model = built / "policy"
+        self.data = tiny / ("whole.jsonl" if plan.batch_shape == "full" else "rows.jsonl")
+        self.model = tiny / "policy"
 
     def run(self, name: str, *more: str, **request: str) -> dict[str, Any]:
         arguments = ["--data", str(self.data), "--model", str(self.model), "--device", "cpu"]
@@ -72,10 +72,10 @@ class Exported:
 
 @pytest.mark.parametrize("case", CASES)
 def test_a_step_takes_the_dry_runs_bytes(
-    case: str, programs: Worker, built: Path, tmp_path: Path
+    case: str, programs: Worker, tiny: Path, tmp_path: Path
 ) -> None:
     plan = planned(**CASES[case])
-    exported = Exported(plan, tmp_path, built, programs)
+    exported = Exported(plan, tmp_path, tiny, programs)
     if plan.reference.startswith("cached"):
         exported.precompute()
     found = exported.train()
@@ -97,10 +97,10 @@ def losses(found: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("form", ["cached-logprobs", "cached-activations"])
 def test_a_reference_from_disk_is_the_one_beside_the_policy(
-    form: str, programs: Worker, built: Path, tmp_path: Path
+    form: str, programs: Worker, tiny: Path, tmp_path: Path
 ) -> None:
-    live = Exported(planned(), tmp_path / "live", built, programs)
-    cached = Exported(planned(reference=form), tmp_path / "cached", built, programs)
+    live = Exported(planned(), tmp_path / "live", tiny, programs)
+    cached = Exported(planned(reference=form), tmp_path / "cached", tiny, programs)
     assert "Run precompute_reference.py" in cached.train()["stopped"]
     assert "reference-00000.safetensors: 6 pairs" in cached.precompute()
     assert "is there already" in cached.precompute()
@@ -109,9 +109,9 @@ def test_a_reference_from_disk_is_the_one_beside_the_policy(
 
 
 def test_a_cache_of_other_data_or_weights_is_refused(
-    programs: Worker, built: Path, tmp_path: Path
+    programs: Worker, tiny: Path, tmp_path: Path
 ) -> None:
-    exported = Exported(planned(reference="cached-logprobs"), tmp_path / "a", built, programs)
+    exported = Exported(planned(reference="cached-logprobs"), tmp_path / "a", tiny, programs)
     exported.precompute()
     before = exported.data
     exported.data = tmp_path / "other.jsonl"
@@ -120,7 +120,7 @@ def test_a_cache_of_other_data_or_weights_is_refused(
     assert "is stale" in why and "data was" in why and "pairs was 6 and is 12" in why
     exported.data = before
     exported.model = tmp_path / "model"
-    shutil.copytree(built / "policy", exported.model)
+    shutil.copytree(tiny / "policy", exported.model)
     weights = exported.model / "model.safetensors"
     weights.write_bytes(weights.read_bytes()[:-1] + b"\1")
     why = exported.train()["stopped"]
@@ -130,7 +130,7 @@ def test_a_cache_of_other_data_or_weights_is_refused(
     assert len(losses(exported.train())) == 3
 
 
-def test_full_rows_are_asked_of_the_data(programs: Worker, built: Path, tmp_path: Path) -> None:
-    exported = Exported(planned(batch_shape="full"), tmp_path, built, programs)
-    exported.data = built / "rows.jsonl"
+def test_full_rows_are_asked_of_the_data(programs: Worker, tiny: Path, tmp_path: Path) -> None:
+    exported = Exported(planned(batch_shape="full"), tmp_path, tiny, programs)
+    exported.data = tiny / "rows.jsonl"
     assert "plan padded" in exported.train()["stopped"]

@@ -43,13 +43,13 @@ def _exported(folder: Path, **fields: Any) -> Path:
 @pytest.mark.parametrize("fields", [{}, {"finetuning": "lora", "lora_targets": "q_proj,v_proj"}])
 def test_two_steps_allocate_what_the_dry_run_says(
     trl: Worker,
-    tiny: Tiny,
+    qwen: Tiny,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     fields: dict[str, Any],
 ) -> None:
     program = _exported(tmp_path, **fields)
-    found = trl.ask(tiny.asked(program, "run", watch=PASSES))
+    found = trl.ask(qwen.asked(program, "run", watch=PASSES))
     assert "error" not in found, found
     assert found["ended"] == "" and "Here: cpu." in found["words"]
     (log,) = found["logs"]
@@ -61,7 +61,7 @@ def test_two_steps_allocate_what_the_dry_run_says(
     # As small as TRL's are made there; the plain step has no kernel, and widens a row at a time.
     monkeypatch.setattr(tiles, "VOCABULARY_TILE", 512)
     monkeypatch.setattr(tiles, "FP32_ROWS", 1)
-    plan = Plan(**{**SIZES, **fields, "model": "tiny/it", "config": tiny.config})
+    plan = Plan(**{**SIZES, **fields, "model": "tiny/it", "config": qwen.config})
     dry = dry_peaks(stand_in(plan).plan, configs_of(plan))
     assert set(found["peaks"]) == set(dry) - {"load", "weight sync", "checkpoint", "validation"}
     apart = {name: dry[name] / live - 1 for name, live in found["peaks"].items()}
@@ -69,12 +69,12 @@ def test_two_steps_allocate_what_the_dry_run_says(
 
 
 def test_self_certainty_is_exact_and_padding_changes_nothing(
-    trl: Worker, tiny: Tiny, tmp_path: Path
+    trl: Worker, qwen: Tiny, tmp_path: Path
 ) -> None:
     letters = random.Random(1)
     prompt, response = ([letters.randrange(3, 250) for _ in range(n)] for n in (9, 6))
     program = _exported(tmp_path)
-    found = trl.ask(tiny.asked(program, "score", prompt=prompt, response=response))
+    found = trl.ask(qwen.asked(program, "score", prompt=prompt, response=response))
     assert "error" not in found, found
     exact = found["by_hand"]  # in 64 bits, from the logits
     for given in (found["alone"], found["padded"]):
@@ -165,9 +165,9 @@ def test_what_the_program_cannot_do_is_named(
 
 
 def test_another_version_of_trl_is_refused(
-    trl: Worker, tiny: Tiny, tmp_path: Path
+    trl: Worker, qwen: Tiny, tmp_path: Path
 ) -> None:
     program = _exported(tmp_path)
     program.write_text(program.read_text().replace('"1.16.0"', '"1.17.0"'))
-    found = trl.ask(tiny.asked(program, "run"))
+    found = trl.ask(qwen.asked(program, "run"))
     assert "1.16.0 is installed" in found["ended"] and not found["logs"]

@@ -113,6 +113,11 @@ BROKEN: list[dict[str, Any]] = [
     {"method": "reinforce++", "reinforce_baseline": "group", "responses_per_prompt": 1},
     {"reinforce_baseline": "group"},
     {"method": "intuitor", "framework": "trl", "self_certainty_gradient": True},
+    {"method": "intuitor", "self_certainty": "fused"},
+    {
+        **{"method": "intuitor", "self_certainty": "fused", "logits": "fused"},
+        "self_certainty_gradient": True,
+    },
     {"gradient_checkpointing": "selective"},
     {"turns": 2},
     {"length_distribution": "1:2"},

@@ -17,8 +17,8 @@ from planner.frameworks.trl.accelerate import (
     nodes,
 )
 from planner.frameworks.trl.limits import obstacles as obstacles
-from planner.frameworks.trl.limits import weighted_obstacles as weighted_obstacles
 from planner.frameworks.trl.limits import sequences_at_once, training_gpus, zero
+from planner.frameworks.trl.limits import weighted_obstacles as weighted_obstacles
 from planner.frameworks.trl.program_files import program_files, program_notes
 from planner.frameworks.trl.script import Script
 from planner.launch import reward

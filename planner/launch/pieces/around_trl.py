@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import importlib.metadata
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import Any
 
 import datasets
 import torch
+import trl
 from transformers import HfArgumentParser
 from trl import GRPOConfig, ModelConfig, get_peft_config, get_quantization_config
 
@@ -31,10 +31,9 @@ def started(
     parser.add_argument("--anyway", action="store_true", help="go on where the card is too small")
     parser.add_argument("--dry", action="store_true", help="check card and packages, then stop")
     options = parser.parse_args()
-    here = importlib.metadata.version("trl")
-    if here != plan["trl_version"]:
+    if trl.__version__ != plan["trl_version"]:
         raise SystemExit(
-            f"trl: {here} is installed; this program reaches into {plan['trl_version']}, the "
+            f"trl: {trl.__version__} is installed; this program reaches into {plan['trl_version']}, the "
             "version it was read and tested with. pip install -r requirements.txt"
         )
     if options.device == "cuda" and not torch.cuda.is_available():

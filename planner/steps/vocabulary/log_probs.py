@@ -61,7 +61,8 @@ def token_log_probs(
         Log-probabilities in ``logits_dtype`` or wider when materialised, else in fp32.
 
     Raises:
-        ValueError: for another ``how``, a certainty of another than ``fused``, or a head that has no bare weight where one is needed.
+        ValueError: for another ``how``, a certainty of another than ``fused``, or a head that has
+            no bare weight where one is needed.
     """
     if certainty and how != "fused":
         raise ValueError(f"only fused logits give self-certainty beside log-probs, not {how!r}")

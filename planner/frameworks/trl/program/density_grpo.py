@@ -189,12 +189,13 @@ def key_of(prompt: Any) -> str:
 
 
 def identity_of(model: str, revision: str | None) -> str:
-    """The model as a sampling run knows it: a commit of the Hub, or the hash of a folder's files."""
+    """The model as a sampling run knows it: a commit of the Hub, or a hash of a folder's files."""
     folder = Path(model)
     if not folder.is_dir():
         from huggingface_hub import hf_hub_download
 
-        return f"revision {Path(hf_hub_download(model, 'config.json', revision=revision)).parent.name}"
+        config = hf_hub_download(model, "config.json", revision=revision)
+        return f"revision {Path(config).parent.name}"
     index = folder / "model.safetensors.index.json"
     names = ["model.safetensors"]
     if index.is_file():
