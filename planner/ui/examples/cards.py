@@ -162,7 +162,7 @@ def activations() -> None:
     off = peaks[OFF]
     figures(
         ("The card", budget, "what it holds"),
-        (OFF, off, "the cheapest reference"),
+        (OFF, off, "the cheapest"),
         *((name, peaks[name], f"{session.read(peaks[name] - off)} more") for name in MORE),
     )
     widest = options.references(options.SEQUENCES[-1], session.unit().read)
