@@ -27,7 +27,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("levels", "estimate", "cautions"),
     ("dryrun",),
     ("trial",),
-    ("benchmark",),
+    ("benchmark", "sampling"),
     ("grid", "sweep", "recommend", "cost"),
     ("charts", "launch", "frameworks/", "examples", "accuracy"),
     ("cli", "ui"),

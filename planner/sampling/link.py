@@ -1,0 +1,120 @@
+"""A sampling plan as a link's query, and back: complete, ``v=1`` and every field.
+
+Reading never raises for what a link holds: whatever is wrong comes back as a
+:class:`~planner.problem.Problem`, and the rest is used.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from urllib.parse import parse_qs, urlencode
+
+from planner.linktext import short
+from planner.problem import Problem
+from planner.sampling.plan import FIELDS, SamplingPlan, remedy, try_sampling_plan
+
+VERSION = "1"
+MAX_CHARACTERS = 8 * 1024
+MAX_KEYS = 60
+INTEGER = re.compile(r"[0-9]{1,17}")
+NUMBERS = frozenset(
+    name for name, info in SamplingPlan.model_fields.items() if info.annotation is int
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SamplingReading:
+    """What a link turned out to say; ``plan`` is None only when nothing usable is left."""
+
+    plan: SamplingPlan | None
+    problems: tuple[Problem, ...] = ()
+
+
+def to_query(plan: SamplingPlan) -> dict[str, str]:
+    """The version and every field, in canonical text."""
+    return {"v": VERSION, **{field: str(getattr(plan, field)) for field in FIELDS}}
+
+
+def to_query_string(plan: SamplingPlan) -> str:
+    """The link's part after the question mark."""
+    return urlencode(to_query(plan))
+
+
+def from_query_string(text: str) -> SamplingReading:
+    """Reads a query string or a whole link; never raises for what it holds."""
+    query = text.strip().partition("#")[0]
+    if "?" in query:
+        query = query.partition("?")[2]
+    if len(query) > MAX_CHARACTERS or query.count("&") >= MAX_KEYS:
+        return _too_large()
+    return from_query(parse_qs(query, keep_blank_values=True))
+
+
+def from_query(
+    query: Mapping[str, str | Sequence[str]], *, ignore: Collection[str] = ()
+) -> SamplingReading:
+    """Reads a query's keys and values; those in ``ignore`` belong to somebody else."""
+    found: list[Problem] = []
+    given: dict[str, str] = {}
+    size = 0
+    for key, value in query.items():
+        texts = [value] if isinstance(value, str) else list(value)
+        size += len(key) + sum(map(len, texts))
+        if key in ignore or not texts:
+            continue
+        if len(texts) > 1:
+            sentence = f"{short(key)} is given {len(texts)} times; the last one is used."
+            found.append(Problem(key[:64], sentence, "Give it once."))
+        given[key] = texts[-1]
+    if size > MAX_CHARACTERS or len(query) > MAX_KEYS:
+        return _too_large()
+    version = given.pop("v", VERSION)
+    if version != VERSION:
+        sentence = f"v is {short(version)}, and this Headroom reads version {VERSION}."
+        return _refused(Problem("v", sentence, "Copy the link again."))
+    values: dict[str, Any] = {}
+    for key, text in given.items():
+        if key not in FIELDS:
+            found.append(_unknown(key))
+        elif key not in NUMBERS:
+            values[key] = text.strip()
+        elif INTEGER.fullmatch(text.strip()) and text.isascii():
+            values[key] = int(text)
+        else:
+            sentence = f"{key} is {short(text)}, which is not a whole number; it is left out."
+            found.append(Problem(key, sentence, remedy(key)))
+    plan, dropped = _best(values)
+    return SamplingReading(plan=plan, problems=(*found, *dropped))
+
+
+def _best(values: Mapping[str, Any]) -> tuple[SamplingPlan | None, list[Problem]]:
+    """The plan of these values; those that break it are dropped and reported."""
+    left = dict(values)
+    found: list[Problem] = []
+    while True:
+        plan, problems = try_sampling_plan(left)
+        found.extend(problem for problem in problems if problem not in found)
+        blamed = {problem.field for problem in problems} & left.keys()
+        if plan is not None or not blamed:
+            return plan, found
+        for field in blamed:
+            del left[field]
+
+
+def _unknown(key: str) -> Problem:
+    close = difflib.get_close_matches(key[:64], FIELDS, n=1)
+    fix = f"Did you mean {close[0]}?" if close else "It is ignored; leave it out."
+    return Problem(key[:64], f"{short(key)} is not a field of a sampling plan.", fix)
+
+
+def _too_large() -> SamplingReading:
+    sentence = f"A sampling link has at most {MAX_KEYS} keys and {MAX_CHARACTERS} characters."
+    return _refused(Problem("link", sentence, "Copy it again from the page that made it."))
+
+
+def _refused(problem: Problem) -> SamplingReading:
+    return SamplingReading(plan=None, problems=(problem,))
