@@ -137,7 +137,7 @@ def options(
             y=y,
             x=alt.X(
                 "sum(memory):Q",
-                title=f"memory of one card, {unit}: ✓ fits, ! tight, ✕ too much",
+                title=f"one card, {unit} (✓ fits, ! tight, ✕ not)",
                 scale=alt.Scale(domain=[0, max(most, capacity) * ROOM], nice=False),
                 axis=alt.Axis(tickCount=5),
             ),

@@ -82,13 +82,14 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(
         number="003",
         title=doc_003.TITLE,
-        finding="One machine holds what 28,000 prompts need, and nowhere near what 280,000 do, "
-        "unless each prompt is described more briefly. And its weights are **upside down**: they "
+        finding="A machine with 24 GiB holds what 28,000 prompts need, and not what 100,000 do, "
+        "unless they are read from disk piece by piece. And its weights are **upside down**: they "
         "draw common prompts more often, not rare ones.",
         words="**Density-aware sampling** trains more often on prompts that are unlike the "
         "others. Each prompt is described by a list of numbers, its **embedding**; prompts with "
         "near neighbours are common, prompts without are rare. **Online** computes all that "
-        "before training starts, **offline** once, to a file.",
+        "as training starts, **offline** once, to a file that is loaded; **streaming** reads the "
+        "file piece by piece.",
         groups={
             "Its breakdown": doc_003.BREAKDOWN,
             "Its timeline": doc_003.TIMELINE,

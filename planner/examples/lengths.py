@@ -50,11 +50,9 @@ def _ppo() -> Plan:
 
 
 def trainer_bytes(footprint: Footprint) -> int:
-    """What training takes of a card at its peak: without the generation engine's pool."""
-    return max(
-        sum(size for name, size in phase.by_category().items() if name != "engine")
-        for phase in footprint.phases
-    )
+    """The trainer's own peak: what its tensors ask for at once, no generation engine beside it."""
+    trainers = (phase for phase in footprint.phases if phase.rank == "trainer")
+    return max(phase.requested_bytes for phase in trainers)
 
 
 @cache

@@ -13,6 +13,8 @@ APP = str(Path(__file__).parents[2] / "app.py")
 
 def examples() -> AppTest:
     app = AppTest.from_file(APP, default_timeout=600).run()
+    for number in ("001", "002"):
+        app.session_state[f"open:depth-{number}"] = True
     app.switch_page("pages/examples.py").run()
     assert not app.exception, [error.value for error in app.exception]
     return app

@@ -404,7 +404,8 @@ def test_formulas_can_be_searched() -> None:
 
 def test_an_example_opens_as_a_plan() -> None:
     app = opened("examples")
-    app.button(key="open:000:doc-000-ppo@1").click().run()
+    app.session_state["open:depth-000"] = True
+    app.run().button(key="open:000:doc-000-ppo@1").click().run()
     assert not app.exception
     assert app.selectbox(key="preset").value == "doc-000-ppo@1"
 

@@ -7,7 +7,7 @@ bar: a fragment runs without the frame, and where a slider stands is in no link.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import pandas as pd
@@ -15,7 +15,8 @@ import streamlit as st
 
 from planner.charts import examples as charts
 from planner.charts.options import option_bars
-from planner.examples import dry_runs, lengths, options
+from planner.charts.sampling import growth
+from planner.examples import dry_runs, lengths, options, prompts
 from planner.examples.documents import Document
 from planner.examples.dry_runs import Case
 from planner.examples.planned import planned
@@ -25,22 +26,21 @@ from planner.ui import elements
 from planner.ui.elements import folded, row
 from planner.ui.examples import claims
 from planner.ui.plan.phases import ink
+from planner.ui.sampling import state as sampling
 from planner.ui.state import session
 
 
 def card(document: Document) -> None:
     """One document."""
     number = document.number
-    if number not in CARDS:
-        return
-    picture, opens = CARDS[number]
+    own = CARDS[number]
     with st.container(border=True):
         st.header(document.title, anchor=f"doc-{number}")
         st.markdown(document.finding, help=document.words)
-        st.fragment(picture)()
+        st.fragment(own.picture)()
         with row(f"ways-{number}"):
-            _way("Open as plan", "open_in_new", f"plan-{number}", "plan", opens)
-            _way("Try it", "play_arrow", f"try-{number}", "trial", lambda: TRIES[number])
+            _way("Open as plan", "open_in_new", f"plan-{number}", own.plan_page, own.open)
+            _way("Try it", "play_arrow", f"try-{number}", own.trial_page, own.attempt)
         total = len(document.claims)
         wrong = sum(one.judgement == "does not follow" for one in document.claims)
         title = f"Its {total} claims: {wrong} do not follow from its own numbers"
@@ -49,17 +49,16 @@ def card(document: Document) -> None:
                 claims.tables(document.groups)
 
 
-def _way(label: str, icon: str, key: str, page: str, case: Callable[[], Case]) -> None:
+def _way(label: str, icon: str, key: str, page: str, go: Callable[[], None]) -> None:
     """A button to another page, with the plan that the card shows when it is pressed."""
-
-    def go() -> None:
-        found = case()
-        session.open_preset(found.preset)
-        if found.changes:
-            session.apply(found.changes)
-
     if st.button(label, icon=f":material/{icon}:", key=key, on_click=go):
         st.switch_page(f"pages/{page}.py", query_params={})
+
+
+def _open(case: Case) -> None:
+    session.open_preset(case.preset)
+    if case.changes:
+        session.apply(case.changes)
 
 
 def _place(number: str, default: Any) -> Any:
@@ -71,8 +70,8 @@ def _slider(number: str, label: str, places: Sequence[Any], default: Any, **more
     return st.select_slider(label, places, value=default, key=f"slider-{number}", **more)
 
 
-RESPONSE, TOKENS, BATCH, SEQUENCE = 4_000, 64, "4 × 48", 512
-"""Where the sliders of documents 000, 001, 002 and 004 begin: at the documents' own runs."""
+RESPONSE, TOKENS, BATCH, PROMPTS, SEQUENCE = 4_000, 64, "4 × 48", 28_000, 512
+"""Where the documents' sliders begin, 000 to 004: at their own runs."""
 
 
 def intuitor_against_ppo() -> None:
@@ -162,7 +161,7 @@ def activations() -> None:
     off = peaks[OFF]
     figures(
         ("The card", budget, "what it holds"),
-        (OFF, off, "the cheapest reference"),
+        (OFF, off, "the cheapest"),
         *((name, peaks[name], f"{session.read(peaks[name] - off)} more") for name in MORE),
     )
     widest = options.references(options.SEQUENCES[-1], session.unit().read)
@@ -232,14 +231,65 @@ def _bars(number: str, found: Mapping[str, Footprint], largest: Sequence[Case]) 
     )
 
 
-CARDS: Mapping[str, tuple[Callable[[], None], Callable[[], Case]]] = {
-    "000": (
+def density() -> None:
+    """Document 003: host RAM of each mode, by the number of prompts."""
+    number = _slider("003", "Prompts", prompts.PROMPTS, PROMPTS, format_func="{:,}".format)
+    unit, found = session.unit(), prompts.host_bytes()
+    plan = prompts.case(number)
+    figures(
+        ("The machine", plan.host_ram, "host RAM"),
+        *(
+            (mode.capitalize(), sizes[number], f"{sizes[number] / plan.host_ram:,.2f} of it")
+            for mode, sizes in found.items()
+        ),
+    )
+    rows = [
+        {"prompts": at, "mode": mode, "memory": unit.value(size), "chosen": mode == plan.mode}
+        for mode, sizes in found.items()
+        for at, size in sizes.items()
+    ]
+    st.altair_chart(
+        growth(
+            pd.DataFrame(rows),
+            capacity=unit.value(plan.host_ram),
+            here=number,
+            unit=unit.name,
+            ink=ink(),
+        ),
+        key="chart-003",
+        height=charts.PLOT + charts.AROUND,
+        alt="Host RAM of each mode over numbers of prompts; the line above has the numbers at the "
+        "slider's place.",
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Card:
+    """A document's picture, and what its two buttons open on which pages."""
+
+    picture: Callable[[], None]
+    open: Callable[[], None]
+    attempt: Callable[[], None]
+    plan_page: str = "plan"
+    trial_page: str = "trial"
+
+
+def _planned(number: str, picture: Callable[[], None], shown: Callable[[], Case]) -> Card:
+    return Card(
+        picture=picture, open=lambda: _open(shown()), attempt=lambda: _open(TRIES[number])
+    )
+
+
+CARDS: Mapping[str, Card] = {
+    "000": _planned(
+        "000",
         intuitor_against_ppo,
         lambda: Case(
             label="Intuitor", preset=lengths.REAL, changes=lengths.at(_place("000", RESPONSE))
         ),
     ),
-    "001": (
+    "001": _planned(
+        "001",
         optimised,
         lambda: Case(
             label="All but fewer tokens",
@@ -247,10 +297,18 @@ CARDS: Mapping[str, tuple[Callable[[], None], Callable[[], Case]]] = {
             changes=options.answered(_place("001", TOKENS)),
         ),
     ),
-    "002": (
+    "002": _planned(
+        "002",
         out_of_memory,
         lambda: options.changes(*options.BATCHES[_place("002", BATCH)])[0],
     ),
-    "004": (activations, lambda: options.sequence(_place("004", SEQUENCE))),
+    "003": Card(
+        picture=density,
+        open=lambda: sampling.set_plan(prompts.case(_place("003", PROMPTS))),
+        attempt=lambda: sampling.set_plan(prompts.SMALL),
+        plan_page="sampling",
+        trial_page="sampling",
+    ),
+    "004": _planned("004", activations, lambda: options.sequence(_place("004", SEQUENCE))),
 }
-"""Each document's picture, and the plan that it shows."""
+"""By document."""
