@@ -1,4 +1,4 @@
-"""Embeddings: padding is masked, the head of the mean is the mean of the logits, lengths are cut."""
+"""Embeddings: padding is masked, the mean's head is the mean of logits, lengths are cut."""
 
 from __future__ import annotations
 
