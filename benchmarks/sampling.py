@@ -74,7 +74,7 @@ def search(case: dict[str, Any], place: Path) -> SamplingResult:
     for stage in ("calibrate", "search"):
         subprocess.run(
             [sys.executable, "-m", "planner.sampling.run.worker", str(folder.path), stage],
-            env=worker_environment(request),
+            env=worker_environment(request, (stage,)),
             check=True,
         )
     result = result_of(folder, request, "stopped", "", seconds=0.0)
