@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 from types import ModuleType
 
-from planner.cli import sampling_plan
+from planner.cli import sampling_plan, sampling_run
 
 COMMANDS: dict[ModuleType, str] = {
     sampling_plan: "what sampling by density needs: host RAM, GPU memory, disk, time, which mode",
+    sampling_run: "prompts to weights: embed, find neighbours, weigh, beside what was predicted",
 }
 """A module a command, named like it after ``sampling_``, and its line of help."""
 

@@ -41,9 +41,9 @@ TEXTS = Formula(
 )
 TOKENS = Formula(
     "token ids of a chunk",
-    "minimum(chunk_prompts, prompts) * prompt_tokens * 40",
+    "minimum(chunk_prompts, prompts) * (prompt_tokens * 4 + 112)",
     category="buffers",
-    source=PIPELINE + "; CPython 3.11: 8 bytes a place of a list, 32 a number above 256",
+    source=PIPELINE + ": four bytes a token, and 112 of each prompt's array",
     why="A chunk's prompts are tokenized at once, so that batches can be of like lengths.",
     ignores="that most prompts are shorter than the longest, and the tokenizer's own memory",
 )

@@ -78,6 +78,7 @@ class Embed:
         )
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Embed a chunk and write it."""
         chunk = int(row["chunk"])
         vectors = embed_chunk(self.job, self.embedder, self.job.prompts(), chunk)
         self.job.chunks.write(chunk, vectors)
@@ -150,6 +151,7 @@ class Tiles:
         self.job = Job.of(self.folder)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The nearest of a span among a shard."""
         job, count = self.job, self.job.request.neighbours + 1
         queries = job.chunks.rows_at(own_places((int(row["first"]), int(row["beyond"]))))
         found: Near | None = None
@@ -204,6 +206,7 @@ class Lists:
         self.index = ivf.Index(job.chunks, centres, job.probes, place, lambda *done: None)
 
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
+        """The nearest of a span among the probed lists."""
         span = int(row["first"]), int(row["beyond"])
         queries = self.job.chunks.rows_at(own_places(span))
         return _row(span[0], self.index.nearest(queries, self.job.request.neighbours))
@@ -237,4 +240,5 @@ def _mapped(rows: list[dict[str, Any]], does: type, **more: Any) -> Iterator[dic
     """Rows as they are done, in whatever order."""
     import ray.data
 
-    yield from ray.data.from_items(rows, override_num_blocks=len(rows)).map(does, **more).iter_rows()
+    given = ray.data.from_items(rows, override_num_blocks=len(rows))
+    yield from given.map(does, **more).iter_rows()

@@ -19,7 +19,7 @@ from planner.sampling.plan import SamplingPlan
 from planner.ui.display import UNKNOWN, plain, put_in
 from planner.ui.elements import TONES, bullets, card, cards, download, folded, tell
 from planner.ui.plan.phases import explain, ink
-from planner.ui.sampling import state
+from planner.ui.sampling import state, trying
 from planner.ui.sampling.texts import LABELS, spoken
 from planner.ui.state import session
 from planner.units import read_seconds
@@ -60,6 +60,7 @@ def page() -> None:
     _growth(found)
     _terms(found)
     _share(found)
+    trying.section(plan)
 
 
 def _about_the_link() -> None:

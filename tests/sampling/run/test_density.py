@@ -1,4 +1,4 @@
-"""Weights: far from others is rare, rare is favoured or common is; duplicates are neither 0 nor all."""
+"""Weights: rare is favoured or common is; duplicates are neither never drawn nor always."""
 
 from __future__ import annotations
 

@@ -64,7 +64,9 @@ def test_results_of_shards_merge_to_the_whole_to_the_last_bit(index: str) -> Non
     vectors[500:520] = vectors[:20]  # ties across shards
     queries, search = vectors[:256], search_of(index)
     whole = nearest(search, queries, blocks_of(vectors, 256), NEAR)
-    tiles = [tile(search, queries, block, first, NEAR + 1) for first, block in blocks_of(vectors, 256)]
+    tiles = [
+        tile(search, queries, block, first, NEAR + 1) for first, block in blocks_of(vectors, 256)
+    ]
     for order in ([3, 1, 0, 2], [2, 3, 0, 1]):
         left = merged(tiles[order[0]], tiles[order[1]], NEAR + 1)
         right = merged(tiles[order[2]], tiles[order[3]], NEAR + 1)

@@ -15,7 +15,8 @@ CHAT = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": 
 
 def test_prompts_are_read_by_place_and_blank_lines_are_none(tmp_path: Path) -> None:
     file = tmp_path / "p.jsonl"
-    lines = ['{"prompt": "one", "answer": 3}', "", '{"prompt": "zwei é"}', json.dumps({"prompt": CHAT})]
+    first = '{"prompt": "one", "answer": 3}'
+    lines = [first, "", '{"prompt": "zwei é"}', json.dumps({"prompt": CHAT})]
     file.write_text("\n".join(lines), "utf-8")
     found = scan(file)
     assert len(found) == 3 and found.chats
