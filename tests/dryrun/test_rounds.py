@@ -47,6 +47,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("qwen3", {"grade_kl": "online-metric", **SCATTERED, **CACHED, **STEPS}),
     ("llama", {**LORA, "grade_kl": "online", **CACHED, **LAYERS}),
     ("llama", {**LORA, "grade_kl": "batch", "grade_estimator": "straight-through"}),
+    ("llama", {**LORA, "lora_dropout": 0.05, **CACHED, "grade_kl": "online"}),
+    ("llama", {**LORA, "grade_autocast": True}),
     ("qwen2", {**SDPA, "master_dtype": "none", "optimizer": "adamw-fused"}),
     ("qwen2", {**SDPA, "batch_shape": "padded", "grade_kl": "online", "response_tokens": 29}),
     ("gpt2", {"dtype": "fp32", **SDPA, "response_tokens": 40}),

@@ -26,6 +26,7 @@ CUBLAS = 64 * MIB
 LAYERS = {"gradient_checkpointing": "full"}
 STEPS = {"grade_step_checkpointing": True}
 LORA = {"finetuning": "lora", "lora_rank": 4}
+CODED = {**LORA, "lora_dropout": 0.05, "grade_autocast": True}
 BF16, FP32 = {"dtype": "bf16"}, {"dtype": "fp32"}
 
 
@@ -98,6 +99,11 @@ CASES: list[tuple[str, dict[str, Any]]] = [
         ("llama", {**BF16, **LORA, "grade_kl": kl, "grade_reference_cache": True, **LAYERS})
         for kl in ("online", "batch")
     ),
+    *(("qwen3", {**BF16, **CODED, **saver}) for saver in ({}, LAYERS, STEPS)),
+    ("qwen3", {**BF16, **CODED, **STEPS, "grade_kl": "online", "grade_reference_cache": True}),
+    ("qwen2", {**BF16, **CODED, "batch_shape": "padded", "reference": "adapter-disabled"}),
+    ("qwen2", {**BF16, **LORA, "grade_autocast": True}),
+    ("llama", {**BF16, **LORA, "lora_dropout": 0.5}),
     *(
         ("qwen3", {**dtype, "grade_kl": "online-metric", "grade_reference_cache": cached, **saver})
         for dtype, saver in ((BF16, STEPS), (FP32, LAYERS))

@@ -69,6 +69,15 @@ class GradeFields(OwnFields):
             "Keeps only the input of each generated token's forward and runs it again."
         ),
     )
+    grade_autocast: bool = Field(
+        False,
+        title="Autocast",
+        description="Policy's forward under autocast, fp32 adapters included.",
+        json_schema_extra=more(
+            "As the documents' code has it: adapters in fp32 multiply half-precision copies, which "
+            "every generated token makes anew."
+        ),
+    )
 
 
 own = GradeFields.of

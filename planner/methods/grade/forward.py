@@ -22,9 +22,10 @@ def forward_instants(held: Held) -> Iterator[Instant]:
     checkpointed = held.own.grade_step_checkpointing
     started = (held.steps.finished(0) if checkpointed else ()) or held.steps.finished(1)
     before = held.tokens(1, "forward", kept_logits=True)
+    beside_step = tuple(reference_run.held(held.soft, 1)) if held.own.grade_kl in ONLINE else ()
     yield Instant(
         name="last step's last layer's forward",
-        terms=held.steps.forward(),
+        terms=(*held.steps.forward(), *beside_step),
         shared=(*running, started, before),
     )
     if held.own.grade_kl in ONLINE:

@@ -81,11 +81,11 @@ def _over(tokens: Soft, steps: Num, parts: dict[str, int]) -> tuple[Term, ...]:
     )
 
 
-def held(tokens: Soft) -> Iterator[Term]:
-    """The filled cache, which lives as long as the rollout."""
+def held(tokens: Soft, back: int = 0) -> Iterator[Term]:
+    """The cache, filled but for the last ``back`` tokens; it lives as long as the rollout."""
     if tokens.own.grade_kl != "none" and tokens.own.grade_reference_cache:
         scene = tokens.scene
-        longest = scene.plan.prompt_tokens + tokens.tokens - 1
+        longest = scene.plan.prompt_tokens + tokens.tokens - 1 - back
         yield _cache(scene).held(longest, sliding(reference_of(scene).arch))
 
 

@@ -28,6 +28,7 @@ def grade_loss(
     tokens: int,
     options: GradeFields,
     *,
+    autocast: bool = False,
     noise: Noise | None = None,
     beta: float = BETA,
 ) -> torch.Tensor:
@@ -47,7 +48,15 @@ def grade_loss(
         )
     with stage.region(role="policy"):
         rollout = soft_generate(
-            stage, policy, ids, attention_mask, tokens, options, reference=judge, noise=noise
+            stage,
+            policy,
+            ids,
+            attention_mask,
+            tokens,
+            options,
+            reference=judge,
+            autocast=autocast,
+            noise=noise,
         )
     del judge
     with stage.region(role="reward model"):
