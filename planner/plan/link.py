@@ -37,7 +37,7 @@ CALIBRATION = "calibration"
 BENCHMARK = "benchmark"
 """Key of the shares that a benchmark measured; not a field of a plan."""
 SHOWN = ("compare", "peak")
-"""Keys of what a page shows beside its plan: nothing of them is the plan's, and nothing is wrong."""
+"""Keys of what a page shows beside its plan: none of them is the plan's, and nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
