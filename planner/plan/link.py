@@ -36,6 +36,8 @@ CALIBRATION = "calibration"
 """Key of the correction factors; not a field of a plan."""
 BENCHMARK = "benchmark"
 """Key of the shares that a benchmark measured; not a field of a plan."""
+SHOWN = ("compare", "peak")
+"""Keys of what a page shows beside its plan: none of them is the plan's, and nothing is wrong."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,7 +129,7 @@ def from_query_string(text: str) -> Reading:
         query = query.partition("?")[2]
     if len(query) > MAX_CHARACTERS or query.count("&") >= MAX_KEYS:
         return _refused(_too_large())
-    return from_query(parse_qs(query, keep_blank_values=True))
+    return from_query(parse_qs(query, keep_blank_values=True), ignore=SHOWN)
 
 
 def from_query(

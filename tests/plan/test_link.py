@@ -260,3 +260,9 @@ def test_no_text_breaks_the_reader(text: str) -> None:
 def test_what_a_link_says_survives_a_browser(plan: Plan) -> None:
     """A browser hands values back decoded, one list a key."""
     assert from_query(parse_qs(to_query_string(plan), keep_blank_values=True)).plan == plan
+
+
+def test_what_a_page_shows_beside_its_plan_is_no_mistake_in_a_pasted_address() -> None:
+    own = to_query_string(Plan(gpus=4))
+    pasted = from_query_string(f"http://127.0.0.1:8501/scaling?{own}&peak=trainer&compare=v%3D2")
+    assert pasted.problems == () and pasted.plan == Plan(gpus=4)

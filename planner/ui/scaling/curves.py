@@ -144,7 +144,8 @@ def _tidy(name: str, table: pd.DataFrame, choice: Choice) -> pd.DataFrame:
     """What is drawn of a plan; measured errors are of the driver's peak alone."""
     table = table[_valid(table)]
     unit, memory = session.unit(), choice.quantity == MEMORY
-    sizes = {"y": table[choice.column].astype(float) / (unit.size_bytes if memory else 1)}
+    one = unit.size_bytes if memory else 1
+    sizes: dict[str, Any] = {"y": table[choice.column].astype(float) / one}
     for end in ("least", "most"):
         known = memory and not choice.own
         sizes[end] = table[f"{end}_bytes"].astype(float) / unit.size_bytes if known else NAN

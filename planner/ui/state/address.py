@@ -20,6 +20,7 @@ from planner.plan.link import (
     BENCHMARK,
     CALIBRATION,
     CHOSEN,
+    SHOWN,
     Reading,
     from_query,
     from_query_string,
@@ -27,10 +28,10 @@ from planner.plan.link import (
 from planner.ui.state import draft as drafts
 from planner.ui.state import session
 
-COMPARE = "compare"
-"""Key of plan B's short query; not a field of a plan."""
-PEAK, TRAINER = "peak", "trainer"
-"""Key of what a page's sizes are, and its one value: the trainer's own peak, not the driver's."""
+COMPARE, PEAK = SHOWN
+"""Keys of plan B's short query, and of what a page's sizes are."""
+TRAINER = "trainer"
+"""What sizes can be instead of the driver's: the trainer's own."""
 SETTLING_SECONDS = 0.5
 """For so long after an edit was written, the browser may still report the query before it."""
 
@@ -52,7 +53,7 @@ def foreign(first: bool) -> dict[str, list[str]]:
 
 
 def _open(given: dict[str, list[str]]) -> None:
-    reading = from_query(given, ignore=(COMPARE, PEAK))
+    reading = from_query(given, ignore=SHOWN)
     st.session_state["opened"] = True
     session.forget_other_model()
     st.session_state[COMPARE] = given.get(COMPARE, [""])[-1]
