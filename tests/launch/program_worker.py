@@ -202,6 +202,9 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     write(Path(sys.argv[1]))
+    # Libraries' own objects need not be looked at in every run.
+    gc.collect()
+    gc.freeze()
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         try:

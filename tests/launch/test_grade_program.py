@@ -44,13 +44,12 @@ CASES: dict[str, dict[str, Any]] = {
         "optimizer": "sgd",
         "micro_batch_size": 1,
     },
-    **{f"kl-{kl}": {"grade_kl": kl} for kl in choices("grade_kl") if kl != "none"},
     **{
         f"lean-{kl}": {"grade_kl": kl, **LEAN, **ADAPTERS}
         for kl in choices("grade_kl")
         if kl not in ("none", "batch")
     },
-    "adapters": {"grade_kl": "batch", "reference": "adapter-disabled", **ADAPTERS},
+    "batch": {"grade_kl": "batch", "reference": "adapter-disabled", **ADAPTERS},
 }
 
 
