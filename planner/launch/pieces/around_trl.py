@@ -33,8 +33,8 @@ def started(
     options = parser.parse_args()
     if trl.__version__ != plan["trl_version"]:
         raise SystemExit(
-            f"trl: {trl.__version__} is installed; this program reaches into {plan['trl_version']}, the "
-            "version it was read and tested with. pip install -r requirements.txt"
+            f"trl: {trl.__version__} is installed; this program reaches into "
+            f"{plan['trl_version']}, with which it was tested. pip install -r requirements.txt"
         )
     if options.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("device: there is no CUDA device here; pass --device cpu to run anyway.")
