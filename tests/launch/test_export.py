@@ -47,7 +47,7 @@ NO_EFFECT: dict[str, dict[str, str]] = {
     "verl": {},
     "plain": {
         **dict.fromkeys(ENGINE, "neither GRADE nor DPO has an engine"),
-        **dict.fromkeys(("kl", "entropy", "reward", "critic"), "the methods' rules leave one value"),
+        **dict.fromkeys(("kl", "entropy", "reward", "critic"), "their rules leave one value"),
         **dict.fromkeys(SPREAD, "there is one GPU"),
         "validation_response_tokens": "the programs do not validate",
     },

@@ -373,6 +373,15 @@ def test_launch_offers_density_weights_where_a_program_can_draw_by_them() -> Non
     assert not app.exception and "density weights" not in {c.key for c in app.segmented_control}
 
 
+def test_launch_offers_the_program_of_a_method_that_no_framework_has() -> None:
+    app = opened("launch", v="1", preset="doc-001-optimised@1")
+    assert not app.exception and not app.warning
+    assert app.segmented_control(key="export to").value == "plain"
+    assert any("PLAN: dict[str, Any] = {" in code.value for code in app.code)
+    # A plan of this project's own step that a framework trains opens there.
+    assert opened("launch").segmented_control(key="export to").value == "trl"
+
+
 def test_formulas_can_be_searched() -> None:
     app = opened("formulas")
     assert "formulas." in words(app)

@@ -61,7 +61,7 @@ def _cached_reference(found: Obstacles) -> None:
 
 def _one_process(found: Obstacles) -> None:
     why = "The program is one process on one GPU."
-    found.only("gpus", 1, why=why, sharding="none", rollout_gpus=0)
+    found.only("gpus", 1, why=why, sharding="none", shard_size=0, rollout_gpus=0)
     found.only("sharding", "none", why=why)
     found.only("offload", "none", why="The program keeps weights and optimizer on the GPU.")
     found.only("activation_offload", False, why="The program keeps activations on the GPU.")

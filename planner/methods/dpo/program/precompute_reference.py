@@ -48,7 +48,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     common_options(parser, PLAN)
     parser.add_argument("--cache", type=Path, default=Path("reference-cache"), metavar="DIR")
-    given = parser.parse_args()
+    # launch.sh gives both programs the same options; those of the training alone are not for here.
+    given, _ = parser.parse_known_args()
     device = chosen_device(given.device)
     check_card(PLAN, device, given.anyway)
     tokenizer = tokenizer_of(given.model, given.revision)
