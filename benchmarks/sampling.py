@@ -1,4 +1,4 @@
-"""Density-aware sampling measured beside predicted: time and peak anonymous RAM, stage by stage.
+"""Density-aware sampling measured beside predicted: seconds and anonymous RAM.
 
 Run: python -m benchmarks.sampling CASE [REPEATS]. Prints a line a run and stage, then one JSON line.
 Search cases have synthetic vectors of unit length (standard normal, seed 0) in the run's own
@@ -134,12 +134,16 @@ def main(name: str, repeats: int = 1) -> None:
             before, peak = (
                 (size or 0) / GIB for size in (stage.host_before_bytes, stage.host_peak_bytes)
             )
+            most = stage.predicted_peak_bytes
+            expected = "" if most is None else f" of {most / GIB:.3f}"
             told = "" if stage.predicted_seconds is None else f" of {stage.predicted_seconds:8.2f}"
             print(
                 f"{stage.name:17} {stage.seconds:8.2f} s{told}; {before:.3f} GiB before, "
-                f"{peak:.3f} at most, load {load:.1f}",
+                f"{peak:.3f} at most{expected}, load {load:.1f}",
                 flush=True,
             )
+            if most and stage.host_peak_bytes:
+                found.setdefault(f"{stage.name} RAM", []).append((stage.host_peak_bytes, most))
             if stage.predicted_seconds:
                 found.setdefault(stage.name, []).append((stage.seconds, stage.predicted_seconds))
         print(f"recall {result.recall}")

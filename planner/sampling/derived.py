@@ -11,13 +11,20 @@ from typing import Any
 import numpy as np
 
 from planner.catalog import model
-from planner.numeric import Num, maximum, minimum
+from planner.numeric import Num, ceil_div, maximum, minimum
+from planner.units import MIB
 
 FEWEST_PER_LIST = 39
 """Training prompts for each list below which FAISS warns: ``ClusteringParameters``'
 ``min_points_per_centroid`` (faiss/Clustering.h)."""
 PER_LIST = 64
 """Training prompts for each list where the plan names none; FAISS uses at most 256."""
+CHUNK_BYTES = 64 * MIB
+"""Of a Parquet chunk where nobody chose its prompts: seconds of work, and little memory."""
+ROWS = 256
+"""Chunks and parts are multiples of so many rows: a block of scikit-learn's."""
+PART_PRODUCTS = 2 * 10**11
+"""Products of one part of a search, so that a kill costs seconds."""
 
 
 def _root(value: Num) -> Num:
@@ -59,3 +66,24 @@ def probes_of(plan: Any) -> Num:
 def training_of(plan: Any) -> Num:
     """Prompts that train the lists: the plan's, or 64 for each list, at most all."""
     return plan.training_prompts or minimum(plan.prompts, PER_LIST * lists_of(plan))
+
+
+def value_bytes_of(plan: Any) -> int:
+    """Bytes of a stored value."""
+    return 2 if plan.dtype == "fp16" else 4
+
+
+def chunk_of(plan: Any) -> Num:
+    """Prompts of one Parquet chunk: the plan's, or what 64 MiB hold in 256s, at most all."""
+    held = CHUNK_BYTES // (width_of(plan) * value_bytes_of(plan))
+    return minimum(plan.prompts, plan.chunk_prompts or max(ROWS, held // ROWS * ROWS))
+
+
+def part_of(plan: Any) -> Num:
+    """Prompts that one part of the search asks for: some 2·10¹¹ products, in 256s."""
+    scanned = plan.prompts
+    if plan.index == "faiss-ivf":
+        lists = lists_of(plan)
+        scanned = lists + probes_of(plan) * ceil_div(plan.prompts, lists)
+    wanted = PART_PRODUCTS // (scanned * width_of(plan)) // ROWS * ROWS
+    return minimum(chunk_of(plan), maximum(ROWS, wanted))

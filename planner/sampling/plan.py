@@ -76,8 +76,8 @@ class SamplingPlan(BaseModel):
     batch_size: Annotated[int, Field(ge=1, le=65_536)] = Field(
         8, description="Prompts of one forward."
     )
-    chunk_prompts: Annotated[int, Field(ge=1, le=10**8)] = Field(
-        100_000, description="Prompts of one Parquet chunk, and of one part of a streamed search."
+    chunk_prompts: Annotated[int, Field(ge=0, le=10**8)] = Field(
+        0, description="Prompts of one Parquet chunk; 0 is as many as 64 MiB hold."
     )
     favour: Literal["rare", "common"] = Field(
         "rare", description="Which prompts are drawn more often: those far from, or near to others."

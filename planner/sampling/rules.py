@@ -8,6 +8,7 @@ from planner.catalog import gpu, model
 from planner.problem import Problem
 from planner.rule import Rule
 from planner.sampling.derived import FEWEST_PER_LIST, lists_of, probes_of, training_of
+from planner.sampling.model import embedder_of
 
 
 def _ivf(plan: Any) -> bool:
@@ -25,8 +26,7 @@ RULES: tuple[Rule, ...] = (
     Rule("probes", lambda p: _ivf(p) and probes_of(p) > lists_of(p), "probes exceeds the index's lists.", "Lower probes, or set it to 0."),
     Rule("training_prompts", lambda p: _ivf(p) and p.training_prompts > p.prompts, "training_prompts exceeds prompts.", "Lower it, or set it to 0."),
     Rule("lists", lambda p: _ivf(p) and training_of(p) < FEWEST_PER_LIST * lists_of(p), f"An IVF index needs {FEWEST_PER_LIST} training prompts for each list.", "Lower lists, raise training_prompts, or choose faiss-flat."),
-    Rule("mode", lambda p: p.mode == "streaming" and not _ivf(p), "Streaming keeps embeddings out of memory, and this index holds all of them in it.", "Set index to faiss-ivf, or mode to offline."),
-    Rule("assembly", lambda p: p.mode == "streaming" and p.assembly != "in-place", "Streaming never has one array to concatenate.", "Set assembly to in-place, or mode to online."),
+    Rule("assembly", lambda p: p.assembly == "concatenate" and (p.mode, p.index, p.dtype) != ("online", "exact", "fp32"), "The document's code concatenates fp32 embeddings as training starts, and searches them by brute force.", "Set assembly to in-place, or mode to online, index to exact and dtype to fp32."),
     Rule("model_dtype", lambda p: p.device == "cpu" and p.model_dtype == "fp16", "The pipeline runs no fp16 model on a CPU.", "Set model_dtype to fp32 or bf16."),
 )
 # fmt: on
@@ -38,6 +38,11 @@ def problems_of(plan: Any) -> tuple[Problem, ...]:
     for rule in RULES:
         if rule.broken(plan):
             found.append(Problem(rule.field, rule.message, rule.fix))
+    if plan.device != "cpu":
+        try:
+            gpu(plan.device)
+        except ValueError as error:
+            found.append(Problem("device", str(error), "Choose cpu or a card of the catalog."))
     if plan.model:
         try:
             chosen = model(plan.model)
@@ -48,9 +53,17 @@ def problems_of(plan: Any) -> tuple[Problem, ...]:
             if chosen.unsupported_reason:
                 sentence = f"{plan.model} is not supported: {chosen.unsupported_reason}."
                 found.append(Problem("model", sentence, "Choose another, or set dimensions."))
-    if plan.device != "cpu":
-        try:
-            gpu(plan.device)
-        except ValueError as error:
-            found.append(Problem("device", str(error), "Choose cpu or a card of the catalog."))
+            elif not found:
+                found.extend(_uncovered(plan))
     return tuple(found)
+
+
+def _uncovered(plan: Any) -> tuple[Problem, ...]:
+    """What the formulas of the model's forward refuse."""
+    try:
+        embedder = embedder_of(plan)
+        if embedder is not None:
+            embedder.forward()
+    except ValueError as error:
+        return (Problem("model_dtype", f"{error}.", "Or choose another model."),)
+    return ()

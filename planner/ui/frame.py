@@ -1,5 +1,7 @@
 """What every page stands in: navigation, the one sidebar, the address bar, messages.
 
+The Sampling page plans something else, so it brings a sidebar and an address of its own.
+
 Streamlit serves the files of ``pages/`` by itself until some session has called
 ``st.navigation``, so a cold deep link can run a page without ``app.py``. :func:`enter`
 notices that and starts again with the frame.
@@ -15,6 +17,8 @@ from streamlit.navigation.page import Page
 from planner.plan import Plan
 from planner.ui import messages, uploads
 from planner.ui.inputs import sidebar
+from planner.ui.sampling import inputs as sampling_inputs
+from planner.ui.sampling import state as sampling_state
 from planner.ui.state import address, session
 
 INSIDE = ContextVar("inside the frame", default=False)
@@ -27,6 +31,7 @@ def pages() -> list[Page]:
         st.Page("pages/plan.py", title="Plan", icon=":material/rule:", default=True),
         st.Page("pages/scaling.py", title="Scaling", icon=":material/show_chart:"),
         st.Page("pages/trial.py", title="Trial", icon=":material/speed:"),
+        st.Page("pages/sampling.py", title="Sampling", icon=":material/scatter_plot:"),
         st.Page("pages/launch.py", title="Launch", icon=":material/rocket_launch:"),
         st.Page("pages/examples.py", title="Examples", icon=":material/menu_book:"),
         st.Page("pages/formulas.py", title="Formulas", icon=":material/function:"),
@@ -37,14 +42,21 @@ def run() -> None:
     """Draw the frame and the chosen page in it."""
     page = st.navigation(pages(), position="top")
     uploads.begin()
-    address.read()
-    sidebar.draw()
-    address.write()
+    own = page.url_path == sampling_state.PATH
+    if own:
+        sampling_state.read()
+        sampling_inputs.draw()
+        sampling_state.write()
+    else:
+        address.read()
+        sidebar.draw()
+        address.write()
     token = INSIDE.set(True)
     try:
-        messages.about_the_link()
-        messages.about_the_calibration()
-        messages.about_the_benchmark()
+        if not own:
+            messages.about_the_link()
+            messages.about_the_calibration()
+            messages.about_the_benchmark()
         page.run()
         uploads.end()
     finally:

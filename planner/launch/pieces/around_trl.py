@@ -13,7 +13,9 @@ import datasets
 import torch
 import trl
 from transformers import HfArgumentParser
-from trl import GRPOConfig, ModelConfig, get_peft_config, get_quantization_config
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.model_config import ModelConfig
+from trl.trainer.utils import get_peft_config, get_quantization_config
 
 
 def started(
@@ -64,7 +66,8 @@ def arguments(
         settings["vllm_server_host"] = options.engine_host
     if options.device == "cpu":
         settings["use_cpu"] = True
-    training, model = HfArgumentParser((GRPOConfig, ModelConfig)).parse_dict(settings)
+    kinds: Any = (GRPOConfig, ModelConfig)
+    training, model = HfArgumentParser(kinds).parse_dict(settings)
     training.model_init_kwargs = {
         "revision": options.revision,
         "attn_implementation": model.attn_implementation,

@@ -10,14 +10,16 @@ import shutil
 import sys
 import time
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from planner.sampling.ask.predicted import predicted
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult
 from planner.sampling.ask.store import asked, ended, new_run, runs, runs_folder, settle
-from planner.sampling.ask.supervisor import predicted, result_of
+from planner.sampling.ask.supervisor import result_of
+from planner.sampling.estimate import SamplingEstimate
 from planner.trial.ask import background
 from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.strict import shown
@@ -37,7 +39,8 @@ class SamplingState:
     of: int = 0
     seconds: float = 0.0
     events: tuple[dict[str, Any], ...] = ()
-    predicted: dict[str, float] = field(default_factory=dict)
+    estimate: SamplingEstimate | None = None
+    """With what its calibration has found."""
     result: SamplingResult | None = None
 
 
@@ -114,7 +117,7 @@ def look(folder: TrialFolder) -> SamplingState | None:
         of=of if isinstance(of, int) else 0,
         seconds=time.time() - began if isinstance(began, (int, float)) else 0.0,
         events=events,
-        predicted=predicted(folder),
+        estimate=predicted(folder.path),
     )
 
 

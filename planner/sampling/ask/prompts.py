@@ -106,12 +106,12 @@ def parse(line: bytes) -> Prompt:
     if len(line) > LINE_BYTES:
         raise ValueError(f"more than {LINE_BYTES // 2**20} MiB")
     try:
-        # Digits are kept as text: nothing of ours reads numbers, and long ones take seconds.
+        # Nothing of ours reads numbers, and long ones take seconds to become one.
         found = json.loads(
             line.decode("utf-8-sig"),
             object_pairs_hook=unique,
             parse_constant=refuse_constant,
-            parse_int=str,
+            parse_int=_unread,
         )
     except UnicodeDecodeError:
         raise ValueError("not UTF-8 text") from None
@@ -127,6 +127,10 @@ def parse(line: bytes) -> Prompt:
     if isinstance(prompt, list) and 0 < len(prompt) <= MOST_MESSAGES:
         return tuple(map(_message, prompt))
     raise ValueError(f'"prompt" is neither text nor a list of 1 to {MOST_MESSAGES} messages')
+
+
+def _unread(digits: str) -> None:
+    return None
 
 
 def _text(text: str) -> str:

@@ -1,4 +1,4 @@
-"""What a run of density-aware sampling is asked, as a command's arguments and as a file. No torch."""
+"""What a run of density-aware sampling is asked, as arguments and as a file. No torch."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from planner.sampling.plan import SamplingPlan, try_sampling_plan
 from planner.trial.ask.request import Place
 from planner.trial.ask.strict import Strict
 
-CHUNK_BYTES = 64 * 2**20
-"""Of a Parquet chunk where nobody chose its prompts: seconds of work, and little memory."""
 RECALL_PROMPTS = 1000
 Count = Annotated[int, Field(ge=1, le=10**8)]
 
@@ -47,12 +45,6 @@ class SamplingRequest(Strict):
     """A running Ray cluster's address, ``auto`` for the one of this node, ``local`` for a new one;
     empty computes in processes of this machine."""
 
-    def rows(self, prompts: int, width: int) -> int:
-        """Prompts of one chunk, a multiple of 256 unless all are in one."""
-        a_row = width * (2 if self.dtype == "fp16" else 4)
-        rows = self.chunk_prompts or max(256, CHUNK_BYTES // a_row // 256 * 256)
-        return min(rows, prompts)
-
     def planned(self, prompts: int, width: int, cores: int) -> SamplingPlan:
         """The plan of this run, once its prompts are counted and its model's width is read.
 
@@ -61,17 +53,12 @@ class SamplingRequest(Strict):
         """
         shared = (
             "embedding", "dtype", "model_dtype", "neighbours", "index", "lists", "probes",
-            "training_prompts", "mode", "prompt_tokens", "batch_size", "favour",
+            "training_prompts", "mode", "prompt_tokens", "batch_size", "chunk_prompts",
+            "favour",
         )  # fmt: skip
         values = {field: getattr(self, field) for field in shared}
         found, problems = try_sampling_plan(
-            {
-                **values,
-                "prompts": prompts,
-                "dimensions": width,
-                "chunk_prompts": self.rows(prompts, width),
-                "cores": cores,
-            }
+            {**values, "prompts": prompts, "dimensions": width, "cores": cores}
         )
         if found is None:
             said = problems[0]

@@ -13,27 +13,13 @@ from planner.sampling.ask.request import SamplingRequest
 from planner.trial.ask.strict import Bytes, Count, Line, Lines, Number, Seconds, Strict, Text
 
 Status = Literal["completed", "stopped", "failed", "killed"]
-STAGES = {
-    "calibrate search": "Calibration of the search",
-    "load": "Model",
-    "calibrate embed": "Calibration of the embedding",
-    "embed": "Embedding",
-    "read": "Reading embeddings",
-    "train": "Training lists",
-    "assign": "Assigning prompts to lists",
-    "search": "Nearest neighbours",
-    "recall": "Sampling recall",
-    "weigh": "Weights",
-}
-"""Stages in their order, and what a person reads."""
-
-
 class StageFigures(Strict):
     """One stage as it was measured, beside what was predicted after calibration."""
 
     name: Line
     seconds: Seconds
     predicted_seconds: Seconds | None = None
+    predicted_peak_bytes: Bytes | None = None
     host_before_bytes: Bytes | None = None
     host_peak_bytes: Bytes | None = None
     host_after_bytes: Bytes | None = None

@@ -110,7 +110,8 @@ def _digest(files: list[Path]) -> str:
     total = hashlib.sha256()
     for path in files:
         with open(path, "rb") as file:
-            total.update(f"{path.name} {hashlib.file_digest(file, 'sha256').hexdigest()}\n".encode())
+            own = hashlib.file_digest(file, "sha256").hexdigest()
+            total.update(f"{path.name} {own}\n".encode())
     return total.hexdigest()
 
 

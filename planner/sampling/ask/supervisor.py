@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from planner.sampling.ask.predicted import predicted_seconds
+from planner.sampling.ask.predicted import predicted
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult, StageFigures, Status
-from planner.sampling.ask.setup import SETUP, Setup, prepared
+from planner.sampling.ask.setup import prepared
 from planner.sampling.ask.store import ended, settle
 from planner.trial.ask.folders import TrialFolder, started
 from planner.trial.ask.strict import shown
@@ -29,6 +29,7 @@ from planner.trial.ask.turns import GivenUp, Turn
 
 STAGES_FILE = "stages.jsonl"
 """Figures of every stage, those of earlier tries included."""
+WORKER = "planner.sampling.run.worker"
 REFUSED = 4
 """A worker's exit status for what a person can mend; its last line says what."""
 Heard = Callable[[Mapping[str, Any]], None]
@@ -84,7 +85,7 @@ class SamplingSupervisor:
         """Run some stages; how the run ended with them, or None when it goes on."""
         with open(self.folder.stderr, "ab") as said:
             process = subprocess.Popen(
-                [sys.executable, "-m", "planner.sampling.run.worker", str(self.folder.path), *names],
+                [sys.executable, "-m", WORKER, str(self.folder.path), *names],
                 stdin=subprocess.DEVNULL,
                 stdout=said,
                 stderr=said,
@@ -141,9 +142,18 @@ class SamplingSupervisor:
                 self._predict()
 
     def _predict(self) -> None:
-        found = predicted(self.folder)
-        if found:
-            self._say("predicted", seconds={name: round(each, 3) for name, each in found.items()})
+        found = predicted(self.folder.path)
+        if found is not None:
+            self._say(
+                "predicted",
+                host_bytes=found.host_bytes,
+                worst=found.worst.name,
+                seconds={
+                    each.name: round(each.seconds, 3)
+                    for each in found.stages
+                    if each.seconds is not None and each.duration and not each.duration.assumed
+                },
+            )
 
     def _where(self) -> str:
         found = "its beginning"
@@ -159,24 +169,19 @@ class SamplingSupervisor:
 
 
 def processes(request: SamplingRequest) -> Iterator[tuple[str, ...]]:
-    """The stages of each process: online, what embeds goes on to search beside its model."""
+    """The stages of each process: online, what embeds goes on to search beside its model.
+
+    A cluster is not calibrated: this machine's rates are not its nodes'.
+    """
+    if request.ray:
+        yield "ray", "weigh"
+        return
     yield ("calibrate",)
     if request.mode == "online":
         yield "embed", "search", "weigh"
     else:
         yield ("embed",)
         yield "search", "weigh"
-
-
-def predicted(folder: TrialFolder) -> dict[str, float]:
-    """Seconds by stage that follow from the calibration; empty before it."""
-    try:
-        setup = Setup.model_validate_json((folder.path / SETUP).read_bytes())
-        rates = json.loads((folder.path / "rates.json").read_text("utf-8"))
-        request = SamplingRequest.model_validate_json((folder.path / "request.json").read_bytes())
-    except (OSError, ValueError):
-        return {}
-    return predicted_seconds(request.planned(setup.prompts, setup.width, setup.cores), rates)
 
 
 def result_of(
@@ -186,6 +191,8 @@ def result_of(
     found = _object(folder.path / "found.json") if status == "completed" else {}
     stages = _stages(folder)
     peaks = [stage.host_peak_bytes for stage in stages if stage.host_peak_bytes is not None]
+    expected = [one.predicted_peak_bytes for one in stages if one.predicted_peak_bytes is not None]
+    tail = "" if status == "completed" else shown(folder.stderr_tail(), 8000, lines=True)
     whole = {
         "id": folder.identifier,
         "status": status,
@@ -194,8 +201,9 @@ def result_of(
         "seconds": max(seconds, 0.0),
         "stages": [stage.model_dump() for stage in stages],
         "measured_peak_bytes": max(peaks, default=None),
+        "predicted_peak_bytes": max(expected, default=None),
         "versions": versions(),
-        "stderr_tail": "" if status == "completed" else shown(folder.stderr_tail(), 8000, lines=True),
+        "stderr_tail": tail,
         **found,
     }
     return SamplingResult.model_validate_json(json.dumps(whole))
@@ -203,7 +211,8 @@ def result_of(
 
 def _stages(folder: TrialFolder) -> list[StageFigures]:
     """Every stage that ended, a line a name; of one that was gone on with, the sum of its tries."""
-    expected = predicted(folder)
+    estimated = predicted(folder.path)
+    expected = {} if estimated is None else {each.name: each for each in estimated.stages}
     found: dict[str, StageFigures] = {}
     try:
         lines = (folder.path / STAGES_FILE).read_text("utf-8").splitlines()
@@ -213,7 +222,12 @@ def _stages(folder: TrialFolder) -> list[StageFigures]:
         values = json.loads(line)
         name = values.pop("stage")
         values.pop("at", None)
-        one = StageFigures(name=name, predicted_seconds=expected.get(name), **values)
+        if name in expected:
+            values["predicted_peak_bytes"] = expected[name].host_bytes
+            duration = expected[name].duration
+            if duration is not None and not duration.assumed:
+                values["predicted_seconds"] = float(duration.seconds)
+        one = StageFigures(name=name, **values)
         earlier = found.get(name)
         if earlier is not None:
             peaks = [p for p in (earlier.host_peak_bytes, one.host_peak_bytes) if p is not None]

@@ -5,17 +5,25 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.sampling.ask.result import STAGES, SamplingResult
+from planner.sampling.ask.result import SamplingResult
+from planner.sampling.stages import STAGES
 from planner.units import read_bytes, read_seconds
 
+OWN = {
+    "calibrate search": "Calibration of the search",
+    "calibrate embed": "Calibration of the embedding",
+    "recall": "Sampling recall",
+}
+"""Stages that a run has and an estimate has not."""
 HEADER = (
-    "stage", "seconds", "predicted", "RAM before", "peak", "after", "GPU before", "peak", "after"
+    "stage", "seconds", "predicted", "RAM before", "peak", "predicted", "after", "GPU before",
+    "peak", "after",
 )  # fmt: skip
 
 
 def stage_name(name: object) -> str:
     """A stage as a person reads it."""
-    return STAGES.get(str(name), str(name)[:60])
+    return STAGES.get(str(name)) or OWN.get(str(name), str(name)[:60])
 
 
 def _size(value: object) -> str:
@@ -33,7 +41,9 @@ def said(event: Mapping[str, Any]) -> str:
         each = event.get("seconds")
         if isinstance(each, dict):
             parts = [f"{stage_name(key)} {read_seconds(value)}" for key, value in each.items()]
-            return f"Predicted: {', '.join(parts)}."
+            times = f"; {', '.join(parts)}" if parts else ""
+            worst = stage_name(event.get("worst"))
+            return f"Predicted: {_size(event.get('host_bytes'))} of host RAM at {worst}{times}."
     if name == "begins":
         return f"{stage}: host RAM {_size(event.get('host_bytes'))}{_gpu(event, 'gpu_bytes')}."
     if name == "at":
@@ -67,6 +77,7 @@ def rows(result: SamplingResult) -> list[tuple[str, ...]]:
                 for value in (
                     one.host_before_bytes,
                     one.host_peak_bytes,
+                    one.predicted_peak_bytes,
                     one.host_after_bytes,
                     one.gpu_before_bytes,
                     one.gpu_peak_bytes,

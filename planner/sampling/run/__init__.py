@@ -1,3 +1,1 @@
-"""Embeds prompts, finds neighbours, weighs: processes of their own, and the only ones that load
-torch, scikit-learn, FAISS and PyArrow.
-"""
+"""Embeds, searches and weighs in processes of their own: torch and FAISS are loaded here."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -28,7 +29,8 @@ def search_rates(job: Job, seconds: float) -> dict[str, float]:
         count = job.request.neighbours + 1
         search = search_of(job.request.index)
         queries = vectors[: min(job.query_rows, rows)]
-        return {"pair": _rate(lambda q: tile(search, q, vectors, 0, count), queries, rows, seconds)}
+        pair = _rate(lambda q: tile(search, q, vectors, 0, count), queries, rows, seconds)
+        return {"pair_seconds": pair}
     return _ivf(job, vectors, seconds)
 
 
@@ -40,7 +42,7 @@ def _ivf(job: Job, vectors: F32, seconds: float) -> dict[str, float]:
     centres = faiss.IndexFlatL2(width)
     centres.add(vectors[:: max(1, len(vectors) // lists)][:lists].copy())
     pair = _rate(lambda q: centres.search(q, 1), vectors, lists, seconds / 2)
-    index = faiss.IndexIVFFlat(centres, width, lists)
+    index: Any = faiss.IndexIVFFlat(centres, width, lists)
     if job.request.dtype == "fp16":
         index = faiss.IndexIVFScalarQuantizer(
             centres, width, lists, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_L2, False
@@ -56,7 +58,7 @@ def _ivf(job: Job, vectors: F32, seconds: float) -> dict[str, float]:
     count = job.request.neighbours + 1
     both = _rate(lambda q: index.search(q, count), vectors, index.nprobe * each, seconds / 2)
     scan = both - pair * lists / (index.nprobe * each)
-    return {"pair": pair, "scan": max(scan, 0.1 * both)}
+    return {"pair_seconds": pair, "scan_seconds": max(scan, 0.1 * both)}
 
 
 def _rate(search: Callable[[F32], object], queries: F32, scanned: int, seconds: float) -> float:
@@ -77,7 +79,7 @@ def _rate(search: Callable[[F32], object], queries: F32, scanned: int, seconds: 
         if late and rates:
             return float(np.median(rates))
         if late:
-            return spent / (size * scanned * queries.shape[1])
+            return float(spent / (size * scanned * queries.shape[1]))
 
 
 def _unit(rows: int, width: int) -> F32:

@@ -14,14 +14,27 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import torch
 
 from planner.sampling.ask.prompts import Prompt, Prompts
 from planner.sampling.run.vectors import F32
 
 DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+AT_ONCE = 256
+"""Prompts of one call of a tokenizer, whose own result is many times the ids."""
+Ids = npt.NDArray[np.int32]
+"""Token ids of one prompt; a list of Python's numbers would be ten times their size."""
 SAME = 1e-3
 """Relative difference within which the head of the mean is the mean of the logits."""
+
+
+def load_libraries(folder: Path) -> None:
+    """Load the code of the folder's kind of model, so that what it holds is not the model's."""
+    from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer  # noqa: F401
+
+    config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    AutoModelForCausalLM._model_mapping[type(config)]
 
 
 class Embedder:
@@ -32,21 +45,21 @@ class Embedder:
     ) -> None:
         from transformers import AutoModelForCausalLM, AutoTokenizer
 
-        self._tokenizer = AutoTokenizer.from_pretrained(
+        self._tokenizer: Any = AutoTokenizer.from_pretrained(
             folder, local_files_only=True, trust_remote_code=False
         )
-        self._model: Any = AutoModelForCausalLM.from_pretrained(
+        model: Any = AutoModelForCausalLM.from_pretrained(
             folder,
             local_files_only=True,
             trust_remote_code=False,
             use_safetensors=True,
             dtype=DTYPES[dtype],
         )
-        self._model = self._model.to(device).eval()
+        self._model: Any = model.to(device).eval()
         self._embedding, self._device, self._longest = embedding, device, prompt_tokens
         self._by_head: bool | None = None
 
-    def tokens(self, prompts: Sequence[Prompt]) -> list[list[int]]:
+    def tokens(self, prompts: Sequence[Prompt]) -> list[Ids]:
         """Token ids of each prompt, at most ``prompt_tokens`` of them.
 
         Raises:
@@ -60,12 +73,18 @@ class Embedder:
                 )
             prompts = [prompt if isinstance(prompt, str) else self._chat(prompt)
                        for prompt in prompts]
-        found = self._tokenizer(
-            list(prompts), truncation=True, max_length=self._longest, padding=False
-        )["input_ids"]
-        if not all(found):
+        found: list[Ids] = []
+        for start in range(0, len(prompts), AT_ONCE):
+            made = self._tokenizer(
+                list(prompts[start : start + AT_ONCE]),
+                truncation=True,
+                max_length=self._longest,
+                padding=False,
+            )["input_ids"]
+            found += [np.array(row, np.int32) for row in made]
+        if not all(map(len, found)):
             raise ValueError("prompts: one has no token at all for the model's tokenizer.")
-        return list(found)
+        return found
 
     def _chat(self, prompt: tuple[tuple[str, str], ...]) -> str:
         messages = [{"role": role, "content": content} for role, content in prompt]
@@ -76,19 +95,19 @@ class Embedder:
         )
 
     @torch.inference_mode()
-    def embed(self, rows: Sequence[Sequence[int]]) -> F32:
+    def embed(self, rows: Sequence[Ids]) -> F32:
         """Unit vectors of a batch of token ids, shape [rows, width]."""
         longest = max(map(len, rows))
         ids = torch.zeros(len(rows), longest, dtype=torch.long)
         mask = torch.zeros(len(rows), longest, dtype=torch.long)
         for number, row in enumerate(rows):
-            ids[number, : len(row)] = torch.tensor(row)
+            ids[number, : len(row)] = torch.from_numpy(row)
             mask[number, : len(row)] = 1
         found = self._pooled(ids.to(self._device), mask.to(self._device)).float()
         unit = torch.nn.functional.normalize(found, dim=-1).cpu().numpy()
         if not np.isfinite(unit).all():
             raise ValueError("model: it makes embeddings that are not finite; try another dtype.")
-        return unit  # type: ignore[no-any-return]
+        return unit
 
     def _pooled(self, ids: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
         if self._embedding == "logits" and self._by_head is None:
@@ -116,7 +135,7 @@ class Embedder:
         )
 
     def chunk(
-        self, rows: Sequence[Sequence[int]], batch: int, done: Callable[[int], None], width: int
+        self, rows: Sequence[Ids], batch: int, done: Callable[[int], None], width: int
     ) -> F32:
         """Vectors of a chunk in its order; batches are of like lengths, longest first."""
         found = np.empty((len(rows), width), np.float32)
@@ -141,7 +160,7 @@ def _mean(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return torch.bmm(shares.to(values.dtype).unsqueeze(1), values).squeeze(1).float()
 
 
-def batches(rows: Sequence[Sequence[int]], size: int) -> Iterator[list[int]]:
+def batches(rows: Sequence[Ids], size: int) -> Iterator[list[int]]:
     """Places in batches of like lengths, the longest first: memory shows its peak at once."""
     order = sorted(range(len(rows)), key=lambda place: -len(rows[place]))
     for start in range(0, len(order), size):

@@ -1,4 +1,4 @@
-"""What a run works on: its request, what that was asked of, and the files that are there already."""
+"""What a run works on: its request, what that was asked of, and the files that are there."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from planner.sampling.ask.predicted import RATES
 from planner.sampling.ask.prompts import Prompts
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.setup import OFFSETS, SETUP, Setup
-from planner.sampling.derived import lists_of, probes_of, training_of
+from planner.sampling.derived import chunk_of, lists_of, part_of, probes_of, training_of
 from planner.sampling.plan import SamplingPlan
-from planner.sampling.run.neighbours import F64, I64, Near, query_rows
+from planner.sampling.run.neighbours import I64, Near
 from planner.sampling.run.vectors import Chunks, whole
+from planner.trial.ask.folders import write_whole
 
 
 @dataclass(frozen=True)
@@ -47,7 +49,7 @@ class Job:
         """The embeddings."""
         place = self.folder / "embeddings"
         place.mkdir(exist_ok=True)
-        rows = self.request.rows(self.setup.prompts, self.setup.width)
+        rows = int(chunk_of(self.plan))
         return Chunks(place, self.setup.prompts, self.setup.width, self.request.dtype, rows)
 
     def prompts(self) -> Prompts:
@@ -76,10 +78,7 @@ class Job:
     @property
     def query_rows(self) -> int:
         """Queries of one part."""
-        scanned = self.setup.prompts
-        if self.request.index == "faiss-ivf":
-            scanned = self.lists + self.probes * -(-self.setup.prompts // self.lists)
-        return query_rows(scanned, self.setup.width, self.chunks.rows)
+        return int(part_of(self.plan))
 
     def parts(self) -> list[tuple[int, int]]:
         """Spans of queries, each kept in a file of its own; none crosses a chunk."""
@@ -120,15 +119,17 @@ class Job:
     def rates(self) -> dict[str, float]:
         """What calibration found; empty before it."""
         try:
-            found = json.loads((self.folder / "rates.json").read_text("utf-8"))
+            found = json.loads((self.folder / RATES).read_text("utf-8"))
         except FileNotFoundError:
             return {}
         return {str(key): float(value) for key, value in found.items()}
+
+    def learn(self, **rates: float) -> None:
+        """Keep more of what calibration found."""
+        write_whole(self.folder / RATES, json.dumps({**self.rates(), **rates}))
 
 
 def own_places(span: tuple[int, int]) -> I64:
     """The places of a span's queries."""
     return np.arange(*span, dtype=np.int64)
 
-
-__all__ = ["F64", "I64", "Job", "own_places"]

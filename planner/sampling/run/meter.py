@@ -104,7 +104,7 @@ class Step:
     """A stage under way: says how far it is, twice a second at most."""
 
     def __init__(self, meter: Meter, say: Say, name: str, peak: Peak) -> None:
-        self._meter, self._say, self._name, self._peak = meter, say, name, peak
+        self._meter, self._say, self._name, self.peak = meter, say, name, peak
         self._said = 0.0
 
     def at(self, done: int, of: int, **more: object) -> None:
@@ -118,7 +118,7 @@ class Step:
             done=done,
             of=of,
             host_bytes=anonymous_bytes(),
-            peak_bytes=self._peak.bytes,
+            peak_bytes=self.peak.bytes,
             gpu_bytes=gpu_bytes(self._meter.device),
             **more,
         )

@@ -90,12 +90,6 @@ def without_self(found: Near, own: I64) -> Near:
     return distances[~drop].reshape(shape), places[~drop].reshape(shape)
 
 
-def query_rows(prompts: int, width: int, most: int) -> int:
-    """Queries of one part: some 2·10¹¹ products, so that a kill costs seconds, in 256s."""
-    wanted = int(2e11 / (prompts * width))
-    return max(1, min(most, max(256, wanted - wanted % 256)))
-
-
 def blocks_of(vectors: npt.NDArray[Any], rows: int) -> Iterable[tuple[int, F32]]:
     """The chunks of an array that is held whole, as float32: views, or casts one at a time."""
     for first in range(0, len(vectors), rows):

@@ -19,13 +19,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import torch
-from trl import GRPOTrainer
+from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.utils import RepeatSampler
 
 
 def key_of(prompt: Any) -> str:
-    """What a prompt is known by: 16 digits of its text's SHA-256, of a chat every role and content."""
-    parts = [prompt] if isinstance(prompt, str) else [p for m in prompt for p in (m["role"], m["content"])]
+    """What a prompt is known by: the SHA-256 of its text, of a chat every role and content."""
+    chat = [] if isinstance(prompt, str) else prompt
+    parts = [part for each in chat for part in (each["role"], each["content"])] or [prompt]
     return hashlib.sha256("".join(f"{part}\n" for part in parts).encode("utf-8")).hexdigest()[:16]
 
 
@@ -71,14 +72,12 @@ class WeightedRepeatSampler(RepeatSampler):
 class DensityGRPOTrainer(GRPOTrainer):
     """TRL's GRPO trainer with another order of prompts, and nothing else."""
 
-    def __init__(
-        self, *args: Any, weights_file: str, identity: str = "", **more: Any
-    ) -> None:
+    def __init__(self, *args: Any, weights_file: str, identity: str = "", **more: Any) -> None:
         self._weights_file, self._identity = weights_file, identity
         super().__init__(*args, **more)
 
     def _get_train_sampler(self, dataset: Any = None) -> WeightedRepeatSampler:
-        own = super()._get_train_sampler(dataset)
+        own: Any = super()._get_train_sampler(dataset)
         weights = weights_of(self._weights_file, own.data_source["prompt"], self._identity)
         return WeightedRepeatSampler(
             data_source=own.data_source,

@@ -22,8 +22,9 @@ from verl.utils.dataset.rl_dataset import RLHFDataset
 
 
 def key_of(prompt: Any) -> str:
-    """What a prompt is known by: 16 digits of its text's SHA-256, of a chat every role and content."""
-    parts = [prompt] if isinstance(prompt, str) else [p for m in prompt for p in (m["role"], m["content"])]
+    """What a prompt is known by: the SHA-256 of its text, of a chat every role and content."""
+    chat = [] if isinstance(prompt, str) else prompt
+    parts = [part for each in chat for part in (each["role"], each["content"])] or [prompt]
     return hashlib.sha256("".join(f"{part}\n" for part in parts).encode("utf-8")).hexdigest()[:16]
 
 
@@ -41,7 +42,7 @@ class DensityDataset(RLHFDataset):
         made = json.loads(table.schema.metadata[b"headroom"])
         keys = [key_of(prompt) for prompt in dataframe[self.prompt_key]]
         if keys != table["key"].to_pylist():
-            raise ValueError(f"{path} is stale: its {made['prompts']} prompts are others than these.")
+            raise ValueError(f"{path} is stale: its {made['prompts']} prompts are others.")
         dataframe = dataframe.add_column("density_weight", table["weight"].to_numpy())
         dataframe = super().maybe_filter_out_long_prompts(dataframe)
         weights = np.asarray(dataframe["density_weight"], np.float64)

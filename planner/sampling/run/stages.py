@@ -1,4 +1,4 @@
-"""The stages of a run in one process: embed, read, search, weigh. What is there is not done again."""
+"""The stages of a run: embed, read, search, weigh. What is there is not computed again."""
 
 from __future__ import annotations
 
@@ -40,12 +40,10 @@ Vectors = npt.NDArray[Any]
 
 def calibrate(job: Job, meter: Meter) -> None:
     """Find the rates of the search, once."""
-    rates = job.rates()
-    if "pair" in rates:
+    if "pair_seconds" in job.rates():
         return
     with meter.stage("calibrate search"):
-        rates |= search_rates(job, job.request.calibration_seconds / 2)
-    write_whole(job.folder / "rates.json", json.dumps(rates))
+        job.learn(**search_rates(job, job.request.calibration_seconds / 2))
 
 
 def embed(job: Job, meter: Meter, say: Say) -> tuple[object, Vectors | None]:
@@ -65,18 +63,23 @@ def embed(job: Job, meter: Meter, say: Say) -> tuple[object, Vectors | None]:
                 device=job.request.device,
                 prompt_tokens=job.request.prompt_tokens,
             )
-        rates = job.rates()
-        if missing and "prompt" not in rates:
-            with meter.stage("calibrate embed"):
-                rates["prompt"], timed = seconds_a_prompt(
+        if missing and "prompt_seconds" not in job.rates():
+            with meter.stage("calibrate embed") as step:
+                seconds, _ = seconds_a_prompt(
                     embedder,
                     job.prompts(),
                     job.request.batch_size,
                     job.chunks.rows,
                     job.request.calibration_seconds / 2,
                 )
-            write_whole(job.folder / "rates.json", json.dumps(rates))
-            say("calibrated", **rates)
+            # With its model and a batch: nobody knows the bytes of a model that is not cataloged.
+            process = step.peak.bytes
+            job.learn(prompt_seconds=seconds)
+            if process is not None:
+                job.learn(embed_process_bytes=process)
+                if online:
+                    job.learn(search_process_bytes=process)
+            say("calibrated", **job.rates())
     with meter.stage("embed") as step:
         if online:
             held = np.empty((job.setup.prompts, job.setup.width), STORED[job.request.dtype])

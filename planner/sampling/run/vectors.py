@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 F32 = npt.NDArray[np.float32]
 GROUP_BYTES = 16 * 2**20
 """Of a row group, so that reading a chunk holds this beside the rows it fills."""
-STORED = {"fp32": np.dtype("<f4"), "fp16": np.dtype("<f2")}
+STORED: dict[str, np.dtype[Any]] = {"fp32": np.dtype("<f4"), "fp16": np.dtype("<f2")}
 
 
 @dataclass(frozen=True, slots=True)

@@ -44,6 +44,7 @@ def run(folder: TrialFolder, names: list[str]) -> None:
 
     job = Job.of(folder.path)
     meter = Meter(say, job.request.device)
+    _libraries(job, names)
     held: Any = None
     for name in names:
         if name == "calibrate":
@@ -54,20 +55,43 @@ def run(folder: TrialFolder, names: list[str]) -> None:
             held = keeps if job.request.mode == "online" else None
             del keeps
         elif name == "search":
-            _search_libraries(job.request.index)
             stages.find_neighbours(job, meter, say, None if held is None else held[1])
+        elif name == "ray":
+            _on_ray(job, meter, say)
         elif name == "weigh":
             stages.weigh(job, meter)
         else:
             raise SystemExit(f"no stage {name}")
 
 
-def _search_libraries(index: str) -> None:
-    """Load what searches before anything is measured."""
-    if index == "exact":
+def _on_ray(job: Any, meter: Any, say: Any) -> None:
+    from planner.sampling.run import ray_data
+
+    with ray_data.cluster(job.request.ray) as cpus:
+        ray_data.embed(job, meter, say, cpus)
+        ray_data.find_neighbours(job, meter, say, cpus)
+
+
+def _libraries(job: Any, names: list[str]) -> None:
+    """Load what the stages need, and keep what the process holds before it computes."""
+    from planner.sampling.run.meter import anonymous_bytes
+
+    embeds = "embed" in names and (job.chunks.missing() or job.request.mode == "online")
+    searches = "search" in names or "calibrate" in names
+    if embeds:
+        from planner.sampling.run.embed import load_libraries
+
+        load_libraries(Path(job.setup.model_folder))
+    if searches and job.request.index == "exact":
         import sklearn.neighbors  # noqa: F401
-    else:
+    elif searches:
         import faiss  # noqa: F401
+    held = anonymous_bytes()
+    if held is not None and embeds:
+        job.learn(embed_process_bytes=held)
+    # What calibrates alone stands for what will search alone.
+    if held is not None and searches and (embeds or job.request.mode != "online"):
+        job.learn(search_process_bytes=held)
 
 
 if __name__ == "__main__":

@@ -35,12 +35,18 @@ SETTLING_SECONDS = 0.5
 
 def read() -> None:
     """Take the draft from the address bar if somebody else than this session changed it."""
-    given = {key: st.query_params.get_all(key) for key in st.query_params}
-    edited = st.session_state.pop("edited", False)
-    first = "draft" not in st.session_state
-    if given and (first or not (edited or _is_ours({key: given[key][-1] for key in given}))):
+    given = foreign(first="draft" not in st.session_state)
+    if given:
         _open(given)
     session.draft()
+
+
+def foreign(first: bool) -> dict[str, list[str]]:
+    """The query if it is a visit's first or somebody else than this session changed it."""
+    given = {key: st.query_params.get_all(key) for key in st.query_params}
+    edited = st.session_state.pop("edited", False)
+    ours = edited or _is_ours({key: given[key][-1] for key in given})
+    return given if first or not ours else {}
 
 
 def _open(given: dict[str, list[str]]) -> None:
@@ -74,7 +80,12 @@ def _is_ours(given: dict[str, str]) -> bool:
 
 def write() -> None:
     """Put the complete draft into the address bar; does nothing when it is there already."""
-    wanted = current_query()
+    put(current_query())
+
+
+def put(wanted: Mapping[str, str]) -> None:
+    """Put a query into the address bar, and remember that it was this session's."""
+    wanted = dict(wanted)
     if st.query_params.to_dict() != wanted:
         st.query_params.from_dict(wanted)
     if st.session_state.get("written") != wanted:
@@ -104,5 +115,5 @@ def link(query: Mapping[str, str]) -> str:
     return f"{root}/?{urlencode(query)}"
 
 
-PAGE_PATHS = ("plan", "scaling", "trial", "launch", "examples", "formulas")
+PAGE_PATHS = ("plan", "scaling", "trial", "sampling", "launch", "examples", "formulas")
 """Last part of each page's address."""

@@ -1,0 +1,393 @@
+"""Document 003, "Memory Requirements Analysis: Density-Aware Sampling", recomputed.
+
+The code it describes was read in tablekat/nanochat-rlhf-density-sampling at 06b4281,
+``scripts/kat_train_grpo.py``: pooled logits of every prompt, concatenated, normalised, searched by
+scikit-learn. Every "GB" of its memory is 2**30 bytes, and host RAM and GPU memory are one figure.
+"""
+
+from __future__ import annotations
+
+from planner.examples.claim import Claim, Working, held_by
+
+TITLE = "Document 003 · Density-aware sampling"
+
+PROMPTS, DIMENSIONS = 28_000, 50_304
+GIB = 2**30
+SIZES = {"prompts": PROMPTS, "dimensions": DIMENSIONS}
+EMBEDDINGS = "prompts * dimensions * 4"
+COPIED = f"2 * {EMBEDDINGS}"
+"""Concatenating the batches, and then dividing by their norms, each make a second array."""
+SHAPE = {"layers": 12, "hidden": 768, "vocab": DIMENSIONS}
+PARAMETERS = "(2 * vocab * hidden + 12 * layers * hidden**2)"
+"""nanochat's GPT: an embedding and a head of their own, no biases, 12 squares a layer."""
+TRUE_DIMENSIONS = 65_536
+"""Vocabulary of the model that was trained (nanochat d20: the catalog's row; a test compares)."""
+TRUE_HIDDEN = 1280
+BATCH = {"rows": 8, "tokens": 512, "dimensions": DIMENSIONS}
+LOGITS = "rows * tokens * dimensions * 4"
+FOUND = "prompts * 11 * (8 + 8)"
+SEARCH = "2 * prompts**2 * dimensions"
+CORES = {"flops_per_second": 36e9}
+"""Matrix products of two cores, measured; a large server does 0.5 to 1 TFLOP/s."""
+PEAK_4090 = 165.2e12
+"""Dense bf16 peak of a card with 24 GB (RTX 4090: the catalog's row; a test compares)."""
+
+COUNTED = "tests/examples/test_density_document.py::test_ours_of_document_003"
+SHAPES = "tests/examples/test_density_document.py::test_the_models_shapes_are_the_catalogs"
+TWICE = "tests/examples/test_density_document.py::test_concatenating_and_normalising_hold_two"
+TYPES = "tests/examples/test_density_document.py::test_neighbours_come_as_64_bit_numbers"
+DIRECTION = "tests/examples/test_density_document.py::test_one_over_distance_favours_the_common"
+SEARCHED = "tests/examples/test_density_document.py::test_brute_force_costs_two_operations_a_value"
+FLAT = "tests/examples/test_density_document.py::test_a_flat_index_copies_every_vector"
+ITSELF = "tests/examples/test_density_document.py::test_a_prompt_is_its_own_nearest_neighbour"
+READ = "read: tablekat/nanochat-rlhf-density-sampling@06b4281, scripts/kat_train_grpo.py"
+BINARY = "GiB called GB: 2**30 bytes each, not 10**9."
+
+
+def _sized(expression: str, prompts: int = PROMPTS, **more: float) -> Working:
+    return Working(expression, {"prompts": prompts, "dimensions": DIMENSIONS, **more})
+
+
+BREAKDOWN: tuple[Claim, ...] = held_by((COUNTED,), (
+    Claim(
+        "Embeddings, in bytes", "28,000 × 50,304 × 4 = 5,634,048,000", 5_634_048_000, "bytes",
+        working=_sized(EMBEDDINGS),
+        truth=_sized(EMBEDDINGS),
+        why="One fp32 number for each word of the vocabulary and each prompt.",
+    ),
+    Claim(
+        "Embeddings storage", "5.25 GB", 5.25, "GB",
+        working=_sized(EMBEDDINGS),
+        truth=_sized(EMBEDDINGS),
+        why=BINARY,
+    ),
+    Claim(
+        "Dimensions of an embedding", "50,304", DIMENSIONS, "",
+        truth=Working(str(TRUE_DIMENSIONS)),
+        judged="does not follow",
+        tested=(SHAPES,),
+        why="The configuration class's default. The model that was trained has a vocabulary of "
+        "65,536 (7.34 GB of logits), and its hidden states are 1,280 wide (0.14 GB).",
+    ),
+    Claim(
+        "A batch of 8 on the GPU", "32 MB in VRAM", 32, "MB",
+        working=Working(LOGITS, BATCH),
+        truth=Working(LOGITS, BATCH),
+        why="[8, 512, 50,304] in fp32, half of it in bf16. 32 MB would be prompts of 20 tokens.",
+    ),
+    Claim(
+        "Batches", "3500", 3500, "",
+        working=Working("prompts / rows", {"prompts": PROMPTS, "rows": 8}),
+        truth=Working("prompts / rows", {"prompts": PROMPTS, "rows": 8}),
+        why="28,000 prompts, eight at a time.",
+    ),
+    Claim(
+        "k-NN index storage", "0.03 GB", 0.03, "GB",
+        working=Working("prompts * 11 * 8 + prompts * 11 * 4", SIZES),
+        truth=Working(FOUND, SIZES),
+        tested=(COUNTED, TYPES),
+        why="Ten times its own sum below, which is 3.7 MB.",
+    ),
+    Claim(
+        "Distances array", "28,000 × 11 × 8 bytes (float64) = 2.46 MB", 2.46, "MB",
+        working=Working("prompts * 11 * 8", SIZES),
+        truth=Working("prompts * 11 * 8", SIZES),
+        tested=(COUNTED, TYPES),
+        why="scikit-learn returns float64 for fp32 embeddings too.",
+    ),
+    Claim(
+        "Indices array", "28,000 × 11 × 4 bytes (int32) = 1.23 MB", 1.23, "MB",
+        working=Working("prompts * 11 * 4", SIZES),
+        truth=Working("prompts * 11 * 8", SIZES),
+        tested=(COUNTED, TYPES),
+        why="They are int64.",
+    ),
+    Claim(
+        "Distances and indices", "≈ 3.7 MB", 3.7, "MB",
+        working=Working("prompts * 11 * 8 + prompts * 11 * 4", SIZES),
+        truth=Working(FOUND, SIZES),
+        tested=(COUNTED, TYPES),
+        why="Both are eight bytes wide.",
+    ),
+    Claim(
+        "Duration of kneighbors", "~1-2 seconds", 2, "s",
+        truth=_sized(f"{SEARCH} / flops_per_second", **CORES),
+        tested=(COUNTED, SEARCHED),
+        why="Brute force is 78.9 TFLOP: 37 minutes at the 36 GFLOP/s measured on two cores, one to "
+        "three minutes on a large server.",
+    ),
+    Claim(
+        "Density weights", "28,000 × 4 = 112 KB", 0.112, "MB",
+        working=Working("prompts * 4", SIZES),
+        truth=Working("prompts * 4", SIZES),
+        why="One fp32 number a prompt.",
+    ),
+    Claim(
+        "Density weights (final)", "0.0001 GB", 0.0001, "GB",
+        working=Working("prompts * 4 / 1.073741824", SIZES),
+        truth=Working("prompts * 4", SIZES),
+        judged="agrees",
+        why="Rounded to one digit.",
+    ),
+    Claim(
+        "Model weights (12 layers, 768 hidden)", "~1.5 GB", 1.5, "GB",
+        working=Working(f"{PARAMETERS} * 4", SHAPE),
+        truth=Working(f"{PARAMETERS} * 4", SHAPE),
+        tested=(COUNTED, SHAPES),
+        why="162.2 million weights in fp32. The model that was trained has 561.0 million: 2.24 GB "
+        "in fp32, 1.12 in bf16.",
+    ),
+    Claim(
+        "Optimizer state (if using Adam)", "~0.5 GB", 0.5, "GB",
+        working=Working(f"2 * {PARAMETERS} * 4", SHAPE),
+        truth=Working(f"2 * {PARAMETERS} * 4", SHAPE),
+        why="Two fp32 moments for each weight. The sampler's model trains nothing and has none.",
+    ),
+    Claim(
+        "Forward buffers", "~0.2 GB", 0.2, "GB",
+        truth=Working(LOGITS, BATCH),
+        why="The logits of one batch alone, in fp32.",
+    ),
+    Claim(
+        "GPU in all", "~2-3 GB", 2.5, "GB",
+        working=Working("(1.5 + 0.5 + 0.2) * 1e9"),
+        truth=Working(f"{PARAMETERS} * 4 + {LOGITS}", {**SHAPE, **BATCH}),
+        judged="agrees",
+        why="Its parts make 2.2. The sampler needs the weights and one batch's logits; the code "
+        "holds other models beside it.",
+    ),
+))
+"""The document's detailed breakdown, in its order."""
+
+TIMELINE: tuple[Claim, ...] = held_by((COUNTED,), (
+    Claim(
+        "Load prompts from disk", "50-100 MB", 75, "MB",
+        truth=Working("prompts * tokens * 4", {"prompts": PROMPTS, "tokens": 512}),
+        why="At most, at 512 tokens of about four characters.",
+    ),
+    Claim(
+        "Embeddings added at t=5s", "5 seconds", 5, "s",
+        truth=Working(
+            f"2 * ({PARAMETERS} - vocab * hidden) * prompts * tokens / peak_flops_per_second",
+            {**SHAPE, "prompts": PROMPTS, "tokens": 512, "peak_flops_per_second": PEAK_4090},
+        ),
+        tested=(COUNTED, SHAPES),
+        why="At the longest prompts, the full peak of a 24 GB card (RTX 4090, bf16) and nothing "
+        "lost; real runs reach less than half.",
+    ),
+    Claim(
+        "Peak RAM needed", "10.25 GB", 10.25, "GB",
+        truth=_sized(COPIED),
+        tested=(COUNTED, TWICE),
+        why="Its parts make 7.25 to 8.25, of two different memories. Host RAM alone holds the "
+        "embeddings twice, once while they are concatenated and again while they are normalised "
+        "(2.00 × measured, both).",
+    ),
+    Claim(
+        "When the peak is", "t=185s, as training starts",
+        said="before the search: concatenate and normalise",
+        judged="does not follow",
+        tested=(TWICE,),
+        why="The search adds megabytes; the two copies are made before it.",
+    ),
+    Claim(
+        "Setup time", "~3 minutes (one-time)", 180, "s",
+        truth=_sized(f"{SEARCH} / flops_per_second", **CORES),
+        tested=(COUNTED, SEARCHED),
+        why="The search alone, on the two cores measured. Three minutes need a large server.",
+    ),
+    Claim(
+        "Left after the weights are made", "Embeddings freed; weights only (112 KB)", 0.112, "MB",
+        truth=_sized(EMBEDDINGS),
+        judged="does not follow",
+        tested=(READ,),
+        why="`self.embeddings` lives as long as the sampler, the whole run; the document's own "
+        "timeline says 5.25 GB at t=186s.",
+    ),
+    Claim(
+        "Fits in a 24 GB GPU", "Peak 10.25 GB, fits in 24GB GPU", 10.25, "GB",
+        truth=Working(f"{PARAMETERS} * 4 + {LOGITS}", {**SHAPE, **BATCH}),
+        judged="does not follow",
+        why="Host RAM held against a card's memory. On the card are the model and one batch's "
+        "logits; the embeddings are never there.",
+    ),
+))
+"""The executive summary's peak and the timeline."""
+
+
+def _row(prompts: int, label: str, embeddings: float, total: float) -> tuple[Claim, Claim]:
+    """A row of the scaling table: embeddings, and all."""
+    return (
+        Claim(
+            f"{label} prompts: embeddings", f"{embeddings} GB", embeddings, "GiB",
+            working=_sized(f"{EMBEDDINGS} / {GIB}", prompts),
+            truth=_sized(f"{EMBEDDINGS} / {GIB}", prompts),
+            why=BINARY,
+        ),
+        Claim(
+            f"{label} prompts: in all", f"{total:,}", total, "GiB",
+            working=_sized(f"{EMBEDDINGS} / {GIB} + 2", prompts),
+            truth=_sized(f"{COPIED} / {GIB}", prompts),
+            tested=(COUNTED, TWICE),
+            why="Host RAM and GPU memory in one sum, and the second copy left out.",
+        ),
+    )
+
+
+SCALING: tuple[Claim, ...] = held_by((COUNTED,), (
+    *_row(28_000, "28,000", 5.25, 7.2),
+    *_row(280_000, "280,000", 52.5, 54.5),
+    *_row(2_800_000, "2.8M", 525, 526.7),
+    Claim(
+        "28M prompts: embeddings", "5.2 TB", 5.2, "TB",
+        working=_sized(f"{EMBEDDINGS} / 1e12", 28_000_000),
+        truth=_sized(f"{EMBEDDINGS} / 1e12", 28_000_000),
+        why="5,247 GiB are 5.12 TiB or 5.63 TB; 5.2 is neither.",
+    ),
+    _row(28_000_000, "28M", 5_247, 5_249)[1],
+    Claim(
+        "Where online ends", "Cannot scale beyond ~300k prompts", 300_000, "prompts",
+        working=Working("ram / (dimensions * 4)", {"ram": 24e9, "dimensions": DIMENSIONS}),
+        truth=Working("ram / (2 * dimensions * 4)", {"ram": 24e9, "dimensions": DIMENSIONS}),
+        tested=(COUNTED, TWICE),
+        why="Its own table fails 280,000. The 24 GB that it speaks of hold 59,600 as the code is "
+        "written, 119,000 if embeddings were never copied.",
+    ),
+    Claim(
+        "Embeddings on disk, compressed", "2.5 GB compressed", 2.5, "GB",
+        truth=_sized("prompts * dimensions * 2"),
+        judged="no derivation",
+        why="Half precision is 2.82 GB. What a compressor makes of fp32 nobody measured there.",
+    ),
+    Claim(
+        "Offline: k-NN computed at t=1s", "1 second", 1, "s",
+        truth=_sized(f"{SEARCH} / flops_per_second", **CORES),
+        tested=(COUNTED, SEARCHED),
+        why="Reading embeddings from disk leaves the search as long as it was: training does not "
+        "start instantly. Only weights saved with them would do that.",
+    ),
+    Claim(
+        "Offline at 280,000: embeddings.npy", "2.5 GB compressed", 2.5, "GB",
+        working=_sized("prompts * dimensions * 2", 280_000),
+        truth=_sized(EMBEDDINGS, 280_000),
+        why="The figure of 28,000 prompts; in half precision ten times as many are 28.2 GB.",
+    ),
+    Claim(
+        "Offline at 280,000: loaded", "5.25 GB", 5.25, "GB",
+        working=_sized(EMBEDDINGS, 280_000),
+        truth=_sized(EMBEDDINGS, 280_000),
+        why="The figure of 28,000 prompts again.",
+    ),
+    Claim(
+        "IndexFlatL2 at 280,000", "Better memory efficiency",
+        said="56.3 GB more than the embeddings",
+        judged="does not follow",
+        tested=(FLAT,),
+        why="A flat index copies every vector in fp32. It computes all distances, as scikit-learn "
+        "does.",
+    ),
+    Claim(
+        "Neighbours of index.search(embeddings, k=10)", "k=10", 10, "neighbours",
+        truth=Working("10 - 1"),
+        judged="does not follow",
+        tested=(ITSELF,),
+        why="The first neighbour found is the prompt itself.",
+    ),
+))
+"""The scaling table, and what online and offline are said to be."""
+
+SAFE: tuple[Claim, ...] = held_by((READ,), (
+    Claim(
+        "Line 71: batches of 8", "SAFE: only 8 prompts in GPU memory at once", 8, "prompts",
+        truth=Working("8"),
+        judged="agrees",
+        why="True, and their logits are 824 MB in fp32, not 32.",
+    ),
+    Claim(
+        "Line 103: .cpu().numpy()", "SAFE: GPU memory freed after each batch",
+        said="freed to PyTorch's cache; the card shows the largest batch until the end",
+        judged="does not follow",
+        why="The pooled batch leaves the card. The logits it was made of are kept cached, and the "
+        "model itself is never freed.",
+    ),
+    Claim(
+        "Line 105: np.concatenate", "SAFE: 5.25 GB is fine", 5.25, "GB",
+        truth=_sized(COPIED),
+        judged="does not follow",
+        tested=(COUNTED, TWICE),
+        why="The list of batches and the array made of them exist together.",
+    ),
+    Claim(
+        "Line 126: NearestNeighbors", "SAFE: minimal memory overhead",
+        said="206 MB a thread",
+        judged="does not follow",
+        tested=("tests/sampling/test_libraries.py::test_scikit_learn_takes_a_block_for_each_thread",),
+        why="Fitting keeps the embeddings as they are. Searching casts two blocks of 256 rows to "
+        "float64 in each thread. That is little; the 37 minutes are not.",
+    ),
+    Claim(
+        "Is the current code safe?", "Code is safe and memory-conscious",
+        said="it does the opposite of what it is for",
+        judged="does not follow",
+        tested=(DIRECTION,),
+        why="The mean distance to neighbours is sparsity, so 1 / distance favours what is common: "
+        "90 % of prompts in one cluster got 98.7 % of the draws. Weights by distance give it 51.7.",
+    ),
+))
+"""Its line-by-line check."""
+
+CONFIDENCE: tuple[Claim, ...] = held_by((COUNTED,), (
+    Claim(
+        "Will it fit in RAM?", "Yes, ~10 GB peak (100%)", 10, "GB",
+        truth=_sized(COPIED),
+        judged="no derivation",
+        tested=(COUNTED, TWICE),
+        why="It fits in 24 GB of host RAM, for another reason than the one given.",
+    ),
+    Claim(
+        "Need offline precomputation?", "No, not for 28k prompts (100%)", 28_000, "prompts",
+        truth=Working("ram / (2 * dimensions * 4)", {"ram": 24e9, "dimensions": DIMENSIONS}),
+        judged="agrees",
+        why="Right: so many fit in 24 GB as the code is written. For memory alone; each start "
+        "repeats the search.",
+    ),
+    Claim(
+        "If we had millions?", "Yes, switch to offline + FAISS (100%)", 525, "GB",
+        truth=_sized(EMBEDDINGS, 2_800_000),
+        judged="does not follow",
+        tested=(COUNTED, FLAT),
+        why="Offline saves nothing in memory, and a flat index holds every vector. Streaming with "
+        "an inverted file does, or hidden states: 14.3 GB for 2.8 million.",
+    ),
+    Claim(
+        "Is current code safe?", "Yes, well-designed (100%)",
+        said="no",
+        judged="does not follow",
+        tested=(DIRECTION,),
+        why="What is rare is drawn less often, and what is common more.",
+    ),
+    Claim(
+        "Can we run this on 24GB GPU?", "Yes, comfortably (100%)", 10.25, "GB",
+        truth=Working(f"{PARAMETERS} * 4 + {LOGITS}", {**SHAPE, **BATCH}),
+        judged="agrees",
+        why="Right, but it is 1.5 GB that the card has to hold, not 10.25.",
+    ),
+    Claim(
+        "Recommended approach?", "Keep online, plan offline for future (100%)", 5.25, "GB",
+        truth=Working("prompts * hidden * 4", {"prompts": PROMPTS, "hidden": TRUE_HIDDEN}),
+        judged="no derivation",
+        tested=(COUNTED, SHAPES),
+        why="Mean hidden states in place of logits are a fiftieth of the size and of the search.",
+    ),
+))
+"""Its summary table: six answers, each "100%"."""
+
+DIRECTION_NOTE = (
+    "The larger fault is not memory. The weights are 1 / mean distance, so a prompt with many near "
+    "neighbours is drawn **more** often: the opposite of density-aware sampling. The repository's "
+    "later script weighs the right way round, its offline one still does not."
+)
+"""What the tables do not show."""
+
+ALL: tuple[Claim, ...] = (*BREAKDOWN, *TIMELINE, *SCALING, *SAFE, *CONFIDENCE)
+"""Every claim, in the document's order."""

@@ -1,0 +1,43 @@
+"""What is known of the machine that samples: measured by a run's calibration, or assumed.
+
+Nothing here is fitted to a prediction. An assumption names where it was measured; what nobody
+measured anywhere is None, and so is every time that rests on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+CORE_FLOPS_PER_SECOND = 18e9
+"""Of one core in matrix products: 36 GFLOP/s on two cores of a cloud machine, measured while this
+project was planned. Servers' cores do two to four times as much."""
+ASSUMED = "assumed: 36 GFLOP/s on two cores, measured once on a cloud machine; calibrate yours"
+CALIBRATED = "measured by this run's calibration"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Measured:
+    """What a calibration and a run's beginning say; None is not known.
+
+    ``prompt_seconds`` is the time of one prompt's embedding, ``pair_seconds`` that of one product
+    (a pair of vectors and dimension) of an exact search or of a search over centres,
+    ``scan_seconds`` that of one product in a probed list. ``embed_process_bytes`` and
+    ``search_process_bytes`` are what the processes hold before they compute.
+    """
+
+    prompt_seconds: float | None = None
+    pair_seconds: float | None = None
+    scan_seconds: float | None = None
+    embed_process_bytes: int | None = None
+    search_process_bytes: int | None = None
+
+
+NOTHING = Measured()
+MB = 10**6
+PROCESS_BYTES = {"embed": 300 * MB, "exact": 133 * MB, "faiss-flat": 47 * MB, "faiss-ivf": 47 * MB}
+"""Anonymous memory of a process after its imports: the one that embeds, and those that search by
+the index. Measured (docs/sampling.md)."""
+TORCH_BESIDE = 270 * MB
+"""What the embedding libraries add to a process that searches too."""
+WEIGHING_BYTES = 180
+"""Of a prompt while weights are made. Measured (docs/sampling.md)."""

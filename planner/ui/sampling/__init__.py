@@ -1,0 +1,1 @@
+"""The Sampling page: its own inputs, link and answer. No torch."""

@@ -1,0 +1,156 @@
+"""The sidebar of the Sampling page: presets and every field, each mirroring the page's values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import streamlit as st
+
+from planner import catalog
+from planner.sampling.derived import chunk_of, lists_of, probes_of, training_of, width_of
+from planner.sampling.plan import SamplingPlan, choices
+from planner.sampling.presets import DEFAULT, PRESETS
+from planner.ui.elements import segments
+from planner.ui.inputs.widgets import mirror, to_bytes
+from planner.ui.sampling import state
+from planner.ui.sampling.texts import LABELS, help_of, name_of
+from planner.units import GIB
+
+FIRST = ("prompts", "model", "embedding", "dtype", "index", "neighbours", "mode", "favour")
+GROUPS = {
+    "Hardware": ("host_ram", "disk", "cores", "device"),
+    "Embedding": ("dimensions", "model_dtype", "prompt_tokens", "batch_size", "assembly"),
+    "Search": ("lists", "probes", "training_prompts", "chunk_prompts"),
+}
+IVF_ONLY = ("lists", "probes", "training_prompts")
+SIZES = ("host_ram", "disk")
+DERIVED: dict[str, Callable[[SamplingPlan], int]] = {
+    "dimensions": width_of,
+    "lists": lists_of,
+    "probes": probes_of,
+    "training_prompts": training_of,
+    "chunk_prompts": chunk_of,
+}
+STEPS = {"prompts": 1000, "prompt_tokens": 128}
+
+
+def draw() -> None:
+    """Draw the sidebar."""
+    values = state.values()
+    plan, problems = state.plan()
+    blamed = {problem.field for problem in problems}
+    with st.sidebar:
+        _preset(plan)
+        for field in FIRST:
+            _field(field, values, plan)
+        for title, fields in GROUPS.items():
+            shown = [
+                field
+                for field in fields
+                if field not in IVF_ONLY or values["index"] == "faiss-ivf" or field in blamed
+            ]
+            wrong = " · :red[to fix]" if blamed.intersection(shown) else ""
+            with st.expander(f"{title}{wrong}", expanded=title == "Hardware" or bool(wrong)):
+                for field in shown:
+                    _field(field, values, plan)
+        segments("Memory in", ["GiB", "GB"], "unit", default="GiB", help="GiB is 2³⁰ bytes.")
+
+
+def _preset(plan: SamplingPlan | None) -> None:
+    own = next((name for name, (_, one) in PRESETS.items() if one == plan), "")
+    names = [*(("",) if not own else ()), *PRESETS]
+    mirror("sampling preset", own)
+    st.selectbox(
+        "Start from",
+        names,
+        index=names.index(own),
+        key="sampling preset",
+        format_func=lambda name: PRESETS[name][0] if name else "Changed by hand",
+        help=f"A preset never changes once released; `{own or DEFAULT}` names one.",
+        on_change=_opened,
+    )
+
+
+def _opened() -> None:
+    name = st.session_state["sampling preset"]
+    if name:
+        state.set_plan(PRESETS[name][1])
+
+
+def _field(field: str, values: dict[str, Any], plan: SamplingPlan | None) -> None:
+    value = values[field]
+    if field in SIZES:
+        _number(field, value / GIB, 0.0, 2**53 / GIB, 1.0, to_bytes)
+    elif field in ("model", "device"):
+        _select(field, value, _models() if field == "model" else _devices())
+    elif choices(field):
+        _select(field, value, choices(field))
+    else:
+        _number(field, value, *_bounds(field), STEPS.get(field, 1))
+        if field in DERIVED and not value and plan is not None:
+            st.caption(f"0 is derived: {int(DERIVED[field](plan)):,}")
+
+
+def _edited(field: str, convert: Callable[[Any], Any]) -> None:
+    value = st.session_state[f"sampling:{field}"]
+    if value is not None:
+        state.edit(field, convert(value))
+
+
+def _common(field: str, shown: Any, convert: Callable[[Any], Any]) -> dict[str, Any]:
+    key = f"sampling:{field}"
+    mirror(key, shown)
+    return {
+        "key": key, "help": help_of(field), "on_change": _edited, "args": (field, convert),
+    }  # fmt: skip
+
+
+def _number(
+    field: str,
+    value: float,
+    low: Any,
+    high: Any,
+    step: Any,
+    convert: Callable[[Any], Any] = int,
+) -> None:
+    st.number_input(
+        LABELS[field],
+        min_value=low,
+        max_value=high,
+        value=value,
+        step=step,
+        format="%d" if isinstance(value, int) else "%.1f",
+        **_common(field, value, convert),
+    )
+
+
+def _select(field: str, value: str, options: tuple[str, ...]) -> None:
+    shown = options if value in options else (value, *options)
+    st.selectbox(
+        LABELS[field],
+        shown,
+        index=shown.index(value),
+        format_func=name_of,
+        **_common(field, value, str),
+    )
+
+
+def _bounds(field: str) -> tuple[int, int]:
+    low = high = 0
+    for rule in SamplingPlan.model_fields[field].metadata:
+        low, high = getattr(rule, "ge", low), getattr(rule, "le", high)
+    return low, high
+
+
+@st.cache_data(max_entries=1)
+def _models() -> tuple[str, ...]:
+    known = sorted(
+        (one.id for one in catalog.models() if one.architecture is not None), key=str.lower
+    )
+    return ("", *known)
+
+
+@st.cache_data(max_entries=1)
+def _devices() -> tuple[str, ...]:
+    return ("cpu", *(one.key for one in catalog.gpus() if one.budget_bytes is not None))

@@ -1,0 +1,50 @@
+"""Ray Data jobs on a local cluster: what they leave equals a single process's to the last bit."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from planner.sampling.ask.supervisor import worker_environment
+from planner.sampling.run import stages
+from planner.sampling.run.job import Job
+from planner.sampling.run.meter import Meter
+from planner.trial.ask.folders import TrialFolder
+from sampling.run import tiny
+
+ROOT = Path(__file__).parents[3]
+
+
+def test_shards_on_a_cluster_equal_one_process(model: Path, tmp_path: Path) -> None:
+    prompts = [*tiny.some(60), *tiny.some(20)]  # duplicates, so that shards have ties
+    choices = {"chunk_prompts": 16, "neighbours": 3}
+    job = tiny.job(tmp_path / "ray", model, prompts, ray="local", **choices)
+    alone = tiny.job(tmp_path / "alone", model, prompts, **choices)
+    done = subprocess.run(
+        [sys.executable, "-m", "planner.sampling.run.worker", str(job.folder), "ray", "weigh"],
+        cwd=ROOT,
+        env={**worker_environment(job.request), "RAY_USAGE_STATS_ENABLED": "0"},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    meter = Meter(lambda *said, **more: None)
+    for chunk in range(alone.chunks.count):  # the very vectors, whatever threads embedded them
+        os.link(job.chunks.file(chunk), alone.chunks.file(chunk))
+    stages.find_neighbours(alone, meter, lambda *said, **more: None, None)
+    for column in ("distances", "places"):
+        for (_, ours), (_, theirs) in zip(job.kept(column), alone.kept(column), strict=True):
+            assert np.array_equal(ours, theirs)
+    said = TrialFolder(job.folder).progress()
+    computed = sorted((e["what"], e["first"]) for e in said if e["name"] == "computed")
+    assert computed == sorted(
+        (what, first) for what in ("embeddings", "neighbours") for first in range(0, 80, 16)
+    )
+    own = tiny.job(tmp_path / "own", model, prompts, **choices)
+    stages.embed(own, meter, lambda *said, **more: None)
+    assert np.allclose(own.chunks.whole(), job.chunks.whole(), atol=1e-5)
+    assert Job.of(job.folder).missing_parts() == []

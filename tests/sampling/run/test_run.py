@@ -1,0 +1,230 @@
+"""Whole runs: what they leave, what a kill costs, what makes weights stale, how they end."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from planner.sampling.ask import process
+from planner.sampling.ask.prompts import key_of
+from planner.sampling.ask.result import SamplingResult, read_result
+from planner.sampling.ask.setup import SETUP, Setup, prepared
+from planner.sampling.ask.store import WEIGHTS, asked, ended
+from planner.sampling.ask.supervisor import SamplingSupervisor, result_of
+from planner.sampling.ask.weights import provenance, read_provenance, stale
+from planner.sampling.run import stages
+from planner.sampling.run.job import Job
+from planner.sampling.run.meter import Meter
+from planner.trial.ask.folders import TrialFolder
+from sampling.run import tiny
+
+ROOT = Path(__file__).parents[3]
+pytestmark = pytest.mark.filterwarnings("ignore:builtin type:DeprecationWarning")
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+from planner.sampling.run import worker
+from planner.trial.ask.folders import TrialFolder
+
+own, left = TrialFolder.say, int(sys.argv[2])
+
+def say(self, name, **more):
+    global left
+    own(self, name, **more)
+    left -= name == "computed"
+    if not left:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+TrialFolder.say = say
+worker.run(TrialFolder(Path(sys.argv[1])), ["calibrate", "embed", "search", "weigh"])
+"""
+
+
+def killed(folder: TrialFolder, after: int) -> None:
+    """Run the stages in a process that is killed once so many pieces are computed."""
+    done = subprocess.run(
+        [sys.executable, "-c", KILLED, str(folder.path), str(after)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
+
+
+def here(job: Job) -> list[dict[str, Any]]:
+    """Run all stages in this process; what they said."""
+    said: list[dict[str, Any]] = []
+
+    def say(name: str, **more: Any) -> None:
+        said.append({"name": name, **more})
+
+    meter = Meter(say)
+    stages.calibrate(job, meter)
+    _, held = stages.embed(job, meter, say)
+    stages.find_neighbours(job, meter, say, held)
+    stages.weigh(job, meter)
+    return said
+
+
+def result(job: Job) -> SamplingResult:
+    return result_of(TrialFolder(job.folder), job.request, "completed", "", seconds=1.0)
+
+
+def weights(job: Job) -> np.ndarray:
+    found: np.ndarray = pq.read_table(job.folder / WEIGHTS)["weight"].to_numpy()
+    return found
+
+
+def test_a_run_that_was_killed_goes_on_and_computes_nothing_twice(
+    model: Path, tmp_path: Path
+) -> None:
+    prompts = tiny.some(40)
+    request, folder = tiny.run(tmp_path, model, prompts, chunk_prompts=8)
+    prepared(request, folder.path)
+    killed(folder, 3)  # in the embedding of 5 chunks
+    killed(folder, 4)  # the last two chunks, and 2 of 5 parts of neighbours
+    (folder.path / "embeddings" / ".embeddings-000009.parquet.1.part").write_bytes(b"half")
+    heard: list[Any] = []
+    done = SamplingSupervisor(request, folder, heard.append, tmp_path / "data").run()
+    assert done.status == "completed", (done.reason, done.stderr_tail)
+    computed = [(e["what"], e["first"]) for e in folder.progress() if e["name"] == "computed"]
+    assert sorted(computed) == sorted(
+        (what, first) for what in ("embeddings", "neighbours") for first in range(0, 40, 8)
+    )
+    assert [event["first"] for event in heard if event["name"] == "computed"] == [16, 24, 32]
+    whole = tiny.job(tmp_path / "whole", model, prompts, chunk_prompts=8)
+    here(whole)
+    assert weights(Job.of(folder.path)) == pytest.approx(weights(whole), rel=1e-5)
+    assert {stage.name for stage in done.stages} >= {"embed", "search", "weigh"}
+    assert ended(folder) == done and read_result(done.model_dump_json()) == done
+
+
+def test_a_run_is_told_in_numbers(model: Path, tmp_path: Path) -> None:
+    crowd = [f"w1 w2 w3 w4 w5 w6 w7 w8 w{n}" for n in range(20, 40)]
+    odd = ["w50 w51 w52 w53 w54 w55 w56"]
+    job = tiny.job(tmp_path, model, [*crowd, *odd], neighbours=3, index="faiss-flat")
+    said = here(job)
+    found = result(job)
+    assert found.rarest[0].place == 20 and found.rarest[0].text == odd[0]
+    assert found.rarest[0].weight > found.commonest[0].weight > 0
+    assert found.histogram is not None and sum(found.histogram.counts) == 21
+    assert found.recall is None  # nothing was sampled: an exact search has none
+    table = pq.read_table(job.folder / WEIGHTS)
+    assert table.column_names == ["place", "key", "distance", "weight"]
+    assert table["key"].to_pylist()[20] == key_of(odd[0])
+    assert sum(table["weight"].to_pylist()) == pytest.approx(1)
+    begun = [each["stage"] for each in said if each["name"] == "begins"]
+    calibrated = ["calibrate search", "load", "calibrate embed"]
+    assert begun == [*calibrated, "embed", "read", "search", "weigh"]
+    for each in said:
+        if each["name"] == "ended":
+            assert each["host_before_bytes"] > 0
+            assert each["host_peak_bytes"] >= each["host_before_bytes"]
+    assert [each["done"] for each in said if each["name"] == "at"][-1] == 21
+
+
+@pytest.mark.parametrize(
+    "choices",
+    [
+        {"mode": "online"},
+        {"embedding": "logits", "dtype": "fp16"},
+        {"index": "faiss-ivf", "lists": 2, "probes": 2, "mode": "streaming"},
+        {"index": "faiss-ivf", "lists": 2, "probes": 1, "dtype": "fp16", "favour": "common"},
+    ],
+    ids=str,
+)
+def test_every_way_ends_with_weights(
+    choices: dict[str, Any], model: Path, tmp_path: Path
+) -> None:
+    job = tiny.job(tmp_path, model, tiny.some(90), neighbours=3, chunk_prompts=32, **choices)
+    here(job)
+    found = result(job)
+    assert (found.recall is None) == (job.request.index != "faiss-ivf")
+    if choices.get("probes") == 2:
+        assert found.recall == 1.0  # every list was probed
+    plain = tiny.job(tmp_path / "plain", model, tiny.some(90), neighbours=3)
+    here(plain)
+    asked = job.request
+    if (asked.embedding, asked.favour) == ("hidden", "rare"):
+        assert weights(job) == pytest.approx(weights(plain), rel=1e-3)
+
+
+def test_weights_are_stale_when_what_they_were_made_of_differs(
+    model: Path, tmp_path: Path
+) -> None:
+    job = tiny.job(tmp_path, model, tiny.some(30), neighbours=3)
+    here(job)
+    made = read_provenance(job.folder / WEIGHTS)
+    now = provenance(job.request, job.setup, 0, 0)
+    assert stale(made, now) == ()
+    other = job.setup.model_copy(update={"identity": "sha256 " + "1" * 64})
+    assert ["another" in why for why in stale(made, provenance(job.request, other, 0, 0))] == [True]
+    file = tiny.file_of(tmp_path / "other.jsonl", tiny.some(30)[::-1])
+    request = job.request.model_copy(update={"prompts": str(file), "favour": "common"})
+    new = tmp_path / "new"
+    new.mkdir()
+    whys = stale(made, provenance(request, prepared(request, new), 0, 0))
+    assert len(whys) == 2 and "prompts are others" in whys[0] and "favoured" in whys[1]
+    (tmp_path / "no.parquet").write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match="no file of weights"):
+        read_provenance(tmp_path / "no.parquet")
+
+
+def test_what_has_changed_since_is_not_gone_on_with(model: Path, tmp_path: Path) -> None:
+    request, folder = tiny.run(tmp_path, model, tiny.some(30))
+    prepared(request, folder.path)
+    assert prepared(request, folder.path).prompts == 30
+    tiny.file_of(Path(request.prompts), tiny.some(31))
+    done = SamplingSupervisor(request, folder, root=tmp_path / "data").run()
+    assert done.status == "failed"
+    assert done.reason.startswith("resume: the file of prompts and the number of prompts changed")
+    assert Setup.model_validate_json((folder.path / SETUP).read_bytes()).prompts == 30
+
+
+def test_a_run_that_is_stopped_keeps_what_it_has_and_says_so(model: Path, tmp_path: Path) -> None:
+    request, folder = tiny.run(tmp_path, model, tiny.some(30), calibration_seconds=600.0)
+    supervisor = SamplingSupervisor(request, folder, root=tmp_path / "data")
+
+    def heard(event: Any) -> None:
+        if event["name"] == "begins":
+            folder.ask_to_stop()
+
+    supervisor._heard = heard
+    done = supervisor.run()
+    assert (done.status, done.reason) == ("stopped", "It was stopped in calibrate search.")
+    process.reopen(folder)
+    assert ended(folder) is None and not folder.asked_to_stop()
+
+
+def test_what_a_person_can_mend_is_said_in_a_sentence(model: Path, tmp_path: Path) -> None:
+    request, folder = tiny.run(tmp_path, model, ["only one"])
+    done = SamplingSupervisor(request, folder, root=tmp_path / "data").run()
+    assert done.status == "failed" and done.reason.startswith("prompts: 1 in the file")
+    few = {"neighbours": 30}
+    request, folder = tiny.run(tmp_path, model, tiny.some(10), **few)
+    done = SamplingSupervisor(request, folder, root=tmp_path / "data").run()
+    assert done.reason.startswith("neighbours: ")
+
+
+def test_a_run_whose_process_is_gone_has_a_result(model: Path, tmp_path: Path) -> None:
+    request, folder = tiny.run(tmp_path, model, tiny.some(10))
+    folder.own(os.getpid())
+    running = process.look(folder)
+    assert running is not None and running.running and running.request == request == asked(folder)
+    dead = subprocess.Popen([sys.executable, "-c", ""])
+    dead.wait()
+    folder.own(dead.pid)
+    over = process.look(folder)
+    assert over is not None and over.result is not None and over.result.status == "killed"
+    assert Counter(state.running for state in process.states(tmp_path / "data")) == {False: 1}
+    assert process.forget(folder) and not folder.path.exists()
