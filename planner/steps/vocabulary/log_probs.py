@@ -90,6 +90,6 @@ def token_log_probs(
         softcap=softcap,
         temperature=temperature,
     )
-    taken, *others = (each if each is None else each.view(targets.shape) for each in found)
-    assert taken is not None
-    return LogProbs(taken, *others)
+    first, *others = (each if each is None else each.view(targets.shape) for each in found)
+    assert first is not None
+    return LogProbs(first, *others)
