@@ -9,8 +9,8 @@ import pandas as pd
 import streamlit as st
 
 from planner.frameworks import exported
-from planner.launch.export import export, fitted, following
-from planner.launch.launch import CannotExpress, Launch, as_zip
+from planner.launch.export import export, fitted, following, weighable
+from planner.launch.launch import ONLINE, CannotExpress, Launch, as_zip
 from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.link import to_query
@@ -51,9 +51,11 @@ def show(plan: Plan, framework: str) -> None:
     What nobody set follows the framework, and stands above the files.
     """
     name = choices.name("framework", framework)
+    weights = _density_weights(plan, framework)
     try:
         runs = following(plan, framework, session.draft().chosen)
-        launch = export(runs, framework, link=address.link(to_query(runs)))
+        link = address.link(to_query(runs))
+        launch = export(runs, framework, link=link, density_weights=weights)
     except CannotExpress as error:
         _why_not(plan, framework, name, error)
         return
@@ -64,6 +66,25 @@ def show(plan: Plan, framework: str) -> None:
     if launch.notes:
         st.subheader("What to know", anchor=False)
         st.markdown("\n".join(f"- {note}" for note in launch.notes))
+
+
+DRAWN = {"": "All alike", ONLINE: "By density weights"}
+
+
+def _density_weights(plan: Plan, framework: str) -> str:
+    """How prompts are drawn; asked where the framework's program can draw them by weight."""
+    if not weighable(plan, framework):
+        return ""
+    st.session_state.setdefault("density weights", "")
+    return segments(
+        "Prompts are drawn",
+        tuple(DRAWN),
+        "density weights",
+        format_func=DRAWN.__getitem__,
+        help="By weight, prompts unlike the others are drawn more often (density-aware sampling). "
+        "The program computes the weights as it starts, or reads those of a sampling run: "
+        "bash launch.sh --use-precomputed-embeddings DIR.",
+    )
 
 
 def _followed(plan: Plan, runs: Plan, name: str) -> None:

@@ -6,9 +6,11 @@ Templates stand in ``program/``; :mod:`planner.launch.program` writes them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from planner.estimate import estimate
 from planner.frameworks.program import Decision
 from planner.frameworks.trl import FRAMEWORK
 from planner.launch.launch import LaunchFile
@@ -82,7 +84,7 @@ def program_files(
 ) -> tuple[LaunchFile, ...]:
     """The program of this name, and what it needs installed."""
     needed = values_of(plan, *NEEDED.get(name, ()))
-    made = (*_decisions(settings), *needed, *predictions(plan))
+    made = (*_decisions(settings), *needed, *_predictions(plan))
     return (
         LaunchFile(name=name, text=program_text(FOLDER / name, made, filter(None, about))),
         LaunchFile(name=REQUIREMENTS, text=requirements(packages)),
@@ -97,3 +99,15 @@ def _decisions(settings: Mapping[str, object]) -> Iterator[Decision]:
     )
     for name, value in settings.items():
         yield Decision(name=name, value=value, why=WHY.get(name, ""))
+
+
+def _predictions(plan: Any) -> Iterator[Decision]:
+    """As for every program; but what a run needs here is a colocated engine's memory too."""
+    phases = estimate(plan).phases
+    held = min(int(phase.device_bytes) - int(phase.reserved_bytes) for phase in phases)
+    needed = max(int(phase.device_bytes) for phase in phases) - held
+    for decision in predictions(plan):
+        if decision.name == "predicted_reserved_bytes":
+            why = "Beside the CUDA context and what libraries hold in every phase."
+            decision = replace(decision, value=needed, why=why)
+        yield decision

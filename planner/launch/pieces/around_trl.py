@@ -13,7 +13,9 @@ import datasets
 import torch
 import trl
 from transformers import HfArgumentParser
-from trl import GRPOConfig, ModelConfig, get_peft_config, get_quantization_config
+from trl.trainer.grpo_config import GRPOConfig
+from trl.trainer.model_config import ModelConfig
+from trl.trainer.utils import get_peft_config, get_quantization_config
 
 
 def started(
@@ -33,8 +35,8 @@ def started(
     options = parser.parse_args()
     if trl.__version__ != plan["trl_version"]:
         raise SystemExit(
-            f"trl: {trl.__version__} is installed; this program reaches into {plan['trl_version']}, the "
-            "version it was read and tested with. pip install -r requirements.txt"
+            f"trl: {trl.__version__} is installed; this program reaches into "
+            f"{plan['trl_version']}, with which it was tested. pip install -r requirements.txt"
         )
     if options.device == "cuda" and not torch.cuda.is_available():
         raise SystemExit("device: there is no CUDA device here; pass --device cpu to run anyway.")
@@ -64,7 +66,8 @@ def arguments(
         settings["vllm_server_host"] = options.engine_host
     if options.device == "cpu":
         settings["use_cpu"] = True
-    training, model = HfArgumentParser((GRPOConfig, ModelConfig)).parse_dict(settings)
+    kinds: Any = (GRPOConfig, ModelConfig)
+    training, model = HfArgumentParser(kinds).parse_dict(settings)
     training.model_init_kwargs = {
         "revision": options.revision,
         "attn_implementation": model.attn_implementation,

@@ -90,4 +90,6 @@ def token_log_probs(
         softcap=softcap,
         temperature=temperature,
     )
-    return LogProbs(*(each if each is None else each.view(targets.shape) for each in found))
+    first, *others = (each if each is None else each.view(targets.shape) for each in found)
+    assert first is not None
+    return LogProbs(first, *others)

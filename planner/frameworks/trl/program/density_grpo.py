@@ -21,7 +21,7 @@ import numpy as np
 import torch
 from accelerate import PartialState
 from transformers import AutoModelForCausalLM, AutoTokenizer
-from trl import GRPOTrainer
+from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.utils import RepeatSampler
 
 from planner.launch.pieces.around_trl import arguments, rows, started, trained
@@ -64,7 +64,7 @@ class DensityTrainer(GRPOTrainer):
         super().__init__(**given)
 
     def _get_train_sampler(self, dataset: Any = None) -> DensitySampler:
-        usual = super()._get_train_sampler(dataset)
+        usual: Any = super()._get_train_sampler(dataset)
         return DensitySampler(
             self.weights,
             data_source=usual.data_source,

@@ -13,8 +13,8 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from trl import GRPOTrainer
 from trl.kernels import ChunkedLogProbFunction
+from trl.trainer.grpo_trainer import GRPOTrainer
 
 from planner.launch.pieces.around_trl import arguments, started, trained
 from planner.launch.pieces.preflight import check_card
@@ -50,8 +50,8 @@ class CertainHead:
     def apply(*given: Any) -> tuple[torch.Tensor | None, ...]:
         """Log-probabilities and self-certainties; ``given`` ends with what the caller wants."""
         saved = Saved()
-        found = ChunkedLogProbFunction.forward(saved, *given[:-1], ("mean_logits",))
-        log_probs, mean_logits = found[0], found[3]
+        forward: Any = ChunkedLogProbFunction.forward
+        log_probs, _, _, mean_logits, _ = forward(saved, *given[:-1], ("mean_logits",))
         return log_probs, saved.log_z - mean_logits, None, None, None
 
 
@@ -73,7 +73,8 @@ class IntuitorTrainer(GRPOTrainer):
     """[sequences, response tokens] of this process, 0 where a response is padded."""
 
     def __init__(self, **given: Any) -> None:
-        super().__init__(reward_funcs=[self.self_certainty], **given)
+        reward: Any = self.self_certainty
+        super().__init__(reward_funcs=[reward], **given)
 
     def self_certainty(self, completion_ids: list[list[int]], **columns: Any) -> list[float]:
         """The reward of each response."""
