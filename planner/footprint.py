@@ -6,12 +6,12 @@ Pure data; imports :mod:`planner.numeric` and :mod:`planner.speeds` only. Values
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
-from planner.numeric import Num
+from planner.numeric import Num, maximum
 from planner.speeds import Speeds
 
 if TYPE_CHECKING:
@@ -167,6 +167,16 @@ def worst_of(phases: Sequence[Phase]) -> Phase:
     return max(highest, maker, key=lambda phase: (phase.own_bytes, phase.allocated_bytes))
 
 
+def trainers_own(peaks: Iterable[tuple[str, Num]]) -> Num:
+    """The trainer's own peak, of each phase's rank and requested bytes.
+
+    The most bytes that the trainer's tensors ask for at once (``requested_bytes`` in
+    ``torch.cuda.memory_stats``): without an engine beside it, the CUDA context and what the
+    allocator rounds up or keeps.
+    """
+    return maximum(*(requested for rank, requested in peaks if rank == "trainer"))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """``fits``, ``tight`` or ``out of memory``, and the sentence that says so."""
@@ -201,6 +211,17 @@ class Footprint:
     def device_bytes(self) -> int:
         """The most that the driver sees in any phase, cached memory included."""
         return max(phase.device_bytes for phase in self.phases)
+
+    @property
+    def trainer_bytes(self) -> int:
+        """The trainer's own peak; see :func:`trainers_own`."""
+        return int(trainers_own((phase.rank, phase.requested_bytes) for phase in self.phases))
+
+    @property
+    def engine_bytes(self) -> int:
+        """The most that a rollout engine holds of the trainer's card; 0 where none shares it."""
+        trainers = (phase for phase in self.phases if phase.rank == "trainer")
+        return max(phase.by_category().get("engine", 0) for phase in trainers)
 
     @property
     def host_bytes(self) -> int | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 import altair as alt
 import pandas as pd
@@ -34,9 +35,8 @@ def option_bars(
         ink: colour of the words.
         most: the value of a full bar by measure; without it the largest of its own.
     """
-    full = most or {}
     blocks = [
-        _block(measure, own, full.get(str(measure)))
+        _block(str(measure), own, (most or {}).get(str(measure)))
         for measure, own in rows.groupby("measure", sort=False)
     ]
     drawn = pd.concat(blocks, ignore_index=True)
@@ -52,7 +52,7 @@ def option_bars(
     )
     hover = tooltip(("measure:N", "measure"), ("option:N", "option"), ("text:N", "value"))
     hover += tooltip(("kind:N", "rests on"), ("why:N", "that is"))
-    words = {"fontSize": 12, "color": ink, "baseline": "middle"}
+    words: dict[str, Any] = {"fontSize": 12, "color": ink, "baseline": "middle"}
     layers = [
         bars.mark_bar(height=ROW - 6).encode(y=y, x=x, x2="from:Q", color=color, tooltip=hover),
         bars.mark_text(align="left", dx=5, **words).encode(y=y, x="share:Q", text="text:N"),

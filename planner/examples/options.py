@@ -53,7 +53,7 @@ def optimizations(tokens: int) -> tuple[Case, ...]:
     alone: Mapping[str, Mapping[str, Any]] = {
         "As it was": {},
         "Top-k 256": dry_runs.TOP_K,
-        "Online KL": {"grade_kl": presets()[best].plan.grade_kl},
+        "Online KL": {"grade_kl": dict(presets()[best].plan)["grade_kl"]},
         "Cache for the reference": {"grade_reference_cache": True},
         "Sparse reward input": {**dry_runs.TOP_K, "grade_reward_input": "sparse"},
         "Checkpoint each token": {"grade_step_checkpointing": True},

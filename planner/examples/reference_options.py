@@ -47,8 +47,8 @@ CLAIMED_BYTES = 2.4 * GB
 WHY: Mapping[str, str] = MappingProxyType(
     {
         "planned": "this plan with the reference so",
-        "as claimed": "adapters disabled, and the 2.4 GB that the document says a cached pass takes",
-        "as it is": "adapters disabled, and what the layers of a whole pass keep: it spares no pass",
+        "as claimed": "adapters disabled, and the 2.4 GB that the document names for a cached pass",
+        "as it is": "adapters disabled, and all that a pass makes; the pass itself is not spared",
     }
 )
 
@@ -127,8 +127,9 @@ def _value(measure: str, footprint: Footprint, bare: float | None) -> float | No
     if measure == STEP:
         forward = _seconds(footprint, "policy forward")
         own = _seconds(footprint, "reference log-probs")
-        known = bare is not None and forward is not None and own is not None
-        return forward - bare + own if known else None
+        if bare is None or forward is None or own is None:
+            return None
+        return forward - bare + own
     if measure == OTHERS:
         return cache.weight_bytes if cache and cache.each_step else 0
     if cache is None or cache.each_step:

@@ -30,6 +30,7 @@ SIZE = Formula(
     why="Numbers of every response: a log-prob or a hidden state for each of its tokens.",
     ignores="file headers, and compression",
 )
+WAITING = "other GPUs score the responses"
 
 
 def size(scene: Scene, responses: Num) -> Term:
@@ -55,11 +56,7 @@ def waited_for(scene: Scene, moment: Moment, kept: tuple[Term, ...]) -> PhasePla
     return PhasePlan(
         name=moment,
         role="reference",
-        instants=(
-            Instant(
-                name="other GPUs score the responses", terms=(), shared=(resident(scene, moment), kept)
-            ),
-        ),
+        instants=(Instant(name=WAITING, terms=(), shared=(resident(scene, moment), kept)),),
         work=(work(scene),),
         executed=False,
     )

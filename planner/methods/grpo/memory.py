@@ -50,14 +50,14 @@ def scoring(
             kept=kept,
         )
     ]
+    moment: Moment = "reference log-probs"
+    if references.elsewhere(scene.plan):
+        found.append(reference_cache.waited_for(scene, moment, kept))
     kept = update.kept_for_update(scene, (*names, *reference_kept(scene)))
     role = scene.reference
     if scene.plan.kl != "none" and scene.plan.reference == "adapter-disabled":
         role = scene.policy.without_adapters()
-    moment: Moment = "reference log-probs"
-    if references.elsewhere(scene.plan):
-        found.append(reference_cache.waited_for(scene, moment, kept))
-    elif role is not None and not references.in_loss(scene.plan):
+    if role is not None and not references.in_loss(scene.plan):
         found.append(inference.log_probs(scene, moment, role, with_entropy=False, kept=kept))
     if scene.reward is not None:
         found.append(inference.scores(scene, "reward", scene.reward, kept))

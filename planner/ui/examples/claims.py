@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
-from planner.examples import lengths
 from planner.examples.claim import DRY_RUN, Claim
+from planner.examples.planned import planned
 from planner.plan.presets import presets
-from planner.ui import compute
 from planner.ui.display import plain
 from planner.ui.state import session
 from planner.units import read_number
@@ -68,7 +67,7 @@ def _ours(claim: Claim) -> str:
     if claim.said:
         return claim.said
     if claim.case is not None:
-        size = lengths.trainer_bytes(compute.footprint(claim.case.plan))
+        size = planned(claim.case.plan).trainer_bytes
         return f"{session.read(size)} of each card, planned"
     return "No number" if claim.true is None else value(claim, claim.true)
 
