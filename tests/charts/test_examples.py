@@ -79,7 +79,7 @@ def test_every_category_belongs_to_a_part() -> None:
 
 def test_a_full_bar_of_the_references_options_can_be_given() -> None:
     rows = pd.DataFrame(
-        [("GPU peak", name, "planned", value, "x", "y") for name, value in (("a", 4.0), ("b", 2.0))],
+        [("GPU peak", name, "planned", v, "x", "y") for name, v in (("a", 4.0), ("b", 2.0))],
         columns=["measure", "option", "kind", "value", "text", "why"],
     )
 

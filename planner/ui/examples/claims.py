@@ -40,7 +40,7 @@ def value(claim: Claim, size: float | None) -> str:
     smaller = {"GB": "MB", "MB": "KB"}.get(claim.unit)
     if smaller and size < 0.01:
         return f"{size * 1000:.3g} {smaller}"
-    return f"{size:,{'.3g' if size < 1000 else '.0f'}} {claim.unit}"
+    return f"{size:,{'.3g' if size < 1000 else '.0f'}} {claim.unit}".strip()
 
 
 def _row(claim: Claim) -> dict[str, str]:
@@ -49,7 +49,7 @@ def _row(claim: Claim) -> dict[str, str]:
     return {
         "Claim": f"**{claim.what}**: {plain(claim.written)}",
         "Verdict": verdict(claim),
-        "Ours": f"**{_ours(claim)}**. {claim.why}",
+        "Ours": f"**{_ours(claim)}**. " + claim.why.replace("*", r"\*"),
         "Its formula": NOTHING
         if sum_ is None
         else f"`{sum_.expression}` = {value(claim, claim.derived)}",
