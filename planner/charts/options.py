@@ -35,7 +35,6 @@ def option_bars(
         ink: colour of the words.
         most: the value of a full bar by measure; without it the largest of its own.
     """
-    full = most or {}
     blocks = [
         _block(str(measure), own, full.get(str(measure)))
         for measure, own in rows.groupby("measure", sort=False)

@@ -82,9 +82,9 @@ DOCUMENTS: tuple[Document, ...] = (
     Document(
         number="003",
         title=doc_003.TITLE,
-        finding="A machine with 24 GiB holds what 28,000 prompts need, and not what 100,000 do, "
-        "unless they are read from disk piece by piece. And its weights are **upside down**: they "
-        "draw common prompts more often, not rare ones.",
+        finding="28,000 prompts fit the memory of a machine with 24 GiB; 280,000 do not, unless "
+        "they are read from disk piece by piece. And its weights are **upside down**: they draw "
+        "common prompts more often, not rare ones.",
         words="**Density-aware sampling** trains more often on prompts that are unlike the "
         "others. Each prompt is described by a list of numbers, its **embedding**; prompts with "
         "near neighbours are common, prompts without are rare. **Online** computes all that "

@@ -9,7 +9,6 @@ from typing import Any
 from planner.examples import doc_000
 from planner.examples.dry_runs import Case
 from planner.examples.planned import planned
-from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.chosen import chosen_fields, differences, followed
 from planner.plan.presets import presets
@@ -49,21 +48,15 @@ def _ppo() -> Plan:
     return Plan(**followed(values, chosen_fields(values), changes))
 
 
-def trainer_bytes(footprint: Footprint) -> int:
-    """The trainer's own peak: what its tensors ask for at once, no generation engine beside it."""
-    trainers = (phase for phase in footprint.phases if phase.rank == "trainer")
-    return max(phase.requested_bytes for phase in trainers)
-
-
 @cache
 def sizes(response: int) -> Mapping[str, float]:
-    """Bytes by curve: claimed of the whole run, and planned of one card for training alone."""
+    """Bytes by curve: claimed of the whole run, and the trainer's own peak planned of one card."""
     tokens = response * 3 // 2
     return {
         "Intuitor, claimed": doc_000.intuitor(tokens).value,
         "PPO, claimed": doc_000.ppo(tokens).value,
-        "Intuitor, planned": trainer_bytes(planned(intuitor(response))),
-        "PPO, planned": trainer_bytes(planned(ppo(response))),
+        "Intuitor, planned": planned(intuitor(response)).trainer_bytes,
+        "PPO, planned": planned(ppo(response)).trainer_bytes,
     }
 
 

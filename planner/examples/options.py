@@ -15,6 +15,7 @@ from planner.examples.reference_options import (
     OptionRow,
     reference_options,
 )
+from planner.plan.presets import newest, presets
 
 TOKENS = (16, 32, 48, 64, 96, 128)
 """Generated tokens on document 001's slider; its own is 64."""
@@ -48,28 +49,29 @@ def optimizations(tokens: int) -> tuple[Case, ...]:
 
     The sparse reward input needs the top-k, so that comes with it.
     """
+    legacy, best = newest(dry_runs.LEGACY), newest(dry_runs.OPTIMISED)
     alone: Mapping[str, Mapping[str, Any]] = {
         "As it was": {},
         "Top-k 256": dry_runs.TOP_K,
-        "Online KL": {"grade_kl": dry_runs.ONLINE["grade_kl"]},
+        "Online KL": {"grade_kl": dict(presets()[best].plan)["grade_kl"]},
         "Cache for the reference": {"grade_reference_cache": True},
         "Sparse reward input": {**dry_runs.TOP_K, "grade_reward_input": "sparse"},
         "Checkpoint each token": {"grade_step_checkpointing": True},
     }
     return (
         *(
-            Case(label=label, preset=dry_runs.LEGACY, changes={**answered(tokens), **changes})
+            Case(label=label, preset=legacy, changes={**answered(tokens), **changes})
             for label, changes in alone.items()
         ),
-        Case(label="Half the tokens", preset=dry_runs.LEGACY, changes=answered(tokens // 2)),
-        Case(label="All six", preset=dry_runs.OPTIMISED, changes=answered(tokens // 2)),
+        Case(label="Half the tokens", preset=legacy, changes=answered(tokens // 2)),
+        Case(label="All six", preset=best, changes=answered(tokens // 2)),
     )
 
 
 def changes(rows: int, tokens: int) -> tuple[Case, ...]:
     """Document 002's run before its changes, and after them at the same batch."""
     return tuple(
-        Case(label=label, preset=preset, changes=at_batch(rows, tokens))
+        Case(label=label, preset=newest(preset), changes=at_batch(rows, tokens))
         for label, preset in (
             ("As it was", dry_runs.BEFORE),
             ("After, first step", dry_runs.FIRST_STEP),
@@ -81,7 +83,7 @@ def changes(rows: int, tokens: int) -> tuple[Case, ...]:
 def sequence(tokens: int) -> Case:
     """Document 004's plan at a length, half of it prompt."""
     half = {"prompt_tokens": tokens // 2, **answered(tokens // 2)}
-    return Case(label=f"{tokens} tokens", preset=ACTIVATIONS, changes=half)
+    return Case(label=f"{tokens} tokens", preset=newest(ACTIVATIONS), changes=half)
 
 
 @lru_cache(maxsize=64)

@@ -52,6 +52,13 @@ def presets() -> Mapping[str, Preset]:
     )
 
 
+def newest(key: str) -> str:
+    """The latest release of this preset's name."""
+    name = key.partition("@")[0]
+    versions = [int(one.partition("@")[2]) for one in presets() if one.partition("@")[0] == name]
+    return f"{name}@{max(versions)}"
+
+
 def nearest(plan: Plan) -> Preset:
     """The preset that differs from this plan in the fewest fields; the oldest of equals."""
     values = dict(plan)

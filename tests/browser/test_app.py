@@ -194,3 +194,30 @@ def test_the_script_can_be_downloaded(page: Page, server: str) -> None:
         script = archive.read("launch.sh").decode()
     assert script.startswith("#!")
     assert f"{server}/?v={VERSION}" in script
+
+
+def test_an_example_card_holds_still_and_leads_on(page: Page, server: str) -> None:
+    def places() -> list[object]:
+        return [box.bounding_box() for box in page.locator(".vega-embed").all()]
+
+    page.goto(f"{server}/examples")
+    slider = page.locator(".st-key-slider-004 input")
+    slider.wait_for(state="attached")
+    expect(page.locator(".vega-embed")).to_have_count(5)
+    slider.focus()  # which scrolls to it
+    settle(page)
+    before, peaks = places(), page.get_by_test_id("stMetricValue").all_inner_texts()
+    page.keyboard.press("ArrowLeft")
+    expect(page.get_by_test_id("stMetricValue").nth(17)).not_to_have_text(peaks[17])
+    settle(page)
+    assert places() == before
+    assert page.get_by_test_id("stMetricValue").all_inner_texts()[:16] == peaks[:16]
+    for button, path, shown in (
+        ("plan-000", "/", "Best single changes"),
+        ("try-001", "/trial", "Run the trial"),
+        ("plan-003", "/sampling", "28 million prompts"),
+    ):
+        page.goto(f"{server}/examples")
+        page.locator(f".st-key-{button} button").click()
+        page.wait_for_url(lambda url, path=path: urlsplit(url).path == path)
+        expect(page.get_by_text(shown).first).to_be_visible()

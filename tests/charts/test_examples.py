@@ -6,6 +6,7 @@ import pandas as pd
 import pytest
 
 from planner.charts import examples as charts
+from planner.charts.options import option_bars
 from planner.footprint import CATEGORIES
 
 CURVES = pd.DataFrame(
@@ -74,3 +75,19 @@ def test_bars_keep_their_axis_and_say_the_verdict_in_a_sign() -> None:
 def test_every_category_belongs_to_a_part() -> None:
     assert {charts.part_of(category) for category in CATEGORIES} == set(charts.PARTS)
     assert charts.part_of("logits") == charts.part_of("activations") != charts.part_of("engine")
+
+
+def test_a_full_bar_of_the_references_options_can_be_given() -> None:
+    rows = pd.DataFrame(
+        [("GPU peak", name, "planned", v, "x", "y") for name, v in (("a", 4.0), ("b", 2.0))],
+        columns=["measure", "option", "kind", "value", "text", "why"],
+    )
+
+    def shares(**changes: object) -> list[float]:
+        chart = option_bars(rows, **changes).to_dict()
+        drawn = chart["datasets"][layers_with(chart, "bar")[0]["data"]["name"]]
+        return [row["share"] for row in drawn]
+
+    assert shares() == [1.0, 0.5]
+    assert shares(most={"GPU peak": 8.0}) == [0.5, 0.25]
+    assert shares(most={"another": 8.0}) == [1.0, 0.5]

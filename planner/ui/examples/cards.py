@@ -22,6 +22,7 @@ from planner.examples.dry_runs import Case
 from planner.examples.planned import planned
 from planner.examples.tries import TRIES
 from planner.footprint import Footprint
+from planner.plan.presets import newest
 from planner.ui import elements
 from planner.ui.elements import folded, row
 from planner.ui.examples import claims
@@ -293,7 +294,7 @@ CARDS: Mapping[str, Card] = {
         optimised,
         lambda: Case(
             label="All but fewer tokens",
-            preset=dry_runs.OPTIMISED,
+            preset=newest(dry_runs.OPTIMISED),
             changes=options.answered(_place("001", TOKENS)),
         ),
     ),

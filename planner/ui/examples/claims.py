@@ -7,10 +7,9 @@ from collections.abc import Mapping
 import pandas as pd
 import streamlit as st
 
-from planner.examples import lengths
 from planner.examples.claim import DRY_RUN, Claim
+from planner.examples.planned import planned
 from planner.plan.presets import presets
-from planner.ui import compute
 from planner.ui.display import plain
 from planner.ui.state import session
 from planner.units import read_number
@@ -41,7 +40,7 @@ def value(claim: Claim, size: float | None) -> str:
     smaller = {"GB": "MB", "MB": "KB"}.get(claim.unit)
     if smaller and size < 0.01:
         return f"{size * 1000:.3g} {smaller}"
-    return f"{size:,{'.3g' if size < 1000 else '.0f'}} {claim.unit}"
+    return f"{size:,{'.3g' if size < 1000 else '.0f'}} {claim.unit}".strip()
 
 
 def _row(claim: Claim) -> dict[str, str]:
@@ -50,7 +49,7 @@ def _row(claim: Claim) -> dict[str, str]:
     return {
         "Claim": f"**{claim.what}**: {plain(claim.written)}",
         "Verdict": verdict(claim),
-        "Ours": f"**{_ours(claim)}**. {claim.why}",
+        "Ours": f"**{_ours(claim)}**. " + claim.why.replace("*", r"\*"),
         "Its formula": NOTHING
         if sum_ is None
         else f"`{sum_.expression}` = {value(claim, claim.derived)}",
@@ -68,7 +67,7 @@ def _ours(claim: Claim) -> str:
     if claim.said:
         return claim.said
     if claim.case is not None:
-        size = lengths.trainer_bytes(compute.footprint(claim.case.plan))
+        size = planned(claim.case.plan).trainer_bytes
         return f"{session.read(size)} of each card, planned"
     return "No number" if claim.true is None else value(claim, claim.true)
 
