@@ -36,7 +36,7 @@ def option_bars(
         most: the value of a full bar by measure; without it the largest of its own.
     """
     blocks = [
-        _block(str(measure), own, full.get(str(measure)))
+        _block(str(measure), own, (most or {}).get(str(measure)))
         for measure, own in rows.groupby("measure", sort=False)
     ]
     drawn = pd.concat(blocks, ignore_index=True)
