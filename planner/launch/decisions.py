@@ -35,6 +35,11 @@ def shared_decisions(plan: Any) -> Iterator[Decision]:
     yield Decision(name="lora_rank", value=plan.lora_rank)
     yield Decision(name="lora_targets", value=list(lora_modules(plan)))
     yield Decision(
+        name="lora_dropout",
+        value=getattr(plan, "lora_dropout", 0.0),
+        why="Above 0 every adapter keeps its inputs a second time, thinned, and a mask.",
+    )
+    yield Decision(
         name="gradient_checkpointing",
         value=plan.gradient_checkpointing,
         why=_CHECKPOINTING[plan.gradient_checkpointing],

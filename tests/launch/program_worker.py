@@ -101,10 +101,12 @@ def grade_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
     names = ("estimator", "top_k", "dense_scatter", "kl", "reference_cache", "reward_input")
     names += ("step_checkpointing",)
     fields = GradeFields(**{f"grade_{name}": getattr(options, name) for name in names})
-    tokens = sys.modules[loss.__module__].PLAN["response_tokens"]
+    planned = sys.modules[loss.__module__].PLAN
+    tokens = planned["response_tokens"]
+    more = {"autocast": True} if planned["autocast_adapters"] else {}
 
     def ours() -> Any:
-        return grade_loss(Stage(), policy, reference, score, ids, mask, tokens, fields)
+        return grade_loss(Stage(), policy, reference, score, ids, mask, tokens, fields, **more)
 
     return _apart(policy, lambda: loss(*given)[0], ours)
 
@@ -202,6 +204,9 @@ def main() -> None:
     torch.set_num_threads(1)
     warnings.simplefilter("ignore")
     write(Path(sys.argv[1]))
+    # Libraries' own objects need not be looked at in every run.
+    gc.collect()
+    gc.freeze()
     print(json.dumps({"ready": True}), flush=True)
     for line in sys.stdin:
         try:

@@ -12,7 +12,7 @@ from launch.running import Worker, unpack
 from launch.tiny_models import PROMPT, RESPONSE, config
 from planner import catalog
 from planner.frameworks.plain.exporter import write
-from planner.plan import Plan
+from planner.plan import FIELDS, Plan
 from planner.plan.plan import choices
 
 BASE: dict[str, Any] = {
@@ -35,6 +35,8 @@ LEAN = {
     "grade_step_checkpointing": True,
 }
 ADAPTERS = {"finetuning": "lora", "lora_rank": 4, "dtype": "bf16", "master_dtype": "fp32"}
+AS_CODED = {"grade_autocast": True, "lora_dropout": 0.05}
+"""What the authors' code has besides, where plans have it."""
 CASES: dict[str, dict[str, Any]] = {
     "soft": {"optimizer": "adamw-foreach", "batch_shape": "full"},
     "straight-through": {
@@ -44,13 +46,17 @@ CASES: dict[str, dict[str, Any]] = {
         "optimizer": "sgd",
         "micro_batch_size": 1,
     },
-    **{f"kl-{kl}": {"grade_kl": kl} for kl in choices("grade_kl") if kl != "none"},
     **{
         f"lean-{kl}": {"grade_kl": kl, **LEAN, **ADAPTERS}
         for kl in choices("grade_kl")
         if kl not in ("none", "batch")
     },
-    "adapters": {"grade_kl": "batch", "reference": "adapter-disabled", **ADAPTERS},
+    "batch": {
+        "grade_kl": "batch",
+        "reference": "adapter-disabled",
+        **ADAPTERS,
+        **{name: value for name, value in AS_CODED.items() if name in FIELDS},
+    },
 }
 
 

@@ -53,8 +53,8 @@ def _cached_reference(found: Obstacles) -> None:
         live = "copy" if plan.finetuning == "full" else "adapter-disabled"
         found.refuse(
             "reference",
-            "The responses are new in each step, so a reference's share of them cannot be computed "
-            "before training; the step has to score them itself.",
+            "The responses are new in each step, so nothing can be computed before training; the "
+            "plan supposes other GPUs that score them, and a program is one process.",
             reference=live,
         )
 

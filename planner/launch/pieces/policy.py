@@ -44,7 +44,7 @@ def trained_policy(plan: Mapping[str, Any], model: nn.Module) -> nn.Module:
                 peft.LoraConfig(
                     r=plan["lora_rank"],
                     target_modules=list(plan["lora_targets"]),
-                    lora_dropout=0.0,
+                    lora_dropout=plan["lora_dropout"],
                     task_type="CAUSAL_LM",
                 ),
                 autocast_adapter_dtype=plan["master_dtype"] == "fp32",

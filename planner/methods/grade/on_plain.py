@@ -10,6 +10,7 @@ from planner.frameworks.program import Decision, Program
 from planner.frameworks.trainer import Trainer
 from planner.methods.grade.fields import own
 from planner.quantities import quantities
+from planner.setup import setup_of
 
 TEMPLATE = Path(__file__).with_name("program") / "train_grade.py"
 
@@ -54,6 +55,11 @@ def _decisions(plan: Any) -> Iterator[Decision]:
         value=chosen.grade_step_checkpointing,
         why="Keeps the input of each generated token's forward alone, and runs it again in the "
         "backward; without it every token's activations wait for the backward.",
+    )
+    yield Decision(
+        name="autocast_adapters",
+        value=getattr(setup_of(plan), "autocasts_adapters", False),
+        why="Adapters in fp32 multiply half-precision copies, made anew for every generated token.",
     )
     yield Decision(
         name="updates_per_step",

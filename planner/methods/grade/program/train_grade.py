@@ -205,7 +205,9 @@ class Reference:
 
 def next_logits(model: Any, embeds: Tensor, mask: Tensor | None) -> Tensor:
     """fp32 logits [rows, vocabulary] after the row so far."""
-    found = model(inputs_embeds=embeds, attention_mask=mask, use_cache=False, logits_to_keep=1)
+    casts = PLAN["autocast_adapters"]
+    with torch.autocast(embeds.device.type, embeds.dtype) if casts else nullcontext():
+        found = model(inputs_embeds=embeds, attention_mask=mask, use_cache=False, logits_to_keep=1)
     return found.logits[:, -1].float()
 
 
