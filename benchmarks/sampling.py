@@ -1,6 +1,7 @@
 """Density-aware sampling measured beside predicted: seconds and anonymous RAM.
 
-Run: python -m benchmarks.sampling CASE [REPEATS]. Prints a line a run and stage, then one JSON line.
+Run: python -m benchmarks.sampling CASE [REPEATS [PARTS]]. Prints a line a stage, then a JSON line.
+With PARTS a search is ended once so many parts of it are found: its memory is at its peak by then.
 Search cases have synthetic vectors of unit length (standard normal, seed 0) in the run's own
 chunks and go through the run's own worker, so figures are those of a real run; ``embed`` runs the
 whole command on 2,000 prompts of a tiny model. What was measured: docs/sampling-measured.md.
@@ -15,11 +16,13 @@ import statistics
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from planner.sampling.ask.predicted import predicted
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult
 from planner.sampling.ask.setup import SETUP, Setup
@@ -35,9 +38,10 @@ CASES: dict[str, dict[str, Any]] = {
     "logits": {
         "prompts": 28_000, "width": 50_304, "index": "faiss-flat", "dtype": "fp16",
     },
+    "logits-sklearn": {"prompts": 28_000, "width": 50_304, "index": "exact", "dtype": "fp16"},
     "streaming": {
         "prompts": 2_800_000, "width": 256, "index": "faiss-ivf", "mode": "streaming",
-        "probes": 4, "lists": 4096, "recall_prompts": 100,
+        "probes": 1, "lists": 1024, "recall_prompts": 100,
     },
 }  # fmt: skip
 GIB = 2**30
@@ -68,20 +72,47 @@ def synthetic(case: dict[str, Any], place: Path) -> tuple[TrialFolder, SamplingR
     return folder, request
 
 
-def search(case: dict[str, Any], place: Path) -> SamplingResult:
-    """Calibrate and search, each in a process as a run has them."""
+def search(case: dict[str, Any], place: Path, parts: int) -> SamplingResult:
+    """Calibrate and search, each in a process as a run has them; ``parts`` of it, or 0 for all."""
     folder, request = synthetic(case, place)
     for stage in ("calibrate", "search"):
-        subprocess.run(
+        process = subprocess.Popen(
             [sys.executable, "-m", "planner.sampling.run.worker", str(folder.path), stage],
-            env=worker_environment(request),
-            check=True,
+            env=worker_environment(request, (stage,)),
         )
+        while process.poll() is None:
+            time.sleep(1)
+            if parts and _found(folder) >= parts:
+                process.kill()
+                process.wait()
+                print(f"{parts} parts; the search {_last(folder)}")
+                break
+        else:
+            assert process.returncode == 0
     result = result_of(folder, request, "stopped", "", seconds=0.0)
     recall = folder.path / "recall.json"
     if recall.exists():
         result = result.model_copy(update={"recall": json.loads(recall.read_text())})
     return result
+
+
+def _found(folder: TrialFolder) -> int:
+    """Parts of a search that are there."""
+    return len(list((folder.path / "neighbours").glob("neighbours-*.parquet")))
+
+
+def _last(folder: TrialFolder) -> str:
+    """Where a search that was ended had come to, beside what was predicted of all of it."""
+    events = [event for event in folder.progress() if event.get("stage") == "search"]
+    spent = events[-1]["at"] - events[0]["at"]
+    found = predicted(folder.path)
+    stage = next(one for one in found.stages if one.name == "search") if found else None
+    size = f"{stage.host_bytes / GIB:.3f}, {stage.seconds:.0f} s for all" if stage else "?"
+    last = events[-1]
+    return (
+        f"had {last.get('peak_bytes', 0) / GIB:.3f} GiB at most (predicted {size}) after "
+        f"{spent:.0f} s and {last.get('done')} prompts"
+    )
 
 
 def embedding(place: Path) -> SamplingResult:
@@ -122,13 +153,13 @@ def tiny_model(folder: Path) -> Path:
     return folder
 
 
-def main(name: str, repeats: int = 1) -> None:
-    """Measure a case so often; medians of the signed errors say most on a shared machine."""
+def main(name: str, repeats: int = 1, parts: int = 0) -> None:
+    """Measure a case so often, or so many parts of its search; medians say most."""
     found: dict[str, list[tuple[float, float]]] = {}
     for _ in range(repeats):
         with tempfile.TemporaryDirectory(prefix="headroom-", dir=os.environ.get("TMPDIR")) as place:
             folder = Path(place)
-            result = embedding(folder) if name == "embed" else search(CASES[name], folder)
+            result = embedding(folder) if name == "embed" else search(CASES[name], folder, parts)
         load = os.getloadavg()[0]
         for stage in result.stages:
             before, peak = (

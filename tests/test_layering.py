@@ -46,7 +46,7 @@ FACES = {"__init__", "fields", "rules"}
 
 HEAVY = (
     *("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub"),
-    *("sqlalchemy", "alembic", "ray"),
+    *("sqlalchemy", "alembic", "ray", "sklearn", "faiss", "pyarrow"),
 )
 
 HISTORY = """
@@ -69,6 +69,7 @@ LIGHT = [
     "import planner.benchmark.ask.process, planner.benchmark.ask.archive",
     "import planner.benchmark.ask.words, planner.benchmark.ask.derivation",
     "import planner.cli.benchmark",
+    "import planner.sampling.ask.process, planner.sampling.ask.weights, planner.cli.sampling_run",
     "from planner.__main__ import main; main(['estimate', 'grpo-7b@1'])",
 ]
 """Statements that load none of ``HEAVY``."""
@@ -186,8 +187,17 @@ def test_only_the_history_knows_sql() -> None:
 
 def test_only_the_cluster_knows_ray() -> None:
     for module, path in _modules():
-        if module != "trial.cluster.client":
+        if module not in ("trial.cluster.client", "sampling.run.ray_data"):
             assert not any(name.split(".")[0] == "ray" for name, _ in _imports(path)), module
+
+
+def test_only_the_sampling_pipelines_processes_know_what_searches() -> None:
+    for module, path in _modules():
+        packages = {name.split(".")[0] for name, _ in _imports(path)}
+        if not module.startswith("sampling.run"):
+            assert not {"sklearn", "faiss"} & packages, module
+            # What a file of weights was made of is read where it is asked for.
+            assert "pyarrow" not in packages or module == "sampling.ask.weights", module
 
 
 def test_a_local_trial_does_not_load_ray() -> None:

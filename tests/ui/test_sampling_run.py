@@ -97,8 +97,8 @@ def test_only_files_and_models_of_the_data_folder_are_offered(
     monkeypatch.setattr(process, "stop", TrialFolder.ask_to_stop)
     app = opened()
     models = app.selectbox("sampling-run-model")
-    assert models.options == ["none in it", "tiny"]  # a folder without safetensors is none
-    assert app.selectbox("sampling-run-prompts").options == ["or a file in it", "mine.jsonl"]
+    assert models.options == ["choose one", "tiny"]  # a folder without safetensors is none
+    assert app.selectbox("sampling-run-prompts").options == ["none: the upload", "mine.jsonl"]
     assert app.button("sampling-run-start").disabled
     models.select("tiny")
     app.selectbox("sampling-run-prompts").select("mine.jsonl").run()

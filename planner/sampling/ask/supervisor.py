@@ -90,7 +90,7 @@ class SamplingSupervisor:
                 stdout=said,
                 stderr=said,
                 cwd=ROOT,
-                env=worker_environment(self.request),
+                env=worker_environment(self.request, names),
                 start_new_session=True,
             )
         try:
@@ -257,7 +257,7 @@ def _object(path: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def worker_environment(request: SamplingRequest) -> dict[str, str]:
+def worker_environment(request: SamplingRequest, names: tuple[str, ...]) -> dict[str, str]:
     """No network, no card for a run on the processor, and memory that is given back."""
     found = {
         **os.environ,
@@ -270,6 +270,9 @@ def worker_environment(request: SamplingRequest) -> dict[str, str]:
         # Arrow's own pool keeps what was freed; the system's gives it back.
         "ARROW_DEFAULT_MEMORY_POOL": "system",
     }
+    if "embed" not in names:
+        # Large arrays are mapped and given back, however often; a forward would wait for it.
+        found["MALLOC_MMAP_THRESHOLD_"] = f"{2**20}"
     if request.device == "cpu":
         found["CUDA_VISIBLE_DEVICES"] = ""
     return found

@@ -86,8 +86,8 @@ def _choices(plan: SamplingPlan) -> dict[str, Any] | None:
             type=["jsonl"],
         )
     with right:
-        file = _named("Prompts of the data folder", files, "prompts", "or a file in it")
-        model = _named("Model of the data folder", models, "model", "none in it")
+        file = _named("Prompts of the data folder", files, "prompts", "none: the upload")
+        model = _named("Model of the data folder", models, "model", "choose one" if models else "none in it")
         device = "cpu"
         if local_cards():
             names = {card.device: f"{card.name} ({card.device})" for card in local_cards()}
@@ -293,7 +293,8 @@ def _result(result: SamplingResult) -> None:
         with place:
             st.markdown(f"**{name} prompts**")
             alt = f"{name} prompts with their mean distances and weights"
-            text_table(_examples(examples), f"sampling-run-{name.lower()}", alt, most=8)
+            key = f"sampling-run-{name.lower()}"
+            text_table(_examples(examples), key, alt, right=3, most=8)
     with row("sampling-run-files"):
         folder = process.find(result.id)
         if folder is not None and (folder.path / WEIGHTS).is_file():
@@ -320,10 +321,10 @@ def _read(size: int | None) -> str:
 def _examples(examples: Sequence[Example]) -> pd.DataFrame:
     return pd.DataFrame(
         [
-            (" ".join(one.text.split())[:300], f"{one.distance:.4f}", f"{one.weight:.2e}")
+            (f"{one.distance:.4f}", f"{one.weight:.2e}", " ".join(one.text.split())[:300])
             for one in examples
         ],
-        columns=["Prompt", "Distance", "Weight"],
+        columns=["Distance", "Weight", "Prompt"],
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -19,14 +20,14 @@ def embedder(model: Path, embedding: str = "hidden", dtype: str = "fp32") -> Emb
     return Embedder(model, embedding=embedding, dtype=dtype, device="cpu", prompt_tokens=16)
 
 
-def by_hand(model: Path, ids: list[int], embedding: str) -> F32:
+def by_hand(model: Path, ids: Sequence[int], embedding: str) -> F32:
     """transformers alone, one prompt, nothing padded, all logits."""
     import torch
     from transformers import AutoModelForCausalLM
 
     own = AutoModelForCausalLM.from_pretrained(model)
     with torch.inference_mode():
-        out = own(input_ids=torch.tensor([ids]), output_hidden_states=True)
+        out = own(input_ids=torch.tensor([list(ids)]), output_hidden_states=True)
     values = out.logits if embedding == "logits" else out.hidden_states[-1]
     mean = values[0].mean(0)
     found: F32 = (mean / mean.norm()).numpy()
@@ -86,7 +87,8 @@ def test_chats_need_a_template_and_have_it(model: Path, tmp_path: Path) -> None:
     other = shutil.copytree(model, tmp_path / "chat")
     template = "{% for m in messages %}{{ m['content'] }} w9{% endfor %}"
     (other / "chat_template.jinja").write_text(template)
-    assert embedder(other).tokens([chat]) == embedder(other).tokens(["w1 w2 w9"])
+    (own,), (plain,) = embedder(other).tokens([chat]), embedder(other).tokens(["w1 w2 w9"])
+    assert list(own) == list(plain)
 
 
 def test_the_calibration_times_real_batches(model: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def test_shards_on_a_cluster_equal_one_process(model: Path, tmp_path: Path) -> N
     done = subprocess.run(
         [sys.executable, "-m", "planner.sampling.run.worker", str(job.folder), "ray", "weigh"],
         cwd=ROOT,
-        env={**worker_environment(job.request), "RAY_USAGE_STATS_ENABLED": "0"},
+        env={**worker_environment(job.request, ("ray",)), "RAY_USAGE_STATS_ENABLED": "0"},
         capture_output=True,
         text=True,
     )
