@@ -20,7 +20,7 @@ PARTS: Mapping[str, str] = {
     "search": "#009E73",
     "weights": "#F0E442",
     "libraries": "#8C8C8C",
-    "process": "#616161",
+    "driver": "#616161",
 }
 """What holds memory, in the order that bars are stacked."""
 MODES: Mapping[str, tuple[str, list[int]]] = {
@@ -64,7 +64,7 @@ def stage_bars(
     color = alt.Color(
         "part:N",
         scale=alt.Scale(domain=present, range=[PARTS[part] for part in present]),
-        legend=alt.Legend(title=None, orient="top", columns=4, symbolType="square"),
+        legend=alt.Legend(title=None, orient="top", columns=3, symbolType="square"),
     )
     bars = (
         alt.Chart(rows)
@@ -100,7 +100,7 @@ def stage_bars(
 
 def bars_height(stages: int) -> int:
     """Pixels of the bars with legend and axis."""
-    return ROW * stages + 120
+    return ROW * stages + 160
 
 
 def growth(

@@ -41,9 +41,9 @@ TEXTS = Formula(
 )
 TOKENS = Formula(
     "token ids of a chunk",
-    "minimum(chunk_prompts, prompts) * prompt_tokens * 40",
+    "minimum(chunk_prompts, prompts) * (prompt_tokens * 4 + 112)",
     category="buffers",
-    source=PIPELINE + "; CPython 3.11: 8 bytes a place of a list, 32 a number above 256",
+    source=PIPELINE + ": four bytes a token, and 112 of each prompt's array",
     why="A chunk's prompts are tokenized at once, so that batches can be of like lengths.",
     ignores="that most prompts are shorter than the longest, and the tokenizer's own memory",
 )
@@ -89,15 +89,17 @@ GROUPS = Formula(
     "2 * minimum(16777216, minimum(chunk_prompts, prompts) * dimensions * value_bytes)",
     category="buffers",
     source=PIPELINE + ": 16 MiB a row group; measured",
-    why="A file is mapped, and a row group of it becomes an array while the one before is there; "
-    "what they leave free the process keeps.",
+    why="A file is mapped, and a row group of it becomes an array while the one before is there.",
 )
 PICKED = Formula(
     "sampled vectors of a chunk",
-    "minimum(chunk_prompts, prompts) * training_prompts // prompts * dimensions * value_bytes",
+    "maximum(prompts % minimum(chunk_prompts, prompts), minimum(chunk_prompts, prompts)"
+    " - prompts % minimum(chunk_prompts, prompts)) * training_prompts // prompts * dimensions"
+    " * value_bytes",
     category="buffers",
-    source=PIPELINE,
-    why="Those of a chunk that are in the sample are copied out of it.",
+    source=PIPELINE + "; measured",
+    why="Those of a chunk that are in the sample are copied out of it; the sample is full when the "
+    "last chunk's are, or short of them when those of the one before are.",
 )
 EMBEDDINGS = Formula(
     "embeddings",

@@ -50,9 +50,9 @@ class Embedder:
         capability = self.gpu.compute_capability or ""
         context = device_constants.context_bytes(self.gpu)
         return (
-            allocator.CUDA_CONTEXT("process", context_bytes=context),
+            allocator.CUDA_CONTEXT("driver", context_bytes=context),
             allocator.CUBLAS(
-                "process",
+                "driver",
                 handles=1,
                 workspace_bytes=allocator.cublas_workspace_bytes(capability),
             ),

@@ -161,18 +161,19 @@ def _searching(sizes: Sizes) -> Iterator[Held]:
     plan = sizes.plan
     kept: Terms = (_process(sizes, "search"),)
     whole = _host(sampling.EMBEDDINGS, "embeddings", **sizes.vectors)
-    kept = (*kept, *_model(sizes), whole) if sizes.online else (*kept, _groups(sizes))
+    left = kept = (*kept, *_model(sizes), whole) if sizes.online else kept
     if plan.index == "faiss-ivf":
-        yield from _lists(sizes, kept)
+        index = _index(sizes)
+        yield from _lists(sizes, kept, index)
+        left = (*kept, *index)  # freed, but lists are too small to be given back
     else:
         if plan.mode == "offline":
             kept = (*kept, whole)
-            yield Held(name="read", terms=kept)
+            yield Held(name="read", terms=(*kept, _groups(sizes)))
         yield Held(name="search", terms=(*kept, *_exact(sizes)))
     weighing = _host(
         sampling.WEIGHING, "weights", prompts=sizes.prompts, weighing_bytes=WEIGHING_BYTES
     )
-    left = kept if sizes.online else tuple(term for term in kept if term is not whole)
     yield Held(name="weigh", terms=(*left, weighing))
 
 
@@ -186,6 +187,7 @@ def _exact(sizes: Sizes) -> Iterator[Term]:
     """What one part of an exact search takes, beside embeddings that are held."""
     plan, part, width = sizes.plan, part_of(sizes.plan), width_of(sizes.plan)
     if plan.mode == "streaming":
+        yield _groups(sizes)
         yield from _read_queries(sizes)
     elif plan.dtype == "fp16":
         yield _host(sampling.QUERIES, "search", copies=2, queries=part, dimensions=width)
@@ -213,14 +215,20 @@ def _read_queries(sizes: Sizes) -> Iterator[Term]:
     )
 
 
-def _lists(sizes: Sizes, kept: Terms) -> Iterator[Held]:
+def _index(sizes: Sizes) -> Terms:
+    lists = lists_of(sizes.plan)
+    return (
+        _host(sampling.CENTRES, "index", lists=lists, dimensions=width_of(sizes.plan)),
+        _host(sampling.LISTS, "index", lists=lists, **sizes.vectors),
+    )
+
+
+def _lists(sizes: Sizes, kept: Terms, index: Terms) -> Iterator[Held]:
     """Training, filling and searching an IVF index."""
     plan, part, width = sizes.plan, part_of(sizes.plan), width_of(sizes.plan)
     lists, stored = lists_of(plan), value_bytes_of(plan)
     sample = {"training_prompts": training_of(plan), "dimensions": width}
     chunk = _host(sampling.CHUNK, "embeddings", **sizes.rows)
-    centres = _host(sampling.CENTRES, "index", lists=lists, dimensions=width)
-    index = _host(sampling.LISTS, "index", lists=lists, **sizes.vectors)
     block = _host(sampling.DISTANCE_BLOCK, "search", queries=4096, searched=lists)
     vectors = _host(sampling.SAMPLE, "index", **sample)
     reading = (
@@ -233,12 +241,12 @@ def _lists(sizes: Sizes, kept: Terms) -> Iterator[Held]:
     )  # fmt: skip
     training = (vectors, _host(sampling.KMEANS, "index", lists=lists, **sample), block)
     yield Held(name="train", terms=(*kept, *_larger(reading, training)))
-    yield Held(name="assign", terms=(*kept, centres, index, chunk, block))
+    yield Held(name="assign", terms=(*kept, *index, chunk, _groups(sizes)))
     queries = () if sizes.online and plan.dtype == "fp32" else tuple(_read_queries(sizes))
     yield Held(
         name="search",
         terms=(
-            *kept, centres, index, *queries,
+            *kept, *index, *queries,
             _host(sampling.DISTANCE_BLOCK, "search", queries=part, searched=lists),
             _host(sampling.PROBED, "search", queries=part, probes=probes_of(plan)),
             _host(sampling.FOUND, "search", queries=part, neighbours=plan.neighbours),

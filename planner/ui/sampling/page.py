@@ -110,22 +110,23 @@ def _figures(found: SamplingEstimate) -> None:
         places,
         "GPU",
         session.read(found.gpu_bytes) if plan.device != "cpu" else "none",
-        "the model and one batch",
+        "model and one batch",
         "Embeddings are never on the card.",
     )
     card(
         places,
         "Time",
         UNKNOWN if found.seconds is None else f"≈ {read_seconds(found.seconds)}",
-        "embedding and search",
+        "embed and search",
         "At assumed rates, named below with each stage; a run's calibration measures yours.",
     )
     card(
         places,
         "Disk",
         session.read(found.disk_bytes),
-        f"fp32 {session.read(raw.bytes)}, fp16 {session.read(half.bytes)}",
-        "What this mode writes: embeddings, neighbours, weights. How far a compressor gets is not "
+        f"fp16: {session.read(half.bytes)}",
+        f"What this mode writes: embeddings, neighbours, weights. Embeddings in fp32 are "
+        f"{session.read(raw.bytes)}. How far a compressor gets is not "
         "known before it has run.",
     )
     limit = found.online_prompts
@@ -133,14 +134,14 @@ def _figures(found: SamplingEstimate) -> None:
         places,
         "Online ends at",
         UNKNOWN if limit is None else f"{limit:,}",
-        "prompts in this host RAM",
+        "prompts",
         "The most prompts whose peak fits when embeddings are computed as training starts.",
     )
     card(
         places,
         "Recall",
-        "1 by construction" if plan.index != "faiss-ivf" else "not sampled",
-        "of the true neighbours",
+        "exact" if plan.index != "faiss-ivf" else "not sampled",
+        "of neighbours",
         "Exact and flat searches compare all pairs. What an IVF index misses, a run samples.",
     )
 
@@ -150,6 +151,10 @@ def _stages(found: SamplingEstimate) -> None:
     unit = session.unit()
     plan = found.plan
     capacity = unit.value(plan.host_ram) if plan.host_ram else None
+    st.caption(
+        "From the first stage to the last."
+        + (f" Host RAM: {session.read(plan.host_ram)}." if plan.host_ram else "")
+    )
     st.altair_chart(
         charts.stage_bars(
             _rows(found, host=True), capacity=capacity, name="host RAM", unit=unit.name, ink=ink()
