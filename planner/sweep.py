@@ -142,7 +142,7 @@ def _column(name: str, parts: Sequence[_Part]) -> Any:
         )
     words = pd.Index(list(dict.fromkeys(chain(*(v.words for v in found if type(v) is _Words)))))
     codes = _joined(
-        words.get_indexer(values.words).astype(np.int8)[values.codes]
+        words.get_indexer(pd.Index(list(values.words))).astype(np.int8)[values.codes]
         if isinstance(values, _Words)
         else np.full(part.rows, -1, dtype=np.int8)
         for values, part in zip(found, parts, strict=True)

@@ -64,7 +64,7 @@ def stage_bars(
     color = alt.Color(
         "part:N",
         scale=alt.Scale(domain=present, range=[PARTS[part] for part in present]),
-        legend=alt.Legend(title=None, orient="top", columns=3, symbolType="square"),
+        legend=alt.Legend(title=None, orient="top", columns=2, symbolType="square"),
     )
     bars = (
         alt.Chart(rows)

@@ -76,18 +76,18 @@ def test_sliders_move_the_figures_and_nothing_else() -> None:
         assert found["Claimed: Intuitor"][1] == f"{intuitor / ppo:.0f} times PPO"
         assert found["Planned: Intuitor"][0] < found["Planned: PPO"][0]
 
-    # Twice the tokens: the graph grows by their steps; as coded, with dropout and autocast's
-    # copies of the adapters, by a sixth more.
+    # Twice the tokens: the graph grows by their steps; as coded, with dropout and autocast
+    # in the place of fp32 copies, by nearly as much.
     short, long = moved(app, "001", 64), moved(app, "001", 128)
     assert long["Half the tokens"][0] == short["As it was"][0]
     grown = long["As it was"][0] - short["As it was"][0]
-    assert 1 < grown / graph(1, range(64, 128)) < 1.25
+    assert 0.9 < grown / graph(1, range(64, 128)) < 1.25
 
     # The run that failed, then the one that followed: its first step keeps the whole graph.
     assert figures(app, "002")["As it was"][0] > 1.7 * figures(app, "002")["The card"][0]
     after = moved(app, "002", "2 × 32")
     kept = after["After, first step"][0] - after["After, later steps"][0]
-    assert 0.95 < kept / graph(2, range(32)) < 1.25
+    assert 0.9 < kept / graph(2, range(32)) < 1.25
 
     # In fp32 and twice while copied: 8 bytes for each of 50,304 values; offline copies nothing.
     for prompts in (28_000, 280_000):

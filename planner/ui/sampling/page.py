@@ -98,7 +98,7 @@ def _verdict(found: SamplingEstimate) -> None:
 def _figures(found: SamplingEstimate) -> None:
     plan = found.plan
     raw, half, _ = found.disk
-    places = cards(6, 120)
+    places = cards(3, 150)
     card(
         places,
         "Host RAM",
