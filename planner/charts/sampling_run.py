@@ -81,9 +81,7 @@ def densities(rows: pd.DataFrame, ink: str = INK["light"]) -> alt.LayerChart:
             ),
         )
     )
-    ends = alt.Chart(
-        pd.DataFrame({"at": ["left", "right"], "word": ["← common", "rare →"]})
-    )
+    ends = alt.Chart(pd.DataFrame({"at": ["left", "right"], "word": ["← common", "rare →"]}))
     common, rare = (ends.transform_filter(f"datum.at == '{at}'") for at in ("left", "right"))
     words = [
         common.mark_text(color=ink, align="left", dx=4, dy=8).encode(
