@@ -81,13 +81,14 @@ def densities(rows: pd.DataFrame, ink: str = INK["light"]) -> alt.LayerChart:
             ),
         )
     )
-    ends = alt.Chart(
-        pd.DataFrame({"at": ["left", "right"], "word": ["← common", "rare →"], "place": [0, 1]})
-    )
+    ends = alt.Chart(pd.DataFrame({"at": ["left", "right"], "word": ["← common", "rare →"]}))
+    common, rare = (ends.transform_filter(f"datum.at == '{at}'") for at in ("left", "right"))
     words = [
-        ends.transform_filter(f"datum.at == '{at}'")
-        .mark_text(color=ink, align=at, dx=dx, dy=8)
-        .encode(x=alt.value(place), y=alt.value(0), text="word:N")
-        for at, dx, place in (("left", 4, 0), ("right", -4, "width"))
+        common.mark_text(color=ink, align="left", dx=4, dy=8).encode(
+            x=alt.value(0), y=alt.value(0), text="word:N"
+        ),
+        rare.mark_text(color=ink, align="right", dx=-4, dy=8).encode(
+            x=alt.value("width"), y=alt.value(0), text="word:N"
+        ),
     ]
     return finished([bars, *words], height=HEIGHT)

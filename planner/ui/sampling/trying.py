@@ -87,7 +87,8 @@ def _choices(plan: SamplingPlan) -> dict[str, Any] | None:
         )
     with right:
         file = _named("Prompts of the data folder", files, "prompts", "none: the upload")
-        model = _named("Model of the data folder", models, "model", "choose one" if models else "none in it")
+        nothing = "choose one" if models else "none in it"
+        model = _named("Model of the data folder", models, "model", nothing)
         device = "cpu"
         if local_cards():
             names = {card.device: f"{card.name} ({card.device})" for card in local_cards()}
