@@ -46,9 +46,7 @@ def _policy(held: Held, base: Bundles) -> Iterator[Instant]:
     kept = (*base, held.tokens(1, "policy's backward"))
     later = (*kept, held.below(0))
     if held.own.grade_step_checkpointing:
-        label = "gradient of the token's logits"
-        reaching = (held.soft.rows(soft.VOCABULARY_ROWS, width, 1, label=label),)
-        yield _at("last step run again", later, steps.run_again(), reaching)
+        yield _at("last step run again", later, steps.run_again(), (_reaching_head(held),))
     head, layers, every = (_in_flight(held, of) for of in ("head", "layers", "all"))
     norm = (head, *steps.in_norm(0), _norm_backward(held, role, steps.longest))
     yield _at("last step's final norm's backward", later, norm, steps.saved_layers(0))
@@ -77,9 +75,7 @@ def _policy(held: Held, base: Bundles) -> Iterator[Instant]:
         steps.finished(1),
     )
     before = (*base, held.below(1), (row,), held.tokens(2, "policy's backward"))
-    # What reaches the head of a step.
-    label = "gradient of the token's logits"
-    reaching = (held.soft.rows(soft.VOCABULARY_ROWS, width, 1, label=label),) * tied
+    reaching = (_reaching_head(held),) * tied
     yield _at(
         "step before: head's backward",
         before,
@@ -111,6 +107,12 @@ def _sum_of_token(held: Held) -> Iterator[Term]:
     if held.q.compute_bytes == FP32 and not held.own.grade_top_k:
         label = "gradients of the soft token"
         yield held.soft.rows(soft.VOCABULARY_ROWS, 2 * FP32, 1, label=label)
+
+
+def _reaching_head(held: Held) -> Term:
+    """What reaches the head of a step."""
+    label = "gradient of the token's logits"
+    return held.soft.rows(soft.VOCABULARY_ROWS, held.q.compute_bytes, 1, label=label)
 
 
 def _norm_backward(held: Held, role: Role, tokens: Num) -> Term:
