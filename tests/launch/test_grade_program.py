@@ -128,3 +128,11 @@ def test_a_line_without_a_prompt_is_named(programs: Worker, tiny: Path, tmp_path
     data.write_text('{"prompt": "w5"}\n{"prompt": 7}\n')
     found = programs.ask(asked(tmp_path / "p", tiny, planned(), "--data", str(data)))
     assert found["stopped"] == f"data: line 2 of {data} has no text 'prompt'."
+
+
+def test_a_reward_that_would_begin_at_random_is_refused(
+    programs: Worker, tiny: Path, tmp_path: Path
+) -> None:
+    asking = asked(tmp_path, tiny, planned(), "--reward-model", str(tiny / "policy"))
+    found = programs.ask(asking)
+    assert "has no score.weight" in found.get("stopped", ""), found
