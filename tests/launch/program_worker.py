@@ -12,11 +12,12 @@ from __future__ import annotations
 import contextlib
 import gc
 import importlib.util
+import io
 import json
 import sys
 import traceback
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -168,33 +169,19 @@ def _apart(policy: Any, one: Callable[[], Any], other: Callable[[], Any]) -> dic
 COMPARED = {"grade_loss": grade_compared, "dpo_loss": dpo_compared}
 
 
-@contextlib.contextmanager
-def told(lines: list[str]) -> Iterator[None]:
-    """What is printed inside, as lines."""
-
-    class Lines:
-        def write(self, text: str) -> None:
-            lines.append(text)
-
-        def flush(self) -> None: ...
-
-    with contextlib.redirect_stdout(Lines()):  # type: ignore[type-var]
-        yield
-
-
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Peaks, differences and printed lines of one run of a program's ``main``."""
     module = program(request["program"])
     name = request.get("loss", "")
     watch = Watch(module, request["step"], name, COMPARED.get(name)) if name else None
-    lines: list[str] = []
+    told = io.StringIO()
     sys.argv = [request["program"], *request["arguments"]]
     try:
-        with told(lines), torch.backends.mkldnn.flags(enabled=False):
+        with contextlib.redirect_stdout(told), torch.backends.mkldnn.flags(enabled=False):
             module.main()
     except SystemExit as stopped:
-        return {"stopped": str(stopped.code), "told": "".join(lines)}
-    found: dict[str, Any] = {"told": "".join(lines)}
+        return {"stopped": str(stopped.code), "told": told.getvalue()}
+    found: dict[str, Any] = {"told": told.getvalue()}
     if watch is not None:
         found |= {"peaks": watch.peaks, "ours": watch.ours}
     return found

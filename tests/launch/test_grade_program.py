@@ -95,3 +95,44 @@ def test_a_step_is_ours_in_values_and_the_dry_runs_in_bytes(
         "loss": dry["policy forward"] / found["peaks"]["loss"] - 1,
     }
     assert not {name: one for name, one in apart.items() if abs(one) > 0.01}, apart
+
+
+def test_a_dry_run_of_the_program_reads_the_data_and_loads_no_model(
+    programs: Worker, tiny: Path, tmp_path: Path
+) -> None:
+    asking = asked(tmp_path, tiny, planned(), "--dry", "--reward-model", "/nowhere")
+    found = programs.ask(asking)
+    assert found["peaks"] == {} and "Data: 6 prompts of at most 21 tokens" in found["told"]
+    assert "Step " not in found["told"] and not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("alias", ["gumbel", "ste_legacy"])
+def test_an_authors_trainer_is_a_name_for_its_options(
+    alias: str, programs: Worker, tiny: Path, tmp_path: Path
+) -> None:
+    plan = planned(grade_kl="online")
+    found = programs.ask({**asked(tmp_path, tiny, plan, "--method", alias), "loss": ""})
+    assert "kl" in found["told"] and found["told"].count("Step ") == 3, found
+    planned_otherwise = "Not as planned, so the prediction is not of this run: "
+    assert planned_otherwise in found["told"]
+    if alias == "gumbel":
+        assert "top_k=256, dense_scatter=True, kl='online-metric'" in found["told"]
+        again = asked(tmp_path, tiny, plan, "--method", alias, "--top-k", "8", "--dry")
+        assert "top_k=8, dense_scatter=True" in programs.ask(again)["told"]
+    else:
+        assert "estimator='straight-through', top_k=0" in found["told"]
+
+
+def test_a_line_without_a_prompt_is_named(programs: Worker, tiny: Path, tmp_path: Path) -> None:
+    data = tmp_path / "broken.jsonl"
+    data.write_text('{"prompt": "w5"}\n{"prompt": 7}\n')
+    found = programs.ask(asked(tmp_path / "p", tiny, planned(), "--data", str(data)))
+    assert found["stopped"] == f"data: line 2 of {data} has no text 'prompt'."
+
+
+def test_a_reward_that_would_begin_at_random_is_refused(
+    programs: Worker, tiny: Path, tmp_path: Path
+) -> None:
+    asking = asked(tmp_path, tiny, planned(), "--reward-model", str(tiny / "policy"))
+    found = programs.ask(asking)
+    assert "has no score.weight" in found.get("stopped", ""), found

@@ -19,16 +19,22 @@ ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
 def loaded(
     kind: Any, name: str, revision: str | None, dtype: str, plan: Mapping[str, Any], **more: Any
 ) -> Any:
-    """A model of transformers' ``kind``; never code that comes with the weights, never pickles."""
-    model = kind.from_pretrained(
+    """A model of transformers' ``kind``; never code that comes with the weights, never pickles.
+
+    Stops where weights are missing, which transformers would begin at random.
+    """
+    model, info = kind.from_pretrained(
         name,
         revision=revision,
         dtype=DTYPES[dtype],
         attn_implementation=ATTENTION[plan["attention"]],
         use_safetensors=True,
         trust_remote_code=False,
+        output_loading_info=True,
         **more,
     )
+    if missing := sorted(info["missing_keys"]):
+        raise SystemExit(f"{name} has no {missing[0]}: it is no {type(model).__name__}.")
     model.config.use_cache = False
     return model
 

@@ -12,12 +12,16 @@ from planner.methods.grade.fields import own
 from planner.quantities import quantities
 from planner.setup import setup_of
 
+NO_JUDGE = (
+    "The plan names no reward model, so its size is the policy's: name one with --reward-model, "
+    "behind launch.sh too."
+)
 TEMPLATE = Path(__file__).with_name("program") / "train_grade.py"
 
 
 def _decisions(plan: Any) -> Iterator[Decision]:
     chosen = own(plan)
-    yield Decision(name="reward_model", value=plan.reward_model or plan.model)
+    yield Decision(name="reward_model", value=plan.reward_model)
     yield Decision(
         name="estimator",
         value=chosen.grade_estimator,
@@ -77,6 +81,7 @@ def _notes(plan: Any) -> tuple[str, ...]:
         "The data are JSONL rows with a text prompt; longer ones than planned are left out.",
         "The reward model is a sequence classifier of the policy's family with one label; it "
         "reads the response alone.",
+        *(() if plan.reward_model else (NO_JUDGE,)),
     )
 
 

@@ -333,7 +333,8 @@ def chosen_options() -> tuple[argparse.Namespace, Options]:
     """The arguments and the step's options: the plan's, an alias's, then each flag's own."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     common_options(parser, PLAN)
-    parser.add_argument("--reward-model", default=PLAN["reward_model"])
+    judge = PLAN["reward_model"]
+    parser.add_argument("--reward-model", default=judge, required=not judge, help="a classifier")
     parser.add_argument("--method", choices=ALIASES, help="all options of an authors' trainer")
     parser.add_argument("--estimator", choices=("soft", "straight-through"))
     parser.add_argument("--top-k", type=int, help="0: the whole vocabulary")
