@@ -54,6 +54,12 @@ class Setup:
         return self.q.master_bytes == 4 and not (self.fsdp or self.zero_stage)
 
     @property
+    def autocasts_adapters(self) -> bool:
+        """Whether fp32 adapters compute in half precision, as the frozen weights beside them."""
+        asked = method_of(self.plan).autocasts_adapters(self.plan)
+        return asked and self.adapters_in_fp32 and self.models[0].adapted
+
+    @property
     def zero_stage(self) -> int:
         """DeepSpeed's stage, or 0."""
         sharding = self.plan.sharding

@@ -49,7 +49,7 @@ def prompt_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:
         trains="none",
         positions=sequences,
         fills_cache=True,
-        **_with(setup, model, gpu, adapters=model.adapted),
+        **_with(setup, model, gpu, adapters=model.adapted, drops=False),
     )
 
 
@@ -108,14 +108,21 @@ def _workload(
     )
 
 
-def _with(setup: Setup, model: ModelSetup, gpu: Gpu, *, adapters: bool) -> dict[str, Any]:
-    """What a pass has of the model and the card, whatever it runs on."""
+def _with(
+    setup: Setup, model: ModelSetup, gpu: Gpu, *, adapters: bool, drops: bool = True
+) -> dict[str, Any]:
+    """What a pass has of the model and the card, whatever it runs on.
+
+    ``drops`` is false in evaluation mode, which drops nothing.
+    """
     plan = setup.plan
     cudnn = comes_first(gpu.compute_capability, CUDNN_OF_TORCH.get(plan.torch_version, 0))
     return {
         "lora_targets": targets(plan) if adapters else (),
         "lora_rank": plan.lora_rank if adapters else 0,
         "fp32_adapters": setup.adapters_in_fp32,
+        "drops_adapters": adapters and drops and plan.lora_dropout > 0,
+        "autocasts_adapters": adapters and setup.autocasts_adapters,
         "casts_inputs": setup.fsdp,
         "four_bit": four_bit(setup, model),
         "cudnn": cudnn,

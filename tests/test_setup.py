@@ -97,6 +97,21 @@ def test_what_trained_weights_are_kept_in(
 
 
 @pytest.mark.parametrize(
+    ("fields", "autocast"),
+    [
+        ({"finetuning": "lora"}, False),
+        ({"finetuning": "lora", "grade_autocast": True}, True),
+        # Adapters in the dtype of the frozen weights leave nothing to cast.
+        ({"finetuning": "lora", "grade_autocast": True, "master_dtype": "none"}, False),
+        ({"grade_autocast": True}, False),
+    ],
+    ids=str,
+)
+def test_what_autocast_finds_in_adapters(fields: dict[str, Any], autocast: bool) -> None:
+    assert setup_of(Plan(**GRADE, **fields)).autocasts_adapters is autocast
+
+
+@pytest.mark.parametrize(
     ("fields", "stored", "waits"),
     [
         ({}, "bf16", "gpu"),

@@ -95,8 +95,10 @@ OPTIMIZATIONS: tuple[Claim, ...] = (
     Claim(
         "Reference with a KV cache", "~3-4x faster", 3.5, "×",
         truth=Working(f"{POSITIONS} / (prompt + tokens)", {"prompt": PROMPT, "tokens": TOKENS}),
-        why="4,064 positions become 96: in operations 42 times less, for the reference alone, "
-        "which is a small part of a step.",
+        why="4,064 positions become 96: in operations 42 times less, for the reference alone. In "
+        "seconds nothing at this size: 64 forwards of 36 layers take about 2.0 s to launch with "
+        "or without a cache, and all their products 0.05 s. With 16 rows of 500 + 2,000 tokens "
+        "the reference is about 10 times faster.",
     ),
     Claim(
         "Half the length", "~4x memory reduction in attention", 4, "×",
@@ -206,7 +208,8 @@ PROFILE: tuple[Claim, ...] = (
         "Policy activations, original", "~20 GB", 20, "GB",
         truth=kept(1, TOKENS, BF16),
         why="The one large entry of the table, and too small: every token runs the whole row and "
-        "keeps it. As coded, with dropout and autocast's copies, 32.0 GB.",
+        "keeps it. As coded, with dropout and autocast's copies, 26.8 GB; 32.0 with the dropout "
+        "of a CPU.",
     ),
     Claim(
         "Policy activations, optimised", "~5 GB (checkpointed)", 5, "GB",
@@ -258,6 +261,7 @@ DIFFERENT_LOSS = (
     "It expects the KL and the reward of the legacy run. Its code reads the online KL as a number "
     "(`.item()`), so the KL is in no loss, and compares the reference's distribution of token "
     "t + 1 with the policy's of token t. The runs planned here keep it in the loss, aligned; that "
-    "costs what the table below shows."
+    "costs what the table below shows. Those called *as coded* have it as the number it is, with "
+    "the dropout and the autocast of the code."
 )
 """What its success criteria overlook."""

@@ -146,6 +146,16 @@ EARLIER = (
 )
 """Full fine-tuning of two rows of 64 + 32 tokens with SDPA, where each option stands alone."""
 
+AS_CODED = (
+    Case(label="Document 002 before", preset="doc-002-before@2"),
+    Case(label="Document 002 after, the first step", preset="doc-002-first-step@2"),
+    Case(label="Document 002 after, every later step", preset="doc-002-after@2"),
+    Case(label="Document 001, legacy", preset="doc-001-legacy@2"),
+    Case(label="Document 001, optimised", preset="doc-001-optimised@2"),
+    Case(label="Document 001, optimised, full fine-tuning", preset="doc-001-full-optimised@2"),
+)
+"""The runs with what the code has besides: dropout, autocast, and a KL that is a number only."""
+
 SMALL = Case(
     label="A small model, four tokens",
     preset=OPTIMISED,
@@ -157,7 +167,7 @@ SMALL = Case(
 )
 """Fast enough to be dry-run again by a test; on no page."""
 
-CASES = (*RUN_002, *LADDER, *ASIDE, *FULL, *EARLIER, SMALL)
+CASES = (*RUN_002, *LADDER, *ASIDE, *FULL, *EARLIER, *AS_CODED, SMALL)
 
 
 @cache

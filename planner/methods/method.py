@@ -84,6 +84,8 @@ class Method:
     """Whether the loss compares with a reference whether or not it has a KL term."""
     embeds_outside_forward: bool = False
     """Whether its step multiplies the embedding itself, outside of the model's forward."""
+    autocasts_adapters: Callable[[Any], bool] = lambda plan: False
+    """Whether the trained model's forward runs under autocast beside fp32 adapters."""
     second_head_pass: Callable[[Any], bool] = lambda plan: False
     """Whether the loss meets the vocabulary in pieces a second time, with gradient."""
     extra_models: Callable[[Any], tuple[ModelSetup, ...]] = lambda plan: ()

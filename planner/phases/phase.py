@@ -7,7 +7,7 @@ many of them meet the head, and how often: on one GPU, in one step. Times
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal
 
 from planner.footprint import Instant
@@ -105,6 +105,13 @@ def scoring(scene: Scene, role: Role, *, scored_tokens: Num) -> Work:
         row_tokens=q.row_tokens,
         scored_tokens=scored_tokens,
         rounds=-(-q.sequences_per_gpu_step // q.logprob_sequences),
+    )
+
+
+def at_head(row: Work, *, scored_again: int = 0) -> Work:
+    """A row's positions once more through the head alone, inside the row's pass."""
+    return replace(
+        row, tokens=0, recomputed=0, scored_again=scored_again, beside=True, gathered=False
     )
 
 

@@ -111,6 +111,9 @@ class PlanFields(BaseModel):
     lora_targets: Annotated[str, Field(max_length=160, pattern=r"^[a-z0-9_,\-]+$")] = Field(
         "all-linear", description="Projections with adapters, separated by commas."
     )
+    lora_dropout: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = Field(
+        0.0, description="Share of an adapter's inputs that training drops."
+    )
     dtype: Dtype = Field("bf16", description="Compute dtype.")
     master_dtype: Literal["none", "fp32"] = Field(
         "fp32", description="Dtype of the weights the optimizer updates; none is the compute dtype."

@@ -288,7 +288,9 @@ def _renamed(written: Any, plan: Plan | None, version: int) -> tuple[str, ...]:
     planned = f"{_short(written)} needs the memory of {plan.method} and is planned as it."
     if meant == name:
         return (planned,)
-    itself = f"Links before version {VERSION} mean that by {name}; v={VERSION} plans {name} itself."
+    newer = range(version, VERSION + 1)
+    own = next(each for each in newer if migrate({"method": name}, each)["method"] == name)
+    itself = f"Links before version {own} mean that by {name}; v={own} plans {name} itself."
     return (planned, itself)
 
 

@@ -32,13 +32,22 @@ def _planned_as_grpo(fields: Fields) -> Fields:
     return fields
 
 
-MIGRATIONS: tuple[Migration, ...] = (_planned_as_grpo,)
+def _unchanged(fields: Fields) -> Fields:
+    """Version 2 knew neither dropout of adapters nor GRADE's autocast: both were off."""
+    return fields
+
+
+MIGRATIONS: tuple[Migration, ...] = (_planned_as_grpo, _unchanged)
 """Migration ``i`` turns fields of version ``FIRST_VERSION + i`` into the next version's."""
 
 VERSION = FIRST_VERSION + len(MIGRATIONS)
 """The version that links are written in now."""
 
-ADDED: Mapping[str, int] = {"reinforce_baseline": 2}
+ADDED: Mapping[str, int] = {
+    "reinforce_baseline": 2,
+    "lora_dropout": 3,
+    "grade_autocast": 3,
+}
 """Fields that came later, each with its first version: an older link did not leave them out."""
 
 

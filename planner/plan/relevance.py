@@ -70,7 +70,7 @@ ALWAYS: tuple[NoEffect, ...] = (
         lambda plan: plan.critic == "shared",
     ),
     NoEffect(
-        ("lora_rank", "lora_targets"),
+        ("lora_rank", "lora_targets", "lora_dropout"),
         "all weights train",
         lambda plan: plan.finetuning == "full",
     ),

@@ -71,6 +71,8 @@ def _most(plan: Any) -> int | None:
 
 # fmt: off
 IMPOSSIBLE: tuple[Rule, ...] = (
+    Rule("lora_dropout", lambda plan: _adapters(plan) and plan.lora_dropout > 0 and plan.compile, f"lora_dropout with compile {NOT_YET}", "Set lora_dropout to 0, or compile to false."),
+    Rule("lora_dropout", lambda plan: _adapters(plan) and plan.lora_dropout > 0 and "lm_head" in plan.lora_targets, f"lora_dropout at the language-model head {NOT_YET}", "Set lora_dropout to 0, or leave lm_head out of lora_targets."),
     Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.compile, f"finetuning qlora with compile {NOT_YET}", "Choose full or lora, or set compile to false."),
     Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.sharding not in ("none", "ddp"), f"finetuning qlora with sharded weights {NOT_YET}", "Set sharding to none or ddp, or finetuning to lora."),
     Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.rollout == "hf", f"finetuning qlora with rollout hf {NOT_YET}", "Set rollout to vllm-colocated, or finetuning to lora."),

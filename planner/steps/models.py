@@ -151,7 +151,7 @@ def adapted(model: nn.Module, plan: Plan) -> nn.Module:
             peft.LoraConfig(
                 r=plan.lora_rank,
                 target_modules=sorted(set(names)),
-                lora_dropout=0.0,
+                lora_dropout=plan.lora_dropout,
                 task_type=None if isinstance(model, ScoreModel) else "CAUSAL_LM",
             ),
             autocast_adapter_dtype=plan.master_dtype == "fp32",

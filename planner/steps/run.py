@@ -84,10 +84,14 @@ class Run:
         )
 
     def autocast(self, role: str = "policy") -> AbstractContextManager[Any]:
-        """Half-precision compute on fp32 weights where no sharding engine casts them."""
+        """Half-precision compute on fp32 weights where no sharding engine casts them.
+
+        Nothing otherwise: even a context that is off would keep what one inside it has cached.
+        """
         model = self.setup.model(role)
-        on = model is not None and model.autocast
-        return self.stage.autocast(DTYPES[self.plan.dtype], enabled=on)
+        if model is None or not model.autocast:
+            return nullcontext()
+        return self.stage.autocast(DTYPES[self.plan.dtype], enabled=True)
 
 
 def build(

@@ -52,7 +52,7 @@ SWITCHES = {
     "self_certainty_gradient": (False, True),
     "grade_estimator": ("soft", "straight-through"),
     "grade_dense_scatter": (False, True),
-    "grade_kl": ("none", "batch", "online"),
+    "grade_kl": ("none", "batch", "online", "online-metric"),
     "grade_reference_cache": (False, True),
     "grade_reward_input": ("dense", "sparse"),
     "grade_step_checkpointing": (False, True),

@@ -5,8 +5,10 @@ from __future__ import annotations
 import pytest
 
 from planner import catalog
+from planner.estimate import estimate
 from planner.examples import doc_000, doc_000_scaling, doc_004
 from planner.examples.claim import Claim, Working
+from planner.plan.presets import presets
 
 ALL = (*doc_000.BREAKDOWN, *doc_000_scaling.SCALING, *doc_000_scaling.ADVICE, *doc_004.TABLE)
 
@@ -76,12 +78,12 @@ def test_document_000s_critic_doubles_the_training_state() -> None:
     ("what", "derived", "true"),
     [
         ("One hidden tensor", 7.340032, 4.194304),
-        ("Query, key, value", 22.020096, 5.24288),
-        ("Attention scores", 29.360128, 16.777216),
-        ("Gate and up", 77.594624, 45.088768),
-        ("One layer", 158.334976, 83.88608),
-        ("All layers", 4.433379328, 3.01989888),
-        ("Final logits", 311.427072, 311.164928),
+        ("Query, key, value", 22.020096, 37.945344),
+        ("Attention scores", 29.360128, 50.331648),
+        ("Gate and up", 77.594624, 61.997056),
+        ("One layer", 158.334976, 243.212288),
+        ("All layers", 4.433379328, 8.747249664),
+        ("Final logits", 311.427072, 1244.659712),
     ],
 )
 def test_document_004_counts_elements_as_bytes(what: str, derived: float, true: float) -> None:
@@ -90,6 +92,27 @@ def test_document_004_counts_elements_as_bytes(what: str, derived: float, true: 
     assert found.true == pytest.approx(true, rel=1e-9)
     assert found.derived == pytest.approx(2 * found.claimed, rel=0.06)
     assert found.judgement == "does not follow"
+
+
+def test_document_004s_own_list_with_the_true_shapes() -> None:
+    """The audit's sum, apart from what the list leaves out."""
+    assert doc_004.INVENTORY.value == 36 * 83_886_080 + 4_194_304 + 311_164_928
+
+
+def test_what_is_right_in_document_004_is_what_its_plan_keeps() -> None:
+    footprint = estimate(presets()["doc-004-activations@1"].plan)
+    forward = next(phase for phase in footprint.phases if phase.name == "policy forward")
+    layers = [term for term in forward.terms if "copies" in term.inputs]
+    inner = [term for term in layers if term.inputs["copies"] > 1]
+    assert claim(doc_004.TABLE, "One layer").truth.value == sum(
+        term.bytes / term.inputs["copies"] for term in inner
+    )
+    final = ("final norm", "rotary")
+    assert claim(doc_004.TABLE, "All layers").truth.value == sum(
+        term.bytes for term in layers if not term.name.startswith(final)
+    )
+    logits = [term.bytes for term in forward.terms if "vocab" in term.inputs]
+    assert claim(doc_004.TABLE, "Final logits").truth.value == sum(logits)
 
 
 def test_document_004_takes_another_models_shape() -> None:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from typing import Any
+
 import pytest
 
 from planner import catalog
+from planner.estimate import estimate
 from planner.examples import doc_001, doc_002, dry_runs, unrolled
-from planner.examples.claim import Claim
-from planner.formulas.activations import layer_saved
+from planner.examples.claim import Claim, Working
+from planner.formulas.activations import layer_saved, layers
 from planner.methods.grade.policy_graph import scene_at
 from planner.phases.scene import scene_of
 from planner.plan import Plan
@@ -113,6 +117,45 @@ def test_with_every_weight_trained_it_is_what_autograds_hooks_counted(
     assert of_one_layer(plan, 128) == measured
 
 
+CPU_TOKEN = 194_856
+"""What autograd's hooks counted on a CPU, whose dropout keeps fp32 noise and no mask."""
+
+
+@pytest.mark.parametrize(
+    ("kernels", "token"), [("cuda", unrolled.CODED["token_bytes"]), ("cpu", CPU_TOKEN)]
+)
+def test_dropout_and_autocast_keep_what_the_hooks_counted(
+    kernels: str, token: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The audit's measurement at Qwen3-4B's widths; per generated token 655,360 bytes of copies."""
+    made = layers._setting
+    monkeypatch.setattr(layers, "_setting", lambda *args: replace(made(*args), kernels=kernels))
+    plan = presets()["doc-001-legacy@2"].plan
+    # A length of its own, since layers remember what they made for the card.
+    length = {"cuda": 128, "cpu": 130}[kernels]
+    assert of_one_layer(plan, length) == token * length + 192 * length**2 + 655_360
+
+
+def test_a_bytes_mask_is_what_a_card_keeps_for_fp32_noise() -> None:
+    widths = 3 * 2560 + 4096
+    assert CPU_TOKEN - unrolled.CODED["token_bytes"] == (4 - 1) * widths
+
+
+def test_what_is_said_of_the_runs_as_coded() -> None:
+    for rows, tokens, card, cpu in ((2, 32, "19.2", "23.1"), (1, 64, "26.8", "32.0")):
+        said = claim(ALL, "Activations, after: first step" if rows == 2 else POLICY).why
+        found = (
+            Working(unrolled.KEPT_CODED, unrolled.sizes(rows, tokens, sizes)).value / 1e9
+            for sizes in (unrolled.CODED, {**unrolled.CODED, "token_bytes": CPU_TOKEN})
+        )
+        # Copies are made once for all rows of a step.
+        assert [f"{each:.1f}" for each in found] == [card, cpu]
+        assert card in said and cpu in said
+
+
+POLICY = "Policy activations, original"
+
+
 def test_the_model_is_the_catalogs() -> None:
     model = catalog.model("Qwen/Qwen3-4B")
     shape = model.architecture
@@ -129,7 +172,7 @@ def test_the_model_is_the_catalogs() -> None:
 
 def test_the_documents_runs_as_plans() -> None:
     plans = {key: preset.plan for key, preset in presets().items() if preset.plan.method == "grade"}
-    assert len(plans) == 7
+    assert len(plans) == 13
     for key, plan in plans.items():
         assert (plan.model, plan.gpus, plan.attention) == ("Qwen/Qwen3-4B", 1, "eager")
         assert (plan.reference, plan.reward, plan.prompt_tokens) == ("copy", "model", 32)
@@ -144,7 +187,44 @@ def test_the_documents_runs_as_plans() -> None:
         (2, 2, 32, "bf16"),
         (2, 2, 32, "bf16"),
         *[(1, 1, 64, "bf16")] * 4,
+        (4, 4, 48, "fp32"),
+        (2, 2, 32, "bf16"),
+        (2, 2, 32, "bf16"),
+        *[(1, 1, 64, "bf16")] * 3,
     ]
+    for key, plan in plans.items():
+        coded, adapters = key.endswith("@2"), plan.finetuning == "lora"
+        assert plan.lora_dropout == (0.05 if coded and adapters else 0)
+        # Autocast came with document 002's changes.
+        assert plan.grade_autocast is (coded and adapters and plan.dtype == "bf16")
+        older = presets()[key.replace("@2", "@1")].plan
+        online = older.grade_kl == "online"
+        assert plan.grade_kl == ("online-metric" if coded and online else older.grade_kl)
+
+
+def reference_seconds(*, cached: bool, **changes: Any) -> float:
+    """Of a step's forward with the reference beside it, less one without."""
+    plan = presets()["doc-001-legacy@1"].plan.changed(**changes)
+    judged = plan.changed(grade_reference_cache=cached)
+    without = plan.changed(grade_kl="none", reference="none")
+    both = [
+        next(phase.seconds for phase in estimate(each).phases if phase.name == "policy forward")
+        for each in (judged, without)
+    ]
+    assert both[0] is not None and both[1] is not None
+    return both[0] - both[1]
+
+
+def test_what_is_said_of_the_reference_caches_seconds() -> None:
+    why = claim(doc_001.OPTIMIZATIONS, "Reference with a KV cache").why
+    assert "about 2.0 s" in why and "about 10 times" in why
+    assert reference_seconds(cached=False) == pytest.approx(2.03, abs=0.01)
+    assert reference_seconds(cached=True) == pytest.approx(2.03, abs=0.01)
+    rows = 16
+    size = {name: rows for name in ("prompts_per_step", "prompts_per_update", "micro_batch_size")}
+    size |= {"prompt_tokens": 500, "response_tokens": 2000}
+    ratio = reference_seconds(cached=False, **size) / reference_seconds(cached=True, **size)
+    assert ratio == pytest.approx(10, abs=0.5)
 
 
 def test_every_option_is_on_and_off_somewhere() -> None:

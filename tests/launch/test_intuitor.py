@@ -11,6 +11,7 @@ from accuracy.cpu_runs import dry_peaks
 from launch.running import PATHS, Tiny, Worker, read_by_trl, run, unpack
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.ask.stand_in import stand_in
+from planner.estimate import estimate
 from planner.formulas.logits import tiles
 from planner.launch.export import export, fitted, why_not
 from planner.launch.launch import CannotExpress
@@ -162,6 +163,17 @@ def test_what_the_program_cannot_do_is_named(
         export(plan, "trl")
     assert named in refused.value.fields and refused.value.changes[named] == change
     assert why_not(fitted(plan, "trl"), "trl") == ()
+
+
+def test_the_fused_head_is_gone_through_once() -> None:
+    """GRPO's pass of old log-probs, and 8 bytes a token: self-certainty, and the sum it is of."""
+    fused, grpo, sliced = (
+        {phase.name: phase for phase in estimate(Plan(**{**SIZES, **fields})).phases}["old log-probs"]
+        for fields in ({}, {"method": "grpo", "kl": "loss"}, {"self_certainty": "chunked-vocabulary"})
+    )
+    assert fused.seconds == grpo.seconds != sliced.seconds
+    kept, summed = 4 * 24 * 4, 4 * 2 * 25  # four responses kept, two scored at once
+    assert fused.requested_bytes - grpo.requested_bytes in (kept, kept + summed)
 
 
 def test_another_version_of_trl_is_refused(

@@ -118,6 +118,7 @@ def test_precision(
             {"finetuning": "lora"},
             {"lora_target_modules": "all-linear", "lora_dropout": 0.0},
         ),
+        ({"finetuning": "lora", "lora_dropout": 0.05}, {"lora_dropout": 0.05}),
         (
             {"finetuning": "qlora", "sharding": "ddp"},
             {"use_peft": True, "load_in_4bit": True, "use_bnb_nested_quant": True},

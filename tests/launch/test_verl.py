@@ -8,7 +8,7 @@ import pytest
 
 from launch.running import PATHS, Worker, read_by_verl, run, unpack
 from planner.frameworks.verl.exporter import overrides
-from planner.launch.export import export, fitted
+from planner.launch.export import export, fitted, why_not
 from planner.launch.launch import CannotExpress
 from planner.plan import Plan
 
@@ -252,6 +252,14 @@ def test_what_verl_cannot_do_is_named(fields: dict[str, Any], named: str) -> Non
     with pytest.raises(CannotExpress) as refused:
         export(plan, "verl")
     assert refused.value.fields == (named,)
+
+
+def test_dropout_of_adapters_is_refused() -> None:
+    plan = _fitting(finetuning="lora")
+    assert why_not(plan, "verl") == ()
+    with pytest.raises(CannotExpress) as refused:
+        export(plan.changed(lora_dropout=0.1), "verl")
+    assert refused.value.fields == ("lora_dropout",)
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ CUBLAS = 64 * MIB
 LAYERS = {"gradient_checkpointing": "full"}
 STEPS = {"grade_step_checkpointing": True}
 LORA = {"finetuning": "lora", "lora_rank": 4}
+CODED = {**LORA, "lora_dropout": 0.05, "grade_autocast": True}
 BF16, FP32 = {"dtype": "bf16"}, {"dtype": "fp32"}
 
 
@@ -98,6 +99,17 @@ CASES: list[tuple[str, dict[str, Any]]] = [
         ("llama", {**BF16, **LORA, "grade_kl": kl, "grade_reference_cache": True, **LAYERS})
         for kl in ("online", "batch")
     ),
+    *(("qwen3", {**BF16, **CODED, **saver}) for saver in ({}, LAYERS, STEPS)),
+    ("qwen3", {**BF16, **CODED, **STEPS, "grade_kl": "online", "grade_reference_cache": True}),
+    ("qwen2", {**BF16, **CODED, "batch_shape": "padded", "reference": "adapter-disabled"}),
+    ("qwen2", {**BF16, **LORA, "grade_autocast": True}),
+    ("llama", {**BF16, **LORA, "lora_dropout": 0.5}),
+    *(
+        ("qwen3", {**dtype, "grade_kl": "online-metric", "grade_reference_cache": cached, **saver})
+        for dtype, saver in ((BF16, STEPS), (FP32, LAYERS))
+        for cached in (False, True)
+    ),
+    ("llama", {**BF16, **LORA, "grade_kl": "online-metric", "reference": "adapter-disabled"}),
     *((family, {**BF16, **LAYERS}) for family in ("llama", "mistral", "phi3", "gemma2", "gpt2")),
 ]
 
@@ -144,6 +156,17 @@ def test_every_phase_peaks_where_the_real_step_does(family: str, changes: dict[s
         # models what remains is far below that.
         close = 2e-3 if plan.finetuning == "lora" or family == "gemma2" else 1.2e-3
         assert own == pytest.approx(live, rel=close), (name, instant, own - live)
+
+
+def test_a_metric_is_highest_while_it_is_computed() -> None:
+    """A vocabulary so wide that one token's divergence is more than all that comes after it."""
+    config = {**CONFIGS["qwen3"], "model_type": "qwen3", "vocab_size": 20_000}
+    few = {"grade_top_k": 40, "grade_reward_input": "sparse", "grade_kl": "online-metric"}
+    plan, _ = tiny("qwen3", **BF16, **LORA, **STEPS, **few, config=catalog.encode_config(config))
+    live = real_phases(plan, config)[0]["policy forward"]
+    forward = next(phase for phase in estimate(plan).phases if phase.name == "policy forward")
+    assert forward.instant == "KL of the last token"
+    assert forward.requested_bytes - CUBLAS == pytest.approx(live, rel=2e-4)
 
 
 def test_an_offloaded_reference_is_on_the_gpu_for_the_forward_alone() -> None:

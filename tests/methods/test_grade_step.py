@@ -95,6 +95,31 @@ def test_online_and_batch_kl_agree(family: str, top_k: int, mask: torch.Tensor |
     assert batch[0] > without[0]
 
 
+@pytest.mark.parametrize("cached", [False, True])
+@pytest.mark.parametrize("top_k", [0, 8])
+def test_a_metric_is_the_online_kl_and_moves_nothing(top_k: int, cached: bool) -> None:
+    policy, other = causal(), causal(seed=5)
+    metric = switches(kl="online-metric", top_k=top_k, reference_cache=cached)
+    watched = run(policy, metric, reference=other)
+    same(run(policy, switches(top_k=top_k)), watched)
+    values = []
+    for kl in ("online", "online-metric"):
+        rollout = soft_generate(
+            Stage(),
+            policy,
+            prompts(),
+            None,
+            TOKENS,
+            switches(kl=kl, top_k=top_k),
+            reference=Reference(other, cached=cached),
+            noise=SharedNoise(64),
+        )
+        assert rollout.kl is not None
+        assert rollout.kl.requires_grad is (kl == "online")
+        values.append(float(rollout.kl.detach()))
+    assert values[0] == values[1] > 0
+
+
 def test_the_kl_is_that_of_the_same_position() -> None:
     """KL(policy, reference) of each hard prefix's next token, worked out one prefix at a time."""
     policy, other = causal(), causal(seed=5)

@@ -11,7 +11,9 @@ from typing import Any
 
 import pytest
 
-from planner.estimate import phase_plans
+from planner import catalog
+from planner.catalog.efficiencies import typical
+from planner.estimate import estimate, phase_plans
 from planner.phases.phase import Work
 from planner.phases.scene import scene_of
 from planner.plan import Plan
@@ -73,6 +75,47 @@ def test_operations_are_those_counted_by_hand(
     assert step_flops(asked, "policy backward") == backward.flops
 
 
+@pytest.mark.parametrize("how", ["full", "chunked-tokens", "chunked-vocabulary"])
+@pytest.mark.parametrize(("logits", "head"), [("full", ALL), ("response", SOME), ("fused", SOME)])
+def test_self_certainty_meets_the_head_once_more(how: str, logits: str, head: float) -> None:
+    """Each form makes logits of its own beside those of the log-probs."""
+    certain = plan("intuitor", logits=logits, self_certainty=how)
+    found, group = rows(certain), rows(plan("grpo", logits=logits, kl="loss"))
+    old = sum(row.flops for row in found["old log-probs"])
+    assert old == pytest.approx(2 * (BODY + 2 * head), rel=2e-3)
+    assert step_flops(certain, "old log-probs") == old
+    for phase in ("reference log-probs", "policy forward", "policy backward"):
+        assert found[phase] == group[phase]
+
+
+@pytest.mark.parametrize("how", ["full", "chunked-tokens", "chunked-vocabulary"])
+def test_the_premise_takes_the_heads_second_pass_forward_and_back(how: str) -> None:
+    """Slices of the vocabulary are made again on the way back; kept logits are not."""
+    usual, premise = (
+        rows(plan("intuitor", logits="full", self_certainty=how, self_certainty_gradient=on))
+        for on in (False, True)
+    )
+    more = {
+        name: sum(row.flops for row in premise[name]) - sum(row.flops for row in usual[name])
+        for name in ("policy forward", "policy backward")
+    }
+    again = how == "chunked-vocabulary"
+    assert more["policy forward"] == pytest.approx(2 * ALL)
+    assert more["policy backward"] == pytest.approx(2 * (2 + again) * ALL)
+
+
+def test_the_second_head_pass_takes_its_time() -> None:
+    """At the share of the peak that a forward without gradient reaches."""
+    seconds: dict[str, dict[str, Any]] = {}
+    for method in ("intuitor", "grpo"):
+        phases = estimate(plan(method, logits="full")).phases
+        seconds[method] = {phase.name: phase.seconds for phase in phases}
+    more = seconds["intuitor"]["old log-probs"] - seconds["grpo"]["old log-probs"]
+    card = catalog.gpu(plan("grpo").gpu)
+    rate = card.flops_per_second("bf16") * typical("forward-compute", card)
+    assert more == pytest.approx(2 * ALL / rate)
+
+
 def test_adapters_leave_the_gradient_of_weights_out() -> None:
     (backward,) = rows(plan("grpo", finetuning="lora", logits="response"))["policy backward"]
     by_hand = 2 * (2 * LINEAR * ROW + ATTENTION_BACK + SOME)
@@ -88,3 +131,72 @@ def test_packed_rows_score_their_share_of_response_tokens() -> None:
 @pytest.mark.parametrize("phase", ["load", "checkpoint", "validation"])
 def test_phases_whose_time_nobody_can_derive_have_no_rows(phase: str) -> None:
     assert rows(plan("grpo"))[phase] == ()
+
+
+PROMPT, SOFT = 32, 64
+"""Document 001's row."""
+PREFIXES = range(PROMPT, PROMPT + SOFT)
+
+
+def grade(**changes: Any) -> Plan:
+    usual: dict[str, Any] = {"finetuning": "lora", "reference": "copy", "grade_kl": "online"}
+    usual |= {"prompts_per_step": 1, "prompts_per_update": 1, "responses_per_prompt": 1}
+    usual |= {"rollout": "in-graph", "reward": "model", "reward_model": "", "kl": "none"}
+    usual |= {"sharding": "none", "attention": "eager", "batch_shape": "full"}
+    usual |= {"prompt_tokens": PROMPT, "response_tokens": SOFT}
+    values = {"model": "Qwen/Qwen2.5-0.5B", "method": "grade", "gpus": 1}
+    return Plan(**{**values, **usual, **changes})
+
+
+def products(tokens: int, pairs: float, scored: int) -> float:
+    return 2 * LINEAR * tokens + 24 * 4 * 896 * pairs + scored * HEAD_POSITION
+
+
+def reference_row(asked: Plan) -> Work:
+    return rows(asked)["policy forward"][1]
+
+
+def seconds(asked: Plan) -> dict[str, float | None]:
+    return {phase.name: phase.seconds for phase in estimate(asked).phases}
+
+
+@pytest.mark.parametrize("sequences", [1, 3])
+def test_a_reference_cache_leaves_96_of_4064_positions(sequences: int) -> None:
+    """Without one every prefix runs whole; with one each token runs once, and the last never."""
+    many = {"prompts_per_step": sequences, "prompts_per_update": sequences}
+    whole = reference_row(grade(**many))
+    assert (whole.run, whole.tokens) == ("score", sequences * 4064)
+    pairs = sum(each * (each + 1) / 2 for each in PREFIXES)
+    by_hand = products(sum(PREFIXES), pairs, SOFT)
+    assert whole.flops == pytest.approx(sequences * by_hand, rel=1e-3)
+    cached = reference_row(grade(**many, grade_reference_cache=True))
+    by_hand = products(95, 95 * 96 / 2, SOFT)
+    assert cached.tokens == sequences * 95
+    assert cached.flops == pytest.approx(sequences * by_hand, rel=1e-3)
+
+
+def test_a_reference_without_gradient_takes_a_forwards_share_of_the_peak() -> None:
+    """Rows so long that products, not launches, take the time."""
+    size = {"prompt_tokens": 512, "response_tokens": 512}
+    size |= {"prompts_per_step": 64, "prompts_per_update": 64, "micro_batch_size": 64}
+    prefixes = range(512, 1024)
+    pairs = sum(each * (each + 1) / 2 for each in prefixes)
+    flops = 64 * products(sum(prefixes), pairs, 512)
+    without = seconds(grade(**size, grade_kl="none", reference="none"))["policy forward"]
+    whole = seconds(grade(**size))["policy forward"]
+    card = catalog.gpu(grade().gpu)
+    rate = card.flops_per_second("bf16") * typical("forward-compute", card)
+    assert whole - without == pytest.approx(flops / rate, rel=1e-3)
+    cached = seconds(grade(**size, grade_reference_cache=True))["policy forward"]
+    floor = 512 * 24 * typical("hf-step-seconds-per-layer", card)
+    assert floor < cached - without < 1.05 * floor < (whole - without) / 2
+
+
+@pytest.mark.parametrize("cached", [False, True])
+def test_a_short_row_waits_for_its_launches(cached: bool) -> None:
+    """Every token launches 24 layers; the products hide behind that, cached or not."""
+    without = seconds(grade(grade_kl="none", reference="none"))["policy forward"]
+    found = seconds(grade(grade_reference_cache=cached))["policy forward"]
+    card = catalog.gpu(grade().gpu)
+    floor = SOFT * 24 * typical("hf-step-seconds-per-layer", card)
+    assert found - without == pytest.approx(floor, rel=2e-3)

@@ -120,7 +120,7 @@ def test_a_key_given_twice_is_reported() -> None:
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        ("3", "reads up to version 2"),
+        ("4", "reads up to version 3"),
         ("0", "never was"),
         ("one", "'one'"),
         ("9" * 40, "99', not the number"),
@@ -177,8 +177,10 @@ def test_a_complete_old_link_leaves_nothing_out() -> None:
     query = {field: text for field, text in to_query(Plan()).items() if field in fields_of(1)}
     reading = from_query({**query, "v": "1"})
     assert (reading.plan, reading.notes, reading.problems) == (Plan(), (), ())
-    assert set(FIELDS) - set(fields_of(1)) == {"reinforce_baseline"}
-    assert "reinforce_baseline" in from_query({**query, "v": "2"}).notes[0]
+    later = {"reinforce_baseline": "2", "lora_dropout": "3", "grade_autocast": "3"}
+    assert set(FIELDS) - set(fields_of(1)) == later.keys()
+    for field, version in later.items():
+        assert field in from_query({**query, "v": version}).notes[0]
 
 
 @pytest.mark.parametrize(

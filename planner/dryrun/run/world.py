@@ -24,6 +24,7 @@ from planner.dryrun.run.tracker import Tracker
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.quantities import quantities
+from planner.setup import setup_of
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded
 
 World = tuple[Tracker, DryStage, Wrapper]
@@ -69,7 +70,7 @@ def _branches(plan: Plan, on: On, device: str) -> AbstractContextManager[Branche
 
 def needs_autocast(plan: Plan) -> bool:
     """Whether fp32 weights are computed with in half precision by autocast."""
-    return (
+    return setup_of(plan).autocasts_adapters or (
         plan.master_dtype == "fp32"
         and plan.dtype != "fp32"
         and plan.finetuning == "full"

@@ -12,6 +12,7 @@ from planner.formulas.activations.layers import (
     layer_saved,
 )
 from planner.formulas.activations.model import (
+    AUTOCAST_COPIES,
     EMBEDDING_DROPOUT,
     autocast_weight_copies,
     checkpointed_saved,
@@ -23,6 +24,7 @@ from planner.formulas.activations.model import (
 from planner.formulas.activations.workload import Workload
 
 __all__ = [
+    "AUTOCAST_COPIES",
     "EMBEDDING_DROPOUT",
     "Workload",
     "autocast_weight_copies",

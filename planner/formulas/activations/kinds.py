@@ -184,4 +184,5 @@ KINDS: dict[Kind, Formula] = {
     for width in WIDTHS
     if width in ("value", "fp32")
     or shape in ("hidden", "score", "query head", "pair", "token", "position", "routed", "expert")
+    or (width == "bool" and shape in ("query", "intermediate"))
 }

@@ -216,6 +216,8 @@ def _setting(
         trains=workload.trains,
         adapted=adapted,
         fp32_adapters=workload.fp32_adapters,
+        drops_adapters=workload.drops_adapters,
+        autocasts_adapters=workload.autocasts_adapters,
         input_needs_gradient=input_needs_gradient,
         casts_inputs=workload.casts_inputs,
         cached=workload.fills_cache,

@@ -24,9 +24,13 @@ def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
     # unless sharding hands them over in the compute dtype.
     if setting.fp32_adapters:
         x = op.cast(x, op.FP32, f"adapter input of {name}")
-    trains = setting.trains == "lora"
-    low_rank = _plain(layer, x, "rank", f"low-rank output of {name}", trains)
-    update = _plain(layer, low_rank, shape, f"adapter output of {name}", trains)
+    dropped = x
+    if setting.drops_adapters:
+        dropped = op.dropout(x, f"dropped input of {name}", kernels=setting.kernels)
+    trains, cast = setting.trains == "lora", setting.autocasts_adapters
+    low_rank = _plain(layer, dropped, "rank", f"low-rank output of {name}", trains, cast)
+    del dropped
+    update = _plain(layer, low_rank, shape, f"adapter output of {name}", trains, cast)
     del low_rank
     scaled = op.unary(update, f"scaled adapter output of {name}")
     del update
@@ -37,12 +41,15 @@ def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
     return op.cast(result, result_width, name)
 
 
-def _plain(layer: Layer, x: Tensor, shape: str, name: str, trained: bool) -> Tensor:
+def _plain(
+    layer: Layer, x: Tensor, shape: str, name: str, trained: bool, autocast: bool = False
+) -> Tensor:
     tape, setting = layer.tape, layer.setting
+    autocast = autocast or setting.autocast
     shaped = weight_shape(x.shape, shape)
     operands: list[Tensor] = []
     saved: list[Storage | Frozen] = []
-    if setting.autocast:
+    if autocast:
         # Autocast multiplies by a bf16 copy of the fp32 weight; the product saves it for
         # the gradient of its input.
         copy = tape.new(shaped, setting.value, f"bf16 weight of {name}")
@@ -55,7 +62,7 @@ def _plain(layer: Layer, x: Tensor, shape: str, name: str, trained: bool) -> Ten
     output = tape.new(shape, width, name)
     if x.node is not None:
         saved.append(Frozen())  # the weight, for the gradient of its input
-    own = trained and not setting.autocast
+    own = trained and not autocast
     if trained:
         saved.append(x.storage)
         if setting.sums_gradients and own:
@@ -90,6 +97,9 @@ def _copied(layer: Layer, copy: Storage, shape: str) -> Tensor:
 
     def backward(_: Gradients) -> Gradients:
         weight_gradient(layer, shape, op.FP32)
+        if layer.setting.sums_gradients:
+            both = [layer.tape.new(shape, op.FP32, "sum of a weight's gradients") for _ in "12"]
+            del both
         return []
 
     return op.leaf(copy, shape, layer.setting.value, backward)

@@ -28,6 +28,10 @@ class Setting:
     """Paths of linear modules with an adapter, such as ``self_attn.q_proj``."""
     fp32_adapters: bool = True
     """Adapters compute in fp32, as peft keeps them."""
+    drops_adapters: bool = False
+    """Dropout stands before every adapter."""
+    autocasts_adapters: bool = False
+    """Adapters multiply half-precision copies of their fp32 weights."""
     kernels: str = "cuda"
     """``cuda`` is what a plan means; ``cpu`` mirrors CPU kernels, for checks without a GPU."""
     casts_inputs: bool = False

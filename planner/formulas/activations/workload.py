@@ -45,6 +45,10 @@ class Workload:
     """Rank of every adapter."""
     fp32_adapters: bool = True
     """Adapters compute in fp32; false when FSDP or ZeRO gathers them in the compute dtype."""
+    drops_adapters: bool = False
+    """What adapters are given goes through dropout first, as in training mode."""
+    autocasts_adapters: bool = False
+    """Adapters' fp32 weights meet half-precision inputs under autocast."""
     casts_inputs: bool = False
     """FSDP casts what a layer is given, rotary tables too, to the compute dtype."""
     sums_gradients: bool = False

@@ -166,8 +166,8 @@ def _adapters(plan: Any) -> dict[str, object]:
         "use_peft": True,
         "lora_r": plan.lora_rank,
         "lora_target_modules": plan.lora_targets.split(","),
-        # TRL's default of 0.05 would keep a dropout mask per adapter that no plan counts.
-        "lora_dropout": 0.0,
+        # TRL's own default is 0.05.
+        "lora_dropout": plan.lora_dropout,
         "load_in_4bit": four_bit,
         # The plan counts scales that are quantised once more; TRL's default leaves them in fp32.
         "use_bnb_nested_quant": four_bit,

@@ -50,6 +50,8 @@ def _training(found: Obstacles) -> None:
     else:
         gradient = plan.dtype if plan.master_dtype == "none" else "fp32"
         found.only("gradient_dtype", gradient, why="FSDP keeps gradients in the weights' dtype.")
+    if plan.finetuning == "lora":
+        found.only("lora_dropout", 0.0, why="verl makes its adapters without dropout.")
     found.only("finetuning", "full", "lora", why="verl's FSDP trainer loads no 4-bit weights.")
     if plan.optimizer == "adamw-8bit" and plan.sharding == "fsdp1":
         # torchao's 8-bit states are DTensors; bitsandbytes' differ per flat shard.

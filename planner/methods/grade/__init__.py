@@ -7,7 +7,7 @@ embeddings; the graph of every generated token stays alive until the backward. T
 
 from __future__ import annotations
 
-from planner.methods.grade.fields import GradeFields
+from planner.methods.grade.fields import GradeFields, own
 from planner.methods.grade.rules import RULES, fact_problems
 from planner.methods.method import Method
 from planner.rule import NoEffect
@@ -20,6 +20,7 @@ METHOD = Method(
     rollouts=("in-graph",),
     kl_field="grade_kl",
     embeds_outside_forward=True,
+    autocasts_adapters=lambda plan: bool(own(plan).grade_autocast),
     fields=GradeFields,
     refused_elsewhere=tuple(GradeFields.model_fields),
     # Its code trains in half precision without a master copy (documents 001 and 002).
@@ -53,5 +54,10 @@ METHOD = Method(
             "GRADE's step has one forward, with fp32 logits of the last position",
         ),
         NoEffect(("kl", "entropy"), "GRADE's loss has grade_kl alone"),
+        NoEffect(
+            ("grade_autocast",),
+            "nothing that trains is kept in fp32",
+            lambda plan: plan.finetuning == "full" or plan.master_dtype == "none",
+        ),
     ),
 )

@@ -45,6 +45,10 @@ def _policy(held: Held, base: Bundles) -> Iterator[Instant]:
     steps, role, width = held.steps, held.role, held.q.compute_bytes
     kept = (*base, held.tokens(1, "policy's backward"))
     later = (*kept, held.below(0))
+    if held.own.grade_step_checkpointing:
+        label = "gradient of the token's logits"
+        reaching = (held.soft.rows(soft.VOCABULARY_ROWS, width, 1, label=label),)
+        yield _at("last step run again", later, steps.run_again(), reaching)
     head, layers, every = (_in_flight(held, of) for of in ("head", "layers", "all"))
     norm = (head, *steps.in_norm(0), _norm_backward(held, role, steps.longest))
     yield _at("last step's final norm's backward", later, norm, steps.saved_layers(0))

@@ -34,19 +34,24 @@ class GradeFields(OwnFields):
             "What document 001's code does: the dense row that the top k should avoid is kept."
         ),
     )
-    grade_kl: Literal["none", "batch", "online"] = Field(
+    grade_kl: Literal["none", "batch", "online", "online-metric"] = Field(
         "none",
         title="KL term",
         description="GRADE's KL term.",
         json_schema_extra=more(
-            "batch keeps the logits of all steps for one KL; online adds it up step by step."
+            "batch keeps the logits of all steps for one KL in the loss; online adds it up step by "
+            "step, in the loss too. online-metric is a number to watch, without gradient and in "
+            "no loss, as document 001's optimised code has it."
         ),
     )
     grade_reference_cache: bool = Field(
         False,
         title="Reference with a KV cache",
         description="Reference decodes with a KV cache.",
-        json_schema_extra=more("Otherwise each step runs the reference over the whole row."),
+        json_schema_extra=more(
+            "Otherwise each step runs the reference over the whole row. A cache saves seconds once "
+            "products take longer than launching kernels: with long rows, or many."
+        ),
     )
     grade_reward_input: Literal["dense", "sparse"] = Field(
         "dense",
@@ -64,7 +69,21 @@ class GradeFields(OwnFields):
             "Keeps only the input of each generated token's forward and runs it again."
         ),
     )
+    grade_autocast: bool = Field(
+        False,
+        title="Autocast",
+        description="Policy's forward under autocast, fp32 adapters included.",
+        json_schema_extra=more(
+            "As the documents' code has it: adapters in fp32 multiply half-precision copies, which "
+            "every generated token makes anew."
+        ),
+    )
 
 
 own = GradeFields.of
 """A plan as having these fields."""
+
+METRIC = "online-metric"
+"""The KL that no gradient comes from."""
+ONLINE = ("online", METRIC)
+"""Where the reference runs beside each step."""

@@ -9,6 +9,7 @@ from planner.formulas import soft_generation as soft
 from planner.formulas import state
 from planner.methods.grade import reference_run, soft_tokens
 from planner.methods.grade.bundles import Held
+from planner.methods.grade.fields import METRIC, ONLINE
 from planner.methods.grade.soft_tokens import FP32
 from planner.phases.baseline import resident
 from planner.phases.scene import Scene
@@ -21,16 +22,20 @@ def forward_instants(held: Held) -> Iterator[Instant]:
     checkpointed = held.own.grade_step_checkpointing
     started = (held.steps.finished(0) if checkpointed else ()) or held.steps.finished(1)
     before = held.tokens(1, "forward", kept_logits=True)
+    beside_step = tuple(reference_run.held(held.soft, 1)) if held.own.grade_kl in ONLINE else ()
     yield Instant(
         name="last step's last layer's forward",
-        terms=held.steps.forward(),
+        terms=(*held.steps.forward(), *beside_step),
         shared=(*running, started, before),
     )
-    if held.own.grade_kl == "online":
+    if held.own.grade_kl in ONLINE:
         logits = held.soft.rows(soft.VOCABULARY_ROWS, FP32, 1, label="logits of the token")
         for name, terms in reference_run.forwards(held.soft):
             beside = (*running, *held.all_steps, before)
             yield Instant(name=name, terms=(*terms, logits), shared=beside)
+        if held.own.grade_kl == METRIC:
+            made = (logits, *reference_run.divergence(held.soft, 1), *reference_run.held(held.soft))
+            yield Instant(name="KL of the last token", terms=made, shared=beside)
     generated = (*base, *held.all_steps, held.tokens(0, "forward", kept_logits=True))
     cache = tuple(reference_run.held(held.soft))
     yield Instant(

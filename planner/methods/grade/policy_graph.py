@@ -9,6 +9,7 @@ from typing import Any
 from planner.footprint import Term
 from planner.formulas import soft_generation as soft
 from planner.formulas.activations import (
+    AUTOCAST_COPIES,
     Workload,
     layer_backward_transient,
     layer_forward_transient,
@@ -24,6 +25,9 @@ from planner.phases.scene import Scene, shared
 
 ONCE = ("token ids",)
 """What a model saves once for all steps: only the prompt is looked up by id."""
+
+COPY_OF = "bf16 weight of "
+"""Begins the name of autocast's copy of one weight."""
 
 HEAD_INPUTS = ("final norm output", "input of the language-model head")
 """What the head keeps for its weight's gradient."""
@@ -179,18 +183,43 @@ class Steps:
         arch, name = self.role.arch, self.role.name
         return layer_saved(arch, workload, role=name, layers=1, recomputed=True)
 
+    def run_again(self) -> tuple[Term, ...]:
+        """What stands during the last layer of the last step's forward when it saves."""
+        last = self.at(0)
+        found = (*self.saved_layers(0), *activations.layer_forward(last, self.role))
+        # The running step's mask, which checkpoints would hold and nothing else does.
+        if self._recomputes:
+            return self._cached(found)
+        return (*found, *activations.masks(last, self.role))
+
     def forward(self) -> tuple[Term, ...]:
         """What stands during the last layer of the last step's forward."""
         last = self.at(0)
         if not self._checkpointed:
-            found = (*self.saved_layers(0), *activations.layer_forward(last, self.role))
-            # The running step's mask, which checkpoints would hold and nothing else does.
-            return found if self._recomputes else (*found, *activations.masks(last, self.role))
+            return self.run_again()
         bare = replace(last.training_workload(self.role), trains="none")
-        return (
-            *model_saved(self.role.arch, bare, role=self.role.name),
-            *layer_forward_transient(self.role.arch, bare, role=self.role.name),
+        return self._cached(
+            (
+                *model_saved(self.role.arch, bare, role=self.role.name),
+                *layer_forward_transient(self.role.arch, bare, role=self.role.name),
+            )
         )
+
+    def _cached(self, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+        """The terms, with autocast's copies of all adapters in the place of those of one layer.
+
+        It keeps them until a step's forward ends. Where layers save for their own backward the
+        copies are among what they save.
+        """
+        if not self.scene.setup.autocasts_adapters:
+            return terms
+        copies = AUTOCAST_COPIES(
+            self.role.name,
+            label="autocast copies of adapters",
+            tensors=self.role.adapter_tensors,
+            linear_parameters=self.role.adapters,
+        )
+        return (*(term for term in terms if not term.name.startswith(COPY_OF)), copies)
 
 
 def in_norm(saved_after: tuple[Term, ...]) -> tuple[Term, ...]:

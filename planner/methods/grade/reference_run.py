@@ -46,11 +46,17 @@ def kept_logits(tokens: Soft, steps: Num) -> Term:
 
 def batch_forward(tokens: Soft) -> tuple[Term, ...]:
     """One KL over all steps: both stacks of logits, and what the divergence makes of them."""
-    return _over_all(
+    stacked = tokens.rows(soft.VOCABULARY_ROWS, FP32, tokens.tokens, label="policy logits, stacked")
+    return (stacked, *divergence(tokens, tokens.tokens))
+
+
+def divergence(tokens: Soft, steps: Num) -> tuple[Term, ...]:
+    """The reference's logits of ``steps`` steps, and what their KL makes at its highest."""
+    return _over(
         tokens,
+        steps,
         {
-            "policy logits, stacked": FP32,
-            "reference logits, stacked": tokens.width,
+            "reference logits of the KL": tokens.width,
             "log-probabilities of the reference": FP32,
             "log-probabilities, probabilities, differences": 3 * FP32,
             "products of the divergence": FP32,
@@ -65,21 +71,21 @@ def batch_kept(tokens: Soft) -> tuple[Term, ...]:
 
 def batch_backward(tokens: Soft) -> tuple[Term, ...]:
     """The batch KL's gradients of all steps in passing."""
-    return _over_all(tokens, {"gradients inside the divergence": 2 * FP32})
+    return _over(tokens, tokens.tokens, {"gradients inside the divergence": 2 * FP32})
 
 
-def _over_all(tokens: Soft, parts: dict[str, int]) -> tuple[Term, ...]:
+def _over(tokens: Soft, steps: Num, parts: dict[str, int]) -> tuple[Term, ...]:
     return tuple(
-        tokens.rows(soft.VOCABULARY_ROWS, width, tokens.tokens, label=name)
+        tokens.rows(soft.VOCABULARY_ROWS, width, steps, label=name)
         for name, width in parts.items()
     )
 
 
-def held(tokens: Soft) -> Iterator[Term]:
-    """The filled cache, which lives as long as the rollout."""
+def held(tokens: Soft, back: int = 0) -> Iterator[Term]:
+    """The cache, filled but for the last ``back`` tokens; it lives as long as the rollout."""
     if tokens.own.grade_kl != "none" and tokens.own.grade_reference_cache:
         scene = tokens.scene
-        longest = scene.plan.prompt_tokens + tokens.tokens - 1
+        longest = scene.plan.prompt_tokens + tokens.tokens - 1 - back
         yield _cache(scene).held(longest, sliding(reference_of(scene).arch))
 
 

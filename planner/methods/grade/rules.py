@@ -49,6 +49,12 @@ RULES: tuple[Rule, ...] = (
         "Set master_dtype to none, as the method's code has it, or dtype to fp32.",
     ),
     Rule(
+        "grade_autocast",
+        lambda plan: plan.grade_autocast and plan.dtype == "fp32",
+        "Autocast computes in half precision.",
+        "Set dtype to bf16, or grade_autocast to false.",
+    ),
+    Rule(
         "compile",
         lambda plan: plan.compile,
         f"GRADE with compiled layers {NOT_YET}",
@@ -106,7 +112,7 @@ RULES: tuple[Rule, ...] = (
         "grade_reference_cache",
         lambda plan: plan.grade_reference_cache and plan.grade_kl == "none",
         "Without a KL term there is no reference to cache for.",
-        "Set grade_kl to online or batch, or grade_reference_cache to false.",
+        "Set grade_kl to online, online-metric or batch, or grade_reference_cache to false.",
     ),
     Rule(
         "grade_dense_scatter",

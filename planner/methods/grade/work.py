@@ -58,18 +58,24 @@ def _unrolled(scene: Scene) -> Work:
 
 
 def _reference(scene: Scene) -> tuple[Work, ...]:
+    """Its forwards, without gradient: of every prefix, or with a cache of what is new.
+
+    Either way each token's kernels are launched, so a cache saves the seconds of products only
+    where these take longer than launching. The last token is never read.
+    """
     plan, q = scene.plan, scene.q
     role = scene.reference or scene.policy
     if own(plan).grade_kl == "none":
         return ()
     if not own(plan).grade_reference_cache:
-        return (replace(_unrolled(scene), role=role),)
+        return (replace(_unrolled(scene), role=role, run="score"),)
+    read = plan.prompt_tokens + plan.response_tokens - 1
     return (
         Decoding(
             role=role,
             run="decode",
-            tokens=q.sequences_per_gpu_step * q.row_tokens,
-            row_tokens=q.row_tokens,
+            tokens=q.sequences_per_gpu_step * read,
+            row_tokens=read,
             scored_tokens=q.sequences_per_gpu_step * plan.response_tokens,
             rounds=q.micro_batches * q.updates_per_step,
             sequences=q.micro_rows,

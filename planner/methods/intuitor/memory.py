@@ -10,7 +10,7 @@ from planner.methods.grpo.memory import KEPT, reference_kept, scoring
 from planner.methods.intuitor.fields import WITH_HEAD, own
 from planner.phases import positions, rollout, training, update, upkeep
 from planner.phases.backward import ARRIVE_AGAIN
-from planner.phases.phase import PhasePlan
+from planner.phases.phase import PhasePlan, at_head
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import inference_head, training_head
 
@@ -24,16 +24,18 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     premise, how = own(scene.plan).self_certainty_gradient, own(scene.plan).self_certainty
     with_head = how == WITH_HEAD
     policy = update.policy_phases(scene, kept)
+    old, *rest = scoring(
+        scene,
+        () if with_head else (_certainty(scene),),
+        ("old log-probs", "self-certainty"),
+        extra_in_pieces=how == IN_SLICES,
+        with_certainty=with_head,
+    )
     return (
         upkeep.load(scene),
         rollout.rollout(scene),
-        *scoring(
-            scene,
-            () if with_head else (_certainty(scene),),
-            ("old log-probs", "self-certainty"),
-            extra_in_pieces=how == IN_SLICES,
-            with_certainty=with_head,
-        ),
+        old if with_head else _head_again(old),
+        *rest,
         *(_with_gradient(scene, policy) if premise else policy),
         *rollout.weight_sync(scene),
         upkeep.checkpoint(scene),
@@ -52,6 +54,12 @@ def _certainty(scene: Scene) -> Instant:
             role="policy",
         ),
     )
+
+
+def _head_again(phase: PhasePlan, *, scored_again: int = 0) -> PhasePlan:
+    """Self-certainty makes logits of its own, but for the fused head's: the product once more."""
+    rows = (*phase.work, at_head(phase.work[0], scored_again=scored_again))
+    return replace(phase, work=rows)
 
 
 def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePlan, ...]:
@@ -79,11 +87,13 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
     )
     return (
         _more(
-            forward,
+            _head_again(forward),
             training.at_head_instant(scene, "self-certainty with gradient", (*certain, *kept)),
         ),
         _more(
-            replace(backward, instants=arrives),
+            _head_again(
+                replace(backward, instants=arrives), scored_again=int(how == IN_SLICES)
+            ),
             training.at_head_instant(
                 scene, "self-certainty's backward", (*back, *kept), backward=True
             ),

@@ -8,7 +8,7 @@ import pandas as pd
 import streamlit as st
 
 from planner.examples import doc_000, doc_000_scaling, doc_004
-from planner.examples.claim import Claim
+from planner.examples.claim import GB, Claim
 from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.presets import presets
@@ -150,7 +150,8 @@ def activations() -> None:
     places = cards()
     card(places, "The document", "2.4 GB", "per forward pass")
     card(places, "Its own sum", _value(last, last.derived), "in bytes")
-    card(places, "With the true shapes", _value(last, last.true), "the same inventory")
+    listed = _value(last, doc_004.INVENTORY.value / GB)
+    card(places, "With the true shapes", listed, "the same inventory")
     card(
         places,
         "What autograd keeps",

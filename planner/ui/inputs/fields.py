@@ -94,6 +94,9 @@ TEXTS: Mapping[str, FieldText] = {
     ),
     "lora_rank": FieldText("LoRA rank", "Columns of the thin matrices."),
     "lora_targets": FieldText("LoRA targets", "all-linear, or names such as q_proj,v_proj."),
+    "lora_dropout": FieldText(
+        "LoRA dropout", "Each adapter keeps a mask of what it dropped for the backward."
+    ),
     "gradient_checkpointing": FieldText(
         "Gradient checkpointing",
         "full keeps one tensor per layer and computes the rest again: about a third more "

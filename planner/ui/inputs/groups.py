@@ -61,6 +61,7 @@ GROUPS: tuple[Group, ...] = (
             "optimizer",
             "lora_rank",
             "lora_targets",
+            "lora_dropout",
         ),
     ),
     Group(

@@ -18,6 +18,12 @@ TRAINER = Trainer(
             "Set logprob_micro_batch_size to the value of micro_batch_size.",
         ),
         Rule(
+            "lora_dropout",
+            lambda plan: plan.finetuning != "full" and plan.lora_dropout > 0,
+            "TRL's DPO switches dropout off.",
+            "Set lora_dropout to 0.",
+        ),
+        Rule(
             "framework_version",
             lambda plan: plan.framework_version != "1.16.0",
             "Only TRL 1.16.0's DPO has been read.",

@@ -34,6 +34,7 @@ def _loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
             None if rows.mask is None else rows.mask[:, :prompt],
             run.plan.response_tokens,
             own(run.plan),
+            autocast=run.setup.autocasts_adapters,
         )
 
     with weights_on_device(run, "reference"):

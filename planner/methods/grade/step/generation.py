@@ -6,7 +6,10 @@ every step stays alive until the backward.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import torch
@@ -14,15 +17,21 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from planner.methods.grade.fields import GradeFields
+from planner.methods.grade.fields import METRIC, ONLINE, GradeFields
 from planner.methods.grade.step.reference import Reference
 from planner.methods.grade.step.tokens import Noise, SoftToken, gumbel_noise, mixed, soft_token
 from planner.steps.stage import Stage
 
+Casting = Callable[[], AbstractContextManager[Any]]
+"""What the policy's forward runs in."""
+
 
 @dataclass(frozen=True, slots=True)
 class SoftRollout:
-    """What a soft generation leaves: its tokens, and the mean KL [] in nats when there is one."""
+    """What a soft generation leaves: its tokens, and the mean KL [] in nats when there is one.
+
+    As a metric it has no gradient.
+    """
 
     tokens: list[SoftToken]
     kl: Tensor | None
@@ -37,6 +46,7 @@ def soft_generate(
     options: GradeFields,
     *,
     reference: Reference | None = None,
+    autocast: bool = False,
     noise: Noise | None = None,
 ) -> SoftRollout:
     """Unroll ``tokens`` soft tokens after the prompts.
@@ -49,6 +59,7 @@ def soft_generate(
         tokens: soft tokens to generate, at least 1.
         options: the switches.
         reference: next-token logits of the reference; needed for a KL term.
+        autocast: whether the policy's forward computes in its embedding's dtype throughout.
         noise: replaces the noise, for comparisons under the same draws.
 
     Raises:
@@ -56,7 +67,7 @@ def soft_generate(
     """
     if options.grade_kl != "none" and reference is None:
         raise ValueError("grade_kl: a KL term needs a reference; pass one, or set it to none.")
-    online = reference if options.grade_kl == "online" else None
+    online = reference if options.grade_kl in ONLINE else None
     draw = noise or gumbel_noise()
     model: Any = policy
     embedding = model.get_input_embeddings()
@@ -77,10 +88,12 @@ def soft_generate(
                 kept += [each.detach() for each in kept[-1:]] * skipped
                 if online:
                     online.skip(skipped)
-        logits = _next_logits(model, embeds, mask, options)
+        casting = partial(stage.autocast, embedding.weight.dtype, enabled=autocast)
+        logits = _next_logits(model, embeds, mask, options, casting)
         stage.turning(logits, step)
         if online:
-            here = kl_divergence(logits, online(hard, mask))
+            with torch.set_grad_enabled(options.grade_kl != METRIC):
+                here = kl_divergence(logits, online(hard, mask))
             kl = here if kl is None else kl + here
             del here
         if options.grade_kl == "batch":
@@ -106,15 +119,18 @@ def _longer(row: Tensor, last: Tensor, skipped: int) -> Tensor:
     return torch.cat([row, between, last], dim=1)
 
 
-def _next_logits(model: Any, embeds: Tensor, mask: Tensor | None, options: GradeFields) -> Tensor:
+def _next_logits(
+    model: Any, embeds: Tensor, mask: Tensor | None, options: GradeFields, casting: Casting
+) -> Tensor:
     """fp32 logits [rows, vocabulary] after the row so far; the step is one checkpoint if asked."""
     if options.grade_step_checkpointing:
-        return checkpoint(_forward, model, embeds, mask, use_reentrant=False)  # type: ignore[no-any-return]
-    return _forward(model, embeds, mask)
+        return checkpoint(_forward, model, embeds, mask, casting, use_reentrant=False)  # type: ignore[no-any-return]
+    return _forward(model, embeds, mask, casting)
 
 
-def _forward(model: Any, embeds: Tensor, mask: Tensor | None) -> Tensor:
-    found = model(inputs_embeds=embeds, attention_mask=mask, use_cache=False, logits_to_keep=1)
+def _forward(model: Any, embeds: Tensor, mask: Tensor | None, casting: Casting) -> Tensor:
+    with casting():
+        found = model(inputs_embeds=embeds, attention_mask=mask, use_cache=False, logits_to_keep=1)
     return found.logits[:, -1].float()  # type: ignore[no-any-return]
 
 
@@ -123,7 +139,7 @@ def kl_divergence(logits: Tensor, reference: Tensor) -> Tensor:
 
     Both logits are of the same position: they predict the token that is sampled next. The
     original's memory-efficient variant compares the policy's prediction of token t with the
-    reference's of token t + 1 and leaves the term out of the loss; here it is aligned, and in.
+    reference's of token t + 1; here it is aligned.
     """
     with torch.no_grad():
         target = F.log_softmax(reference.float(), dim=-1)

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner.methods.grade.fields import GradeFields
+from planner.methods.grade.fields import METRIC, GradeFields
 from planner.methods.grade.step import tokens as mixtures
 from planner.methods.grade.step.generation import soft_generate
 from planner.methods.grade.step.reference import Reference
@@ -28,10 +28,11 @@ def grade_loss(
     tokens: int,
     options: GradeFields,
     *,
+    autocast: bool = False,
     noise: Noise | None = None,
     beta: float = BETA,
 ) -> torch.Tensor:
-    """Loss [] = -mean reward + beta * mean KL of prompts [rows, prompt].
+    """Loss [] = -mean reward + beta * mean KL of prompts [rows, prompt]; a metric is not in it.
 
     ``reference`` is a frozen causal model; None with a KL term is the policy with its adapters
     disabled. The policy is put in training mode: transformers recomputes layers in that mode
@@ -47,12 +48,22 @@ def grade_loss(
         )
     with stage.region(role="policy"):
         rollout = soft_generate(
-            stage, policy, ids, attention_mask, tokens, options, reference=judge, noise=noise
+            stage,
+            policy,
+            ids,
+            attention_mask,
+            tokens,
+            options,
+            reference=judge,
+            autocast=autocast,
+            noise=noise,
         )
     del judge
     with stage.region(role="reward model"):
         loss = -soft_reward(stage, reward_model, rollout.tokens, options).mean()
-    return loss if rollout.kl is None else loss + beta * rollout.kl
+    if rollout.kl is None or options.grade_kl == METRIC:
+        return loss
+    return loss + beta * rollout.kl
 
 
 def soft_reward(
