@@ -8,6 +8,7 @@ from itertools import product
 import pytest
 import torch
 
+from framework_steps import Backboneless, gpu_kernels
 from head_steps import (
     DTYPES,
     Batch,
@@ -136,3 +137,29 @@ def test_other_heads_give_none() -> None:
     for how in ("full", "chunked"):
         with pytest.raises(ValueError, match="only fused"):
             scored(head_of(batch, how), batch, entropy=False, certainty=True)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+def test_trls_kernel_holds_the_mean_logit_more(dtype: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    from trl.trainer.utils import add_fused_lm_head
+
+    batch = Batch(2, 300, 257, 32, DTYPES[dtype])
+    head = head_of(batch, "fused", framework="trl", framework_version="1.16.0")
+    with gpu_kernels(monkeypatch):
+        seen = {}
+        for outputs in (("log_probs",), ("log_probs", "mean_logits")):
+            model = Backboneless(batch.weight.detach())
+            add_fused_lm_head(model, 1.0, False, outputs)
+
+            def score(batch: Batch) -> torch.Tensor:
+                given = {"hidden": batch.hidden, "labels": batch.ids, "fused_lm_head": True}
+                return model(**given).log_probs  # noqa: B023
+
+            seen[outputs] = watch(batch, silent(score), backward=False).forward
+    alone, more = (
+        visible(logprob_instants(head, with_entropy=False, role="old", with_certainty=also))
+        for also in (False, True)
+    )
+    tokens = 2 * 299
+    assert more - alone == 4 * int(head.tokens)
+    assert seen["log_probs", "mean_logits"] - seen[("log_probs",)] == 4 * tokens

@@ -11,6 +11,7 @@ from accuracy.cpu_runs import dry_peaks
 from launch.running import PATHS, Tiny, Worker, read_by_trl, run, unpack
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.ask.stand_in import stand_in
+from planner.estimate import estimate
 from planner.formulas.logits import tiles
 from planner.launch.export import export, fitted, why_not
 from planner.launch.launch import CannotExpress
@@ -162,6 +163,18 @@ def test_what_the_program_cannot_do_is_named(
         export(plan, "trl")
     assert named in refused.value.fields and refused.value.changes[named] == change
     assert why_not(fitted(plan, "trl"), "trl") == ()
+
+
+def test_the_fused_head_is_gone_through_once() -> None:
+    """GRPO's pass of old log-probs, and self-certainty kept: no time, and 4 bytes a token."""
+    forms = ({}, {"method": "grpo", "kl": "loss"}, {"self_certainty": "chunked-vocabulary"})
+    fused, grpo, sliced = (
+        next(phase for phase in found.phases if phase.name == "old log-probs")
+        for found in (estimate(Plan(**{**SIZES, **form})) for form in forms)
+    )
+    assert fused.seconds == grpo.seconds and fused.seconds != sliced.seconds
+    # 24 tokens of four responses are kept; a layer peaks here, not the head.
+    assert fused.requested_bytes - grpo.requested_bytes == 4 * (4 * 24)
 
 
 def test_another_version_of_trl_is_refused(

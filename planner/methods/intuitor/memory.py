@@ -57,7 +57,7 @@ def _certainty(scene: Scene) -> Instant:
 
 
 def _head_again(phase: PhasePlan, *, scored_again: int = 0) -> PhasePlan:
-    """Self-certainty makes logits of its own in every form: the head's product once more."""
+    """Self-certainty makes logits of its own, but for the fused head's: the product once more."""
     rows = (*phase.work, at_head(phase.work[0], scored_again=scored_again))
     return replace(phase, work=rows)
 
