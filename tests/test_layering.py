@@ -46,7 +46,7 @@ FACES = {"__init__", "fields", "rules"}
 
 HEAVY = (
     *("torch", "transformers", "streamlit", "pandas", "altair", "huggingface_hub"),
-    *("sqlalchemy", "alembic", "ray"),
+    *("sqlalchemy", "alembic", "ray", "sklearn", "faiss", "pyarrow"),
 )
 
 HISTORY = """
@@ -61,6 +61,7 @@ LIGHT = [
     "import planner",
     "from planner import Plan, estimate; estimate(Plan())",
     "from planner import sweep",
+    "from planner.__main__ import main; main(['sampling', 'plan', 'doc-003@1'])",
     "import planner.dryrun.ask.port, planner.dryrun.ask.finding, planner.dryrun.ask.document",
     "import planner.trial.ask.process, planner.trial.ask.request, planner.trial.ask.supervisor",
     "import planner.trial.evidence.calibration, planner.trial.evidence.correction",

@@ -91,6 +91,16 @@ GROUPS = Formula(
     source=PIPELINE + ": 16 MiB a row group; measured",
     why="A file is mapped, and a row group of it becomes an array while the one before is there.",
 )
+READ_GROUPS = Formula(
+    "row groups while all are read",
+    "maximum(minimum(33554432, last_prompts * dimensions * value_bytes),"
+    " minimum(33554432, (prompts - last_prompts) * dimensions * value_bytes)"
+    " - last_prompts * dimensions * value_bytes)",
+    category="buffers",
+    source=PIPELINE + ": two row groups of 16 MiB; measured",
+    why="Memory is taken as it is filled: two row groups of the last chunk are there when all of "
+    "it is, or those of the chunk before while the last is still to come.",
+)
 PICKED = Formula(
     "sampled vectors of a chunk",
     "maximum(prompts % minimum(chunk_prompts, prompts), minimum(chunk_prompts, prompts)"

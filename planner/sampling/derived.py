@@ -79,6 +79,11 @@ def chunk_of(plan: Any) -> Num:
     return minimum(plan.prompts, plan.chunk_prompts or max(ROWS, held // ROWS * ROWS))
 
 
+def last_chunk_of(plan: Any) -> Num:
+    """Prompts of the last chunk."""
+    return (plan.prompts - 1) % chunk_of(plan) + 1
+
+
 def part_of(plan: Any) -> Num:
     """Prompts that one part of the search asks for: some 2·10¹¹ products, in 256s."""
     scanned = plan.prompts

@@ -19,6 +19,7 @@ from planner.formulas import sampling
 from planner.numeric import Num, total
 from planner.sampling.derived import (
     chunk_of,
+    last_chunk_of,
     lists_of,
     part_of,
     probes_of,
@@ -169,7 +170,13 @@ def _searching(sizes: Sizes) -> Iterator[Held]:
     else:
         if plan.mode == "offline":
             kept = (*kept, whole)
-            yield Held(name="read", terms=(*kept, _groups(sizes)))
+            groups = _host(
+                sampling.READ_GROUPS,
+                "embeddings",
+                last_prompts=last_chunk_of(plan),
+                **sizes.vectors,
+            )
+            yield Held(name="read", terms=(*kept, groups))
         yield Held(name="search", terms=(*kept, *_exact(sizes)))
     weighing = _host(
         sampling.WEIGHING, "weights", prompts=sizes.prompts, weighing_bytes=WEIGHING_BYTES

@@ -89,6 +89,8 @@ def test_what_nobody_measured_is_not_made_up() -> None:
     [
         # Peaks of anonymous memory of the pipeline's processes, RssAnon looked at every 4 ms, two
         # cores, synthetic unit vectors: docs/sampling.md.
+        (SamplingPlan(prompts=28_000, dimensions=1_280, mode="offline", cores=2),
+         {"search": 297.7e6}),
         (SamplingPlan(prompts=60_000, dimensions=1_280, mode="offline", cores=2,
                       index="faiss-ivf"),
          {"train": 462.5e6, "assign": 473.2e6, "search": 674.9e6}),

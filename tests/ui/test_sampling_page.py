@@ -17,6 +17,7 @@ def opened(**query: str) -> AppTest:
     app = AppTest.from_file(APP, default_timeout=600)
     app.run()
     app.switch_page("pages/sampling.py")
+    app.query_params.clear()  # as a browser does that goes to another page
     for key, value in query.items():
         app.query_params[key] = value
     app.run()
