@@ -53,7 +53,7 @@ def main(moves: int = 12) -> None:
         page.locator(f".st-key-slider-{last} input").wait_for(state="attached")
         settle(page)
         for document in DOCUMENTS:
-            keys = ["ArrowLeft", "ArrowRight"] * (moves // 2)
+            keys = ["ArrowRight", "ArrowLeft"] * (moves // 2)
             first, *later = [move(page, document.number, key) for key in keys]
             medians[document.number] = round(statistics.median(later))
             print(

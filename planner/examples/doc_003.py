@@ -44,7 +44,7 @@ READ = "read: tablekat/nanochat-rlhf-density-sampling@06b4281, scripts/kat_train
 BINARY = "GiB called GB: 2**30 bytes each, not 10**9."
 
 
-def _sized(expression: str, prompts: int = PROMPTS, **more: float) -> Working:
+def _sized(expression: str, prompts: float = PROMPTS, **more: float) -> Working:
     return Working(expression, {"prompts": prompts, "dimensions": DIMENSIONS, **more})
 
 

@@ -6,27 +6,19 @@ bar: a fragment runs without the frame, and where a slider stands is in no link.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-import pandas as pd
 import streamlit as st
 
-from planner.charts import examples as charts
-from planner.charts.options import option_bars
-from planner.charts.sampling import growth
 from planner.examples import dry_runs, lengths, options, prompts
 from planner.examples.documents import Document
 from planner.examples.dry_runs import Case
-from planner.examples.planned import planned
 from planner.examples.tries import TRIES
-from planner.footprint import Footprint
 from planner.plan.presets import newest
-from planner.ui import elements
 from planner.ui.elements import folded, row
-from planner.ui.examples import claims
-from planner.ui.plan.phases import ink
+from planner.ui.examples import claims, pictures
+from planner.ui.examples.pictures import BATCH, PROMPTS, RESPONSE, SEQUENCE, TOKENS, place
 from planner.ui.sampling import state as sampling
 from planner.ui.state import session
 
@@ -62,208 +54,6 @@ def _open(case: Case) -> None:
         session.apply(case.changes)
 
 
-def _place(number: str, default: Any) -> Any:
-    """Where a card's slider stands."""
-    return st.session_state.get(f"slider-{number}", default)
-
-
-def _slider(number: str, label: str, places: Sequence[Any], default: Any, **more: Any) -> Any:
-    return st.select_slider(label, places, value=default, key=f"slider-{number}", **more)
-
-
-RESPONSE, TOKENS, BATCH, PROMPTS, SEQUENCE = 4_000, 64, "4 × 48", 28_000, 512
-"""Where the documents' sliders begin, 000 to 004: at their own runs."""
-
-
-def intuitor_against_ppo() -> None:
-    """Document 000: memory by the length of a response, claimed and planned."""
-    response = _slider(
-        "000", "Tokens of a response", lengths.RESPONSES, RESPONSE, format_func="{:,}".format
-    )
-    unit = session.unit()
-    found = {length: lengths.sizes(length) for length in lengths.RESPONSES}
-    rows = [
-        {"x": length, "y": unit.value(size), "name": name, "claimed": name.endswith("claimed")}
-        for length, sizes in found.items()
-        for name, size in sizes.items()
-    ]
-    place = found[response]
-    figures(
-        ("Claimed: PPO", place["PPO, claimed"], "the whole run"),
-        (
-            "Claimed: Intuitor",
-            place["Intuitor, claimed"],
-            f"{place['Intuitor, claimed'] / place['PPO, claimed']:.0f} times PPO",
-        ),
-        ("Planned: PPO", place["PPO, planned"], "each of eight cards"),
-        (
-            "Planned: Intuitor",
-            place["Intuitor, planned"],
-            f"{place['Intuitor, planned'] / place['PPO, planned']:.2f} times PPO",
-        ),
-    )
-    card_bytes = planned(lengths.intuitor(RESPONSE)).budget_bytes
-    st.altair_chart(
-        charts.curves(
-            pd.DataFrame(rows).sort_values(["name", "x"], kind="stable"),
-            response,
-            x_title="tokens of a response; prompt: half",
-            y_title=f"memory, {unit.name}",
-            capacity=unit.value(card_bytes),
-            label=f"one card: {session.read(card_bytes)}",
-            ink=ink(),
-        ),
-        key="chart-000",
-        height=charts.PLOT + charts.AROUND,
-        alt="Memory of PPO and Intuitor by the length of a response, claimed and planned; the "
-        "line above has the numbers at the slider's place.",
-    )
-
-
-def optimised() -> None:
-    """Document 001: what each of the six changes does alone."""
-    tokens = _slider("001", "Generated tokens", options.TOKENS, TOKENS)
-    found = _found(options.optimizations(tokens))
-    was = found["As it was"].device_bytes
-    figures(
-        *(
-            (name, found[name].device_bytes, f"{found[name].device_bytes / was:.2f} of it")
-            if name != "As it was"
-            else (name, was, f"{tokens} tokens")
-            for name in ("As it was", "Checkpoint each token", "Half the tokens", "All six")
-        )
-    )
-    _bars("001", found, options.optimizations(options.TOKENS[-1]))
-
-
-def out_of_memory() -> None:
-    """Document 002: the run before and after, by its batch."""
-    batch = _slider("002", "Rows × generated tokens", [*options.BATCHES], BATCH)
-    found = _found(options.changes(*options.BATCHES[batch]))
-    budget = found["As it was"].budget_bytes
-    figures(
-        ("The card", budget, "what it holds"),
-        *(
-            (name, one.device_bytes, f"{one.device_bytes / budget:.2f} of the card")
-            for name, one in found.items()
-        ),
-    )
-    _bars("002", found, options.changes(*[*options.BATCHES.values()][-1]))
-
-
-def activations() -> None:
-    """Document 004: the reference's options, by the length of a sequence."""
-    tokens = _slider(
-        "004", "Tokens of a sequence", options.SEQUENCES, SEQUENCE, format_func="{:,}".format
-    )
-    rows = options.references(tokens, session.unit().read)
-    peaks = {row.option: row.value or 0.0 for row in rows if row.measure == rows[0].measure}
-    budget = planned(options.sequence(tokens).plan).budget_bytes
-    off = peaks[OFF]
-    figures(
-        ("The card", budget, "what it holds"),
-        (OFF, off, "the cheapest"),
-        *((name, peaks[name], f"{session.read(peaks[name] - off)} more") for name in MORE),
-    )
-    widest = options.references(options.SEQUENCES[-1], session.unit().read)
-    st.altair_chart(
-        option_bars(
-            pd.DataFrame(map(asdict, rows)),
-            ink=ink(),
-            most={
-                measure: max(row.value or 0.0 for row in widest if row.measure == measure)
-                for measure in {row.measure for row in widest}
-            },
-        ),
-        key="chart-004",
-        alt="; ".join(f"{row.measure}, {row.option}: {row.text}" for row in rows),
-    )
-
-
-OFF, MORE = "Adapters disabled", ("Copy", "Option 2 as it is")
-"""Options of document 004's chart whose numbers stand above it."""
-
-
-def figures(*given: tuple[str, float, str]) -> None:
-    """Four numbers that change in their places: what of, bytes, and a line below."""
-    places = elements.cards(4, 140)
-    for label, size, below in given:
-        elements.card(places, label, session.read(size), below)
-
-
-def _found(cases: Sequence[Case]) -> Mapping[str, Footprint]:
-    return {case.label: planned(case.plan) for case in cases}
-
-
-def _bars(number: str, found: Mapping[str, Footprint], largest: Sequence[Case]) -> None:
-    """The options against the card, on an axis that holds the largest place's too."""
-    unit = session.unit()
-    rows = []
-    for name, footprint in found.items():
-        peak = max(footprint.phases, key=lambda phase: (phase.device_bytes, phase.own_bytes))
-        parts = dict.fromkeys(charts.PARTS, 0)
-        for category, size in peak.by_category().items():
-            parts[charts.part_of(category)] += size
-        rows += [
-            {
-                "name": name,
-                "part": part,
-                "memory": unit.value(size),
-                "total": unit.value(footprint.device_bytes),
-                "word": footprint.verdict.word,
-            }
-            for part, size in parts.items()
-        ]
-    most = max(footprint.device_bytes for footprint in _found(largest).values())
-    budget = next(iter(found.values())).budget_bytes
-    st.altair_chart(
-        charts.options(
-            pd.DataFrame(rows),
-            capacity=unit.value(budget),
-            most=unit.value(most),
-            unit=unit.name,
-            ink=ink(),
-        ),
-        key=f"chart-{number}",
-        height=charts.ROW * len(found) + charts.AROUND,
-        alt="; ".join(
-            f"{name} {session.read(footprint.device_bytes)}" for name, footprint in found.items()
-        ),
-    )
-
-
-def density() -> None:
-    """Document 003: host RAM of each mode, by the number of prompts."""
-    number = _slider("003", "Prompts", prompts.PROMPTS, PROMPTS, format_func="{:,}".format)
-    unit, found = session.unit(), prompts.host_bytes()
-    plan = prompts.case(number)
-    figures(
-        ("The machine", plan.host_ram, "host RAM"),
-        *(
-            (mode.capitalize(), sizes[number], f"{sizes[number] / plan.host_ram:,.2f} of it")
-            for mode, sizes in found.items()
-        ),
-    )
-    rows = [
-        {"prompts": at, "mode": mode, "memory": unit.value(size), "chosen": mode == plan.mode}
-        for mode, sizes in found.items()
-        for at, size in sizes.items()
-    ]
-    st.altair_chart(
-        growth(
-            pd.DataFrame(rows),
-            capacity=unit.value(plan.host_ram),
-            here=number,
-            unit=unit.name,
-            ink=ink(),
-        ),
-        key="chart-003",
-        height=charts.PLOT + charts.AROUND,
-        alt="Host RAM of each mode over numbers of prompts; the line above has the numbers at the "
-        "slider's place.",
-    )
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Card:
     """A document's picture, and what its two buttons open on which pages."""
@@ -284,32 +74,32 @@ def _planned(number: str, picture: Callable[[], None], shown: Callable[[], Case]
 CARDS: Mapping[str, Card] = {
     "000": _planned(
         "000",
-        intuitor_against_ppo,
+        pictures.intuitor_against_ppo,
         lambda: Case(
-            label="Intuitor", preset=lengths.REAL, changes=lengths.at(_place("000", RESPONSE))
+            label="Intuitor", preset=lengths.REAL, changes=lengths.at(place("000", RESPONSE))
         ),
     ),
     "001": _planned(
         "001",
-        optimised,
+        pictures.optimised,
         lambda: Case(
             label="All but fewer tokens",
             preset=newest(dry_runs.OPTIMISED),
-            changes=options.answered(_place("001", TOKENS)),
+            changes=options.answered(place("001", TOKENS)),
         ),
     ),
     "002": _planned(
         "002",
-        out_of_memory,
-        lambda: options.changes(*options.BATCHES[_place("002", BATCH)])[0],
+        pictures.out_of_memory,
+        lambda: options.changes(*options.BATCHES[place("002", BATCH)])[0],
     ),
     "003": Card(
-        picture=density,
-        open=lambda: sampling.set_plan(prompts.case(_place("003", PROMPTS))),
+        picture=pictures.density,
+        open=lambda: sampling.set_plan(prompts.case(place("003", PROMPTS))),
         attempt=lambda: sampling.set_plan(prompts.SMALL),
         plan_page="sampling",
         trial_page="sampling",
     ),
-    "004": _planned("004", activations, lambda: options.sequence(_place("004", SEQUENCE))),
+    "004": _planned("004", pictures.activations, lambda: options.sequence(place("004", SEQUENCE))),
 }
 """By document."""
