@@ -169,6 +169,7 @@ OF_A_ROLE: tuple[tuple[str, Changes], ...] = (
         "Compute self-certainty in chunks of the vocabulary",
         {"self_certainty": "chunked-vocabulary"},
     ),
+    ("Take self-certainty from the fused head", {"self_certainty": "fused"}),
     ("Leave self-certainty out of the gradient", {"self_certainty_gradient": False}),
     ("Let the engine sleep while training (level 2)", {"vllm_sleep_level": 2}),
 )

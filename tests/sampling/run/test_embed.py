@@ -138,4 +138,4 @@ def test_another_folder_is_refused(harm: object, said: str, model: Path, tmp_pat
 
 def test_what_is_neither_a_folder_nor_an_id_is_refused() -> None:
     with pytest.raises(ValueError, match="neither a folder here nor a Hub id"):
-        source_of("../../etc")
+        source_of("../../nowhere")
