@@ -84,7 +84,7 @@ def test_disabled_adapters_are_offered_as_the_reference_under_their_own_name() -
     assert title not in full
 
 
-def test_every_form_of_chunked_self_certainty_is_offered() -> None:
+def test_every_other_form_of_self_certainty_is_offered() -> None:
     plan = presets()["intuitor-1.5b@1"].plan.changed(
         logits="fused", prompt_tokens=512, response_tokens=15_872,
         validation_response_tokens=15_872, gpu_memory_utilization=0.2,
@@ -95,6 +95,7 @@ def test_every_form_of_chunked_self_certainty_is_offered() -> None:
             "self_certainty": "chunked-vocabulary"
         },
         "Compute self-certainty in chunks of tokens": {"self_certainty": "chunked-tokens"},
+        "Take self-certainty from the fused head": {"self_certainty": "fused"},
     }
     found = offered(plan)["Compute self-certainty in chunks of the vocabulary"]
     after = plan.changed(**found.changes)
