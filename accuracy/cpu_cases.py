@@ -239,6 +239,7 @@ def _grade() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "qwen2", {**HALF, "grade_step_checkpointing": True}
     yield "qwen3", {**CHECKPOINTED, **SDPA}
     yield "qwen3", {**ADAPTERS, "grade_kl": "batch", "reference": "adapter-disabled"}
+    yield "qwen2", {**HALF, "grade_kl": "online-metric", "grade_reference_cache": True}
 
 
 SHARDED: dict[str, Any] = {

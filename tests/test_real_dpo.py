@@ -267,6 +267,6 @@ def test_sweeps_count_pairs() -> None:
 
 
 @pytest.mark.parametrize("framework", ["trl", "verl"])
-def test_no_exporter_takes_it(framework: str) -> None:
+def test_where_no_framework_exports_it_the_programs_are_named(framework: str) -> None:
     (reason,) = why_not(Plan(method="dpo"), framework)
-    assert reason.startswith("method: ") and "Choose grpo" in reason
+    assert reason.startswith("method: ") and "Export it to Plain PyTorch." in reason
