@@ -1,4 +1,4 @@
-"""How the tests share out over two processes.
+"""How the tests share out over processes.
 
 A file's tests stay together, so that what a module or a session starts once (a server and a
 Chromium, a Ray head, PostgreSQL, the frameworks' own processes) is started in one process; files
