@@ -1,12 +1,12 @@
-"""What holds for every test: folders, two processes, no clock, what collecting costs, evidence."""
+"""What holds for every test: folders, processes, no clock, what collecting costs, evidence."""
 
 from __future__ import annotations
 
 import gc
 import os
 
-# Two processes share two cores; torch, BLAS and the tests' own processes would each start as many
-# threads as there are cores, and threads that spin take the other process's core from it.
+# The processes share two cores; torch, BLAS and the tests' own processes would each start as many
+# threads as there are cores, and threads that spin take another process's core from it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 from typing import Any  # noqa: E402
