@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any, TypeVar
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,3 +27,23 @@ class PlanError(ValueError):
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__(" ".join(problem.sentence for problem in problems))
         self.problems = problems
+
+
+Made = TypeVar("Made")
+
+
+def best(
+    values: Mapping[str, Any],
+    attempt: Callable[[Mapping[str, Any]], tuple[Made | None, tuple[Problem, ...]]],
+) -> tuple[Made | None, list[Problem]]:
+    """What ``attempt`` makes of these values; those that break it are dropped and reported."""
+    left = dict(values)
+    found: list[Problem] = []
+    while True:
+        made, problems = attempt(left)
+        found.extend(problem for problem in problems if problem not in found)
+        blamed = {problem.field for problem in problems} & left.keys()
+        if made is not None or not blamed:
+            return made, found
+        for field in blamed:
+            del left[field]

@@ -44,21 +44,22 @@ READ = "read: tablekat/nanochat-rlhf-density-sampling@06b4281, scripts/kat_train
 BINARY = "GiB called GB: 2**30 bytes each, not 10**9."
 
 
-def _sized(expression: str, prompts: float = PROMPTS, **more: float) -> Working:
+def sized(expression: str, prompts: float = PROMPTS, **more: float) -> Working:
+    """A sum over so many prompts of the document's dimensions."""
     return Working(expression, {"prompts": prompts, "dimensions": DIMENSIONS, **more})
 
 
 BREAKDOWN: tuple[Claim, ...] = held_by((COUNTED,), (
     Claim(
         "Embeddings, in bytes", "28,000 × 50,304 × 4 = 5,634,048,000", 5_634_048_000, "bytes",
-        working=_sized(EMBEDDINGS),
-        truth=_sized(EMBEDDINGS),
+        working=sized(EMBEDDINGS),
+        truth=sized(EMBEDDINGS),
         why="One fp32 number for each word of the vocabulary and each prompt.",
     ),
     Claim(
         "Embeddings storage", "5.25 GB", 5.25, "GB",
-        working=_sized(EMBEDDINGS),
-        truth=_sized(EMBEDDINGS),
+        working=sized(EMBEDDINGS),
+        truth=sized(EMBEDDINGS),
         why=BINARY,
     ),
     Claim(
@@ -111,7 +112,7 @@ BREAKDOWN: tuple[Claim, ...] = held_by((COUNTED,), (
     ),
     Claim(
         "Duration of kneighbors", "~1-2 seconds", 2, "s",
-        truth=_sized(f"{SEARCH} / flops_per_second", flops_per_second=FLOPS_PER_SECOND),
+        truth=sized(f"{SEARCH} / flops_per_second", flops_per_second=FLOPS_PER_SECOND),
         tested=(COUNTED, SEARCHED),
         why="Brute force is 78.9 TFLOP: 37 minutes at the 36 GFLOP/s measured on two cores, one to "
         "three minutes on a large server.",
@@ -177,7 +178,7 @@ TIMELINE: tuple[Claim, ...] = held_by((COUNTED,), (
     ),
     Claim(
         "Peak RAM needed", "10.25 GB", 10.25, "GB",
-        truth=_sized(COPIED),
+        truth=sized(COPIED),
         tested=(COUNTED, TWICE),
         why="Its parts make 7.25 to 8.25, of two different memories. Host RAM alone holds the "
         "embeddings twice, once while they are concatenated and again while they are normalised "
@@ -192,13 +193,13 @@ TIMELINE: tuple[Claim, ...] = held_by((COUNTED,), (
     ),
     Claim(
         "Setup time", "~3 minutes (one-time)", 180, "s",
-        truth=_sized(f"{SEARCH} / flops_per_second", flops_per_second=FLOPS_PER_SECOND),
+        truth=sized(f"{SEARCH} / flops_per_second", flops_per_second=FLOPS_PER_SECOND),
         tested=(COUNTED, SEARCHED),
         why="The search alone, on the two cores measured. Three minutes need a large server.",
     ),
     Claim(
         "Left after the weights are made", "Embeddings freed; weights only (112 KB)", 0.112, "MB",
-        truth=_sized(EMBEDDINGS),
+        truth=sized(EMBEDDINGS),
         judged="does not follow",
         tested=(READ,),
         why="`self.embeddings` lives as long as the sampler, the whole run; the document's own "
@@ -220,14 +221,14 @@ def _row(prompts: int, label: str, embeddings: float, total: float) -> tuple[Cla
     return (
         Claim(
             f"{label} prompts: embeddings", f"{embeddings} GB", embeddings, "GiB",
-            working=_sized(f"{EMBEDDINGS} / {GIB}", prompts),
-            truth=_sized(f"{EMBEDDINGS} / {GIB}", prompts),
+            working=sized(f"{EMBEDDINGS} / {GIB}", prompts),
+            truth=sized(f"{EMBEDDINGS} / {GIB}", prompts),
             why=BINARY,
         ),
         Claim(
             f"{label} prompts: in all", f"{total:,}", total, "GiB",
-            working=_sized(f"{EMBEDDINGS} / {GIB} + 2", prompts),
-            truth=_sized(f"{COPIED} / {GIB}", prompts),
+            working=sized(f"{EMBEDDINGS} / {GIB} + 2", prompts),
+            truth=sized(f"{COPIED} / {GIB}", prompts),
             tested=(COUNTED, TWICE),
             why="Host RAM and GPU memory in one sum, and the second copy left out.",
         ),
@@ -240,8 +241,8 @@ SCALING: tuple[Claim, ...] = held_by((COUNTED,), (
     *_row(2_800_000, "2.8M", 525, 526.7),
     Claim(
         "28M prompts: embeddings", "5.2 TB", 5.2, "TB",
-        working=_sized(f"{EMBEDDINGS} / 1e12", 28_000_000),
-        truth=_sized(f"{EMBEDDINGS} / 1e12", 28_000_000),
+        working=sized(f"{EMBEDDINGS} / 1e12", 28_000_000),
+        truth=sized(f"{EMBEDDINGS} / 1e12", 28_000_000),
         why="5,247 GiB are 5.12 TiB or 5.63 TB; 5.2 is neither.",
     ),
     _row(28_000_000, "28M", 5_247, 5_249)[1],
@@ -255,27 +256,27 @@ SCALING: tuple[Claim, ...] = held_by((COUNTED,), (
     ),
     Claim(
         "Embeddings on disk, compressed", "2.5 GB compressed", 2.5, "GB",
-        truth=_sized("prompts * dimensions * 2"),
+        truth=sized("prompts * dimensions * 2"),
         judged="no derivation",
         why="Half precision is 2.82 GB. What a compressor makes of fp32 nobody measured there.",
     ),
     Claim(
         "Offline: k-NN computed at t=1s", "1 second", 1, "s",
-        truth=_sized(f"{SEARCH} / flops_per_second", flops_per_second=FLOPS_PER_SECOND),
+        truth=sized(f"{SEARCH} / flops_per_second", flops_per_second=FLOPS_PER_SECOND),
         tested=(COUNTED, SEARCHED),
         why="Reading embeddings from disk leaves the search as long as it was: training does not "
         "start instantly. Only weights saved with them would do that.",
     ),
     Claim(
         "Offline at 280,000: embeddings.npy", "2.5 GB compressed", 2.5, "GB",
-        working=_sized("prompts * dimensions * 2", 280_000),
-        truth=_sized(EMBEDDINGS, 280_000),
+        working=sized("prompts * dimensions * 2", 280_000),
+        truth=sized(EMBEDDINGS, 280_000),
         why="The figure of 28,000 prompts; in half precision ten times as many are 28.2 GB.",
     ),
     Claim(
         "Offline at 280,000: loaded", "5.25 GB", 5.25, "GB",
-        working=_sized(EMBEDDINGS, 280_000),
-        truth=_sized(EMBEDDINGS, 280_000),
+        working=sized(EMBEDDINGS, 280_000),
+        truth=sized(EMBEDDINGS, 280_000),
         why="The figure of 28,000 prompts again.",
     ),
     Claim(
@@ -296,98 +297,5 @@ SCALING: tuple[Claim, ...] = held_by((COUNTED,), (
 ))
 """The scaling table, and what online and offline are said to be."""
 
-SAFE: tuple[Claim, ...] = held_by((READ,), (
-    Claim(
-        "Line 71: batches of 8", "SAFE: only 8 prompts in GPU memory at once", 8, "prompts",
-        truth=Working("8"),
-        judged="agrees",
-        why="True, and their logits are 824 MB in fp32, not 32.",
-    ),
-    Claim(
-        "Line 103: .cpu().numpy()", "SAFE: GPU memory freed after each batch",
-        said="freed to PyTorch's cache; the card shows the largest batch until the end",
-        judged="does not follow",
-        why="The pooled batch leaves the card. The logits it was made of are kept cached, and the "
-        "model itself is never freed.",
-    ),
-    Claim(
-        "Line 105: np.concatenate", "SAFE: 5.25 GB is fine", 5.25, "GB",
-        truth=_sized(COPIED),
-        judged="does not follow",
-        tested=(COUNTED, TWICE),
-        why="The list of batches and the array made of them exist together.",
-    ),
-    Claim(
-        "Line 126: NearestNeighbors", "SAFE: minimal memory overhead",
-        said="206 MB a thread",
-        judged="does not follow",
-        tested=("tests/sampling/test_libraries.py::test_scikit_learn_takes_a_block_for_each_thread",),
-        why="Fitting keeps the embeddings as they are. Searching casts two blocks of 256 rows to "
-        "float64 in each thread. That is little; the 37 minutes are not.",
-    ),
-    Claim(
-        "Is the current code safe?", "Code is safe and memory-conscious",
-        said="it does the opposite of what it is for",
-        judged="does not follow",
-        tested=(DIRECTION,),
-        why="The mean distance to neighbours is sparsity, so 1 / distance favours what is common: "
-        "90 % of prompts in one cluster got 98.7 % of the draws. Weights by distance give it 51.7.",
-    ),
-))
-"""Its line-by-line check."""
-
-CONFIDENCE: tuple[Claim, ...] = held_by((COUNTED,), (
-    Claim(
-        "Will it fit in RAM?", "Yes, ~10 GB peak (100%)", 10, "GB",
-        truth=_sized(COPIED),
-        judged="no derivation",
-        tested=(COUNTED, TWICE),
-        why="It fits in 24 GB of host RAM, for another reason than the one given.",
-    ),
-    Claim(
-        "Need offline precomputation?", "No, not for 28k prompts (100%)", 28_000, "prompts",
-        truth=Working("ram / (2 * dimensions * 4)", {"ram": 24e9, "dimensions": DIMENSIONS}),
-        judged="agrees",
-        why="Right: so many fit in 24 GB as the code is written. For memory alone; each start "
-        "repeats the search.",
-    ),
-    Claim(
-        "If we had millions?", "Yes, switch to offline + FAISS (100%)", 525, "GB",
-        truth=_sized(EMBEDDINGS, 2_800_000),
-        judged="does not follow",
-        tested=(COUNTED, FLAT),
-        why="Offline saves nothing in memory, and a flat index holds every vector. Streaming with "
-        "an inverted file does, or hidden states: 14.3 GB for 2.8 million.",
-    ),
-    Claim(
-        "Is current code safe?", "Yes, well-designed (100%)",
-        said="no",
-        judged="does not follow",
-        tested=(DIRECTION,),
-        why="What is rare is drawn less often, and what is common more.",
-    ),
-    Claim(
-        "Can we run this on 24GB GPU?", "Yes, comfortably (100%)", 10.25, "GB",
-        truth=Working(f"{PARAMETERS} * 4 + {LOGITS}", {**SHAPE, **BATCH}),
-        judged="agrees",
-        why="Right, but it is 1.5 GB that the card has to hold, not 10.25.",
-    ),
-    Claim(
-        "Recommended approach?", "Keep online, plan offline for future (100%)", 5.25, "GB",
-        truth=Working("prompts * hidden * 4", {"prompts": PROMPTS, "hidden": TRUE_HIDDEN}),
-        judged="no derivation",
-        tested=(COUNTED, SHAPES),
-        why="Mean hidden states in place of logits are a fiftieth of the size and of the search.",
-    ),
-))
-"""Its summary table: six answers, each "100%"."""
-
-DIRECTION_NOTE = (
-    "The larger fault is not memory. The weights are 1 / mean distance, so a prompt with many near "
-    "neighbours is drawn **more** often: the opposite of density-aware sampling. The repository's "
-    "later script weighs the right way round, its offline one still does not."
-)
-"""What the tables do not show."""
-
-ALL: tuple[Claim, ...] = (*BREAKDOWN, *TIMELINE, *SCALING, *SAFE, *CONFIDENCE)
-"""Every claim, in the document's order."""
+ALL: tuple[Claim, ...] = (*BREAKDOWN, *TIMELINE, *SCALING)
+"""Every number of its tables, in their order."""

@@ -11,6 +11,7 @@ from planner.examples import (
     doc_001,
     doc_002,
     doc_003,
+    doc_003_answers,
     doc_004,
 )
 from planner.examples.claim import Claim
@@ -94,8 +95,8 @@ DOCUMENTS: tuple[Document, ...] = (
             "Its breakdown": doc_003.BREAKDOWN,
             "Its timeline": doc_003.TIMELINE,
             "Its scaling table, online and offline": doc_003.SCALING,
-            "Is the current code safe?": doc_003.SAFE,
-            "Its confidence": doc_003.CONFIDENCE,
+            "Is the current code safe?": doc_003_answers.SAFE,
+            "Its confidence": doc_003_answers.CONFIDENCE,
         },
     ),
     Document(

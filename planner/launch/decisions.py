@@ -36,7 +36,7 @@ def shared_decisions(plan: Any) -> Iterator[Decision]:
     yield Decision(name="lora_targets", value=list(lora_modules(plan)))
     yield Decision(
         name="lora_dropout",
-        value=getattr(plan, "lora_dropout", 0.0),
+        value=plan.lora_dropout,
         why="Above 0 every adapter keeps its inputs a second time, thinned, and a mask.",
     )
     yield Decision(

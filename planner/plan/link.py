@@ -24,7 +24,7 @@ from planner.plan.factors import Factors, factors_from_text, factors_to_text
 from planner.plan.fieldtext import KINDS, from_text, to_text
 from planner.plan.migrations import ADDED, FIRST_VERSION, VERSION, migrate
 from planner.plan.presets import nearest, presets
-from planner.problem import Problem
+from planner.problem import Problem, best
 from planner.speeds import Speeds, speeds_from_text, speeds_to_text
 
 MAX_CHARACTERS = 64 * 1024
@@ -233,16 +233,7 @@ def _best_plan(
         plan, _ = try_plan(followed(base, chosen_fields(base), values))
     if plan is not None:
         return plan, []
-    left = dict(values)
-    found: list[Problem] = []
-    while True:
-        plan, problems = try_plan({**base, **left})
-        found.extend(problem for problem in problems if problem not in found)
-        blamed = {problem.field for problem in problems} & left.keys()
-        if plan is not None or not blamed:
-            return plan, found
-        for field in blamed:
-            del left[field]
+    return best(values, lambda left: try_plan({**base, **left}))
 
 
 LEADING = frozenset(("method", "framework"))

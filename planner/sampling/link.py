@@ -14,7 +14,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlencode
 
 from planner.linktext import short
-from planner.problem import Problem
+from planner.problem import Problem, best
 from planner.sampling.plan import FIELDS, SamplingPlan, remedy, try_sampling_plan
 
 VERSION = "1"
@@ -87,22 +87,8 @@ def from_query(
         else:
             sentence = f"{key} is {short(text)}, which is not a whole number; it is left out."
             found.append(Problem(key, sentence, remedy(key)))
-    plan, dropped = _best(values)
+    plan, dropped = best(values, try_sampling_plan)
     return SamplingReading(plan=plan, problems=(*found, *dropped))
-
-
-def _best(values: Mapping[str, Any]) -> tuple[SamplingPlan | None, list[Problem]]:
-    """The plan of these values; those that break it are dropped and reported."""
-    left = dict(values)
-    found: list[Problem] = []
-    while True:
-        plan, problems = try_sampling_plan(left)
-        found.extend(problem for problem in problems if problem not in found)
-        blamed = {problem.field for problem in problems} & left.keys()
-        if plan is not None or not blamed:
-            return plan, found
-        for field in blamed:
-            del left[field]
 
 
 def _unknown(key: str) -> Problem:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.estimate import estimate
 from planner.plan.factors import Factor, Factors, factors_to_text
 from planner.plan.presets import presets
-from ui.test_pages import opened, words
+from ui.opened_pages import opened, words
 
 PLAN = presets()["grpo-7b@1"].plan
 WORST = estimate(PLAN).worst.name

@@ -19,7 +19,7 @@ from planner.sampling.presets import DOCUMENT, PRESETS
 from planner.trial.ask.description import describe
 from planner.trial.ask.request import request_of
 from planner.ui.sampling.state import VALUES
-from ui.test_pages import opened, words
+from ui.opened_pages import opened, words
 
 GIB = 2**30
 SHOWN = ("000", "001", "002", "003", "004")

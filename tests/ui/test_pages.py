@@ -1,64 +1,15 @@
-"""Every page in process, through the frame, as a link or a person would bring it about."""
+"""Every page in process: first visits, edits, links, refusals, presets."""
 
 from __future__ import annotations
 
-from pathlib import Path
-from urllib.parse import parse_qs, urlsplit
-
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from planner.plan import FIELDS
-from planner.plan.link import to_query_string, to_short_query
 from planner.plan.migrations import VERSION
 from planner.plan.presets import presets
+from ui.opened_pages import PAGES, field, has, link_of, opened, unfold, words
 
-APP = str(Path(__file__).parents[2] / "app.py")
-PAGES = ("plan", "scaling", "trial", "launch", "examples", "formulas")
 INTUITOR = "intuitor-1.5b@1"
-
-
-def opened(page: str = "plan", **query: str) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=600)
-    for key, value in query.items():
-        app.query_params[key] = value
-    app.run()
-    if page != "plan":
-        app.switch_page(f"pages/{page}.py").run()
-    assert not app.exception, [error.value for error in app.exception]
-    return app
-
-
-def words(app: AppTest) -> str:
-    shown = (app.markdown, app.caption, app.success, app.warning, app.error, app.info, app.title)
-    return "\n".join(str(element.value) for kind in shown for element in kind)
-
-
-def field(app: AppTest, name: str):
-    key = f"field:{name}"
-    for kind in (app.number_input, app.selectbox, app.toggle, app.text_input):
-        for widget in kind:
-            if widget.key == key:
-                return widget
-    raise KeyError(key)
-
-
-def has(app: AppTest, name: str) -> bool:
-    try:
-        field(app, name)
-    except KeyError:
-        return False
-    return True
-
-
-def unfold(app: AppTest, group: str) -> AppTest:
-    app.session_state[f"open:group:{group}"] = True
-    return app.run()
-
-
-def link_of(app: AppTest) -> dict[str, str]:
-    query = parse_qs(urlsplit(app.code[-1].value).query, keep_blank_values=True)
-    return {key: values[-1] for key, values in query.items()}
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -311,31 +262,6 @@ def test_a_bad_config_is_refused_by_name_and_nothing_is_lost() -> None:
     assert app.metric[0].value == before
 
 
-def test_a_second_plan_is_pinned_and_overlaid() -> None:
-    app = opened("scaling")
-    app.button(key="pin").click().run()
-    field(app, "gpus").set_value(16).run()
-    assert "B differs from A" in words(app)
-    assert app.session_state["compare"]
-    app.segmented_control(key="reading as").set_value("Ratio B ÷ A").run()
-    assert not app.exception
-
-
-def test_a_link_pasted_as_plan_b_is_read_or_explained() -> None:
-    app = opened("scaling")
-    link = "http://elsewhere/?" + to_query_string(presets()["ppo-7b@1"].plan)
-    app.text_input(key="pasted b").set_value(link).run()
-    assert "B differs from A" in words(app)
-    app.text_input(key="pasted b").set_value("gpus=none").run()
-    assert "gpus is not a whole number" in words(app).replace("\\", "")
-
-
-def test_plan_b_comes_with_the_link() -> None:
-    b = to_query_string(presets()[INTUITOR].plan, short=True)
-    app = opened("scaling", **to_short_query(presets()["grpo-7b@1"].plan), compare=b)
-    assert "B differs from A" in words(app)
-
-
 def test_a_cached_reference_says_what_it_costs() -> None:
     sampled = opened(v="1", preset=INTUITOR, kl="loss", reference="cached-logprobs")
     assert "What the cached reference costs.** Responses are new in each step" in words(sampled)
@@ -344,76 +270,6 @@ def test_a_cached_reference_says_what_it_costs() -> None:
     assert "Before the run the reference scores up to" in words(given)
     assert "wait on a disk" in words(given)
     assert "What the cached reference costs" not in words(opened())
-
-
-def test_the_trainers_own_peak_is_a_switch_in_the_link() -> None:
-    preset = presets()[INTUITOR].plan
-    app = opened("scaling", **to_short_query(preset))
-    drawn = app.get("vega_lite_chart")[0].proto.spec
-    assert "peak memory per GPU" in drawn and "engine's pool" not in drawn
-    app.toggle(key="own peak").set_value(True).run()
-    assert "trainer's own peak per GPU" in app.get("vega_lite_chart")[0].proto.spec
-    assert app.query_params["peak"] == "trainer"
-    app.toggle(key="own peak").set_value(False).run()
-    assert "peak" not in app.query_params
-    for page in ("scaling", "examples"):
-        app = opened(page, **to_short_query(preset), peak="trainer")
-        if page == "examples":
-            app.session_state["open:depth-000"] = True  # its table lies folded
-            app.run()
-        assert app.toggle(key="own peak").value
-        assert not app.warning, "the key is no field of a plan"
-    (table,) = [one.value for one in app.table if "**Ratio, planned**" in one.value.columns]
-    assert list(table["**Ratio, planned**"]) == ["0.86×", "0.91×", "0.94×", "0.95×"]
-    assert set(table["**Engine's pool**"]) == {"39.6 GiB"}
-    assert not opened("scaling", peak="<b>x").toggle(key="own peak").value
-
-
-@pytest.mark.parametrize("axis", ["micro_batch_size", "prompts_per_step", "gpus", "model"])
-@pytest.mark.parametrize("quantity", ["Memory per GPU", "Step time"])
-def test_every_axis_draws(axis: str, quantity: str) -> None:
-    app = opened("scaling")
-    app.segmented_control(key="axis").set_value(axis).run()
-    app.segmented_control(key="quantity").set_value(quantity).run()
-    assert not app.exception
-    assert len(app.get("vega_lite_chart")) == 1
-
-
-def test_launch_shows_a_script_or_the_fields_in_the_way() -> None:
-    app = opened("launch")
-    assert any(code.value.startswith("#!") for code in app.code)
-    app.segmented_control(key="export to").set_value("verl").run()
-    assert not app.exception
-    assert "density weights" not in app.session_state
-    app = opened("launch", v="1", preset=INTUITOR)
-    assert app.segmented_control(key="export to").value == "trl"
-    assert "cannot run this plan" in app.warning[0].value  # the preset reads chunks of tokens
-    app.button(key="fit-framework").click().run()
-    assert any("class IntuitorTrainer(GRPOTrainer)" in code.value for code in app.code)
-    app = opened("launch", v="1", preset=INTUITOR)
-    app.segmented_control(key="export to").set_value("verl").run()
-    assert "cannot run this plan" in app.warning[0].value
-    assert "Export it to TRL" in str(app.dataframe[0].value.to_dict())
-
-
-def test_launch_offers_density_weights_where_a_program_can_draw_by_them() -> None:
-    app = opened("launch")
-    app.segmented_control(key="export to").set_value("trl").run()
-    assert not any("DensitySampler" in code.value for code in app.code)
-    app.segmented_control(key="density weights").set_value("online").run()
-    assert not app.exception
-    assert any("class DensitySampler(RepeatSampler)" in code.value for code in app.code)
-    app.segmented_control(key="export to").set_value("verl").run()
-    assert not app.exception and "density weights" not in {c.key for c in app.segmented_control}
-
-
-def test_launch_offers_the_program_of_a_method_that_no_framework_has() -> None:
-    app = opened("launch", v="1", preset="doc-001-optimised@1")
-    assert not app.exception and not app.warning
-    assert app.segmented_control(key="export to").value == "plain"
-    assert any("PLAN: dict[str, Any] = {" in code.value for code in app.code)
-    # A plan of this project's own step that a framework trains opens there.
-    assert opened("launch").segmented_control(key="export to").value == "trl"
 
 
 def test_formulas_can_be_searched() -> None:

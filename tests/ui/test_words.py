@@ -10,7 +10,7 @@ from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.ui.display import plain
 from planner.ui.inputs.fields import labelled, short_label
-from ui.test_pages import field, opened, words
+from ui.opened_pages import field, opened, words
 
 MANY = tuple(name for name in Plan.model_fields if "_" in name)
 TOO_LARGE = {"response_tokens": "32768", "micro_batch_size": "8"}

@@ -62,7 +62,7 @@ def _decisions(plan: Any) -> Iterator[Decision]:
     )
     yield Decision(
         name="autocast_adapters",
-        value=getattr(setup_of(plan), "autocasts_adapters", False),
+        value=setup_of(plan).autocasts_adapters,
         why="Adapters in fp32 multiply half-precision copies, made anew for every generated token.",
     )
     yield Decision(

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import json
-import os
 import signal
 import subprocess
 import sys
@@ -21,10 +20,10 @@ from planner.sampling.ask.predicted import predicted
 from planner.sampling.ask.request import SamplingRequest
 from planner.sampling.ask.result import SamplingResult, StageFigures, Status
 from planner.sampling.ask.setup import prepared
-from planner.sampling.ask.store import ended, settle
-from planner.trial.ask.folders import TrialFolder, started
+from planner.sampling.ask.store import settle
+from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.strict import shown
-from planner.trial.ask.supervisor import GRACE_SECONDS, POLL_SECONDS, ROOT, SUPERVISOR
+from planner.trial.ask.supervisor import POLL_SECONDS, ROOT, end_group, own_environment
 from planner.trial.ask.turns import GivenUp, Turn
 
 STAGES_FILE = "stages.jsonl"
@@ -100,7 +99,7 @@ class SamplingSupervisor:
                     return self._ended("stopped", f"It was stopped in {self._where()}.")
                 time.sleep(POLL_SECONDS)
         finally:
-            _end(process)
+            end_group(process)
         self._listen()
         if process.returncode == 0:
             return None
@@ -258,36 +257,14 @@ def _object(path: Path) -> dict[str, Any]:
 
 
 def worker_environment(request: SamplingRequest, names: tuple[str, ...]) -> dict[str, str]:
-    """No network, no card for a run on the processor, and memory that is given back."""
+    """A trial worker's, with memory that is given back."""
     found = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
-        "HF_HUB_OFFLINE": "1",
-        "TRANSFORMERS_OFFLINE": "1",
+        **own_environment(on_cpu=request.device == "cpu"),
         "TOKENIZERS_PARALLELISM": "false",
-        SUPERVISOR: f"{os.getpid()}:{started(os.getpid()) or 0}",
-        "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
         # Arrow's own pool keeps what was freed; the system's gives it back.
         "ARROW_DEFAULT_MEMORY_POOL": "system",
     }
     if "embed" not in names:
         # Large arrays are mapped and given back, however often; a forward would wait for it.
         found["MALLOC_MMAP_THRESHOLD_"] = f"{2**20}"
-    if request.device == "cpu":
-        found["CUDA_VISIBLE_DEVICES"] = ""
     return found
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the worker's process group to end, and kill it if it does not."""
-    if process.poll() is None:
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(process.pid, signal.SIGTERM)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            process.wait(GRACE_SECONDS)
-    with contextlib.suppress(ProcessLookupError, PermissionError):
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-__all__ = ["REFUSED", "STAGES_FILE", "SamplingSupervisor", "ended", "result_of"]

@@ -93,7 +93,7 @@ class Supervisor:
         try:
             return self._watched(process, limit)
         finally:
-            _end(process)
+            end_group(process)
 
     def _watched(self, process: subprocess.Popen[bytes], limit: int | None) -> TrialResult:
         start = time.monotonic()
@@ -104,7 +104,7 @@ class Supervisor:
             late = time.monotonic() - start > self.request.limit_seconds
             full = limit is not None and resident > limit
             if self._stopping() or late or full:
-                _end(process)
+                end_group(process)
                 return self._cut_short(late, resident, limit)
             time.sleep(POLL_SECONDS)
         return self._over(process.returncode, most)
@@ -196,7 +196,16 @@ def worker_command(request: TrialRequest, folder: TrialFolder) -> list[str]:
 
 
 def worker_environment(request: TrialRequest) -> dict[str, str]:
-    """No network, no card for a trial on the CPU, and the plan's allocator."""
+    """A worker's, and the plan's allocator."""
+    segments = request.planned().expandable_segments
+    return {
+        **own_environment(on_cpu=request.kind == "cpu"),
+        "PYTORCH_ALLOC_CONF": f"expandable_segments:{segments}",
+    }
+
+
+def own_environment(*, on_cpu: bool) -> dict[str, str]:
+    """A worker's environment: no network, no card for work on the CPU, and who sees to it."""
     found = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(filter(None, (str(ROOT), os.environ.get("PYTHONPATH")))),
@@ -205,14 +214,13 @@ def worker_environment(request: TrialRequest) -> dict[str, str]:
         SUPERVISOR: f"{os.getpid()}:{started(os.getpid()) or 0}",
         # Threads that spin beside another process take the core from it, and it from them.
         "OMP_WAIT_POLICY": os.environ.get("OMP_WAIT_POLICY", "PASSIVE"),
-        "PYTORCH_ALLOC_CONF": f"expandable_segments:{request.planned().expandable_segments}",
     }
-    if request.kind == "cpu":
+    if on_cpu:
         found["CUDA_VISIBLE_DEVICES"] = ""
     return found
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
+def end_group(process: subprocess.Popen[bytes]) -> None:
     """Ask the worker's process group to end, and kill it if it does not."""
     if process.poll() is None:
         with contextlib.suppress(ProcessLookupError):

@@ -1,0 +1,55 @@
+"""A page in process, through the frame, as a link or a person would bring it about."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+from streamlit.testing.v1 import AppTest
+
+APP = str(Path(__file__).parents[2] / "app.py")
+PAGES = ("plan", "scaling", "trial", "launch", "examples", "formulas")
+
+
+def opened(page: str = "plan", **query: str) -> AppTest:
+    app = AppTest.from_file(APP, default_timeout=600)
+    for key, value in query.items():
+        app.query_params[key] = value
+    app.run()
+    if page != "plan":
+        app.switch_page(f"pages/{page}.py").run()
+    assert not app.exception, [error.value for error in app.exception]
+    return app
+
+
+def words(app: AppTest) -> str:
+    shown = (app.markdown, app.caption, app.success, app.warning, app.error, app.info, app.title)
+    return "\n".join(str(element.value) for kind in shown for element in kind)
+
+
+def field(app: AppTest, name: str) -> Any:
+    key = f"field:{name}"
+    for kind in (app.number_input, app.selectbox, app.toggle, app.text_input):
+        for widget in kind:
+            if widget.key == key:
+                return widget
+    raise KeyError(key)
+
+
+def has(app: AppTest, name: str) -> bool:
+    try:
+        field(app, name)
+    except KeyError:
+        return False
+    return True
+
+
+def unfold(app: AppTest, group: str) -> AppTest:
+    app.session_state[f"open:group:{group}"] = True
+    return app.run()
+
+
+def link_of(app: AppTest) -> dict[str, str]:
+    query = parse_qs(urlsplit(app.code[-1].value).query, keep_blank_values=True)
+    return {key: values[-1] for key, values in query.items()}

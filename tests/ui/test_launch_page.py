@@ -1,0 +1,44 @@
+"""The Launch page: scripts, programs, or the fields in the way."""
+
+from __future__ import annotations
+
+from ui.opened_pages import opened
+
+INTUITOR = "intuitor-1.5b@1"
+
+
+def test_launch_shows_a_script_or_the_fields_in_the_way() -> None:
+    app = opened("launch")
+    assert any(code.value.startswith("#!") for code in app.code)
+    app.segmented_control(key="export to").set_value("verl").run()
+    assert not app.exception
+    assert "density weights" not in app.session_state
+    app = opened("launch", v="1", preset=INTUITOR)
+    assert app.segmented_control(key="export to").value == "trl"
+    assert "cannot run this plan" in app.warning[0].value  # the preset reads chunks of tokens
+    app.button(key="fit-framework").click().run()
+    assert any("class IntuitorTrainer(GRPOTrainer)" in code.value for code in app.code)
+    app = opened("launch", v="1", preset=INTUITOR)
+    app.segmented_control(key="export to").set_value("verl").run()
+    assert "cannot run this plan" in app.warning[0].value
+    assert "Export it to TRL" in str(app.dataframe[0].value.to_dict())
+
+
+def test_launch_offers_density_weights_where_a_program_can_draw_by_them() -> None:
+    app = opened("launch")
+    app.segmented_control(key="export to").set_value("trl").run()
+    assert not any("DensitySampler" in code.value for code in app.code)
+    app.segmented_control(key="density weights").set_value("online").run()
+    assert not app.exception
+    assert any("class DensitySampler(RepeatSampler)" in code.value for code in app.code)
+    app.segmented_control(key="export to").set_value("verl").run()
+    assert not app.exception and "density weights" not in {c.key for c in app.segmented_control}
+
+
+def test_launch_offers_the_program_of_a_method_that_no_framework_has() -> None:
+    app = opened("launch", v="1", preset="doc-001-optimised@1")
+    assert not app.exception and not app.warning
+    assert app.segmented_control(key="export to").value == "plain"
+    assert any("PLAN: dict[str, Any] = {" in code.value for code in app.code)
+    # A plan of this project's own step that a framework trains opens there.
+    assert opened("launch").segmented_control(key="export to").value == "trl"
