@@ -21,7 +21,16 @@ PROCESS = Formula(
     source="anonymous memory after imports, measured with torch 2.13.0, transformers 5.23.0, "
     "scikit-learn 1.9.1, faiss-cpu 1.15.1 on Linux; a run's own is known once it has begun",
     why="Python and the libraries that a stage loads hold memory before anything is computed.",
-    ignores="threads' own heaps, which grow with cores, and other versions",
+    ignores="other versions",
+)
+THREADS = Formula(
+    "buffers of the libraries' threads",
+    "threads_bytes",
+    category="buffers",
+    source="what a process holds more once it has multiplied and searched and all arrays are "
+    "freed, measured with the same versions on two cores; a run's own is known once it has "
+    "calibrated",
+    why="OpenBLAS and FAISS keep buffers for each of their threads until the process ends.",
 )
 OFFSETS = Formula(
     "places of the prompts' lines",
@@ -86,20 +95,21 @@ STORED_CHUNK = Formula(
 )
 GROUPS = Formula(
     "row groups of Parquet files",
-    "2 * minimum(16777216, minimum(chunk_prompts, prompts) * dimensions * value_bytes)",
+    "minimum(33554432, minimum(chunk_prompts, prompts) * dimensions * value_bytes)",
     category="buffers",
     source=PIPELINE + ": 16 MiB a row group; measured",
     why="A file is mapped, and a row group of it becomes an array while the one before is there.",
 )
 READ_GROUPS = Formula(
     "row groups while all are read",
-    "maximum(minimum(33554432, last_prompts * dimensions * value_bytes),"
-    " minimum(33554432, (prompts - last_prompts) * dimensions * value_bytes)"
+    "maximum(minimum(16777216, last_prompts * dimensions * value_bytes),"
+    " minimum(16777216, (prompts - last_prompts) * dimensions * value_bytes)"
     " - last_prompts * dimensions * value_bytes)",
     category="buffers",
-    source=PIPELINE + ": two row groups of 16 MiB; measured",
-    why="Memory is taken as it is filled: two row groups of the last chunk are there when all of "
-    "it is, or those of the chunk before while the last is still to come.",
+    source=PIPELINE + ": row groups of 16 MiB; measured",
+    why="Memory is taken as it is filled: of two row groups that are there the second is not "
+    "copied yet, so one is beside the embeddings when all are; or one of the chunk before, while "
+    "the last is still to come.",
 )
 PICKED = Formula(
     "sampled vectors of a chunk",
@@ -145,15 +155,16 @@ QUERIES = Formula(
     category="buffers",
     source=PIPELINE,
     why="The prompts whose neighbours are looked for, in fp32 where they are not held so; read "
-    "from chunks, they are there with those before and as they are picked out.",
+    "from chunks, they are there with those before.",
 )
 FOUND = Formula(
     "neighbours of a part",
-    "queries * (neighbours + 1) * 16 * 7",
+    "queries * (neighbours + 1) * neighbour_bytes",
     category="buffers",
-    source=PIPELINE + ": a chunk's, those before, both joined (twice), their order, the nearest",
-    why="Distances and places are eight bytes each, and are there seven times while chunks are "
-    "merged.",
+    source=PIPELINE + ": a chunk's, those before, both joined (twice), their order, the nearest; "
+    "of an index its squares in fp32 twice and their roots, then all without the prompt itself",
+    why="Distances and places are eight bytes each: there seven times while chunks are merged, "
+    "two and a half times where an index answers, once when it has.",
 )
 CENTRES = Formula(
     "centres of the lists",
@@ -237,33 +248,47 @@ EMBED_FORWARD_SECONDS = Rate(
 )
 PAIRS_SECONDS = Rate(
     "all distances",
-    "prompts * prompts * dimensions * seconds_a_product",
+    "prompts * prompts * dimensions * seconds_a_product + read_bytes * seconds_a_read_byte",
     unit="seconds",
     source="brute force: a product and a sum for each pair of prompts and dimension",
-    why="2·N²·d operations: every prompt meets every other.",
+    why="2·N²·d operations: every prompt meets every other. Streamed, all vectors are read for "
+    "each part of the prompts.",
+    ignores="a disk that is slower than the system's cache of it",
+)
+READ_SECONDS = Rate(
+    "reading embeddings",
+    "prompts * dimensions * value_bytes * seconds_a_read_byte",
+    unit="seconds",
+    source=PIPELINE,
+    why="Chunks are mapped and copied into one array.",
+    ignores="a disk that is slower than the system's cache of it",
 )
 KMEANS_SECONDS = Rate(
     "training the lists",
     "10 * training_prompts * lists * dimensions * seconds_a_product",
     unit="seconds",
-    source="FAISS IndexIVF: ten rounds of k-means",
+    source="FAISS 1.15.1 Clustering.cpp: ten rounds of k-means at most",
     why="In each round every sampled vector meets every centre.",
-    ignores="the first choice of centres and splitting empty lists",
+    ignores="that k-means ends when its objective stands still: after 7 rounds on vectors without "
+    "structure, measured; the first choice of centres, and splitting empty lists",
 )
 ASSIGN_SECONDS = Rate(
     "assigning prompts to lists",
-    "prompts * lists * dimensions * seconds_a_product",
+    "prompts * dimensions * (lists * seconds_a_product"
+    " + value_bytes * (2 * seconds_a_read_byte + seconds_an_added_byte))",
     unit="seconds",
-    source="FAISS IndexIVF: a flat search over the centres",
-    why="Every prompt meets every centre once.",
-    ignores="reading chunks and copying vectors into lists",
+    source="FAISS IndexIVF: a flat search over the centres; " + PIPELINE,
+    why="Every prompt meets every centre once. Chunks are read for that and again to fill the "
+    "lists, into which each vector is copied.",
+    ignores="a disk that is slower than the system's cache of it",
 )
 PROBES_SECONDS = Rate(
     "searching the lists",
     "prompts * (lists * dimensions * seconds_a_product"
-    " + prompts * probes / lists * dimensions * seconds_a_scanned_product)",
+    " + prompts * probes / lists * dimensions * seconds_a_scanned_product)"
+    " + read_bytes * seconds_a_read_byte",
     unit="seconds",
     source="FAISS IndexIVF: a search over the centres, then the probed lists one by one",
-    why="Every prompt meets every centre, then the vectors of its probed lists.",
+    why="Every prompt is read, meets every centre, then the vectors of its probed lists.",
     ignores="that lists differ in length, and a prompt's own list is longer than the mean",
 )

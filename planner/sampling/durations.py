@@ -9,9 +9,23 @@ from typing import Any
 from planner.catalog.efficiencies import typical
 from planner.formulas import sampling
 from planner.formulas.duration import Rate
-from planner.numeric import Num
-from planner.sampling.derived import lists_of, probes_of, training_of, width_of
-from planner.sampling.measured import ASSUMED, CALIBRATED, CORE_FLOPS_PER_SECOND, Measured
+from planner.numeric import Num, ceil_div
+from planner.sampling.derived import (
+    lists_of,
+    part_of,
+    probes_of,
+    training_of,
+    value_bytes_of,
+    width_of,
+)
+from planner.sampling.measured import (
+    ADDED_BYTES_PER_SECOND,
+    ASSUMED,
+    CALIBRATED,
+    CORE_FLOPS_PER_SECOND,
+    READ_BYTES_PER_SECOND,
+    Measured,
+)
 from planner.sampling.model import MODEL_BYTES, Embedder, embedder_of
 
 
@@ -43,14 +57,30 @@ def durations_of(plan: Any, known: Measured) -> dict[str, Duration]:
     pair = known.pair_seconds or 2 / (plan.cores * CORE_FLOPS_PER_SECOND)
     assumed = known.pair_seconds is None
     rest = {"dimensions": width, "seconds_a_product": pair}
+    reading = {"seconds_a_read_byte": known.read_seconds or 1 / READ_BYTES_PER_SECOND}
+    read = {"read_bytes": 1.0 * _read_rows(plan) * width * value_bytes_of(plan), **reading}
     if plan.index != "faiss-ivf":
-        found["search"] = _of(sampling.PAIRS_SECONDS, assumed, prompts=prompts, **rest)
+        if plan.mode == "offline":
+            found["read"] = _of(
+                sampling.READ_SECONDS, assumed,
+                prompts=prompts, dimensions=width, value_bytes=value_bytes_of(plan), **reading,
+            )  # fmt: skip
+        found["search"] = _of(sampling.PAIRS_SECONDS, assumed, prompts=prompts, **rest, **read)
         return found
     lists = 1.0 * lists_of(plan)
     found["train"] = _of(
         sampling.KMEANS_SECONDS, assumed, training_prompts=training_of(plan), lists=lists, **rest
     )
-    found["assign"] = _of(sampling.ASSIGN_SECONDS, assumed, prompts=prompts, lists=lists, **rest)
+    found["assign"] = _of(
+        sampling.ASSIGN_SECONDS,
+        assumed,
+        prompts=prompts,
+        lists=lists,
+        seconds_an_added_byte=known.add_seconds or 1 / ADDED_BYTES_PER_SECOND,
+        value_bytes=value_bytes_of(plan),
+        **reading,
+        **rest,
+    )
     if known.scan_seconds is not None:
         found["search"] = _of(
             sampling.PROBES_SECONDS,
@@ -59,9 +89,21 @@ def durations_of(plan: Any, known: Measured) -> dict[str, Duration]:
             lists=lists,
             probes=probes_of(plan),
             seconds_a_scanned_product=known.scan_seconds,
+            **read,
             **rest,
         )
     return found
+
+
+def _read_rows(plan: Any) -> Num:
+    """Rows of chunks that a search reads; what is held is not read.
+
+    Each prompt is read once as a query, and streamed all are read for each part of the queries.
+    """
+    if plan.mode == "online" or (plan.mode == "offline" and plan.index != "faiss-ivf"):
+        return 0
+    parts = 0 if plan.index == "faiss-ivf" else ceil_div(plan.prompts, part_of(plan))
+    return plan.prompts * (1 + parts)
 
 
 def _of(rate: Rate, assumed: bool, **inputs: Num) -> Duration:

@@ -94,8 +94,8 @@ class SamplingEstimate:
         return sum(known) if len(known) == len(computing) else None
 
 
-COMPUTING = ("embed", "train", "assign", "search")
-"""Stages whose time is predicted; the others read and write."""
+COMPUTING = ("embed", "read", "train", "assign", "search")
+"""Stages whose time is predicted; the others load and write little."""
 
 
 def estimate(plan: SamplingPlan, known: Measured = NOTHING) -> SamplingEstimate:

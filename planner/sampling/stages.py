@@ -16,7 +16,7 @@ import numpy as np
 
 from planner.footprint import Term
 from planner.formulas import sampling
-from planner.numeric import Num, total
+from planner.numeric import Num, minimum, total
 from planner.sampling.derived import (
     chunk_of,
     last_chunk_of,
@@ -30,6 +30,7 @@ from planner.sampling.derived import (
 from planner.sampling.measured import (
     NOTHING,
     PROCESS_BYTES,
+    THREAD_BYTES,
     TORCH_BESIDE,
     WEIGHING_BYTES,
     Measured,
@@ -37,6 +38,8 @@ from planner.sampling.measured import (
 from planner.sampling.model import Embedder, embedder_of
 
 Terms = tuple[Term, ...]
+MERGED, ANSWERED, KEPT = 112, 40, 16
+"""Bytes of a neighbour while chunks are merged, while an index answers, and once it is found."""
 STAGES: Mapping[str, str] = {
     "load": "Model",
     "embed": "Embedding",
@@ -137,6 +140,13 @@ def _process(sizes: Sizes, part: str) -> Term:
     return _host(sampling.PROCESS, "libraries", process_bytes=size)
 
 
+def _threads(sizes: Sizes) -> Term:
+    """What a search leaves in its libraries."""
+    given, plan = sizes.known.threads_bytes, sizes.plan
+    size = plan.cores * THREAD_BYTES[plan.index] if given is None else given
+    return _host(sampling.THREADS, "libraries", threads_bytes=size)
+
+
 def _model(sizes: Sizes) -> Terms:
     found = sizes.embedder
     return () if found is None else (found.weights(), *found.process())
@@ -162,11 +172,12 @@ def _searching(sizes: Sizes) -> Iterator[Held]:
     plan = sizes.plan
     kept: Terms = (_process(sizes, "search"),)
     whole = _host(sampling.EMBEDDINGS, "embeddings", **sizes.vectors)
-    left = kept = (*kept, *_model(sizes), whole) if sizes.online else kept
+    kept = (*kept, *_model(sizes), whole) if sizes.online else kept
+    left = (*kept, _threads(sizes))
     if plan.index == "faiss-ivf":
         index = _index(sizes)
-        yield from _lists(sizes, kept, index)
-        left = (*kept, *index)  # freed, but lists are too small to be given back
+        yield from _lists(sizes, left, index)
+        left = (*left, *index)  # freed, but lists are too small to be given back
     else:
         if plan.mode == "offline":
             kept = (*kept, whole)
@@ -177,7 +188,7 @@ def _searching(sizes: Sizes) -> Iterator[Held]:
                 **sizes.vectors,
             )
             yield Held(name="read", terms=(*kept, groups))
-        yield Held(name="search", terms=(*kept, *_exact(sizes)))
+        yield Held(name="search", terms=(*kept, _threads(sizes), *_exact(sizes)))
     weighing = _host(
         sampling.WEIGHING, "weights", prompts=sizes.prompts, weighing_bytes=WEIGHING_BYTES
     )
@@ -194,7 +205,6 @@ def _exact(sizes: Sizes) -> Iterator[Term]:
     """What one part of an exact search takes, beside embeddings that are held."""
     plan, part, width = sizes.plan, part_of(sizes.plan), width_of(sizes.plan)
     if plan.mode == "streaming":
-        yield _groups(sizes)
         yield from _read_queries(sizes)
     elif plan.dtype == "fp16":
         yield _host(sampling.QUERIES, "search", copies=2, queries=part, dimensions=width)
@@ -208,18 +218,27 @@ def _exact(sizes: Sizes) -> Iterator[Term]:
     else:
         searched = sizes.rows["chunk_prompts"]
         yield _host(sampling.DISTANCE_BLOCK, "search", queries=part, searched=searched)
-    yield _host(sampling.FOUND, "search", queries=part, neighbours=plan.neighbours)
+    yield _found(plan, part, MERGED)
+
+
+def _found(plan: Any, queries: Num, neighbour_bytes: int) -> Term:
+    near = {"neighbours": plan.neighbours, "neighbour_bytes": neighbour_bytes}
+    return _host(sampling.FOUND, "search", queries=queries, **near)
+
+
+def _before(plan: Any) -> Num:
+    """1 where a search has more parts than one, so that one's end is there when the next begins."""
+    return minimum(1, (plan.prompts - 1) // part_of(plan))
 
 
 def _read_queries(sizes: Sizes) -> Iterator[Term]:
-    """Queries that are read from a chunk: those before, these, and these as they are picked."""
-    plan, part = sizes.plan, part_of(sizes.plan)
+    """Queries that are read from a chunk, those before beside them."""
+    plan = sizes.plan
+    yield _groups(sizes)
     yield _host(
-        sampling.STORED_CHUNK, "search", value_bytes=value_bytes_of(plan), **sizes.rows
-    )
-    yield _host(
-        sampling.QUERIES, "search", copies=3, queries=part, dimensions=width_of(plan)
-    )
+        sampling.QUERIES, "search",
+        copies=1 + _before(plan), queries=part_of(plan), dimensions=width_of(plan),
+    )  # fmt: skip
 
 
 def _index(sizes: Sizes) -> Terms:
@@ -250,15 +269,15 @@ def _lists(sizes: Sizes, kept: Terms, index: Terms) -> Iterator[Held]:
     yield Held(name="train", terms=(*kept, *_larger(reading, training)))
     yield Held(name="assign", terms=(*kept, *index, chunk, _groups(sizes)))
     queries = () if sizes.online and plan.dtype == "fp32" else tuple(_read_queries(sizes))
-    yield Held(
-        name="search",
-        terms=(
-            *kept, *index, *queries,
-            _host(sampling.DISTANCE_BLOCK, "search", queries=part, searched=lists),
-            _host(sampling.PROBED, "search", queries=part, probes=probes_of(plan)),
-            _host(sampling.FOUND, "search", queries=part, neighbours=plan.neighbours),
-        ),
-    )  # fmt: skip
+    own = (_host(sampling.QUERIES, "search", copies=1, queries=part, dimensions=width),)
+    searching = (
+        *(own if queries else ()),
+        _host(sampling.DISTANCE_BLOCK, "search", queries=part, searched=lists),
+        _host(sampling.PROBED, "search", queries=part, probes=probes_of(plan)),
+        _found(plan, part, ANSWERED),
+    )
+    asked = (*queries, _found(plan, part * _before(plan), KEPT))
+    yield Held(name="search", terms=(*kept, *index, *_larger(asked, searching)))
 
 
 def _larger(one: Terms, other: Terms) -> Terms:
@@ -289,9 +308,7 @@ def _document(sizes: Sizes) -> Iterator[Held]:
         sampling.THREAD_BLOCKS, "search", prompts=sizes.prompts, queries=sizes.prompts,
         dimensions=vectors["dimensions"], cores=plan.cores,
     )  # fmt: skip
-    found = _host(
-        sampling.FOUND, "search", queries=sizes.prompts, neighbours=plan.neighbours
-    )
+    found = _found(plan, sizes.prompts, MERGED)
     yield Held(name="search", terms=(*base, embeddings, blocks, found))
     weighing = _host(
         sampling.WEIGHING, "weights", prompts=sizes.prompts, weighing_bytes=WEIGHING_BYTES

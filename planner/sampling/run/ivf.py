@@ -72,6 +72,31 @@ def save(file: Path, values: npt.NDArray[Any]) -> None:
         fresh.unlink(missing_ok=True)
 
 
+def inverted(quantizer: Any, dtype: str) -> Any:
+    """Empty lists of vectors of this dtype around trained centres, which have to outlive them."""
+    import faiss
+
+    width, lists = quantizer.d, quantizer.ntotal
+    index: Any = faiss.IndexIVFFlat(quantizer, width, lists)
+    if dtype == "fp16":
+        index = faiss.IndexIVFScalarQuantizer(
+            quantizer, width, lists, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_L2, False
+        )
+    # The centres are trained already, and half precision has nothing to learn.
+    index.is_trained = True
+    return index
+
+
+def room_for(index: Any, counts: I64) -> None:
+    """Ask for the memory of lists of these lengths, shape [lists], before they are filled."""
+    import faiss
+
+    room = faiss.downcast_InvertedLists(index.invlists)
+    for number, count in enumerate(counts.tolist()):
+        room.resize(number, count)
+        room.resize(number, 0)  # a vector keeps its room
+
+
 class Index:
     """The lists with all vectors in them, in the chunks' own dtype."""
 
@@ -82,17 +107,7 @@ class Index:
         quantizer = faiss.IndexFlatL2(chunks.width)
         quantizer.add(centres)
         assigned(chunks, quantizer, folder, done)
-        lists = len(centres)
-        if chunks.dtype == "fp16":
-            self._index: Any = faiss.IndexIVFScalarQuantizer(
-                quantizer, chunks.width, lists, faiss.ScalarQuantizer.QT_fp16, faiss.METRIC_L2,
-                False,
-            )
-            # The centres are trained already, and half precision has nothing to learn.
-            self._index.is_trained = True
-        else:
-            self._index = faiss.IndexIVFFlat(quantizer, chunks.width, lists)
-            self._index.is_trained = True
+        self._index = inverted(quantizer, chunks.dtype)
         self._quantizer = quantizer  # the index does not own it
         self._index.nprobe = probes
         self._fill(chunks, folder)
@@ -103,10 +118,7 @@ class Index:
         counts = np.zeros(self._index.nlist, np.int64)
         for chunk in range(chunks.count):
             counts += np.bincount(np.load(_lists(folder, chunk)), minlength=len(counts))
-        room = faiss.downcast_InvertedLists(self._index.invlists)
-        for number, count in enumerate(counts.tolist()):
-            room.resize(number, count)
-            room.resize(number, 0)  # a vector keeps its room
+        room_for(self._index, counts)
         for chunk, (first, vectors) in enumerate(chunks.blocks()):
             own = np.load(_lists(folder, chunk)).astype(np.int64)
             places = np.arange(first, first + len(vectors))

@@ -16,11 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from planner.sampling.run import ivf
+from planner.sampling.run import ivf, stages
 from planner.sampling.run.job import Job, own_places
 from planner.sampling.run.meter import Meter, Say
 from planner.sampling.run.neighbours import Near, merged, search_of, tile, without_self
-from planner.sampling.run.stages import embed_chunk
 
 LOCAL = "local"
 STORE_BYTES = 128 * 2**20
@@ -80,7 +79,7 @@ class Embed:
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """Embed a chunk and write it."""
         chunk = int(row["chunk"])
-        vectors = embed_chunk(self.job, self.embedder, self.job.prompts(), chunk)
+        vectors = stages.embed_chunk(self.job, self.embedder, self.job.prompts(), chunk)
         self.job.chunks.write(chunk, vectors)
         return row
 
@@ -111,9 +110,11 @@ def find_neighbours(job: Job, meter: Meter, say: Say, cpus: int) -> None:
     """Find the neighbours of every span that has none yet."""
     spans = job.missing_parts()
     if not spans:
+        stages.sample_recall(job, meter)
         return
     if job.request.index == "faiss-ivf":
         _listed(job, meter, say, spans, cpus)
+        stages.sample_recall(job, meter)
         return
     shards = min(cpus, job.chunks.count)
     asked = [
@@ -153,7 +154,7 @@ class Tiles:
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """The nearest of a span among a shard."""
         job, count = self.job, self.job.request.neighbours + 1
-        queries = job.chunks.rows_at(own_places((int(row["first"]), int(row["beyond"]))))
+        queries = job.chunks.rows_of(int(row["first"]), int(row["beyond"]))
         found: Near | None = None
         for chunk in range(int(row["shard"]), job.chunks.count, int(row["shards"])):
             first, beyond = job.chunks.span(chunk)
@@ -208,7 +209,7 @@ class Lists:
     def __call__(self, row: dict[str, Any]) -> dict[str, Any]:
         """The nearest of a span among the probed lists."""
         span = int(row["first"]), int(row["beyond"])
-        queries = self.job.chunks.rows_at(own_places(span))
+        queries = self.job.chunks.rows_of(*span)
         return _row(span[0], self.index.nearest(queries, self.job.request.neighbours))
 
 

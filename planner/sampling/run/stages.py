@@ -18,7 +18,7 @@ from planner.sampling.ask.weights import metadata, provenance
 from planner.sampling.run import density, ivf
 from planner.sampling.run.calibrate import search_rates
 from planner.sampling.run.job import Job, own_places
-from planner.sampling.run.meter import Meter, Say
+from planner.sampling.run.meter import Meter, Say, anonymous_bytes
 from planner.sampling.run.neighbours import (
     F64,
     blocks_of,
@@ -31,6 +31,7 @@ from planner.sampling.run.vectors import F32, STORED, whole
 from planner.trial.ask.folders import write_whole
 from planner.trial.ask.strict import shown
 
+RECALL = "recall.json"
 EXAMPLES = 12
 BINS = 60
 KEYS = 65_536
@@ -42,8 +43,12 @@ def calibrate(job: Job, meter: Meter) -> None:
     """Find the rates of the search, once."""
     if "pair_seconds" in job.rates():
         return
+    before = anonymous_bytes()
     with meter.stage("calibrate search"):
         job.learn(**search_rates(job, job.request.calibration_seconds / 2))
+    after = anonymous_bytes()
+    if before is not None and after is not None:
+        job.learn(threads_bytes=max(0, after - before))
 
 
 def embed(job: Job, meter: Meter, say: Say) -> tuple[object, Vectors | None]:
@@ -113,18 +118,21 @@ def embed_chunk(job: Job, embedder: Any, prompts: Any, chunk: int, at: Any = Non
 
 
 def find_neighbours(job: Job, meter: Meter, say: Say, held: Vectors | None) -> None:
-    """Find the neighbours of every span that has none yet."""
-    missing = job.missing_parts()
+    """Find the neighbours of every span that has none yet; of lists, sample how many they find."""
+    if job.missing_parts():
+        _search(job, meter, say, held)
+    sample_recall(job, meter, held)
+
+
+def _search(job: Job, meter: Meter, say: Say, held: Vectors | None) -> None:
     index: ivf.Index | None = None
-    if not missing:
-        return
     if job.request.index == "faiss-ivf":
         index = _index(job, meter, say)
     elif held is None and job.request.mode != "streaming":
         with meter.stage("read"):
             held = job.chunks.whole()
     with meter.stage("search") as step:
-        for span in missing:
+        for span in job.missing_parts():
             queries = _queries(job, span, held)
             if index is not None:
                 found = index.nearest(queries, job.request.neighbours)
@@ -134,8 +142,6 @@ def find_neighbours(job: Job, meter: Meter, say: Say, held: Vectors | None) -> N
             job.keep(span[0], without_self(found, own_places(span)))
             say("computed", what="neighbours", first=span[0])
             step.at(span[1], job.setup.prompts)
-    if index is not None and job.request.recall_prompts:
-        _recall(job, meter, index, held)
 
 
 def _index(job: Job, meter: Meter, say: Say) -> ivf.Index:
@@ -154,25 +160,30 @@ def _index(job: Job, meter: Meter, say: Say) -> ivf.Index:
 def _queries(job: Job, span: tuple[int, int], held: Vectors | None) -> F32:
     if held is not None:
         return held[slice(*span)].astype(np.float32, copy=False)
-    return job.chunks.rows_at(own_places(span))
+    return job.chunks.rows_of(*span)
 
 
 def _blocks(job: Job, held: Vectors | None) -> Iterable[tuple[int, F32]]:
     return job.chunks.blocks() if held is None else blocks_of(held, job.chunks.rows)
 
 
-def _recall(job: Job, meter: Meter, index: ivf.Index, held: Vectors | None) -> None:
-    """Compare a sample's neighbours with its exact ones."""
+def sample_recall(job: Job, meter: Meter, held: Vectors | None = None) -> None:
+    """Compare the neighbours that lists gave a sample of prompts with their exact ones, once."""
+    file, asked = job.folder / RECALL, job.request
+    if asked.index != "faiss-ivf" or not asked.recall_prompts or file.exists():
+        return
     with meter.stage("recall"):
-        count = min(job.request.recall_prompts, job.setup.prompts)
+        count = min(asked.recall_prompts, job.setup.prompts)
         chance = np.random.default_rng(ivf.SEED + 1)
         places = np.sort(chance.choice(job.setup.prompts, count, replace=False)).astype(np.int64)
         queries = job.chunks.rows_at(places)
-        near = job.request.neighbours
-        exact = without_self(nearest(by_faiss, queries, _blocks(job, held), near), places)
-        found = without_self(index.nearest(queries, near), places)
-        share = ivf.recall(found[1], exact[1])
-    write_whole(job.folder / "recall.json", json.dumps(share))
+        exact = nearest(by_faiss, queries, _blocks(job, held), asked.neighbours)
+        found = np.empty((count, asked.neighbours), np.int64)
+        for start, near in job.kept("places"):
+            inside = (places >= start) & (places < start + len(near))
+            found[inside] = near[places[inside] - start]
+        share = ivf.recall(found, without_self(exact, places)[1])
+    write_whole(file, json.dumps(share))
 
 
 def weigh(job: Job, meter: Meter) -> None:
@@ -233,7 +244,7 @@ def _summary(job: Job, distance: F64, chances: F64, lone: int, origin: dict[str,
 
     recall = None
     with suppress(FileNotFoundError):
-        recall = json.loads((job.folder / "recall.json").read_text("utf-8"))
+        recall = json.loads((job.folder / RECALL).read_text("utf-8"))
     notes = []
     if lone:
         notes.append(

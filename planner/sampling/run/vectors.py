@@ -64,8 +64,13 @@ class Chunks:
             kind, len(stored), [None, pa.py_buffer(stored)]
         )
         said = {"dtype": self.dtype, "width": str(self.width), "first": str(first)}
-        whole(self.file(chunk), pa.table({"embedding": column}).replace_schema_metadata(said),
-              max(1, GROUP_BYTES // (self.width * stored.itemsize)))
+        table = pa.table({"embedding": column}).replace_schema_metadata(said)
+        whole(self.file(chunk), table, self.group_rows)
+
+    @property
+    def group_rows(self) -> int:
+        """Rows of a row group, but for a file's last."""
+        return max(1, GROUP_BYTES // (self.width * STORED[self.dtype].itemsize))
 
     def read_into(self, chunk: int, out: npt.NDArray[Any]) -> None:
         """Fill ``out`` (shape [its rows, width], any float dtype) with a chunk's vectors.
@@ -73,6 +78,16 @@ class Chunks:
         Raises:
             ValueError: where the file is not the chunk that it is taken for.
         """
+        self._read(chunk, self.span(chunk)[0], out)
+
+    def rows_of(self, start: int, end: int) -> F32:
+        """The vectors of prompts ``start`` to ``end`` of one chunk as float32."""
+        found = np.empty((end - start, self.width), np.float32)
+        self._read(start // self.rows, start, found)
+        return found
+
+    def _read(self, chunk: int, start: int, out: npt.NDArray[Any]) -> None:
+        """Fill ``out`` with a chunk's vectors from this prompt on, by row groups that have them."""
         first, beyond = self.span(chunk)
         with pq.ParquetFile(self.file(chunk), memory_map=True) as file:
             said = file.schema_arrow.metadata or {}
@@ -80,13 +95,16 @@ class Chunks:
             asked = tuple(said.get(key) for key in (b"dtype", b"width", b"first"))
             if asked != own or file.metadata.num_rows != beyond - first:
                 raise ValueError(f"{self.file(chunk).name} is not of this run; delete it.")
-            at = 0
-            for group in range(file.num_row_groups):
+            begin = start - first
+            for group in range(begin // self.group_rows, file.num_row_groups):
+                at = group * self.group_rows - begin
+                if at >= len(out):
+                    return
                 column = file.read_row_group(group).column("embedding").chunk(0)
                 rows = np.frombuffer(column.buffers()[1], dtype=STORED[self.dtype])
                 rows = rows.reshape(-1, self.width)[column.offset : column.offset + len(column)]
-                out[at : at + len(rows)] = rows
-                at += len(rows)
+                rows = rows[max(0, -at) : len(out) - at]
+                out[max(0, at) : max(0, at) + len(rows)] = rows
 
     def blocks(self) -> Iterator[tuple[int, F32]]:
         """Every chunk in turn as float32, in one array that the next chunk overwrites."""

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from planner.sampling.run import ivf
+from planner.sampling.run import vectors as vectors_module
 from planner.sampling.run.neighbours import (
     blocks_of,
     by_faiss,
@@ -94,6 +95,19 @@ def test_chunks_come_back_and_streaming_equals_holding(dtype: str, tmp_path: Pat
     streamed = nearest(by_sklearn, queries, chunks.blocks(), NEAR)
     whole = nearest(by_sklearn, queries, blocks_of(held, 300), NEAR)
     assert all(np.array_equal(one, other) for one, other in zip(streamed, whole, strict=True))
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+@pytest.mark.parametrize(
+    "span", [(0, 300), (299, 300), (340, 361), (601, 850), (980, 1_000)], ids=str
+)
+def test_rows_are_read_from_the_row_groups_that_have_them(
+    dtype: str, span: tuple[int, int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(vectors_module, "GROUP_BYTES", 40 * 32 * 4)
+    chunks = kept(tmp_path, tiny.unit(1_000, 32), dtype)
+    expected = chunks.whole()[slice(*span)].astype(np.float32)
+    assert np.array_equal(chunks.rows_of(*span), expected)
 
 
 def test_a_chunk_of_another_run_is_refused(tmp_path: Path) -> None:

@@ -19,11 +19,8 @@ from sampling.run import tiny
 ROOT = Path(__file__).parents[3]
 
 
-def test_shards_on_a_cluster_equal_one_process(model: Path, tmp_path: Path) -> None:
-    prompts = [*tiny.some(60), *tiny.some(20)]  # duplicates, so that shards have ties
-    choices = {"chunk_prompts": 16, "neighbours": 3}
-    job = tiny.job(tmp_path / "ray", model, prompts, ray="local", **choices)
-    alone = tiny.job(tmp_path / "alone", model, prompts, **choices)
+def on_cluster(job: Job) -> None:
+    """Run the stages of a job as Ray Data jobs, on a cluster that begins for them."""
     done = subprocess.run(
         [sys.executable, "-m", "planner.sampling.run.worker", str(job.folder), "ray", "weigh"],
         cwd=ROOT,
@@ -32,6 +29,14 @@ def test_shards_on_a_cluster_equal_one_process(model: Path, tmp_path: Path) -> N
         text=True,
     )
     assert done.returncode == 0, done.stderr[-3000:]
+
+
+def test_shards_on_a_cluster_equal_one_process(model: Path, tmp_path: Path) -> None:
+    prompts = [*tiny.some(60), *tiny.some(20)]  # duplicates, so that shards have ties
+    choices = {"chunk_prompts": 16, "neighbours": 3}
+    job = tiny.job(tmp_path / "ray", model, prompts, ray="local", **choices)
+    alone = tiny.job(tmp_path / "alone", model, prompts, **choices)
+    on_cluster(job)
     meter = Meter(lambda *said, **more: None)
     for chunk in range(alone.chunks.count):  # the very vectors, whatever threads embedded them
         os.link(job.chunks.file(chunk), alone.chunks.file(chunk))
@@ -48,3 +53,21 @@ def test_shards_on_a_cluster_equal_one_process(model: Path, tmp_path: Path) -> N
     stages.embed(own, meter, lambda *said, **more: None)
     assert np.allclose(own.chunks.whole(), job.chunks.whole(), atol=1e-5)
     assert Job.of(job.folder).missing_parts() == []
+
+
+def test_lists_on_a_cluster_equal_one_process(model: Path, tmp_path: Path) -> None:
+    lists = {"index": "faiss-ivf", "lists": 3, "probes": 2, "chunk_prompts": 32, "neighbours": 3}
+    job = tiny.job(tmp_path / "ray", model, tiny.some(130), ray="local", **lists)
+    alone = tiny.job(tmp_path / "alone", model, tiny.some(130), **lists)
+    on_cluster(job)
+    meter = Meter(lambda *said, **more: None)
+    (alone.folder / "index").mkdir()
+    os.link(job.folder / "index" / "centroids.npy", alone.folder / "index" / "centroids.npy")
+    for chunk in range(alone.chunks.count):
+        os.link(job.chunks.file(chunk), alone.chunks.file(chunk))
+    stages.find_neighbours(alone, meter, lambda *said, **more: None, None)
+    for column in ("distances", "places"):
+        for (_, ours), (_, theirs) in zip(job.kept(column), alone.kept(column), strict=True):
+            assert np.array_equal(ours, theirs)
+    shares = [(each.folder / stages.RECALL).read_text() for each in (job, alone)]
+    assert shares[0] == shares[1] and 0 < float(shares[0]) < 1
