@@ -79,6 +79,48 @@ CHANGES: tuple[Claim, ...] = held_by((OURS,), (
         "holds 1,520. The change saves more than it says.",
     ),
     Claim(
+        "bf16 for fp32", "Halves memory for weights and activations", 50, "%",
+        working=_share(2, 4),
+        truth=_share(
+            with_weights(KEPT, *AFTER, BF16).value, with_weights(KEPT, *AFTER, FP32).value
+        ),
+        why="Of two rows of 32 tokens. Weights halve. Of a token a layer keeps 171,432 bytes for "
+        "233,896, since norms and the softmax compute in fp32 either way, and of a pair of "
+        "positions 192 for 128: the softmax is kept in both.",
+    ),
+    Claim(
+        "Cleaning up", "Prevents fragmentation and ensures tensors are freed promptly",
+        said="no peak moves",
+        judged="does not follow",
+        tested=("tests/examples/test_grade_documents.py::test_cleaning_up_moves_no_peak",),
+        why="A step peaks where its whole graph is alive, and none of that can be deleted. What "
+        "is emptied between steps is cached memory, which the next step asks for again.",
+    ),
+    Claim(
+        "Autocast in the loop", "Ensures consistent precision",
+        said="and keeps copies of the adapters for every token",
+        judged="agrees",
+        tested=(
+            "tests/examples/test_grade_documents.py::"
+            "test_dropout_and_autocast_keep_what_the_hooks_counted",
+        ),
+        why="Adapters in fp32 then multiply in bf16 as the frozen weights do. Each token's forward "
+        "makes its copies anew, 655,360 bytes a layer, and the graph holds all of them.",
+    ),
+    Claim(
+        "Shorter sequences", "Slightly reduced generation diversity",
+        tested=(SOURCE,),
+        judged="no derivation",
+        why="Nobody measured it there, and no plan can: it is no matter of memory or time.",
+    ),
+    Claim(
+        "bf16's numbers", "minor numerical differences, negligible in practice",
+        tested=(SOURCE,),
+        judged="no derivation",
+        why="Not measured there. With master weights in fp32 the updates at least are not rounded "
+        "away; its adapters have them.",
+    ),
+    Claim(
         "Model weights (×3), before", "~48 GB", 48, "GB",
         working=_weights(4e9, 4),
         truth=_weights(PARAMETERS, 4),

@@ -16,6 +16,14 @@ def shared_decisions(plan: Any) -> Iterator[Decision]:
     policy = setup_of(plan).models[0]
     yield Decision(name="model", value=plan.model)
     yield Decision(
+        name="gpus",
+        value=plan.gpus,
+        why="A process each. Every one holds all weights, and beside its gradients a flat copy of "
+        "them that the others' are added to."
+        if plan.gpus > 1
+        else "",
+    )
+    yield Decision(
         name="dtype",
         value=plan.dtype,
         why="What forwards compute in, and frozen models are kept in.",

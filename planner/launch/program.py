@@ -11,7 +11,6 @@ import textwrap
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import Any
 
 from planner.estimate import estimate
 from planner.frameworks.program import Decision
@@ -138,8 +137,3 @@ def predictions(plan: Plan) -> tuple[Decision, ...]:
 def requirements(packages: Iterable[str]) -> str:
     """``requirements.txt``, of packages such as ``torch==2.13.0``."""
     return "\n".join(word for package in packages for word in package.split()) + "\n"
-
-
-def values_of(plan: Any, *names: str) -> tuple[Decision, ...]:
-    """Fields of the plan as they are."""
-    return tuple(Decision(name=name, value=getattr(plan, name)) for name in names)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from playwright.sync_api import Browser, BrowserContext, Page, expect, sync_playwright
+
+from free_ports import free_port
 
 REPOSITORY = Path(__file__).parents[2]
 QUIET = (
@@ -44,12 +45,6 @@ QUIET_FOR_A_WHILE = """() => {
 expect.set_options(timeout=PATIENCE_MILLISECONDS)
 DRAWN = "[data-testid='stMain'] [data-testid='stElementContainer']"
 """The first thing a script draws on a page."""
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 @contextmanager

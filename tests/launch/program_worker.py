@@ -14,6 +14,7 @@ import gc
 import importlib.util
 import io
 import json
+import os
 import sys
 import traceback
 import warnings
@@ -55,11 +56,15 @@ def alive_bytes() -> int:
 
 
 class Watch:
-    """Peaks of a program's second step and of its third step's losses, and what it computes."""
+    """Peaks of a program's n-th step and of the next step's losses, and what it computes.
+
+    ``which`` is the second unless told: the first has no optimizer state yet.
+    """
 
     def __init__(
-        self, module: Any, step: str, loss: str, compared: Callable[..., Any] | None
+        self, module: Any, step: str, loss: str, compared: Callable[..., Any] | None, which: int
     ) -> None:
+        self.which = which
         self.step, self.loss = getattr(module, step), getattr(module, loss)
         self.compared = compared
         self.calls = 0
@@ -70,20 +75,20 @@ class Watch:
 
     def stepped(self, *given: Any) -> Any:
         self.calls += 1
-        if self.calls != 2:
+        if self.calls != self.which:
             return self.step(*given)
         return self._watched("step", lambda: self.step(*given))
 
     def lost(self, *given: Any) -> Any:
         if self.calls == 1 and self.compared is not None and not self.ours:
             self.ours = self.compared(self.loss, *given)
-        if self.calls != 3:
+        if self.calls != self.which + 1:
             return self.loss(*given)
         return self._watched("loss", lambda: self.loss(*given))
 
     def _watched(self, name: str, run: Callable[[], Any]) -> Any:
         found: list[Any] = []
-        before = alive_bytes()
+        before = alive_bytes() + bucket_bytes()
         peak = before + profiled_peak_bytes(lambda: found.append(run()))
         self.peaks[name] = max(peak, self.peaks.get(name, 0))
         return found[0]
@@ -173,7 +178,10 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     """Peaks, differences and printed lines of one run of a program's ``main``."""
     module = program(request["program"])
     name = request.get("loss", "")
-    watch = Watch(module, request["step"], name, COMPARED.get(name)) if name else None
+    which = request.get("watched", 2)
+    # A backward beside the step's would be one more that DDP hears of.
+    compared = None if os.environ.get("WORLD_SIZE") else COMPARED.get(name)
+    watch = Watch(module, request["step"], name, compared, which) if name else None
     told = io.StringIO()
     sys.argv = [request["program"], *request["arguments"]]
     try:
@@ -185,6 +193,17 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     if watch is not None:
         found |= {"peaks": watch.peaks, "ours": watch.ours}
     return found
+
+
+def bucket_bytes() -> int:
+    """What DDP's reducer says of its buckets, which no object of Python holds."""
+    from torch.nn.parallel import DistributedDataParallel
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        all_of = [each for each in gc.get_objects() if isinstance(each, DistributedDataParallel)]
+    buckets = [one for each in all_of for one in each.reducer._get_zeros_like_grad_buckets()]
+    return sum(bucket.buffer().nbytes for bucket in buckets)
 
 
 def main() -> None:

@@ -77,13 +77,13 @@ def run(folder: Path, script: str = "launch.sh", **variables: str) -> list[list[
 class Worker:
     """A process that reads requests and answers them, one JSON line each."""
 
-    def __init__(self, script: str, *arguments: str) -> None:
+    def __init__(self, script: str, *arguments: str, **variables: str) -> None:
         self.process = subprocess.Popen(
             [sys.executable, str(Path(__file__).with_name(script)), *arguments],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
-            env=here(),
+            env={**here(), **variables},
             text=True,
         )
         self.read()

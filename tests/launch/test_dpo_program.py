@@ -53,13 +53,15 @@ class Exported:
         self.data = tiny / ("whole.jsonl" if plan.batch_shape == "full" else "rows.jsonl")
         self.model = tiny / "policy"
 
-    def run(self, name: str, *more: str, **request: str) -> dict[str, Any]:
+    def asked(self, name: str, *more: str, **request: str) -> dict[str, Any]:
+        """The request that runs a program on the tiny models."""
         arguments = ["--data", str(self.data), "--model", str(self.model), "--device", "cpu"]
         arguments += ["--cache", str(self.folder / "cache"), "--output", str(self.folder / "out")]
-        asked = {"program": str(self.folder / name), **request}
-        return self.worker.ask(
-            {**asked, "arguments": [*arguments, "--learning-rate", "1e-3", *more]}
-        )
+        arguments += ["--learning-rate", "1e-3", *more]
+        return {"program": str(self.folder / name), "arguments": arguments, **request}
+
+    def run(self, name: str, *more: str, **request: str) -> dict[str, Any]:
+        return self.worker.ask(self.asked(name, *more, **request))
 
     def train(self, *more: str) -> dict[str, Any]:
         return self.run("train_dpo.py", "--steps", "3", *more, step="step", loss="dpo_loss")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -110,9 +111,12 @@ def test_a_dry_run_of_the_program_reads_the_data_and_loads_no_model(
 def test_an_authors_trainer_is_a_name_for_its_options(
     alias: str, programs: Worker, tiny: Path, tmp_path: Path
 ) -> None:
-    plan = planned(grade_kl="online")
-    found = programs.ask({**asked(tmp_path, tiny, plan, "--method", alias), "loss": ""})
-    assert "kl" in found["told"] and found["told"].count("Step ") == 3, found
+    plan, flags = planned(grade_kl="online"), ("--method", alias, "--report-mass")
+    found = programs.ask({**asked(tmp_path, tiny, plan, *flags), "loss": ""})
+    assert found["told"].count("Step ") == found["told"].count("train/kl ") == 3, found
+    shares = re.findall(r"top-k mass ([\d.]+)", found["told"])
+    assert len(shares) == (3 if alias == "gumbel" else 0)
+    assert all(0.2 < float(share) < 1 for share in shares)
     planned_otherwise = "Not as planned, so the prediction is not of this run: "
     assert planned_otherwise in found["told"]
     if alias == "gumbel":

@@ -148,11 +148,11 @@ def test_a_reason_stands_beside_each_memory_decision(kind: str) -> None:
 @pytest.mark.parametrize(
     ("plan", "changes", "field", "said"),
     [
-        (GRADE, {"gpus": 2, "sharding": "ddp", "prompts_per_step": 64}, "gpus", "one GPU"),
-        (GRADE, {"gpus": 16, "sharding": "ddp"}, "gpus", "Set gpus to 1"),
+        (GRADE, {"gpus": 16, "sharding": "ddp"}, "gpus", "Set gpus to 8"),
+        (GRADE, {"gpus": 4, "gpus_per_node": 1, "sharding": "ddp"}, "gpus", "sharding to none"),
         (GRADE, {"optimizer": "adamw-8bit"}, "optimizer", "torch's own"),
         (GRADE, {"offload": "optimizer-between-phases"}, "offload", "on the GPU"),
-        (DPO, {"gpus": 8, "sharding": "fsdp2"}, "sharding", "one process"),
+        (DPO, {"gpus": 8, "sharding": "fsdp2"}, "sharding", "Set sharding to ddp"),
         (DPO, {"compile": True}, "compile", "as they are"),
         (DPO, {"liger": True}, "liger", "own kernels"),
         (DPO, {"logits": "fused"}, "logits", "Set logits to response or full"),
@@ -192,7 +192,8 @@ def test_only_a_cached_reference_has_a_program_before_the_training() -> None:
 def test_a_method_without_exporter_elsewhere_names_the_program() -> None:
     for framework in ("trl", "verl"):
         assert "Export it to Plain PyTorch." in why_not(Plan(**DPO), framework)[0]
-    assert following(Plan(method="grade"), "plain", {"method"}).gpus == 1
+    followed = following(Plan(method="dpo", sharding="fsdp2"), "plain", {"method"})
+    assert (followed.gpus, followed.sharding) == (8, "ddp")
 
 
 def test_each_value_of_a_switch_has_its_flag() -> None:

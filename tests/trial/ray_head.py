@@ -18,6 +18,8 @@ from pathlib import Path
 
 import psutil
 
+from free_ports import free_ports
+
 MARK = "HEADROOM_TEST_HEAD"
 START_SECONDS = 600.0
 
@@ -28,7 +30,7 @@ class Head:
     def __init__(self, place: Path) -> None:
         self.place = place
         self.token = secrets.token_hex(32)
-        self.port, *others = _free_ports(3)
+        self.port, *others = free_ports(3)
         self.address = f"http://127.0.0.1:{self.port}"
         self.said = place / "head.txt"
         flags = {
@@ -167,12 +169,3 @@ def _pass(source: socket.socket, target: socket.socket) -> None:
             target.sendall(data)
     with suppress(OSError):
         target.shutdown(socket.SHUT_WR)
-
-
-def _free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    try:
-        return [one.getsockname()[1] for one in sockets]
-    finally:
-        for one in sockets:
-            one.close()

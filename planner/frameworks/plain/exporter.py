@@ -1,4 +1,4 @@
-"""Programs of our own, for plans that no framework expresses: one process on one GPU.
+"""Programs of our own, for plans that no framework expresses: a process for each GPU of a node.
 
 What a method's program does and cannot do stands in its :class:`Program`, in the room of the
 pair; here is what all of them share (docs/decisions/0017-programs-of-our-own.md).
@@ -34,7 +34,7 @@ def obstacles(plan: Any) -> tuple[Obstacle, ...]:
         found.without_exporter(FRAMEWORK)
         _cached_reference(found)
         return tuple(found.found)
-    _one_process(found)
+    _one_node(found)
     _kernels(found)
     program.refuse(found)
     return tuple(found.found)
@@ -54,15 +54,29 @@ def _cached_reference(found: Obstacles) -> None:
         found.refuse(
             "reference",
             "The responses are new in each step, so nothing can be computed before training; the "
-            "plan supposes other GPUs that score them, and a program is one process.",
+            "plan supposes other GPUs that score them, and a program's all train.",
             reference=live,
         )
 
 
-def _one_process(found: Obstacles) -> None:
-    why = "The program is one process on one GPU."
-    found.only("gpus", 1, why=why, sharding="none", shard_size=0, rollout_gpus=0)
-    found.only("sharding", "none", why=why)
+def _one_node(found: Obstacles) -> None:
+    plan = found.plan
+    if plan.gpus > plan.gpus_per_node:
+        found.refuse(
+            "gpus",
+            f"The program runs on one node, and {plan.gpus} GPUs are more than its "
+            f"{plan.gpus_per_node}.",
+            gpus=plan.gpus_per_node,
+            **({"sharding": "none", "shard_size": 0} if plan.gpus_per_node == 1 else {}),
+        )
+    found.only("rollout_gpus", 0, why="Every process trains; none is set apart.")
+    alone = plan.gpus == 1
+    found.only(
+        "sharding",
+        "none" if alone else "ddp",
+        why="Each process of the program holds all weights (DistributedDataParallel).",
+        shard_size=0,
+    )
     found.only("offload", "none", why="The program keeps weights and optimizer on the GPU.")
     found.only("activation_offload", False, why="The program keeps activations on the GPU.")
 
@@ -95,7 +109,8 @@ def write(plan: Any, link: str) -> Launch:
     packages, notes = _packages(plan), _notes(plan, program)
     install = f"pip install {' '.join(packages)}"
     about = (
-        f"{FRAMEWORK.label}: {plan.method} of {ascii(plan.model)[1:-1]} on one GPU.",
+        f"{FRAMEWORK.label}: {plan.method} of {ascii(plan.model)[1:-1]} on "
+        f"{'one GPU' if plan.gpus == 1 else f'{plan.gpus} GPUs of one node'}.",
         *((link,) if link else ()),
         f"Install: {install}",
         *notes,
@@ -141,8 +156,12 @@ def _script(plan: Any, about: tuple[str, ...], names: list[str]) -> str:
         'OUTPUT_DIR="$(realpath -m -- "${OUTPUT_DIR:-output}")"',
         'cd -- "$(dirname -- "${BASH_SOURCE[0]}")"',
     ]
+    starts = ["python3"]
+    if plan.gpus > 1:
+        # A free port of this machine's own, and as many processes as GPUs.
+        starts += ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={plan.gpus}"]
     for name in names:
-        words = ["python3", name, "--data", expand("", "DATASET")]
+        words = [*starts, name, "--data", expand("", "DATASET")]
         words += ["--output", expand("", "OUTPUT_DIR")]
         lines.append(f'{command(words)} "$@"')
     return "\n".join(lines) + "\n"

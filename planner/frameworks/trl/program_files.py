@@ -5,16 +5,19 @@ Templates stand in ``program/``; :mod:`planner.launch.program` writes them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from planner.estimate import estimate
 from planner.frameworks.program import Decision
 from planner.frameworks.trl import FRAMEWORK
 from planner.launch.launch import LaunchFile
-from planner.launch.program import predictions, program_text, requirements, values_of
+from planner.launch.program import predictions, program_text, requirements
+from planner.plan.facts import facts_of
+from planner.sampling.model import Embedder
 
 FOLDER = Path(__file__).with_name("program")
 REQUIREMENTS = "requirements.txt"
@@ -66,8 +69,32 @@ NOTES: Mapping[str, tuple[str, ...]] = {
 """What a person should know of a program, by its name."""
 
 
-NEEDED: Mapping[str, tuple[str, ...]] = {"density_grpo.py": ("prompt_tokens",)}
-"""Fields of the plan that a program reads itself, by its name."""
+def _embedding(plan: Any) -> Iterator[Decision]:
+    """The model that weighs prompts, whole and on one GPU, before anything of the training."""
+    facts = facts_of(plan)
+    sizes = {"batch_size": EMBEDDED, "prompt_tokens": plan.prompt_tokens, "model_dtype": "bf16"}
+    # The program's logits are those of every token, as the document has them.
+    asked = SimpleNamespace(assembly="concatenate", **sizes)
+    needed = {}
+    for pooling in ("hidden", "logits"):
+        asked.embedding = pooling
+        embedder = Embedder(facts.policy, facts.gpu, asked)
+        terms = (embedder.weights(), *embedder.forward())
+        needed[pooling] = int(sum(term.bytes for term in terms))
+    yield Decision(name="prompt_tokens", value=plan.prompt_tokens)
+    yield Decision(name="embedding_batch", value=EMBEDDED)
+    yield Decision(
+        name="embedding_bytes",
+        value=needed,
+        why="Weights are computed by the whole model in bf16 on one GPU, before the training: what "
+        "it and a batch of the longest prompts take, by --pooling. It is freed when they are.",
+    )
+
+
+EMBEDDED = 8
+"""Prompts of a forward that embeds."""
+NEEDED: Mapping[str, Callable[[Any], Iterator[Decision]]] = {"density_grpo.py": _embedding}
+"""What a program needs to know of the plan itself, by its name."""
 
 
 def program_notes(name: str) -> tuple[str, ...]:
@@ -83,7 +110,7 @@ def program_files(
     packages: Iterable[str],
 ) -> tuple[LaunchFile, ...]:
     """The program of this name, and what it needs installed."""
-    needed = values_of(plan, *NEEDED.get(name, ()))
+    needed = NEEDED[name](plan) if name in NEEDED else ()
     made = (*_decisions(settings), *needed, *_predictions(plan))
     return (
         LaunchFile(name=name, text=program_text(FOLDER / name, made, filter(None, about))),

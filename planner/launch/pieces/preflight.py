@@ -21,18 +21,26 @@ def check_card(plan: Mapping[str, Any], device: torch.device, anyway: bool) -> N
         print(f"Here: {device.type}. The prediction is of a GPU; nothing is compared.")
         return
     here = torch.cuda.get_device_properties(device)
-    # Asking makes this process's CUDA context, so what is free is all the allocator's.
     free, total = torch.cuda.mem_get_info(device)
     print(f"Here: {here.name}, {total / GIB:.1f} GiB, of which {free / GIB:.1f} GiB are free.")
-    needed = plan["predicted_reserved_bytes"]
+    fix = "Free the card, change the plan, or pass --anyway."
+    check_room("The plan", plan["predicted_reserved_bytes"], device, anyway, fix)
+
+
+def check_room(what: str, needed: int, device: torch.device, anyway: bool, fix: str) -> None:
+    """Stop where less of a card is free than is needed, unless one goes on anyway."""
+    if device.type != "cuda":
+        return
+    # Asking makes this process's CUDA context, so what is free is all the allocator's.
+    free, _ = torch.cuda.mem_get_info(device)
     if free >= needed:
         return
     short = (
-        f"The plan needs {needed / GIB:.1f} GiB beside the CUDA context; "
+        f"{what} needs {needed / GIB:.1f} GiB beside the CUDA context; "
         f"{(needed - free) / GIB:.1f} GiB are missing. Nothing was loaded."
     )
     if not anyway:
-        sys.exit(f"{short} Free the card, change the plan, or pass --anyway.")
+        sys.exit(f"{short} {fix}")
     print(short, "Going on, as --anyway asks.")
 
 

@@ -25,7 +25,7 @@ from trl.trainer.grpo_trainer import GRPOTrainer
 from trl.trainer.utils import RepeatSampler
 
 from planner.launch.pieces.around_trl import arguments, rows, started, trained
-from planner.launch.pieces.preflight import check_card
+from planner.launch.pieces.preflight import check_card, check_room
 
 PLAN: dict[str, Any] = {}
 
@@ -161,6 +161,9 @@ def weights_of(distances: torch.Tensor, favour: str) -> torch.Tensor:
 
 def computed(options: argparse.Namespace, prompts: Sequence[Any], device: Any) -> torch.Tensor:
     """Weights of the prompts, by the model that training begins with; it is freed after."""
+    fix = "Pass --use-precomputed-embeddings, of a run on another machine, or --anyway."
+    needed = PLAN["embedding_bytes"][options.pooling]
+    check_room("The model that embeds", needed, device, options.anyway, fix)
     tokenizer = AutoTokenizer.from_pretrained(
         options.model, revision=options.revision, trust_remote_code=False
     )
@@ -291,7 +294,8 @@ def main() -> None:
     parser.add_argument("--pooling", choices=tuple(POOLING), default="hidden")
     parser.add_argument("--neighbours", type=int, default=10)
     parser.add_argument("--favour", choices=("rare", "common"), default="rare")
-    parser.add_argument("--embedding-batch", type=int, default=8, help="prompts of one forward")
+    batch = PLAN["embedding_batch"]
+    parser.add_argument("--embedding-batch", type=int, default=batch, help="prompts of a forward")
     options, device = started(parser, PLAN)
     check_card(PLAN, device, options.anyway)
     if options.dry:

@@ -19,10 +19,11 @@ import transformers
 from safetensors.torch import save_file
 from torch import Tensor
 
-from planner.launch.pieces.options import chosen_device, common_options
+from planner.launch.pieces.options import common_options
 from planner.launch.pieces.pairs import Pair, pairs_of, rows_for
 from planner.launch.pieces.policy import frozen, loaded, tokenizer_of
 from planner.launch.pieces.preflight import check_card
+from planner.launch.pieces.ranks import count, joined, met, parted, rank
 from planner.launch.pieces.reference_cache import PER_FILE, file_of, identity, stale
 from planner.launch.pieces.scores import hidden_states, response_log_probs
 
@@ -50,7 +51,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("reference-cache"), metavar="DIR")
     # launch.sh gives both programs the same options; those of the training alone are not for here.
     given, _ = parser.parse_known_args()
-    device = chosen_device(given.device)
+    device = joined(PLAN, given.device)
     check_card(PLAN, device, given.anyway)
     tokenizer = tokenizer_of(given.model, given.revision)
     pairs = pairs_of(PLAN, given.data, tokenizer)
@@ -62,16 +63,19 @@ def main() -> None:
         return
     given.cache.mkdir(parents=True, exist_ok=True)
     begun = given.cache / "begun.json"
-    if not begun.exists() or json.loads(begun.read_text("utf-8")) != made_of:
+    begins_anew = not begun.exists() or json.loads(begun.read_text("utf-8")) != made_of
+    met()  # all have looked before one writes
+    if begins_anew and rank() == 0:
         for file in given.cache.glob("reference*"):
             file.unlink()
         begun.write_text(json.dumps(made_of), "utf-8")
+    met()
     # Only forwards run here, without gradient: the model once, and one micro-batch's activations.
     causal = transformers.AutoModelForCausalLM
     model = loaded(causal, given.model, given.revision, PLAN["dtype"], PLAN).to(device)
     frozen([model])
     size = PLAN["logprob_micro_batch_size"]
-    for number in range(-(-len(pairs) // PER_FILE)):
+    for number in range(rank(), -(-len(pairs) // PER_FILE), count()):
         path = file_of(given.cache, number)
         if path.exists():
             continue
@@ -84,7 +88,10 @@ def main() -> None:
         save_file({"rows": torch.cat(found)}, fresh)
         fresh.replace(path)
         print(f"{path.name}: {len(part)} pairs", flush=True)
-    (given.cache / "reference.json").write_text(json.dumps(made_of, indent=1) + "\n", "utf-8")
+    met()
+    if rank() == 0:
+        (given.cache / "reference.json").write_text(json.dumps(made_of, indent=1) + "\n", "utf-8")
+    parted()
 
 
 if __name__ == "__main__":

@@ -23,7 +23,7 @@ import torch.nn.functional as F
 import transformers
 from torch import Tensor
 
-from planner.launch.pieces.options import chosen_device, common_options
+from planner.launch.pieces.options import common_options
 from planner.launch.pieces.pairs import Pair, Rows, pairs_of, rows_for
 from planner.launch.pieces.policy import (
     DTYPES,
@@ -37,6 +37,7 @@ from planner.launch.pieces.policy import (
 )
 from planner.launch.pieces.preflight import check_card, peak_sentence
 from planner.launch.pieces.prompts import shuffled
+from planner.launch.pieces.ranks import apart, count, in_common, joined, mean, parted, rank, share
 from planner.launch.pieces.reference_cache import Cache, identity, stale
 from planner.launch.pieces.scores import hidden_states, log_probs, response_log_probs
 
@@ -104,30 +105,32 @@ def dpo_loss(models: Models, rows: Rows, kept: Tensor, beta: float) -> Tensor:
 
 def step(
     models: Models,
+    lossy: Any,
     optimizer: torch.optim.Optimizer,
     pairs: list[Pair],
     pad: int,
     device: torch.device,
-    beta: float,
 ) -> float:
-    """Reference of all pairs, then each update's micro-batches and optimizer; its mean loss."""
+    """Reference of all pairs, then each update's micro-batches and optimizer; its mean loss.
+
+    ``lossy`` is :func:`dpo_loss` of the run's models, of rows and what the reference gave them.
+    """
     kept = reference_of(models, pairs, pad, device)
-    per_update, size = PLAN["prompts_per_update"], PLAN["micro_batch_size"]
-    autocast = torch.autocast(device.type, DTYPES[PLAN["dtype"]], enabled=True)
+    per_update, size = PLAN["prompts_per_update"] // count(), PLAN["micro_batch_size"]
     for start in range(0, len(pairs), per_update):
-        part, mean = pairs[start : start + per_update], 0.0
+        part, seen = pairs[start : start + per_update], 0.0
         for first in range(0, len(part), size):
             micro = part[first : first + size]
             rows = rows_for(PLAN, micro, pad, device)
             place = 2 * (start + first)
-            with autocast if PLAN["autocast"] else nullcontext():
-                loss = dpo_loss(models, rows, kept[place : place + 2 * len(micro)], beta)
-            (loss * (len(micro) / len(part))).backward()
-            mean += float(loss.detach()) * len(micro) / len(part)
+            with apart(lossy, first + size >= len(part)):
+                loss = lossy(rows, kept[place : place + 2 * len(micro)])
+                (loss * (len(micro) / len(part))).backward()
+            seen += float(loss.detach()) * len(micro) / len(part)
             del loss, rows
         optimizer.step()
         optimizer.zero_grad(set_to_none=True)
-    return mean
+    return mean({"loss": seen}, device)["loss"]
 
 
 def models_of(given: argparse.Namespace, pairs: list[Pair], device: torch.device) -> Models:
@@ -163,7 +166,7 @@ def main() -> None:
     parser.add_argument("--cache", type=Path, default=Path("reference-cache"), metavar="DIR")
     parser.add_argument("--beta", type=float, default=0.1, help="hold to the reference")
     given = parser.parse_args()
-    device = chosen_device(given.device)
+    device = joined(PLAN, given.device)
     check_card(PLAN, device, given.anyway)
     tokenizer = tokenizer_of(given.model, given.revision)
     pairs = pairs_of(PLAN, given.data, tokenizer)
@@ -172,15 +175,30 @@ def main() -> None:
     torch.manual_seed(given.seed)
     models = models_of(given, pairs, device)
     optimizer = optimizer_of(PLAN, models.policy, given.learning_rate)
-    order = shuffled(pairs, given.seed)
+    autocast = torch.autocast(device.type, DTYPES[PLAN["dtype"]], enabled=True)
+
+    def lossy(rows: Rows, kept: Tensor) -> Tensor:
+        with autocast if PLAN["autocast"] else nullcontext():
+            return dpo_loss(models, rows, kept, given.beta)
+
+    common = in_common(models.policy, lossy)
+    torch.manual_seed(given.seed + rank())
+    order, per_update = shuffled(pairs, given.seed), PLAN["prompts_per_update"]
     for number in range(1, given.steps + 1):
         asked = list(islice(order, PLAN["prompts_per_step"]))
-        mean = step(models, optimizer, asked, tokenizer.pad_token_id, device, given.beta)
+        own = [
+            pair
+            for start in range(0, len(asked), per_update)
+            for pair in share(asked[start : start + per_update])
+        ]
+        loss = step(models, common, optimizer, own, tokenizer.pad_token_id, device)
         if PLAN["empty_cache"] != "never" and device.type == "cuda":
             torch.cuda.empty_cache()
-        print(f"Step {number}: loss {mean:.6g}{peak_sentence(PLAN, device)}", flush=True)
-    models.policy.save_pretrained(given.output)
-    tokenizer.save_pretrained(given.output)
+        print(f"Step {number}: loss {loss:.6g}{peak_sentence(PLAN, device)}", flush=True)
+    if rank() == 0:
+        models.policy.save_pretrained(given.output)
+        tokenizer.save_pretrained(given.output)
+    parted()
 
 
 if __name__ == "__main__":

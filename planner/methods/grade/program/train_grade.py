@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
@@ -24,7 +24,7 @@ import transformers
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from planner.launch.pieces.options import chosen_device, common_options
+from planner.launch.pieces.options import common_options
 from planner.launch.pieces.policy import (
     frozen,
     loaded,
@@ -36,6 +36,7 @@ from planner.launch.pieces.policy import (
 )
 from planner.launch.pieces.preflight import check_card, peak_sentence
 from planner.launch.pieces.prompts import padded, prompts_of, shuffled
+from planner.launch.pieces.ranks import apart, in_common, joined, mean, parted, rank, share
 
 PLAN: dict[str, Any] = {}
 
@@ -77,6 +78,8 @@ class Options:
     step_checkpointing: bool
     tau: float = 1.0
     beta: float = 0.05
+    mass: list[Tensor] | None = field(default=None, repr=False)
+    """What the top k held of each token's probability, where that is asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,11 +121,19 @@ def relaxed(scores: Tensor, options: Options) -> Tensor:
     return (hard - weights).detach() + weights
 
 
+@torch.no_grad()
+def captured(logits: Tensor, best: Tensor) -> Tensor:
+    """Share [] of the probability that the ``best`` entries hold, a mean over rows."""
+    return (best.logsumexp(-1) - logits.logsumexp(-1)).exp().mean()
+
+
 def soft_token(logits: Tensor, options: Options) -> SoftToken:
     """The next token of every row, from fp32 logits [rows, vocabulary]."""
     if not options.top_k:
         return SoftToken(relaxed(logits, options), None)
     best, ids = logits.topk(options.top_k, dim=-1)
+    if options.mass is not None:
+        options.mass.append(captured(logits, best))
     weights = relaxed(best, options)
     if not options.dense_scatter:
         return SoftToken(weights, ids)
@@ -288,10 +299,13 @@ def grade_loss(
     embeds = read(judge.get_input_embeddings(), tokens)
     hidden = judge.base_model(inputs_embeds=embeds, use_cache=False).last_hidden_state
     reward = judge.score(hidden).squeeze(-1)[:, -1].float().mean()
-    seen = {"reward": float(reward.detach())}
+    seen = {"train/reward": float(reward.detach())}
+    if options.mass:
+        seen["top-k mass"] = float(torch.stack(options.mass).mean())
+        options.mass.clear()
     if kl is None:
         return -reward, seen
-    seen["kl"] = float(kl.detach())
+    seen["train/kl"] = float(kl.detach())
     return (-reward if options.kl == "online-metric" else -reward + options.beta * kl), seen
 
 
@@ -303,30 +317,32 @@ def in_step(reference: Any, device: torch.device) -> Iterator[None]:
 
 
 def update(
-    policy: Any,
+    lossy: Any,
     reference: Any,
-    judge: Any,
     optimizer: torch.optim.Optimizer,
     rows: list[list[int]],
     pad: int,
     device: torch.device,
-    options: Options,
 ) -> dict[str, float]:
-    """Forward and backward of every micro-batch, then the optimizer; means of what was seen."""
+    """Forward and backward of every micro-batch, then the optimizer; means of what was seen.
+
+    ``lossy`` is :func:`grade_loss` of the run's models, of ids and mask.
+    """
     size = PLAN["micro_batch_size"]
     seen: dict[str, float] = {}
     for first in range(0, len(rows), size):
         part = rows[first : first + size]
         ids, mask = padded(PLAN, part, pad, device)
-        with in_step(reference, device):
-            loss, found = grade_loss(policy, reference, judge, ids, mask, options)
-        (loss * (len(part) / len(rows))).backward()
-        for name, value in {"loss": float(loss.detach()), **found}.items():
+        with apart(lossy, first + size >= len(rows)):
+            with in_step(reference, device):
+                loss, found = lossy(ids, mask)
+            (loss * (len(part) / len(rows))).backward()
+        for name, value in {"train/loss": float(loss.detach()), **found}.items():
             seen[name] = seen.get(name, 0.0) + value * len(part) / len(rows)
         del loss, ids, mask
     optimizer.step()
     optimizer.zero_grad(set_to_none=True)
-    return seen
+    return mean(seen, device)
 
 
 def chosen_options() -> tuple[argparse.Namespace, Options]:
@@ -345,6 +361,9 @@ def chosen_options() -> tuple[argparse.Namespace, Options]:
     parser.add_argument("--step-checkpointing", action=argparse.BooleanOptionalAction)
     parser.add_argument("--tau", type=float, default=1.0, help="temperature of the Gumbel-softmax")
     parser.add_argument("--beta", type=float, default=0.05, help="weight of the KL term")
+    parser.add_argument(
+        "--report-mass", action="store_true", help="report the probability that the top k hold"
+    )
     given = parser.parse_args()
     planned = {name: PLAN[name] for name in LEGACY} | {"estimator": PLAN["estimator"]}
     flags = {name: getattr(given, name) for name in planned if getattr(given, name) is not None}
@@ -356,13 +375,14 @@ def chosen_options() -> tuple[argparse.Namespace, Options]:
         parser.error("--dense-scatter and --reward-input sparse need a --top-k")
     if values["kl"] != "none" and PLAN["reference"] == "none":
         parser.error("--kl: the plan has no reference; plan one")
-    return given, Options(**values, tau=given.tau, beta=given.beta)
+    mass: list[Tensor] | None = [] if given.report_mass and values["top_k"] else None
+    return given, Options(**values, tau=given.tau, beta=given.beta, mass=mass)
 
 
 def main() -> None:
     """Check, load, train, save."""
     given, options = chosen_options()
-    device = chosen_device(given.device)
+    device = joined(PLAN, given.device)
     check_card(PLAN, device, given.anyway)
     tokenizer = tokenizer_of(given.model, given.revision)
     prompts = prompts_of(PLAN, given.data, tokenizer)
@@ -388,20 +408,27 @@ def main() -> None:
     if not isinstance(getattr(judge, "score", None), nn.Linear):
         raise SystemExit("reward-model: this family has no linear layer `score` after its body.")
     optimizer = optimizer_of(PLAN, policy, given.learning_rate)
+
+    def lossy(ids: Tensor, mask: Tensor | None) -> tuple[Tensor, dict[str, float]]:
+        return grade_loss(policy, reference, judge, ids, mask, options)
+
+    common = in_common(policy, lossy)
+    torch.manual_seed(given.seed + rank())
     order = shuffled(prompts, given.seed)
     for step in range(1, given.steps + 1):
         for _ in range(PLAN["updates_per_step"]):
             asked = list(islice(order, PLAN["prompts_per_update"]))
             rows = [row for row in asked for _ in range(PLAN["responses_per_prompt"])]
-            seen = update(
-                policy, reference, judge, optimizer, rows, tokenizer.pad_token_id, device, options
-            )
+            pad = tokenizer.pad_token_id
+            seen = update(common, reference, optimizer, share(rows), pad, device)
         if PLAN["empty_cache"] != "never" and device.type == "cuda":
             torch.cuda.empty_cache()
         shown = ", ".join(f"{name} {value:.6g}" for name, value in seen.items())
         print(f"Step {step}: {shown}{peak_sentence(PLAN, device)}", flush=True)
-    policy.save_pretrained(given.output)
-    tokenizer.save_pretrained(given.output)
+    if rank() == 0:
+        policy.save_pretrained(given.output)
+        tokenizer.save_pretrained(given.output)
+    parted()
 
 
 if __name__ == "__main__":
