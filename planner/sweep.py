@@ -16,7 +16,7 @@ from planner.estimate import MARGIN, phase_plans
 from planner.footprint import trainers_own
 from planner.grid import Grid, followed
 from planner.levels import Adder, cached_before
-from planner.numeric import Num, maximum, total
+from planner.numeric import Num, maximum, total, where
 from planner.phases import engine
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene, scene_of
@@ -47,8 +47,8 @@ def sweep(
     numbers are missing), ``requested_bytes``, ``reserved_bytes``, ``device_bytes``,
     ``trainer_bytes`` (:func:`planner.footprint.trainers_own`), ``engine_bytes`` (the most that an
     engine holds of the trainer's card), ``host_bytes``, ``budget_bytes``, ``verdict``,
-    ``worst_phase``, ``step_seconds`` (NaN when unknown) and ``phase: <name>`` with each phase's
-    device bytes.
+    ``worst_phase``, ``trainer_phase`` (of the trainer's own peak), ``step_seconds`` (NaN when
+    unknown) and ``phase: <name>`` with each phase's device bytes.
 
     ``speeds`` are a benchmark's shares of the card's peaks; rows with another card have those of
     the catalog.
@@ -177,6 +177,7 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
     blocked = np.asarray(_blocked(scene, peaks))
     out = (worst.device > facts.budget_bytes) | grid.spread(blocked, bool)
     code = np.where(out, 2, worst.device > MARGIN * facts.budget_bytes)
+    names = [phase.name for phase in plans]
     return {
         "valid": grid.spread(valid(grid), bool),
         "requested_bytes": found["requested"],
@@ -187,7 +188,8 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
         "host_bytes": grid.spread(maximum(*(peak["host"] for peak in peaks)), np.int64),
         "budget_bytes": facts.budget_bytes,
         "verdict": _Words(code, WORDS),
-        "worst_phase": _Words(found["number"], [phase.name for phase in plans]),
+        "worst_phase": _Words(found["number"], names),
+        "trainer_phase": _Words(grid.spread(_own_phase(plans, peaks), np.int8), names),
         "step_seconds": grid.spread(_step_seconds(scene, plans), np.float64),
         **columns,
     }
@@ -265,6 +267,17 @@ def _peak(phase: PhasePlan, adder: Adder) -> dict[str, Num]:
 def _own(plans: Sequence[PhasePlan], peaks: Sequence[Mapping[str, Num]]) -> Num:
     pairs = zip(plans, peaks, strict=True)
     return trainers_own((phase.rank, peak["requested"]) for phase, peak in pairs)
+
+
+def _own_phase(plans: Sequence[PhasePlan], peaks: Sequence[Mapping[str, Num]]) -> Num:
+    """The number of the phase that makes the trainer's own peak."""
+    trainers = [number for number, phase in enumerate(plans) if phase.rank == "trainer"]
+    which: Num = trainers[0]
+    most = peaks[which]["requested"]
+    for number in trainers[1:]:
+        size = peaks[number]["requested"]
+        which, most = where(size > most, number, which), maximum(most, size)
+    return which
 
 
 def _pool(scene: Scene) -> Num:

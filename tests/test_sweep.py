@@ -57,6 +57,9 @@ def test_every_row_equals_its_own_estimate(name: str) -> None:
         assert row["trainer_bytes"] == one.trainer_bytes
         assert row["engine_bytes"] == one.engine_bytes
         assert row["worst_phase"] == one.worst.name
+        trainers = [phase for phase in one.phases if phase.rank == "trainer"]
+        most = max(trainers, key=lambda phase: phase.requested_bytes)
+        assert row["trainer_phase"] == most.name
         assert row["verdict"] == one.verdict.word
         assert row["step_seconds"] == pytest.approx(one.step_seconds)
         for phase in one.phases:

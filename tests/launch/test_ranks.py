@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-import threading
+import signal
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +22,7 @@ from planner.plan import Plan
 
 FOUR = ("--steps", "4")
 """DDP makes its buckets anew in the second step, in the order in which gradients came."""
-PATIENCE_SECONDS = 120
+PATIENCE_SECONDS = 60
 BOTH: dict[str, Any] = {"gpus": 2, "sharding": "ddp"}
 
 
@@ -31,6 +31,7 @@ class Ranks:
 
     def __init__(self, folder: Path) -> None:
         common = {"WORLD_SIZE": "2", "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free_port())}
+        common |= {"PYTHONFAULTHANDLER": "1"}
         with ThreadPoolExecutor() as pool:
             self.workers = list(pool.map(lambda rank: self._begin(folder, rank, common), range(2)))
 
@@ -40,22 +41,24 @@ class Ranks:
         return Worker("program_worker.py", str(folder / str(rank)), **common, **own)
 
     def ask(self, request: dict[str, Any]) -> list[dict[str, Any]]:
-        """The answers of both to one request."""
-        # One process that ends with an error leaves the other waiting.
-        watch = threading.Timer(PATIENCE_SECONDS, self.kill)
-        watch.start()
-        try:
-            with ThreadPoolExecutor() as pool:
-                found = list(pool.map(lambda worker: worker.ask(request), self.workers))
-        finally:
-            watch.cancel()
-        assert not any("error" in each or "stopped" in each for each in found), found
-        return found
+        """The answers of both to one request; one that ends with an error ends the other too."""
+        with ThreadPoolExecutor() as pool:
+            asked = [pool.submit(worker.ask, request) for worker in self.workers]
+            try:
+                for done in as_completed(asked, timeout=PATIENCE_SECONDS):
+                    assert not {"error", "stopped"} & done.result().keys(), done.result()
+            except TimeoutError:
+                self.kill()
+                raise AssertionError([str(each.exception()) for each in asked]) from None
+            except BaseException:
+                self.kill()
+                raise
+        return [each.result() for each in asked]
 
     def kill(self) -> None:
-        """End both at once."""
+        """End both at once; each says on stderr where it was, which its answer then holds."""
         for worker in self.workers:
-            worker.process.kill()
+            worker.process.send_signal(signal.SIGABRT)
 
     def close(self) -> None:
         """End both."""

@@ -86,6 +86,7 @@ def test_a_small_top_k_errs_by_what_it_does_not_capture() -> None:
 @pytest.mark.parametrize("top_k", [0, 8])
 @pytest.mark.parametrize("family", ["qwen3", "llama"])
 def test_online_and_batch_kl_agree(family: str, top_k: int, mask: torch.Tensor | None) -> None:
+    """What document 001 claims of its "KL token by token"."""
     policy, other = causal(family), causal(family, seed=5)
     batch = run(policy, switches(kl="batch", top_k=top_k), reference=other, mask=mask)
     online = run(policy, switches(kl="online", top_k=top_k), reference=other, mask=mask)

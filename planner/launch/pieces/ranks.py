@@ -52,8 +52,9 @@ def met() -> None:
 
 
 def parted() -> None:
-    """Leave the others, when all is done."""
+    """Leave the others, when all of them are done."""
     if count() > 1:
+        dist.barrier()
         dist.destroy_process_group()
 
 

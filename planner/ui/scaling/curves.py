@@ -145,6 +145,7 @@ def _tidy(name: str, table: pd.DataFrame, choice: Choice) -> pd.DataFrame:
     table = table[_valid(table)]
     unit, memory = session.unit(), choice.quantity == MEMORY
     one = unit.size_bytes if memory else 1
+    phase = "trainer_phase" if choice.own else "worst_phase"
     sizes: dict[str, Any] = {"y": table[choice.column].astype(float) / one}
     for end in ("least", "most"):
         known = memory and not choice.own
@@ -155,7 +156,7 @@ def _tidy(name: str, table: pd.DataFrame, choice: Choice) -> pd.DataFrame:
             **sizes,
             "plan": name,
             "word": table["verdict"].astype(str),
-            "detail": table["worst_phase"].astype(str),
+            "detail": table[phase].astype(str),
         }
     ).sort_values("x")
 

@@ -198,6 +198,7 @@ def main() -> None:
     if rank() == 0:
         models.policy.save_pretrained(given.output)
         tokenizer.save_pretrained(given.output)
+    del common  # DDP goes before what it speaks through
     parted()
 
 

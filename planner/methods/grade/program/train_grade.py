@@ -428,6 +428,7 @@ def main() -> None:
     if rank() == 0:
         policy.save_pretrained(given.output)
         tokenizer.save_pretrained(given.output)
+    del common  # DDP goes before what it speaks through
     parted()
 
 
