@@ -7,11 +7,12 @@ milliseconds. Imports no torch; where it is loaded, its allocator is asked.
 
 from __future__ import annotations
 
+import ctypes
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +36,12 @@ def gpu_bytes(device: str) -> int | None:
     if not device.startswith("cuda") or "torch" not in sys.modules:
         return None
     return int(sys.modules["torch"].cuda.memory_reserved(device))
+
+
+def give_back() -> None:
+    """Let glibc return what is free in its heap: small lists would count as held otherwise."""
+    with suppress(OSError, AttributeError):  # another C library keeps it
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 @dataclass

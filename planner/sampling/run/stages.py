@@ -18,7 +18,7 @@ from planner.sampling.ask.weights import metadata, provenance
 from planner.sampling.run import density, ivf
 from planner.sampling.run.calibrate import search_rates
 from planner.sampling.run.job import Job, own_places
-from planner.sampling.run.meter import Meter, Say, anonymous_bytes
+from planner.sampling.run.meter import Meter, Say, anonymous_bytes, give_back
 from planner.sampling.run.neighbours import (
     F64,
     blocks_of,
@@ -46,6 +46,7 @@ def calibrate(job: Job, meter: Meter) -> None:
     before = anonymous_bytes()
     with meter.stage("calibrate search"):
         job.learn(**search_rates(job, job.request.calibration_seconds / 2))
+    give_back()
     after = anonymous_bytes()
     if before is not None and after is not None:
         job.learn(threads_bytes=max(0, after - before))
