@@ -1,6 +1,7 @@
 """``GRPOTrainer``."""
 
 from planner.frameworks.trainer import Trainer
+from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.script import Script
 from planner.rule import Rule
 
@@ -16,4 +17,5 @@ TRAINER = Trainer(
     export=Script(
         samples=True, kl=("none", "loss"), entropy=True, weighted="density_grpo.py"
     ),
+    own=Own(trainer="GRPOTrainer", config="GRPOConfig", rows="prompts"),
 )
