@@ -54,6 +54,8 @@ class Framework:
     """FSDP streams an offloaded reference from host RAM while it computes."""
     reference_gathered_whole: bool = False
     """FSDP shards the reference as one unit, which a forward gathers whole."""
+    autocasts_adapters: bool = False
+    """Adapters in fp32 over a half-precision base run under autocast, as a trainer's default is."""
     base_in_master_dtype: bool = False
     """The frozen base below adapters is stored like the adapters, in the master dtype."""
     liger_patches_trained_only: bool = False

@@ -80,6 +80,7 @@ FRAMEWORK = Framework(
         ),
     ),
     scores_reference_in_loss=True,
+    autocasts_adapters=True,
     reference_loaded_like_policy=True,
     reference_streamed=True,
     reference_gathered_whole=True,

@@ -108,7 +108,7 @@ def _batches(trainer: Any, plan: Plan, count: int) -> list[Any]:
     """
     own: Own | None = own_of(plan)
     assert own is not None
-    size, prompt, taken = plan.micro_batch_size, plan.prompt_tokens, plan.response_tokens
+    size, prompt = plan.micro_batch_size, plan.prompt_tokens
     if own.rows == "prompts":
         size *= trainer.args.steps_per_generation
         return [[dict(ROWS["prompts"]) for _ in range(size)]] * count
