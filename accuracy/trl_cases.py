@@ -99,6 +99,7 @@ CASES = (
     Case("DPO", "dpo", PAIRS),
     Case("DPO, autocast", "dpo", {**PAIRS, **AUTOCAST}),
     Case("GRPO, KL, padded", "grpo", {**ENGINE, **KL, **PADDED}),
+    Case("DPO, LoRA", "dpo", {**PAIRS, **AUTOCAST, **ADAPTERS}),
     Case("DPO, LoRA, checkpointed", "dpo", {**PAIRS, **AUTOCAST, **ADAPTERS, **CHECKPOINTED}),
 )
 LIVE = {

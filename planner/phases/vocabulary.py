@@ -70,6 +70,7 @@ def _head(
         logits=runs,
         logits_dtype="fp32" if wide or autocasts else plan.logits_dtype,
         autocast_casts=autocasts and plan.logits_dtype != "fp32",
+        casts_tiles=casts_tiles(scene, role),
         weight_trains=trains,
         loss=loss,
         role=role.name,
@@ -77,6 +78,12 @@ def _head(
         softcap=role.arch.logit_softcap > 0,
         dtype=plan.dtype,
     )
+
+
+def casts_tiles(scene: Scene, role: Role) -> bool:
+    """Whether a head of fp32 weights under autocast is cast tile by tile, and never as a whole."""
+    fp32 = scene.precision == "autocast-bf16" and scene.embedding_bytes(role) == 4
+    return fp32 and loss_code(scene).casts_by_tile
 
 
 def _tokens_at_head(scene: Scene, rows: Num, tokens: Num) -> Num:

@@ -90,9 +90,15 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
 
 def _own(plan: Plan, own: Any) -> StandIn:
     """The plan itself, by the framework's own code."""
-    left_out = frozenset(own.LEFT_OUT)
+    left_out = own.left_out(plan)
     note = f"{own.NAME}'s own code ran, as an export of this plan starts it; what stands in for "
     note += "kernels and data is listed in docs/trl-step.md."
     return StandIn(
-        plan, frozenset(), frozenset(), (note,), plan.framework, f"{own.NAME}'s own code", left_out
+        plan,
+        by_formula=frozenset(),
+        added=frozenset(),
+        notes=(note, *filter(None, left_out.values())),
+        code=plan.framework,
+        ran=f"{own.NAME}'s own code",
+        left_out=frozenset(left_out),
     )

@@ -18,8 +18,6 @@ NAME = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
 """Whose code it is."""
 PACKAGES = ("trl", "accelerate")
 """What is executed besides torch, transformers and peft."""
-LEFT_OUT = ("rollout",)
-"""Phases that need data or an engine: they stay the estimate's."""
 
 
 def own_of(plan: Any) -> Own | None:
@@ -59,6 +57,18 @@ def _installed() -> str:
         return version("trl")
     except PackageNotFoundError:
         return ""
+
+
+def left_out(plan: Any) -> dict[str, str]:
+    """Phases of the estimate that are not executed, and a sentence where that is a finding."""
+    own = own_of(plan)
+    found = {"rollout": ""}
+    if own is not None and own.own_old_log_probs(plan):
+        found["old log-probs"] = (
+            f"{FRAMEWORK.label} makes no old log-probs here: its loss takes its own. The estimate "
+            "has a phase for them, which is never the highest."
+        )
+    return found
 
 
 def autocasts(plan: Any) -> bool:

@@ -191,12 +191,5 @@ def answers(scored_tokens: int) -> Answers:
             return aten.index.Tensor(tensor, indices)  # type: ignore[no-any-return]
         return tensor.new_empty((count(mask), *tensor.shape[mask.dim() :]))
 
-    def selected(tensor: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-        return tensor.new_empty((count(mask),))
-
-    return {
-        aten._local_scalar_dense.default: read,
-        aten.index.Tensor: indexed,
-        aten.masked_select.default: selected,
-    }
+    return {aten._local_scalar_dense.default: read, aten.index.Tensor: indexed}
 
