@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-import trl
 from datasets import Dataset
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
-from trl import ModelConfig, TrlParser
 
 from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.own_step import arguments, own_of
 from planner.launch.script import yaml_text
 from planner.plan import Plan
+
+trl: Any = import_module("trl")  # which exports by a table that no type checker reads
 
 STEPS = 2
 """The first step makes the optimizer's state; the second is the steady one."""
@@ -64,7 +65,7 @@ def _parsed(plan: Plan, own: Own, folder: Path, model: str) -> tuple[Any, Any]:
         values["model_name_or_path"] = model
     given = folder / "arguments.yaml"
     given.write_text(yaml_text({**values, "output_dir": str(folder)}), "utf-8")
-    parser = TrlParser((getattr(trl, own.config), ModelConfig))
+    parser = trl.TrlParser((getattr(trl, own.config), trl.ModelConfig))
     config, settings = parser.parse_args_and_config(
         ["--config", str(given)], fail_with_unknown_args=True
     )
@@ -88,11 +89,12 @@ ROWS: dict[str, dict[str, str]] = {
 """What the constructors look at; batches are not made of it."""
 
 
-def _tokenizer() -> PreTrainedTokenizerFast:
+def _tokenizer() -> Any:
     words = {"<pad>": 0, "<end>": 1, "a": 2, "b": 3}
     inner = Tokenizer(models.WordLevel(words, unk_token="a"))
     inner.pre_tokenizer = pre_tokenizers.Whitespace()
-    return PreTrainedTokenizerFast(tokenizer_object=inner, pad_token="<pad>", eos_token="<end>")
+    kind: Any = PreTrainedTokenizerFast
+    return kind(tokenizer_object=inner, pad_token="<pad>", eos_token="<end>")
 
 
 def fed(trainer: Any, plan: Plan) -> None:

@@ -20,7 +20,7 @@ Region = Callable[[str], AbstractContextManager[None]]
 """Inside, what is made belongs to a role."""
 
 
-class Phases(TrainerCallback):  # type: ignore[misc]
+class Phases(TrainerCallback):
     """Marks a trainer's phases; one at a time, so that a pass inside a forward interrupts it."""
 
     def __init__(

@@ -47,7 +47,7 @@ def seams(
     with ExitStack() as stack:
         for each in (
             *(_environment(), _devices(device), _models(model), _autocast(), _lists()),
-            *(engine(), emptied),
+            *(_padded(), engine(), emptied),
         ):
             stack.enter_context(each)
         if head == "gpu":
@@ -118,6 +118,18 @@ def _lists() -> Iterator[None]:
         return [zeros(sizes[1:]) for _ in range(sizes[0])] if sizes else 0.0
 
     with patch.object(torch.Tensor, "tolist", lambda tensor: zeros(tensor.shape)):
+        yield
+
+
+@contextmanager
+def _padded() -> Iterator[None]:
+    """Rows are not copied into their batch one by one, which takes seconds and makes nothing."""
+
+    def pad(tensors: list[torch.Tensor], padding_value: int = 0, **_: Any) -> torch.Tensor:
+        longest = max(len(tensor) for tensor in tensors)
+        return tensors[0].new_full((len(tensors), longest), padding_value)
+
+    with patch.object(grpo_trainer, "pad", pad), patch.object(rloo_trainer, "pad", pad):
         yield
 
 

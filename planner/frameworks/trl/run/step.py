@@ -80,7 +80,7 @@ class _Models:
             return models.language_model(self._stage, settings, dtype)
 
 
-class _Watched(TrainerCallback):  # type: ignore[misc]
+class _Watched(TrainerCallback):
     """Says whose a trainer's weights, gradients and states are, once it has them."""
 
     def __init__(self, trainer: Any, tracker: Tracker, stage: DryStage) -> None:
