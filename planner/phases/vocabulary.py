@@ -62,8 +62,12 @@ def _head(
     wide = loss.fp32_without_gradient and not gradient
     materialised = runs in ("full", "response")
     autocasts = scene.precision == "autocast-bf16" and role.trained and materialised
+    scored = _tokens_at_head(scene, rows, tokens)
+    if loss.gathers_scored_rows and plan.batch_shape != "packed":
+        # A row's last position predicts nothing: it carries no label, and is left behind.
+        scored = scored - rows
     return Head(
-        tokens=_tokens_at_head(scene, rows, tokens),
+        tokens=scored,
         rows=rows,
         vocab=role.arch.vocab,
         hidden=role.arch.hidden,
