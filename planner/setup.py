@@ -56,7 +56,8 @@ class Setup:
     @property
     def autocasts_adapters(self) -> bool:
         """Whether fp32 adapters compute in half precision, as the frozen weights beside them."""
-        asked = method_of(self.plan).autocasts_adapters(self.plan)
+        by_framework = framework_named(self.plan.framework).autocasts_adapters
+        asked = by_framework or method_of(self.plan).autocasts_adapters(self.plan)
         return asked and self.adapters_in_fp32 and self.models[0].adapted
 
     @property

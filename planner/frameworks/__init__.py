@@ -14,7 +14,7 @@ from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import MappingProxyType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from planner.frameworks.framework import Framework
@@ -54,6 +54,18 @@ def complaint(name: str) -> str:
 def exported() -> tuple[str, ...]:
     """Names of the frameworks that have an exporter."""
     return tuple(name for name in frameworks() if find_spec(f"{__name__}.{name}.exporter"))
+
+
+@cache
+def own_step(name: str) -> Any:
+    """What a framework's folder says of running its own code without data; None where nothing does.
+
+    A module ``own_step.py`` with ``NAME`` (whose code, for people), ``PACKAGES`` (what it is made
+    of), ``refusal(plan)`` and ``left_out(plan)`` (phases that are not executed); beside it
+    ``run/step.py``.
+    """
+    room = f"{__name__}.{name}"
+    return import_module(f"{room}.own_step") if find_spec(f"{room}.own_step") else None
 
 
 OWN = next(iter(frameworks()))

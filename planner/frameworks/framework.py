@@ -50,10 +50,14 @@ class Framework:
     """DPO's reference scores each micro-batch inside the loss, beside what the policy saved."""
     reference_loaded_like_policy: bool = False
     """A whole reference has the policy's stored dtype: fp32 beside an fp32 master."""
+    reference_requires_gradients: bool = False
+    """Nothing freezes a whole reference, so autocast caches copies of its weights, too."""
     reference_streamed: bool = False
     """FSDP streams an offloaded reference from host RAM while it computes."""
     reference_gathered_whole: bool = False
     """FSDP shards the reference as one unit, which a forward gathers whole."""
+    autocasts_adapters: bool = False
+    """Adapters in fp32 over a half-precision base run under autocast, as a trainer's default is."""
     base_in_master_dtype: bool = False
     """The frozen base below adapters is stored like the adapters, in the master dtype."""
     liger_patches_trained_only: bool = False

@@ -50,6 +50,8 @@ class LossCode:
     """What scoring keeps has been read, and stands beside the root that FSDP gathers again."""
     triton_tiles: bool = False
     """Tiles are folded by a kernel, in registers; otherwise rows of them are widened to fp32."""
+    casts_by_tile: bool = False
+    """Where autocast lowers products, of head and hidden states a tile's share is cast."""
     gathers_scored_rows: bool = False
     """The rows that carry a label are copied before they meet the head, and the copy is kept."""
     frozen_weight_gradient: bool = False

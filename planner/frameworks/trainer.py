@@ -27,3 +27,5 @@ class Trainer:
     """What the framework's exporter needs to know of the method; None where it writes no script."""
     not_exported: str = ""
     """Why it writes none, as a sentence."""
+    own: Any = None
+    """What a dry run of the framework's own code needs to know; None where it cannot be run so."""

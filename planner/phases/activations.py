@@ -10,6 +10,7 @@ from planner.catalog.architecture import Architecture
 from planner.footprint import Term
 from planner.formulas.activations import (
     EMBEDDING_DROPOUT,
+    adapter_copies,
     autocast_weight_copies,
     checkpointed_saved,
     embeddings_leaf,
@@ -161,7 +162,11 @@ def weight_copies(scene: Scene, role: Role, *, layers: bool, head: bool) -> tupl
     It caches them until its context ends, with the forward. Where layers save for their own
     backward the layers' are counted with what they save; the head saves its own.
     """
-    if scene.precision != "autocast-bf16" or not role.trained:
+    framework = scene.framework
+    if framework.autocasts_adapters and scene.setup.autocasts_adapters and not role.disabled:
+        return adapter_copies(role.adapters * layers, role=role.name)
+    caches = role.trained or framework.reference_requires_gradients
+    if scene.precision != "autocast-bf16" or not caches:
         return ()
     head = head and not role.value_head
     return autocast_weight_copies(role.arch, role=role.name, layers=layers, head=head)

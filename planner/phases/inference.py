@@ -13,7 +13,7 @@ from planner.phases.baseline import resident
 from planner.phases.phase import PhasePlan, scoring
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene, shared
-from planner.phases.vocabulary import inference_head, scored_in_step
+from planner.phases.vocabulary import casts_tiles, inference_head, scored_in_step
 
 Bundles = tuple[tuple[Term, ...], ...]
 
@@ -120,7 +120,7 @@ def _at_head(
 def _beside_head(scene: Scene, role: Role, in_pieces: bool | None) -> tuple[Term, ...]:
     return (
         *collectives.at_head(scene, role),
-        *activations.weight_copies(scene, role, layers=True, head=True),
+        *activations.weight_copies(scene, role, layers=True, head=not casts_tiles(scene, role)),
         *positions.scoring_batch(scene, role),
         *positions.without_gradient(scene, role, in_pieces),
     )

@@ -120,7 +120,8 @@ class Positions:
         self.apart: Num = int(self.packed) if self.packed or not cut else minimum(rows - 1, 1)
         self.in_pieces = self.head.logits in IN_PIECES
         self.kept = self.head.weight_trains or self.in_pieces
-        self.autocasts = scene.precision == "autocast-bf16" and (gradient or role.trained)
+        lowered = scene.precision == "autocast-bf16" and (gradient or role.trained)
+        self.autocasts = lowered and not self.head.casts_tiles
 
     def hidden(self, there: Num = 1) -> Term:
         """All hidden states, ``there`` times."""

@@ -17,7 +17,7 @@ from planner.phases.baseline import resident
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene, shared
-from planner.phases.vocabulary import policy_objective, training_head
+from planner.phases.vocabulary import casts_tiles, policy_objective, training_head
 
 Bundles = tuple[tuple[Term, ...], ...]
 
@@ -174,6 +174,7 @@ def at_head(
     # After the forward its autocast context has ended: of its copies the head's is saved.
     recomputes = scene.plan.gradient_checkpointing != "none"
     copied = recomputes and not backward
+    whole = not casts_tiles(scene, role)
     return Instant(
         name=loss.name,
         terms=loss.everything,
@@ -181,7 +182,7 @@ def at_head(
             *while_saved(scene, role, kept, running=False),
             activations.inside_final_norm(scene, role),
             positions.while_scoring(scene, role, forward=not backward),
-            activations.weight_copies(scene, role, layers=copied, head=True),
+            activations.weight_copies(scene, role, layers=copied, head=whole),
             collectives.at_head(scene, role, backward=backward),
         ),
     )

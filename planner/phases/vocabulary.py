@@ -62,14 +62,19 @@ def _head(
     wide = loss.fp32_without_gradient and not gradient
     materialised = runs in ("full", "response")
     autocasts = scene.precision == "autocast-bf16" and role.trained and materialised
+    scored = _tokens_at_head(scene, rows, tokens)
+    if loss.gathers_scored_rows and plan.batch_shape != "packed":
+        # A row's last position predicts nothing: it carries no label, and is left behind.
+        scored = scored - rows
     return Head(
-        tokens=_tokens_at_head(scene, rows, tokens),
+        tokens=scored,
         rows=rows,
         vocab=role.arch.vocab,
         hidden=role.arch.hidden,
         logits=runs,
         logits_dtype="fp32" if wide or autocasts else plan.logits_dtype,
         autocast_casts=autocasts and plan.logits_dtype != "fp32",
+        casts_tiles=casts_tiles(scene, role),
         weight_trains=trains,
         loss=loss,
         role=role.name,
@@ -77,6 +82,12 @@ def _head(
         softcap=role.arch.logit_softcap > 0,
         dtype=plan.dtype,
     )
+
+
+def casts_tiles(scene: Scene, role: Role) -> bool:
+    """Whether a head of fp32 weights under autocast is cast tile by tile, and never as a whole."""
+    fp32 = scene.precision == "autocast-bf16" and scene.embedding_bytes(role) == 4
+    return fp32 and loss_code(scene).casts_by_tile
 
 
 def _tokens_at_head(scene: Scene, rows: Num, tokens: Num) -> Num:

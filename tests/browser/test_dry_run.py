@@ -77,7 +77,7 @@ def test_a_real_step_is_executed_and_shown(page: Page, server: str, browser: Bro
     filled = below.bounding_box()
     assert kept_free and filled and abs(kept_free["y"] - filled["y"]) < 150
     expect(page.get_by_text("The executed step peaks in")).to_be_visible()
-    expect(page.get_by_text("Executed with torch")).to_be_visible()
+    expect(page.get_by_text("with torch 2.13.0")).to_be_visible()
     expect(page.get_by_test_id("stException")).to_have_count(0)
 
     with page.expect_download() as event:

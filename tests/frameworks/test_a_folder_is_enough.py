@@ -60,7 +60,7 @@ assert choices("framework") == ("plain", "trl", "verl", "made_up")
 assert name("framework", "made_up") == "Made Up"
 assert versions("framework_version", "made_up") == ("7",)
 said = stand_in(plan)
-assert said.plan.framework == "plain" and "made_up" in said.notes[0], said
+assert said.plan.framework == "plain" and "Made Up" in said.notes[0], said
 _, problems = try_plan({"framework": "made_up", "optimizer": "sgd"})
 assert [problem.message for problem in problems] == ["Made Up has no SGD."], problems
 _, problems = try_plan({"framework": "made_up", "method": "ppo"})

@@ -78,7 +78,7 @@ class DryRun:
 def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
     """The dry run of a plan from what the worker found."""
     closed = estimate(plan)
-    standing = stand_in(plan)
+    standing = stand_in(plan, found.get("refused", ""))
     by_name = {phase["phase"]: phase for phase in found["phases"]}
     source = "dry run: torch {torch}, transformers {transformers}".format(**found["versions"])
     estimated = {phase.name: phase.requested_bytes for phase in closed.phases}
@@ -92,7 +92,7 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
             phase=phase.name,
             closed_bytes=estimated.get(phase.name),
             dry_bytes=phase.requested_bytes if phase.name in by_name else None,
-            executed=phase.executed,
+            executed=phase.executed and phase.name not in standing.left_out,
         )
         for phase in phases
     )

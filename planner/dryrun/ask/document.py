@@ -13,6 +13,7 @@ def dry_run_to_json(found: DryRun) -> dict[str, Any]:
     return {
         **to_json(found.footprint),
         "dry_run": {
+            "ran": found.standing.ran,
             "comparisons": [
                 {
                     "phase": one.phase,

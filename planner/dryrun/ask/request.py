@@ -12,6 +12,7 @@ from typing import Any
 
 from planner.dryrun.allocator import AllocatorSettings
 from planner.formulas.allocator import cublas_workspace_bytes
+from planner.frameworks import own_step
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 
@@ -43,11 +44,21 @@ def workspace_of(plan: Plan) -> int:
     return cublas_workspace_bytes(facts_of(plan).gpu.compute_capability or "")
 
 
-@cache
+def versions_of(plan: Plan) -> Mapping[str, str]:
+    """Versions of what a plan's dry run executes: a framework's own packages, too."""
+    own = own_step(plan.framework)
+    return {**versions(), **({} if own is None else _versions(own.PACKAGES))}
+
+
 def versions() -> Mapping[str, str]:
-    """Versions of what a dry run executes, read without importing it."""
+    """Versions of what every dry run executes, read without importing it."""
+    return _versions(LIBRARIES)
+
+
+@cache
+def _versions(names: tuple[str, ...]) -> Mapping[str, str]:
     found = {}
-    for name in LIBRARIES:
+    for name in names:
         try:
             found[name] = version(name)
         except PackageNotFoundError:
@@ -61,7 +72,7 @@ def key_of(plan: Plan, *, full_depth: bool) -> str:
     asked = {
         "plan": values,
         "configs": configs_of(plan),
-        "versions": dict(versions()),
+        "versions": dict(versions_of(plan)),
         "code": _code(),
         "full_depth": full_depth,
     }

@@ -5,10 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from planner.frameworks import OWN, framework_named
+from planner.frameworks import OWN, framework_named, own_step
 from planner.phases.vocabulary import policy_objective
 from planner.plan import Plan
 
+OURS = "Headroom's step"
 STATE = frozenset(("parameters", "gradients", "optimizer"))
 
 
@@ -16,17 +17,29 @@ STATE = frozenset(("parameters", "gradients", "optimizer"))
 class StandIn:
     """``plan`` is executed in place of the person's; ``by_formula`` categories come from formulas.
 
-    ``added`` names further terms of the estimate that the executed step does not have.
+    ``added`` names further terms of the estimate that the executed step does not have, ``left_out``
+    phases of it. ``code`` is the framework whose code is executed, ``ran`` says so to people.
     """
 
     plan: Plan
     by_formula: frozenset[str]
     added: frozenset[str]
     notes: tuple[str, ...]
+    code: str = OWN
+    ran: str = OURS
+    left_out: frozenset[str] = frozenset()
 
 
-def stand_in(plan: Plan) -> StandIn:
-    """The plan that is executed: the same, but for what has no code in the step."""
+def stand_in(plan: Plan, refused: str = "") -> StandIn:
+    """The plan that is executed: the same, but for what has no code in the step.
+
+    A framework's own code runs where it can, unless ``refused`` says why it does not.
+    """
+    own = own_step(plan.framework)
+    if own is not None:
+        refused = refused or own.refusal(plan)
+        if not refused:
+            return _own(plan, own)
     changes: dict[str, Any] = {}
     by_formula: frozenset[str] = frozenset()
     added: set[str] = set()
@@ -36,8 +49,9 @@ def stand_in(plan: Plan) -> StandIn:
         loss = framework.loss_code(plan.framework_version)
         changes["logits"] = loss.path(policy_objective(plan), plan.logits)
         changes["framework"] = OWN
+        notes.append(refused or f"{framework.label}'s own code did not run.")
         notes.append(
-            f"The plain step ran with the plan's options; {plan.framework}'s own loss code did not."
+            f"{OURS} ran with the plan's options; it is no check of {framework.label}'s code."
         )
     whole = plan.reference in ("copy", "offloaded")
     if plan.liger and framework.liger_patches_trained_only and whole:
@@ -72,3 +86,19 @@ def stand_in(plan: Plan) -> StandIn:
         notes.append("Layers ran eagerly; compiled layers keep less.")
     executed = plan.model_copy(update=changes) if changes else plan
     return StandIn(executed, by_formula, frozenset(added), tuple(notes))
+
+
+def _own(plan: Plan, own: Any) -> StandIn:
+    """The plan itself, by the framework's own code."""
+    left_out = own.left_out(plan)
+    note = f"{own.NAME}'s own code ran, as an export of this plan starts it; what stands in for "
+    note += "kernels and data is listed in docs/trl-step.md."
+    return StandIn(
+        plan,
+        by_formula=frozenset(),
+        added=frozenset(),
+        notes=(note, *filter(None, left_out.values())),
+        code=plan.framework,
+        ran=f"{own.NAME}'s own code",
+        left_out=frozenset(left_out),
+    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 from planner.dryrun.logs import log as logs
@@ -13,6 +14,7 @@ from planner.dryrun.logs.log import Log
 from planner.dryrun.logs.repeat import Irregular
 from planner.dryrun.logs.rounds import unroll
 from planner.dryrun.run.world import On, world
+from planner.frameworks import OWN
 from planner.methods import part
 from planner.plan import Plan
 from planner.steps import models
@@ -31,27 +33,39 @@ def dry_run(
     full_depth: bool = False,
     full_length: bool = False,
     on: On = "gpu",
+    code: str = OWN,
 ) -> Log:
     """The log of the plan's steps at the model's full depth and, of an unrolled loop, length.
 
     Args:
-        plan: what to run; frameworks other than plain run the plain step with their options.
+        plan: what to run; other frameworks' plans run our step with their options, unless ``code``
+            names the framework.
         configs: config.json fields by role.
         full_depth: run every layer instead of repeating the block of a shallow run.
         full_length: run every round of an unrolled loop instead of the first and the last.
         on: whose branches to take; the CPU's are for comparisons with real runs there.
+        code: the framework whose code is executed.
 
     Raises:
         ValueError: naming the field, for what the step has no code for.
     """
     filled = {role: _filled(config) for role, config in configs.items()}
     pattern = _pattern(plan, filled)
+    if code != OWN:
+        theirs = import_module(f"planner.frameworks.{code}.run.step")
+
+        def whole(configs: Configs) -> Log:
+            return theirs.execute(plan, configs, on)  # type: ignore[no-any-return]
+    else:
+
+        def whole(configs: Configs) -> Log:
+            return _whole_length(plan, configs, on, full_length)
+
     if full_depth or pattern is None or not pattern.copies:
-        return _whole_length(plan, filled, on, full_length)
+        return whole(filled)
     cut = {role: shallow(config, pattern.shallow) for role, config in filled.items()}
     return _completed(
-        lambda: expand(_whole_length(plan, cut, on, full_length), pattern),
-        lambda: _whole_length(plan, filled, on, full_length),
+        lambda: expand(whole(cut), pattern), lambda: whole(filled),
         "depth",
     )
 

@@ -17,6 +17,7 @@ import sys
 import time
 import warnings
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -33,15 +34,25 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     from planner.dryrun.ask.stand_in import stand_in
     from planner.dryrun.logs import lengths, summary
     from planner.dryrun.run.execute import dry_run
+    from planner.frameworks import OWN
     from planner.plan import Plan
 
     start = time.perf_counter()
     plan = Plan(**request["plan"])
-    executed, configs = stand_in(plan).plan, asked.configs_of(plan)
+    standing, configs = stand_in(plan), asked.configs_of(plan)
     settings, workspace_bytes = asked.settings_of(plan), asked.workspace_of(plan)
+    refused = ""
     try:
         whole = bool(request.get("full_depth"))
-        log = dry_run(executed, configs, full_depth=whole, full_length=whole)
+        run = partial(dry_run, configs=configs, full_depth=whole, full_length=whole)
+        if standing.code != OWN:
+            try:
+                log = run(standing.plan, code=standing.code)
+            except Exception as error:  # whatever another's code raises, ours can still run
+                refused = refused_by_theirs(standing.ran, error)
+                standing = stand_in(plan, refused)
+        if standing.code == OWN:
+            log = run(standing.plan)
     except (ValueError, NotImplementedError) as error:
         return {"error": " ".join(str(error).split())}
     except RuntimeError as error:
@@ -52,12 +63,19 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
         segments = held.allocator.segments()
         write_snapshot(Path(request["snapshot"]), trace, segments, settings=settings)
     if request.get("lengths"):
-        shorter = (lengths.shortened(executed, share) for share in lengths.SHARES[1:])
-        logs = [log, *(dry_run(each, configs) for each in shorter)]
+        shorter = (lengths.shortened(standing.plan, share) for share in lengths.SHARES[1:])
+        logs = [log, *(dry_run(each, configs, code=standing.code) for each in shorter)]
         rows = lengths.fragmentation(logs, settings, workspace_bytes=workspace_bytes)
         found["lengths"] = [asdict(row) for row in rows]
     seconds = time.perf_counter() - start
-    return {"result": {**found, "versions": dict(asked.versions()), "seconds": seconds}}
+    found |= {"versions": dict(asked.versions_of(plan)), "seconds": seconds}
+    return {"result": found | ({"refused": refused} if refused else {})}
+
+
+def refused_by_theirs(ran: str, error: Exception) -> str:
+    """Why a framework's own code stopped, as a sentence: the first line of its reason."""
+    line = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")
+    return f"{ran} stopped without data: {type(error).__name__}, {line.rstrip('.')}."
 
 
 def refused_by_torch(error: RuntimeError) -> str:

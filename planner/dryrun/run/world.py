@@ -6,7 +6,7 @@ plans with it run on fake CPU tensors.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from typing import Any, Literal
 from unittest.mock import patch
@@ -20,7 +20,7 @@ from planner.dryrun.run.branches.cpu import CpuBranches
 from planner.dryrun.run.branches.liger import liger_kernels
 from planner.dryrun.run.sharded import endings, mesh_of, resizes, streams
 from planner.dryrun.run.stage import DryStage
-from planner.dryrun.run.tracker import Tracker
+from planner.dryrun.run.tracker import NOTHING, Tracker
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.quantities import quantities
@@ -33,9 +33,19 @@ On = Literal["gpu", "cpu"]
 
 
 @contextmanager
-def world(plan: Plan, on: On = "gpu") -> Iterator[World]:
-    """Tracker, stage and wrapper for a plan; everything is put back afterwards."""
-    fake = needs_autocast(plan)
+def world(
+    plan: Plan,
+    on: On = "gpu",
+    *,
+    autocast: bool | None = None,
+    answers: Mapping[Any, Callable[..., Any]] = NOTHING,
+) -> Iterator[World]:
+    """Tracker, stage and wrapper for a plan; everything is put back afterwards.
+
+    A framework's own code says itself whether it asks for autocast, and what operators answer
+    whose result depends on data.
+    """
+    fake = needs_autocast(plan) if autocast is None else autocast
     device = "cpu" if fake else "meta"
     with ExitStack() as stack:
         enter = stack.enter_context
@@ -45,11 +55,11 @@ def world(plan: Plan, on: On = "gpu") -> Iterator[World]:
         enter(_kernelless())
         if plan.sharding in ("fsdp1", "fsdp2"):
             wrap = fully_sharded(enter(mesh_of(plan)))
-            tracker = Tracker(branches.scratch, streams(), device)
+            tracker = Tracker(branches.scratch, streams(), device, answers)
             enter(resizes(tracker))
             enter(endings(tracker))
         else:
-            wrap, tracker = unsharded, Tracker(branches.scratch, device=device)
+            wrap, tracker = unsharded, Tracker(branches.scratch, device=device, answers=answers)
         kernels = enter(liger_kernels(multiprocessors(plan.gpu))) if plan.liger else None
         yield tracker, DryStage(tracker, device, branches, kernels), wrap
         tracker.log.notes.extend(branches.notes)

@@ -14,6 +14,7 @@ from planner.formulas.activations.layers import (
 from planner.formulas.activations.model import (
     AUTOCAST_COPIES,
     EMBEDDING_DROPOUT,
+    adapter_copies,
     autocast_weight_copies,
     checkpointed_saved,
     embeddings_leaf,
@@ -27,6 +28,7 @@ __all__ = [
     "AUTOCAST_COPIES",
     "EMBEDDING_DROPOUT",
     "Workload",
+    "adapter_copies",
     "autocast_weight_copies",
     "checkpointed_saved",
     "embeddings_leaf",

@@ -141,7 +141,12 @@ def autocast_weight_copies(
         count = of_layers + sum(w.total_elements for w in found if w.kind == "lm_head")
     if head and arch.tied:  # the head multiplies by the embedding, so that is copied instead
         count, tensors = count + arch.vocab * arch.hidden, tensors + 1
-    return (AUTOCAST_COPIES(role, tensors=tensors, linear_parameters=count),)
+    return (AUTOCAST_COPIES(role, tensors=tensors, linear_parameters=count),) if tensors else ()
+
+
+def adapter_copies(elements: int, *, role: str) -> tuple[Term, ...]:
+    """The same of fp32 adapters' ``elements``, where layers save nothing of their own."""
+    return (AUTOCAST_COPIES(role, linear_parameters=elements),) if elements else ()
 
 
 def _rotary(arch: Architecture, setting: Setting) -> list[Label]:

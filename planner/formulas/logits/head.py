@@ -49,6 +49,8 @@ class Head:
     """Dtype of hidden states, weight and head product."""
     autocast_casts: bool = False
     """Autocast casts half-precision logits for the softmax, which leaves them named."""
+    casts_tiles: bool = False
+    """Hidden states and weight are in fp32, and what a tile multiplies is cast for it."""
     logits_held: bool = False
     """Something still names the head's output while the loss runs and goes backward."""
     entropy_chunk: Num | None = None

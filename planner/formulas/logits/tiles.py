@@ -61,9 +61,36 @@ def compacted(head: Head) -> tuple[Term, ...]:
     if not head.loss.gathers_scored_rows:
         return ()
     return (
-        narrow(COMPACT, head),
+        wide(COMPACT, head, item_bytes=FP32_BYTES if head.casts_tiles else head.item_bytes),
         vectors(head, COMPACT_BYTES, tensors=2),
     )
+
+
+LOWERED_ROWS = Formula(
+    "hidden states of a tile in half precision",
+    "item_bytes * minimum(tokens, token_tile) * hidden",
+    category="logits",
+    source="trl 1.16.0 trl/kernels/chunked_logprob.py, hidden_chunk; read 2026-11",
+    why="Autocast's compute dtype is not the hidden states': each tile's rows are cast.",
+)
+LOWERED_COLUMNS = Formula(
+    "head's weight of a tile in half precision",
+    "item_bytes * minimum(vocab, columns) * hidden",
+    category="logits",
+    source="trl 1.16.0 trl/kernels/chunked_logprob.py, w_chunk; read 2026-11",
+    why="The fp32 weight is cast tile by tile; a backward still names the tile before.",
+)
+
+
+def lowered_rows(head: Head) -> tuple[Term, ...]:
+    """A tile's hidden states as its product takes them."""
+    return (narrow(LOWERED_ROWS, head, token_tile=TOKEN_TILE),) if head.casts_tiles else ()
+
+
+def lowered_columns(head: Head, *, tiles: int = 1) -> tuple[Term, ...]:
+    """The columns of so many tiles as products take them."""
+    columns = tiles * VOCABULARY_TILE
+    return (narrow(LOWERED_COLUMNS, head, columns=columns),) if head.casts_tiles else ()
 
 
 WIDE_ROWS = Formula(
@@ -129,13 +156,16 @@ def forward(
     if head.loss.triton_tiles:
         # log_z and log-probability; the quotient and entropy; the mean logit.
         count = RUNNING_VECTORS + (4 if wanted else 2) + certainty
-    terms = (
-        tile(head),
+    there = (tile(head), *compacted(head), *lowered_rows(head))
+    read = (
+        *there,
         *widened(head, twice=wanted, per_token=ROW_FORWARD + FP32_BYTES * wanted),
-        *compacted(head),
         vectors(head, count * FP32_BYTES, tensors=count),
     )
-    return (Instant(name="fold of the tiles", terms=terms),)
+    running = vectors(head, RUNNING_VECTORS * FP32_BYTES, tensors=RUNNING_VECTORS)
+    columns = lowered_columns(head)
+    product = (Instant(name="a tile's product", terms=(*there, running, *columns)),)
+    return (Instant(name="fold of the tiles", terms=read), *(product if columns else ()))
 
 
 def without_gradient(
@@ -155,12 +185,14 @@ def backward(head: Head) -> tuple[Instant, ...]:
     there: tuple[Term, ...] = (
         tile(head),
         *compacted(head),
+        *lowered_rows(head),
+        *lowered_columns(head, tiles=2),
         hidden_gradient(head, item_bytes=FP32_BYTES, label="hidden states' fp32 gradient"),
         *head_gradient(head, item_bytes=FP32_BYTES, label="head's fp32 gradient"),
         small,
     )
     cast: tuple[Term, ...] = ()
-    if head.item_bytes < FP32_BYTES:
+    if head.item_bytes < FP32_BYTES and not head.casts_tiles:
         cast = (hidden_gradient(head), *head_gradient(head))
     instants = (Instant(name="cast of the gradients", terms=(*there, *cast)),)
     rows = widened(head, twice=head.entropy or head.softcap, per_token=ROW_BACKWARD)

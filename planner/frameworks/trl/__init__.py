@@ -42,6 +42,7 @@ def _fused(version: str) -> LossCode:
         formulas={"fused": "tiles"},
         always_entropy=True,
         triton_tiles=True,
+        casts_by_tile=True,
         gathers_scored_rows=True,
     )
 
@@ -80,7 +81,9 @@ FRAMEWORK = Framework(
         ),
     ),
     scores_reference_in_loss=True,
+    autocasts_adapters=True,
     reference_loaded_like_policy=True,
+    reference_requires_gradients=True,
     reference_streamed=True,
     reference_gathered_whole=True,
     liger_patches_trained_only=True,

@@ -137,6 +137,13 @@ def _accumulation(plan: Any) -> int:
 
 def settings(plan: Any) -> dict[str, object]:
     """Every setting of TRL's own script that the plan decides."""
+    sampled = _script_of(plan).samples
+    more = _sampled(plan) if sampled else _given(plan)
+    return given({**training(plan), **more})
+
+
+def training(plan: Any) -> dict[str, object]:
+    """What every trainer is told."""
     precision = mixed_precision(plan)
     updates = plan.prompts_per_step // plan.prompts_per_update
     by_trainer = plan.gradient_checkpointing == "full" and not activations_by_accelerate(plan)
@@ -155,7 +162,6 @@ def settings(plan: Any) -> dict[str, object]:
         "use_liger_kernel": plan.liger or None,
         "torch_empty_cache_steps": 1 if plan.empty_cache == "every-step" else None,
         **(_adapters(plan) if plan.finetuning != "full" else {}),
-        **(_sampled(plan, updates) if _script_of(plan).samples else _given(plan)),
     }
     return given(values)
 
@@ -183,7 +189,8 @@ def _given(plan: Any) -> dict[str, object]:
     }
 
 
-def _sampled(plan: Any, updates: int) -> dict[str, object]:
+def _sampled(plan: Any) -> dict[str, object]:
+    updates = plan.prompts_per_step // plan.prompts_per_update
     values: dict[str, object] = {
         "num_generations": plan.responses_per_prompt,
         "max_completion_length": plan.response_tokens,

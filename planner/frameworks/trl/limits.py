@@ -33,17 +33,31 @@ def obstacles(plan: Any) -> tuple[Obstacle, ...]:
     script = trainer_of(FRAMEWORK.name, plan.method).export
     if script is None:
         return found.without_exporter(FRAMEWORK)
-    _batch(found, script)
-    _precision(found)
-    _memory(found, script)
+    _step(found, script)
     if script.samples:
-        _roles(found, script)
         _engine(found)
     if script.program:
         _one_node(found)
         for field, value in trainer_of(FRAMEWORK.name, plan.method).defaults({}).items():
             found.only(field, value, why="TRL's fused head gives it with the old log-probs.")
     return tuple(found.found)
+
+
+def step_obstacles(plan: Any) -> tuple[Obstacle, ...]:
+    """Of these, what stands in the way of the trainer's own step, whatever the engine is told."""
+    found = Obstacles(plan)
+    script = trainer_of(FRAMEWORK.name, plan.method).export
+    if script is not None:
+        _step(found, script)
+    return tuple(found.found)
+
+
+def _step(found: Obstacles, script: Script) -> None:
+    _batch(found, script)
+    _precision(found)
+    _memory(found, script)
+    if script.samples:
+        _roles(found, script)
 
 
 def weighted_obstacles(plan: Any) -> tuple[Obstacle, ...]:

@@ -38,7 +38,8 @@ def executed(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
         )
     if plan.finetuning == "qlora":
         raise CannotRun("finetuning: no trial runs qlora; set finetuning to lora.")
-    standing = stand_in(plan)
+    label = framework_named(plan.framework).label
+    standing = stand_in(plan, f"A trial runs no code of {label}'s.")
     # Of DDP there is another note below; stand-ins for kernels are in the dry run alone.
     notes = [note for note in standing.notes if "DDP" not in note and "stand-ins" not in note]
     if plan.sharding == "ddp":

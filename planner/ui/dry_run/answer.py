@@ -29,8 +29,8 @@ WORDS_HEIGHT = 680
 def executed_with(found: DryRun) -> None:
     """In the button's place once there is an answer."""
     st.markdown(
-        f":material/check: Executed with torch {found.versions['torch']} and transformers "
-        f"{found.versions['transformers']} in {read_seconds(found.seconds)}."
+        f":material/check: Executed {found.standing.ran} with torch {found.versions['torch']} and "
+        f"transformers {found.versions['transformers']} in {read_seconds(found.seconds)}."
     )
 
 

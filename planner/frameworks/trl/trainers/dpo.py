@@ -1,7 +1,29 @@
 """``DPOTrainer``."""
 
+from typing import Any
+
 from planner.frameworks.trainer import Trainer
+from planner.frameworks.trl.own import Own
 from planner.rule import Rule
+
+
+def _arguments(plan: Any) -> dict[str, object]:
+    return {"max_length": plan.prompt_tokens + plan.response_tokens}
+
+
+def _refuses(plan: Any) -> str:
+    """What no export refuses, since there is none."""
+    for holds, why in (
+        (plan.max_tokens_per_micro_batch, "TRL batches by rows, never by tokens."),
+        (plan.prompts_per_update % plan.micro_batch_size, "Micro-batches do not fill an update."),
+        (plan.reference == "cached-logprobs", "Cached log-probs come of a pass over the data set."),
+        (plan.logits != "fused", "TRL has no other loss since 1.15.0."),
+        (plan.empty_cache == "between-phases", "TRL empties the cache each step, or never."),
+    ):
+        if holds:
+            return why
+    return ""
+
 
 TRAINER = Trainer(
     rules=(
@@ -31,4 +53,11 @@ TRAINER = Trainer(
         ),
     ),
     not_exported="TRL's DPO is estimated here, and has no exporter yet.",
+    own=Own(
+        trainer="DPOTrainer",
+        config="DPOConfig",
+        rows="pairs",
+        arguments=_arguments,
+        refuses=_refuses,
+    ),
 )

@@ -1,6 +1,7 @@
 """``RLOOTrainer``: the KL term comes off the reward (``_generate_and_score_completions``)."""
 
 from planner.frameworks.trainer import Trainer
+from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.script import Script
 from planner.rule import Rule
 
@@ -26,4 +27,5 @@ TRAINER = Trainer(
         ),
     ),
     export=Script(samples=True, kl=("none", "reward")),
+    own=Own(trainer="RLOOTrainer", config="RLOOConfig", rows="prompts"),
 )

@@ -1,0 +1,29 @@
+"""Which of TRL's classes a method's own step is made of."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+
+def _nothing(plan: Any) -> Mapping[str, object]:
+    return {}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Own:
+    """A trainer of TRL 1.16.0 that can be run on tensors without data."""
+
+    trainer: str
+    """Class, as the package ``trl`` names it."""
+    config: str
+    """Class of its arguments."""
+    rows: Literal["text", "pairs", "prompts"]
+    """What its data set has."""
+    arguments: Callable[[Any], Mapping[str, object]] = _nothing
+    """What a plan decides, where no export says it."""
+    own_old_log_probs: Callable[[Any], bool] = lambda plan: False
+    """Whether its loss takes its own log-probs as the old ones, so that no pass makes them."""
+    refuses: Callable[[Any], str] = lambda plan: ""
+    """Why a plan is not run by it, as a sentence; empty where it is."""

@@ -1,0 +1,85 @@
+"""Which plans a dry run executes with TRL's own code, and with which arguments. No torch.
+
+The arguments are those that an export would write: TRL's own parser reads them.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from planner.frameworks.trl import FRAMEWORK, exporter
+from planner.frameworks.trl.accelerate import mixed_precision
+from planner.frameworks.trl.limits import step_obstacles, training_gpus
+from planner.frameworks.trl.own import Own
+from planner.plan.trainers import trainer_of
+
+NAME = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
+"""Whose code it is."""
+PACKAGES = ("trl", "accelerate")
+"""What is executed besides torch, transformers and peft."""
+
+
+def own_of(plan: Any) -> Own | None:
+    """The classes of a plan's method; None where none were tried."""
+    found: Own | None = trainer_of(FRAMEWORK.name, plan.method).own
+    return found
+
+
+def refusal(plan: Any) -> str:
+    """Why TRL's own code does not run a plan, as a sentence; empty where it does."""
+    own = own_of(plan)
+    for holds, why in (
+        (own is None, "its trainer of this method has not been run without data"),
+        (plan.framework_version != FRAMEWORK.versions[0], f"only {NAME}'s has been"),
+        (_installed() != FRAMEWORK.versions[0], f"{NAME} is not installed here"),
+        (plan.sharding != "none" or training_gpus(plan) != 1, "it runs unsharded, on one GPU"),
+        (plan.finetuning == "qlora", "4-bit weights are made by bitsandbytes"),
+        (plan.liger, "Liger's kernels are patched in by the package, which is not asked here"),
+        (plan.compile, "compiled layers do not run without data"),
+        (plan.dtype == "fp16", "fp16 scales its gradients by what they hold"),
+        (plan.batch_shape == "packed", "packed rows need flash-attn's own kernels"),
+        (plan.attention == "flash", "flash-attn is not asked for here"),
+        (plan.activation_offload, "offloaded activations wait on streams"),
+        (plan.offload != "none", "offloaded state is moved by an engine"),
+        (plan.optimizer == "adamw-8bit", "the 8-bit optimizer is another package's"),
+        (plan.reward == "model", "reward models read text"),
+    ):
+        if holds:
+            return f"{FRAMEWORK.label}'s own code did not run: {why}."
+    assert own is not None
+    first = own.refuses(plan) or next((one.why for one in step_obstacles(plan)), "")
+    return f"{FRAMEWORK.label}'s own code did not run: {first}" if first else ""
+
+
+def _installed() -> str:
+    try:
+        return version("trl")
+    except PackageNotFoundError:
+        return ""
+
+
+def left_out(plan: Any) -> dict[str, str]:
+    """Phases of the estimate that are not executed, and a sentence where that is a finding."""
+    own = own_of(plan)
+    found = {"rollout": ""}
+    if own is not None and own.own_old_log_probs(plan):
+        found["old log-probs"] = (
+            f"{FRAMEWORK.label} makes no old log-probs here: its loss takes its own. The estimate "
+            "has a phase for them, which is never the highest."
+        )
+    return found
+
+
+def autocasts(plan: Any) -> bool:
+    """Whether accelerate runs the models under autocast."""
+    return mixed_precision(plan) != "no"
+
+
+def arguments(plan: Any) -> dict[str, object]:
+    """Every setting that the plan decides, by the names of TRL's own parser."""
+    own = own_of(plan)
+    assert own is not None
+    if trainer_of(FRAMEWORK.name, plan.method).export is not None:
+        return exporter.settings(plan)
+    return {**exporter.training(plan), **own.arguments(plan)}

@@ -1,0 +1,46 @@
+"""What TRL's trainer did, beside what the plan's setup says it does."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from planner.model_setup import ModelSetup
+from planner.plan import Plan
+from planner.setup import setup_of
+from planner.steps.stage import DTYPES
+
+NAMES = {dtype: name for name, dtype in DTYPES.items()}
+
+
+def differences(trainer: Any, plan: Plan) -> list[str]:
+    """A sentence for everything that the trainer did and the estimate supposes otherwise."""
+    setup = setup_of(plan)
+    reference = getattr(trainer, "ref_model", None)
+    found = [
+        *_stored("policy", trainer.model, setup["policy"]),
+        *_presence(reference is not None, setup.model("reference") is not None),
+    ]
+    planned = setup.model("reference")
+    if reference is not None and planned is not None:
+        found += _stored("reference", reference, planned)
+    autocast = trainer.accelerator.mixed_precision != "no"
+    if autocast != (setup["policy"].autocast or setup.autocasts_adapters):
+        found.append(f"computes {'under' if autocast else 'without'} autocast")
+    recomputes = bool(trainer.model.is_gradient_checkpointing)
+    if recomputes != (plan.gradient_checkpointing == "full"):
+        found.append(f"{'recomputes' if recomputes else 'keeps'} what the layers save")
+    return [f"TRL's trainer {one}; the estimate supposes otherwise." for one in found]
+
+
+def _presence(there: bool, planned: bool) -> Iterator[str]:
+    if there != planned:
+        yield f"{'loads' if there else 'has no'} reference of its own"
+
+
+def _stored(role: str, model: Any, planned: ModelSetup) -> Iterator[str]:
+    """Frozen weights below adapters are looked at, and what is trained with its gradients."""
+    dtypes = {weight.dtype for name, weight in model.named_parameters() if "lora_" not in name}
+    stored = sorted(NAMES.get(dtype, str(dtype)) for dtype in dtypes)
+    if stored != [planned.stored]:
+        yield f"keeps the {role} in {' and '.join(stored)}"

@@ -1,0 +1,168 @@
+"""TRL's own code without data against TRL for real on a CPU, as torch's allocator saw it."""
+
+from __future__ import annotations
+
+from contextlib import nullcontext
+from typing import Any
+
+import pytest
+import torch
+from accelerate.state import AcceleratorState
+
+from accuracy.trl_cases import AUTOCAST, BASE, CASES, HALF, LIVE, Case
+from accuracy.trl_runs import dry_peaks, real_peaks
+from planner.dryrun.ask.answer import answer
+from planner.dryrun.ask.document import dry_run_to_json
+from planner.dryrun.ask.request import configs_of
+from planner.dryrun.ask.stand_in import OURS, stand_in
+from planner.dryrun.logs import curve
+from planner.dryrun.logs.log import EMPTY_CACHE
+from planner.dryrun.run import worker
+from planner.dryrun.run.execute import dry_run
+from planner.estimate import estimate
+from planner.frameworks import OWN
+from planner.frameworks.trl import FRAMEWORK, own_step
+from planner.frameworks.trl.run import seams, step, told
+from planner.plan import Plan
+from planner.setup import setup_of
+
+torch.set_num_threads(1)
+
+TOLERANCE = 1e-3
+NAMED = {case.name: case for case in CASES}
+WHOLE = {"model": "Qwen/Qwen2.5-1.5B", "gpu": "h100-80gb", "prompt_tokens": 512}
+CLOSED = ("SFT, autocast", "SFT, LoRA, checkpointed", "GRPO, KL, autocast", "DPO, LoRA")
+
+
+@pytest.mark.parametrize(("name", "head"), LIVE.items())
+def test_every_phase_peaks_where_the_allocator_says(name: str, head: seams.Head) -> None:
+    case = NAMED[name]
+    real, dry = real_peaks(case, head), dry_peaks(case, head)
+    assert list(dry) == list(real)
+    apart = {phase: dry[phase] / real[phase] - 1 for phase in real}
+    assert not {phase: one for phase, one in apart.items() if abs(one) > TOLERANCE}, apart
+
+
+@pytest.mark.parametrize("name", CLOSED)
+def test_the_closed_form_is_what_trl_does(name: str) -> None:
+    """At a real model's size, where no constant of TRL's head hides the layers."""
+    case = NAMED[name]
+    plan = Plan(**{**BASE, **WHOLE, "method": case.method, **case.changes})
+    log = dry_run(plan, configs_of(plan), code=FRAMEWORK.name)
+    assert not any("TRL's trainer" in note or "full depth" in note for note in log.notes), log.notes
+    closed = {phase.name: phase for phase in estimate(plan).phases}
+    for peak in curve.peaks(log):
+        terms = closed[peak.phase].terms
+        besides = sum(term.bytes for term in terms if term.name == "cuBLAS workspaces")
+        own = closed[peak.phase].requested_bytes - besides
+        assert own == pytest.approx(peak.total_bytes, rel=TOLERANCE), peak.phase
+
+
+@pytest.mark.parametrize(
+    ("seam", "name"),
+    [
+        ("_devices", "SFT"),
+        ("_models", "SFT"),
+        ("_autocast", "SFT"),
+        ("_lists", "GRPO"),
+        ("engine", "GRPO, KL"),
+    ],
+)
+def test_nothing_runs_without_a_seam(
+    seam: str, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def loads(*_: Any, **__: Any) -> Any:
+        raise OSError("there is no such checkpoint")
+
+    monkeypatch.setattr("trl.trainer.sft_trainer.create_model_from_path", loads)
+    monkeypatch.setattr(seams, seam, lambda *_: nullcontext())
+    with pytest.raises((RuntimeError, ImportError, OSError, ValueError, NotImplementedError)):
+        dry_peaks(NAMED[name])
+
+
+@pytest.mark.parametrize("operator", list(seams.answers(1)), ids=str)
+def test_data_is_asked_for_where_an_answer_is_given(
+    operator: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given = {name: found for name, found in seams.answers(64).items() if name is not operator}
+    monkeypatch.setattr(step, "answers", lambda _: given)
+    with pytest.raises((RuntimeError, NotImplementedError)):
+        dry_peaks(NAMED["SFT"], "gpu")
+
+
+def test_the_gpus_head_has_no_tiles_in_fp32() -> None:
+    on_gpu, on_cpu = dry_peaks(NAMED["SFT"], "gpu"), dry_peaks(NAMED["SFT"])
+    tile = 4 * 126 * 4096  # rows that carry a label, by the vocabulary
+    assert on_cpu["policy forward"] - on_gpu["policy forward"] > tile
+
+
+def test_a_process_runs_one_plan_after_another() -> None:
+    before = AcceleratorState._shared_state.copy()
+    dry_peaks(NAMED["SFT, autocast"])
+    assert AcceleratorState._shared_state == before
+    assert dry_peaks(NAMED["SFT"])
+
+
+def test_trl_empties_the_cache_each_step_where_the_plan_does() -> None:
+    case = Case("SFT", "sft", {"empty_cache": "every-step"})
+    log = step.execute(case.plan, {"policy": case.config}, "cpu")
+    assert sum(kind == EMPTY_CACHE for kind, *_ in log.events) == 2 * step.ENOUGH
+
+
+@pytest.mark.parametrize("name", ["SFT", "GRPO, KL"])
+def test_a_block_repeated_is_the_whole_model(name: str) -> None:
+    case = NAMED[name]
+    config = {**case.config, "num_hidden_layers": 9}
+    logs = [
+        dry_run(case.plan, {"policy": config}, full_depth=whole, code=FRAMEWORK.name)
+        for whole in (False, True)
+    ]
+    short, whole = ({peak.phase: peak.total_bytes for peak in curve.peaks(log)} for log in logs)
+    # Of the gradients that are clipped each has a norm of 4 bytes.
+    assert short == pytest.approx(whole, rel=1e-5)
+    assert not any("full depth" in note for log in logs for note in log.notes)
+
+
+def test_what_the_trainer_did_otherwise_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Case("SFT", "sft", {**HALF, "gradient_checkpointing": "full"})
+    monkeypatch.setattr(told, "setup_of", lambda _: setup_of(other.plan))
+    case = NAMED["SFT, autocast"]
+    notes = step.execute(case.plan, {"policy": case.config}, "cpu").notes
+    found = [note for note in notes if "otherwise" in note]
+    assert "keeps the policy in fp32" in found[0] and "under autocast" in found[1]
+
+
+def test_an_answer_says_whose_code_ran(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = {"code": OWN, "ran": OURS}
+    plan = Plan(**{**BASE, **WHOLE, "method": "sft", **AUTOCAST})
+    theirs = stand_in(plan)
+    assert (theirs.code, theirs.ran) == (FRAMEWORK.name, "TRL 1.16.0's own code")
+    assert theirs.plan == plan
+    sharded = stand_in(plan.model_copy(update={"gpus": 4, "sharding": "fsdp2"}))
+    assert {"code": sharded.code, "ran": sharded.ran} == ours
+    assert "TRL's own code did not run" in sharded.notes[0] and "no check" in sharded.notes[1]
+    monkeypatch.setattr(own_step, "_installed", lambda: "")
+    missing = stand_in(plan)
+    assert missing.code == OWN and "not installed" in missing.notes[0]
+
+
+def test_where_trl_stops_our_step_runs_and_the_answer_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def stops(*_: Any) -> Any:
+        raise KeyError("a mask that nobody foresaw")
+
+    monkeypatch.setattr(step, "execute", stops)
+    plan = Plan(**{**BASE, **WHOLE, "method": "sft", **AUTOCAST})
+    found = answer(plan, worker.execute({"plan": plan.model_dump()})["result"])
+    assert found.standing.ran == dry_run_to_json(found)["dry_run"]["ran"] == OURS
+    assert "KeyError" in found.notes[0] and not found.errors
+
+
+def test_rows_that_are_not_copied_one_by_one_change_no_peak(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    case = NAMED["GRPO, two updates, entropy"]
+    fast = dry_peaks(case)
+    monkeypatch.setattr(seams, "_padded", nullcontext)
+    assert dry_peaks(case) == fast
