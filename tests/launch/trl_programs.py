@@ -61,7 +61,8 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     return kinds[request["kind"]](request)
 
 
-OWN = ("trl_version", "card", "prompt_tokens", "reward_model_name_or_path", "reward_funcs")
+OWN = ("trl_version", "card", "reward_model_name_or_path", "reward_funcs")
+OWN += ("prompt_tokens", "embedding_batch")
 """What a program's constants hold besides TRL's settings, bytes and the phase of the peak."""
 
 

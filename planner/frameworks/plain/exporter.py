@@ -62,13 +62,14 @@ def _cached_reference(found: Obstacles) -> None:
 def _one_node(found: Obstacles) -> None:
     plan = found.plan
     if plan.gpus > plan.gpus_per_node:
-        found.refuse(
-            "gpus",
+        why = (
             f"The program runs on one node, and {plan.gpus} GPUs are more than its "
-            f"{plan.gpus_per_node}.",
-            gpus=plan.gpus_per_node,
-            **({"sharding": "none", "shard_size": 0} if plan.gpus_per_node == 1 else {}),
+            f"{plan.gpus_per_node}."
         )
+        if plan.gpus_per_node == 1:
+            found.refuse("gpus", why, gpus=1, sharding="none", shard_size=0)
+        else:
+            found.refuse("gpus", why, gpus=plan.gpus_per_node)
     found.only("rollout_gpus", 0, why="Every process trains; none is set apart.")
     alone = plan.gpus == 1
     found.only(
