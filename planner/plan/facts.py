@@ -138,6 +138,15 @@ def _shape_problems(plan: Any, facts: Facts) -> list[Problem]:
                 )
             )
             break
+    if plan.rollout != "none" and facts.policy.uncounted_cache:
+        found.append(
+            Problem(
+                "rollout",
+                f"What {facts.policy.family} keeps while it generates is not known: "
+                f"{facts.policy.uncounted_cache}.",
+                "Set rollout to none, and plan generation apart.",
+            )
+        )
     if plan.rollout.startswith("vllm") and facts.policy.heads % plan.rollout_tensor_parallel:
         found.append(
             Problem(

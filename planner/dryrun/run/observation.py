@@ -70,7 +70,7 @@ class Body:
     """A decoder body whose hooks tell a watch where it is."""
 
     def __init__(self, model: nn.Module, tracker: Tracker) -> None:
-        self.module = models.body(model)
+        self.module = model
         self.tracker = tracker
         self.watch = Watch()
         self.layers = models.layers(model)
@@ -82,7 +82,7 @@ class Body:
         return len(self.tracker.log.events)
 
     def _entering(self, index: int, _: nn.Module, given: Any, named: Any) -> None:
-        hidden = given[0] if given else named["hidden_states"]
+        hidden = given[0] if given else next(filter(torch.is_tensor, named.values()))
         self._crossing(index, hidden)
         if index == 0 and hidden.requires_grad:
             hidden.register_hook(lambda _: self._backward(-1))
@@ -114,7 +114,7 @@ def observe(
     start = len(tracker.log.events)
     with torch.set_grad_enabled(trains):
         with casting:
-            output = body.module(use_cache=False, **inputs).last_hidden_state
+            output = models.hidden_states(body.module, inputs)
         returned = len(tracker.log.events)
         result = tracker.key_of(output)
         loss = output.float().sum() if trains else None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,8 +11,6 @@ from torch import nn
 from planner.dryrun.run.branches import fallbacks, supposed
 from planner.steps import models
 from planner.steps.stage import Stage
-
-LAYER = re.compile(r"^(.*?\.(?:layers|h))\.(\d+)\.")
 
 WeightRow = tuple[str, str, int, int, int, str]
 """Name with ``{layer}``, kind, elements, input and output width, the layers as a pattern."""
@@ -32,7 +29,19 @@ def weight_list(config: Mapping[str, Any]) -> tuple[list[WeightRow], list[str], 
     with no_init_weights():
         settings = models.settings_of(config, "eager")
         model = models.language_model(Stage("meta"), settings, torch.bfloat16)
-    depth = len(models.layers(model))
+    said = sentences_of(model)
+    return rows_of(model), said["fallback"], said["supposed"]
+
+
+def sentences_of(model: nn.Module) -> dict[str, list[str]]:
+    """What of a model runs another branch than a GPU's, and what stand-ins suppose."""
+    return {"fallback": fallbacks(model), "supposed": supposed(model)}
+
+
+def rows_of(model: nn.Module) -> list[WeightRow]:
+    """The weights of a model that is built, those alike in several layers as one row."""
+    layers = models.layers(model)
+    depth, prefix = len(layers), name_of(model, layers)
     owners: dict[int, nn.Module] = {}
     for module in model.modules():
         for weight in module.parameters(False):
@@ -40,18 +49,25 @@ def weight_list(config: Mapping[str, Any]) -> tuple[list[WeightRow], list[str], 
     found: dict[tuple[str, str, int, int, int], set[int]] = {}
     head = models.head(model)
     for name, weight in model.named_parameters():
-        inside = LAYER.match(name)
-        plain = LAYER.sub(r"\1.{layer}.", name)
+        before, _, rest = name.partition(f"{prefix}.")
+        number, _, tail = rest.partition(".")
+        inside = not before and number.isdigit()
+        plain = f"{prefix}.{{layer}}.{tail}" if inside else name
         owner = owners[id(weight)]
         kind = _kind(name, weight, owner, owner is head)
         out, ins = (weight.shape[0], weight.shape[1]) if kind in LINEAR else (0, 0)
         row = (plain, kind, weight.numel(), ins, out)
-        found.setdefault(row, set()).update({int(inside[2])} if inside else ())
+        found.setdefault(row, set()).update({int(number)} if inside else ())
     rows = [
         (*row, "".join(str(int(layer in layers)) for layer in range(depth)) if layers else "")
         for row, layers in found.items()
     ]
-    return rows, fallbacks(model), supposed(model)
+    return rows
+
+
+def name_of(model: nn.Module, part: nn.Module) -> str:
+    """The path of one of a model's modules."""
+    return next(name for name, module in model.named_modules() if module is part)
 
 
 LINEAR = ("linear", "router", "lm_head")
