@@ -93,7 +93,7 @@ def decode_config(text: str) -> dict[str, Any]:
         raise ValueError("config: the link's config is damaged; paste the file again.") from None
     if not inflate.eof or inflate.unused_data or inflate.unconsumed_tail:
         raise ValueError("config: the link's config is cut short or too large; paste it again.")
-    return _canonical(read_object(data))
+    return _canonical(read_object(data, infinity=True))
 
 
 def _canonical(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -27,7 +27,7 @@ CODE = ("dryrun/run", "steps")
 """Where the code lies whose change makes measurements old."""
 
 MOST_LAYERS = 1000
-MOST_EXPERTS = 4096
+MOST_EXPERTS = 1 << 16
 MOST_ENTRIES = 2000
 MOST_NUMBER = 1 << 31
 LONGEST_TEXT = 200

@@ -62,6 +62,16 @@ def elements(module: nn.Module) -> int:
     return sum(weight.numel() for weight in module.parameters())
 
 
+def embedding_of(causal: Any) -> nn.Embedding | None:
+    """The table of tokens; None where a model has none of torch's."""
+    try:
+        found = causal.get_input_embeddings()
+    except NotImplementedError:  # a wrapper around the decoder
+        tables = [each for each in causal.modules() if isinstance(each, nn.Embedding)]
+        found = max(tables, key=elements, default=None)
+    return found if isinstance(found, nn.Embedding) else None
+
+
 def hidden_states(causal: Any, body: nn.Module, inputs: Mapping[str, Any]) -> torch.Tensor:
     """What the head is given: the body's output or, where more stands between, that one's."""
     if _between(causal, body):

@@ -132,7 +132,7 @@ def _lengths(model: nn.Module, tracker: Tracker) -> tuple[int, ...]:
         before = tracker.operators
         ids = torch.zeros((2, tokens), dtype=torch.int64, device=next(model.parameters()).device)
         with torch.no_grad():
-            models.hidden_states(model, {"input_ids": ids})
+            models.hidden_states(model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)})
         return tracker.operators - before
 
     loops = operators(32) > 1.2 * operators(16)
@@ -240,12 +240,11 @@ def _stated(settings: Any, name: str) -> Any:
 
 def _architecture(model: nn.Module, settings: Any, layers: nn.ModuleList) -> dict[str, Any]:
     """Fields of an :class:`~planner.catalog.architecture.Architecture`, as the model has them."""
-    head, table = models.head(model), models.body(model).get_input_embeddings()
+    head, table = models.head(model), anatomy.embedding_of(models.causal(model))
     hidden = int(head.weight.shape[1])
     heads = int(_first(settings, HEADS) or 1)
-    experts = int(_first(settings, ("n_routed_experts", "num_experts", "num_local_experts")) or 0)
-    sparse = [any(".experts" in f".{n}" for n, _ in layer.named_parameters()) for layer in layers]
-    experts = experts if any(sparse) else 0
+    counts = [_experts(layer) for layer in layers]
+    experts = max(counts)
     width = _first(settings, ("intermediate_size", "ffn_dim", "n_inner", "decoder_ffn_dim"))
     inner = int(width or 4 * hidden)
     names = {name.rpartition(".")[2] for name, _ in layers.named_modules()}
@@ -262,15 +261,31 @@ def _architecture(model: nn.Module, settings: Any, layers: nn.ModuleList) -> dic
         "logit_softcap": float(_stated(settings, "final_logit_softcapping") or 0),
         "experts": experts,
         "experts_per_token": min(
-            int(_first(settings, ("num_experts_per_tok", "moe_topk", "num_experts_per_token")) or 1),
+            int(_first(settings, TOP_K) or 1),
             experts,
         ),
         "expert_intermediate": int(_first(settings, ("moe_intermediate_size",)) or inner)
         if experts
         else 0,
-        "dense_layers": [at for at, there in enumerate(sparse) if not there] if experts else [],
+        "dense_layers": [at for at, count in enumerate(counts) if not count] if experts else [],
     }
     return found | _cache(settings, len(layers), heads, hidden)
+
+
+TOP_K = (
+    *("num_experts_per_tok", "moe_topk", "num_experts_per_token", "top_k_experts", "moe_top_k"),
+    *("num_selected_experts", "moe_k", "top_k", "moe_router_topk"),
+)
+
+
+def _experts(layer: nn.Module) -> int:
+    """Routed experts of a layer: entries of a list, or of the first size of a tensor of all."""
+    counts = [0]
+    for name, module in layer.named_modules():
+        if name.rpartition(".")[2] == "experts":
+            counts.append(len(module) if isinstance(module, nn.ModuleList) else 0)
+            counts += [each.shape[0] for each in module.parameters(False) if each.dim() == 3]
+    return max(counts)
 
 
 def _cache(settings: Any, layers: int, heads: int, hidden: int) -> dict[str, Any]:

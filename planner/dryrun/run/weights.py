@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from planner.dryrun.run.branches import fallbacks, supposed
-from planner.steps import models
+from planner.steps import anatomy, models
 from planner.steps.stage import Stage
 
 WeightRow = tuple[str, str, int, int, int, str]
@@ -42,7 +42,8 @@ def rows_of(model: nn.Module) -> list[WeightRow]:
     """The weights of a model that is built, those alike in several layers as one row."""
     layers = models.layers(model)
     depth, prefix = len(layers), name_of(model, layers)
-    owners: dict[int, nn.Module] = {}
+    table = anatomy.embedding_of(models.causal(model))
+    owners: dict[int, nn.Module] = {} if table is None else {id(table.weight): table}
     for module in model.modules():
         for weight in module.parameters(False):
             owners.setdefault(id(weight), module)  # a tied head's is the embedding's
@@ -54,7 +55,7 @@ def rows_of(model: nn.Module) -> list[WeightRow]:
         inside = not before and number.isdigit()
         plain = f"{prefix}.{{layer}}.{tail}" if inside else name
         owner = owners[id(weight)]
-        kind = _kind(name, weight, owner, owner is head)
+        kind = _kind(name, weight, owner, owner is head and weight.dim() > 1)
         out, ins = (weight.shape[0], weight.shape[1]) if kind in LINEAR else (0, 0)
         row = (plain, kind, weight.numel(), ins, out)
         found.setdefault(row, set()).update({int(number)} if inside else ())
