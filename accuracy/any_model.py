@@ -25,6 +25,7 @@ from planner.plan import Plan
 FILE = Path(__file__).parent / "measured" / "any-model.json"
 DOCS = Path(__file__).parents[1] / "docs" / "models.md"
 SHARE = 0.95
+SIDES = ("closed", "dry")
 
 STATED: Mapping[str, Mapping[str, Any]] = json.loads(
     (Path(__file__).parent / "measured" / "any-model-stated.json").read_text("utf-8")
@@ -110,7 +111,7 @@ def _estimated(name: str, port: Port, start: float) -> dict[str, Any]:
         except DryRunError as error:
             return row | {"dry_run": str(error)[:200]}
         pairs = [c for c in dry.comparisons if c.executed and c.dry_bytes and c.closed_bytes]
-        closed, ran = (max(getattr(c, f"{side}_bytes") for c in pairs) for side in ("closed", "dry"))
+        closed, ran = (max(getattr(c, f"{side}_bytes") for c in pairs) for side in SIDES)
         return row | {"dry_run_bytes": ran, "difference": round(closed / ran - 1, 6)}
     return {"by": "refused", "reason": " ".join(" ".join(problems).split())[:300]}
 

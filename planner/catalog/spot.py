@@ -126,7 +126,7 @@ def _code() -> str:
 
 
 def names_for(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The settings that a plan's models run in; none for attention and rows without a measurement."""
+    """The settings that a plan's models run in; none for what is never measured."""
     attention, shape = values.get("attention"), values.get("batch_shape")
     if attention not in ("sdpa", "eager") or shape not in ("full", "padded"):
         return ()

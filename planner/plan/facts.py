@@ -52,7 +52,7 @@ def _facts(
     model: str, config: str, critic_model: str, reward_model: str, gpu: str, gpu_bytes: int
 ) -> Facts:
     policy_model = _model("model", model, config)
-    policy = _architecture("model", policy_model)
+    policy = _architecture("config" if config else "model", policy_model)
     card = _card(gpu, gpu_bytes)
     critic = _model("critic_model", critic_model, "") if critic_model else policy_model
     scorer = _model("reward_model", reward_model, "") if reward_model else policy_model

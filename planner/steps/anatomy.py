@@ -7,11 +7,15 @@ does: the body is the causal model's largest child, its layers are the longest c
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import torch
 from torch import nn
+
+TOWER = re.compile(r"vision|image|audio|visual")
+"""Names of what a multimodal model reads with."""
 
 
 class Reached(Exception):  # noqa: N818  (nothing is wrong: the head has its input)
@@ -34,7 +38,8 @@ def body_of(causal: Any) -> nn.Module:
     children = [each for each in causal.children() if each is not causal.get_output_embeddings()]
     if not children:
         raise ValueError(f"model: {type(causal).__name__} keeps its decoder under no known name.")
-    return max(children, key=elements)
+    largest: nn.Module = max(children, key=elements)
+    return largest
 
 
 def layers_of(body: nn.Module) -> nn.ModuleList:
@@ -50,10 +55,10 @@ def layers_of(body: nn.Module) -> nn.ModuleList:
 
 
 def _outer_lists(module: nn.Module) -> Iterator[nn.ModuleList]:
-    for child in module.children():
+    for name, child in module.named_children():
         if isinstance(child, nn.ModuleList):
             yield child
-        else:
+        elif not TOWER.search(name):
             yield from _outer_lists(child)
 
 

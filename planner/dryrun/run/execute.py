@@ -45,8 +45,8 @@ def dry_run(
         ValueError: naming the field, for what the step has no code for.
     """
     filled = {role: _filled(config) for role, config in configs.items()}
-    pattern = _pattern(plan, filled)
-    if full_depth or pattern is None or not pattern.copies:
+    pattern = None if full_depth else _pattern(plan, filled)
+    if pattern is None or not pattern.copies:
         return _whole_length(plan, filled, on, full_length)
     cut = {role: shallow(config, pattern.shallow) for role, config in filled.items()}
     return _completed(

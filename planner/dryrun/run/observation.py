@@ -83,6 +83,8 @@ class Body:
 
     def _entering(self, index: int, _: nn.Module, given: Any, named: Any) -> None:
         hidden = given[0] if given else next(filter(torch.is_tensor, named.values()))
+        if index in self.watch.entered:
+            raise ValueError("its layers run more than once in a forward")
         self._crossing(index, hidden)
         if index == 0 and hidden.requires_grad:
             hidden.register_hook(lambda _: self._backward(-1))
@@ -121,7 +123,7 @@ def observe(
         del output
         turned = len(tracker.log.events)
         if loss is not None:
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
         del loss
     end = len(tracker.log.events)
     weights = [weight.grad for weight in body.module.parameters() if weight.grad is not None]

@@ -212,9 +212,9 @@ def _words(layers: nn.ModuleList, kinds: list[int], settings: Any) -> list[str]:
         at = kinds.index(kind)
         named = types and len(types) == len(kinds)
         words.append(str(types[at]) if named else type(layers[at]).__name__)
+    plain = [word.replace("_", "-") for word in words]
     return [
-        f"{word.replace('_', '-')} " if words.count(word) == 1 else f"{word.replace('_', '-')} {at} "
-        for at, word in enumerate(words)
+        f"{word} " if plain.count(word) == 1 else f"{word} {at} " for at, word in enumerate(plain)
     ]
 
 

@@ -68,7 +68,7 @@ def rows_of(model: nn.Module) -> list[WeightRow]:
 
 def name_of(model: nn.Module, part: nn.Module) -> str:
     """The path of one of a model's modules."""
-    return next(name for name, module in model.named_modules() if module is part)
+    return next(str(name) for name, module in model.named_modules() if module is part)
 
 
 LINEAR = ("linear", "router", "lm_head")

@@ -156,6 +156,7 @@ def settings(
     refuse_what_cannot_run(arch, workload)
     if sparse is None:
         sparse = _larger_is_sparse(arch)
+    sparse = bool(sparse)
     masked = workload.attention == "eager" or (
         workload.attention == "sdpa" and workload.batch_shape != "full"
     )

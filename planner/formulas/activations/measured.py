@@ -55,10 +55,10 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
     name = f"{workload.attention}/{workload.batch_shape}/{precision}"
     entry = measured.entry(arch.measured)
     trains = "none" if workload.trains == "none" else "all"
-    if arch.measured.startswith(spot.PREFIX) and name not in entry["refused"]:
-        if f"{name}/{trains}" not in entry["settings"]:
-            spot.required(arch.measured, entry["config"], (name,))
-            entry = measured.entry(arch.measured)
+    known = name in entry["refused"] or f"{name}/{trains}" in entry["settings"]
+    if arch.measured.startswith(spot.PREFIX) and not known:
+        spot.required(arch.measured, entry["config"], (name,))
+        entry = measured.entry(arch.measured)
     found: Mapping[str, Any] | None = entry["settings"].get(f"{name}/{trains}")
     if found is not None:
         return found
@@ -192,7 +192,8 @@ def final_norm_backward(arch: Architecture, workload: Workload, *, role: str) ->
     """All that stands after the layers at the peak of its backward."""
     if workload.trains == "none":
         return ()
-    return (_highest(setting_of(arch, workload)["norm"], arch, workload, role, "final norm's backward"),)
+    instants = setting_of(arch, workload)["norm"]
+    return (_highest(instants, arch, workload, role, "final norm's backward"),)
 
 
 def _named(arch: Architecture, workload: Workload, role: str) -> tuple[Term, ...]:
