@@ -113,7 +113,7 @@ def _estimated(name: str, port: Port, start: float) -> dict[str, Any]:
         pairs = [c for c in dry.comparisons if c.executed and c.dry_bytes and c.closed_bytes]
         closed, ran = (max(getattr(c, f"{side}_bytes") for c in pairs) for side in SIDES)
         return row | {"dry_run_bytes": ran, "difference": round(closed / ran - 1, 6)}
-    return {"by": "refused", "reason": " ".join(" ".join(problems).split())[:300]}
+    return {"by": "refused", "reason": " ".join(problems[-1].split())[:300]}
 
 
 def share(rows: list[Mapping[str, Any]]) -> float:

@@ -47,6 +47,9 @@ TEXT_PARTS = {
 }
 """Multimodal types whose ``text_config`` need not say that it is of the type on the right."""
 
+WHOLE = ("emu3", "mllama")
+"""Multimodal types whose causal class reads the whole config."""
+
 COMPRESSED = ("quantization_config", "compression_config")
 """What a checkpoint of compressed weights says, by today's name and an older one."""
 
@@ -67,6 +70,8 @@ def part_of(config: Mapping[str, Any]) -> str:
     A ``text_config`` names its own type, but in files of the types that :data:`TEXT_PARTS` has.
     """
     outer, nested = model_type_of(config), config.get("text_config")
+    if outer in WHOLE:
+        return ""
     named = nested.get("model_type") if isinstance(nested, dict) else None
     inner = named if isinstance(named, str) and MODEL_TYPE.fullmatch(named) else ""
     return TEXT_PARTS.get(outer) or (inner if inner != outer else "")

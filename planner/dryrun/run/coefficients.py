@@ -159,7 +159,7 @@ def setting(
 
 def lengths_for(positions: int) -> tuple[int, ...]:
     """Three lengths that a model's positions allow, each twice the one before."""
-    longest = min(LENGTHS[-1], 1 << (positions.bit_length() - 1))
+    longest = min(LENGTHS[-1], 1 << ((positions - 1).bit_length() - 1))
     if longest < 16:
         raise ValueError(f"{positions} positions are too few for a measurement")
     return longest // 4, longest // 2, longest

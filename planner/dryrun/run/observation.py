@@ -90,7 +90,7 @@ class Body:
             hidden.register_hook(lambda _: self._backward(-1))
 
     def _leaving(self, index: int, _: nn.Module, __: Any, output: Any) -> None:
-        first = output[0] if isinstance(output, tuple) else output
+        first = output[0] if isinstance(output, (tuple, list)) else output
         if index == len(self.layers) - 1:
             self._crossing(index + 1, first)
         if first.requires_grad:

@@ -40,10 +40,19 @@ def measure(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     model = _built(settings)
     layers = models.layers(model)
     kinds = _kinds(layers, settings)
+    if max(kinds) >= len(KINDS):
+        raise ValueError(f"its layers are of more than {len(KINDS)} kinds")
+    whole = weights.rows_of(model)
+    listed = [row for row in whole if not anatomy.TOWER.search(row[0])]
+    if len(listed) < len(whole):
+        notes.append(
+            f"{settings.model_type} holds towers that text does not go through; their weights come "
+            "on top."
+        )
     found: dict[str, Any] = {
         "layers": "".join(KINDS[kind] for kind in kinds),
         "words": _words(layers, kinds, settings),
-        "weights": weights.rows_of(model),
+        "weights": listed,
         **weights.sentences_of(model),
         "notes": notes,
         "architecture": _architecture(model, settings, layers),
@@ -180,8 +189,9 @@ def _kinds(layers: nn.ModuleList, settings: Any) -> list[int]:
         for at, layer in enumerate(layers)
     ]
     order = list(dict.fromkeys(seen))
-    if len(order) > len(KINDS):
-        raise ValueError(f"its layers are of more than {len(KINDS)} kinds")
+    if len(order) > len(KINDS):  # a switch counts layers: modules and sizes have to do
+        plain = [tuple(part[:3] for part in shape) for shape, _ in seen]
+        return [list(dict.fromkeys(plain)).index(each) for each in plain]
     return [order.index(each) for each in seen]
 
 

@@ -57,6 +57,8 @@ def rows_of(model: nn.Module) -> list[WeightRow]:
         owner = owners[id(weight)]
         kind = _kind(name, weight, owner, owner is head and weight.dim() > 1)
         out, ins = (weight.shape[0], weight.shape[1]) if kind in LINEAR else (0, 0)
+        if type(owner).__name__ == CONV1D:
+            out, ins = ins, out
         row = (plain, kind, weight.numel(), ins, out)
         found.setdefault(row, set()).update({int(number)} if inside else ())
     rows = [
@@ -71,6 +73,8 @@ def name_of(model: nn.Module, part: nn.Module) -> str:
     return next(str(name) for name, module in model.named_modules() if module is part)
 
 
+CONV1D = "Conv1D"
+"""GPT-2's linear layer, which holds its matrix the other way round."""
 LINEAR = ("linear", "router", "lm_head")
 
 
@@ -83,7 +87,7 @@ def _kind(name: str, weight: nn.Parameter, owner: nn.Module, is_head: bool) -> s
         return "experts"
     if name.endswith("bias"):
         return "bias"
-    if isinstance(owner, nn.Linear):
+    if isinstance(owner, nn.Linear) or type(owner).__name__ == CONV1D:
         return "linear"
     # A router is a module of its own that holds a plain matrix.
     return "router" if weight.dim() == 2 else "norm"
