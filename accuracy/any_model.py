@@ -89,9 +89,9 @@ def _estimated(name: str, port: Port, start: float) -> dict[str, Any]:
         return {"by": "refused", "reason": model.unsupported_reason}
     config = catalog.encode_config(model.config)
     problems = []
-    for attention in ("sdpa", "eager"):
+    for attention, dtype in (("sdpa", "bf16"), ("eager", "bf16"), ("eager", "fp32")):
         try:
-            plan = Plan(**{**PLAN, "config": config, "attention": attention})
+            plan = Plan(**{**PLAN, "config": config, "attention": attention, "dtype": dtype})
         except ValueError as error:
             problems.append(str(error).partition("[type=")[0])
             continue
@@ -99,7 +99,7 @@ def _estimated(name: str, port: Port, start: float) -> dict[str, Any]:
         by = "spot" if model.spot else "committed" if model.architecture.measured else "hand"
         row = {
             "by": by,
-            "attention": attention,
+            "attention": attention if dtype == "bf16" else f"{attention}, {dtype}",
             "layers": model.architecture.layers,
             "kinds": len(set(spot.found(model.spot)["layers"])) if model.spot else None,
             "peak_bytes": max(phase.requested_bytes for phase in found.phases),

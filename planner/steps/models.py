@@ -83,9 +83,10 @@ def settings_of(config: Mapping[str, Any], attention: str) -> Any:
         # Some model files take a head_dim that is there, even None, for a size.
         del values["head_dim"]
     whole = transformers.AutoConfig.for_model(**values)
-    # Of a multimodal config the language model's part; any other is its own text config.
+    # Of a multimodal config the language model's part, if that is a class of its own.
     text = whole.get_text_config(decoder=True)
-    settings = text if type(text) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING else whole
+    apart = type(text) is not type(whole) and type(text) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+    settings = text if apart else whole
     if getattr(settings, "is_decoder", None) is False:
         settings.is_decoder = True  # BERT and its like attend to what comes later, unless told
     settings.use_cache = False

@@ -34,6 +34,17 @@ class Watch:
     """Where each layer's backward begins, and (at -1) where the first layer's ends."""
 
 
+    def close(self, layers: int) -> None:
+        """Layers that did not run begin where the next one does: nothing passes in them."""
+        for index in reversed(range(layers)):
+            if index not in self.entered and index + 1 in self.entered:
+                self.entered[index] = self.entered[index + 1]
+                self.inputs[index] = self.inputs[index + 1]
+        for index in range(layers):
+            if index - 1 in self.backward:
+                self.backward.setdefault(index, self.backward[index - 1])
+
+
 @dataclass(frozen=True, slots=True)
 class Moments:
     """Live bytes at every instant of one layer's pass, and what happened there."""
@@ -130,6 +141,7 @@ def observe(
     gradients = {tracker.key_of(gradient) for gradient in weights}
     del weights
     body.module.zero_grad(set_to_none=True)
+    watch.close(len(body.layers))
     story = _Story(tracker, start, end, gradients)
     return _read(story, watch, returned, turned, result, trains)
 
