@@ -1,4 +1,4 @@
-"""Models that nobody derived are measured on the spot, and answer as a dry run of all layers does."""
+"""Models that nobody derived, measured on the spot, answer as a dry run of all layers does."""
 
 from __future__ import annotations
 
@@ -205,7 +205,7 @@ def test_what_cannot_be_measured_says_why(port: Port, config: dict[str, Any], wo
 def test_what_coefficients_do_not_cover_is_refused_by_name(port: Port) -> None:
     for changes, words in (
         ({"finetuning": "lora"}, "cover full fine-tuning"),
-        ({"batch_shape": "packed"}, "packed"),
+        ({"batch_shape": "packed", "attention": "sdpa"}, "batch_shape|acked"),
         ({"attention": "flash"}, "flash"),
     ):
         with pytest.raises(ValueError, match=words):

@@ -10,7 +10,9 @@ from __future__ import annotations
 import gc
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
+from unittest.mock import patch
 
 import torch
 from torch import nn
@@ -61,10 +63,12 @@ def measure(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
     }
     depth = _depth(kinds)
     for name in names:
-        for layers_run in dict.fromkeys((depth, len(kinds))):
-            # A model that cannot be cut runs whole.
+        # A model that cannot be cut runs whole; one that makes tensors on the CPU and moves them
+        # runs with all of them on the device.
+        for layers_run, here in ((depth, None), (len(kinds), None), (len(kinds), "meta")):
             try:
-                found["settings"] |= _setting(config, name, kinds, layers_run)
+                with torch.device(here) if here else nullcontext():
+                    found["settings"] |= _setting(config, name, kinds, layers_run)
                 found["refused"].pop(name, None)
                 break
             except MemoryError:
@@ -130,7 +134,16 @@ def _setting(config: Mapping[str, Any], name: str, kinds: list[int], depth: int)
         model = models.language_model(stage, settings, models.dtype_of(plan))
         shorten(model, depth)
         model.train()
-        return setting(model, stage, tracker, name, kinds[:depth], _lengths(model, tracker))
+        with _one_language(settings):
+            return setting(model, stage, tracker, name, kinds[:depth], _lengths(model, tracker))
+
+
+def _one_language(settings: Any) -> AbstractContextManager[Any]:
+    """An adapter for a language takes the rows of that language: all, where there is no other."""
+    from torch.fx.experimental import _config
+
+    alone = len(_stated(settings, "languages") or ()) == 1
+    return patch.object(_config, "meta_nonzero_assume_all_nonzero", alone)
 
 
 def _lengths(model: nn.Module, tracker: Tracker) -> tuple[int, ...]:
