@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner import references
-from planner.catalog import measured
+from planner.catalog import measured, spot
 from planner.footprint import Phase
 from planner.phases import engine
 from planner.phases.scene import Scene
@@ -141,7 +141,10 @@ def _measured_warnings(scene: Scene) -> tuple[str, ...]:
     found: list[str] = []
     for key in keys:
         found.append(
-            f"Activations of {key} come from dry-run coefficients, not from a derived sum."
+            f"Activations of {measured.family_of(key)} come from coefficients that a dry run "
+            "measured on the spot, not from a derived sum."
+            if key.startswith(spot.PREFIX)
+            else f"Activations of {key} come from dry-run coefficients, not from a derived sum."
         )
         found += [sentence for sentence in measured.entry(key)["supposed"] if sentence not in found]
         if measured.entry(key)["fallback"]:

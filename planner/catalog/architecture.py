@@ -79,6 +79,9 @@ class Architecture:
     convolution_values: int = 0
     """Numbers that its convolution keeps of the last tokens, in the compute dtype."""
 
+    uncounted_cache: str = ""
+    """Why the cache of keys, values and states could not be counted; empty where it was."""
+
     def __hash__(self) -> int:
         """Of a few fields that tell models apart: every cached sum is looked up by it."""
         return hash((self.family, self.hidden, self.layers, self.intermediate, self.vocab))

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any
 
-from planner.catalog import measured
+from planner.catalog import measured, spot
 from planner.catalog.families import model_type_of, read, text_config
 from planner.catalog.model_catalog import Model, supported
 from planner.catalog.safe_json import MAX_BYTES, read_object
@@ -39,7 +39,7 @@ def model_from_config(config: Mapping[str, Any]) -> Model:
     seen = seen_in(config)
     text = text_config(config)
     name = model_type_of(text)
-    row = None
+    key = ""
     architecture, reason = supported(text)
     canonical = dict(text)
     if read(text) is not None:
@@ -49,8 +49,12 @@ def model_from_config(config: Mapping[str, Any]) -> Model:
         if row is not None:
             canonical = _canonical(config)
             architecture = measured.architecture_of(row.id, canonical)
-        elif seen.get("auto_map"):
-            reason = f"{name} has code of its own (auto_map), and remote code is never run"
+        else:
+            canonical = _canonical(config)
+            key = spot.key_of(canonical)
+            architecture, reason = measured.spot_architecture(key, name, canonical)
+            if reason and seen.get("auto_map"):
+                reason += "; code of its own (auto_map) is never run"
     digest = hashlib.sha256(_compact(canonical)).hexdigest()[:12]
     return Model(
         id=f"config-{digest}",
@@ -60,8 +64,9 @@ def model_from_config(config: Mapping[str, Any]) -> Model:
         unsupported_reason=reason,
         config=MappingProxyType(canonical),
         sources=("config.json given by the user",),
+        spot=key,
         on_hub=False,
-        warnings=tuple(sentences(seen, name)),
+        warnings=(*sentences(seen, name), *measured.notes(key)),
     )
 
 
@@ -88,7 +93,7 @@ def decode_config(text: str) -> dict[str, Any]:
         raise ValueError("config: the link's config is damaged; paste the file again.") from None
     if not inflate.eof or inflate.unused_data or inflate.unconsumed_tail:
         raise ValueError("config: the link's config is cut short or too large; paste it again.")
-    return _canonical(read_object(data))
+    return _canonical(read_object(data, infinity=True))
 
 
 def _canonical(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,10 +103,8 @@ def _canonical(config: Mapping[str, Any]) -> dict[str, Any]:
     if family is not None:
         written = family.canonical()
     else:
-        row, reason = twin(text)
-        if row is None:
-            raise ValueError(f"config: {reason}.")
-        written = twin_config(text, row)
+        row, _ = twin(text)
+        written = twin_config(text, row) if row else spot.canonical(text)
     return {**written, "seen": seen} if seen else written
 
 

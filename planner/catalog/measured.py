@@ -12,6 +12,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Any
 
+from planner.catalog import spot
 from planner.catalog.architecture import Architecture
 
 
@@ -26,16 +27,60 @@ def table() -> Mapping[str, Any]:
 
 
 def entry(key: str) -> Mapping[str, Any]:
-    """What was measured of a model."""
+    """What was measured of a model: a row of the catalog, or a config on the spot."""
+    if key.startswith(spot.PREFIX):
+        kept = spot.found(key)
+        if kept is None:
+            raise ValueError("config: its measurement is gone from this machine; measure it again.")
+        return kept
     found: Mapping[str, Any] = table()["models"][key]
     return found
 
 
 @cache
-def source() -> str:
+def source(key: str) -> str:
     """Where the coefficients come from, in words."""
-    versions = ", ".join(f"{name} {version}" for name, version in table()["versions"].items())
-    return f"dry-run coefficients ({versions})"
+    here = key.startswith(spot.PREFIX)
+    libraries = spot.versions() if here else table()["versions"]
+    versions = ", ".join(f"{name} {version}" for name, version in libraries.items())
+    return f"dry-run coefficients{' measured on the spot' if here else ''} ({versions})"
+
+
+def spot_architecture(
+    key: str, name: str, config: Mapping[str, Any]
+) -> tuple[Architecture | None, str]:
+    """The dimensions of a config that was measured on the spot, or why there are none."""
+    kept = spot.found(key)
+    if kept is None:
+        spot.required(key, config)
+        kept = spot.found(key)
+    if kept is None:
+        return None, UNMEASURED
+    if "error" in kept:
+        return None, str(kept["error"])
+    sizes = dict(kept["architecture"])
+    cache_words = sizes.pop("cache")
+    sizes["dense_layers"] = tuple(sizes["dense_layers"])
+    return Architecture(
+        family=name, norm="rmsnorm", measured=key, uncounted_cache=cache_words, **sizes
+    ), ""
+
+
+def family_of(key: str) -> str:
+    """The type of a config that was measured on the spot."""
+    return str(entry(key)["config"]["model_type"])
+
+
+def notes(key: str) -> tuple[str, ...]:
+    """What a measurement on the spot has to say of its config."""
+    kept = spot.found(key) if key else None
+    return tuple(f"config: {note}" for note in (kept or {}).get("notes", ()))
+
+
+UNMEASURED = (
+    "nobody derived its sum, so a dry run has to measure its layers on this machine first, which "
+    "takes seconds"
+)
 
 
 def architecture_of(key: str, config: Mapping[str, Any]) -> Architecture | None:

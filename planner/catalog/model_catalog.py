@@ -45,6 +45,8 @@ class Model:
     """Whether weights are published under this id."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What of a config from outside is not planned as it stands there, in sentences."""
+    spot: str = ""
+    """Key of a measurement on the spot, of a config that needs one; else empty."""
     alias_of: str = ""
     """Id of the row whose shapes this model shares; context length and RoPE may differ."""
 

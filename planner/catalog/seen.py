@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from planner.catalog.families import TEXT_PARTS, model_type_of
+from planner.catalog.families import MODEL_TYPE, TEXT_PARTS, model_type_of, part_of
 from planner.catalog.model_catalog import models
 
 CLASS = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}", re.ASCII)
@@ -25,7 +25,7 @@ def seen_in(config: Mapping[str, Any]) -> dict[str, Any]:
     before = config.get("seen")
     if before is None:
         found = {
-            "part_of": model_type_of(config),
+            "part_of": model_type_of(config) if part_of(config) else None,
             "auto_map": bool(config.get("auto_map")),
             "architectures": config.get("architectures") or [],
         }
@@ -37,8 +37,9 @@ def seen_in(config: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(names, list) or len(names) > 8 or not all(map(_is_class, names)):
         raise ValueError("config: architectures is no list of class names.")
     kept: dict[str, Any] = {}
-    if isinstance(found["part_of"], str) and found["part_of"] in TEXT_PARTS:
-        kept["part_of"] = found["part_of"]
+    whole = found["part_of"]
+    if isinstance(whole, str) and MODEL_TYPE.fullmatch(whole):
+        kept["part_of"] = whole
     if found["auto_map"]:
         kept["auto_map"] = True
     strange = [name for name in names if name not in _classes(config, kept)]
@@ -75,7 +76,7 @@ def _classes(config: Mapping[str, Any], kept: Mapping[str, Any]) -> list[str]:
     """Classes of transformers that train what is planned."""
     outer = model_type_of(config)
     if "part_of" in kept:  # told already
-        return [*_of_type(TEXT_PARTS[kept["part_of"]]), *_conditional(outer)]
+        return [*_of_type(part_of(config) or outer), *_conditional(outer)]
     return _of_type(outer)
 
 

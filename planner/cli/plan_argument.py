@@ -13,6 +13,7 @@ from typing import Any
 from urllib.parse import parse_qs
 
 from planner import catalog
+from planner.catalog import spot
 from planner.catalog.hub import model_from_hub
 from planner.catalog.model_catalog import Model
 from planner.plan import Plan
@@ -139,12 +140,28 @@ def require_asked(text: str, model: str = "") -> Asked:
         PlanError: with every problem found, however small: a script should not go on
             with a plan that is not the one it asked for.
     """
-    reading = read_plan(text, model)
+    with spot.measuring(_measure):
+        reading = read_plan(text, model)
     if reading.problems or reading.plan is None:
         raise PlanError(reading.problems)
     for note in reading.notes:
         print(textwrap.shorten(f"note: {note}", LINE, placeholder=" …"), file=sys.stderr)
     return Asked(reading.plan, reading.chosen, reading.calibration, reading.benchmark)
+
+
+def _measure(key: str, config: Mapping[str, Any], names: tuple[str, ...]) -> None:
+    """A config that nobody derived: its layers are measured now, and the answer is kept."""
+    from planner.dryrun.ask.port import DryRunError, Port
+
+    what = f" with {names[0].replace('/', ', ')}" if names else ""
+    print(f"measuring the layers of {config['model_type']}{what} …", file=sys.stderr)
+    port = Port()
+    try:
+        port.measure(key, config, names)
+    except DryRunError as error:
+        raise ValueError(f"config: {error}") from None
+    finally:
+        port.close()
 
 
 def _is_file(path: Path) -> bool:

@@ -119,7 +119,7 @@ def leaf_inputs(role: Role) -> int:
     return int(role.adapters > 0)
 
 
-def layer_forward(scene: Scene, role: Role, sparse: bool | None = None) -> tuple[Term, ...]:
+def layer_forward(scene: Scene, role: Role, sparse: int | None = None) -> tuple[Term, ...]:
     """What one layer's forward needs beyond what it saves.
 
     Inside a checkpoint nothing is saved, so all of it passes. ``sparse`` chooses a kind
@@ -135,7 +135,7 @@ def layer_forward(scene: Scene, role: Role, sparse: bool | None = None) -> tuple
 
 
 def layer_backward(
-    scene: Scene, role: Role, sparse: bool | None = None, *, accumulates: Num | None = None
+    scene: Scene, role: Role, sparse: int | None = None, *, accumulates: Num | None = None
 ) -> Iterator[Term]:
     """What one layer's backward needs: its recomputed activations, gradients in flight.
 
@@ -193,7 +193,7 @@ def _layers(scene: Scene, role: Role, layers: int, soft_inputs: bool = False) ->
             )
 
 
-Counted = tuple[int, bool, bool | None, bool]
+Counted = tuple[int, bool, int | None, bool]
 """How many layers, whether they slide, whether they are sparse, whether it is a first layer that
 no gradient goes through."""
 

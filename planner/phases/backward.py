@@ -204,7 +204,7 @@ def _trained_between(role: Role, first: int, end: int) -> int:
     return layers_parameter_count(role.arch, range(first, end))
 
 
-def _layer_backward(scene: Scene, role: Role, place: int, sparse: bool | None) -> Bundles:
+def _layer_backward(scene: Scene, role: Role, place: int, sparse: int | None) -> Bundles:
     """The backward of the layer at ``place``: recomputed activations, gradients, reductions."""
     last, counted = place == role.arch.layers - 1, _counts_weights(scene, role)
     return (
@@ -218,7 +218,7 @@ def _layer_backward(scene: Scene, role: Role, place: int, sparse: bool | None) -
 
 
 @shared
-def _activations(scene: Scene, role: Role, sparse: bool | None) -> Iterator[Term]:
+def _activations(scene: Scene, role: Role, sparse: int | None) -> Iterator[Term]:
     accumulates: Num | None = None
     if _counts_weights(scene, role):
         accumulates = 0 if scene.fsdp else minimum(scene.q.micro_batches - 1, 1)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from planner.catalog import measured
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations.measured import kinds_of
 
@@ -18,9 +19,9 @@ from planner.formulas.activations.measured import kinds_of
 class LayerKind:
     """One kind of layer: its places, by index."""
 
-    sparse: bool | None
-    """None where all layers are alike. Measured models may have two kinds for another reason
-    than experts; the second one counts as sparse."""
+    sparse: int | None
+    """Whether its layers have experts; None where all layers are alike. Measured models may have
+    more kinds and for other reasons, which count from 0."""
     word: str
     """What a person reads before ``layer``; empty where all are alike."""
     places: tuple[int, ...]
@@ -47,15 +48,17 @@ def layer_kinds(arch: Architecture) -> tuple[LayerKind, ...]:
         if not arch.sparse_layers:
             kinds = "0" * arch.layers
     found = sorted(set(kinds))
-    words = ("dense ", "sparse ")
+    words: Sequence[str] = ("dense ", "sparse ")
     if arch.measured and arch.stateful_layers:
         words = ("linear-attention ", "full-attention ")
     elif arch.measured and arch.sliding_layers:
         words = ("sliding ", "global ")
+    if arch.measured:
+        words = measured.entry(arch.measured).get("words", words)
     alone = len(found) == 1
     return tuple(
         LayerKind(
-            sparse=None if alone else bool(index),
+            sparse=None if alone else index,
             word="" if alone else words[index],
             places=tuple(place for place, one in enumerate(kinds) if one == kind),
         )

@@ -149,7 +149,9 @@ def role(
         head_parameters=arch.hidden * (1 if value_head else arch.vocab),
         largest_weight=max(weight.elements for weight in listed),
         largest_layer_weight=max(
-            weight.elements for weight in listed if weight.kind in ("linear", "experts")
+            weight.elements
+            for weight in listed
+            if weight.kind in ("linear", "experts") or (arch.measured and weight.per_layer)
         ),
         layout=tuple((weight.count, weight.elements / total) for weight in listed),
         adapters=adapters,
@@ -183,7 +185,7 @@ def _rows(arch: Architecture, weight: Weight) -> int:
     if weight.kind == "experts":
         return arch.experts
     if weight.kind in ("embedding", "position"):
-        return weight.elements // arch.hidden
+        return max(weight.elements // arch.hidden, 1)  # tables may be narrower than the layers
     if weight.out_features:
         # GPT-2's layers are stored the other way round.
         stored_by_input = arch.family == "gpt2" and weight.per_layer

@@ -52,7 +52,7 @@ def _facts(
     model: str, config: str, critic_model: str, reward_model: str, gpu: str, gpu_bytes: int
 ) -> Facts:
     policy_model = _model("model", model, config)
-    policy = _architecture("model", policy_model)
+    policy = _architecture("config" if config else "model", policy_model)
     card = _card(gpu, gpu_bytes)
     critic = _model("critic_model", critic_model, "") if critic_model else policy_model
     scorer = _model("reward_model", reward_model, "") if reward_model else policy_model
@@ -138,6 +138,15 @@ def _shape_problems(plan: Any, facts: Facts) -> list[Problem]:
                 )
             )
             break
+    if plan.rollout != "none" and facts.policy.uncounted_cache:
+        found.append(
+            Problem(
+                "rollout",
+                f"What {facts.policy.family} keeps while it generates is not known: "
+                f"{facts.policy.uncounted_cache}.",
+                "Set rollout to none, and plan generation apart.",
+            )
+        )
     if plan.rollout.startswith("vllm") and facts.policy.heads % plan.rollout_tensor_parallel:
         found.append(
             Problem(

@@ -18,7 +18,7 @@ def scored(model: nn.Module, rows: Rows, plan: Plan) -> tuple[torch.Tensor, torc
     ``response_tokens + 1`` positions (transformers' ``logits_to_keep``), and a packed row its
     response tokens. The last position of a row predicts nothing; its target is the row's first.
     """
-    hidden = models.body(model)(use_cache=False, **rows.inputs()).last_hidden_state
+    hidden = models.hidden_states(model, rows.inputs())
     return positions(hidden, rows, plan)
 
 

@@ -18,6 +18,7 @@ from planner.formulas.lora import lora_weights
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.setup import setup_of
+from planner.steps import anatomy
 from planner.steps.stage import DTYPES, Stage
 
 LISTS = ("layers", "h")
@@ -81,7 +82,13 @@ def settings_of(config: Mapping[str, Any], attention: str) -> Any:
     if values.get("head_dim", 0) is None:
         # Some model files take a head_dim that is there, even None, for a size.
         del values["head_dim"]
-    settings = transformers.AutoConfig.for_model(**values)
+    whole = transformers.AutoConfig.for_model(**values)
+    # Of a multimodal config the language model's part, if that is a class of its own.
+    text = whole.get_text_config(decoder=True)
+    apart = type(text) is not type(whole) and type(text) in transformers.MODEL_FOR_CAUSAL_LM_MAPPING
+    settings = text if apart else whole
+    if getattr(settings, "is_decoder", None) is False:
+        settings.is_decoder = True  # BERT and its like attend to what comes later, unless told
     settings.use_cache = False
     settings._attn_implementation = attention
     return settings
@@ -169,7 +176,7 @@ def body(model: nn.Module) -> Any:
     inner = causal(model)
     if isinstance(inner, ScoreModel):
         return inner.body
-    return getattr(inner, inner.base_model_prefix)
+    return anatomy.body_of(inner)
 
 
 def head(model: nn.Module) -> Any:
@@ -181,7 +188,15 @@ def layers(model: nn.Module) -> nn.ModuleList:
     """The list of decoder layers."""
     if isinstance(causal(model), HeadModel):
         return nn.ModuleList()
-    return _part(model, LISTS, nn.ModuleList, "layers")
+    decoder = body(model)
+    named = (getattr(decoder, name, None) for name in LISTS)
+    found = next((each for each in named if isinstance(each, nn.ModuleList)), None)
+    return anatomy.layers_of(decoder) if found is None else found
+
+
+def hidden_states(model: nn.Module, inputs: Mapping[str, Any]) -> torch.Tensor:
+    """What the head is given of rows [rows, tokens]: [rows, tokens, hidden]."""
+    return anatomy.hidden_states(causal(model), body(model), inputs)
 
 
 def final_norm(model: nn.Module) -> nn.Module:

@@ -16,7 +16,7 @@ import streamlit as st
 from streamlit.navigation.page import Page
 
 from planner.plan import Plan
-from planner.ui import messages, uploads
+from planner.ui import measuring, messages, uploads
 from planner.ui.inputs import sidebar
 from planner.ui.sampling import inputs as sampling_inputs
 from planner.ui.sampling import state as sampling_state
@@ -89,7 +89,8 @@ def current_plan() -> Plan:
     draft = session.draft()
     if draft.plan is None:
         messages.offer(draft)
-        messages.impossible(draft)
+        if not measuring.panel(draft):
+            messages.impossible(draft)
         st.stop()
     if not messages.offer(draft):
         messages.followed(draft)

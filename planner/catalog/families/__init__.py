@@ -45,7 +45,10 @@ TEXT_PARTS = {
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
 }
-"""Multimodal types whose ``text_config`` is a language model that the catalog has."""
+"""Multimodal types whose ``text_config`` need not say that it is of the type on the right."""
+
+WHOLE = ("emu3", "mllama")
+"""Multimodal types whose causal class reads the whole config."""
 
 COMPRESSED = ("quantization_config", "compression_config")
 """What a checkpoint of compressed weights says, by today's name and an older one."""
@@ -61,13 +64,26 @@ def model_type_of(config: Mapping[str, Any]) -> str:
     return value
 
 
+def part_of(config: Mapping[str, Any]) -> str:
+    """The type of the language model inside a multimodal config; empty where there is none.
+
+    A ``text_config`` names its own type, but in files of the types that :data:`TEXT_PARTS` has.
+    """
+    outer, nested = model_type_of(config), config.get("text_config")
+    if outer in WHOLE:
+        return ""
+    named = nested.get("model_type") if isinstance(nested, dict) else None
+    inner = named if isinstance(named, str) and MODEL_TYPE.fullmatch(named) else ""
+    return TEXT_PARTS.get(outer) or (inner if inner != outer else "")
+
+
 def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """The language model's part of a multimodal config; the config itself otherwise.
 
     Raises:
         ValueError: for a quantised checkpoint, whose weights are not the trained ones.
     """
-    part = TEXT_PARTS.get(model_type_of(config))
+    part = part_of(config)
     nested = config.get("text_config") if part else None
     for level in (config, nested):
         for name in COMPRESSED:
@@ -76,7 +92,7 @@ def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
                     f"config: {name} is set; give the config.json of the unquantised model "
                     "and choose qlora as finetuning."
                 )
-    if part is None:
+    if not part:
         return config
     if not isinstance(nested, dict):
         raise ValueError("config: text_config is missing; it holds the language model's sizes.")

@@ -12,12 +12,13 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from select import select
 from typing import Any
 
+from planner.catalog import spot
 from planner.dryrun.ask import store
 from planner.dryrun.ask.answer import DryRun, answer
 from planner.dryrun.ask.request import key_of
@@ -78,6 +79,22 @@ class Port:
             found = self._ask(request, cancelled)
             store.save(key, found, self._folder)
         return answer(plan, found)
+
+    def measure(
+        self,
+        key: str,
+        config: Mapping[str, Any],
+        names: Sequence[str],
+        cancelled: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Measure a config's coefficients in these settings on the spot, and keep them.
+
+        Raises:
+            DryRunError: with a sentence, when there is no answer; that a config cannot be
+                measured is one.
+        """
+        entry = self._ask({"measure": dict(config), "settings": list(names)}, cancelled)
+        spot.keep(key, {**entry, "config": dict(config)})
 
     def remembered(self, plan: Plan, *, full_depth: bool = False) -> DryRun | None:
         """The stored answer of a plan, at once; None when it was never asked."""

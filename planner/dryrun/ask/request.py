@@ -34,6 +34,11 @@ def configs_of(plan: Plan) -> dict[str, dict[str, Any]]:
     return {role: dict(model.config) for role, model in models.items()}
 
 
+def on_the_spot(plan: Plan) -> bool:
+    """Whether the policy's coefficients were measured on the spot."""
+    return bool(facts_of(plan).policy_model.spot)
+
+
 def settings_of(plan: Plan) -> AllocatorSettings:
     """How the plan sets up the caching allocator."""
     return AllocatorSettings(expandable_segments=plan.expandable_segments)

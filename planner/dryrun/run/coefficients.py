@@ -12,18 +12,21 @@ import gc
 import json
 import sys
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
 from planner import catalog
 from planner.dryrun.ask.request import versions
 from planner.dryrun.logs.kinds import layer_kinds, shallow
 from planner.dryrun.run.observation import Body, Moments, Observation, observe
+from planner.dryrun.run.tracker import Tracker
 from planner.dryrun.run.weights import weight_list
 from planner.dryrun.run.world import world
 from planner.formulas.polynomial import Polynomial, through, value
@@ -32,7 +35,7 @@ from planner.methods import methods
 from planner.plan import Plan
 from planner.steps import models
 from planner.steps.batch import Rows
-from planner.steps.stage import DTYPES
+from planner.steps.stage import DTYPES, Stage
 
 CARD = "h100-80gb"
 """Whose kernels run: SDPA's choice depends on the card."""
@@ -102,8 +105,9 @@ def _cut(whole: dict[str, Any], places: Sequence[int]) -> tuple[dict[str, Any], 
     return shallow(whole, depth), list(places[:depth])
 
 
-def _plan(attention: str, shape: str, precision: str) -> Plan:
-    """Any plan with these words; its model is not looked at."""
+def setting_plan(name: str) -> Plan:
+    """Any plan with a setting's words; its model is not looked at."""
+    attention, shape, precision = name.split("/")
     return Plan(
         model="Qwen/Qwen2.5-0.5B",
         method=next(m.name for m in methods().values() if m.objective == CROSS_ENTROPY),
@@ -118,31 +122,61 @@ def _plan(attention: str, shape: str, precision: str) -> Plan:
 
 
 def _setting(config: Mapping[str, Any], places: Sequence[int], name: str) -> Measured:
-    attention, shape, precision = name.split("/")
-    plan = _plan(attention, shape, precision)
-    found: Measured = {}
+    plan = setting_plan(name)
     with world(plan) as (tracker, stage, _), tracker:
-        settings = models.settings_of(config, stage.attention(attention))
+        settings = models.settings_of(config, stage.attention(plan.attention))
         model = models.language_model(stage, settings, models.dtype_of(plan))
         model.train()
-        body = Body(model, tracker)
+        return setting(model, stage, tracker, name, places)
 
-        def run(rows: int, tokens: int, trains: bool) -> Observation:
-            ids = torch.zeros((rows, tokens), dtype=torch.int64, device=stage.device)
-            mask = torch.ones_like(ids) if shape == "padded" else None
-            cast = precision == "autocast-bf16"
-            casting = stage.autocast(DTYPES["bf16"], enabled=True) if cast else nullcontext()
-            given = Rows(ids, mask, None, rows).inputs()
-            return observe(body, given, trains=trains, casting=casting)
 
-        for trains in (True, False):
-            seen = [run(rows, tokens, trains) for rows, tokens in product(ROWS, LENGTHS)]
-            found[f"{name}/{'all' if trains else 'none'}"] = _solved(seen, places, trains)
+def setting(
+    model: nn.Module,
+    stage: Stage,
+    tracker: Tracker,
+    name: str,
+    places: Sequence[int],
+    lengths: Sequence[int] = LENGTHS,
+) -> Measured:
+    """The polynomials of a model that stands in a world; ``places`` has each layer's kind."""
+    _, shape, precision = name.split("/")
+    body, found = Body(model, tracker), {}
+
+    def run(rows: int, tokens: int, trains: bool) -> Observation:
+        ids = torch.zeros((rows, tokens), dtype=torch.int64, device=stage.device)
+        mask = torch.ones_like(ids) if shape == "padded" else None
+        cast = precision == "autocast-bf16"
+        casting = stage.autocast(DTYPES["bf16"], enabled=True) if cast else nullcontext()
+        given = Rows(ids, mask, None, rows).inputs()
+        return observe(body, given, trains=trains, casting=casting)
+
+    for trains in (True, False):
+        seen = [run(rows, tokens, trains) for rows, tokens in product(ROWS, lengths)]
+        solved = _solved(seen, places, trains, partial(through, lengths))
+        found[f"{name}/{'all' if trains else 'none'}"] = solved
     return found
 
 
-def _solved(seen: Sequence[Observation], places: Sequence[int], trains: bool) -> Measured:
+def lengths_for(positions: int) -> tuple[int, ...]:
+    """Three lengths that a model's positions allow, each twice the one before."""
+    longest = min(LENGTHS[-1], 1 << ((positions - 1).bit_length() - 1))
+    if longest < 16:
+        raise ValueError(f"{positions} positions are too few for a measurement")
+    return longest // 4, longest // 2, longest
+
+
+Solve = Callable[[Sequence[int], Sequence[int]], Polynomial]
+
+
+def _solved(
+    seen: Sequence[Observation], places: Sequence[int], trains: bool, solve: Solve
+) -> Measured:
     """The polynomials of one setting, from its runs at all rows and lengths."""
+
+    def _through(values: Sequence[int]) -> Polynomial:
+        half = len(values) // len(ROWS)
+        return solve(values[:half], values[half:])
+
     found: Measured = {
         "before": _through([one.before for one in seen]),
         "standing": _through([one.standing for one in seen]),
@@ -151,25 +185,23 @@ def _solved(seen: Sequence[Observation], places: Sequence[int], trains: bool) ->
         "kinds": [],
     }
     if trains:
-        found["norm"] = _highest([one.norm for one in seen if one.norm])
+        found["norm"] = _highest([one.norm for one in seen if one.norm], _through)
     for kind in sorted(set(places)):
         at = max(at for at, k in enumerate(places[:-1]) if not at or k == kind)
         entry: Measured = {
             "kept": _through([one.kept[at] for one in seen]),
             "input_kept": seen[0].input_kept[at],
-            "forward": _highest([one.forward[at] for one in seen]),
+            "forward": _highest([one.forward[at] for one in seen], _through),
         }
         if trains:
-            entry["backward"] = _highest([one.backward[at] for one in seen])
+            entry["backward"] = _highest([one.backward[at] for one in seen], _through)
         found["kinds"].append(entry)
     return found
 
 
-def _through(values: Sequence[int]) -> Polynomial:
-    return through(LENGTHS, values[: len(LENGTHS)], values[len(LENGTHS) :])
-
-
-def _highest(seen: Sequence[Moments]) -> list[Polynomial]:
+def _highest(
+    seen: Sequence[Moments], _through: Callable[[Sequence[int]], Polynomial]
+) -> list[Polynomial]:
     """A polynomial for every instant that is the highest at some size.
 
     Runs of different sizes go through the same instants, except in a loop that takes a turn per
@@ -182,7 +214,9 @@ def _highest(seen: Sequence[Moments]) -> list[Polynomial]:
     instants = {_through([one.bytes[at] for one in seen]) for at in places}
     if any(len(one.bytes) > before + after for one in seen):
         loops = [one.bytes[before : len(one.bytes) - after] for one in seen]
-        instants.add(_through([max(loop) for loop in loops]))
+        # A short run may hold no turn that the others do not: then whole runs are compared.
+        whole = [one.bytes for one in seen]
+        instants.add(_through([max(loop) for loop in (loops if all(loops) else whole)]))
     winners = {
         max(sorted(instants), key=lambda instant: value(instant, rows, tokens))
         for rows, tokens in GRID

@@ -50,7 +50,7 @@ def dry_run(
         ValueError: naming the field, for what the step has no code for.
     """
     filled = {role: _filled(config) for role, config in configs.items()}
-    pattern = _pattern(plan, filled)
+    pattern = None if full_depth else _pattern(plan, filled)
     if code != OWN:
         theirs = import_module(f"planner.frameworks.{code}.run.step")
 
@@ -61,7 +61,7 @@ def dry_run(
         def whole(configs: Configs) -> Log:
             return _whole_length(plan, configs, on, full_length)
 
-    if full_depth or pattern is None or not pattern.copies:
+    if pattern is None or not pattern.copies:
         return whole(filled)
     cut = {role: shallow(config, pattern.shallow) for role, config in filled.items()}
     return _completed(

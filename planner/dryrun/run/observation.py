@@ -34,6 +34,17 @@ class Watch:
     """Where each layer's backward begins, and (at -1) where the first layer's ends."""
 
 
+    def close(self, layers: int) -> None:
+        """Layers that did not run begin where the next one does: nothing passes in them."""
+        for index in reversed(range(layers)):
+            if index not in self.entered and index + 1 in self.entered:
+                self.entered[index] = self.entered[index + 1]
+                self.inputs[index] = self.inputs[index + 1]
+        for index in range(layers):
+            if index - 1 in self.backward:
+                self.backward.setdefault(index, self.backward[index - 1])
+
+
 @dataclass(frozen=True, slots=True)
 class Moments:
     """Live bytes at every instant of one layer's pass, and what happened there."""
@@ -70,7 +81,7 @@ class Body:
     """A decoder body whose hooks tell a watch where it is."""
 
     def __init__(self, model: nn.Module, tracker: Tracker) -> None:
-        self.module = models.body(model)
+        self.module = model
         self.tracker = tracker
         self.watch = Watch()
         self.layers = models.layers(model)
@@ -82,13 +93,15 @@ class Body:
         return len(self.tracker.log.events)
 
     def _entering(self, index: int, _: nn.Module, given: Any, named: Any) -> None:
-        hidden = given[0] if given else named["hidden_states"]
+        hidden = given[0] if given else next(filter(torch.is_tensor, named.values()))
+        if index in self.watch.entered:
+            raise ValueError("its layers run more than once in a forward")
         self._crossing(index, hidden)
         if index == 0 and hidden.requires_grad:
             hidden.register_hook(lambda _: self._backward(-1))
 
     def _leaving(self, index: int, _: nn.Module, __: Any, output: Any) -> None:
-        first = output[0] if isinstance(output, tuple) else output
+        first = output[0] if isinstance(output, (tuple, list)) else output
         if index == len(self.layers) - 1:
             self._crossing(index + 1, first)
         if first.requires_grad:
@@ -114,20 +127,21 @@ def observe(
     start = len(tracker.log.events)
     with torch.set_grad_enabled(trains):
         with casting:
-            output = body.module(use_cache=False, **inputs).last_hidden_state
+            output = models.hidden_states(body.module, inputs)
         returned = len(tracker.log.events)
         result = tracker.key_of(output)
         loss = output.float().sum() if trains else None
         del output
         turned = len(tracker.log.events)
         if loss is not None:
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
         del loss
     end = len(tracker.log.events)
     weights = [weight.grad for weight in body.module.parameters() if weight.grad is not None]
     gradients = {tracker.key_of(gradient) for gradient in weights}
     del weights
     body.module.zero_grad(set_to_none=True)
+    watch.close(len(body.layers))
     story = _Story(tracker, start, end, gradients)
     return _read(story, watch, returned, turned, result, trains)
 

@@ -31,6 +31,15 @@ REMEMBERED = frozenset(
 PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
+TO_COPY = torch.ops.aten._to_copy.default
+
+
+def _leaves_the_device(given: torch.Tensor, kwargs: dict[str, Any]) -> bool:
+    """Whether one number goes to the CPU: the gradient of a scalar that a layer made there."""
+    target = kwargs.get("device")
+    return given.is_meta and not given.dim() and target is not None and target.type == "cpu"
+
+
 class Results:
     """Runs operators; tensors on the meta device only are remembered."""
 
@@ -39,6 +48,8 @@ class Results:
 
     def of(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
         """What the operator returns; a remembered result is a new tensor like the first one."""
+        if func is TO_COPY and _leaves_the_device(args[0], kwargs):
+            return torch.zeros((), dtype=kwargs.get("dtype") or args[0].dtype)
         if func not in REMEMBERED or kwargs:
             return func(*args, **kwargs)
         asked: list[Any] = [func]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,10 +9,8 @@ import torch
 from torch import nn
 
 from planner.dryrun.run.branches import fallbacks, supposed
-from planner.steps import models
+from planner.steps import anatomy, models
 from planner.steps.stage import Stage
-
-LAYER = re.compile(r"^(.*?\.(?:layers|h))\.(\d+)\.")
 
 WeightRow = tuple[str, str, int, int, int, str]
 """Name with ``{layer}``, kind, elements, input and output width, the layers as a pattern."""
@@ -32,28 +29,52 @@ def weight_list(config: Mapping[str, Any]) -> tuple[list[WeightRow], list[str], 
     with no_init_weights():
         settings = models.settings_of(config, "eager")
         model = models.language_model(Stage("meta"), settings, torch.bfloat16)
-    depth = len(models.layers(model))
-    owners: dict[int, nn.Module] = {}
+    said = sentences_of(model)
+    return rows_of(model), said["fallback"], said["supposed"]
+
+
+def sentences_of(model: nn.Module) -> dict[str, list[str]]:
+    """What of a model runs another branch than a GPU's, and what stand-ins suppose."""
+    return {"fallback": fallbacks(model), "supposed": supposed(model)}
+
+
+def rows_of(model: nn.Module) -> list[WeightRow]:
+    """The weights of a model that is built, those alike in several layers as one row."""
+    layers = models.layers(model)
+    depth, prefix = len(layers), name_of(model, layers)
+    table = anatomy.embedding_of(models.causal(model))
+    owners: dict[int, nn.Module] = {} if table is None else {id(table.weight): table}
     for module in model.modules():
         for weight in module.parameters(False):
             owners.setdefault(id(weight), module)  # a tied head's is the embedding's
     found: dict[tuple[str, str, int, int, int], set[int]] = {}
     head = models.head(model)
     for name, weight in model.named_parameters():
-        inside = LAYER.match(name)
-        plain = LAYER.sub(r"\1.{layer}.", name)
+        before, _, rest = name.partition(f"{prefix}.")
+        number, _, tail = rest.partition(".")
+        inside = not before and number.isdigit()
+        plain = f"{prefix}.{{layer}}.{tail}" if inside else name
         owner = owners[id(weight)]
-        kind = _kind(name, weight, owner, owner is head)
+        kind = _kind(name, weight, owner, owner is head and weight.dim() > 1)
         out, ins = (weight.shape[0], weight.shape[1]) if kind in LINEAR else (0, 0)
+        if type(owner).__name__ == CONV1D:
+            out, ins = ins, out
         row = (plain, kind, weight.numel(), ins, out)
-        found.setdefault(row, set()).update({int(inside[2])} if inside else ())
+        found.setdefault(row, set()).update({int(number)} if inside else ())
     rows = [
         (*row, "".join(str(int(layer in layers)) for layer in range(depth)) if layers else "")
         for row, layers in found.items()
     ]
-    return rows, fallbacks(model), supposed(model)
+    return rows
 
 
+def name_of(model: nn.Module, part: nn.Module) -> str:
+    """The path of one of a model's modules."""
+    return next(str(name) for name, module in model.named_modules() if module is part)
+
+
+CONV1D = "Conv1D"
+"""GPT-2's linear layer, which holds its matrix the other way round."""
 LINEAR = ("linear", "router", "lm_head")
 
 
@@ -66,7 +87,7 @@ def _kind(name: str, weight: nn.Parameter, owner: nn.Module, is_head: bool) -> s
         return "experts"
     if name.endswith("bias"):
         return "bias"
-    if isinstance(owner, nn.Linear):
+    if isinstance(owner, nn.Linear) or type(owner).__name__ == CONV1D:
         return "linear"
     # A router is a module of its own that holds a plain matrix.
     return "router" if weight.dim() == 2 else "norm"

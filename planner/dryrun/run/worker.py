@@ -37,13 +37,16 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     from planner.frameworks import OWN
     from planner.plan import Plan
 
+    if "measure" in request:
+        return measured(request["measure"], request["settings"])
     start = time.perf_counter()
     plan = Plan(**request["plan"])
     standing, configs = stand_in(plan), asked.configs_of(plan)
     settings, workspace_bytes = asked.settings_of(plan), asked.workspace_of(plan)
     refused = ""
     try:
-        whole = bool(request.get("full_depth"))
+        # Of a model measured on the spot nobody knows how its layers repeat.
+        whole = bool(request.get("full_depth") or asked.on_the_spot(plan))
         run = partial(dry_run, configs=configs, full_depth=whole, full_length=whole)
         if standing.code != OWN:
             try:
@@ -78,6 +81,16 @@ def refused_by_theirs(ran: str, error: Exception) -> str:
     return f"{ran} stopped without data: {type(error).__name__}, {line.rstrip('.')}."
 
 
+def measured(config: dict[str, Any], settings: list[str]) -> dict[str, Any]:
+    """Coefficients of a config on the spot; what cannot be measured is an ``error`` sentence."""
+    from planner.dryrun.run import spot
+
+    try:
+        return {"result": spot.measure(config, settings)}
+    except ValueError as error:
+        return {"result": {"error": " ".join(str(error).split())}}
+
+
 def refused_by_torch(error: RuntimeError) -> str:
     """A sentence in place of a traceback: torch's own first line, and what still holds."""
     line = next((line.strip() for line in str(error).splitlines() if line.strip()), "no reason")
@@ -91,7 +104,8 @@ def warm_up() -> None:
     """What takes seconds and is done once: imports. The collector need not look at them again."""
     import torch
 
-    import planner.dryrun.run.execute  # noqa: F401
+    import planner.dryrun.run.execute
+    import planner.dryrun.run.spot  # noqa: F401
 
     torch.set_num_threads(1)
     gc.collect()

@@ -41,7 +41,7 @@ def layer_saved(
     role: str,
     layers: Num,
     sliding: bool = False,
-    sparse: bool | None = None,
+    sparse: int | None = None,
     input_needs_gradient: bool = True,
     recomputed: bool = False,
 ) -> tuple[Term, ...]:
@@ -82,7 +82,7 @@ def layer_backward_transient(
     *,
     role: str,
     sliding: bool = False,
-    sparse: bool | None = None,
+    sparse: int | None = None,
     recomputed: bool = False,
 ) -> tuple[Term, ...]:
     """What is alive at the peak of one layer's backward, less what the layer had saved.
@@ -125,7 +125,7 @@ def layer_forward_transient(
     *,
     role: str,
     sliding: bool = False,
-    sparse: bool | None = None,
+    sparse: int | None = None,
 ) -> tuple[Term, ...]:
     """What is alive at the peak of one layer's forward, less what the layer saves.
 
@@ -150,12 +150,13 @@ def settings(
     workload: Workload,
     sliding: bool,
     input_needs_gradient: bool = True,
-    sparse: bool | None = None,
+    sparse: int | None = None,
 ) -> list[tuple[Setting, Num]]:
     """The settings a layer runs in, each with its share: 1, or 0/1 by length for a sweep."""
     refuse_what_cannot_run(arch, workload)
     if sparse is None:
         sparse = _larger_is_sparse(arch)
+    sparse = bool(sparse)
     masked = workload.attention == "eager" or (
         workload.attention == "sdpa" and workload.batch_shape != "full"
     )

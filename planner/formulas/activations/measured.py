@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from planner.catalog import measured
+from planner.catalog import measured, spot
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
 from planner.formulas.activations.terms import terms_of
@@ -33,6 +33,8 @@ MEASURED = Formula(
 )
 FACTORS = ("per_token", "per_pair", "per_square", "per_row", "per_length", "constant")
 
+KINDS = "0123456789abcdefghijklmnopqrstuvwxyz"
+"""How kinds of layers are written, a character each."""
 SAVED = "layers' saved activations"
 COVERS = "the dry run's coefficients cover full fine-tuning with full or padded rows"
 
@@ -53,13 +55,28 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
     name = f"{workload.attention}/{workload.batch_shape}/{precision}"
     entry = measured.entry(arch.measured)
     trains = "none" if workload.trains == "none" else "all"
+    known = name in entry["refused"] or f"{name}/{trains}" in entry["settings"]
+    if arch.measured.startswith(spot.PREFIX) and not known:
+        spot.required(arch.measured, entry["config"], (name,))
+        entry = measured.entry(arch.measured)
     found: Mapping[str, Any] | None = entry["settings"].get(f"{name}/{trains}")
     if found is not None:
         return found
+    if name in entry["refused"] and arch.measured.startswith(spot.PREFIX):
+        raise ValueError(
+            f"attention is {workload.attention!r} with {workload.batch_shape} rows in {precision}, "
+            f"which transformers does not run for {arch.family} ({entry['refused'][name]}); "
+            "choose the other attention or precision"
+        )
     if name in entry["refused"]:
         raise ValueError(
             f"attention is {workload.attention!r} but transformers refuses it for {arch.family}; "
             f"set attention to {'eager' if workload.attention == 'sdpa' else 'sdpa'!r}"
+        )
+    if arch.measured.startswith(spot.PREFIX):
+        raise ValueError(
+            f"attention is {workload.attention!r} with {workload.batch_shape} rows in {precision}, "
+            f"which nobody measured of {arch.family} yet; have its layers measured on this machine"
         )
     if precision == "autocast-bf16":
         raise _without_autocast(arch)
@@ -99,23 +116,23 @@ def layer_saved(
     *,
     role: str,
     layers: Num,
-    sparse: bool | None,
+    sparse: int | None,
     recomputed: bool,
 ) -> tuple[Term, ...]:
     """What ``layers`` layers of a kind keep; ``sparse`` is the second of two kinds."""
     kind = _kind(arch, workload, sparse)
     if not kind["input_kept"]:
-        return (_term(kind["kept"], workload, role, SAVED, layers),)
+        return (_term(kind["kept"], arch, workload, role, SAVED, layers),)
     per_token, *others = kind["kept"]
     apart = per_token - arch.hidden * (4 if _wide(workload) else workload.value_bytes)
-    terms = [_term((apart, *others), workload, role, SAVED, layers)]
+    terms = [_term((apart, *others), arch, workload, role, SAVED, layers)]
     if not recomputed:
         terms.append(_hidden(arch, workload, role, "layer input", layers))
     return tuple(terms)
 
 
 def layer_forward_transient(
-    arch: Architecture, workload: Workload, *, role: str, sparse: bool | None
+    arch: Architecture, workload: Workload, *, role: str, sparse: int | None
 ) -> tuple[Term, ...]:
     """The peak of one layer's forward beyond what it keeps."""
     found = setting_of(arch, workload)["kinds"]
@@ -123,18 +140,18 @@ def layer_forward_transient(
         instants = [instant for kind in found for instant in kind["forward"]]
     else:
         instants = _kind(arch, workload, sparse)["forward"]
-    terms = [_highest(instants, workload, role, "passing in a layer's forward")]
+    terms = [_highest(instants, arch, workload, role, "passing in a layer's forward")]
     if workload.trains != "none":
         terms += _named(arch, workload, role)
     return tuple(terms)
 
 
 def layer_backward_transient(
-    arch: Architecture, workload: Workload, *, role: str, sparse: bool | None
+    arch: Architecture, workload: Workload, *, role: str, sparse: int | None
 ) -> tuple[Term, ...]:
     """The peak of one layer's backward beyond what it had kept."""
     instants = _kind(arch, workload, sparse)["backward"]
-    return (_highest(instants, workload, role, "passing in a layer's backward"),)
+    return (_highest(instants, arch, workload, role, "passing in a layer's backward"),)
 
 
 def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
@@ -142,16 +159,16 @@ def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[T
     found = setting_of(arch, workload)
     if workload.trains == "none":
         return (
-            _term(found["before"], workload, role, "beside the layers"),
+            _term(found["before"], arch, workload, role, "beside the layers"),
             _hidden(arch, workload, role, "hidden states"),
             *_named(arch, workload, role),
         )
     ids: Polynomial = (8, 0, 0, 0, 0, 0)
     casts = workload.precision == "autocast-bf16"
     return (
-        _term(ids, workload, role, "token ids"),
-        _term(found["standing"], workload, role, "beside the layers"),
-        _term(found["after"], workload, role, "final norm"),
+        _term(ids, arch, workload, role, "token ids"),
+        _term(found["standing"], arch, workload, role, "beside the layers"),
+        _term(found["after"], arch, workload, role, "final norm"),
         _hidden(arch, workload, role, "input of the language-model head", narrow=True)
         if casts
         else _hidden(arch, workload, role, "final norm output"),
@@ -166,7 +183,7 @@ def checkpointed_saved(
     shared = tuple(a - b for a, b in zip(found["before"], found["standing"], strict=True))
     terms = [
         _hidden(arch, workload, role, "checkpointed layer inputs", layers),
-        _term(shared, workload, role, "beside the layers, held by checkpoints"),
+        _term(shared, arch, workload, role, "beside the layers, held by checkpoints"),
     ]
     return (*terms, *_named(arch, workload, role))
 
@@ -175,7 +192,8 @@ def final_norm_backward(arch: Architecture, workload: Workload, *, role: str) ->
     """All that stands after the layers at the peak of its backward."""
     if workload.trains == "none":
         return ()
-    return (_highest(setting_of(arch, workload)["norm"], workload, role, "final norm's backward"),)
+    instants = setting_of(arch, workload)["norm"]
+    return (_highest(instants, arch, workload, role, "final norm's backward"),)
 
 
 def _named(arch: Architecture, workload: Workload, role: str) -> tuple[Term, ...]:
@@ -197,11 +215,11 @@ def autocast_copies_elements(arch: Architecture) -> int:
         raise _without_autocast(arch)
     found = settings[names[0]]
     kinds = kinds_of(arch)
-    total = sum(kinds.count(str(at)) * kind["kept"][5] for at, kind in enumerate(found["kinds"]))
+    total = sum(kinds.count(KINDS[at]) * kind["kept"][5] for at, kind in enumerate(found["kinds"]))
     return int(total) // 2
 
 
-def _kind(arch: Architecture, workload: Workload, sparse: bool | None) -> Mapping[str, Any]:
+def _kind(arch: Architecture, workload: Workload, sparse: int | None) -> Mapping[str, Any]:
     """One kind's coefficients; without a word the kind that keeps more of a long row."""
     kinds: Sequence[Mapping[str, Any]] = setting_of(arch, workload)["kinds"]
     if sparse is not None and len(kinds) > 1:
@@ -209,19 +227,26 @@ def _kind(arch: Architecture, workload: Workload, sparse: bool | None) -> Mappin
     return max(kinds, key=lambda kind: value(kind["kept"], 1, 4096))
 
 
-def _highest(instants: Sequence[Polynomial], workload: Workload, role: str, name: str) -> Term:
+def _highest(
+    instants: Sequence[Polynomial], arch: Architecture, workload: Workload, role: str, name: str
+) -> Term:
     """The highest instant's bytes; for a sweep, each point has its own highest instant."""
     heights = [value(instant, workload.sequences, workload.tokens) for instant in instants]
     if not any(isinstance(height, np.ndarray) for height in heights):
         best = max(range(len(instants)), key=lambda at: heights[at])
-        return _term(instants[best], workload, role, name)
+        return _term(instants[best], arch, workload, role, name)
     winner = np.argmax(np.stack(np.broadcast_arrays(*heights)), axis=0)
     factors = tuple(np.asarray(column)[winner] for column in zip(*instants, strict=True))
-    return _term(factors, workload, role, name)
+    return _term(factors, arch, workload, role, name)
 
 
 def _term(
-    factors: Sequence[Num], workload: Workload, role: str, name: str, copies: Num = 1
+    factors: Sequence[Num],
+    arch: Architecture,
+    workload: Workload,
+    role: str,
+    name: str,
+    copies: Num = 1,
 ) -> Term:
     term = MEASURED(
         role,
@@ -232,7 +257,7 @@ def _term(
         tokens=workload.tokens,
         **dict(zip(FACTORS, factors, strict=True)),
     )
-    return term._replace(source=measured.source())
+    return term._replace(source=measured.source(arch.measured))
 
 
 def _wide(workload: Workload) -> bool:

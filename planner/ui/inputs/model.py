@@ -125,7 +125,7 @@ def _fetched(id: str) -> dict[str, str]:
 
 
 def _encoded(model: Model) -> str:
-    if model.architecture is None:
+    if model.architecture is None and not model.spot:
         raise ValueError(f"{model.name} cannot be planned: {model.unsupported_reason}.")
     return catalog.encode_config(model.config)
 

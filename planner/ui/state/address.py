@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 import streamlit as st
 
+from planner import catalog
 from planner.plan import FIELDS, Plan
 from planner.plan.link import (
     BENCHMARK,
@@ -62,7 +63,21 @@ def _open(given: dict[str, list[str]]) -> None:
         st.session_state[key] = "" if found is None else given[key][-1]
     if reading.plan is not None:
         session.set_draft(drafts.of_plan(reading.plan, reading.preset, _chosen(given, reading)))
-    st.session_state["reading"] = reading if reading.problems or reading.renamed else None
+    told = reading.problems or reading.renamed
+    if reading.plan is not None and _unmeasured(given):
+        # The page offers to measure it; until then there is a draft and no plan.
+        session.set_draft(drafts.edited(session.draft(), {"config": given["config"][-1]}))
+        told = ()
+    st.session_state["reading"] = reading if told else None
+
+
+def _unmeasured(given: Mapping[str, Any]) -> bool:
+    """Whether the link's model has to be measured on this machine first."""
+    try:
+        model = catalog.parse_config(catalog.decode_config(given["config"][-1]))
+    except (KeyError, IndexError, ValueError):
+        return False
+    return bool(model.spot) and model.architecture is None
 
 
 def _chosen(given: Mapping[str, Any], reading: Reading) -> Collection[str] | None:

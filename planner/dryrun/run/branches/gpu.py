@@ -12,6 +12,7 @@ from unittest.mock import patch
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedModel
 
 from planner.dryrun.run.branches import flash, linear_attention, sdpa
 from planner.dryrun.run.branches.autocast import as_on_cuda
@@ -19,6 +20,7 @@ from planner.dryrun.run.branches.backend import Backend, Call, backend
 from planner.dryrun.run.branches.card import CardTraits
 from planner.dryrun.run.branches.grouped import grouped_products
 from planner.dryrun.run.branches.masks import BatchShape, Shaped
+from planner.dryrun.run.branches.values import checked
 from planner.dryrun.run.workspaces import doubt, plain_name, rows, workspace_bytes
 
 Kernels = Literal["eager", "sdpa", "flash"]
@@ -117,8 +119,15 @@ def gpu_branches(
             put(flash.kernels(branches, packed_sequences))
         put(as_on_cuda())
         put(grouped_products())
+        put(checked())
+        # Reads ids only to print a warning.
+        put(patch.object(PreTrainedModel, "warn_if_padding_and_no_attention_mask", _silent))
         put(linear_attention.kernels(card, branches.note))
         yield branches
+
+
+def _silent(*_: Any, **__: Any) -> None:
+    return None
 
 
 def _fused(

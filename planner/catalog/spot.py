@@ -1,0 +1,193 @@
+"""Decoders that nobody derived and the catalog does not hold: coefficients measured on the spot.
+
+A dry run of a few layers writes them (:mod:`planner.dryrun.run.spot`, in a process of its own),
+this module keeps them on disk under a key of the config, the libraries' versions and our own
+code. A link carries the config alone: whoever opens it measures anew, or has measured before.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+KEPT = 400
+"""Measurements kept on disk; the oldest go first."""
+PREFIX = "spot-"
+PACKAGE = Path(__file__).resolve().parents[1]
+CODE = ("dryrun/run", "steps")
+"""Where the code lies whose change makes measurements old."""
+
+MOST_LAYERS = 1000
+MOST_EXPERTS = 1 << 16
+MOST_ENTRIES = 2000
+MOST_NUMBER = 1 << 31
+LONGEST_TEXT = 200
+WIDEST = 1 << 21
+LAYERS = re.compile(r"layers$|^n_layers?$|blocks?$|cycles$|^depth$")
+EXPERTS = re.compile(r"experts$")
+SIZES = re.compile(r"size$|_dim$|_rank$|^d_|^n_embd|heads$")
+NOT_TAKEN = re.compile(
+    r"^_|implementation$|^auto_map$|^name_or_path$|^architectures$|^transformers_version$"
+    r"|^(torch_)?dtype$|^base_model_|^quantization_config$|^kernel|^use_kernels$|^seen$"
+    r"|^trust_remote_code$|^output_(hidden_states|attentions)$|^return_dict$|^use_cache$"
+)
+"""What names code, kernels or a way to run, and no size: never handed on."""
+
+_known: dict[str, Mapping[str, Any]] = {}
+
+Measure = Callable[[str, Mapping[str, Any], tuple[str, ...]], None]
+"""Measures and keeps: the key, the canonical config, and the settings."""
+_measure: list[Measure] = []
+
+
+@contextmanager
+def measuring(measure: Measure) -> Iterator[None]:
+    """Inside, what is missing is measured when it is asked for, by ``measure``."""
+    _measure.append(measure)
+    try:
+        yield
+    finally:
+        _measure.pop()
+
+
+def required(key: str, config: Mapping[str, Any], names: tuple[str, ...] = ()) -> None:
+    """Have settings measured, where somebody measures; else nothing happens."""
+    if _measure:
+        _measure[-1](key, {name: value for name, value in config.items() if name != "seen"}, names)
+
+
+def canonical(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a stranger's config is handed on, bounded before anything is built of it.
+
+    Raises:
+        ValueError: naming the field that is too large.
+    """
+    return {key: _bounded(key, value) for key, value in config.items() if not NOT_TAKEN.search(key)}
+
+
+def _bounded(key: str, value: Any) -> Any:
+    shown = key[:40]
+    if isinstance(value, Mapping):
+        return canonical(value)
+    if isinstance(value, list):
+        if len(value) > MOST_ENTRIES:
+            raise ValueError(f"config: {shown} is a list of more than {MOST_ENTRIES:,} entries.")
+        return [_bounded("", each) for each in value]
+    if isinstance(value, str) and len(value) > LONGEST_TEXT:
+        raise ValueError(f"config: {shown} is a text of more than {LONGEST_TEXT} characters.")
+    if isinstance(value, int) and not isinstance(value, bool):
+        most = MOST_NUMBER
+        for pattern, limit in ((LAYERS, MOST_LAYERS), (EXPERTS, MOST_EXPERTS), (SIZES, WIDEST)):
+            most = limit if pattern.search(key) else most
+        if abs(value) > most:
+            raise ValueError(f"config: {shown} is {value:,}, more than {most:,}.")
+    return value
+
+
+def key_of(config: Mapping[str, Any]) -> str:
+    """What a measurement of a canonical config is found by."""
+    asked = {
+        "config": {key: value for key, value in config.items() if key != "seen"},
+        "versions": versions(),
+        "code": _code(),
+    }
+    text = json.dumps(asked, sort_keys=True)
+    return PREFIX + hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+@cache
+def versions() -> dict[str, str]:
+    """Versions of the libraries that are measured, read without importing them."""
+    found = {}
+    for name in ("torch", "transformers"):
+        try:
+            found[name] = version(name).partition("+")[0]
+        except PackageNotFoundError:
+            found[name] = "not installed"
+    return found
+
+
+@cache
+def _code() -> str:
+    digest = hashlib.sha256()
+    for part in CODE:
+        for path in sorted((PACKAGE / part).rglob("*.py")):
+            digest.update(path.read_bytes())
+    return digest.hexdigest()
+
+
+def names_for(values: Mapping[str, Any]) -> tuple[str, ...]:
+    """The settings that a plan's models run in; none for what is never measured."""
+    attention, shape = values.get("attention"), values.get("batch_shape")
+    if attention not in ("sdpa", "eager") or shape not in ("full", "padded"):
+        return ()
+    if values.get("dtype") == "fp32":
+        return (f"{attention}/{shape}/fp32",)
+    casts = values.get("master_dtype") == "fp32" and values.get("sharding") in ("none", "ddp")
+    return tuple(f"{attention}/{shape}/{each}" for each in ("bf16", "autocast-bf16")[: 1 + casts])
+
+
+def missing(key: str, values: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those of them that nobody measured yet."""
+    entry = found(key) or {"settings": {}, "refused": {}}
+    if "error" in entry:
+        return ()
+    names = names_for(values)
+    if not entry["settings"] and not entry["refused"] and not names:
+        names = ("sdpa/padded/bf16",)  # so that the plan is refused for what it lacks
+    return tuple(
+        name
+        for name in names
+        if name not in entry["refused"] and f"{name}/none" not in entry["settings"]
+    )
+
+
+def found(key: str) -> Mapping[str, Any] | None:
+    """The measurement under a key, or None; one that was refused holds ``error`` alone."""
+    if key not in _known:
+        try:
+            entry = json.loads((_folder() / f"{key}.json").read_text("utf-8"))
+        except (OSError, ValueError):
+            return None
+        if not isinstance(entry, dict) or not ("settings" in entry or "error" in entry):
+            return None
+        _known[key] = entry
+    return _known[key]
+
+
+def keep(key: str, entry: Mapping[str, Any]) -> None:
+    """Remember a measurement here and on disk; a disk that is full only costs the next one time."""
+    before = found(key) or {}
+    if "settings" in before and "settings" in entry:
+        joined = {part: {**before[part], **entry[part]} for part in ("settings", "refused")}
+        entry = {**entry, **joined}
+    _known[key] = entry
+    place = _folder()
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(dir=place, suffix=".part")
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(entry, file)
+        os.replace(name, place / f"{key}.json")
+        stored = sorted(place.glob("*.json"), key=lambda path: path.stat().st_mtime)
+        for path in stored[:-KEPT]:
+            path.unlink(missing_ok=True)
+    except OSError:
+        return
+
+
+def _folder() -> Path:
+    base = os.environ.get("HEADROOM_CACHE")
+    if base:
+        return Path(base) / "coefficients"
+    cache_home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
+    return Path(cache_home) / "headroom" / "coefficients"

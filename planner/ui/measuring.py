@@ -1,0 +1,130 @@
+"""A model that nobody derived: its layers are measured when the person asks, and can be given up.
+
+Session key, set here only: ``measuring`` is the visitor's last :class:`Measuring`. No link and no
+edit starts one.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import streamlit as st
+
+from planner import catalog
+from planner.catalog import spot
+from planner.catalog.model_catalog import Model
+from planner.dryrun.ask.port import Cancelled, DryRunError, Port
+from planner.ui.display import plain
+from planner.ui.dry_run.section import POLL, port
+from planner.ui.elements import row
+from planner.ui.state import session
+from planner.ui.state.draft import Draft
+
+JOB = "measuring"
+
+
+class Measuring:
+    """One measurement in a background thread, which has no page to write on."""
+
+    def __init__(self, asked: Port, model: Model, names: Sequence[str]) -> None:
+        self.key = model.spot
+        self.error = ""
+        self._started = time.monotonic()
+        self._cancel, self._over = threading.Event(), threading.Event()
+        config = {key: value for key, value in model.config.items() if key != "seen"}
+        work = threading.Thread(target=self._work, args=(asked, config, names), daemon=True)
+        work.start()
+
+    @property
+    def running(self) -> bool:
+        """Whether it is still on its way."""
+        return not self._over.is_set()
+
+    @property
+    def elapsed_seconds(self) -> float:
+        """Since the start."""
+        return time.monotonic() - self._started
+
+    def cancel(self) -> None:
+        """Give up."""
+        self._cancel.set()
+
+    def _work(self, asked: Port, config: Mapping[str, Any], names: Sequence[str]) -> None:
+        try:
+            asked.measure(self.key, config, names, cancelled=self._cancel.is_set)
+        except Cancelled:
+            self.error = "Given up; nothing was kept."
+        except DryRunError as error:
+            self.error = str(error)
+        except Exception as error:  # a page that waits must hear of any end
+            self.error = f"The measurement failed: {type(error).__name__}: {error}."
+        finally:
+            self._over.set()
+
+
+def needed(values: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]] | None:
+    """The model of these fields and the settings to measure; None where nothing is missing."""
+    config = values.get("config")
+    if not config:
+        return None
+    try:
+        model = catalog.parse_config(catalog.decode_config(config))
+    except ValueError:
+        return None
+    names = spot.missing(model.spot, values) if model.spot else ()
+    return (model, names) if names else None
+
+
+def panel(draft: Draft) -> bool:
+    """Offers the measurement a draft lacks; whether it lacks one."""
+    found = needed(draft.values)
+    job: Measuring | None = st.session_state.get(JOB)
+    if found is None:
+        if st.session_state.pop(JOB, None) is not None:
+            session.edit({})  # the same fields make a plan now
+            st.rerun()
+        return False
+    own = job is not None and job.key == found[0].spot
+    running = job is not None and own and job.running
+    drawn = st.fragment(_panel, run_every=POLL if running else None)
+    drawn(found[0], found[1], job if own else None, running)
+    return True
+
+
+def _panel(model: Model, names: tuple[str, ...], job: Measuring | None, seen: bool) -> None:
+    running = job is not None and job.running
+    if seen and not running:
+        st.rerun()
+    st.info(
+        f"Nobody derived what layers of {plain(model.model_type)} keep. A dry run of a few of "
+        "them, without data, measures it on this machine; it usually takes seconds, and the "
+        "answer is kept.",
+        icon=":material/straighten:",
+    )
+    with row("measuring-controls"):
+        st.button(
+            "Measure its layers",
+            key="measuring-start",
+            icon=":material/play_arrow:",
+            disabled=running,
+            on_click=_start,
+            args=(model, names),
+        )
+        if job is not None and running:
+            st.markdown(
+                f":material/hourglass_top: Measuring … {job.elapsed_seconds:.0f} s",
+                width="content",
+            )
+            st.button(
+                "Cancel", key="measuring-cancel", icon=":material/close:", on_click=job.cancel
+            )
+    if job is not None and not running and job.error:
+        st.caption(f":material/info: {plain(job.error)}")
+
+
+def _start(model: Model, names: tuple[str, ...]) -> None:
+    st.session_state[JOB] = Measuring(port(), model, names)
+    session.acted()

@@ -1,0 +1,222 @@
+"""Models that nobody derived, measured on the spot, answer as a dry run of all layers does."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from planner import catalog
+from planner.catalog import measured, spot
+from planner.catalog.architecture import Architecture
+from planner.dryrun.ask.port import Cancelled, DryRunError, Port
+from planner.estimate import estimate
+from planner.formulas.activations import Workload, layer_backward_transient, layer_saved
+from planner.formulas.parameters import parameter_count
+from planner.plan import Plan
+
+SIZES: dict[str, Any] = {
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 4,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "vocab_size": 160,
+    "max_position_embeddings": 2048,
+    "pad_token_id": 0,
+}
+MAMBA = {"model_type": "mamba", "hidden_size": 32, "num_hidden_layers": 3, "vocab_size": 160}
+JAMBA = {
+    **SIZES,
+    "model_type": "jamba",
+    "num_hidden_layers": 6,
+    "attn_layer_period": 3,
+    "attn_layer_offset": 1,
+    "expert_layer_period": 2,
+    "expert_layer_offset": 1,
+    "num_experts": 4,
+    "num_experts_per_tok": 2,
+    "mamba_d_state": 4,
+    "use_mamba_kernels": False,
+}
+LFM2 = {
+    **SIZES,
+    "model_type": "lfm2",
+    "layer_types": ["conv", "full_attention", "conv", "full_attention"],
+}
+MIXTURE = {**SIZES, "model_type": "granitemoe", "num_local_experts": 4, "num_experts_per_tok": 2}
+CAPPED = {
+    **SIZES,
+    "model_type": "vaultgemma",
+    "head_dim": 16,
+    "attn_logit_softcapping": 50.0,
+    "final_logit_softcapping": 30.0,
+}
+MULTIMODAL = {
+    "model_type": "llava",
+    "text_config": {**SIZES, "model_type": "stablelm"},
+    "vision_config": {"model_type": "clip_vision_model"},
+}
+BERT = {**SIZES, "model_type": "bert"}
+LIVE = {
+    "mamba": MAMBA,
+    "jamba": JAMBA,
+    "lfm2": LFM2,
+    "mixture": MIXTURE,
+    "soft-capped": CAPPED,
+    "multimodal": MULTIMODAL,
+    "bert": BERT,
+}
+STEP: dict[str, Any] = {
+    "method": "sft",
+    "gpu": "h100-80gb",
+    "gpus": 1,
+    "sharding": "none",
+    "master_dtype": "none",
+    "gradient_dtype": "bf16",
+    "micro_batch_size": 2,
+    "prompt_tokens": 24,
+    "response_tokens": 24,
+    "batch_shape": "padded",
+    "attention": "eager",
+    "gradient_checkpointing": "none",
+    "rollout": "none",
+}
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Port]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HEADROOM_CACHE", str(tmp_path_factory.mktemp("cache")))
+        patch.setattr(spot, "_known", {})
+        port = Port()
+        yield port
+        port.close()
+
+
+def asked(port: Port, config: Mapping[str, Any], **changes: Any) -> Plan:
+    """The plan of a pasted config, measured where that is missing."""
+    encoded = catalog.encode_config(catalog.parse_config(json.dumps(config)).config)
+    with spot.measuring(port.measure):
+        return Plan(**{**STEP, **changes, "config": encoded})
+
+
+@pytest.mark.parametrize("name", LIVE)
+@pytest.mark.parametrize("checkpointing", ["none", "full"])
+def test_the_estimate_is_that_of_a_dry_run_of_every_layer(
+    port: Port, name: str, checkpointing: str
+) -> None:
+    plan = asked(port, LIVE[name], gradient_checkpointing=checkpointing)
+    found = port.run(plan, full_depth=True)
+    assert not found.errors
+    pairs = [one for one in found.comparisons if one.executed and one.dry_bytes]
+    assert len(pairs) == 3
+    closed = max(one.closed_bytes or 0 for one in pairs)
+    ran = max(one.dry_bytes or 0 for one in pairs)
+    # Small models: some tens of KiB that large ones do not notice.
+    assert closed == pytest.approx(ran, rel=0.01, abs=48 * 1024), name
+    said = " ".join(estimate(plan).warnings)
+    assert "measured on the spot" in said
+    assert ("multimodal" in said) == (name == "multimodal")
+
+
+def test_a_sum_derived_by_hand_is_met(port: Port) -> None:
+    """Parameters exactly; what layers keep and need but for what derived sums leave out."""
+    rows = {
+        "llama": {},
+        "qwen3": {},
+        "gemma2": {"head_dim": 16, "query_pre_attn_scalar": 16},
+        "olmo2": {},
+        "phi3": {},
+    }
+    workload = Workload(
+        sequences=4,
+        tokens=2048,
+        batch_shape="padded",
+        attention="eager",
+        precision="bf16",
+        trains="all",
+    )
+    for name, own in rows.items():
+        config = {**SIZES, **own, "model_type": name}
+        hand = catalog.parse_config(config).architecture
+        assert hand is not None and not hand.measured
+        key = spot.key_of(config)
+        port.measure(key, config, ("eager/padded/bf16",))
+        here, _ = measured.spot_architecture(key, name, config)
+        assert here is not None
+        assert parameter_count(here) == parameter_count(hand)
+        assert (here.kv_heads, here.head_dim) == (hand.kv_heads, hand.head_dim)
+        assert _layer(here, workload) == pytest.approx(_layer(hand, workload), rel=0.002), name
+
+
+def _layer(arch: Architecture, workload: Workload) -> tuple[int, int]:
+    kept = layer_saved(arch, workload, role="policy", layers=arch.layers)
+    within = layer_backward_transient(arch, workload, role="policy")
+    return sum(int(t.bytes) for t in kept), sum(int(t.bytes) for t in within)
+
+
+def test_nothing_is_measured_unless_somebody_does(tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.setenv("HEADROOM_CACHE", str(tmp_path))
+    monkeypatch.setattr(spot, "_known", {})
+    unseen = {**LFM2, "vocab_size": 170}
+    encoded = catalog.encode_config(catalog.parse_config(unseen).config)
+    with pytest.raises(ValueError, match="a dry run has to measure its layers on this machine"):
+        Plan(**{**STEP, "config": encoded})
+
+
+def test_a_measurement_is_kept_on_disk_and_joined(port: Port, monkeypatch: Any) -> None:
+    asked(port, LFM2)
+    key = catalog.parse_config(LFM2).spot
+    assert spot.missing(key, {**STEP, "attention": "sdpa"}) == ("sdpa/padded/bf16",)
+    asked(port, LFM2, attention="sdpa")
+    monkeypatch.setattr(spot, "_known", {})
+    assert not spot.missing(key, {**STEP, "attention": "sdpa"}) + spot.missing(key, STEP)
+    assert catalog.parse_config({**LFM2, "vocab_size": 161}).spot != key
+
+
+def test_the_cache_of_states_is_counted(port: Port) -> None:
+    asked(port, JAMBA, method="grpo", rollout="hf")
+    arch = catalog.parse_config(JAMBA).architecture
+    assert arch is not None
+    # Two attention layers of six; a Mamba layer keeps [2 * 64, 4] in fp32 or in bf16.
+    assert (arch.cache_layers, arch.kv_heads, arch.head_dim) == (2, 2, 16)
+    assert arch.state_values + arch.convolution_values == 128 * 4 + 128 * 4
+
+
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({"model_type": "nobody_s"}, "has no model type 'nobody_s'"),
+        ({"model_type": "t5", **SIZES}, "no causal language model of t5"),
+        ({**SIZES, "model_type": "stablelm", "num_attention_heads": 3}, "cannot build stablelm"),
+        ({"model_type": "hrm_text"}, "run more than once"),
+    ],
+)
+def test_what_cannot_be_measured_says_why(port: Port, config: dict[str, Any], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        asked(port, config)
+
+
+def test_what_coefficients_do_not_cover_is_refused_by_name(port: Port) -> None:
+    for changes, words in (
+        ({"finetuning": "lora"}, "cover full fine-tuning"),
+        ({"batch_shape": "packed", "attention": "sdpa"}, "batch_shape|acked"),
+        ({"attention": "flash"}, "flash"),
+    ):
+        with pytest.raises(ValueError, match=words):
+            asked(port, LFM2, **changes)
+
+
+def test_a_measurement_can_be_given_up(port: Port) -> None:
+    asked(port, LFM2)
+    gone = threading.Event()
+    gone.set()
+    with pytest.raises(Cancelled):
+        port.measure("spot-x", {**LFM2, "vocab_size": 300}, ("sdpa/full/bf16",), gone.is_set)
+    assert spot.found("spot-x") is None
+    assert isinstance(DryRunError("x"), Exception)
