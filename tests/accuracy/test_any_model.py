@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from accuracy import any_model
+from planner import cautions
 from planner.catalog import spot
 from planner.dryrun.ask.port import Port
 
@@ -30,6 +31,11 @@ def test_estimates_are_those_of_dry_runs_or_explained() -> None:
     assert len(compared) >= 150
     apart = {row["type"] for row in compared if abs(row["difference"]) > LARGEST}
     assert apart == set(any_model.EXPLAINED)
+
+
+def test_what_is_too_low_says_so_in_its_answer() -> None:
+    low = {row["type"]: row["difference"] for row in ROWS if row.get("difference", 0) < -LARGEST}
+    assert {name: pytest.approx(-by, abs=6e-4) for name, by in low.items()} == cautions.BELOW
 
 
 def test_the_page_is_written_from_the_table() -> None:
