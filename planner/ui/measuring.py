@@ -81,23 +81,32 @@ def needed(values: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]] | None:
 def panel(draft: Draft) -> bool:
     """Offers the measurement a draft lacks; whether it lacks one."""
     found = needed(draft.values)
-    job: Measuring | None = st.session_state.get(JOB)
     if found is None:
         if st.session_state.pop(JOB, None) is not None:
             session.edit({})  # the same fields make a plan now
             st.rerun()
         return False
-    own = job is not None and job.key == found[0].spot
-    running = job is not None and own and job.running
-    drawn = st.fragment(_panel, run_every=POLL if running else None)
-    drawn(found[0], found[1], job if own else None, running)
+    job = _job(found[0])
+    drawn = st.fragment(_panel, run_every=POLL if job is not None and job.running else None)
+    drawn(found[0], found[1], _state(job))
     return True
 
 
-def _panel(model: Model, names: tuple[str, ...], job: Measuring | None, seen: bool) -> None:
+def _job(model: Model) -> Measuring | None:
+    job: Measuring | None = st.session_state.get(JOB)
+    return job if job is not None and job.key == model.spot else None
+
+
+def _state(job: Measuring | None) -> tuple[int, bool]:
+    """Which measurement, and whether it runs: what the page was drawn for."""
+    return id(job), job is not None and job.running
+
+
+def _panel(model: Model, names: tuple[str, ...], seen: tuple[int, bool]) -> None:
+    job = _job(model)
     running = job is not None and job.running
-    if seen and not running:
-        st.rerun()
+    if _state(job) != seen:
+        st.rerun()  # the whole page, so that looking at the job begins or ends
     st.info(
         f"Nobody derived what layers of {plain(model.model_type)} keep. A dry run of a few of "
         "them, without data, measures it on this machine; it usually takes seconds, and the "
