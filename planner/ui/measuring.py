@@ -6,8 +6,6 @@ edit starts one.
 
 from __future__ import annotations
 
-import threading
-import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +14,8 @@ import streamlit as st
 from planner import catalog
 from planner.catalog import spot
 from planner.catalog.model_catalog import Model
-from planner.dryrun.ask.port import Cancelled, DryRunError, Port
+from planner.dryrun.ask.port import Port
+from planner.ui.background import Background
 from planner.ui.display import plain
 from planner.ui.dry_run.section import POLL, port
 from planner.ui.elements import row
@@ -24,45 +23,22 @@ from planner.ui.state import session
 from planner.ui.state.draft import Draft
 
 JOB = "measuring"
+GIVEN_UP = "Given up; nothing was kept."
 
 
-class Measuring:
-    """One measurement in a background thread, which has no page to write on."""
+class Measuring(Background):
+    """One measurement of a model's layers."""
+
+    failed = "The measurement failed"
 
     def __init__(self, asked: Port, model: Model, names: Sequence[str]) -> None:
         self.key = model.spot
-        self.error = ""
-        self._started = time.monotonic()
-        self._cancel, self._over = threading.Event(), threading.Event()
-        config = {key: value for key, value in model.config.items() if key != "seen"}
-        work = threading.Thread(target=self._work, args=(asked, config, names), daemon=True)
-        work.start()
+        self._port, self._names = asked, names
+        self._config = {key: value for key, value in model.config.items() if key != "seen"}
+        super().__init__()
 
-    @property
-    def running(self) -> bool:
-        """Whether it is still on its way."""
-        return not self._over.is_set()
-
-    @property
-    def elapsed_seconds(self) -> float:
-        """Since the start."""
-        return time.monotonic() - self._started
-
-    def cancel(self) -> None:
-        """Give up."""
-        self._cancel.set()
-
-    def _work(self, asked: Port, config: Mapping[str, Any], names: Sequence[str]) -> None:
-        try:
-            asked.measure(self.key, config, names, cancelled=self._cancel.is_set)
-        except Cancelled:
-            self.error = "Given up; nothing was kept."
-        except DryRunError as error:
-            self.error = str(error)
-        except Exception as error:  # a page that waits must hear of any end
-            self.error = f"The measurement failed: {type(error).__name__}: {error}."
-        finally:
-            self._over.set()
+    def _work(self) -> None:
+        self._port.measure(self.key, self._config, self._names, cancelled=self._cancel.is_set)
 
 
 def needed(values: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]] | None:
@@ -130,8 +106,9 @@ def _panel(model: Model, names: tuple[str, ...], seen: tuple[int, bool]) -> None
             st.button(
                 "Cancel", key="measuring-cancel", icon=":material/close:", on_click=job.cancel
             )
-    if job is not None and not running and job.error:
-        st.caption(f":material/info: {plain(job.error)}")
+    ended = job is not None and not running and (GIVEN_UP if job.given_up else job.error)
+    if ended:
+        st.caption(f":material/info: {plain(ended)}")
 
 
 def _start(model: Model, names: tuple[str, ...]) -> None:

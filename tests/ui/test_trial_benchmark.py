@@ -23,8 +23,8 @@ from planner.trial.ask.cards import Card
 from planner.ui.trial import benchmark as trial_benchmark
 from planner.ui.trial import page as trial
 from planner.units import read_seconds
+from ui import opened_pages
 
-APP = str(Path(__file__).parents[2] / "app.py")
 PLAN = presets()["grpo-7b@1"].plan.changed(gpu="h100-80gb")
 CARDS = (Card("cuda:0", "NVIDIA H100 80GB HBM3"),)
 
@@ -48,14 +48,7 @@ def keep(**changes: Any) -> None:
 
 
 def opened(page: str = "trial", plan: Plan = PLAN, **more: str) -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=600)
-    for key, value in {**to_query(plan), **more}.items():
-        app.query_params[key] = value
-    app.run()
-    if page != "plan":
-        app.switch_page(f"pages/{page}.py").run()
-    assert not app.exception, [error.value for error in app.exception]
-    return app
+    return opened_pages.opened(page, **to_query(plan), **more)
 
 
 def words(app: AppTest) -> str:

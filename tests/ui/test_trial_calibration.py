@@ -12,8 +12,8 @@ from planner.plan.link import to_query
 from planner.trial.ask.result import TrialResult
 from planner.trial.history import History
 from trial.scaled import PLAN, PROCESSOR, other, scaled
+from ui import opened_pages
 
-APP = str(Path(__file__).parents[2] / "app.py")
 APPLY = "calibration-apply"
 TRIALS = [scaled(number, share) for number, share in enumerate((1.02, 1.3, 1.05), 1)]
 
@@ -25,14 +25,7 @@ def _on(own_trials: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def opened(page: str = "trial") -> AppTest:
-    app = AppTest.from_file(APP, default_timeout=600)
-    for key, value in to_query(PLAN).items():
-        app.query_params[key] = value
-    app.run()
-    if page != "plan":
-        app.switch_page(f"pages/{page}.py").run()
-    assert not app.exception, [error.value for error in app.exception]
-    return app
+    return opened_pages.opened(page, **to_query(PLAN))
 
 
 def words(app: AppTest) -> str:
