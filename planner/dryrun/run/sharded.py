@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from planner.dryrun.logs.log import OUTSIDE
 from planner.dryrun.run.tracker import Tracker
@@ -20,6 +21,7 @@ from planner.plan import Plan
 from planner.quantities import quantities
 
 FULLY_SHARD = "torch.distributed.fsdp._fully_shard"
+SHAPES = "torch.distributed.tensor._sharding_prop.ShardingPropagator"
 COLLECTIVES = ("all_gather_single", "reduce_scatter_single", "all_reduce")
 
 
@@ -73,9 +75,30 @@ def _device_module() -> Iterator[None]:
                 f"{FULLY_SHARD}._fsdp_param_group.FSDPParamGroup._validate_no_meta_params",
                 _nothing,
             ),
+            (f"{SHAPES}._propagate_tensor_meta_non_cached", _unseen(_shapes())),
         ):
             stack.enter_context(patch(target, value, create=target == "torch.meta"))
         yield
+
+
+def _shapes() -> Callable[..., Any]:
+    from torch.distributed.tensor._sharding_prop import ShardingPropagator
+
+    return ShardingPropagator._propagate_tensor_meta_non_cached
+
+
+def _unseen(work: Callable[..., Any]) -> Callable[..., Any]:
+    """Work that no mode sees.
+
+    The first time that DTensor meets an operator it learns the shape of the result from tensors
+    without data, as large as all ranks' together. Here they would look like the step's own.
+    """
+
+    def hidden(*args: Any, **kwargs: Any) -> Any:
+        with _disable_current_modes():
+            return work(*args, **kwargs)
+
+    return hidden
 
 
 def _nothing(*_: Any, **__: Any) -> None:
