@@ -10,11 +10,12 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Literal, cast
 
+from planner import levels
 from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
 from planner.footprint import Footprint, Phase, StatedError, Term, Verdict, worst_of
 from planner.formulas import allocator
-from planner.levels import Adder, Totals, cached_before
+from planner.levels import Adder, Reserved, Totals
 from planner.methods import part
 from planner.phases.phase import PhasePlan
 from planner.phases.reference_cache import reference_cache
@@ -87,13 +88,6 @@ def judged(footprint: Footprint) -> Footprint:
     worst = worst_of(footprint.phases)
     scene = scene_of(footprint.plan, facts_of(footprint.plan))
     verdict = _verdict(scene, footprint.phases, worst, footprint.blockers)
-    doubted = max(footprint.phases, key=lambda phase: phase.most_bytes)
-    if verdict.word == "fits" and doubted.most_bytes > footprint.budget_bytes:
-        verdict = Verdict(
-            word="tight",
-            sentence=f"Tight{verdict.sentence.removeprefix('Fits')}; by what was measured, "
-            f"{doubted.name} may need {read_gib(doubted.most_bytes)} GiB",
-        )
     return replace(footprint, worst=worst, verdict=verdict, error=worst.error or footprint.error)
 
 
@@ -107,38 +101,40 @@ def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
     adder = Adder(scene.plan.expandable_segments)
     sums = [[adder.totals(instant) for instant in phase.instants] for phase in plans]
     peaks = [each.index(max(each, key=attrgetter("peak"))) for each in sums]
-    reserved = [
+    needed = [
         max(int(one.device) for one in each) - int(each[peak].outside)
         for each, peak in zip(sums, peaks, strict=True)
     ]
-    carried = cached_before(plans, reserved, scene.plan.empty_cache)
-    return tuple(
-        _phase(scene, *of) for of in zip(plans, sums, peaks, reserved, carried, strict=True)
-    )
+    kept = [each[peak].kept for each, peak in zip(sums, peaks, strict=True)]
+    segments = levels.reserved(scene.plan, plans, needed, kept)
+    return tuple(_phase(scene, *of) for of in zip(plans, sums, peaks, segments, strict=True))
 
 
 def _phase(
-    scene: Scene, phase: PhasePlan, sums: list[Totals], peak: int, needed: int, carried: int
+    scene: Scene, phase: PhasePlan, sums: list[Totals], peak: int, segments: Reserved
 ) -> Phase:
-    """The phase at its ``peak``, the instant with the most requested bytes.
-
-    ``needed`` is what any of its instants reserves, ``carried`` what was cached before.
-    """
+    """The phase at its ``peak``, the instant with the most requested bytes."""
     instant, own = phase.instants[peak], sums[peak]
-    reserved = max(needed, carried)
+    reserved, inherited = segments.total.centre, segments.inherited
     idle = sum(term.bytes for term in instant.everything if is_idle(term))
     extra = (
         allocator.ROUNDING("process", allocated=own.allocated, requested=own.requested),
         allocator.SEGMENT_SLACK("process", slack=own.slack - idle),
-        allocator.OTHER_INSTANT("process", needed=needed, own=own.reserved),
-        allocator.CACHED("process", carried=carried, own=needed),
+        allocator.OTHER_INSTANT("process", needed=segments.needed, own=own.reserved),
+        *(() if segments.held is None else (segments.held,)),
+        allocator.CACHED(
+            "process",
+            carried=segments.carried.centre,
+            own=segments.own.centre,
+            between=(inherited.low, inherited.high),
+        ),
     )
     return Phase(
         name=phase.name,
         role=phase.role,
         rank=phase.rank,
         instant=instant.name,
-        terms=tuple(term for term in (*instant.everything, *extra) if term.bytes),
+        terms=tuple(term for term in (*instant.everything, *extra) if term.bytes or term.high),
         requested_bytes=int(own.requested),
         allocated_bytes=int(own.allocated),
         reserved_bytes=int(reserved),
@@ -147,7 +143,7 @@ def _phase(
         seconds=phase_seconds(scene, phase),
         per_step=phase.per_step,
         executed=phase.executed,
-        inherited_bytes=int(reserved - needed),
+        inherited_bytes=int(inherited.centre),
     )
 
 
@@ -163,11 +159,12 @@ def step_seconds(phases: tuple[Phase, ...]) -> float | None:
     return float(sum(known)) if len(known) == len(seconds) else None
 
 
-def word_of(device_bytes: int, budget_bytes: int, blocked: bool) -> str:
-    """The verdict's word for a number of bytes."""
+def word_of(device_bytes: int, high_bytes: int, budget_bytes: int, blocked: bool = False) -> str:
+    """The verdict's word for a number of bytes and what it may be at most."""
     if blocked or device_bytes > budget_bytes:
         return "out of memory"
-    return "fits" if device_bytes <= MARGIN * budget_bytes else "tight"
+    room = device_bytes <= MARGIN * budget_bytes and high_bytes <= budget_bytes
+    return "fits" if room else "tight"
 
 
 def _verdict(
@@ -176,9 +173,10 @@ def _verdict(
     """Judged by the most device bytes of any phase; named after the phase that makes them."""
     facts, plan = scene.facts, scene.plan
     device_bytes = max(phase.device_bytes for phase in phases)
+    doubted = max(phases, key=attrgetter("most_bytes"))
     word = cast(
         "Literal['fits', 'tight', 'out of memory']",
-        word_of(device_bytes, facts.budget_bytes, bool(blockers)),
+        word_of(device_bytes, doubted.most_bytes, facts.budget_bytes, bool(blockers)),
     )
     lead = {"fits": "Fits on", "tight": "Tight on", "out of memory": "Out of memory on"}[word]
     where = f"{plan.gpus} × {facts.gpu.name}: {subject(plan)}"
@@ -186,6 +184,8 @@ def _verdict(
         f"{lead} {where}, {read_gib(device_bytes)} of "
         f"{read_gib(facts.budget_bytes)} GiB, worst phase: {worst.name}"
     )
+    if word == "tight" and doubted.most_bytes > facts.budget_bytes:
+        sentence += f"; {doubted.name} may need {read_gib(doubted.most_bytes)} GiB"
     if blockers:
         sentence = f"Does not run on {where}. {blockers[0]}"
     return Verdict(word=word, sentence=sentence)

@@ -52,7 +52,8 @@ class Term(NamedTuple):
     ``tensors`` is the number of storages the bytes are spread over (the allocator
     rounds each of them), ``layout`` says it more exactly where sizes differ: pairs of
     how many tensors, and the share of the bytes that each of these has. ``host`` marks
-    bytes of host RAM instead of GPU memory. A tuple, since an estimate makes hundreds.
+    bytes of host RAM instead of GPU memory. ``low`` and ``high`` bound what nobody can know
+    exactly; None where ``bytes`` is exact. A tuple, since an estimate makes hundreds.
     """
 
     name: str
@@ -66,6 +67,8 @@ class Term(NamedTuple):
     tensors: Num = 1
     layout: Layout = ()
     host: bool = False
+    low: Num | None = None
+    high: Num | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,10 +142,30 @@ class Phase:
         return self.device_bytes - self.inherited_bytes
 
     @property
+    def low_bytes(self) -> int:
+        """Device bytes at the lower bounds of all that nobody can know exactly."""
+        return self.device_bytes + sum(
+            int(term.low - term.bytes) for term in self.terms if term.low is not None
+        )
+
+    @property
+    def high_bytes(self) -> int:
+        """Device bytes at their upper bounds."""
+        return self.device_bytes + sum(
+            int(term.high - term.bytes) for term in self.terms if term.high is not None
+        )
+
+    @property
     def most_bytes(self) -> int:
-        """Device bytes, or what is measured at most where predictions were too low."""
+        """The upper bound, or what is measured at most where predictions were too low."""
         real = None if self.error is None else self.error.real_bytes(self.device_bytes)
-        return self.device_bytes if real is None else max(self.device_bytes, real[1])
+        return self.high_bytes if real is None else max(self.device_bytes, real[1])
+
+    @property
+    def least_bytes(self) -> int:
+        """The lower bound, or what is measured at least where predictions were too high."""
+        real = None if self.error is None else self.error.real_bytes(self.device_bytes)
+        return self.low_bytes if real is None else min(self.device_bytes, real[0])
 
     def by_category(self) -> dict[Category, int]:
         """GPU bytes of the peak by category; sums to ``device_bytes``."""
@@ -213,6 +236,16 @@ class Footprint:
         return max(phase.device_bytes for phase in self.phases)
 
     @property
+    def low_bytes(self) -> int:
+        """The most of any phase at its lower bound."""
+        return max(phase.low_bytes for phase in self.phases)
+
+    @property
+    def high_bytes(self) -> int:
+        """The most of any phase at its upper bound."""
+        return max(phase.high_bytes for phase in self.phases)
+
+    @property
     def trainer_bytes(self) -> int:
         """The trainer's own peak; see :func:`trainers_own`."""
         return int(trainers_own((phase.rank, phase.requested_bytes) for phase in self.phases))
@@ -247,6 +280,8 @@ def to_json(footprint: Footprint) -> dict[str, Any]:
         "allocated_bytes": worst.allocated_bytes,
         "reserved_bytes": worst.reserved_bytes,
         "device_bytes": footprint.device_bytes,
+        "low_bytes": footprint.low_bytes,
+        "high_bytes": footprint.high_bytes,
         "host_bytes": footprint.host_bytes,
         "seconds": footprint.step_seconds,
         "seconds_from": footprint.seconds_source or None,
@@ -273,6 +308,8 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "allocated_bytes": phase.allocated_bytes,
         "reserved_bytes": phase.reserved_bytes,
         "device_bytes": phase.device_bytes,
+        "low_bytes": phase.low_bytes,
+        "high_bytes": phase.high_bytes,
         "host_bytes": phase.host_bytes,
         "seconds": phase.seconds,
         "error": None if phase.error is None else _error_json(phase.error),
@@ -282,6 +319,8 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
                 "role": term.role,
                 "category": term.category,
                 "bytes": int(term.bytes),
+                "low_bytes": None if term.low is None else int(term.low),
+                "high_bytes": None if term.high is None else int(term.high),
                 "formula": term.formula,
                 "inputs": dict(term.inputs),
                 "source": term.source,

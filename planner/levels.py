@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from planner.footprint import OUTSIDE, Instant, Term
 from planner.formulas import allocator
+from planner.formulas.held import held
 from planner.numeric import Num, maximum
 from planner.phases.phase import PhasePlan
 
@@ -19,6 +21,12 @@ class Totals(NamedTuple):
     slack: Num
     outside: Num
     host: Num
+    kept: Num
+    """Of ``allocated``, weights and optimizer state: what stays where it is from step to step."""
+    below: Num
+    """By how much what nobody can know exactly may be less."""
+    above: Num
+    """By how much it may be more."""
 
     @property
     def peak(self) -> Num:
@@ -36,7 +44,11 @@ class Totals(NamedTuple):
         return self.allocated + self.slack + self.outside
 
 
-NOTHING = Totals(0, 0, 0, 0, 0)
+NOTHING = Totals(0, 0, 0, 0, 0, 0, 0, 0)
+
+
+KEPT = ("parameters", "optimizer")
+"""Categories whose tensors live from step to step."""
 
 
 class Adder:
@@ -69,20 +81,83 @@ class Adder:
     def _of(self, term: Term) -> Row:
         size, category = term.bytes, term.category
         if term.host:
-            return 0, 0, 0, 0, size
+            return 0, 0, 0, 0, size, 0, 0, 0
         if category in OUTSIDE:
-            return 0, 0, 0, size, 0
+            if term.low is None:
+                return 0, 0, 0, size, 0, 0, 0, 0
+            return 0, 0, 0, size, 0, 0, size - term.low, term.high - size
         if category == "allocator":
-            return 0, 0, size, 0, 0
+            return 0, 0, size, 0, 0, 0, 0, 0
         allocated, slack = allocator.held_bytes(term, self._expandable)
-        return size, allocated, slack, 0, 0
+        return size, allocated, slack, 0, 0, allocated if category in KEPT else 0, 0, 0
 
     def _sum(self, rows: Sequence[Row]) -> Totals:
         return Totals._make(map(self._plus, zip(*rows, strict=True))) if rows else NOTHING
 
 
-Row = tuple[Num, Num, Num, Num, Num]
+Row = tuple[Num, Num, Num, Num, Num, Num, Num, Num]
 """A term's part of each total."""
+
+
+class Between(NamedTuple):
+    """A number of bytes with its bounds."""
+
+    low: Num
+    centre: Num
+    high: Num
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Segments of one phase: what its instants need, what is held beside, what was cached."""
+
+    needed: Num
+    held: Term | None
+    carried: Between
+
+    @property
+    def own(self) -> Between:
+        """What its own instants bring about."""
+        return _with(self.needed, self.held)
+
+    @property
+    def total(self) -> Between:
+        """What is reserved at its peak."""
+        return Between(*map(maximum, self.own, self.carried))
+
+    @property
+    def inherited(self) -> Between:
+        """What it finds cached and does not need."""
+        return Between(*(whole - own for whole, own in zip(self.total, self.own, strict=True)))
+
+
+def _with(needed: Num, more: Term | None) -> Between:
+    if more is None:
+        return Between(needed, needed, needed)
+    return Between(needed + more.low, needed + more.bytes, needed + more.high)
+
+
+def reserved(
+    plan: Any, plans: Sequence[PhasePlan], needed: Sequence[Num], kept: Sequence[Num]
+) -> list[Reserved]:
+    """What each phase reserves, from what its own instants need.
+
+    ``kept`` are the weights and optimizer state among it. Models load before anything is held.
+    """
+    beside = [
+        held(plan, size, lasting) if _trains(phase) else None
+        for phase, size, lasting in zip(plans, needed, kept, strict=True)
+    ]
+    own = [_with(size, more) for size, more in zip(needed, beside, strict=True)]
+    carried = (cached_before(plans, each, plan.empty_cache) for each in zip(*own, strict=True))
+    return [
+        Reserved(*of)
+        for of in zip(needed, beside, map(Between._make, zip(*carried, strict=True)), strict=True)
+    ]
+
+
+def _trains(phase: PhasePlan) -> bool:
+    return phase.rank == "trainer" and phase.name != "load"
 
 
 def cached_before(
@@ -97,7 +172,7 @@ def cached_before(
     """
     if empty_cache == "between-phases":
         return [0] * len(plans)
-    trains = [phase.rank == "trainer" and phase.name != "load" for phase in plans]
+    trains = [_trains(phase) for phase in plans]
     if empty_cache == "never":
         mark = maximum(*(r for r, ours in zip(reserved, trains, strict=True) if ours))
         return [mark if ours else 0 for ours in trains]

@@ -15,7 +15,7 @@ import numpy as np
 from planner.estimate import MARGIN, phase_plans
 from planner.footprint import trainers_own
 from planner.grid import Grid, followed
-from planner.levels import Adder, cached_before
+from planner.levels import Adder, Reserved, reserved
 from planner.numeric import Num, maximum, total, where
 from planner.phases import engine
 from planner.phases.phase import PhasePlan
@@ -168,21 +168,26 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
     plans = phase_plans(scene)
     adder = Adder(grid.expandable_segments, total)
     peaks = [_peak(phase, adder) for phase in plans]
-    carried = cached_before(plans, [peak["reserved"] for peak in peaks], grid.empty_cache)
+    segments = reserved(
+        grid, plans, [peak["needed"] for peak in peaks], [peak["kept"] for peak in peaks]
+    )
     worst = _Worst(grid)
     columns = {}
-    for number, (phase, peak, before) in enumerate(zip(plans, peaks, carried, strict=True)):
-        columns[f"phase: {phase.name}"] = worst.meet(number, phase.rank, peak, before)
+    for number, (phase, peak, held) in enumerate(zip(plans, peaks, segments, strict=True)):
+        columns[f"phase: {phase.name}"] = worst.meet(number, phase.rank, peak, held)
     found = worst.found()
     blocked = np.asarray(_blocked(scene, peaks))
     out = (worst.device > facts.budget_bytes) | grid.spread(blocked, bool)
-    code = np.where(out, 2, worst.device > MARGIN * facts.budget_bytes)
+    little = (worst.device > MARGIN * facts.budget_bytes) | (worst.high > facts.budget_bytes)
+    code = np.where(out, 2, little)
     names = [phase.name for phase in plans]
     return {
         "valid": grid.spread(valid(grid), bool),
         "requested_bytes": found["requested"],
         "reserved_bytes": found["reserved"],
         "device_bytes": worst.device,
+        "low_bytes": worst.low,
+        "high_bytes": worst.high,
         "trainer_bytes": grid.spread(_own(plans, peaks), np.int64),
         "engine_bytes": grid.spread(_pool(scene), np.int64),
         "host_bytes": grid.spread(maximum(*(peak["host"] for peak in peaks)), np.int64),
@@ -203,32 +208,39 @@ class _Worst:
         self._size = int(np.prod(grid.shape, dtype=np.int64))
         self._highest: dict[str, Array] = {}
         self._maker: dict[str, Array] = {}
+        self.low = self.high = np.zeros(self._size, dtype=np.int64)
 
     @property
     def device(self) -> Array:
         """The most device bytes of any phase."""
         return self._highest["device"]
 
-    def meet(self, number: int, rank: str, peak: Mapping[str, Num], before: Num) -> Array:
+    def meet(self, number: int, rank: str, peak: Mapping[str, Num], held: Reserved) -> Array:
         """Take a phase into account; returns its device bytes.
 
-        ``peak`` is of its own instants, ``before`` what it finds cached.
+        ``peak`` is of its own instants, ``held`` what it reserves.
         """
-        reserved = maximum(peak["reserved"], before)
+        low, reserved, high = held.total
+        outside, own = peak["outside"], held.own.centre
+        self.low = np.maximum(self.low, self._spread(low + outside - peak["below"]))
+        self.high = np.maximum(self.high, self._spread(high + outside + peak["above"]))
         sizes = {
-            "device": reserved + peak["outside"],
-            "needed": peak["reserved"],
-            "own": peak["reserved"] + peak["outside"],
+            "device": reserved + outside,
+            "needed": own,
+            "own": own + outside,
             "allocated": peak["allocated"],
             "requested": peak["requested"],
             "reserved": reserved,
         }
-        figures = {name: self._grid.spread(size, np.int64) for name, size in sizes.items()}
+        figures = {name: self._spread(size) for name, size in sizes.items()}
         figures["number"] = np.full(self._size, number, dtype=np.int8)
         self._highest = _better(self._highest, figures, "device", "allocated")
         if rank == "trainer":
             self._maker = _better(self._maker, figures, "needed")
         return figures["device"]
+
+    def _spread(self, size: Num) -> Array:
+        return self._grid.spread(size, np.int64)
 
     def found(self) -> dict[str, Array]:
         """The figures of the worst phase, and its number."""
@@ -246,20 +258,24 @@ def _better(one: dict[str, Array], other: dict[str, Array], *names: str) -> dict
     return {name: np.where(more, other[name], sizes) for name, sizes in one.items()}
 
 
+OF_PEAK = ("requested", "allocated", "outside", "kept", "below", "above")
+"""Totals of the instant that owns a phase's peak."""
+
+
 def _peak(phase: PhasePlan, adder: Adder) -> dict[str, Num]:
     """Totals of the instant that owns a phase's peak, plan by plan; the most ever reserved."""
     if not phase.instants:
         raise ValueError(f"phase {phase.name} has no instants")
     found = [adder.totals(instant) for instant in phase.instants]
     best = found[0]
-    own = {"requested": best.requested, "allocated": best.allocated, "outside": best.outside}
+    own = {name: getattr(best, name) for name in OF_PEAK}
     for sums in found[1:]:
         higher = sums.peak > own["requested"] + own["outside"]
         own = {name: np.where(higher, getattr(sums, name), value) for name, value in own.items()}
     device = maximum(*(sums.device for sums in found)) if len(found) > 1 else best.device
     return {
         **own,
-        "reserved": device - own["outside"],
+        "needed": device - own["outside"],
         "host": maximum(*(sums.host for sums in found)) if len(found) > 1 else best.host,
     }
 
@@ -281,7 +297,8 @@ def _own_phase(plans: Sequence[PhasePlan], peaks: Sequence[Mapping[str, Num]]) -
 
 
 def _pool(scene: Scene) -> Num:
-    return total([term.bytes for term in engine.held(scene, "rollout") if not term.host])
+    held = engine.held(scene, "rollout")
+    return total([term.bytes for term in held if term.category == "engine" and not term.host])
 
 
 def _blocked(scene: Scene, peaks: Sequence[Mapping[str, Num]]) -> Num:

@@ -190,7 +190,8 @@ def test_json_has_the_one_shape() -> None:
     answer = to_json(estimate(Plan()))
     assert set(answer) == {
         "v", "source", "plan", "verdict", "budget_bytes", "requested_bytes", "allocated_bytes",
-        "reserved_bytes", "device_bytes", "host_bytes", "seconds", "worst_phase", "worst_rank",
+        "reserved_bytes", "device_bytes", "low_bytes", "high_bytes", "host_bytes", "seconds",
+        "worst_phase", "worst_rank",
         "seconds_from", "reference_cache", "error", "phases", "warnings",
     }  # fmt: skip
     assert answer["error"]["low"] is None, "nobody has measured the error yet: not 0"

@@ -1,16 +1,19 @@
 """Device memory that no formula gives: what libraries take outside PyTorch's allocator.
 
 Each is an interval over published observations, since it moves with the driver, the
-card and the library's version. A verdict uses the upper end. Read 2026-11-20. A card with
-a committed benchmark has what that measured in their place; there is none yet.
+card and the library's version: an estimate takes the middle one, and its bounds are the
+least and the most. Read 2026-11-20 and 2026-11-22. A card with a committed benchmark has
+what that measured in their place; there is none yet.
 """
 
 from __future__ import annotations
 
+import statistics
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from planner.catalog.gpu_catalog import Gpu
-from planner.units import MIB
+from planner.units import GIB, MIB
 
 READ = "2026-11-20"
 
@@ -24,9 +27,17 @@ class Observation:
     source: str
 
 
+class Bounded(NamedTuple):
+    """A number of bytes that nobody can know exactly."""
+
+    low: int
+    centre: int
+    high: int
+
+
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """The published figures of one device constant; an estimate takes the largest."""
+    """The published figures of one device constant; an estimate takes the middle one."""
 
     source: str
     ignores: str
@@ -39,10 +50,23 @@ class Interval:
         return min(seen.size_bytes for seen in self.observations)
 
     @property
+    def central_bytes(self) -> int:
+        """The middle figure, the higher of two."""
+        return statistics.median_high(seen.size_bytes for seen in self.observations)
+
+    @property
     def high_bytes(self) -> int:
         """The largest figure."""
         return max(seen.size_bytes for seen in self.observations)
 
+    @property
+    def bounded(self) -> Bounded:
+        """Least, middle and most."""
+        return Bounded(self.low_bytes, self.central_bytes, self.high_bytes)
+
+
+LLM_D = "https://github.com/llm-d-incubation/llm-d-planner accuracy/results (d3121e0)"
+"""Start-up logs of vLLM on H100 80GB, most of version 0.19."""
 
 CUDA_CONTEXT = Interval(
     "published observations with lazy module loading, the default since CUDA 11.7",
@@ -72,6 +96,16 @@ CUDA_CONTEXT = Interval(
             526_133_494,
             "0.490 GiB on an H100: in use, less what PyTorch held, in an out-of-memory message",
             "GRADE experiment 4: 79.23 GiB in use, 77.84 GiB allocated, 921.65 MiB reserved",
+        ),
+        Observation(
+            round(0.49 * GIB),
+            "each of seven other ranks' contexts on the first of eight A100 80GB",
+            "ms-swift's log of GRPO, Qwen3-8B, 2025-08",
+        ),
+        Observation(
+            round(0.51 * GIB),
+            "in use when each of 32 vLLM 0.19 workers starts alone on an H100 80GB",
+            LLM_D,
         ),
         Observation(
             616 * MIB,
@@ -110,43 +144,110 @@ NCCL_FIRST = Interval(
 )
 """A process's first communicator."""
 
-VLLM_CUDA_GRAPHS = Interval(
-    "vLLM logs on 80 GB cards",
-    "the capture sizes and the model's width",
+ENGINE_LIBRARIES = Interval(
+    "what vLLM finds taken outside PyTorch once its profile run is over, on one GPU",
+    "kernels' modules that only some requests load",
     (
-        Observation(400 * MIB, "0.39 GiB, GPT-OSS-20B", "vLLM logs"),
-        Observation(1536 * MIB, "1.5 GB, Kimi-K2.6, tensor parallel over eight", "vLLM logs"),
+        Observation(round(0.14 * GIB), "a small model, 80 GB card, 2026-09", "fma issue 746"),
+        Observation(round(0.16 * GIB), "0.9 GiB of weights, 16 GB card, 2026-07", "vLLM logs"),
+        Observation(round(0.25 * GIB), "26 models with vLLM 0.19, H100 80GB", LLM_D),
+        Observation(round(0.26 * GIB), "18 GiB of weights, RTX PRO 6000, 2026", "vLLM logs"),
+        Observation(round(0.46 * GIB), "three Granite models with vLLM 0.19, H100 80GB", LLM_D),
     ),
 )
-"""Captured decode graphs; none with ``enforce_eager``."""
+"""Handles and code of an engine's libraries, beside its process's context."""
 
-ENGINE_RESIDUE = Interval(
-    "what is still on the card after a rollout engine went to sleep",
-    "growth over many steps (11.6 and 25 GiB were reported as a bug, NeMo-RL issue 2619)",
+ENGINE_COMMUNICATORS = Interval(
+    "the same where an engine is spread over several GPUs, its communicators included",
+    "cards without NVLink, and more than eight GPUs",
     (
-        Observation(
-            534 * MIB,
-            "least graphs (0.39 GiB) plus least memory outside torch (0.13 GiB) in vLLM logs",
-            "vLLM logs on 80 GB cards",
-        ),
-        Observation(
-            4209 * MIB,
-            "4.11 GiB after the first sleep",
-            "https://github.com/NVIDIA-NeMo/RL/issues/2619",
-        ),
+        Observation(round(0.54 * GIB), "two H100, vLLM 0.11", LLM_D),
+        Observation(round(1.84 * GIB), "four H100, Qwen3-Next-80B-A3B, vLLM 0.10.2", "vLLM logs"),
+        Observation(round(2.07 * GIB), "two H100, seven models with vLLM 0.19", LLM_D),
+        Observation(round(2.10 * GIB), "eight A100 40GB, DeepSeek-Coder-V2-Lite", "vLLM logs"),
+        Observation(round(2.17 * GIB), "four H100, Llama-4-Scout, vLLM 0.19", LLM_D),
     ),
 )
-"""CUDA graphs, communicators and context, which sleep does not give back."""
+"""Handles, code and communicators of an engine over several GPUs."""
 
 
-def context_bytes(gpu: Gpu) -> int:
-    """CUDA context of one process: the most that was measured on the card, kernels loaded."""
+class Captured(NamedTuple):
+    """What vLLM logged that capturing its graphs took."""
+
+    what: str
+    layers: int
+    captures: int
+    gib: float
+
+
+GRAPHS_CUT = (
+    Captured("Llama-3.1-8B", 32, 102, 0.91),
+    Captured("half of it, in a pipeline of two", 16, 102, 0.65),
+    Captured("a quarter of it, in a pipeline of four", 8, 102, 0.51),
+)
+"""One model whole and cut in layers, vLLM 0.19 on H100: a capture costs so much, a layer so much.
+
+Two logs would do; the one between them lies 1 % off the line.
+"""
+
+GRAPHS = (
+    *GRAPHS_CUT,
+    Captured("CodeLlama-7B", 32, 102, 0.89),
+    Captured("Qwen2.5-7B", 28, 102, 0.87),
+    Captured("Qwen2.5-7B over four GPUs", 28, 102, 0.64),
+    Captured("Qwen3-8B", 36, 102, 0.96),
+    Captured("Gemma-2-2B", 26, 102, 0.71),
+    Captured("Gemma-2-9B", 42, 102, 1.09),
+    Captured("Gemma-3-4B", 34, 102, 0.67),
+    Captured("Gemma-3-12B", 48, 102, 0.94),
+    Captured("Granite-3.1-2B", 40, 102, 0.84),
+    Captured("Granite-3.1-8B", 40, 102, 0.98),
+    Captured("Mistral-Small-24B", 40, 102, 1.06),
+    Captured("Qwen2.5-72B over two GPUs", 80, 102, 1.61),
+    Captured("Llama-3.3-70B w8a8 over two GPUs", 80, 102, 1.85),
+    Captured("Mixtral-8x7B over two GPUs", 32, 102, 0.93),
+    Captured("Llama-4-Scout over four GPUs", 48, 102, 1.13),
+    Captured("Qwen3-30B-A3B", 48, 102, 1.41),
+    Captured("Qwen1.5-MoE-A2.7B", 24, 102, 1.10),
+    Captured("DeepSeek-V2-Lite", 27, 102, 1.57),
+    Captured("gpt-oss-20b", 24, 166, 1.84),
+    Captured("Qwen3-0.6B, 11 piecewise and 7 full graphs, 2026-06", 28, 18, 0.04),
+)
+"""Published logs beside :func:`graph_costs`: dense models within - 29 and + 9 %."""
+
+
+def graph_costs() -> tuple[int, int]:
+    """Bytes of one captured graph, and of each layer in it."""
+    whole, _, quarter = GRAPHS_CUT
+    layer = (whole.gib - quarter.gib) * GIB / (whole.layers - quarter.layers) / whole.captures
+    return round(quarter.gib * GIB / quarter.captures - quarter.layers * layer), round(layer)
+
+
+def graph_bounds() -> tuple[int, int]:
+    """The least and most that a log says, in thousandths of what its captures and layers say."""
+    capture, layer = graph_costs()
+    parts = [
+        seen.gib * GIB / (seen.captures * (capture + seen.layers * layer)) for seen in GRAPHS
+    ]
+    return round(1000 * min(parts)), round(1000 * max(parts))
+
+
+GRAPH_CAPTURE_BYTES, GRAPH_LAYER_BYTES = graph_costs()
+GRAPH_LOW, GRAPH_HIGH = graph_bounds()
+
+
+def context(gpu: Gpu) -> Bounded:
+    """CUDA context of one process: what was measured on the card, kernels loaded, or published."""
     own = gpu.constants
-    found = (own.context_bytes, own.loaded_bytes) if own else ()
-    return max((size for size in found if size), default=CUDA_CONTEXT.high_bytes)
+    found = [size for size in (own.context_bytes, own.loaded_bytes) if size] if own else []
+    return _measured(*found) if found else CUDA_CONTEXT.bounded
 
 
-def first_communicator_bytes(gpu: Gpu) -> int:
+def first_communicator(gpu: Gpu) -> Bounded:
     """A process's first NCCL communicator."""
     own = gpu.constants.nccl_bytes if gpu.constants else None
-    return own or NCCL_FIRST.high_bytes
+    return _measured(own) if own else NCCL_FIRST.bounded
+
+
+def _measured(*sizes: int) -> Bounded:
+    return Bounded(min(sizes), max(sizes), max(sizes))

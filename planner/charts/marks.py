@@ -103,8 +103,8 @@ def error_bars(totals: pd.DataFrame, y: alt.Y, unit: str, ink: str) -> list[alt.
         y=y,
         tooltip=tooltip(
             ("phase:N", "phase"),
-            ("least:Q", f"by what was measured, from, {unit}", ",.2f"),
-            ("most:Q", "to", ",.2f"),
+            ("least:Q", f"between, {unit}", ",.2f"),
+            ("most:Q", "and", ",.2f"),
         ),
     )
     line = base.mark_rule(color=ink, strokeWidth=2).encode(x="least:Q", x2="most:Q")

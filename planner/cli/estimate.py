@@ -74,11 +74,20 @@ def _text(footprint: Footprint) -> str:
         "",
         *_time_and_money(footprint),
         *filter(None, [reference_words(footprint, cost(footprint))]),
+        _bounds(footprint),
         error_line(footprint),
         *(f"warning: {warning}" for warning in doubts),
         *(f"note: {note}" for note in footprint.notes),
     ]
     return "\n".join(lines)
+
+
+def _bounds(footprint: Footprint) -> str:
+    low, high = read_gib(footprint.low_bytes), read_gib(footprint.high_bytes)
+    return (
+        f"The peak is between {low} and {high} GiB: what driver, libraries and CUDA graphs take, and "
+        "what the allocator holds unused, nobody can know exactly."
+    )
 
 
 def _time_and_money(footprint: Footprint) -> list[str]:

@@ -11,6 +11,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from planner.catalog import device_constants
+from planner.catalog.gpu_catalog import Gpu
 from planner.footprint import Layout, Term
 from planner.formulas.formula import Formula
 from planner.numeric import Num, ceil_div, maximum, round_up
@@ -36,7 +38,7 @@ CUDA_CONTEXT = Formula(
     "CUDA context",
     "context_bytes",
     category="device",
-    source="catalog/device_constants.py: upper end of published observations, or the card's "
+    source="catalog/device_constants.py: middle of published observations, or the card's "
     "own by a committed benchmark",
     why="The driver keeps code and state for each process, outside PyTorch's view.",
 )
@@ -45,10 +47,16 @@ NCCL = Formula(
     "NCCL communicators",
     "communicator_bytes",
     category="device",
-    source="catalog/device_constants.py: upper end of published observations, or the card's "
+    source="catalog/device_constants.py: middle of published observations, or the card's "
     "own by a committed benchmark",
     why="Collectives keep buffers per communicator, outside PyTorch's view.",
 )
+
+
+def context(role: str, gpu: Gpu) -> Term:
+    """The CUDA context of one process of a role."""
+    size = device_constants.context(gpu)
+    return CUDA_CONTEXT(role, context_bytes=size.centre, between=(size.low, size.high))
 
 
 def cublas_workspace_bytes(compute_capability: str) -> int:

@@ -78,9 +78,13 @@ class Formula(Expression):
         tensors: Num = 1,
         layout: Layout = (),
         host: bool = False,
+        between: tuple[Num, Num] | tuple[None, None] = (None, None),
         **inputs: Num,
     ) -> Term:
-        """The term of ``role``; ``tensors`` or ``layout`` say how its bytes are spread."""
+        """The term of ``role``; ``tensors`` or ``layout`` say how its bytes are spread.
+
+        ``between`` bounds, in bytes, what nobody can know exactly.
+        """
         return Term(
             label or self.name,
             role,
@@ -93,4 +97,5 @@ class Formula(Expression):
             tensors,
             layout,
             host,
+            *between,
         )

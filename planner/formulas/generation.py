@@ -131,50 +131,53 @@ ENGINE_WEIGHTS = Formula(
 
 ENGINE_WORKING_SET = Formula(
     "engine working set",
-    "max_num_batched_tokens * (2 * hidden + ceil_div(3 * intermediate, tensor_parallel))"
-    " * value_bytes + 3 * max_num_seqs * vocab * 4",
+    "maximum(value_bytes * tokens * (2 * hidden + ceil_div(3 * intermediate, tensor_parallel)), "
+    "3 * value_bytes * tokens * hidden + (12 + value_bytes) * max_num_seqs * vocab)",
     category="engine",
-    source=VLLM + ": profile run at max_num_batched_tokens and a sampler run at max_num_seqs",
-    why="The largest engine forward: one layer's activations, then fp32 logits of every sequence.",
-    ignores="attention metadata and kernel workspaces",
+    source=VLLM + ": a profile run at max_num_batched_tokens, a sampler run at max_num_seqs, whose "
+    "memory is taken again before the first request; 40 start-up logs of vLLM 0.19 say 2.2 GiB "
+    "for Qwen2.5-7B, 1.9 for Llama-3.1-8B, 0.85 for Granite-3.1-8B, as this does within 2 %",
+    why="The larger of one layer's activations and the sampler: logits of every sequence, three "
+    "times in fp32, beside the hidden states.",
+    ignores="attention metadata and kernel workspaces; soft-capped logits are copied once more",
 )
 
-ENGINE_SPARSE_WORKING_SET = Formula(
-    "engine working set with experts",
-    "max_num_batched_tokens * (2 * hidden + experts_per_token"
+ENGINE_EXPERT_WORKSPACE = Formula(
+    "engine workspace of experts",
+    "max_num_batched_tokens * experts_per_token"
     " * (maximum(ceil_div(2 * expert_intermediate, tensor_parallel), hidden)"
-    " + ceil_div(expert_intermediate, tensor_parallel)))"
-    " * value_bytes + 3 * max_num_seqs * vocab * 4",
+    " + ceil_div(expert_intermediate, tensor_parallel)) * value_bytes",
     category="engine",
-    source=VLLM + ": profile run at max_num_batched_tokens; fused_moe keeps gate and up, later "
-    "the outputs, in one buffer and the product in another",
-    why="The largest engine forward: one layer's routed rows, then fp32 logits of every sequence.",
-    ignores="attention metadata, sorting and kernel workspaces",
+    source=VLLM + "; fused_moe keeps gate and up, later the outputs, in one buffer and the product "
+    "in another, both from a workspace made once for the largest batch, outside the sleeping pool",
+    why="Routed rows of one layer, for the largest batch the engine accepts; sleep keeps it.",
 )
 
 ENGINE_GRAPHS = Formula(
     "engine CUDA graphs",
-    "graph_bytes",
+    "captures * (capture_bytes + layers * layer_bytes)",
     category="engine",
-    source="vLLM start-up logs: 0.39 GiB (GPT-OSS-20B) to 1.5 GB (Kimi-K2.6, TP 8); upper end",
-    why="Captured decode graphs keep their buffers, also while the engine sleeps.",
+    source="vLLM captures piecewise graphs for 1, 2, 4, 8 … tokens up to min(2 max_num_seqs, 512) "
+    "and full ones up to max_num_seqs; bytes by 24 start-up logs (catalog/device_constants.py)",
+    why="Captured graphs keep their nodes and buffers, also while the engine sleeps.",
+)
+
+ENGINE_LIBRARIES = Formula(
+    "engine libraries",
+    "library_bytes",
+    category="engine",
+    source="catalog/device_constants.py: what vLLM logs as memory outside PyTorch, from "
+    "start-up logs; with communicators only where the engine is spread over GPUs",
+    why="Handles, code and communicators that the driver keeps for the engine; sleep keeps them.",
 )
 
 ENGINE_KV_POOL = Formula(
     "engine KV cache pool",
-    "maximum(engine_bytes - weights_bytes - working_bytes - graph_bytes, one_sequence_bytes)",
+    "maximum(engine_bytes - weights_bytes - profiled_bytes - kept_bytes, one_sequence_bytes)",
     category="engine",
-    source=VLLM + ": what gpu_memory_utilization leaves after weights, profile peak and graphs",
+    source=VLLM + ": what gpu_memory_utilization leaves after weights, profile peak, libraries and "
+    "graphs",
     why="The engine turns the rest of its share into KV cache; it needs one sequence at least.",
-)
-
-ENGINE_ASLEEP = Formula(
-    "engine residue while asleep",
-    "residue_bytes",
-    category="engine",
-    source="CUDA graphs, NCCL and context survive sleep (vLLM PR 45623); 4.11 GiB observed after "
-    "the first sleep (NeMo-RL issue 2619); upper end",
-    why="A sleeping engine gives back weights and KV cache, not its graphs and context.",
 )
 
 SYNC_BUCKET = Formula(

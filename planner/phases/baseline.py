@@ -221,8 +221,9 @@ def _process(scene: Scene) -> Iterator[Term]:
         handles=2,
         workspace_bytes=allocator.cublas_workspace_bytes(capability),
     )
-    context = device_constants.context_bytes(scene.facts.gpu)
-    yield allocator.CUDA_CONTEXT("process", context_bytes=context)
+    yield allocator.context("process", scene.facts.gpu)
     if scene.plan.sharding != "none":
-        communicator = device_constants.first_communicator_bytes(scene.facts.gpu)
-        yield allocator.NCCL("process", communicator_bytes=communicator)
+        size = device_constants.first_communicator(scene.facts.gpu)
+        yield allocator.NCCL(
+            "process", communicator_bytes=size.centre, between=(size.low, size.high)
+        )

@@ -7,12 +7,11 @@ weights, working set or graphs becomes KV cache.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from planner.catalog import device_constants
 from planner.footprint import Term
-from planner.formulas import generation
-from planner.numeric import Num, ceil_div, maximum
+from planner.formulas import allocator, generation
+from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases.scene import Moment, Scene, once
 from planner.plan import Plan
 
@@ -24,11 +23,12 @@ def held(scene: Scene, moment: Moment) -> Iterator[Term]:
     plan = scene.plan
     if plan.rollout != "vllm-colocated":
         return
+    if scene.framework.engine_has_own_process:
+        yield process(scene)
     if plan.vllm_sleep_level == 0 or moment == "rollout":
         yield from awake(scene)
         return
-    residue = device_constants.ENGINE_RESIDUE.high_bytes
-    yield generation.ENGINE_ASLEEP(ROLE, residue_bytes=residue)
+    yield from _kept(scene)
     weights = _weights(scene)
     if moment == "weight sync":
         yield weights
@@ -37,27 +37,86 @@ def held(scene: Scene, moment: Moment) -> Iterator[Term]:
 
 
 @once
+def process(scene: Scene) -> Term:
+    """The context of a process that is the engine's alone."""
+    return allocator.context(ROLE, scene.facts.gpu)
+
+
+@once
 def awake(scene: Scene) -> tuple[Term, ...]:
-    """The engine's whole share: weights, working set, graphs and KV cache pool."""
-    parts = _parts(scene)
-    weights, working, graphs = (part.bytes for part in parts)
+    """Weights, what sleep keeps, the working set of real requests, and the KV cache pool, last.
+
+    The pool is what the share leaves beside the working set that the engine was profiled with,
+    which it gives back.
+    """
+    weights, kept = _weights(scene), _kept(scene)
     pool = generation.ENGINE_KV_POOL(
         ROLE,
         engine_bytes=share_bytes(scene),
-        weights_bytes=weights,
-        working_bytes=working,
-        graph_bytes=graphs,
+        weights_bytes=weights.bytes,
+        profiled_bytes=_working_set(scene, scene.plan.max_num_batched_tokens).bytes,
+        kept_bytes=sum(part.bytes for part in kept),
         one_sequence_bytes=_one_sequence_bytes(scene),
     )
-    return (*parts, pool)
+    return (weights, *kept, _working_set(scene, _prompt_tokens_at_once(scene)), pool)
 
 
-def _parts(scene: Scene) -> tuple[Term, Term, Term]:
-    """What is not KV cache."""
-    eager = scene.plan.enforce_eager
-    captured = 0 if eager else device_constants.VLLM_CUDA_GRAPHS.high_bytes
-    graphs = generation.ENGINE_GRAPHS(ROLE, graph_bytes=captured)
-    return _weights(scene), _working_set(scene), graphs
+@once
+def _kept(scene: Scene) -> tuple[Term, ...]:
+    """What an engine keeps asleep: all that is neither in its pool of weights nor in its cache."""
+    plan, arch = scene.plan, scene.policy.arch
+    spread = plan.rollout_tensor_parallel > 1
+    libraries = (
+        device_constants.ENGINE_COMMUNICATORS if spread else device_constants.ENGINE_LIBRARIES
+    ).bounded
+    parts = [
+        generation.ENGINE_LIBRARIES(
+            ROLE,
+            library_bytes=libraries.centre,
+            between=(libraries.low, libraries.high),
+        )
+    ]
+    if not plan.enforce_eager:
+        parts.append(_graphs(scene))
+    if arch.sparse_layers:
+        parts.append(
+            generation.ENGINE_EXPERT_WORKSPACE(
+                ROLE,
+                max_num_batched_tokens=plan.max_num_batched_tokens,
+                experts_per_token=arch.experts_per_token,
+                expert_intermediate=arch.expert_intermediate,
+                hidden=arch.hidden,
+                tensor_parallel=plan.rollout_tensor_parallel,
+                value_bytes=scene.q.compute_bytes,
+            )
+        )
+    return tuple(parts)
+
+
+def _graphs(scene: Scene) -> Term:
+    plan = scene.plan
+    piecewise = captured_sizes(minimum(2 * plan.max_num_seqs, MOST_CAPTURED))
+    whole = captured_sizes(minimum(plan.max_num_seqs, MOST_CAPTURED))
+    sizes = {
+        "captures": piecewise + whole,
+        "capture_bytes": device_constants.GRAPH_CAPTURE_BYTES,
+        "layers": scene.policy.arch.layers,
+        "layer_bytes": device_constants.GRAPH_LAYER_BYTES,
+    }
+    likely = generation.ENGINE_GRAPHS.value(**sizes)
+    low, high = device_constants.GRAPH_LOW, device_constants.GRAPH_HIGH
+    between = (likely * low // 1000, likely * high // 1000)
+    return generation.ENGINE_GRAPHS(ROLE, between=between, **sizes)
+
+
+MOST_CAPTURED = 512
+"""Tokens of the largest graph: vLLM 0.11 and later, ``max_cudagraph_capture_size``."""
+
+
+def captured_sizes(most: Num) -> Num:
+    """How many sizes vLLM captures up to ``most`` tokens: 1, 2, 4, by 8 to 248, by 16 from 256."""
+    small = (most >= 1) * 1 + (most >= 2) * 1 + (most >= 4) * 1
+    return small + minimum(most, 255) // 8 + (most >= 256) * ((maximum(most, 256) - 256) // 16 + 1)
 
 
 def share_bytes(scene: Scene) -> Num:
@@ -69,7 +128,8 @@ def shortfall_bytes(scene: Scene) -> Num:
     """Bytes by which the share is too small for weights, working set and one sequence."""
     if not scene.plan.rollout.startswith("vllm"):
         return 0
-    needed = sum(part.bytes for part in _parts(scene))
+    profiled = _working_set(scene, scene.plan.max_num_batched_tokens)
+    needed = sum(part.bytes for part in (_weights(scene), *_kept(scene), profiled))
     return maximum(needed + _one_sequence_bytes(scene) - share_bytes(scene), 0)
 
 
@@ -103,23 +163,25 @@ def _weights(scene: Scene) -> Term:
     )
 
 
-def _working_set(scene: Scene) -> Term:
+def _prompt_tokens_at_once(scene: Scene) -> Num:
+    """Tokens of the largest batch that a step really asks of the engine: its prompts' prefill."""
+    plan = scene.plan
+    prompts = minimum(plan.max_num_seqs, sequences_each(scene)) * plan.prompt_tokens
+    return minimum(plan.max_num_batched_tokens, prompts)
+
+
+def _working_set(scene: Scene, tokens: Num) -> Term:
     arch = scene.policy.arch
-    sizes: dict[str, Any] = {
-        "max_num_batched_tokens": scene.plan.max_num_batched_tokens,
-        "hidden": arch.hidden,
-        "tensor_parallel": scene.plan.rollout_tensor_parallel,
-        "value_bytes": scene.q.compute_bytes,
-        "max_num_seqs": scene.plan.max_num_seqs,
-        "vocab": arch.vocab,
-    }
-    if not arch.sparse_layers:
-        return generation.ENGINE_WORKING_SET(ROLE, intermediate=arch.intermediate, **sizes)
-    return generation.ENGINE_SPARSE_WORKING_SET(
+    return generation.ENGINE_WORKING_SET(
         ROLE,
-        experts_per_token=arch.experts_per_token,
-        expert_intermediate=arch.expert_intermediate,
-        **sizes,
+        tokens=tokens,
+        hidden=arch.hidden,
+        # Rows of experts are in a workspace of their own.
+        intermediate=0 if arch.sparse_layers else arch.intermediate,
+        tensor_parallel=scene.plan.rollout_tensor_parallel,
+        value_bytes=scene.q.compute_bytes,
+        max_num_seqs=scene.plan.max_num_seqs,
+        vocab=arch.vocab,
     )
 
 

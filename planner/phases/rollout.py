@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.catalog import device_constants
 from planner.footprint import Instant, Term
-from planner.formulas import allocator, generation, sharding
+from planner.formulas import generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.numeric import Num, maximum
 from planner.phases import activations, collectives, engine, kv_cache, positions
@@ -87,9 +86,7 @@ def _separate(scene: Scene) -> tuple[Term, ...]:
     """All that a GPU of a separate engine holds."""
     return (
         *engine.awake(scene),
-        allocator.CUDA_CONTEXT(
-            engine.ROLE, context_bytes=device_constants.context_bytes(scene.facts.gpu)
-        ),
+        engine.process(scene),
     )
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from planner.catalog import Architecture, Gpu, device_constants, gpu, model
+from planner.catalog import Architecture, Gpu, gpu, model
 from planner.footprint import Term
 from planner.formulas import allocator, compute, sampling, state
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
@@ -48,9 +48,8 @@ class Embedder:
         if self.gpu is None:
             return ()
         capability = self.gpu.compute_capability or ""
-        context = device_constants.context_bytes(self.gpu)
         return (
-            allocator.CUDA_CONTEXT("driver", context_bytes=context),
+            allocator.context("driver", self.gpu),
             allocator.CUBLAS(
                 "driver",
                 handles=1,

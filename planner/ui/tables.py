@@ -21,8 +21,7 @@ def bar_rows(footprint: Footprint, unit: Unit) -> pd.DataFrame:
     """One row per phase and category, in the unit; ``least`` and ``most`` by measured errors."""
     rows = []
     for phase in footprint.phases:
-        real = phase.error.real_bytes(phase.device_bytes) if phase.error else None
-        least, most = map(unit.value, real) if real else (None, None)
+        least, most = unit.value(phase.least_bytes), unit.value(phase.most_bytes)
         for category, size_bytes in phase.by_category().items():
             rows.append(
                 {
@@ -41,8 +40,7 @@ def bar_rows(footprint: Footprint, unit: Unit) -> pd.DataFrame:
 
 def phase_word(phase: Phase, budget_bytes: int) -> str:
     """The verdict's word for one phase, by what was measured where predictions were too low."""
-    word = word_of(phase.device_bytes, budget_bytes, False)
-    return "tight" if word == "fits" and phase.most_bytes > budget_bytes else word
+    return word_of(phase.device_bytes, phase.most_bytes, budget_bytes)
 
 
 def phase_name(phase: Phase | PhaseFigures) -> str:

@@ -17,6 +17,10 @@ from planner.units import read_seconds, read_usd
 
 SHOWN_CATEGORIES = 3
 DOES_NOT_RUN = "does not run"
+UNKNOWABLE = (
+    "nobody can know exactly what the driver, libraries and CUDA graphs take, and what the "
+    "allocator holds unused"
+)
 COLORS = {"fits": "green", "tight": "orange", "out of memory": "red"}
 
 
@@ -81,8 +85,12 @@ def figures(footprint: Footprint, cost: Cost) -> None:
     )
     error = footprint.error
     known = f"{interval(error.low, error.high)}; " if error.low is not None else ""
+    span = ""
+    if footprint.low_bytes < footprint.high_bytes:
+        least, most = (session.read(size) for size in (footprint.low_bytes, footprint.high_bytes))
+        span = f"The peak is between {least} and {most}: {UNKNOWABLE}. "
     price = f"  \n{_price_line(cost)}" if runs else ""
-    st.caption(f"Error of the peak: {known}{error.source.rstrip('.')}.{price}")
+    st.caption(f"{span}Error of the peak: {known}{error.source.rstrip('.')}.{price}")
 
 
 def _price_line(cost: Cost) -> str:

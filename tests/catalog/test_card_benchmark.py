@@ -121,9 +121,8 @@ def test_what_a_benchmark_did_not_measure_stays_as_published(folder: Path) -> No
     forget()
     card = catalog.gpu("h100-80gb")
     assert typical("decode-bandwidth", card) == 0.3 and typical("training-compute", card) == 0.45
-    assert device_constants.context_bytes(card) == device_constants.CUDA_CONTEXT.high_bytes
-    communicator = device_constants.first_communicator_bytes(card)
-    assert communicator == device_constants.NCCL_FIRST.high_bytes
+    assert device_constants.context(card) == device_constants.CUDA_CONTEXT.bounded
+    assert device_constants.first_communicator(card) == device_constants.NCCL_FIRST.bounded
 
 
 @pytest.mark.parametrize(

@@ -88,6 +88,7 @@ FRAMEWORK = Framework(
     reference_loaded_like_policy=True,
     reference_streamed=True,
     base_in_master_dtype=True,
+    engine_has_own_process=True,
     sync_bucket_bytes=2 * GIB,
     path_notes={
         "full": "verl's entropy beside the old log-probs is counted as eager code in fp32; "

@@ -39,6 +39,8 @@ class TermFigures(Strict):
     role: Line
     category: Line
     bytes: SignedBytes
+    low_bytes: SignedBytes | None = None
+    high_bytes: SignedBytes | None = None
     formula: Text = ""
     inputs: Values = {}
     source: Text = ""
@@ -72,6 +74,8 @@ class PhaseFigures(Strict):
     active_bytes: Bytes | None = None
     reserved_bytes: Bytes | None = None
     device_bytes: Bytes | None = None
+    low_bytes: Bytes | None = None
+    high_bytes: Bytes | None = None
     device_before_bytes: Bytes | None = None
     device_after_bytes: Bytes | None = None
     host_bytes: Bytes | None = None
@@ -125,6 +129,8 @@ class FootprintFigures(Strict):
     allocated_bytes: Bytes | None = None
     reserved_bytes: Bytes | None = None
     device_bytes: Bytes | None = None
+    low_bytes: Bytes | None = None
+    high_bytes: Bytes | None = None
     host_bytes: Bytes | None = None
     seconds: Seconds | None = None
     seconds_from: Text | None = None

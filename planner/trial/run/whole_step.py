@@ -123,7 +123,7 @@ def judged(figures: FootprintFigures, capacity_bytes: int | None, where: str) ->
     peak = getattr(worst, level)
     verdict = None
     if capacity_bytes and peak is not None:
-        word = word_of(peak, capacity_bytes, blocked=False)
+        word = word_of(peak, peak, capacity_bytes)
         lead = {"fits": "Fits in", "tight": "Tight in", "out of memory": "More than"}[word]
         verdict = VerdictFigures(
             word=word,  # type: ignore[arg-type]

@@ -142,4 +142,8 @@ def explain(term: Term) -> None:
         wrap_lines=True,
     )
     left_out = f" Left out: {term.ignores}." if term.ignores else ""
-    st.caption(f"Source: {term.source}.{left_out}")
+    bounds = ""
+    if term.low is not None:
+        least, most = (session.read(int(size)) for size in (term.low, term.high))
+        bounds = f"Between {least} and {most}. "
+    st.caption(f"{bounds}Source: {term.source}.{left_out}")

@@ -1,0 +1,153 @@
+"""What the caching allocator holds and no tensor uses, as replays of dry runs find it.
+
+``python -m accuracy.held --out FILE`` runs a drawn set of plans dry (some ten minutes on one core)
+and writes, of each, the most segments that its executed phases reserve: by the closed form, which
+knows rounding and unused ends of segments, and by the replay of every allocation and free. The
+difference over what comes and goes in a step is the share of :mod:`planner.formulas.held`.
+Imports torch only where it runs.
+"""
+
+from __future__ import annotations
+
+import argparse
+import itertools
+import json
+import random
+import statistics
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from planner.footprint import Footprint, Phase
+from planner.formulas.held import Kind, Share, kind_of
+from planner.levels import KEPT
+from planner.plan import Plan, try_plan
+
+MEASURED = Path(__file__).parent / "measured" / "held.json"
+PLANS = 200
+MODELS = (
+    "Qwen/Qwen3-0.6B",
+    "Qwen/Qwen2.5-1.5B",
+    "mistralai/Mistral-7B-v0.1",
+    "meta-llama/Llama-3.1-8B",
+)
+"""Vocabularies of 32 to 152 thousand, tied heads and not."""
+
+
+def drawn() -> Iterator[dict[str, Any]]:
+    """Fields of plans as people have them; other combinations are refused and passed over."""
+    chance = random.Random(2026)
+    every = list(
+        itertools.product(
+            MODELS,
+            ("sft", "grpo"),
+            ("full", "lora"),
+            ("full", "none"),
+            (1, 8),
+            (1, 4),
+            ("full", "chunked", "fused"),
+            ((512, 512), (1024, 3072)),
+        )
+    )
+    chance.shuffle(every)
+    for name, method, finetuning, checkpointing, gpus, rows, logits, lengths in every[:PLANS]:
+        grouped = method == "grpo"
+        yield {
+            "model": name,
+            "method": method,
+            "finetuning": finetuning,
+            "gradient_checkpointing": checkpointing,
+            "gpu": "h100-80gb",
+            "gpus": gpus,
+            "sharding": "fsdp2" if gpus > 1 else "none",
+            "master_dtype": "fp32" if gpus > 1 else "none",
+            "micro_batch_size": rows,
+            "logprob_micro_batch_size": rows,
+            "prompts_per_step": 8 if grouped else 32,
+            "responses_per_prompt": 8 if grouped else 1,
+            "prompt_tokens": lengths[0],
+            "response_tokens": lengths[1],
+            "logits": logits,
+            "attention": "flash",
+            "batch_shape": "full",
+            "optimizer": chance.choice(("adamw-fused", "adamw-foreach")),
+            "expandable_segments": chance.random() < 0.25,
+            **({"kl": chance.choice(("none", "loss"))} if grouped else {}),
+        }
+
+
+def measure(plan: Plan) -> dict[str, Any] | None:
+    """Closed form and replay of a plan; None where no step runs dry."""
+    from planner.dryrun.ask.answer import answer
+    from planner.dryrun.run.worker import execute
+
+    found = execute({"plan": plan.model_dump()})
+    if "error" in found:
+        return None
+    ran = answer(plan, found["result"])
+    # What the estimate adds for held memory is what is asked for here.
+    closed = _most(ran.estimate)
+    kept = sum(int(term.bytes) for term in closed.terms if term.category in KEPT and not term.host)
+    return {
+        "needed_bytes": _needed(closed),
+        "kept_bytes": kept,
+        "replayed_bytes": max(phase.reserved_bytes for phase in _ran(ran.footprint)),
+    }
+
+
+def _ran(footprint: Footprint) -> list[Phase]:
+    return [phase for phase in footprint.phases if phase.executed and phase.rank == "trainer"]
+
+
+def _needed(phase: Phase) -> int:
+    extra = sum(int(term.bytes) for term in phase.terms if term.name in NOT_ITS_OWN)
+    return phase.reserved_bytes - extra
+
+
+NOT_ITS_OWN = ("held by the allocator, used by no tensor", "cached from other phases")
+
+
+def _most(footprint: Footprint) -> Phase:
+    return max(_ran(footprint), key=_needed)
+
+
+def share(row: Mapping[str, Any]) -> float:
+    """Held over what comes and goes."""
+    moving = max(row["needed_bytes"] - row["kept_bytes"], 1)
+    return (row["replayed_bytes"] - row["needed_bytes"]) / moving
+
+
+def shares(rows: list[dict[str, Any]]) -> dict[Kind, Share]:
+    """Of each kind of plan the twentieth, the middle and the nineteen twentieths of its rows."""
+    found: defaultdict[Kind, list[float]] = defaultdict(list)
+    for row in rows:
+        found[kind_of(Plan(**row["fields"]))].append(share(row))
+    return {kind: _share(values) for kind, values in sorted(found.items())}
+
+
+def _share(values: list[float]) -> Share:
+    cuts = statistics.quantiles(values, n=20, method="inclusive")
+    return Share(*(round(1000 * cuts[place]) for place in (0, 9, 18)))
+
+
+def main() -> None:
+    """Measure and write."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--out", type=Path, default=MEASURED)
+    out: Path = parser.parse_args().out
+    rows = []
+    for number, fields in enumerate(drawn(), start=1):
+        plan, _ = try_plan(fields)
+        found = measure(plan) if plan is not None else None
+        if found is None:
+            continue
+        rows.append({"fields": fields, **found})
+        print(f"{number} of {PLANS}: {share(rows[-1]):+.3f} {kind_of(plan)}", flush=True)
+    out.write_text(json.dumps({"plans": PLANS, "rows": rows}, indent=0) + "\n", encoding="utf-8")
+    for kind, found_share in shares(rows).items():
+        print(f"    {kind}: {found_share},")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,107 @@
+"""What the allocator holds and no tensor uses: committed replays, and bounds of totals."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from accuracy import held as replays
+from planner.estimate import estimate, word_of
+from planner.footprint import Footprint
+from planner.formulas.held import SHARES, held, kind_of
+from planner.levels import reserved
+from planner.plan import Plan
+from planner.sweep import sweep
+
+
+def test_shares_are_those_of_the_committed_replays() -> None:
+    """``python -m accuracy.held`` writes the rows; nothing is set by hand."""
+    rows = json.loads(replays.MEASURED.read_text(encoding="utf-8"))["rows"]
+    assert replays.shares(rows) == dict(SHARES)
+    for kind in SHARES:
+        assert sum(kind_of(Plan(**row["fields"])) == kind for row in rows) >= 10, kind
+
+
+def test_shares_are_quantiles_in_thousandths() -> None:
+    """Twenty-one rows whose held bytes are 0 to 20 % of 1,000 that come and go."""
+    fields = {"gpus": 1, "sharding": "none", "finetuning": "full", "gradient_checkpointing": "none"}
+    rows = [
+        {"fields": fields, "needed_bytes": 300, "kept_bytes": 200, "replayed_bytes": 300 + k}
+        for k in range(21)
+    ]
+    assert replays.shares(rows) == {(False, False, False): (10, 100, 190)}
+
+
+def test_what_stays_leaves_no_holes() -> None:
+    plan = Plan(gradient_checkpointing="full")
+    share = SHARES[kind_of(plan)]
+    term = held(plan, 5_000_000, 4_000_000)
+    assert (term.low, term.bytes, term.high) == tuple(1000 * part for part in share)
+
+
+@pytest.fixture(scope="module")
+def found() -> Footprint:
+    return estimate(
+        Plan(
+            model="mistralai/Mistral-7B-v0.1", method="sft", gpus=8, sharding="fsdp2",
+            gradient_checkpointing="full", micro_batch_size=4, prompts_per_step=32,
+        )
+    )  # fmt: skip
+
+
+def test_bounds_enclose_the_centre_in_every_phase(found: Footprint) -> None:
+    for phase in found.phases:
+        assert phase.low_bytes <= phase.device_bytes <= phase.high_bytes, phase.name
+        assert phase.device_bytes == sum(int(t.bytes) for t in phase.terms if not t.host)
+    assert found.low_bytes < found.device_bytes < found.high_bytes
+
+
+@pytest.mark.parametrize("empty_cache", ["never", "between-phases", "every-step"])
+def test_a_sweep_has_the_bounds_of_each_plans_own_estimate(empty_cache: str) -> None:
+    plan = Plan(method="grpo", rollout="vllm-colocated", empty_cache=empty_cache)
+    table = sweep(plan, {"response_tokens": [256, 4096], "micro_batch_size": [1, 4]})
+    for row in table.to_dict("records"):
+        own = estimate(
+            plan.changed(
+                response_tokens=row["response_tokens"], micro_batch_size=row["micro_batch_size"]
+            )
+        )
+        assert (row["low_bytes"], row["high_bytes"]) == (own.low_bytes, own.high_bytes)
+        assert row["verdict"] == own.verdict.word
+
+
+def test_a_plan_whose_upper_bound_is_beyond_the_card_is_tight() -> None:
+    assert word_of(80, 99, 100) == "fits"
+    assert word_of(80, 101, 100) == "tight"
+    assert word_of(91, 95, 100) == "tight"
+    assert word_of(101, 120, 100) == "out of memory"
+    assert word_of(10, 10, 100, blocked=True) == "out of memory"
+
+
+def test_the_sentence_says_what_may_be_needed(found: Footprint) -> None:
+    """On a card that the centre fits with a tenth to spare, and the upper bound does not."""
+    card = round(found.device_bytes / 0.9) + 1
+    assert card < found.high_bytes
+    plan = found.plan.changed(gpu="custom", gpu_bytes=card)
+    again = estimate(plan)
+    assert again.device_bytes <= 0.9 * again.budget_bytes and again.high_bytes > again.budget_bytes
+    assert again.verdict.word == "tight"
+    assert " may need " in again.verdict.sentence
+
+
+def test_cached_memory_carries_its_bounds_into_later_phases() -> None:
+    """With the cache never emptied every phase reserves what the highest needs, bounds and all."""
+    from planner.phases.phase import PhasePlan
+
+    plan = Plan(empty_cache="never", gradient_checkpointing="full")
+    phases = [PhasePlan(name=name, role="policy", instants=()) for name in ("a", "b")]
+    low, high = (part.total for part in reserved(plan, phases, [9_000, 5_000], [1_000, 1_000]))
+    assert low == high
+    assert high.centre == 9_000 + held(plan, 9_000, 1_000).bytes
+    rows = np.asarray([9_000, 5_000])
+    many = reserved(plan, phases[:1], [rows], [np.asarray([1_000, 1_000])])
+    assert list(many[0].total.high) == [
+        size + held(plan, size, 1_000).high for size in rows.tolist()
+    ]

@@ -1,0 +1,133 @@
+"""A rollout engine beside the trainer: what it keeps asleep, and what real requests need.
+
+Expected sizes are what vLLM logged when it started (0.19 on an H100 of 79.19 GiB, 8,192 batched
+tokens, 1,024 sequences; llm-d-planner's accuracy results at d3121e0), not this project's.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from planner.estimate import estimate
+from planner.footprint import Phase, Term
+from planner.phases import engine
+from planner.phases.scene import Scene, scene_of
+from planner.plan import Plan
+from planner.plan.facts import facts_of
+from planner.units import GIB
+
+STARTED = {
+    "method": "grpo",
+    "rollout": "vllm-colocated",
+    "gpu": "h100-80gb",
+    "max_num_batched_tokens": 8192,
+    "max_num_seqs": 1024,
+    "gpu_memory_utilization": 0.95,
+    "vllm_sleep_level": 1,
+}
+
+
+def scene(**changes: object) -> Scene:
+    plan = Plan(**{**STARTED, **changes})  # type: ignore[arg-type]
+    return scene_of(plan, facts_of(plan))
+
+
+def named(terms: tuple[Term, ...], name: str) -> int:
+    return sum(int(term.bytes) for term in terms if term.name == name)
+
+
+def phase(plan: Plan, name: str) -> Phase:
+    return next(one for one in estimate(plan).phases if one.name == name)
+
+
+@pytest.mark.parametrize(
+    ("most", "sizes"), [(512, 51), (256, 35), (32, 7), (8, 4), (3, 2), (1, 1)]
+)
+def test_captured_sizes_are_those_vllm_lists(most: int, sizes: int) -> None:
+    """1, 2, 4, then by 8, from 256 by 16: its logs say 51 up to 512, and 35 up to 256."""
+    assert engine.captured_sizes(most) == sizes
+    assert list(engine.captured_sizes(np.asarray([most, 512]))) == [sizes, 51]
+
+
+@pytest.mark.parametrize(
+    ("model", "gib"),
+    [
+        ("Qwen/Qwen2.5-7B", 2.21),
+        ("meta-llama/Llama-3.1-8B", 1.89),
+        ("Qwen/Qwen3-8B", 2.21),
+        ("mistralai/Mistral-Small-24B-Base-2501", 2.03),
+    ],
+)
+def test_the_profile_runs_peak_is_what_vllm_logged(model: str, gib: float) -> None:
+    found = engine._working_set(scene(model=model), 8192).bytes / GIB
+    assert found == pytest.approx(gib, rel=0.03)
+
+
+def test_experts_need_their_workspace_beside_the_profile_runs_peak() -> None:
+    """2.68 GiB for Qwen3-30B-A3B: with neither part would it be more than 2.2."""
+    found = scene(model="Qwen/Qwen3-30B-A3B", gpus=8)
+    workspace = named(engine._kept(found), "engine workspace of experts")
+    peak = workspace + engine._working_set(found, 8192).bytes
+    assert peak / GIB == pytest.approx(2.68, rel=0.1)
+
+
+def test_the_cache_pool_is_what_vllm_logged_but_for_graphs() -> None:
+    """58.53 GiB of cache beside 0.87 of graphs, which this version did not count into its share.
+
+    The share is of the card as PyTorch sees it there; ours is as the driver reports it.
+    """
+    terms = engine.awake(scene(model="Qwen/Qwen2.5-7B", gpu="custom", gpu_bytes=int(79.19 * GIB)))
+    pool, graphs = named(terms, "engine KV cache pool"), named(terms, "engine CUDA graphs")
+    assert (pool + graphs) / GIB == pytest.approx(58.53, rel=0.01)
+
+
+def test_graphs_are_bounded_by_the_logs_they_come_from() -> None:
+    (graphs,) = (
+        term for term in engine._kept(scene()) if term.name == "engine CUDA graphs"
+    )
+    assert graphs.low is not None and graphs.low < 0.87 * GIB < graphs.high
+    assert graphs.bytes / GIB == pytest.approx(0.87, rel=0.1)
+    few = engine._kept(scene(max_num_seqs=4, responses_per_prompt=4))
+    assert named(few, "engine CUDA graphs") < graphs.bytes / 10
+    assert not named(engine._kept(scene(enforce_eager=True)), "engine CUDA graphs")
+
+
+def test_a_sleeping_engine_has_communicators_only_over_several_gpus() -> None:
+    alone, spread = scene(gpus=8), scene(gpus=8, rollout_tensor_parallel=2)
+    library = [named(engine._kept(one), "engine libraries") / GIB for one in (alone, spread)]
+    assert library[0] < 0.5 < 2 < library[1]
+
+
+def test_sleep_keeps_neither_weights_nor_cache() -> None:
+    plan = Plan(**STARTED, model="Qwen/Qwen2.5-7B", gpus=8)  # type: ignore[arg-type]
+    asleep = phase(plan, "policy backward")
+    assert {term.name for term in asleep.terms if term.category == "engine"} == {
+        "engine libraries",
+        "engine CUDA graphs",
+    }
+
+
+def test_only_verls_engine_has_a_context_of_its_own() -> None:
+    """verl 0.9.1 starts vLLM with distributed_executor_backend mp; TRL's is in the trainer."""
+    contexts = {
+        name: sum(
+            term.name == "CUDA context"
+            for term in phase(Plan(method="grpo", framework=name, gpus=8), "policy backward").terms
+        )
+        for name in ("plain", "trl", "verl")
+    }
+    assert contexts["verl"] == contexts["plain"] + 1 == contexts["trl"] + 1
+
+
+def test_real_prompts_need_less_than_the_profile_run_and_the_pool_does_not_grow() -> None:
+    """Sixteen prompts of 1,024 tokens, an engine profiled with 65,536: the rest is given back."""
+    found = scene(
+        gpus=1, prompts_per_step=1, responses_per_prompt=16, max_num_seqs=16,
+        prompt_tokens=1024, response_tokens=3072, max_num_batched_tokens=65_536,
+    )  # fmt: skip
+    awake = engine.awake(found)
+    working = named(awake, "engine working set")
+    assert working == engine._working_set(found, 16 * 1024).bytes
+    saved = engine._working_set(found, 65_536).bytes - working
+    assert sum(int(term.bytes) for term in awake) == engine.share_bytes(found) - saved
