@@ -56,7 +56,7 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
             *_measured_warnings(scene),
             *_host_warnings(scene, phases),
         ),
-        (*_notes(scene, phases), *_ignored(scene)),
+        (*_notes(scene, phases), *_first_rollout(phases), *_ignored(scene)),
     )
 
 
@@ -69,6 +69,18 @@ def _engine_blockers(scene: Scene) -> Iterator[str]:
             "weights, its working set and one whole sequence; raise gpu_memory_utilization or "
             "rollout_tensor_parallel."
         )
+
+
+def _first_rollout(phases: tuple[Phase, ...]) -> Iterator[str]:
+    """Beside what state an engine generates: none in the first step."""
+    for phase in phases:
+        state = phase.by_category().get("optimizer", 0)
+        if phase.name == "rollout" and phase.rank == "trainer" and state:
+            yield (
+                f"The first rollout comes before any optimizer state: "
+                f"{read_gib(phase.device_bytes - state)} GiB then, "
+                f"{read_gib(phase.device_bytes)} GiB in every later step."
+            )
 
 
 def _host_blockers(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:

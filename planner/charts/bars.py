@@ -33,7 +33,7 @@ def phase_bars(
 
     Args:
         rows: columns ``phase``, ``category``, ``memory``, ``total``, ``word``, ``detail``, and
-            ``least`` and ``most`` (bounds, or measured errors; None where there are none); one row per
+            ``least`` and ``most`` (None where there are none); one row per
             phase and category, phases in their order.
         capacity: what the card holds, in the unit of ``memory``.
         unit: name of that unit.

@@ -131,3 +131,14 @@ def test_real_prompts_need_less_than_the_profile_run_and_the_pool_does_not_grow(
     assert working == engine._working_set(found, 16 * 1024).bytes
     saved = engine._working_set(found, 65_536).bytes - working
     assert sum(int(term.bytes) for term in awake) == engine.share_bytes(found) - saved
+
+
+def test_the_first_rollout_is_told_apart_from_later_ones() -> None:
+    """A full fine-tuning's AdamW keeps two fp32 moments of 7.6 billion weights over eight GPUs."""
+    plan = Plan(**STARTED | {"gpu_memory_utilization": 0.4}, model="Qwen/Qwen2.5-7B", gpus=8)  # type: ignore[arg-type]
+    found = estimate(plan)
+    (said,) = (note for note in found.notes if note.startswith("The first rollout"))
+    words = [float(word) for word in said.split() if word.replace(".", "", 1).isdigit()]
+    assert words[1] - words[0] == pytest.approx(2 * 4 * 7.616e9 / 8 / GIB, abs=0.11)
+    away = estimate(plan.changed(offload="optimizer-between-phases"))
+    assert not any(note.startswith("The first rollout") for note in away.notes)
