@@ -3,7 +3,7 @@
 ``python -m accuracy.held --out FILE`` runs a drawn set of plans dry (some ten minutes on one core)
 and writes, of each, the most segments that its executed phases reserve: by the closed form, which
 knows rounding and unused ends of segments, and by the replay of every allocation and free. The
-difference over what comes and goes in a step is the share of :mod:`planner.formulas.held`.
+difference, over what it follows, is the share of :mod:`planner.formulas.held`.
 Imports torch only where it runs.
 """
 
@@ -19,9 +19,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from planner.estimate import estimate
 from planner.footprint import Footprint, Phase
-from planner.formulas.held import Kind, Share, kind_of
-from planner.levels import KEPT
+from planner.formulas.allocator import CACHED
+from planner.formulas.held import HELD, Kind, Share, kind_of
 from planner.plan import Plan, try_plan
 
 MEASURED = Path(__file__).parent / "measured" / "held.json"
@@ -85,15 +86,16 @@ def measure(plan: Plan) -> dict[str, Any] | None:
     found = execute({"plan": plan.model_dump()})
     if "error" in found:
         return None
-    ran = answer(plan, found["result"])
-    # What the estimate adds for held memory is what is asked for here.
-    closed = _most(ran.estimate)
-    kept = sum(int(term.bytes) for term in closed.terms if term.category in KEPT and not term.host)
-    return {
-        "needed_bytes": _needed(closed),
-        "kept_bytes": kept,
-        "replayed_bytes": max(phase.reserved_bytes for phase in _ran(ran.footprint)),
-    }
+    ran = answer(plan, found["result"]).footprint
+    return {**closed(plan), "replayed_bytes": max(phase.reserved_bytes for phase in _ran(ran))}
+
+
+def closed(plan: Plan) -> dict[str, Any]:
+    """What the closed form reserves without held memory, and what that is a share of."""
+    phase = max(_ran(estimate(plan)), key=_needed)
+    (term,) = (term for term in phase.terms if term.name == HELD.name)
+    moving = HELD.value(**{**term.inputs, "share": 1000})
+    return {"needed_bytes": _needed(phase), "moving_bytes": moving}
 
 
 def _ran(footprint: Footprint) -> list[Phase]:
@@ -101,25 +103,18 @@ def _ran(footprint: Footprint) -> list[Phase]:
 
 
 def _needed(phase: Phase) -> int:
-    extra = sum(int(term.bytes) for term in phase.terms if term.name in NOT_ITS_OWN)
-    return phase.reserved_bytes - extra
-
-
-NOT_ITS_OWN = ("held by the allocator, used by no tensor", "cached from other phases")
-
-
-def _most(footprint: Footprint) -> Phase:
-    return max(_ran(footprint), key=_needed)
+    return phase.reserved_bytes - sum(
+        int(term.bytes) for term in phase.terms if term.name in (HELD.name, CACHED.name)
+    )
 
 
 def share(row: Mapping[str, Any]) -> float:
-    """Held over what comes and goes."""
-    moving = max(row["needed_bytes"] - row["kept_bytes"], 1)
-    return (row["replayed_bytes"] - row["needed_bytes"]) / moving
+    """Held over what it follows."""
+    return (row["replayed_bytes"] - row["needed_bytes"]) / max(row["moving_bytes"], 1)
 
 
 def shares(rows: list[dict[str, Any]]) -> dict[Kind, Share]:
-    """Of each kind of plan the twentieth, the middle and the nineteen twentieths of its rows."""
+    """Of each kind of plan the least, the middle and the most of its rows."""
     found: defaultdict[Kind, list[float]] = defaultdict(list)
     for row in rows:
         found[kind_of(Plan(**row["fields"]))].append(share(row))
@@ -127,8 +122,8 @@ def shares(rows: list[dict[str, Any]]) -> dict[Kind, Share]:
 
 
 def _share(values: list[float]) -> Share:
-    cuts = statistics.quantiles(values, n=20, method="inclusive")
-    return Share(*(round(1000 * cuts[place]) for place in (0, 9, 18)))
+    found = min(values), statistics.median(values), max(values)
+    return Share(*(round(1000 * part) for part in found))
 
 
 def main() -> None:

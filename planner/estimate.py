@@ -106,7 +106,7 @@ def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
         for each, peak in zip(sums, peaks, strict=True)
     ]
     kept = [each[peak].kept for each, peak in zip(sums, peaks, strict=True)]
-    segments = levels.reserved(scene.plan, plans, needed, kept)
+    segments = levels.reserved(scene.plan, plans, needed, kept, sums)
     return tuple(_phase(scene, *of) for of in zip(plans, sums, peaks, segments, strict=True))
 
 

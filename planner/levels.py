@@ -21,8 +21,12 @@ class Totals(NamedTuple):
     slack: Num
     outside: Num
     host: Num
-    kept: Num
-    """Of ``allocated``, weights and optimizer state: what stays where it is from step to step."""
+    parameters: Num
+    """Of ``allocated``, weights."""
+    gradients: Num
+    """Of ``allocated``, gradients."""
+    optimizer: Num
+    """Of ``allocated``, the optimizer's state and temporaries."""
     below: Num
     """By how much what nobody can know exactly may be less."""
     above: Num
@@ -32,6 +36,17 @@ class Totals(NamedTuple):
     def peak(self) -> Num:
         """What decides which instant is a phase's peak: bytes in use, ours and the engine's."""
         return self.requested + self.outside
+
+    @property
+    def kept(self) -> Num:
+        """What stays where it is from step to step, but for the optimizer's temporaries."""
+        return self.parameters + self.optimizer
+
+    @property
+    def kinds(self) -> tuple[Num, Num, Num, Num]:
+        """``allocated`` by kinds whose tensors seldom fit each other's blocks."""
+        named = self.parameters, self.gradients, self.optimizer
+        return (*named, self.allocated - sum(named))
 
     @property
     def reserved(self) -> Num:
@@ -44,11 +59,7 @@ class Totals(NamedTuple):
         return self.allocated + self.slack + self.outside
 
 
-NOTHING = Totals(0, 0, 0, 0, 0, 0, 0, 0)
-
-
-KEPT = ("parameters", "optimizer")
-"""Categories whose tensors live from step to step."""
+NOTHING = Totals(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
 
 
 class Adder:
@@ -81,21 +92,27 @@ class Adder:
     def _of(self, term: Term) -> Row:
         size, category = term.bytes, term.category
         if term.host:
-            return 0, 0, 0, 0, size, 0, 0, 0
+            return 0, 0, 0, 0, size, 0, 0, 0, 0, 0
         if category in OUTSIDE:
             if term.low is None:
-                return 0, 0, 0, size, 0, 0, 0, 0
-            return 0, 0, 0, size, 0, 0, size - term.low, term.high - size
+                return 0, 0, 0, size, 0, 0, 0, 0, 0, 0
+            return 0, 0, 0, size, 0, 0, 0, 0, size - term.low, term.high - size
         if category == "allocator":
-            return 0, 0, size, 0, 0, 0, 0, 0
+            return 0, 0, size, 0, 0, 0, 0, 0, 0, 0
         allocated, slack = allocator.held_bytes(term, self._expandable)
-        return size, allocated, slack, 0, 0, allocated if category in KEPT else 0, 0, 0
+        if category == "parameters":
+            return size, allocated, slack, 0, 0, allocated, 0, 0, 0, 0
+        if category == "gradients":
+            return size, allocated, slack, 0, 0, 0, allocated, 0, 0, 0
+        if category == "optimizer":
+            return size, allocated, slack, 0, 0, 0, 0, allocated, 0, 0
+        return size, allocated, slack, 0, 0, 0, 0, 0, 0, 0
 
     def _sum(self, rows: Sequence[Row]) -> Totals:
         return Totals._make(map(self._plus, zip(*rows, strict=True))) if rows else NOTHING
 
 
-Row = tuple[Num, Num, Num, Num, Num, Num, Num, Num]
+Row = tuple[Num, Num, Num, Num, Num, Num, Num, Num, Num, Num]
 """A term's part of each total."""
 
 
@@ -138,15 +155,24 @@ def _with(needed: Num, more: Term | None) -> Between:
 
 
 def reserved(
-    plan: Any, plans: Sequence[PhasePlan], needed: Sequence[Num], kept: Sequence[Num]
+    plan: Any,
+    plans: Sequence[PhasePlan],
+    needed: Sequence[Num],
+    kept: Sequence[Num],
+    sums: Sequence[Sequence[Totals]],
 ) -> list[Reserved]:
     """What each phase reserves, from what its own instants need.
 
-    ``kept`` are the weights and optimizer state among it. Models load before anything is held.
+    ``kept`` are the weights and optimizer state among it, ``sums`` the totals of all instants.
+    Models load before anything is held.
     """
+    trains = [
+        one for phase, each in zip(plans, sums, strict=True) if _trains(phase) for one in each
+    ]
+    emptied = plan.empty_cache == "between-phases"
     beside = [
-        held(plan, size, lasting) if _trains(phase) else None
-        for phase, size, lasting in zip(plans, needed, kept, strict=True)
+        held(plan, size, lasting, *_apart(each if emptied else trains)) if _trains(phase) else None
+        for phase, size, lasting, each in zip(plans, needed, kept, sums, strict=True)
     ]
     own = [_with(size, more) for size, more in zip(needed, beside, strict=True)]
     carried = (cached_before(plans, each, plan.empty_cache) for each in zip(*own, strict=True))
@@ -154,6 +180,12 @@ def reserved(
         Reserved(*of)
         for of in zip(needed, beside, map(Between._make, zip(*carried, strict=True)), strict=True)
     ]
+
+
+def _apart(sums: Sequence[Totals]) -> tuple[Num, Num]:
+    """The most that each kind of tensor needs at its own worst moment, and that all need at one."""
+    kinds = (maximum(*of) for of in zip(*(one.kinds for one in sums), strict=True))
+    return sum(kinds), maximum(*(one.allocated for one in sums))
 
 
 def _trains(phase: PhasePlan) -> bool:

@@ -15,7 +15,7 @@ import numpy as np
 from planner.estimate import MARGIN, phase_plans
 from planner.footprint import trainers_own
 from planner.grid import Grid, followed
-from planner.levels import Adder, Reserved, reserved
+from planner.levels import Adder, Reserved, Totals, reserved
 from planner.numeric import Num, maximum, total, where
 from planner.phases import engine
 from planner.phases.phase import PhasePlan
@@ -167,10 +167,10 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
     scene = scene_of(grid, facts)
     plans = phase_plans(scene)
     adder = Adder(grid.expandable_segments, total)
-    peaks = [_peak(phase, adder) for phase in plans]
-    segments = reserved(
-        grid, plans, [peak["needed"] for peak in peaks], [peak["kept"] for peak in peaks]
-    )
+    sums = [[adder.totals(instant) for instant in phase.instants] for phase in plans]
+    peaks = [_peak(each) for each in sums]
+    needed, kept = ([peak[name] for peak in peaks] for name in ("needed", "kept"))
+    segments = reserved(grid, plans, needed, kept, sums)
     worst = _Worst(grid)
     columns = {}
     for number, (phase, peak, held) in enumerate(zip(plans, peaks, segments, strict=True)):
@@ -262,11 +262,8 @@ OF_PEAK = ("requested", "allocated", "outside", "kept", "below", "above")
 """Totals of the instant that owns a phase's peak."""
 
 
-def _peak(phase: PhasePlan, adder: Adder) -> dict[str, Num]:
+def _peak(found: Sequence[Totals]) -> dict[str, Num]:
     """Totals of the instant that owns a phase's peak, plan by plan; the most ever reserved."""
-    if not phase.instants:
-        raise ValueError(f"phase {phase.name} has no instants")
-    found = [adder.totals(instant) for instant in phase.instants]
     best = found[0]
     own = {name: getattr(best, name) for name in OF_PEAK}
     for sums in found[1:]:

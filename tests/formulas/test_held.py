@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
 import pytest
 
 from accuracy import held as replays
 from planner.estimate import estimate, word_of
 from planner.footprint import Footprint
 from planner.formulas.held import SHARES, held, kind_of
-from planner.levels import reserved
+from planner.levels import NOTHING, Totals, reserved
+from planner.phases.phase import PhasePlan
 from planner.plan import Plan
 from planner.sweep import sweep
 
@@ -24,20 +24,21 @@ def test_shares_are_those_of_the_committed_replays() -> None:
         assert sum(kind_of(Plan(**row["fields"])) == kind for row in rows) >= 10, kind
 
 
-def test_shares_are_quantiles_in_thousandths() -> None:
-    """Twenty-one rows whose held bytes are 0 to 20 % of 1,000 that come and go."""
+def test_shares_are_the_least_middle_and_most_in_thousandths() -> None:
+    """Twenty-one rows whose held bytes are 0 to 20 of 100 that they follow."""
     fields = {"gpus": 1, "sharding": "none", "finetuning": "full", "gradient_checkpointing": "none"}
     rows = [
-        {"fields": fields, "needed_bytes": 300, "kept_bytes": 200, "replayed_bytes": 300 + k}
+        {"fields": fields, "needed_bytes": 300, "moving_bytes": 100, "replayed_bytes": 300 + k}
         for k in range(21)
     ]
-    assert replays.shares(rows) == {(False, False, False): (10, 100, 190)}
+    assert replays.shares(rows) == {(False, False, False): (0, 100, 200)}
 
 
 def test_what_stays_leaves_no_holes() -> None:
+    """Of 5 MB needed 4 stay; kinds need 500 kB more apart than together."""
     plan = Plan(gradient_checkpointing="full")
     share = SHARES[kind_of(plan)]
-    term = held(plan, 5_000_000, 4_000_000)
+    term = held(plan, 5_000_000, 4_500_000, 3_500_000, 3_000_000)
     assert (term.low, term.bytes, term.high) == tuple(1000 * part for part in share)
 
 
@@ -91,17 +92,29 @@ def test_the_sentence_says_what_may_be_needed(found: Footprint) -> None:
     assert " may need " in again.verdict.sentence
 
 
-def test_cached_memory_carries_its_bounds_into_later_phases() -> None:
-    """With the cache never emptied every phase reserves what the highest needs, bounds and all."""
-    from planner.phases.phase import PhasePlan
+def instants(*sizes: dict[str, int]) -> list[Totals]:
+    return [
+        NOTHING._replace(**{"allocated": sum(kinds.values())}, **{
+            name: size for name, size in kinds.items() if name != "rest"
+        })
+        for kinds in sizes
+    ]  # fmt: skip
 
+
+def test_cached_memory_carries_its_bounds_and_kinds_of_all_phases_count() -> None:
+    """With the cache never emptied every phase reserves what the highest needs, bounds and all."""
     plan = Plan(empty_cache="never", gradient_checkpointing="full")
     phases = [PhasePlan(name=name, role="policy", instants=()) for name in ("a", "b")]
-    low, high = (part.total for part in reserved(plan, phases, [9_000, 5_000], [1_000, 1_000]))
-    assert low == high
-    assert high.centre == 9_000 + held(plan, 9_000, 1_000).bytes
-    rows = np.asarray([9_000, 5_000])
-    many = reserved(plan, phases[:1], [rows], [np.asarray([1_000, 1_000])])
-    assert list(many[0].total.high) == [
-        size + held(plan, size, 1_000).high for size in rows.tolist()
+    sums = [
+        instants({"parameters": 1_000, "rest": 8_000}),
+        instants({"parameters": 1_000, "gradients": 3_000, "optimizer": 1_000}),
     ]
+    kept = [1_000, 2_000]
+    first, second = reserved(plan, phases, [9_000, 5_000], kept, sums)
+    assert first.total == second.total
+    assert first.held == held(plan, 9_000, 1_000, 1_000 + 3_000 + 1_000 + 8_000, 9_000)
+    alone, _ = reserved(
+        plan.changed(empty_cache="between-phases"), phases, [9_000, 5_000], kept, sums
+    )
+    assert alone.held == held(plan, 9_000, 1_000, 9_000, 9_000)
+    assert alone.carried == (0, 0, 0)
