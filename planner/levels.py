@@ -27,10 +27,6 @@ class Totals(NamedTuple):
     """Of ``allocated``, gradients."""
     optimizer: Num
     """Of ``allocated``, the optimizer's state and temporaries."""
-    below: Num
-    """By how much what nobody can know exactly may be less."""
-    above: Num
-    """By how much it may be more."""
 
     @property
     def peak(self) -> Num:
@@ -59,7 +55,7 @@ class Totals(NamedTuple):
         return self.allocated + self.slack + self.outside
 
 
-NOTHING = Totals(0, 0, 0, 0, 0, 0, 0, 0, 0, 0)
+NOTHING = Totals(0, 0, 0, 0, 0, 0, 0, 0)
 
 
 class Adder:
@@ -92,27 +88,25 @@ class Adder:
     def _of(self, term: Term) -> Row:
         size, category = term.bytes, term.category
         if term.host:
-            return 0, 0, 0, 0, size, 0, 0, 0, 0, 0
+            return 0, 0, 0, 0, size, 0, 0, 0
         if category in OUTSIDE:
-            if term.low is None:
-                return 0, 0, 0, size, 0, 0, 0, 0, 0, 0
-            return 0, 0, 0, size, 0, 0, 0, 0, size - term.low, term.high - size
+            return 0, 0, 0, size, 0, 0, 0, 0
         if category == "allocator":
-            return 0, 0, size, 0, 0, 0, 0, 0, 0, 0
+            return 0, 0, size, 0, 0, 0, 0, 0
         allocated, slack = allocator.held_bytes(term, self._expandable)
         if category == "parameters":
-            return size, allocated, slack, 0, 0, allocated, 0, 0, 0, 0
+            return size, allocated, slack, 0, 0, allocated, 0, 0
         if category == "gradients":
-            return size, allocated, slack, 0, 0, 0, allocated, 0, 0, 0
+            return size, allocated, slack, 0, 0, 0, allocated, 0
         if category == "optimizer":
-            return size, allocated, slack, 0, 0, 0, 0, allocated, 0, 0
-        return size, allocated, slack, 0, 0, 0, 0, 0, 0, 0
+            return size, allocated, slack, 0, 0, 0, 0, allocated
+        return size, allocated, slack, 0, 0, 0, 0, 0
 
     def _sum(self, rows: Sequence[Row]) -> Totals:
         return Totals._make(map(self._plus, zip(*rows, strict=True))) if rows else NOTHING
 
 
-Row = tuple[Num, Num, Num, Num, Num, Num, Num, Num, Num, Num]
+Row = tuple[Num, Num, Num, Num, Num, Num, Num, Num]
 """A term's part of each total."""
 
 
@@ -169,9 +163,9 @@ def reserved(
     trains = [
         one for phase, each in zip(plans, sums, strict=True) if _trains(phase) for one in each
     ]
-    emptied = plan.empty_cache == "between-phases"
+    emptied, whole = plan.empty_cache == "between-phases", _apart(trains)
     beside = [
-        held(plan, size, lasting, *_apart(each if emptied else trains)) if _trains(phase) else None
+        held(plan, size, lasting, *(_apart(each) if emptied else whole)) if _trains(phase) else None
         for phase, size, lasting, each in zip(plans, needed, kept, sums, strict=True)
     ]
     own = [_with(size, more) for size, more in zip(needed, beside, strict=True)]

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from planner.estimate import MARGIN, phase_plans
-from planner.footprint import trainers_own
+from planner.footprint import Instant, trainers_own
 from planner.grid import Grid, followed
 from planner.levels import Adder, Reserved, Totals, reserved
 from planner.numeric import Num, maximum, total, where
@@ -168,7 +168,7 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
     plans = phase_plans(scene)
     adder = Adder(grid.expandable_segments, total)
     sums = [[adder.totals(instant) for instant in phase.instants] for phase in plans]
-    peaks = [_peak(each) for each in sums]
+    peaks = [_peak(phase, each) for phase, each in zip(plans, sums, strict=True)]
     needed, kept = ([peak[name] for peak in peaks] for name in ("needed", "kept"))
     segments = reserved(grid, plans, needed, kept, sums)
     worst = _Worst(grid)
@@ -258,17 +258,28 @@ def _better(one: dict[str, Array], other: dict[str, Array], *names: str) -> dict
     return {name: np.where(more, other[name], sizes) for name, sizes in one.items()}
 
 
-OF_PEAK = ("requested", "allocated", "outside", "kept", "below", "above")
+OF_PEAK = ("requested", "allocated", "outside", "kept")
 """Totals of the instant that owns a phase's peak."""
 
 
-def _peak(found: Sequence[Totals]) -> dict[str, Num]:
+def _at_peak(instant: Instant, sums: Totals) -> dict[str, Num]:
+    """What counts of an instant that owns a phase's peak; by how much it may be less and more."""
+    doubtful = [term for term in instant.everything if term.low is not None]
+    return {
+        **{name: getattr(sums, name) for name in OF_PEAK},
+        "below": total([term.bytes - term.low for term in doubtful]),
+        "above": total([term.high - term.bytes for term in doubtful]),
+    }
+
+
+def _peak(phase: PhasePlan, found: Sequence[Totals]) -> dict[str, Num]:
     """Totals of the instant that owns a phase's peak, plan by plan; the most ever reserved."""
     best = found[0]
-    own = {name: getattr(best, name) for name in OF_PEAK}
-    for sums in found[1:]:
+    own = _at_peak(phase.instants[0], best)
+    for instant, sums in zip(phase.instants[1:], found[1:], strict=True):
         higher = sums.peak > own["requested"] + own["outside"]
-        own = {name: np.where(higher, getattr(sums, name), value) for name, value in own.items()}
+        more = _at_peak(instant, sums)
+        own = {name: np.where(higher, more[name], value) for name, value in own.items()}
     device = maximum(*(sums.device for sums in found)) if len(found) > 1 else best.device
     return {
         **own,
