@@ -31,14 +31,14 @@ Kind = tuple[bool, bool, bool]
 """Whether weights are sharded, layers checkpointed, adapters trained."""
 
 SHARES: Mapping[Kind, Share] = {
-    (False, False, False): Share(-22, 8, 90),
-    (False, False, True): Share(-68, 15, 70),
-    (False, True, False): Share(-196, 20, 204),
-    (False, True, True): Share(48, 177, 245),
-    (True, False, False): Share(-6, 55, 140),
-    (True, False, True): Share(11, 32, 100),
-    (True, True, False): Share(16, 269, 527),
-    (True, True, True): Share(19, 139, 412),
+    (False, False, False): Share(-69, 4, 78),
+    (False, False, True): Share(-64, 17, 70),
+    (False, True, False): Share(-6, 34, 189),
+    (False, True, True): Share(41, 181, 280),
+    (True, False, False): Share(-3, 66, 336),
+    (True, False, True): Share(-4, 29, 92),
+    (True, True, False): Share(-2, 245, 603),
+    (True, True, True): Share(22, 160, 350),
 }
 """Least, middle and most of each kind's replays."""
 
