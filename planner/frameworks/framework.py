@@ -62,6 +62,8 @@ class Framework:
     """The frozen base below adapters is stored like the adapters, in the master dtype."""
     liger_patches_trained_only: bool = False
     """Liger's kernels reach the trained model; a reference that stands by then has none."""
+    reduces_once_an_update: bool = False
+    """FSDP reduces gradients in an update's last micro-batch alone; they are whole until then."""
     sync_bucket_bytes: int = 0
     """Bucket that updated weights travel to the engine in; 0: the largest weight at a time."""
     path_notes: Mapping[str, str] = field(default_factory=dict)
