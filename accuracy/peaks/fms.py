@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from accuracy.peaks.compare import Compared
 from accuracy.peaks.planned import How, Left, More, Planned
 from accuracy.peaks.rows import Row
 from accuracy.quantity import Addition, phase_plans
@@ -54,13 +55,13 @@ NO_KERNELS = ASSUMED + ". FOAK's and Liger's kernels are planned as transformers
 
 def how(row: Row) -> How:
     """The plan of one row."""
-    if row.model not in MODELS:
-        return Left(reason=f"no sum by hand for {row.model}: measured on the spot, which needs torch")
     config = str(row.settings["framework_config"])
     if "gptq" in config:
         return Left(reason="GPTQ weights: no field says")
     if "moe-scattermoe" in config:
-        return Left(reason="experts by ScatterMoE over several GPUs: not modelled")
+        return Left(reason="experts by ScatterMoE: not modelled")
+    if row.model not in MODELS:
+        return Left(reason=f"no sum by hand for {row.model}: measured on the spot, which needs torch")
     quantised, adapted = "bnb" in config, row.tuning.startswith("LoRA")
     if quantised and row.gpus > 1:
         return Left(reason="4-bit weights under FSDP: not modelled")
@@ -77,6 +78,18 @@ def how(row: Row) -> How:
         assumed=NO_KERNELS if kernels else MEAN_ONLY if mean_only else ASSUMED,
         more=_more(row, adapted=adapted),
     )
+
+
+def decided_by_kernels(item: Compared) -> str:
+    """Why a row with FOAK's kernels is left, or nothing.
+
+    Its plan has transformers' own layers and loss, which keep no less than fused ones. Where even these
+    peak in the optimizer step, the kernels decide nothing.
+    """
+    kernels = "foak" in str(item.row.settings["framework_config"])
+    if not kernels or item.row.outcome != "ran" or item.instant.startswith("optimizer step"):
+        return ""
+    return "FOAK's fused kernels decide the peak: no field says"
 
 
 def _group(row: Row, config: str, *, mean_only: bool, kernels: bool) -> str:
