@@ -1,8 +1,8 @@
 """Each measured phase beside the estimate: cold, with the row's baseline, and completed.
 
-*Cold* is the estimate's device bytes. *Given* puts the row's own ``sleeping_baseline_bytes`` in place
-of everything outside the trainer's allocator (context, sleeping engine). *Completed* adds to that what
-the run's source states and no field says.
+*Cold* is the estimate's device bytes. *Given* puts the row's own ``sleeping_baseline_bytes`` in
+place of everything outside the trainer's allocator (context, sleeping engine). *Completed* adds to
+that what the run's source states and no field says.
 """
 
 from __future__ import annotations

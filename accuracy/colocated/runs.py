@@ -4,8 +4,8 @@ How they went, read from AgileRL 2.8.0.dev2: bf16 base, fp32 adapters under bf16
 checkpointing, SDPA, AdamW. Prompts are a quarter of ``seq_len``; every response fills the rest.
 ``group_size`` responses for each of ``n_prompts`` prompts; log-probs in micro-batches of
 ``micro_batch``. vLLM 0.23: ``max_num_seqs`` is the group, ``max_num_batched_tokens`` the group's
-tokens, sleep level 1; the trainer's weights are in host RAM while it generates. Measured by NVML are a
-process's first rollout and its first update.
+tokens, sleep level 1; the trainer's weights are in host RAM while it generates. Measured by NVML
+are a process's first rollout and its first update.
 """
 
 from __future__ import annotations
@@ -72,8 +72,8 @@ def rows() -> tuple[Row, ...]:
 def fields(row: Row) -> dict[str, Any]:
     """The row's plan, with the fields there are.
 
-    TRL's step is the one that runs fp32 adapters under autocast; its fused head stands for AgileRL's
-    tiles, and the base without its adapter for the frozen second adapter.
+    TRL's step is the one that runs fp32 adapters under autocast; its fused head stands for
+    AgileRL's tiles, and the base without its adapter for the frozen second adapter.
     """
     prompt = row.seq_len // 4
     micro = min(row.micro_batch, row.group_size * row.n_prompts)

@@ -1,10 +1,10 @@
 """fms-acceleration's benchmark: Hugging Face's Trainer by TRL's SFTTrainer, on A100s of 80 GB.
 
-Read at commit 876e2ed, ``scripts/benchmarks``: defaults.yaml (checkpointing, flash attention, AdamW,
-one process a GPU), scenarios*.yaml (dtypes, adapters with a dropout of 0.1), accelerate.yaml (FSDP1,
-``mixed_precision: no``, TRANSFORMER_BASED_WRAP). Rows of alpaca-cleaned are packed to the tokens that
-the throughput gives; those of orca-math are padded to the longest of their batch or concatenated, and
-only their mean length is known.
+Read at commit 876e2ed, ``scripts/benchmarks``: defaults.yaml (checkpointing, flash attention,
+AdamW, one process a GPU), scenarios*.yaml (dtypes, adapters with a dropout of 0.1),
+accelerate.yaml (FSDP1, ``mixed_precision: no``, TRANSFORMER_BASED_WRAP). Rows of alpaca-cleaned
+are packed to the tokens that the throughput gives; those of orca-math are padded to the longest of
+their batch or concatenated, and only their mean length is known.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from accuracy.peaks.compare import Compared
-from accuracy.peaks.planned import How, Left, More, Planned
+from accuracy.peaks.planned import NO_SUM, How, Left, More, Planned
 from accuracy.peaks.rows import Row
 from accuracy.quantity import Addition, phase_plans
 from accuracy.quantity import scene as scene_of_plan
@@ -43,14 +43,21 @@ TARGETS = "q_proj,k_proj,v_proj,o_proj"
 PACKED_FROM = 2000
 """Tokens a row from which on rows are packed ones: means of padded rows are below 600."""
 WIDENS_IN_LOSS = "transformers 4.48"
-"""Its ``ForCausalLMLoss`` widens logits that keep their name; before, the model did, and 5 pads labels."""
+"""Its ``ForCausalLMLoss`` widens logits that keep their name; before, the model did, and 5 pads
+labels.
+"""
 
 ASSUMED = (
     "plain step with Hugging Face's loss on all logits; FSDP1 of layers over several GPUs; AdamW "
     "as foreach; rows of the tokens that the throughput gives, packed to 4,096 where it says so"
 )
-MEAN_ONLY = ASSUMED + ". Padded or concatenated rows are planned at their mean length"
-NO_KERNELS = ASSUMED + ". FOAK's and Liger's kernels are planned as transformers' own layers and loss"
+MEAN_ONLY = (
+    ASSUMED + ". Padded or concatenated rows are planned at their mean length, and as TRL's over "
+    "several GPUs: there the trainer accumulates, and reduces once an update"
+)
+NO_KERNELS = (
+    ASSUMED + ". FOAK's and Liger's kernels are planned as transformers' own layers and loss"
+)
 
 
 def how(row: Row) -> How:
@@ -61,7 +68,7 @@ def how(row: Row) -> How:
     if "moe-scattermoe" in config:
         return Left(reason="experts by ScatterMoE: not modelled")
     if row.model not in MODELS:
-        return Left(reason=f"no sum by hand for {row.model}: measured on the spot, which needs torch")
+        return Left(reason=NO_SUM.format(model=row.model))
     quantised, adapted = "bnb" in config, row.tuning.startswith("LoRA")
     if quantised and row.gpus > 1:
         return Left(reason="4-bit weights under FSDP: not modelled")
@@ -83,8 +90,8 @@ def how(row: Row) -> How:
 def decided_by_kernels(item: Compared) -> str:
     """Why a row with FOAK's kernels is left, or nothing.
 
-    Its plan has transformers' own layers and loss, which keep no less than fused ones. Where even these
-    peak in the optimizer step, the kernels decide nothing.
+    Its plan has transformers' own layers and loss, which keep no less than fused ones. Where even
+    these peak in the optimizer step, the kernels decide nothing.
     """
     kernels = "foak" in str(item.row.settings["framework_config"])
     if not kernels or item.row.outcome != "ran" or item.instant.startswith("optimizer step"):
@@ -110,6 +117,7 @@ def _fields(row: Row, tokens: int, *, autocast: bool, quantised: bool) -> dict[s
     fields = {
         **MODELS[row.model],
         "method": "sft",
+        "framework": _framework(row),
         "gpu": "a100-80gb",
         "gpus": gpus,
         "gpus_per_node": 8,
@@ -134,6 +142,12 @@ def _fields(row: Row, tokens: int, *, autocast: bool, quantised: bool) -> dict[s
     return fields
 
 
+def _framework(row: Row) -> str:
+    """TRL where FSDP accumulates: its trainer reduces once an update, the plain step each time."""
+    accumulates = row.settings["gradient_accumulation_steps"] > 1 and row.gpus > 1
+    return "trl" if accumulates else "plain"
+
+
 def _shape(row: Row) -> str:
     return "packed" if "padding-free" in str(row.settings["framework_config"]) else "padded"
 
@@ -146,14 +160,11 @@ def _rounded(tokens: int) -> int:
 def _more(row: Row, *, adapted: bool) -> More:
     """What transformers, accelerate and FSDP1 of that time hold beside a plan's step."""
     copies = WIDENS_IN_LOSS in row.version
-    accumulates = row.settings["gradient_accumulation_steps"] > 1 and row.gpus > 1
     frozen_units = adapted and row.gpus > 1
 
     def more(scene: Scene, phase: str, instant: Instant) -> Iterable[Addition]:
         if copies and instant.name == "cross entropy":
             yield _shifted_logits(scene)
-        if accumulates and phase in ("policy forward", "policy backward"):
-            yield _whole_gradients(scene)
         if frozen_units and instant.name == "first layer's backward":
             yield _kept_by_hooks(scene)
             yield _wide_adapters(scene)
@@ -166,15 +177,6 @@ def _shifted_logits(scene: Scene) -> Addition:
     return Addition(
         bytes=int(4 * scene.policy.arch.vocab * tokens),
         why="fp32 logits without each row's last one, copied by transformers before 4.50",
-    )
-
-
-def _whole_gradients(scene: Scene) -> Addition:
-    """accelerate's ``no_sync`` around all micro-batches but the last: FSDP reduces nothing."""
-    whole = scene.policy.trainable * scene.q.gradient_bytes
-    return Addition(
-        bytes=int(whole - whole // scene.q.shards),
-        why="gradients of earlier micro-batches are whole: accelerate's no_sync reduces none",
     )
 
 

@@ -1,16 +1,16 @@
 """litgpt's table of finetuning runs on A10Gs, from the configs it names.
 
-Read at commit 26857050: bf16 throughout (weights, adapters, AdamW's state), no checkpointing on one
-GPU, FSDP with checkpointed blocks on several for full finetuning; the table's LoRA figures of four GPUs
-are those of one. Rows are padded to the longest of a micro-batch and cut at ``max_seq_length``; the
-longest of the data set comes first.
+Read at commit 26857050: bf16 throughout (weights, adapters, AdamW's state), no checkpointing on
+one GPU, FSDP with checkpointed blocks on several for full finetuning; the table's LoRA figures of
+four GPUs are those of one. Rows are padded to the longest of a micro-batch and cut at
+``max_seq_length``; the longest of the data set comes first.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from accuracy.peaks.planned import How, Left, Planned
+from accuracy.peaks.planned import NO_SUM, How, Left, Planned
 from accuracy.peaks.rows import Row
 
 MODELS = {
@@ -49,12 +49,12 @@ def how(row: Row) -> How:
     gemma2 = config.startswith(SAME_NAME) and row.model == "gemma-2b"
     model = "google/gemma-2-2b" if gemma2 else MODELS.get(row.model)
     if model is None:
-        return Left(reason=f"no sum by hand for {row.model}: measured on the spot, which needs torch")
+        return Left(reason=NO_SUM.format(model=row.model))
     if "precision" not in row.settings:
         return Left(reason="litgpt: the row states neither precision nor adapters")
     targets = row.settings.get("lora_targets", [])
     if "head" in targets:
-        return Left(reason="litgpt: an adapter on the head, which the plain step's loss does not run")
+        return Left(reason="litgpt: an adapter on the head, beside the plain step's loss")
     return Planned(
         group=f"litgpt {row.tuning}",
         fields=_fields(row, model, targets),
@@ -70,6 +70,8 @@ def _fields(row: Row, model: str, targets: list[str]) -> dict[str, Any]:
     fields: dict[str, Any] = {
         "model": model,
         "method": "sft",
+        # Fabric's no_backward_sync reduces once an update, as TRL's trainer does.
+        "framework": "trl" if sharded else "plain",
         "gpu": "a10g",
         "gpus": gpus,
         "gpus_per_node": 8,

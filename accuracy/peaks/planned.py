@@ -10,6 +10,9 @@ from accuracy.quantity import Addition
 from planner.footprint import Instant
 from planner.phases.scene import Scene
 
+NO_SUM = "no sum by hand for {model}: measured on the spot, which needs torch"
+"""Why a row of a model that only the dry run knows has no plan here: this report runs no torch."""
+
 More = Callable[[Scene, str, Instant], Iterable[Addition]]
 """What a row's code holds at an instant of a phase that no field of a plan says."""
 

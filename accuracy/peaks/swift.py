@@ -1,7 +1,7 @@
 """ms-swift's header comments: rounded gigabytes of one process, without a method of measuring.
 
-Only packed rows say how long they are. ms-swift runs Hugging Face's Trainer in bf16 autocast, adapters
-in fp32, checkpointing on.
+Only packed rows say how long they are. ms-swift runs Hugging Face's Trainer in bf16 autocast,
+adapters in fp32, checkpointing on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def how(row: Row) -> How:
     if "micro_batch_size" in found or "tensor_model_parallel_size" in found:
         return Left(reason="Megatron's parallelism: not modelled")
     if row.algorithm not in ("SFT", "dpo"):
-        return Left(reason=f"algorithm {row.algorithm}: no method of a plan")
+        return Left(reason="ms-swift: an algorithm or settings that no plan has")
     model = BASES.get(row.model, row.model)
     if model not in {one.id for one in catalog.models()}:
         return Left(reason="a model outside the catalog, with a tower or without a sum by hand")
@@ -73,8 +73,9 @@ def _fields(row: Row, model: str, adapted: bool) -> dict[str, Any]:
         "liger": _liger(row),
         "logits": "fused" if _liger(row) else "full",
     }
-    if row.gpus > 1:
-        fields["sharding"] = {"zero2": "zero2", "zero3": "zero3"}[found["deepspeed"]]
+    if row.gpus == 1 and not adapted:
+        # Nothing widens what was loaded as torch_dtype says.
+        fields |= {"master_dtype": "none", "gradient_dtype": "bf16"}
     if adapted:
         more = {"lora_rank": int(found["lora_rank"]), "lora_targets": "all-linear"}
         fields |= {"finetuning": "lora", "master_dtype": "fp32", "gradient_dtype": "fp32", **more}
