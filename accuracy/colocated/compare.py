@@ -10,10 +10,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from accuracy.colocated.runs import GENERATION, Row, fields
-from accuracy.quantity import Addition, phase_plans
+from accuracy.peaks.compare import high_bytes
+from accuracy.quantity import Addition
 from accuracy.quantity import scene as scene_of
-from planner.estimate import estimate
-from planner.footprint import Footprint, Instant, Phase
+from planner.estimate import estimate, phase_plans
+from planner.footprint import Instant
 from planner.formulas import state
 from planner.levels import Adder
 from planner.phases.scene import Scene
@@ -33,8 +34,8 @@ class Compared:
 
     row: Row
     cold: int
-    low: int
     high: int
+    """The upper bound of ``cold``, as the estimate states it."""
     given: int | None
     completed: int | None
     where: str
@@ -53,7 +54,6 @@ def compared(row: Row) -> Compared:
     footprint = estimate(plan)
     phases = [phase for phase in footprint.phases if phase.name in PHASES[row.phase]]
     worst = max(phases, key=lambda phase: phase.device_bytes)
-    low, high = _bounds(phases)
     given = completed = None
     additions: tuple[Addition, ...] = ()
     where = f"{worst.name}: {worst.instant}"
@@ -61,13 +61,12 @@ def compared(row: Row) -> Compared:
         baseline = row.sleeping_baseline_bytes
         own = max(phase.reserved_bytes for phase in phases)
         given = own + baseline
-        more, where, additions = _completed(row, plan, footprint)
+        more, where, additions = _completed(row, plan)
         completed = given + more
     return Compared(
         row=row,
         cold=worst.device_bytes,
-        low=low,
-        high=high,
+        high=max(high_bytes(phase) for phase in phases),
         given=given,
         completed=completed,
         where=where,
@@ -76,20 +75,12 @@ def compared(row: Row) -> Compared:
     )
 
 
-def _bounds(phases: list[Phase]) -> tuple[int, int]:
-    """The bounds that an estimate states, or the figure itself where it states none."""
-    low = max(getattr(phase, "low_bytes", None) or phase.device_bytes for phase in phases)
-    high = max(getattr(phase, "high_bytes", None) or phase.device_bytes for phase in phases)
-    return low, high
-
-
-def _completed(
-    row: Row, plan: Plan, footprint: Footprint
-) -> tuple[int, str, tuple[Addition, ...]]:
+def _completed(row: Row, plan: Plan) -> tuple[int, str, tuple[Addition, ...]]:
     """Bytes that the highest instant with its additions has above the highest without."""
     scene, adder = scene_of(plan), Adder(plan.expandable_segments)
     plain = best = -1
-    where, additions = "", ()
+    where = ""
+    additions: tuple[Addition, ...] = ()
     for phase in phase_plans(scene):
         if phase.name not in PHASES[row.phase]:
             continue

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from accuracy.peaks.planned import Planned
 from accuracy.peaks.rows import Row
-from accuracy.quantity import UPDATE, Addition, phase_plans
+from accuracy.quantity import UPDATE, Addition
 from accuracy.quantity import scene as scene_of
-from planner.estimate import estimate
-from planner.footprint import Footprint, Instant
+from planner.estimate import estimate, phase_plans
+from planner.footprint import Footprint, Instant, Phase
 from planner.levels import Adder
 from planner.plan import Plan
 
@@ -29,6 +29,8 @@ class Compared:
     instant: str
     additions: tuple[Addition, ...]
     verdict: str
+    high_device: int
+    """The upper bound that the estimate states of its device bytes."""
 
     def error(self, level: str) -> float:
         """Signed relative error of the estimate at a level."""
@@ -54,17 +56,27 @@ def compared(row: Row, how: Planned) -> Compared:
         instant=instant,
         additions=additions,
         verdict=footprint.verdict.word,
+        high_device=max(high_bytes(phase) for phase in _update(footprint)),
     )
 
 
 def _levels(footprint: Footprint) -> dict[str, int]:
     """The most of each total over the phases of an update; of device bytes over all phases."""
-    update = [phase for phase in footprint.phases if phase.name in UPDATE]
+    update = _update(footprint)
     return {
         "allocated": max(phase.allocated_bytes for phase in update),
         "reserved": max(phase.reserved_bytes for phase in update),
         "device": max(phase.device_bytes for phase in update),
     }
+
+
+def high_bytes(phase: Phase) -> int:
+    """The upper bound of a phase's device bytes, or these where none is stated."""
+    return int(getattr(phase, "high_bytes", None) or phase.device_bytes)
+
+
+def _update(footprint: Footprint) -> list[Phase]:
+    return [phase for phase in footprint.phases if phase.name in UPDATE]
 
 
 def _completed(plan: Plan, how: Planned) -> tuple[int, str, tuple[Addition, ...]]:

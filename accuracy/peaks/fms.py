@@ -15,9 +15,10 @@ from typing import Any
 from accuracy.peaks.compare import Compared
 from accuracy.peaks.planned import NO_SUM, How, Left, More, Planned
 from accuracy.peaks.rows import Row
-from accuracy.quantity import Addition, phase_plans
+from accuracy.quantity import Addition
 from accuracy.quantity import scene as scene_of_plan
 from planner.catalog.config_json import encode_config
+from planner.estimate import phase_plans
 from planner.footprint import Instant
 from planner.phases.scene import Scene
 

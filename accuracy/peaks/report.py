@@ -49,6 +49,7 @@ def text() -> str:
             sources=", ".join(f"{name} {_read(told)}".strip() for name, told in sources().items()),
         ),
         "\n".join([HEAD, RULE, *_groups(ran)]),
+        _above(ran),
         "The worst row of each group:\n\n" + _worst(ran),
         "What was assumed:\n\n" + _assumed(found),
         _ended([item for item in found if item.row.outcome != "ran"]),
@@ -86,6 +87,13 @@ def _lines(name: str, items: Sequence[Compared]) -> Iterable[str]:
 
 def _percent(error: float) -> str:
     return f"{100 * error:+.1f} %"
+
+
+def _above(ran: Sequence[Compared]) -> str:
+    """How many rows the driver saw above the estimate's upper bound."""
+    at = [item for item in ran if "device" in item.row.peaks]
+    above = sum(item.row.peaks["device"] > item.high_device for item in at)
+    return f"Measured device bytes above the estimate's own upper bound: {above} rows of {len(at)}."
 
 
 def _worst(ran: Sequence[Compared]) -> str:
