@@ -73,6 +73,13 @@ def test_only_a_framework_that_says_so_reduces_once() -> None:
     assert sharded < closed(plan_of("trl", 4))["policy forward"]
 
 
+def test_the_answer_says_what_whole_gradients_take() -> None:
+    said = [note for note in estimate(plan_of("trl", 4)).notes if "whole gradients" in note]
+    assert len(said) == 1 and "0.9 GiB" in said[0]
+    assert not any("whole gradients" in n for n in estimate(plan_of("trl", 1)).notes)
+    assert not any("whole gradients" in n for n in estimate(plan_of("plain", 4)).notes)
+
+
 def _built() -> torch.nn.Module:
     from transformers import AutoConfig, AutoModelForCausalLM
 
