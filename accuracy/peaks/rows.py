@@ -43,11 +43,21 @@ class Row:
 @cache
 def rows() -> tuple[Row, ...]:
     """Every row, in the file's order."""
-    return tuple(Row(**raw) for raw in json.loads(FILE.read_text("utf-8"))["rows"])
+    each = {name: told.get("of_each", {}) for name, told in _file()["sources"].items()}
+    return tuple(Row(**each[raw["source"]], **raw) for raw in _file()["rows"])
 
 
 @cache
 def sources() -> Mapping[str, Mapping[str, str]]:
     """Repository → the commit that was read, and its licence where it states one."""
-    found: Mapping[str, Mapping[str, str]] = json.loads(FILE.read_text("utf-8"))["sources"]
+    told = _file()["sources"].values()
+    return {
+        one["repository"]: {key: one[key] for key in ("commit", "licence") if key in one}
+        for one in told
+    }
+
+
+@cache
+def _file() -> Mapping[str, Any]:
+    found: Mapping[str, Any] = json.loads(FILE.read_text("utf-8"))
     return found
