@@ -8,8 +8,18 @@ from functools import cache
 
 import numpy as np
 
-from accuracy import cpu_summary, dry_run, gpu_report, grid_summary, times, trial_report
+from accuracy import (
+    cpu_summary,
+    dry_run,
+    gpu_report,
+    grid_summary,
+    times,
+    trial_report,
+    verdict_report,
+)
+from accuracy.colocated import report as colocated_report
 from accuracy.mapping import mappings
+from accuracy.peaks import report as peaks_report
 from accuracy.prediction import Predicted, Unpredicted
 from accuracy.published import Row, rows
 from accuracy.quantity import Answer
@@ -64,6 +74,10 @@ def text() -> str:
         "## Every predicted row\n\n" + TABLE + "\n" + _table(found),
         "## What is behind each row\n\n" + "\n\n".join(_details(item) for item in found),
         "## Not predicted, and why\n\n" + _reasons(),
+        "## Public runs, measured on GPUs\n\n" + peaks_report.text(),
+        "## Whole RL cards\n\n" + colocated_report.text(),
+        "## Runs of which only the outcome is known\n\n" + verdict_report.text(),
+        "## What no field says\n\n" + _no_field(found),
         "## Measured on a GPU\n\n" + gpu_report.text(),
         "## Trials on a GPU\n\n" + trial_report.text(),
         "## Closed form beside dry runs\n\n" + grid_summary.text(),
@@ -123,12 +137,20 @@ MISSING = """
 
 - Measurements of our own: peaks per phase on a GPU, with the versions the planner names. A later
   trial records them and this page will show them first.
-- Published peaks of a whole RL step with its engine on the same card: none was found that
-  states its settings. The rows above cover the trainer's phases, model loading and heads.
 - Fragmentation. The estimate rounds tensors to blocks and segments, and adds no remainder
   that depends on the order of events; that comes with the dry run's allocator.
 - Mixtures of experts, DPO, distillation, Megatron and Liger, as listed under *not predicted*.
 """
+
+
+def _no_field(found: Sequence[Compared]) -> str:
+    """Additions of the rows above, by what they are: the fields that plans lack."""
+    each: dict[str, list[str]] = {}
+    for item in found:
+        for addition in item.answer.additions:
+            each.setdefault(addition.why, []).append(item.row.id)
+    lines = ["| what | rows |", "|---|---|"]
+    return "\n".join(lines + [f"| {why} | {', '.join(ids)} |" for why, ids in each.items()])
 
 
 def _summary(found: Sequence[Compared]) -> str:

@@ -56,7 +56,12 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
             *_measured_warnings(scene),
             *_host_warnings(scene, phases),
         ),
-        (*_notes(scene, phases), *_first_rollout(phases), *_ignored(scene)),
+        (
+            *_notes(scene, phases),
+            *_first_rollout(phases),
+            *_gradient_notes(scene),
+            *_ignored(scene),
+        ),
     )
 
 
@@ -203,6 +208,18 @@ def _host_warnings(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     need = max(map(_host_bytes, phases))
     if not scene.plan.host_ram_per_node and need >= 200 * 2**30:
         yield f"A node needs at least {read_gib(need)} GiB of host RAM."
+
+
+def _gradient_notes(scene: Scene) -> Iterator[str]:
+    """What gradients cost where FSDP reduces them once an update."""
+    width, q = scene.whole_gradient_bytes, scene.q
+    if width and q.micro_batches > 1 and q.shards > 1:
+        whole = width * scene.policy.trainable
+        yield (
+            f"Between micro-batches every GPU keeps the whole gradients, {read_gib(whole)} GiB: "
+            f"{scene.framework.label} has FSDP reduce them in an update's last micro-batch alone. "
+            "An update of one micro-batch keeps its shard only."
+        )
 
 
 def _notes(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:

@@ -55,6 +55,25 @@ ACCUMULATED_GRADIENTS = Formula(
     why="From the second micro-batch on, all gradients are alive during the forward.",
 )
 
+WHOLE_GRADIENTS = Formula(
+    "whole gradients of earlier micro-batches",
+    "trainable * value_bytes * minimum(micro_batches - 1, 1)",
+    category="gradients",
+    source="transformers 5.23.0 trainer.py: accelerate's no_sync around every micro-batch but the "
+    "last; torch 2.13.0 _fsdp_param_group.py post_backward with reduce_grads off",
+    why="FSDP spreads gradients only where it reduces them, in the last micro-batch; until then "
+    "every GPU keeps its own, whole.",
+)
+
+REDUCED_ABOVE = Formula(
+    "whole gradients of higher layers, reduced by now",
+    "(ceil_div(trainable_above, shards) * value_bytes - trainable_above * whole_bytes) * "
+    "minimum(micro_batches - 1, 1)",
+    category="gradients",
+    source="torch 2.13.0 _fsdp_param_group.py: post_backward of each group, last layer first",
+    why="In the last micro-batch a layer's shard takes the place of its whole gradients.",
+)
+
 LAYER_GRADIENTS = Formula(
     "gradients when the first layer is reached",
     "ceil_div(trainable - late * (1 - minimum(micro_batches - 1, 1)), shards) * value_bytes",

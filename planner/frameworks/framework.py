@@ -64,6 +64,8 @@ class Framework:
     """Liger's kernels reach the trained model; a reference that stands by then has none."""
     engine_has_own_process: bool = False
     """A colocated engine runs in processes of its own, each with a CUDA context."""
+    reduces_once_an_update: bool = False
+    """FSDP reduces gradients in an update's last micro-batch alone; they are whole until then."""
     sync_bucket_bytes: int = 0
     """Bucket that updated weights travel to the engine in; 0: the largest weight at a time."""
     path_notes: Mapping[str, str] = field(default_factory=dict)

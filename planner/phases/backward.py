@@ -137,7 +137,11 @@ def _coming_down(
             trainable_above=_trained_between(role, place + 1, role.arch.layers),
             **_gradient_sizes(scene),
         )
-        above = (higher, *collectives.held_for_all_reduce(scene, role, done))
+        above = (
+            higher,
+            *_reduced_above(scene, role, place + 1),
+            *collectives.held_for_all_reduce(scene, role, done),
+        )
     # LoRA's embeddings beside the input of the running layer, where inputs are offloaded.
     leaf = scene.plan.activation_offload and role.adapters
     return Instant(
@@ -149,6 +153,17 @@ def _coming_down(
             *_layer_backward(scene, role, place, kind.sparse),
         ),
     )
+
+
+def _reduced_above(scene: Scene, role: Role, place: int) -> Iterator[Term]:
+    """What the layers from ``place`` on have given back of gradients that were whole."""
+    if scene.whole_gradient_bytes:
+        yield state.REDUCED_ABOVE(
+            role.name,
+            trainable_above=_trained_between(role, place, role.arch.layers),
+            whole_bytes=scene.whole_gradient_bytes,
+            **_gradient_sizes(scene),
+        )
 
 
 def _first_layers(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:

@@ -157,6 +157,15 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
 
 @once
 def _gradients(scene: Scene, role: Role, gradients: str) -> Term:
+    if gradients == "accumulated" and scene.whole_gradient_bytes:
+        return state.WHOLE_GRADIENTS(
+            role.name,
+            layout=role.trained_layout,
+            tensors=role.adapter_tensors,
+            trainable=role.trainable,
+            value_bytes=scene.whole_gradient_bytes,
+            micro_batches=scene.q.micro_batches,
+        )
     place: Place = "host" if scene.plan.offload == "all" else "gpu"
     formula, more = {
         "all": (state.GRADIENTS, {}),

@@ -115,6 +115,16 @@ class Scene:
         return self.roles.get("reward model")
 
     @cached_property
+    def whole_gradient_bytes(self) -> Num:
+        """Bytes of a gradient that waits whole for an update's one reduction; 0: none does.
+
+        FSDP2 keeps it in the reduction's dtype, FSDP1 in that of the weight it computed with.
+        """
+        if not (self.fsdp and self.framework.reduces_once_an_update):
+            return 0
+        return self.q.reduce_bytes if self.plan.sharding == "fsdp2" else self.q.compute_bytes
+
+    @cached_property
     def framework(self) -> Framework:
         """What the plan's framework does."""
         return framework_named(self.plan.framework)

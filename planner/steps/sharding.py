@@ -31,6 +31,12 @@ def reshard(model: nn.Module) -> None:
             module.reshard()
 
 
+def reduces(model: nn.Module, whether: bool) -> None:
+    """Whether the next backward reduces gradients, or keeps them whole; nothing where unsharded."""
+    if isinstance(model, FSDPModule):
+        model.set_requires_gradient_sync(whether)
+
+
 def fully_sharded(mesh: Any) -> Wrapper:
     """A wrapper that shards each layer, then the rest, over the mesh (FSDP2)."""
     from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard

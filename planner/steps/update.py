@@ -16,6 +16,7 @@ from planner.steps.run import (
     optimizer_on_device,
     weights_on_device,
 )
+from planner.steps.sharding import reduces
 
 Loss = Callable[[Run, Rows, slice], torch.Tensor]
 """Loss [] of a micro-batch; the slice says which sequences of the step it holds."""
@@ -45,7 +46,8 @@ def _update(run: Run, role: str, loss: Loss, names: tuple[str, str, str], update
         optimizer_on_device(run, role),
         stage.region(role=role),
     ):
-        for rows, places in _micro_batches(run, update):
+        for rows, places, last in _micro_batches(run, update):
+            reduces(run.models[role], last or not run.reduces_once)
             with stage.phase(names[0]), run.autocast():
                 value = loss(run, rows, places)
             with stage.phase(names[1]):
@@ -56,12 +58,14 @@ def _update(run: Run, role: str, loss: Loss, names: tuple[str, str, str], update
             optimizer.zero_grad(set_to_none=True)
 
 
-def _micro_batches(run: Run, update: int) -> Iterator[tuple[Rows, slice]]:
+def _micro_batches(run: Run, update: int) -> Iterator[tuple[Rows, slice, bool]]:
+    """Each micro-batch, its place among the step's sequences, and whether it is the last."""
     size, start = int(run.q.micro_sequences), update * int(run.q.sequences_per_gpu_update)
-    for index in run.stage.passes(int(run.q.micro_batches), 2):
+    passes = run.stage.passes(int(run.q.micro_batches), 2)
+    for index in passes:
         rows = training_rows(run.stage, run.plan, run.q, run.vocab)
         first = min(start + index * size, int(run.q.sequences_per_gpu_step) - size)
-        yield rows, slice(first, first + size)
+        yield rows, slice(first, first + size), index == passes[-1]
 
 
 def clipped_policy_loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:

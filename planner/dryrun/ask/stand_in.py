@@ -28,6 +28,8 @@ class StandIn:
     code: str = OWN
     ran: str = OURS
     left_out: frozenset[str] = frozenset()
+    reduces_once: bool = False
+    """The framework has FSDP reduce gradients in an update's last micro-batch alone."""
 
 
 def stand_in(plan: Plan, refused: str = "") -> StandIn:
@@ -85,7 +87,13 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         changes["compile"] = False
         notes.append("Layers ran eagerly; compiled layers keep less.")
     executed = plan.model_copy(update=changes) if changes else plan
-    return StandIn(executed, by_formula, frozenset(added), tuple(notes))
+    return StandIn(
+        executed,
+        by_formula,
+        frozenset(added),
+        tuple(notes),
+        reduces_once=framework.reduces_once_an_update,
+    )
 
 
 def _own(plan: Plan, own: Any) -> StandIn:

@@ -87,4 +87,5 @@ FRAMEWORK = Framework(
     reference_streamed=True,
     reference_gathered_whole=True,
     liger_patches_trained_only=True,
+    reduces_once_an_update=True,
 )

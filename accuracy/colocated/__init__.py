@@ -1,0 +1,1 @@
+"""Whole RL cards that others measured, by phase: a LoRA trainer and a sleeping engine in one."""

@@ -1,0 +1,128 @@
+"""Each measured phase beside the estimate: cold, with the row's baseline, and completed.
+
+*Cold* is the estimate's device bytes. *Given* puts the row's own ``sleeping_baseline_bytes`` in
+place of everything outside the trainer's allocator (context, sleeping engine). *Completed* adds to
+that what the run's source states and no field says.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from accuracy.colocated.runs import GENERATION, Row, fields
+from accuracy.peaks.compare import high_bytes
+from accuracy.quantity import Addition
+from accuracy.quantity import scene as scene_of
+from planner.estimate import estimate, phase_plans
+from planner.footprint import Instant
+from planner.formulas import state
+from planner.levels import Adder
+from planner.phases.scene import Scene
+from planner.plan import Plan
+
+UPDATE = ("old log-probs", "reference log-probs", "policy forward", "policy backward")
+PHASES = {GENERATION: ("rollout",), "training": (*UPDATE, "optimizer step")}
+"""Phases of an estimate that a measured one covers."""
+
+TILE_BYTES = 256 * 2**20
+"""fp32 logits of one tile of AgileRL's head, at most."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Compared:
+    """A measured phase and its three predictions, in bytes of the device."""
+
+    row: Row
+    cold: int
+    high: int
+    """The upper bound of ``cold``, as the estimate states it."""
+    given: int | None
+    completed: int | None
+    where: str
+    additions: tuple[Addition, ...]
+    outside: int
+    """What the cold estimate counts outside the trainer's allocator."""
+
+    def error(self, size: int) -> float:
+        """Signed relative error of a prediction."""
+        return size / self.row.device_peak_bytes - 1
+
+
+def compared(row: Row) -> Compared:
+    """The row beside its plan's estimate."""
+    plan = Plan(**fields(row))
+    footprint = estimate(plan)
+    phases = [phase for phase in footprint.phases if phase.name in PHASES[row.phase]]
+    worst = max(phases, key=lambda phase: phase.device_bytes)
+    given = completed = None
+    additions: tuple[Addition, ...] = ()
+    where = f"{worst.name}: {worst.instant}"
+    if row.sleeping_baseline_bytes is not None:
+        baseline = row.sleeping_baseline_bytes
+        own = max(phase.reserved_bytes for phase in phases)
+        given = own + baseline
+        more, where, additions = _completed(row, plan)
+        completed = given + more
+    return Compared(
+        row=row,
+        cold=worst.device_bytes,
+        high=max(high_bytes(phase) for phase in phases),
+        given=given,
+        completed=completed,
+        where=where,
+        additions=additions,
+        outside=worst.device_bytes - worst.reserved_bytes,
+    )
+
+
+def _completed(row: Row, plan: Plan) -> tuple[int, str, tuple[Addition, ...]]:
+    """Bytes that the highest instant with its additions has above the highest without."""
+    scene, adder = scene_of(plan), Adder(plan.expandable_segments)
+    plain = best = -1
+    where = ""
+    additions: tuple[Addition, ...] = ()
+    for phase in phase_plans(scene):
+        if phase.name not in PHASES[row.phase]:
+            continue
+        for instant in phase.instants:
+            size = int(adder.totals(instant).allocated)
+            found = tuple(_additions(row, scene, phase.name, instant))
+            plain = max(plain, size)
+            size += sum(addition.bytes for addition in found)
+            if size > best:
+                best, where, additions = size, f"{phase.name}: {instant.name}", found
+    return best - plain, where, additions
+
+
+def _additions(row: Row, scene: Scene, phase: str, instant: Instant) -> list[Addition]:
+    """What AgileRL's source states at an instant, and no field of a plan says today."""
+    adapters = scene.policy.adapters * 4
+    found = [Addition(bytes=adapters, why="a frozen second adapter as the reference, in fp32")]
+    steps_before = row.micro_batches > 1
+    if phase in UPDATE:
+        # Optimizer state exists from the second micro-batch on, gradients of others never do.
+        kept = _bytes_of(instant, state.ACCUMULATED_GRADIENTS.name)
+        if kept:
+            why = "no gradients of earlier micro-batches: the optimizer steps after each"
+            found.append(Addition(bytes=-kept, why=why))
+        moments = _bytes_of(instant, state.ADAM_MOMENTS.name)
+        if moments and not (steps_before and phase.startswith("policy")):
+            found.append(Addition(bytes=-moments, why="no optimizer state before the first step"))
+    if _at_head(instant):
+        tokens = scene.q.micro_tokens if phase.startswith("policy") else scene.q.logprob_tokens
+        rows = min(int(tokens), TILE_BYTES // (4 * scene.policy.arch.vocab))
+        tile = rows * scene.policy.arch.vocab * 6 - _logits_bytes(instant)
+        found.append(Addition(bytes=tile, why="a head of tiles of 256 MiB in fp32, and in bf16"))
+    return found
+
+
+def _bytes_of(instant: Instant, name: str) -> int:
+    return sum(int(t.bytes) for t in instant.everything if t.name == name and not t.host)
+
+
+def _logits_bytes(instant: Instant) -> int:
+    return sum(int(t.bytes) for t in instant.terms if t.category == "logits" and not t.host)
+
+
+def _at_head(instant: Instant) -> bool:
+    return _logits_bytes(instant) > 0

@@ -1,0 +1,1 @@
+"""Memory that others measured on real GPUs, row by row, beside the estimate of each row's plan."""

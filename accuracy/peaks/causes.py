@@ -1,0 +1,41 @@
+"""Why the worst rows are off: by group and level, or by row where it ended out of memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+HELD = "memory that the allocator holds and no tensor uses, and the driver's share of libraries"
+
+CAUSES: Mapping[tuple[str, str], str] = {
+    ("", "device"): HELD,
+    ("fms QLoRA, prepared, 1 GPU", "allocated"): (
+        "peft's k-bit preparation: norms in fp32 make the residual stream, and with it every "
+        "checkpointed input, fp32 (262,144 bytes a token more: measured slope 996,907, without "
+        "734,763); no field says"
+    ),
+    ("fms QLoRA, prepared, 1 GPU", "device"): "as allocated; " + HELD,
+    ("fms full, 2 GPUs, mean lengths only", "allocated"): (
+        "the longest batch decides, and only the mean is known"
+    ),
+    ("litgpt qlora", "allocated"): (
+        "litgpt's NF4 has no double quantisation (4 bytes instead of about 1 for 64 values), and "
+        "the bitsandbytes of its time kept every 4-bit layer's input for the backward; read, not "
+        "measured apart"
+    ),
+    ("litgpt full", "allocated"): (
+        "weights and gradients alone are 14.2 GiB: the figure has no room for the two moments of "
+        "the AdamW that the config names today"
+    ),
+    ("ms-swift SFT, full", "stated"): (
+        "weights, gradients and AdamW in bf16 are 23 GiB of 27; with fp32 masters it would be 55: "
+        "what makes 35 is not found in what the row states"
+    ),
+    ("ms-swift dpo, full", "stated"): (
+        "ms-swift scores labelled tokens only, whose share of a packed row is not recorded"
+    ),
+    ("ms-swift SFT, lora", "stated"): "rounded reading; " + HELD,
+    ("fms-a100_80gb-064", "verdict"): (
+        "4-bit base prepared for training: the fp32 residual stream doubles 21.5 GiB of "
+        "checkpointed inputs; no field says"
+    ),
+}
