@@ -18,6 +18,7 @@ import torch
 from torch import nn
 
 from planner.dryrun.run import weights
+from planner.dryrun.run.branches.routing import EVEN, routed
 from planner.dryrun.run.coefficients import lengths_for, setting, setting_plan
 from planner.dryrun.run.tracker import Tracker
 from planner.dryrun.run.world import world
@@ -56,6 +57,7 @@ def measure(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
         "words": _words(layers, kinds, settings),
         "weights": listed,
         **weights.sentences_of(model),
+        "tables": _tables(model),
         "notes": notes,
         "architecture": _architecture(model, settings, layers),
         "refused": {},
@@ -68,7 +70,9 @@ def measure(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
         for layers_run, here in ((depth, None), (len(kinds), None), (len(kinds), "meta")):
             try:
                 with torch.device(here) if here else nullcontext():
-                    found["settings"] |= _setting(config, name, kinds, layers_run)
+                    measured, said = _setting(config, name, kinds, layers_run)
+                found["settings"] |= measured
+                found["supposed"] += [each for each in said if each not in found["supposed"]]
                 found["refused"].pop(name, None)
                 break
             except MemoryError:
@@ -126,8 +130,10 @@ def _sentence(error: BaseException) -> str:
     return f"{type(error).__name__}: {first[:240]}"
 
 
-def _setting(config: Mapping[str, Any], name: str, kinds: list[int], depth: int) -> dict[str, Any]:
-    """The polynomials of one setting, of a model cut to its first layers."""
+def _setting(
+    config: Mapping[str, Any], name: str, kinds: list[int], depth: int
+) -> tuple[dict[str, Any], list[str]]:
+    """The polynomials of one setting, of a model cut to its first layers, and what they suppose."""
     plan = setting_plan(name)
     with world(plan) as (tracker, stage, _), tracker:
         settings = models.settings_of(config, stage.attention(plan.attention))
@@ -135,7 +141,9 @@ def _setting(config: Mapping[str, Any], name: str, kinds: list[int], depth: int)
         shorten(model, depth)
         model.train()
         with _one_language(settings):
-            return setting(model, stage, tracker, name, kinds[:depth], _lengths(model, tracker))
+            lengths, chunk = _lengths(model, tracker)
+            found = setting(model, stage, tracker, name, kinds[:depth], lengths, chunk)
+    return found, [note for note in tracker.log.notes if note == EVEN]
 
 
 def _one_language(settings: Any) -> AbstractContextManager[Any]:
@@ -146,8 +154,11 @@ def _one_language(settings: Any) -> AbstractContextManager[Any]:
     return patch.object(_config, "meta_nonzero_assume_all_nonzero", alone)
 
 
-def _lengths(model: nn.Module, tracker: Tracker) -> tuple[int, ...]:
-    """Lengths that the positions allow; short ones where a loop takes a turn for each token."""
+def _lengths(model: nn.Module, tracker: Tracker) -> tuple[tuple[int, ...], int]:
+    """Lengths that the positions allow; short ones where a loop takes a turn for each token.
+
+    And the tokens of the chunks that layers pad rows to, where the lengths are whole ones; else 1.
+    """
     settings = models.causal(model).config
 
     def operators(tokens: int) -> int:
@@ -159,7 +170,10 @@ def _lengths(model: nn.Module, tracker: Tracker) -> tuple[int, ...]:
 
     loops = operators(32) > 1.2 * operators(16)
     positions = int(_first(settings, POSITIONS) or 1 << 20)
-    return lengths_for(min(positions, LOOPED) if loops else positions)
+    chunks = {getattr(each, CHUNK, 0) for each in models.layers(model).modules()} - {0, None}
+    chunk = chunks.pop() if len(chunks) == 1 else 1
+    lengths = lengths_for(min(positions, LOOPED) if loops else positions, chunk)
+    return lengths, 1 if lengths[0] % chunk else chunk
 
 
 def shorten(model: nn.Module, depth: int) -> None:
@@ -177,6 +191,8 @@ def shorten(model: nn.Module, depth: int) -> None:
 
 LOOPED = 32
 """Tokens of the longest row where every token is a turn: a thousand would take minutes."""
+CHUNK = "chunk_size"
+"""What layers call the tokens of a chunk, whose scans pad rows to whole ones."""
 DEPTH = ("num_hidden_layers", "n_layer", "num_layers", "n_layers", "decoder_layers")
 
 
@@ -245,6 +261,20 @@ POSITIONS = ("max_position_embeddings", "n_positions", "max_seq_len", "max_targe
 HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads")
 
 
+def _tables(model: nn.Module) -> list[list[int]]:
+    """Rows and columns of tables outside the layers that hold more than the vocabulary's."""
+    causal = models.causal(model)
+    tokens = anatomy.embedding_of(causal)
+    most = 0 if tokens is None else tokens.weight.numel()
+    inside = {id(each) for each in models.layers(model).modules()}
+    return [
+        list(each.weight.shape)
+        for name, each in causal.named_modules()
+        if isinstance(each, nn.Embedding) and id(each) not in inside
+        if each.weight.numel() > most and not anatomy.TOWER.search(name)
+    ]
+
+
 def _first(settings: Any, names: tuple[str, ...]) -> Any:
     for name in names:
         value = _stated(settings, name)
@@ -302,13 +332,21 @@ TOP_K = (
 
 
 def _experts(layer: nn.Module) -> int:
-    """Routed experts of a layer: entries of a list, or of the first size of a tensor of all."""
+    """Routed experts of a layer: entries of a list, or of the first size of a tensor of all.
+
+    Where neither shows them, what a module of the layer says.
+    """
     counts = [0]
     for name, module in layer.named_modules():
         if name.rpartition(".")[2] == "experts":
             counts.append(len(module) if isinstance(module, nn.ModuleList) else 0)
             counts += [each.shape[0] for each in module.parameters(False) if each.dim() == 3]
-    return max(counts)
+    return max(counts) or max(_count(module) for module in layer.modules())
+
+
+def _count(module: nn.Module) -> int:
+    found = getattr(module, "num_experts", 0)
+    return found if isinstance(found, int) else 0
 
 
 def _cache(settings: Any, layers: int, heads: int, hidden: int) -> dict[str, Any]:
@@ -356,7 +394,7 @@ def _cached(settings: Any, tokens: int) -> list[tuple[int, bool]]:
     before = settings.use_cache
     settings.use_cache = True
     try:
-        with torch.no_grad():
+        with torch.no_grad(), routed(lambda _: None):
             output = body(**anatomy.taken(body, {"input_ids": ids, "use_cache": True}))
     finally:
         settings.use_cache = before
