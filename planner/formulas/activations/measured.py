@@ -14,10 +14,10 @@ import numpy as np
 from planner.catalog import measured, spot
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
+from planner.formulas import polynomial
 from planner.formulas.activations.terms import terms_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
-from planner.formulas import polynomial
 from planner.formulas.polynomial import Polynomial, value
 from planner.numeric import Num
 

@@ -49,7 +49,8 @@ class Routing:
         self._note = note
         self._hits = self._turn = 0
         self._where, self._nonzero = torch.where, Tensor.nonzero
-        self._tolist, self._split = Tensor.tolist, Tensor.split
+        self._tolist: Any = Tensor.tolist
+        self._split: Any = Tensor.split
 
     def nonzero(self, tensor: Tensor, **named: Any) -> Any:
         """Experts that get tokens: all; keys that a query sees: all."""
