@@ -193,8 +193,8 @@ def _notes(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     yield "Lengths are planned at their caps: every row is as long as prompt + response."
     if any(phase.host_bytes for phase in phases):
         yield (
-            "Host RAM counts what is offloaded, loaded or gathered; each process's own few GiB "
-            "and the page cache come on top."
+            "Host RAM counts processes and what is offloaded, loaded or gathered; pages of files "
+            "come on top, and a system takes them back where it needs the room."
         )
     if runs != plan.logits:
         yield (
