@@ -72,7 +72,7 @@ def _host_blockers(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     if limit and need > limit:
         yield (
             f"a node's host RAM of {read_gib(limit)} GiB is too small: {worst.name} needs "
-            f"{read_gib(need)} GiB; offload less, or set more gpus_per_node's RAM."
+            f"{read_gib(need)} GiB; offload less, or take nodes with more."
         )
 
 
