@@ -8,9 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from planner.footprint import Term
+from planner.footprint import Layout, Term
 from planner.formulas import host
-from planner.formulas.formula import Layout
 from planner.frameworks.host_side import HostSide
 from planner.numeric import Num, ceil_div, maximum, minimum, power_of_two
 from planner.phases.role import Role
