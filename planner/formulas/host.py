@@ -25,7 +25,8 @@ HELPER_PROCESSES = Formula(
     "26 MiB of its GCS and 9 MiB of a raylet, measured 2026-11-22; sizes as for processes with a "
     "card",
     why="Each imports torch and transformers.",
-    ignores="Ray's dashboard and agents, forks of data loaders, whose pages are shared at first",
+    ignores="Ray's dashboard and agents, forks of data loaders, whose pages are shared at first; "
+    "vLLM has no CPU swap space any more (config/cache.py), and offloads no cache unless told",
 )
 
 SHARED_OBJECTS = Formula(
