@@ -7,6 +7,7 @@ plan runs through. May import numpy and nothing else of ours.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import reduce
 from typing import Any, TypeAlias
@@ -25,6 +26,13 @@ def ceil_div(numerator: Num, denominator: Num) -> Num:
 def round_up(value: Num, multiple: Num) -> Num:
     """Smallest multiple of ``multiple`` not below ``value``."""
     return ceil_div(value, multiple) * multiple
+
+
+def power_of_two(value: Num) -> Num:
+    """Smallest power of two not below ``value``, which is one at least."""
+    if not isinstance(value, np.ndarray):
+        return 1 << max(math.ceil(value) - 1, 0).bit_length()
+    return np.exp2(np.ceil(np.log2(np.maximum(value, 1)))).astype(np.int64)
 
 
 def maximum(first: Num, *others: Num) -> Num:

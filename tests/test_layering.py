@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("numeric", "units", "problem", "rule", "linktext", "footprint", "speeds"),
+    ("numeric", "units", "problem", "rule", "linktext", "disk_cache", "footprint", "speeds"),
     ("catalog",),
     ("frameworks",),
     ("formulas",),

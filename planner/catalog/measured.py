@@ -71,6 +71,11 @@ def family_of(key: str) -> str:
     return str(entry(key)["config"]["model_type"])
 
 
+def tables(key: str) -> tuple[tuple[int, int], ...]:
+    """Rows and columns of trained tables for each layer, larger than the vocabulary's."""
+    return tuple((rows, columns) for rows, columns in (entry(key) if key else {}).get("tables", ()))
+
+
 def notes(key: str) -> tuple[str, ...]:
     """What a measurement on the spot has to say of its config."""
     kept = spot.found(key) if key else None

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -19,8 +17,9 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-KEPT = 400
-"""Measurements kept on disk; the oldest go first."""
+from planner import disk_cache
+
+FOLDER = "coefficients"
 PREFIX = "spot-"
 PACKAGE = Path(__file__).resolve().parents[1]
 CODE = ("dryrun/run", "steps")
@@ -154,11 +153,8 @@ def missing(key: str, values: Mapping[str, Any]) -> tuple[str, ...]:
 def found(key: str) -> Mapping[str, Any] | None:
     """The measurement under a key, or None; one that was refused holds ``error`` alone."""
     if key not in _known:
-        try:
-            entry = json.loads((_folder() / f"{key}.json").read_text("utf-8"))
-        except (OSError, ValueError):
-            return None
-        if not isinstance(entry, dict) or not ("settings" in entry or "error" in entry):
+        entry = disk_cache.load(disk_cache.folder(FOLDER), key)
+        if entry is None or not ("settings" in entry or "error" in entry):
             return None
         _known[key] = entry
     return _known[key]
@@ -171,23 +167,4 @@ def keep(key: str, entry: Mapping[str, Any]) -> None:
         joined = {part: {**before[part], **entry[part]} for part in ("settings", "refused")}
         entry = {**entry, **joined}
     _known[key] = entry
-    place = _folder()
-    try:
-        place.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(dir=place, suffix=".part")
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(entry, file)
-        os.replace(name, place / f"{key}.json")
-        stored = sorted(place.glob("*.json"), key=lambda path: path.stat().st_mtime)
-        for path in stored[:-KEPT]:
-            path.unlink(missing_ok=True)
-    except OSError:
-        return
-
-
-def _folder() -> Path:
-    base = os.environ.get("HEADROOM_CACHE")
-    if base:
-        return Path(base) / "coefficients"
-    cache_home = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
-    return Path(cache_home) / "headroom" / "coefficients"
+    disk_cache.save(disk_cache.folder(FOLDER), key, entry)

@@ -13,11 +13,24 @@ from fractions import Fraction
 from planner.numeric import Num
 
 Polynomial = tuple[int | float, ...]
-"""Factors of rows·tokens, rows·tokens², tokens², rows, tokens and 1, in this order."""
+"""Factors of rows·tokens, rows·tokens², tokens², rows, tokens and 1, in this order; where a layer
+pads rows to whole chunks, then the same of the padded tokens."""
+FACTORS = 6
+
+Parabola = tuple[Fraction, Fraction, Fraction]
+"""Factors of 1, tokens and tokens²."""
 
 
-def value(polynomial: Polynomial, rows: Num, tokens: Num) -> Num:
+def padded(tokens: Num, chunk: int) -> Num:
+    """Tokens of a row that is filled up to whole chunks."""
+    return -(-tokens // chunk) * chunk
+
+
+def value(polynomial: Polynomial, rows: Num, tokens: Num, chunk: int = 1) -> Num:
     """Its value, in bytes where it is one of bytes."""
+    if len(polynomial) > FACTORS:
+        within = value(polynomial[FACTORS:], rows, padded(tokens, chunk))
+        return value(polynomial[:FACTORS], rows, tokens) + within
     product, square, plain, by_row, by_token, constant = polynomial
     inside = product * tokens + square * tokens * tokens + by_row
     return rows * inside + plain * tokens * tokens + by_token * tokens + constant
@@ -36,14 +49,49 @@ def through(
     pairs = list(zip(two_rows, three_rows, strict=True))
     by_row = _parabola(lengths, [three - two for two, three in pairs])
     rest = _parabola(lengths, [3 * two - 2 * three for two, three in pairs])
+    return _ordered(by_row, rest)
+
+
+def through_chunks(
+    lengths: Sequence[int], less: int, two_rows: Sequence[int], three_rows: Sequence[int]
+) -> Polynomial:
+    """The same where layers pad rows to whole chunks: of tokens, then of padded tokens.
+
+    Args:
+        lengths: three different lengths of whole chunks, in tokens.
+        less: tokens that the same numbers of chunks were measured with, too, fewer than that.
+        two_rows: values of two rows of each length, then of each length less those tokens.
+        three_rows: values of three rows of the same.
+    """
+    pairs = list(zip(two_rows, three_rows, strict=True))
+    by_row = _apart(lengths, less, [three - two for two, three in pairs])
+    rest = _apart(lengths, less, [3 * two - 2 * three for two, three in pairs])
+    return _ordered(by_row[0], rest[0]) + _ordered(by_row[1], rest[1])
+
+
+def _apart(lengths: Sequence[int], less: int, values: Sequence[int]) -> tuple[Parabola, Parabola]:
+    """What grows with the tokens, and what with the chunks and stays: parabolas of one sum."""
+    whole, shorter = values[: len(lengths)], values[len(lengths) :]
+    grown = [(a - b) / Fraction(less) for a, b in zip(whole, shorter, strict=True)]
+    first, last = lengths[0], lengths[-1]
+    square = (grown[-1] - grown[0]) / (2 * (last - first))
+    linear = grown[0] - square * (2 * first - less)
+    left = [
+        each - linear * length - square * length * length
+        for each, length in zip(whole, lengths, strict=True)
+    ]
+    return (Fraction(0), linear, square), _parabola(lengths, left)
+
+
+def _ordered(by_row: Parabola, rest: Parabola) -> Polynomial:
     exact = (by_row[1], by_row[2], rest[2], by_row[0], rest[1], rest[0])
     return tuple(int(f) if f.denominator == 1 else float(f) for f in exact)
 
 
-def _parabola(places: Sequence[int], values: Sequence[int]) -> tuple[Fraction, Fraction, Fraction]:
+def _parabola(places: Sequence[int], values: Sequence[int | Fraction]) -> Parabola:
     """Factors of 1, t and t² through three points."""
     (a, b, c), (at_a, at_b, at_c) = places, values
-    first = Fraction(at_b - at_a, b - a)
-    second = (Fraction(at_c - at_b, c - b) - first) / (c - a)
+    first = Fraction(at_b - at_a) / (b - a)
+    second = (Fraction(at_c - at_b) / (c - b) - first) / (c - a)
     linear = first - second * (a + b)
     return at_a - linear * a - second * a * a, linear, second

@@ -164,5 +164,4 @@ LOCAL_RANKS_OFFLOAD = Formula(
     category="buffers",
     source="each local process keeps its own shard in host RAM",
     why="What leaves the GPU stands in the node's RAM, once per local process.",
-    ignores="pinned-memory rounding to powers of two by torch's host allocator",
 )

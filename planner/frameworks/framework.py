@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import LossCode
 from planner.rule import Rule
 
@@ -68,6 +69,8 @@ class Framework:
     """FSDP reduces gradients in an update's last micro-batch alone; they are whole until then."""
     sync_bucket_bytes: int = 0
     """Bucket that updated weights travel to the engine in; 0: the largest weight at a time."""
+    host: HostSide = HostSide()
+    """What its processes are to a node's RAM."""
     path_notes: Mapping[str, str] = field(default_factory=dict)
     """A sentence about an estimate, by the logits path that runs."""
 

@@ -21,6 +21,7 @@ from planner.formulas.activations import (
     model_saved,
 )
 from planner.numeric import Num
+from planner.phases import host
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
@@ -234,4 +235,9 @@ def _checkpoints(scene: Scene, role: Role, layers: int, near_inputs: int) -> Ite
     yield from tables
     for term in far:
         if term.name not in stay:
-            yield scene.offloaded(name, f"{term.name}, offloaded", term.bytes)
+            label = f"{term.name}, offloaded"
+            if scene.framework.host.pins_activations:
+                each = ((term.tensors, 1 / term.tensors),)
+                yield host.offloaded(scene, name, label, term.bytes, each)
+            else:
+                yield scene.offloaded(name, label, term.bytes)

@@ -16,7 +16,7 @@ from planner.formulas.formula import Formula
 from planner.formulas.parameters import weights as weights_of
 from planner.model_setup import ModelSetup
 from planner.numeric import Num
-from planner.phases import engine
+from planner.phases import engine, host
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene, once, shared
 from planner.workload import four_bit
@@ -44,6 +44,7 @@ def resident(scene: Scene, moment: Moment, *, gradients: str = "none") -> Iterat
             away = model.waits == "host, streamed" or (model.waits == "host" and idle)
             yield _weights(scene, role, "host" if away else "gpu")
     yield from _process(scene)
+    yield from host.processes(scene)
     yield from engine.held(scene, moment)
 
 
@@ -217,7 +218,12 @@ def _placed(
     """The term on the GPU, or what all local processes keep of it in host RAM."""
     if place == "gpu":
         return formula(role.name, tensors=tensors, layout=layout, **inputs)
-    return scene.offloaded(role.name, f"{formula.name}, offloaded", formula.value(**inputs))
+    label, rank_bytes = f"{formula.name}, offloaded", formula.value(**inputs)
+    if host.pinned(scene, role, formula.category):
+        # ZeRO keeps each kind of state in one flat buffer.
+        apart = ((1, 1.0),) if scene.zero_stage else layout or ((tensors, 1 / tensors),)
+        return host.offloaded(scene, role.name, label, rank_bytes, apart)
+    return scene.offloaded(role.name, label, rank_bytes)
 
 
 @shared

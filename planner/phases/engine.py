@@ -12,6 +12,7 @@ from planner.catalog import device_constants
 from planner.footprint import Term
 from planner.formulas import allocator, generation
 from planner.numeric import Num, ceil_div, maximum, minimum
+from planner.phases import host
 from planner.phases.scene import Moment, Scene, once
 from planner.plan import Plan
 
@@ -33,7 +34,8 @@ def held(scene: Scene, moment: Moment) -> Iterator[Term]:
     if moment == "weight sync":
         yield weights
     elif plan.vllm_sleep_level == 1:
-        yield scene.offloaded(ROLE, "engine weights, asleep in host RAM", weights.bytes)
+        label = "engine weights, asleep in host RAM"
+        yield host.offloaded(scene, ROLE, label, weights.bytes, scene.policy.layout)
 
 
 @once

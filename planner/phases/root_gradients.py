@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from planner.catalog import measured
 from planner.footprint import Instant, Term
 from planner.formulas import logits
 from planner.formulas.formula import Formula
@@ -51,6 +52,7 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
     FSDP gives the gradients back when they lie in the reduction's input, before it has an output.
     """
     sharded = scene.fsdp and bool(role.root_trainable)
+    yield from _table_instants(scene, role, kept)
     held = tuple(collectives.held_for_all_reduce(scene, role, role.arch.layers))
     yield Instant(
         name="embedding's backward",
@@ -62,6 +64,31 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
             name="root's gradients reduced",
             terms=(collectives.root_reduction(scene, role), *held),
             shared=until_end(scene, role, kept, "all"),
+        )
+
+
+def _table_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """Dense gradients of tables that stand beside the vocabulary's, which is read first."""
+    if scene.fsdp or not role.root_trainable:
+        return
+    width, q = scene.embedding_bytes(role), scene.q
+    for rows, columns in measured.tables(role.arch.measured):
+        yield Instant(
+            name="backward of an embedding for each layer",
+            terms=(
+                logits.embedding_backward(
+                    vocab=rows,
+                    hidden=columns,
+                    item_bytes=width,
+                    role=role.name,
+                    micro_batches=q.micro_batches,
+                ),
+                EMBEDDING_OUTPUT_GRADIENT(
+                    role.name, tokens=q.micro_tokens, hidden=columns, value_bytes=width
+                ),
+                *late_head_gradient(scene, role),
+            ),
+            shared=until_end(scene, role, kept, "layers"),
         )
 
 

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from accuracy.tiny import LLAMA
-from planner import catalog
+from planner import catalog, disk_cache
 from planner.dryrun.ask import store
 from planner.dryrun.ask.finding import finding
 from planner.dryrun.ask.port import ROOT, Cancelled, DryRunError, Port
@@ -141,7 +141,7 @@ def test_a_store_that_cannot_be_written_costs_only_time(tmp_path: Path) -> None:
 
 
 def test_the_store_keeps_the_newest(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(store, "KEPT", 2)
+    monkeypatch.setattr(disk_cache, "KEPT", 2)
     for number in range(4):
         store.save(str(number), {"phases": [number]}, tmp_path)
         os.utime(tmp_path / f"{number}.json", (number, number))

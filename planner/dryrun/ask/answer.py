@@ -14,6 +14,7 @@ from typing import Any, cast
 from planner.dryrun.ask.stand_in import StandIn, stand_in
 from planner.estimate import estimate, judged
 from planner.footprint import OUTSIDE, Category, Footprint, Phase, StatedError, Term
+from planner.phases.host import ROLE as HOST_ROLE
 from planner.plan import Plan
 
 CUBLAS = "cuBLAS workspaces"
@@ -190,7 +191,9 @@ def _phase(closed: Phase, found: Mapping[str, Any], standing: StandIn, source: s
                 source="the step's events in a simulated caching allocator (docs/allocator.md)",
             )
         )
-    host = int(found["host_bytes"]) * min(plan.gpus_per_node, plan.gpus)
+    # Processes, and what pinned buffers are rounded up to, are the closed form's.
+    beside = sum(int(term.bytes) for term in closed.terms if term.host and term.role == HOST_ROLE)
+    host = int(found["host_bytes"]) * min(plan.gpus_per_node, plan.gpus) + beside
     return replace(
         closed,
         instant=f"{found['op']} in {found['module'] or 'the step'}",
@@ -199,7 +202,7 @@ def _phase(closed: Phase, found: Mapping[str, Any], standing: StandIn, source: s
         allocated_bytes=found["allocated_bytes"] + more,
         reserved_bytes=reserved,
         device_bytes=reserved + outside,
-        host_bytes=host or closed.host_bytes,
+        host_bytes=max(host, closed.host_bytes or 0),
         inherited_bytes=found["inherited_bytes"],
         source="dry run",
     )

@@ -29,7 +29,7 @@ from planner.dryrun.run.observation import Body, Moments, Observation, observe
 from planner.dryrun.run.tracker import Tracker
 from planner.dryrun.run.weights import weight_list
 from planner.dryrun.run.world import world
-from planner.formulas.polynomial import Polynomial, through, value
+from planner.formulas.polynomial import Polynomial, through, through_chunks, value
 from planner.frameworks.loss import CROSS_ENTROPY
 from planner.methods import methods
 from planner.plan import Plan
@@ -137,8 +137,13 @@ def setting(
     name: str,
     places: Sequence[int],
     lengths: Sequence[int] = LENGTHS,
+    chunk: int = 1,
 ) -> Measured:
-    """The polynomials of a model that stands in a world; ``places`` has each layer's kind."""
+    """The polynomials of a model that stands in a world; ``places`` has each layer's kind.
+
+    Of layers that pad rows to whole chunks, rows are looked at that fill them, and such that do
+    not.
+    """
     _, shape, precision = name.split("/")
     body, found = Body(model, tracker), {}
 
@@ -150,16 +155,21 @@ def setting(
         given = Rows(ids, mask, None, rows).inputs()
         return observe(body, given, trains=trains, casting=casting)
 
+    less = chunk // 4
+    solve: Solve = partial(through_chunks, lengths, less) if less else partial(through, lengths)
+    sizes = [*lengths, *(length - less for length in lengths if less)]
     for trains in (True, False):
-        seen = [run(rows, tokens, trains) for rows, tokens in product(ROWS, lengths)]
-        solved = _solved(seen, places, trains, partial(through, lengths))
-        found[f"{name}/{'all' if trains else 'none'}"] = solved
+        seen = [run(rows, tokens, trains) for rows, tokens in product(ROWS, sizes)]
+        solved = _solved(seen, places, trains, solve, chunk)
+        found[f"{name}/{'all' if trains else 'none'}"] = solved | ({"chunk": chunk} if less else {})
     return found
 
 
-def lengths_for(positions: int) -> tuple[int, ...]:
-    """Three lengths that a model's positions allow, each twice the one before."""
+def lengths_for(positions: int, chunk: int = 1) -> tuple[int, ...]:
+    """Three lengths that a model's positions allow, each twice the one before, of whole chunks."""
     longest = min(LENGTHS[-1], 1 << ((positions - 1).bit_length() - 1))
+    if longest % (4 * chunk) and 4 * chunk < positions:
+        return chunk, 2 * chunk, 4 * chunk
     if longest < 16:
         raise ValueError(f"{positions} positions are too few for a measurement")
     return longest // 4, longest // 2, longest
@@ -169,7 +179,7 @@ Solve = Callable[[Sequence[int], Sequence[int]], Polynomial]
 
 
 def _solved(
-    seen: Sequence[Observation], places: Sequence[int], trains: bool, solve: Solve
+    seen: Sequence[Observation], places: Sequence[int], trains: bool, solve: Solve, chunk: int = 1
 ) -> Measured:
     """The polynomials of one setting, from its runs at all rows and lengths."""
 
@@ -185,22 +195,22 @@ def _solved(
         "kinds": [],
     }
     if trains:
-        found["norm"] = _highest([one.norm for one in seen if one.norm], _through)
+        found["norm"] = _highest([one.norm for one in seen if one.norm], _through, chunk)
     for kind in sorted(set(places)):
         at = max(at for at, k in enumerate(places[:-1]) if not at or k == kind)
         entry: Measured = {
             "kept": _through([one.kept[at] for one in seen]),
             "input_kept": seen[0].input_kept[at],
-            "forward": _highest([one.forward[at] for one in seen], _through),
+            "forward": _highest([one.forward[at] for one in seen], _through, chunk),
         }
         if trains:
-            entry["backward"] = _highest([one.backward[at] for one in seen], _through)
+            entry["backward"] = _highest([one.backward[at] for one in seen], _through, chunk)
         found["kinds"].append(entry)
     return found
 
 
 def _highest(
-    seen: Sequence[Moments], _through: Callable[[Sequence[int]], Polynomial]
+    seen: Sequence[Moments], _through: Callable[[Sequence[int]], Polynomial], chunk: int
 ) -> list[Polynomial]:
     """A polynomial for every instant that is the highest at some size.
 
@@ -218,7 +228,7 @@ def _highest(
         whole = [one.bytes for one in seen]
         instants.add(_through([max(loop) for loop in (loops if all(loops) else whole)]))
     winners = {
-        max(sorted(instants), key=lambda instant: value(instant, rows, tokens))
+        max(sorted(instants), key=lambda instant: value(instant, rows, tokens, chunk))
         for rows, tokens in GRID
     }
     return sorted(winners, reverse=True)

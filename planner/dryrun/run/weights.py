@@ -83,7 +83,8 @@ def _kind(name: str, weight: nn.Parameter, owner: nn.Module, is_head: bool) -> s
         return "lm_head"
     if isinstance(owner, nn.Embedding):
         return "embedding"
-    if ".experts." in name:
+    together = weight.dim() == 3 and getattr(owner, "num_experts", 0) == weight.shape[0]
+    if together or ".experts." in name:
         return "experts"
     if name.endswith("bias"):
         return "bias"

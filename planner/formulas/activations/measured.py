@@ -14,6 +14,7 @@ import numpy as np
 from planner.catalog import measured, spot
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
+from planner.formulas import polynomial
 from planner.formulas.activations.terms import terms_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
@@ -30,6 +31,14 @@ MEASURED = Formula(
     source="dry-run coefficients; versions in planner/catalog/coefficients.json",
     why="Bytes of an architecture nobody derived, solved from dry runs at six sizes.",
     ignores="kernels of other cards than the measured one",
+)
+PADDED = Formula(
+    "measured activations of padded rows",
+    MEASURED.expression,
+    category="activations",
+    source=MEASURED.source,
+    why="A scan over chunks fills each row up to whole ones; tokens are those of filled rows.",
+    ignores=MEASURED.ignores,
 )
 FACTORS = ("per_token", "per_pair", "per_square", "per_row", "per_length", "constant")
 
@@ -122,10 +131,10 @@ def layer_saved(
     """What ``layers`` layers of a kind keep; ``sparse`` is the second of two kinds."""
     kind = _kind(arch, workload, sparse)
     if not kind["input_kept"]:
-        return (_term(kind["kept"], arch, workload, role, SAVED, layers),)
+        return _terms(kind["kept"], arch, workload, role, SAVED, layers)
     per_token, *others = kind["kept"]
     apart = per_token - arch.hidden * (4 if _wide(workload) else workload.value_bytes)
-    terms = [_term((apart, *others), arch, workload, role, SAVED, layers)]
+    terms = [*_terms((apart, *others), arch, workload, role, SAVED, layers)]
     if not recomputed:
         terms.append(_hidden(arch, workload, role, "layer input", layers))
     return tuple(terms)
@@ -140,7 +149,7 @@ def layer_forward_transient(
         instants = [instant for kind in found for instant in kind["forward"]]
     else:
         instants = _kind(arch, workload, sparse)["forward"]
-    terms = [_highest(instants, arch, workload, role, "passing in a layer's forward")]
+    terms = [*_highest(instants, arch, workload, role, "passing in a layer's forward")]
     if workload.trains != "none":
         terms += _named(arch, workload, role)
     return tuple(terms)
@@ -151,7 +160,7 @@ def layer_backward_transient(
 ) -> tuple[Term, ...]:
     """The peak of one layer's backward beyond what it had kept."""
     instants = _kind(arch, workload, sparse)["backward"]
-    return (_highest(instants, arch, workload, role, "passing in a layer's backward"),)
+    return _highest(instants, arch, workload, role, "passing in a layer's backward")
 
 
 def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
@@ -159,16 +168,16 @@ def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[T
     found = setting_of(arch, workload)
     if workload.trains == "none":
         return (
-            _term(found["before"], arch, workload, role, "beside the layers"),
+            *_terms(found["before"], arch, workload, role, "beside the layers"),
             _hidden(arch, workload, role, "hidden states"),
             *_named(arch, workload, role),
         )
     ids: Polynomial = (8, 0, 0, 0, 0, 0)
     casts = workload.precision == "autocast-bf16"
     return (
-        _term(ids, arch, workload, role, "token ids"),
-        _term(found["standing"], arch, workload, role, "beside the layers"),
-        _term(found["after"], arch, workload, role, "final norm"),
+        *_terms(ids, arch, workload, role, "token ids"),
+        *_terms(found["standing"], arch, workload, role, "beside the layers"),
+        *_terms(found["after"], arch, workload, role, "final norm"),
         _hidden(arch, workload, role, "input of the language-model head", narrow=True)
         if casts
         else _hidden(arch, workload, role, "final norm output"),
@@ -183,7 +192,7 @@ def checkpointed_saved(
     shared = tuple(a - b for a, b in zip(found["before"], found["standing"], strict=True))
     terms = [
         _hidden(arch, workload, role, "checkpointed layer inputs", layers),
-        _term(shared, arch, workload, role, "beside the layers, held by checkpoints"),
+        *_terms(shared, arch, workload, role, "beside the layers, held by checkpoints"),
     ]
     return (*terms, *_named(arch, workload, role))
 
@@ -193,7 +202,7 @@ def final_norm_backward(arch: Architecture, workload: Workload, *, role: str) ->
     if workload.trains == "none":
         return ()
     instants = setting_of(arch, workload)["norm"]
-    return (_highest(instants, arch, workload, role, "final norm's backward"),)
+    return _highest(instants, arch, workload, role, "final norm's backward")
 
 
 def _named(arch: Architecture, workload: Workload, role: str) -> tuple[Term, ...]:
@@ -215,7 +224,7 @@ def autocast_copies_elements(arch: Architecture) -> int:
         raise _without_autocast(arch)
     found = settings[names[0]]
     kinds = kinds_of(arch)
-    total = sum(kinds.count(KINDS[at]) * kind["kept"][5] for at, kind in enumerate(found["kinds"]))
+    total = sum(kinds.count(KINDS[at]) * kind["kept"][-1] for at, kind in enumerate(found["kinds"]))
     return int(total) // 2
 
 
@@ -229,35 +238,59 @@ def _kind(arch: Architecture, workload: Workload, sparse: int | None) -> Mapping
 
 def _highest(
     instants: Sequence[Polynomial], arch: Architecture, workload: Workload, role: str, name: str
-) -> Term:
+) -> tuple[Term, ...]:
     """The highest instant's bytes; for a sweep, each point has its own highest instant."""
-    heights = [value(instant, workload.sequences, workload.tokens) for instant in instants]
+    sizes = workload.sequences, workload.tokens, _chunk(arch, workload)
+    heights = [value(instant, *sizes) for instant in instants]
     if not any(isinstance(height, np.ndarray) for height in heights):
         best = max(range(len(instants)), key=lambda at: heights[at])
-        return _term(instants[best], arch, workload, role, name)
+        return _terms(instants[best], arch, workload, role, name)
     winner = np.argmax(np.stack(np.broadcast_arrays(*heights)), axis=0)
     factors = tuple(np.asarray(column)[winner] for column in zip(*instants, strict=True))
-    return _term(factors, arch, workload, role, name)
+    return _terms(factors, arch, workload, role, name)
 
 
-def _term(
+def _chunk(arch: Architecture, workload: Workload) -> int:
+    """Tokens of the chunks that layers pad rows to; 1 where they do not."""
+    return int(setting_of(arch, workload).get("chunk", 1))
+
+
+def _terms(
     factors: Sequence[Num],
     arch: Architecture,
     workload: Workload,
     role: str,
     name: str,
     copies: Num = 1,
+) -> tuple[Term, ...]:
+    """Its bytes by the tokens and, where layers pad rows to chunks, by the padded ones."""
+    tokens = workload.tokens
+    found = [_term(MEASURED, factors[: polynomial.FACTORS], workload, tokens, role, name, copies)]
+    if len(factors) > polynomial.FACTORS:
+        whole = polynomial.padded(tokens, _chunk(arch, workload))
+        rest, label = factors[polynomial.FACTORS :], f"{name}, of whole chunks"
+        found.append(_term(PADDED, rest, workload, whole, role, label, copies))
+    return tuple(term._replace(source=measured.source(arch.measured)) for term in found)
+
+
+def _term(
+    formula: Formula,
+    factors: Sequence[Num],
+    workload: Workload,
+    tokens: Num,
+    role: str,
+    name: str,
+    copies: Num,
 ) -> Term:
-    term = MEASURED(
+    return formula(
         role,
         label=name,
         tensors=copies,
         copies=copies,
         sequences=workload.sequences,
-        tokens=workload.tokens,
+        tokens=tokens,
         **dict(zip(FACTORS, factors, strict=True)),
     )
-    return term._replace(source=measured.source(arch.measured))
 
 
 def _wide(workload: Workload) -> bool:

@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.frameworks.framework import Framework
+from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import PATHS, LossCode
 from planner.rule import Rule
+from planner.units import MIB
 
 NEWEST = "1.16.0"
 
@@ -88,4 +90,6 @@ FRAMEWORK = Framework(
     reference_gathered_whole=True,
     liger_patches_trained_only=True,
     reduces_once_an_update=True,
+    # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.
+    host=HostSide(imports_bytes=334 * MIB, engine_helpers=1, pins_activations=True),
 )

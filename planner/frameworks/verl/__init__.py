@@ -4,9 +4,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from planner.frameworks.framework import Framework
+from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import LossCode
 from planner.rule import Rule
-from planner.units import GIB
+from planner.units import GIB, MIB
 
 
 def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -90,6 +91,20 @@ FRAMEWORK = Framework(
     base_in_master_dtype=True,
     engine_has_own_process=True,
     sync_bucket_bytes=2 * GIB,
+    host=HostSide(
+        imports_bytes=351 * MIB,
+        # A task runner, 8 agent loops and 8 reward workers, by the defaults of its configuration.
+        helpers=17,
+        services_bytes=35 * MIB,
+        # Replicas are servers of their own, whose engine core starts a worker for each GPU.
+        engine_in_trainer=False,
+        engine_helpers=2,
+        stored_bytes_per_token=4 * 8 + 6 * 4,
+        pins_between_phases=True,
+        pins_activations=True,
+        tied_on_every_rank=True,
+        saves="shards",
+    ),
     path_notes={
         "full": "verl's entropy beside the old log-probs is counted as eager code in fp32; "
         "compiled, which is verl's default, it can only need less."

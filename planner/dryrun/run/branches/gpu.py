@@ -20,6 +20,7 @@ from planner.dryrun.run.branches.backend import Backend, Call, backend
 from planner.dryrun.run.branches.card import CardTraits
 from planner.dryrun.run.branches.grouped import grouped_products
 from planner.dryrun.run.branches.masks import BatchShape, Shaped
+from planner.dryrun.run.branches.routing import routed
 from planner.dryrun.run.branches.values import checked
 from planner.dryrun.run.workspaces import doubt, plain_name, rows, workspace_bytes
 
@@ -120,6 +121,7 @@ def gpu_branches(
         put(as_on_cuda())
         put(grouped_products())
         put(checked())
+        put(routed(branches.note))
         # Reads ids only to print a warning.
         put(patch.object(PreTrainedModel, "warn_if_padding_and_no_attention_mask", _silent))
         put(linear_attention.kernels(card, branches.note))

@@ -1,0 +1,127 @@
+"""The polynomials of a config's layers, in the settings that somebody asked for."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch import nn
+
+from planner.dryrun.run import weights
+from planner.dryrun.run.branches.routing import EVEN
+from planner.dryrun.run.coefficients import lengths_for, setting, setting_plan
+from planner.dryrun.run.spot.fields import POSITIONS, architecture_of, tables_of
+from planner.dryrun.run.spot.kinds import KINDS, depth_of, kinds_of, shorten, words_of
+from planner.dryrun.run.spot.language import built, first, language_of, sentence_of, stated
+from planner.dryrun.run.tracker import Tracker
+from planner.dryrun.run.world import world
+from planner.steps import anatomy, models
+
+LOOPED = 32
+"""Tokens of the longest row where every token is a turn: a thousand would take minutes."""
+CHUNK = "chunk_size"
+"""What layers call the tokens of a chunk, whose scans pad rows to whole ones."""
+
+
+def measure(config: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
+    """What :mod:`planner.catalog.measured` reads of a model, as plain data.
+
+    ``names`` are settings such as ``sdpa/padded/bf16``; one that transformers refuses stands in
+    ``refused`` with its reason.
+
+    Raises:
+        ValueError: with the reason, for a config that no decoder of transformers is built from.
+    """
+    settings, notes = language_of(config)
+    model = built(settings)
+    layers = models.layers(model)
+    kinds = kinds_of(layers, settings)
+    if max(kinds) >= len(KINDS):
+        raise ValueError(f"its layers are of more than {len(KINDS)} kinds")
+    whole = weights.rows_of(model)
+    listed = [row for row in whole if not anatomy.TOWER.search(row[0])]
+    if len(listed) < len(whole):
+        notes.append(
+            f"{settings.model_type} holds towers that text does not go through; their weights come "
+            "on top."
+        )
+    found: dict[str, Any] = {
+        "layers": "".join(KINDS[kind] for kind in kinds),
+        "words": words_of(layers, kinds, settings),
+        "weights": listed,
+        **weights.sentences_of(model),
+        "tables": tables_of(model),
+        "notes": notes,
+        "architecture": architecture_of(model, settings, layers),
+        "refused": {},
+        "settings": {},
+    }
+    depth = depth_of(kinds)
+    for name in names:
+        # A model that cannot be cut runs whole; one that makes tensors on the CPU and moves them
+        # runs with all of them on the device.
+        for layers_run, here in ((depth, None), (len(kinds), None), (len(kinds), "meta")):
+            try:
+                with torch.device(here) if here else nullcontext():
+                    measured, said = _setting(config, name, kinds, layers_run)
+                found["settings"] |= measured
+                found["supposed"] += [each for each in said if each not in found["supposed"]]
+                found["refused"].pop(name, None)
+                break
+            except MemoryError:
+                raise
+            except Exception as error:  # what a model's own code raises is about this setting
+                found["refused"][name] = sentence_of(error)
+            finally:
+                gc.collect()
+    return found
+
+
+def _setting(
+    config: Mapping[str, Any], name: str, kinds: list[int], depth: int
+) -> tuple[dict[str, Any], list[str]]:
+    """The polynomials of one setting, of a model cut to its first layers, and what they suppose."""
+    plan = setting_plan(name)
+    with world(plan) as (tracker, stage, _), tracker:
+        settings = models.settings_of(config, stage.attention(plan.attention))
+        model = models.language_model(stage, settings, models.dtype_of(plan))
+        shorten(model, depth)
+        model.train()
+        with _one_language(settings):
+            lengths, chunk = _lengths(model, tracker)
+            found = setting(model, stage, tracker, name, kinds[:depth], lengths, chunk)
+    return found, [note for note in tracker.log.notes if note == EVEN]
+
+
+def _one_language(settings: Any) -> AbstractContextManager[Any]:
+    """An adapter for a language takes the rows of that language: all, where there is no other."""
+    from torch.fx.experimental import _config
+
+    alone = len(stated(settings, "languages") or ()) == 1
+    return patch.object(_config, "meta_nonzero_assume_all_nonzero", alone)
+
+
+def _lengths(model: nn.Module, tracker: Tracker) -> tuple[tuple[int, ...], int]:
+    """Lengths that the positions allow; short ones where a loop takes a turn for each token.
+
+    And the tokens of the chunks that layers pad rows to, where the lengths are whole ones; else 1.
+    """
+    settings = models.causal(model).config
+
+    def operators(tokens: int) -> int:
+        before = tracker.operators
+        ids = torch.zeros((2, tokens), dtype=torch.int64, device=next(model.parameters()).device)
+        with torch.no_grad():
+            models.hidden_states(model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+        return tracker.operators - before
+
+    loops = operators(32) > 1.2 * operators(16)
+    positions = int(first(settings, POSITIONS) or 1 << 20)
+    chunks = {getattr(each, CHUNK, 0) for each in models.layers(model).modules()} - {0, None}
+    chunk = chunks.pop() if len(chunks) == 1 else 1
+    lengths = lengths_for(min(positions, LOOPED) if loops else positions, chunk)
+    return lengths, 1 if lengths[0] % chunk else chunk

@@ -1,0 +1,83 @@
+"""Host RAM of a node beside what is offloaded: processes, pinned buffers, files on their way."""
+
+from __future__ import annotations
+
+from planner.formulas.formula import Formula
+
+CARD_PROCESSES = Formula(
+    "processes with a card",
+    "processes * (imports_bytes + cuda_bytes)",
+    category="buffers",
+    source="anonymous memory after imports, measured 2026-11-22 (torch 2.13.0 CPU build, "
+    "transformers 5.23.0: 326 MiB; TRL 1.16.0: 334 MiB; verl 0.9.1: 351 MiB); the CUDA build's "
+    "own: middle of 0.11 and 1.65 GiB, pytorch/pytorch#113326 (resident 438,632 and 2,056,600 kB "
+    "after a first tensor on the card, 322,040 kB before)",
+    why="Python, torch, the framework and the driver's host side, once for each process.",
+    ignores="shared libraries and other pages of files; what data loaders and NCCL hold",
+)
+
+HELPER_PROCESSES = Formula(
+    "processes without a card",
+    "helpers * imports_bytes + services_bytes",
+    category="buffers",
+    source="verl 0.9.1: a task runner, 8 agent loops (rollout.yaml) and 8 reward workers "
+    "(reward.yaml), an engine core and a server for each engine (vllm_async_server.py); Ray 2.60: "
+    "26 MiB of its GCS and 9 MiB of a raylet, measured 2026-11-22; sizes as for processes with a "
+    "card",
+    why="Each imports torch and transformers.",
+    ignores="Ray's dashboard and agents, forks of data loaders, whose pages are shared at first; "
+    "vLLM has no CPU swap space any more (config/cache.py), and offloads no cache unless told",
+)
+
+SHARED_OBJECTS = Formula(
+    "step's batch in Ray's object store",
+    "batch_tokens * bytes_per_token",
+    category="buffers",
+    source="verl 0.9.1 ray_trainer.py: ids, mask, positions and response mask in int64, "
+    "log-probs of policy and reference, scores, rewards, advantages and returns in fp32; low 0, "
+    "high the store's limit: 30 % of a node's RAM, at most 200 GB (ray_constants.py)",
+    why="The driver and the workers pass the batch by shared memory.",
+)
+
+PINNED = Formula(
+    "pinned in host RAM",
+    "ranks_per_node * pinned_bytes",
+    category="buffers",
+    source="torch 2.13 ATen/core/CachingHostAllocator.h (PowerOf2Ceil of each buffer), "
+    "TensorConversions.cpp (a copy to the CPU that does not block is pinned), FSDP2's "
+    "CPUOffloadPolicy(pin_memory=True), vLLM's cumem.py (a sleeping engine's backup is pinned)",
+    why="Torch rounds each pinned buffer up to a power of two; nothing smaller is given back.",
+    ignores="buffers that an earlier, larger tensor left in the cache",
+)
+
+LOADED = Formula(
+    "weights read into host RAM",
+    "copies * parameters * value_bytes * converted",
+    category="buffers",
+    source="transformers 5.23 from_pretrained, measured on a CPU 2026-11-22: weights in the file's "
+    "dtype stay mapped (0 anonymous bytes of 637 MiB), others are made anew; accelerate and verl "
+    "let only rank 0 read when they shard (cpu_ram_efficient_loading, meta-device init)",
+    why="What is converted stands in anonymous memory, once for each process that reads.",
+    ignores="the page cache of the safetensors files",
+)
+
+SAVED = Formula(
+    "state gathered to save",
+    "copies * parameters * value_bytes",
+    category="buffers",
+    source="FSDP full state dict with CPU offload on rank 0; other strategies stream tensor by "
+    "tensor from the GPU",
+    why="Before it is written, the whole model stands once in rank 0's host RAM.",
+)
+
+SAVED_SHARDS = Formula(
+    "shards copied to save",
+    "ranks_per_node * ceil_div(parameters * value_bytes + trainable * state_bytes, shards)",
+    category="buffers",
+    source="verl 0.9.1 fsdp_checkpoint_manager.py: ShardedStateDictConfig(offload_to_cpu=True), "
+    "model and optimizer",
+    why="Every rank copies its shards of weights and moments to host RAM before it writes them.",
+)
+
+CUDA_BYTES = (438_632 - 322_040 + 2_056_600 - 322_040) * 1024 // 2
+"""Host side of torch's CUDA build in a process: the middle of two published ends."""

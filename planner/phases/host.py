@@ -1,0 +1,121 @@
+"""Host RAM of one node: its processes, what waits there pinned, files on their way.
+
+The first node is looked at, which holds the most of what is not spread evenly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from planner.footprint import Layout, Term
+from planner.formulas import host
+from planner.frameworks.host_side import HostSide
+from planner.numeric import Num, ceil_div, maximum, minimum, power_of_two
+from planner.phases.role import Role
+
+if TYPE_CHECKING:
+    from planner.phases.scene import Scene
+
+ROLE = "process"
+FILE_BYTES = {"float32": 4}
+"""Bytes of a weight in a checkpoint, by the dtype its config states; 2 for any other."""
+
+
+def processes(scene: Scene) -> Iterator[Term]:
+    """Every process of a node, and what they pass to each other."""
+    side, plan = scene.framework.host, scene.plan
+    ranks = scene.ranks_per_node
+    engine = _engine_gpus(scene, side)
+    yield host.CARD_PROCESSES(
+        ROLE,
+        host=True,
+        processes=ranks + engine,
+        imports_bytes=side.imports_bytes,
+        cuda_bytes=host.CUDA_BYTES,
+    )
+    nodes = ceil_div(scene.q.training_gpus, plan.gpus_per_node)
+    engines = ceil_div(engine, plan.rollout_tensor_parallel)
+    helpers = ceil_div(side.helpers, nodes) + engines * side.engine_helpers
+    yield host.HELPER_PROCESSES(
+        ROLE,
+        host=True,
+        helpers=helpers,
+        imports_bytes=side.imports_bytes,
+        services_bytes=side.services_bytes,
+    )
+    tokens = scene.q.sequences_per_step * (plan.prompt_tokens + plan.response_tokens)
+    yield host.SHARED_OBJECTS(
+        ROLE, host=True, batch_tokens=tokens, bytes_per_token=side.stored_bytes_per_token
+    )
+
+
+def _engine_gpus(scene: Scene, side: HostSide) -> Num:
+    """GPUs of this node on which an engine has processes of its own."""
+    plan, ranks = scene.plan, scene.ranks_per_node
+    if plan.rollout == "vllm-separate":
+        return minimum(plan.rollout_gpus, maximum(plan.gpus_per_node - ranks, 0))
+    colocated = plan.rollout == "vllm-colocated"
+    return ranks if colocated and not side.engine_in_trainer else 0
+
+
+def offloaded(
+    scene: Scene, role: str, label: str, rank_bytes: Num, layout: Layout = ((1, 1.0),)
+) -> Term:
+    """What all local processes keep in pinned buffers, one for each tensor of a layout."""
+    pinned: Num = 0
+    for count, share in layout:
+        pinned = pinned + count * power_of_two(rank_bytes * share)
+    return host.PINNED(
+        role, label=label, host=True, ranks_per_node=scene.ranks_per_node, pinned_bytes=pinned
+    )
+
+
+def pinned(scene: Scene, role: Role, category: str) -> bool:
+    """Whether what a role keeps in host RAM is in pinned buffers.
+
+    Under FSDP's own offload the moments are made beside pinned weights, not pinned themselves.
+    """
+    plan = scene.plan
+    if not role.trained:
+        return scene.fsdp and scene.framework.reference_streamed
+    if plan.offload.endswith("-between-phases"):
+        return scene.framework.host.pins_between_phases
+    return bool(scene.zero_stage) or category != "optimizer"
+
+
+def loaded(scene: Scene, role: Role, *, sharded: bool) -> Term:
+    """Weights that are read into a dtype the file does not have."""
+    everywhere = role.arch.tied and scene.framework.host.tied_on_every_rank
+    stated = str(scene.facts.policy_model.config.get("torch_dtype", ""))
+    return host.LOADED(
+        role.name,
+        host=True,
+        copies=scene.ranks_per_node if everywhere or not sharded else 1,
+        parameters=role.parameters,
+        value_bytes=role.weight_bytes,
+        converted=int(role.weight_bytes != FILE_BYTES.get(stated, 2)),
+    )
+
+
+def saved(scene: Scene, role: Role, elements: Num) -> Term:
+    """What is copied to host RAM before it is written."""
+    if scene.fsdp and scene.framework.host.saves == "shards":
+        return host.SAVED_SHARDS(
+            role.name,
+            host=True,
+            ranks_per_node=scene.ranks_per_node,
+            parameters=role.parameters,
+            value_bytes=role.weight_bytes,
+            trainable=role.trainable,
+            state_bytes=0 if scene.plan.optimizer == "sgd" else 2 * scene.q.master_bytes,
+            shards=scene.shards_of("weights"),
+        )
+    gathers = scene.fsdp or scene.zero_stage == 3
+    return host.SAVED(
+        role.name,
+        host=True,
+        copies=int(gathers),
+        parameters=elements,
+        value_bytes=role.weight_bytes,
+    )

@@ -1,0 +1,170 @@
+"""Host RAM of a node by hand: processes, pinned buffers, weights on their way in and out."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planner.estimate import estimate
+from planner.footprint import Term
+from planner.numeric import power_of_two
+from planner.plan import Plan
+from planner.units import GIB, MIB
+
+QWEN = 7_615_616_512
+"""Parameters of Qwen2.5-7B, whose head is not its embedding."""
+SMALL = 494_032_768
+"""Of Qwen2.5-0.5B, whose head is."""
+CARD = 326 * MIB + (116_592 + 1_734_560) * 1024 // 2
+"""One process of the plain step: imports, and the middle of both published ends."""
+
+
+def terms(instant: str = "", **fields: Any) -> dict[str, Term]:
+    """Host terms of one phase of a plan by their names."""
+    usual = {"model": "Qwen/Qwen2.5-7B", "gpu": "h100-80gb", "method": "sft", "rollout": "none"}
+    found = estimate(Plan(**{**usual, **fields}))
+    phase = next(one for one in found.phases if one.name == instant)
+    assert phase.host_bytes == sum(int(term.bytes) for term in phase.terms if term.host)
+    return {term.name: term for term in phase.terms if term.host}
+
+
+def test_every_rank_is_a_process() -> None:
+    one = terms("optimizer step", gpus=1, sharding="none", master_dtype="none")
+    assert [int(term.bytes) for term in one.values()] == [CARD]
+    eight = terms("optimizer step", gpus=16, gpus_per_node=8, sharding="fsdp2")
+    assert eight["processes with a card"].bytes == 8 * CARD
+
+
+def test_an_engine_of_its_own_has_processes_of_its_own() -> None:
+    rl = {"method": "grpo", "rollout": "vllm-colocated", "gpus": 4, "model": "Qwen/Qwen2.5-0.5B"}
+    inside = terms("optimizer step", framework="trl", **rl)
+    assert inside["processes with a card"].inputs["processes"] == 4
+    assert "processes without a card" not in inside
+    apart = terms("optimizer step", framework="verl", rollout_tensor_parallel=2, **rl)
+    assert apart["processes with a card"].inputs["processes"] == 8
+    # Two engines of two GPUs, a core and a server each, beside 17 of verl's own.
+    assert apart["processes without a card"].inputs["helpers"] == 17 + 2 * 2
+    batch = apart["step's batch in Ray's object store"].inputs
+    assert (batch["bytes_per_token"], batch["batch_tokens"] > 0) == (56, True)
+    server = {**rl, "framework": "trl", "rollout": "vllm-separate", "rollout_gpus": 4}
+    near = terms("optimizer step", **{**server, "gpus": 8})
+    assert near["processes with a card"].inputs["processes"] == 4 + 4
+    far = terms("optimizer step", **{**server, "gpus": 16, "rollout_gpus": 8})
+    assert far["processes with a card"].inputs["processes"] == 8
+
+
+def test_a_pinned_buffer_is_a_power_of_two() -> None:
+    assert [power_of_two(n) for n in (1, 2, 3, 4, 5, 2**40, 2**40 + 1, 4.5)] == [
+        *(1, 2, 4, 4, 8, 2**40, 2**41, 8)
+    ]
+    sizes = np.array([1, 3, 2**33, 2**33 + 1])
+    assert list(power_of_two(sizes)) == [power_of_two(int(n)) for n in sizes]
+
+
+def test_what_fsdp_offloads_is_pinned_tensor_by_tensor() -> None:
+    plain = {"gpus": 8, "sharding": "fsdp2", "offload": "all", "master_dtype": "fp32"}
+    found = terms("optimizer step", framework="trl", **plain)
+    # Shapes of Qwen2.5-7B: 152064 rows twice, then 28 layers of 3584 and 18944; fp32, 8 shards.
+    h, kv, wide, layers = 3584, 512, 18944, 28
+    tensors = [
+        *[(152064 * h, 2), (h * h, 2 * layers), (h * kv, 2 * layers), (h * wide, 3 * layers)],
+        *[(h, 3 * layers + 1), (kv, 2 * layers)],
+    ]
+    assert sum(size * count for size, count in tensors) == QWEN
+    each = sum(count * 2 ** (size // 2 - 1).bit_length() for size, count in tensors)
+    assert found["weights, offloaded"].bytes == pytest.approx(8 * each, rel=1e-4)
+    # The moments are made beside them, by zeros_like, which pins nothing.
+    assert found["Adam moments, offloaded"].bytes == pytest.approx(8 * QWEN, rel=1e-4)
+
+
+def test_between_phases_only_a_copy_that_does_not_block_is_pinned() -> None:
+    rl = {"method": "grpo", "gpus": 8, "sharding": "fsdp2", "rollout": "vllm-colocated"}
+    rl |= {"offload": "optimizer-between-phases", "master_dtype": "fp32"}
+    plain = terms("old log-probs", framework="plain", **rl)["Adam moments, offloaded"]
+    verl = terms("old log-probs", framework="verl", **rl)["Adam moments, offloaded"]
+    assert plain.bytes == pytest.approx(8 * QWEN, rel=1e-4)
+    assert 1.2 * plain.bytes < verl.bytes < 2 * plain.bytes
+
+
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        # A bf16 file into bf16 weights stays mapped.
+        ({"gpus": 8, "sharding": "ddp", "master_dtype": "none"}, 0),
+        ({"gpus": 8, "sharding": "ddp", "master_dtype": "fp32"}, 8 * 4 * SMALL),
+        ({"gpus": 8, "sharding": "fsdp2", "master_dtype": "fp32", "framework": "trl"}, 4 * SMALL),
+        # verl's ranks all read a model whose head is its embedding.
+        ({"gpus": 8, "framework": "verl", "method": "grpo", "rollout": "vllm-colocated",
+          "gpus_per_node": 4}, 4 * 4 * SMALL),
+    ],
+)
+def test_weights_are_read_by_whom_and_converted_or_not(
+    fields: dict[str, Any], expected: int
+) -> None:
+    from planner.phases import upkeep
+    from planner.phases.scene import scene_of
+    from planner.plan.facts import facts_of
+
+    usual = {"model": "Qwen/Qwen2.5-0.5B", "gpu": "h100-80gb", "method": "sft", "rollout": "none"}
+    plan = Plan(**{**usual, **fields})
+    instant = upkeep.load(scene_of(plan, facts_of(plan))).instants[0]
+    loaded = [t for t in instant.everything if t.name == "weights read into host RAM"]
+    assert [int(term.bytes) for term in loaded] == [expected]
+
+
+def test_a_checkpoint_is_one_model_or_every_ranks_shards() -> None:
+    whole = terms("checkpoint", gpus=8, sharding="fsdp2", framework="trl", master_dtype="fp32")
+    assert whole["state gathered to save"].bytes == 4 * QWEN
+    rl = {"method": "grpo", "rollout": "vllm-colocated", "gpus": 16, "gpus_per_node": 8}
+    shards = terms("checkpoint", framework="verl", **rl)["shards copied to save"]
+    # Half of the GPUs are this node's: fp32 weights and two moments.
+    assert shards.bytes == pytest.approx(QWEN * 12 / 2, rel=1e-6)
+    zero = terms("checkpoint", gpus=8, sharding="zero3", framework="trl")
+    assert zero["state gathered to save"].bytes == 2 * QWEN
+
+
+def test_a_node_is_judged_only_where_its_ram_is_given() -> None:
+    plan = Plan(model="Qwen/Qwen2.5-0.5B", gpu="h100-80gb", gpus=1, method="sft", rollout="none")
+    assert not [each for each in estimate(plan).blockers if "host RAM" in each]
+    small = estimate(plan.changed(host_ram_per_node=GIB)).blockers
+    assert [each for each in small if "host RAM of 1.0 GiB is too small" in each]
+    assert not estimate(plan.changed(host_ram_per_node=64 * GIB)).blockers
+
+
+READ = """
+import sys, torch
+from transformers import AutoConfig, AutoModelForCausalLM
+
+def anonymous():
+    line = next(each for each in open("/proc/self/status") if each.startswith("RssAnon"))
+    return int(line.split()[1]) * 1024
+
+sizes = dict(hidden_size=1024, intermediate_size=4096, num_hidden_layers=8, vocab_size=8000,
+             num_attention_heads=8, num_key_value_heads=8)
+config = AutoConfig.for_model("llama", **sizes)
+model = AutoModelForCausalLM.from_config(config, dtype=torch.bfloat16)
+model.save_pretrained(sys.argv[1])
+held = sum(weight.numel() for weight in model.parameters())
+del model
+grown = []
+for dtype in (torch.bfloat16, torch.bfloat16, torch.float32):
+    before = anonymous()
+    model = AutoModelForCausalLM.from_pretrained(sys.argv[1], dtype=dtype)
+    grown.append((anonymous() - before) / held)
+print(grown[1], grown[2])  # the first also imported what loading needs
+"""
+
+
+def test_weights_in_the_files_dtype_stay_mapped_for_real(tmp_path: Path) -> None:
+    """Bytes an element in anonymous memory: none of a mapped file, four of converted ones."""
+    done = subprocess.run(
+        [sys.executable, "-c", READ, str(tmp_path)], capture_output=True, text=True, check=True
+    )
+    mapped, converted = map(float, done.stdout.split())
+    assert mapped < 0.4
+    assert 3.6 < converted < 4.8
