@@ -145,14 +145,18 @@ class Phase:
     def low_bytes(self) -> int:
         """Device bytes at the lower bounds of all that nobody can know exactly."""
         return self.device_bytes + sum(
-            int(term.low - term.bytes) for term in self.terms if term.low is not None
+            int(term.low - term.bytes)
+            for term in self.terms
+            if term.low is not None and not term.host
         )
 
     @property
     def high_bytes(self) -> int:
         """Device bytes at their upper bounds."""
         return self.device_bytes + sum(
-            int(term.high - term.bytes) for term in self.terms if term.high is not None
+            int(term.high - term.bytes)
+            for term in self.terms
+            if term.high is not None and not term.host
         )
 
     @property

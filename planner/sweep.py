@@ -264,7 +264,7 @@ OF_PEAK = ("requested", "allocated", "outside", "kept")
 
 def _at_peak(instant: Instant, sums: Totals) -> dict[str, Num]:
     """What counts of an instant that owns a phase's peak; by how much it may be less and more."""
-    doubtful = [term for term in instant.everything if term.low is not None]
+    doubtful = [term for term in instant.everything if term.low is not None and not term.host]
     return {
         **{name: getattr(sums, name) for name in OF_PEAK},
         "below": total([term.bytes - term.low for term in doubtful]),

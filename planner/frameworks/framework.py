@@ -63,8 +63,6 @@ class Framework:
     """The frozen base below adapters is stored like the adapters, in the master dtype."""
     liger_patches_trained_only: bool = False
     """Liger's kernels reach the trained model; a reference that stands by then has none."""
-    engine_has_own_process: bool = False
-    """A colocated engine runs in processes of its own, each with a CUDA context."""
     reduces_once_an_update: bool = False
     """FSDP reduces gradients in an update's last micro-batch alone; they are whole until then."""
     sync_bucket_bytes: int = 0

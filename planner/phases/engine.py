@@ -24,7 +24,7 @@ def held(scene: Scene, moment: Moment) -> Iterator[Term]:
     plan = scene.plan
     if plan.rollout != "vllm-colocated":
         return
-    if scene.framework.engine_has_own_process:
+    if not scene.framework.host.engine_in_trainer:
         yield process(scene)
     if plan.vllm_sleep_level == 0 or moment == "rollout":
         yield from awake(scene)

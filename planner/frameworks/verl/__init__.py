@@ -89,7 +89,6 @@ FRAMEWORK = Framework(
     reference_loaded_like_policy=True,
     reference_streamed=True,
     base_in_master_dtype=True,
-    engine_has_own_process=True,
     sync_bucket_bytes=2 * GIB,
     host=HostSide(
         imports_bytes=351 * MIB,
