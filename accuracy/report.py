@@ -8,7 +8,15 @@ from functools import cache
 
 import numpy as np
 
-from accuracy import cpu_summary, dry_run, gpu_report, grid_summary, times, trial_report
+from accuracy import (
+    cpu_summary,
+    dry_run,
+    gpu_report,
+    grid_summary,
+    times,
+    trial_report,
+    trl_summary,
+)
 from accuracy.mapping import mappings
 from accuracy.prediction import Predicted, Unpredicted
 from accuracy.published import Row, rows
@@ -69,6 +77,7 @@ def text() -> str:
         "## Closed form beside dry runs\n\n" + grid_summary.text(),
         "## Closed form beside the first dry runs\n\n" + DRY_RUN + "\n" + _dry_run(),
         "## Dry runs beside real runs on a CPU\n\n" + cpu_summary.text(),
+        "## TRL's own step beside real runs on a CPU\n\n" + trl_summary.text(),
         "## Time model beside published speeds\n\n" + TIMES + "\n" + _times(),
         MISSING,
     ]

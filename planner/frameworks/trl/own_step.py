@@ -52,6 +52,19 @@ def refusal(plan: Any) -> str:
     return f"{FRAMEWORK.label}'s own code did not run: {first}" if first else ""
 
 
+def no_trial(plan: Any) -> str:
+    """Why a trial does not run a plan by TRL's code, as a sentence; empty where it does.
+
+    What :func:`refusal` says is said there.
+    """
+    if plan.rollout == "hf":
+        return (
+            f"{FRAMEWORK.label}'s own code did not run: it was given its responses, and a trial "
+            "samples them."
+        )
+    return ""
+
+
 def _installed() -> str:
     try:
         return version("trl")
