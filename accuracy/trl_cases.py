@@ -196,6 +196,15 @@ CASES = (
     Case("DPO, mixture", "dpo", {**PAIRS, **AUTOCAST}, "olmoe"),
     Case("DPO, wide vocabulary, SGD", "dpo", {**PAIRS, "optimizer": "sgd"}, "wide vocabulary"),
 )
+FOUR_BIT = tuple(
+    Case(f"{method.upper()}, QLoRA", method, {**changes, "finetuning": "qlora", **CHECKPOINTED})
+    for method, changes in (
+        ("sft", {"dtype": "bf16"}),
+        ("grpo", {**ENGINE, **KL, "dtype": "bf16"}),
+        ("dpo", {**PAIRS, "dtype": "bf16"}),
+    )
+)
+"""Of 4-bit weights only dry runs and the closed form, since their package computes on cards."""
 LIVE = (
     "SFT, eager, foreach",
     "SFT, LoRA, checkpointed",

@@ -34,7 +34,6 @@ def refusal(plan: Any) -> str:
         (plan.framework_version != FRAMEWORK.versions[0], f"only {NAME}'s has been"),
         (_installed() != FRAMEWORK.versions[0], f"{NAME} is not installed here"),
         (plan.sharding != "none" or training_gpus(plan) != 1, "it runs unsharded, on one GPU"),
-        (plan.finetuning == "qlora", "4-bit weights are made by bitsandbytes"),
         (plan.liger, "Liger's kernels are patched in by the package, which is not asked here"),
         (plan.compile, "compiled layers do not run without data"),
         (plan.dtype == "fp16", "fp16 scales its gradients by what they hold"),

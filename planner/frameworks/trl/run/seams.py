@@ -105,6 +105,13 @@ def _models(model: Callable[[torch.dtype], Any]) -> Iterator[None]:
 
 
 @contextmanager
+def unquantised() -> Iterator[None]:
+    """Settings of 4-bit weights ask for bitsandbytes' version; who makes the model knows them."""
+    with patch("trl.get_quantization_config", lambda _: None):
+        yield
+
+
+@contextmanager
 def _autocast() -> Iterator[None]:
     """The fused head asks whether its device's autocast is on; torch knows none of ``meta``."""
     enabled = torch.is_autocast_enabled

@@ -16,18 +16,19 @@ from transformers import TrainerCallback
 
 from planner.dryrun.logs import log as logs
 from planner.dryrun.logs.log import Log
+from planner.dryrun.run.branches import four_bit
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.tracker import Tracker
 from planner.dryrun.run.world import On, world
 from planner.frameworks.trl.own_step import autocasts
 from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
 from planner.frameworks.trl.run.phases import Phases
-from planner.frameworks.trl.run.seams import Head, answers, seams
+from planner.frameworks.trl.run.seams import Head, answers, seams, unquantised
 from planner.frameworks.trl.run.told import differences
 from planner.methods import method_of
 from planner.plan import Plan
 from planner.steps import models
-from planner.steps.stage import Stage
+from planner.steps.stage import DTYPES, Stage
 
 Configs = Mapping[str, Mapping[str, Any]]
 
@@ -47,7 +48,8 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", head: Head | None = No
     inside = world(plan, on, autocast=autocasts(plan), answers=answers(scored))
     with inside as (tracker, stage, _), TemporaryDirectory() as folder:
         model = Models(plan, configs["policy"], stage)
-        with silent(), seams(stage.device, head or on, model.made, stage.empty_cache), tracker:
+        seamed = seams(stage.device, head or on, model.made, stage.empty_cache)
+        with silent(), seamed, unquantised(), tracker:
             length = _trained(plan, Path(folder), tracker, stage)
         gc.collect()
     del tracker.log.events[length:]
@@ -57,6 +59,10 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", head: Head | None = No
 def _trained(plan: Plan, folder: Path, tracker: Tracker, stage: DryStage) -> int:
     """Events there are once TRL has made two steps."""
     trainer = trainer_of(plan, folder)
+    if plan.finetuning == "qlora":
+        # Who counts its weights while it trains would ask for the package.
+        trainer.model.get_base_model().is_loaded_in_4bit = False
+        four_bit.adapted(trainer.model, DTYPES[plan.dtype])
     fed(trainer, [plan], lambda: wakes(plan, stage))
     scored_in_part(trainer)
     watched = _Watched(trainer, tracker, stage)
@@ -71,6 +77,7 @@ class Models:
 
     def __init__(self, plan: Plan, config: Mapping[str, Any], stage: Stage) -> None:
         self._attention, self._config, self._stage = plan.attention, config, stage
+        self._four_bit = plan.finetuning == "qlora"
         self._roles = ["reference", "policy"]
 
     def made(self, dtype: torch.dtype) -> Any:
@@ -79,6 +86,9 @@ class Models:
         with self._stage.region(role=role, category="parameters"):
             settings = models.settings_of(self._config, self._stage.attention(self._attention))
             found = models.language_model(self._stage, settings, dtype)
+            if self._four_bit:
+                four_bit.quantised(models.layers(found))
+                found.is_loaded_in_4bit = True
         self._stage.labelled(role, found)
         return found
 
