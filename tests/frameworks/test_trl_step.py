@@ -10,7 +10,7 @@ import pytest
 import torch
 from accelerate.state import AcceleratorState
 
-from accuracy.trl_cases import AUTOCAST, BASE, CASES, FOUR_BIT, HALF, LIVE, Case
+from accuracy.trl_cases import AUTOCAST, BASE, CASES, ENGINE, FOUR_BIT, HALF, LIVE, TWICE, Case
 from accuracy.trl_runs import dry_peaks, real_peaks
 from accuracy.trl_summary import stored
 from planner.dryrun.ask.answer import answer
@@ -143,6 +143,20 @@ def test_what_the_trainer_did_otherwise_is_told(monkeypatch: pytest.MonkeyPatch)
     notes = step.execute(case.plan, {"policy": case.config}, "cpu").notes
     found = [note for note in notes if "otherwise" in note]
     assert "keeps the policy in fp32" in found[0] and "under autocast" in found[1]
+
+
+def test_only_phases_that_trl_has_are_estimated() -> None:
+    plan = NAMED["GRPO"].whole
+    old = "old log-probs"
+    assert old not in [phase.name for phase in estimate(plan).phases]
+    assert not any(old in term.name for phase in estimate(plan).phases for term in phase.terms)
+    for changes in (TWICE, ENGINE, {"framework": OWN}):
+        others = replace(NAMED["GRPO"], changes={**NAMED["GRPO"].changes, **changes})
+        assert old in [phase.name for phase in estimate(others.whole).phases], changes
+    sharded = plan.changed(gpus=2, sharding="fsdp2")
+    found = answer(sharded, worker.execute({"plan": sharded.model_dump()})["result"])
+    assert found.standing.ran == OURS and not found.errors
+    assert old not in [phase["phase"] for phase in found.phases]
 
 
 def test_an_answer_says_whose_code_ran(monkeypatch: pytest.MonkeyPatch) -> None:

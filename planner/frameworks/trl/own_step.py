@@ -73,14 +73,7 @@ def _installed() -> str:
 
 def left_out(plan: Any) -> dict[str, str]:
     """Phases of the estimate that are not executed, and a sentence where that is a finding."""
-    own = own_of(plan)
-    found = {"rollout": ""}
-    if own is not None and own.own_old_log_probs(plan):
-        found["old log-probs"] = (
-            f"{FRAMEWORK.label} makes no old log-probs here: its loss takes its own. The estimate "
-            "has a phase for them, which is never the highest."
-        )
-    return found
+    return {"rollout": ""}
 
 
 def autocasts(plan: Any) -> bool:
