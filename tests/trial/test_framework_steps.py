@@ -34,11 +34,11 @@ def test_a_trial_runs_the_frameworks_code_and_measures_what_it_said(tmp_path: Pa
 
 
 def test_where_memory_ends_in_the_frameworks_code_the_phase_is_told(tmp_path: Path) -> None:
-    flags = ("--cap-bytes", "100000000", "--truncate", "never")
+    flags = ("--cap-bytes", "120000000", "--truncate", "never")  # 115 MB forward, 127 MB backward
     result = result_of(command(NAMED["SFT"], *flags, data=tmp_path))
     assert result.status == "out of memory"
     assert result.out_of_memory is not None
-    assert result.out_of_memory.phase == "policy forward"
+    assert result.out_of_memory.phase == "policy backward"
 
 
 def test_another_step_runs_where_the_frameworks_cannot() -> None:

@@ -121,10 +121,10 @@ class Batches:
     @property
     def plan(self) -> Plan:
         """The plan of the step that is made, or begins."""
-        return self._plans[min(self._trainer.state.global_step, len(self._plans) - 1)]
+        return self._plans[min(self._trainer.state.global_step, len(self._plans) - 1)]  # type: ignore[no-any-return]
 
     def __len__(self) -> int:
-        return self._count
+        return self._count  # type: ignore[no-any-return]
 
     def __iter__(self) -> Iterator[Any]:
         """Micro-batches of a step, by the trainer's own collator.

@@ -85,7 +85,7 @@ class Models:
         role = self._roles.pop()
         with self._stage.region(role=role, category="parameters"):
             settings = models.settings_of(self._config, self._stage.attention(self._attention))
-            found = models.language_model(self._stage, settings, dtype)
+            found: Any = models.language_model(self._stage, settings, dtype)
             if self._four_bit:
                 four_bit.quantised(models.layers(found))
                 found.is_loaded_in_4bit = True
