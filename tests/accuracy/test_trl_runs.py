@@ -16,6 +16,7 @@ torch.set_num_threads(1)
 
 ALLOWED, MEDIAN = 0.01, 0.002
 ONE_IN = 16
+MIXTURE = "SFT, mixture"
 SWITCHES = {
     "method": ("sft", "dpo", "grpo", "rloo"),
     "finetuning": ("full", "lora"),
@@ -34,11 +35,12 @@ SWITCHES = {
 
 
 def _again() -> list[Case]:
-    """A sixteenth of the cases, which turns as what ran changes."""
-    return sorted(
-        (case for case in CASES if case.name not in LIVE),
+    """A mixture, and a sixteenth of the others, which turns as what ran changes."""
+    turning = sorted(
+        (case for case in CASES if case.name not in LIVE and case.name != MIXTURE),
         key=lambda case: hashlib.sha256((key(case) + case.name).encode()).hexdigest(),
-    )[: len(CASES) // ONE_IN]
+    )
+    return [*(case for case in CASES if case.name == MIXTURE), *turning[: len(CASES) // ONE_IN]]
 
 
 def test_there_are_enough_cases_of_every_kind() -> None:

@@ -46,7 +46,7 @@ def test_every_phase_peaks_where_the_allocator_says(name: str) -> None:
     assert not {phase: one for phase, one in apart.items() if abs(one) > TOLERANCE}, apart
 
 
-@pytest.mark.parametrize("case", (*(NAMED[name] for name in CLOSED), *FOUR_BIT[:2]), ids=str)
+@pytest.mark.parametrize("case", (*(NAMED[name] for name in CLOSED), *FOUR_BIT[::2]), ids=str)
 def test_the_closed_form_is_what_trl_does(case: Case) -> None:
     """At a real model's size, where no constant of TRL's head hides the layers."""
     plan = case.whole
@@ -171,6 +171,12 @@ def test_an_answer_says_whose_code_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(own_step, "_installed", lambda: "")
     missing = stand_in(plan)
     assert missing.code == OWN and "not installed" in missing.notes[0]
+
+
+def test_fp32_adapters_beside_fp32_weights_compute_without_autocast() -> None:
+    case = NAMED["SFT, LoRA in fp32, accumulated"]
+    notes = step.execute(case.plan, {"policy": case.config}, "cpu").notes
+    assert not [note for note in notes if "otherwise" in note]
 
 
 def test_where_trl_stops_our_step_runs_and_the_answer_says_so(
