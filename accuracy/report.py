@@ -15,6 +15,7 @@ from accuracy import (
     grid_summary,
     times,
     trial_report,
+    trl_summary,
     verdict_report,
 )
 from accuracy.colocated import report as colocated_report
@@ -83,6 +84,7 @@ def text() -> str:
         "## Closed form beside dry runs\n\n" + grid_summary.text(),
         "## Closed form beside the first dry runs\n\n" + DRY_RUN + "\n" + _dry_run(),
         "## Dry runs beside real runs on a CPU\n\n" + cpu_summary.text(),
+        "## TRL's own step beside real runs on a CPU\n\n" + trl_summary.text(),
         "## Time model beside published speeds\n\n" + TIMES + "\n" + _times(),
         MISSING,
     ]

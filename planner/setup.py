@@ -58,7 +58,8 @@ class Setup:
         """Whether fp32 adapters compute in half precision, as the frozen weights beside them."""
         by_framework = framework_named(self.plan.framework).autocasts_adapters
         asked = by_framework or method_of(self.plan).autocasts_adapters(self.plan)
-        return asked and self.adapters_in_fp32 and self.models[0].adapted
+        half = self.plan.dtype != "fp32"
+        return asked and half and self.adapters_in_fp32 and self.models[0].adapted
 
     @property
     def zero_stage(self) -> int:

@@ -76,7 +76,8 @@ def test_disabled_adapters_are_offered_as_the_reference_under_their_own_name() -
         assert title in [suggestion.title for suggestion in recommend(estimate(plan))]
         found = offered(plan)
         assert found[title].changes == {"reference": "adapter-disabled"}
-        assert found[title].saved_bytes == pytest.approx(2 * weights, rel=0.01)
+        # With the weights goes what the allocator holds beside them.
+        assert found[title].saved_bytes == pytest.approx(2 * weights, rel=0.02)
         assert found[title].seconds_lost == 0
         assert "Train LoRA adapters only" not in found
     full = offered(TOO_LARGE)

@@ -27,5 +27,7 @@ class Trainer:
     """What the framework's exporter needs to know of the method; None where it writes no script."""
     not_exported: str = ""
     """Why it writes none, as a sentence."""
+    own_old_log_probs: Callable[[Any], bool] = lambda plan: False
+    """Whether its loss takes its own log-probs as the old ones, so that no phase makes them."""
     own: Any = None
     """What a dry run of the framework's own code needs to know; None where it cannot be run so."""

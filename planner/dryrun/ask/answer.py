@@ -80,7 +80,8 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
     """The dry run of a plan from what the worker found."""
     closed = estimate(plan)
     standing = stand_in(plan, found.get("refused", ""))
-    by_name = {phase["phase"]: phase for phase in found["phases"]}
+    executed = [phase for phase in found["phases"] if phase["phase"] not in standing.beside]
+    by_name = {phase["phase"]: phase for phase in executed}
     source = "dry run: torch {torch}, transformers {transformers}".format(**found["versions"])
     estimated = {phase.name: phase.requested_bytes for phase in closed.phases}
     unforeseen = (_unforeseen(name, closed) for name in by_name if name not in estimated)
@@ -109,7 +110,7 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
         footprint=judged(footprint),
         estimate=closed,
         comparisons=comparisons,
-        phases=tuple(found["phases"]),
+        phases=tuple(executed),
         timeline=tuple(found["timeline"]),
         notes=notes,
         versions=found["versions"],

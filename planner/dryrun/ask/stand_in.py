@@ -8,6 +8,7 @@ from typing import Any
 from planner.frameworks import OWN, framework_named, own_step
 from planner.phases.vocabulary import policy_objective
 from planner.plan import Plan
+from planner.plan.trainers import trainer_of
 
 OURS = "Headroom's step"
 STATE = frozenset(("parameters", "gradients", "optimizer"))
@@ -18,7 +19,8 @@ class StandIn:
     """``plan`` is executed in place of the person's; ``by_formula`` categories come from formulas.
 
     ``added`` names further terms of the estimate that the executed step does not have, ``left_out``
-    phases of it. ``code`` is the framework whose code is executed, ``ran`` says so to people.
+    phases of it, ``beside`` phases that only the executed step has. ``code`` is the framework whose
+    code is executed, ``ran`` says so to people.
     """
 
     plan: Plan
@@ -30,6 +32,7 @@ class StandIn:
     left_out: frozenset[str] = frozenset()
     reduces_once: bool = False
     """The framework has FSDP reduce gradients in an update's last micro-batch alone."""
+    beside: frozenset[str] = frozenset()
 
 
 def stand_in(plan: Plan, refused: str = "") -> StandIn:
@@ -45,6 +48,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
     changes: dict[str, Any] = {}
     by_formula: frozenset[str] = frozenset()
     added: set[str] = set()
+    beside: set[str] = set()
     notes: list[str] = []
     framework = framework_named(plan.framework)
     if plan.framework != OWN:
@@ -55,6 +59,9 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         notes.append(
             f"{OURS} ran with the plan's options; it is no check of {framework.label}'s code."
         )
+    if trainer_of(plan.framework, plan.method).own_old_log_probs(plan):
+        beside.add("old log-probs")
+        notes.append(f"{framework.label} makes no old log-probs here: the phase is left out.")
     whole = plan.reference in ("copy", "offloaded")
     if plan.liger and framework.liger_patches_trained_only and whole:
         notes.append(
@@ -92,6 +99,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         by_formula,
         frozenset(added),
         tuple(notes),
+        beside=frozenset(beside),
         reduces_once=framework.reduces_once_an_update,
     )
 

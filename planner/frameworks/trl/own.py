@@ -23,7 +23,5 @@ class Own:
     """What its data set has."""
     arguments: Callable[[Any], Mapping[str, object]] = _nothing
     """What a plan decides, where no export says it."""
-    own_old_log_probs: Callable[[Any], bool] = lambda plan: False
-    """Whether its loss takes its own log-probs as the old ones, so that no pass makes them."""
     refuses: Callable[[Any], str] = lambda plan: ""
     """Why a plan is not run by it, as a sentence; empty where it is."""

@@ -34,7 +34,6 @@ def refusal(plan: Any) -> str:
         (plan.framework_version != FRAMEWORK.versions[0], f"only {NAME}'s has been"),
         (_installed() != FRAMEWORK.versions[0], f"{NAME} is not installed here"),
         (plan.sharding != "none" or training_gpus(plan) != 1, "it runs unsharded, on one GPU"),
-        (plan.finetuning == "qlora", "4-bit weights are made by bitsandbytes"),
         (plan.liger, "Liger's kernels are patched in by the package, which is not asked here"),
         (plan.compile, "compiled layers do not run without data"),
         (plan.dtype == "fp16", "fp16 scales its gradients by what they hold"),
@@ -52,6 +51,19 @@ def refusal(plan: Any) -> str:
     return f"{FRAMEWORK.label}'s own code did not run: {first}" if first else ""
 
 
+def no_trial(plan: Any) -> str:
+    """Why a trial does not run a plan by TRL's code, as a sentence; empty where it does.
+
+    What :func:`refusal` says is said there.
+    """
+    if plan.rollout == "hf":
+        return (
+            f"{FRAMEWORK.label}'s own code did not run: it was given its responses, and a trial "
+            "samples them."
+        )
+    return ""
+
+
 def _installed() -> str:
     try:
         return version("trl")
@@ -61,14 +73,7 @@ def _installed() -> str:
 
 def left_out(plan: Any) -> dict[str, str]:
     """Phases of the estimate that are not executed, and a sentence where that is a finding."""
-    own = own_of(plan)
-    found = {"rollout": ""}
-    if own is not None and own.own_old_log_probs(plan):
-        found["old log-probs"] = (
-            f"{FRAMEWORK.label} makes no old log-probs here: its loss takes its own. The estimate "
-            "has a phase for them, which is never the highest."
-        )
-    return found
+    return {"rollout": ""}
 
 
 def autocasts(plan: Any) -> bool:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from planner import references
 from planner.footprint import Instant
 from planner.phases import in_loss, inference, reference_cache, rollout, update, upkeep
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Moment, Scene
 from planner.phases.vocabulary import loss_code
+from planner.plan.trainers import trainer_of
 
-KEPT = ("old log-probs", "advantages")
+OLD = "old log-probs"
+KEPT = (OLD, "advantages")
 
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     """Load, rollout, scoring, update, sync, checkpoint, validation."""
-    kept = update.kept_for_update(scene, (*KEPT, *reference_kept(scene)))
+    names = KEPT[1:] if own_old_log_probs(scene.plan) else KEPT
+    kept = update.kept_for_update(scene, (*names, *reference_kept(scene)))
     return (
         upkeep.load(scene),
         rollout.rollout(scene),
@@ -26,10 +31,15 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     )
 
 
+def own_old_log_probs(plan: Any) -> bool:
+    """Whether the plan's framework makes no old log-probs: its loss takes its own."""
+    return trainer_of(plan.framework, plan.method).own_old_log_probs(plan)
+
+
 def scoring(
     scene: Scene,
     extra: tuple[Instant, ...] = (),
-    names: tuple[str, ...] = ("old log-probs",),
+    names: tuple[str, ...] = (OLD,),
     *,
     extra_in_pieces: bool = False,
     with_certainty: bool = False,
@@ -40,19 +50,23 @@ def scoring(
     one of them comes of the fused head, beside log-probs.
     """
     with_entropy = loss_code(scene).entropy_with_old_log_probs
-    kept = update.kept_for_update(scene, names)
-    found: list[PhasePlan] = [
-        inference.log_probs(
-            scene,
-            "old log-probs",
-            scene.policy,
-            with_entropy=with_entropy,
-            with_certainty=with_certainty,
-            extra=extra,
-            extra_in_pieces=extra_in_pieces,
-            kept=kept,
+    found: list[PhasePlan] = []
+    if own_old_log_probs(scene.plan):
+        names = tuple(name for name in names if name != OLD)
+    else:
+        found.append(
+            inference.log_probs(
+                scene,
+                OLD,
+                scene.policy,
+                with_entropy=with_entropy,
+                with_certainty=with_certainty,
+                extra=extra,
+                extra_in_pieces=extra_in_pieces,
+                kept=update.kept_for_update(scene, names),
+            )
         )
-    ]
+    kept = update.kept_for_update(scene, names)
     moment: Moment = "reference log-probs"
     if references.elsewhere(scene.plan):
         found.append(reference_cache.waited_for(scene, moment, kept))

@@ -9,14 +9,17 @@ from planner import catalog
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.ask.stand_in import stand_in
 from planner.dryrun.logs.kinds import depth_of, shallow
-from planner.frameworks import framework_named
+from planner.frameworks import framework_named, own_step
 from planner.plan import Plan, try_plan
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.strict import shown
 
 
-def executed(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
+def executed(plan: Plan, refused: str = "") -> tuple[Plan, tuple[str, ...]]:
     """The plan whose step a trial runs, and what it does otherwise, in words.
+
+    A framework's own code runs it where its plan is not ``refused``; then the plan that is returned
+    has that framework, and otherwise :data:`planner.frameworks.OWN`.
 
     Raises:
         CannotRun: naming the field and the fix, for state that the step's code does not hold.
@@ -38,8 +41,7 @@ def executed(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
         )
     if plan.finetuning == "qlora":
         raise CannotRun("finetuning: no trial runs qlora; set finetuning to lora.")
-    label = framework_named(plan.framework).label
-    standing = stand_in(plan, f"A trial runs no code of {label}'s.")
+    standing = stand_in(plan, refused or _no_trial(plan))
     # Of DDP there is another note below; stand-ins for kernels are in the dry run alone.
     notes = [note for note in standing.notes if "DDP" not in note and "stand-ins" not in note]
     if plan.sharding == "ddp":
@@ -47,6 +49,14 @@ def executed(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
     if plan.rollout.startswith("vllm"):
         notes.append("Responses were not sampled in the steps: the plan's engine does that.")
     return _valid(plan, standing.plan), tuple(notes)
+
+
+def _no_trial(plan: Plan) -> str:
+    """Why a framework's own code runs in no trial of a plan; empty where it does."""
+    told = getattr(own_step(plan.framework), "no_trial", None)
+    if told is None:
+        return f"A trial runs no code of {framework_named(plan.framework).label}'s."
+    return str(told(plan))
 
 
 def _valid(plan: Plan, running: Plan) -> Plan:

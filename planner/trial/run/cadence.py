@@ -95,7 +95,8 @@ def step_seconds(
     if first.run == "score":
         return spent * int(first.rounds) / min(int(first.rounds), PASSES)
     if last.run != "optimizer":
-        return spent * int(first.rounds) / len(entries)
+        # Another's code may leave a phase and come back to it within one micro-batch.
+        return spent * int(first.rounds) / min(int(first.rounds), PASSES, len(entries))
     # Micro-batches' forwards and backwards, then the optimizer, may be entries of one phase.
     batches = entries[:-1]
     passes = sum(batches) * len(rows[:-1]) * int(first.rounds) / len(batches) if batches else 0.0

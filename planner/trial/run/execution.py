@@ -7,8 +7,9 @@ import os
 import random
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -16,11 +17,12 @@ import torch
 
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs.lengths import SHARES, shortened
+from planner.frameworks import OWN
 from planner.methods import part
 from planner.plan import Plan
 from planner.setup import setup_of
 from planner.steps import run as runs
-from planner.steps.run import Run
+from planner.steps.sharding import Wrapper
 from planner.trial.ask.endings import MemoryEnded
 from planner.trial.ask.request import TrialRequest
 from planner.trial.run.allocations import Allocations, Marks
@@ -86,6 +88,8 @@ class Execution:
         self.marks = Marks()
         self.allocations = Allocations(request.cap_bytes)
         self.found = Readings(steps=self.log.steps, entries=self.log.entries)
+        self.notes: list[str] = []
+        """What another's code did otherwise than the estimate supposes."""
         self.asked: list[tuple[int, int]] = []
         self.names: list[str] = []
 
@@ -109,13 +113,11 @@ class Execution:
                 weights = self.request.model_folder
                 stage = TrialStage(self.device, self._on_phase, Path(weights) if weights else None)
                 self.report("building", {})
-                with self._window("build", watched=True):
-                    run = runs.build(self.plan, stage, configs_of(self.plan), wrap)
-                    gc.collect()
-                    runs.send_away(run)
-                self._steps(run, stage)
+                if self.plan.framework == OWN:
+                    self._ours(stage, wrap)
+                else:
+                    self._theirs(stage)
                 stage.synchronize()
-                del run
         except torch.OutOfMemoryError:
             asked, live = self.asked[-1] if self.asked else (None, None)
             raise self._ended(asked, live) from None
@@ -129,24 +131,60 @@ class Execution:
                 torch.cuda.empty_cache()
         return self.found
 
-    def _steps(self, run: Run, stage: TrialStage) -> None:
+    def _ours(self, stage: TrialStage, wrap: Wrapper) -> None:
+        """The steps of ``planner/methods``."""
+        with self._window("build", watched=True):
+            run = runs.build(self.plan, stage, configs_of(self.plan), wrap)
+            gc.collect()
+            runs.send_away(run)
         step = part(self.plan.method, "step", "step")
-        plans = self._plans()
-        whole = run.setup
+        plans, whole = self._plans(), run.setup
         for index, plan in enumerate(plans):
             run.setup = setup_of(plan) if plan is not self.plan else whole
-            kind = "first step" if not index else "warm-up"
-            if index >= self.request.warm_up:
-                kind = "measuring"
-            self.report(kind, {"step": index + 1, "steps": len(plans)})
-            stage.decode_seconds = {}
-            self.log.step()
-            with self._window("between phases", watched=index <= WATCHED, last=index == WATCHED):
+            self._begun(index, len(plans), stage)
+            with self._step_window(index):
                 step(run)
-            self.found.plans.append(plan)
-            self.found.decode.append(stage.decode_seconds)
-            if self.on_cpu and index == WATCHED:
-                self.found.live = self.allocations.peaks
+            self._ended_step(plan, stage)
+
+    def _theirs(self, stage: TrialStage) -> None:
+        """The steps of the plan's framework, by its own code; its loop says where each begins.
+
+        What it makes between two steps is counted with the one before.
+        """
+        theirs = import_module(f"planner.frameworks.{self.plan.framework}.run.trial")
+        plans = self._plans()
+        with ExitStack() as window:
+
+            def begins(index: int) -> None:
+                window.close()
+                if index:
+                    self._ended_step(plans[index - 1], stage)
+                self._begun(index, len(plans), stage)
+                window.enter_context(self._step_window(index))
+
+            window.enter_context(self._window("build", watched=True))
+            told = theirs.train(plans, configs_of(self.plan), stage, self._on_phase, begins)
+            window.close()
+        self._ended_step(plans[-1], stage)
+        self.notes.extend(told)
+
+    def _begun(self, index: int, count: int, stage: TrialStage) -> None:
+        kind = "first step" if not index else "warm-up"
+        if index >= self.request.warm_up:
+            kind = "measuring"
+        self.report(kind, {"step": index + 1, "steps": count})
+        stage.decode_seconds = {}
+        self.log.step()
+
+    def _step_window(self, index: int) -> AbstractContextManager[None]:
+        watched, last = index <= WATCHED, index == WATCHED
+        return self._window("between phases", watched=watched, last=last)
+
+    def _ended_step(self, plan: Plan, stage: TrialStage) -> None:
+        if self.on_cpu and len(self.found.plans) == WATCHED:
+            self.found.live = self.allocations.peaks
+        self.found.plans.append(plan)
+        self.found.decode.append(stage.decode_seconds)
 
     def _plans(self) -> list[Plan]:
         """The plan of each step: with random lengths, shorter ones among the measured steps."""

@@ -19,6 +19,7 @@ from planner.dryrun.logs.curve import Peak
 from planner.dryrun.logs.log import Log
 from planner.dryrun.run import worker
 from planner.dryrun.run.execute import dry_run
+from planner.frameworks import OWN, framework_named
 from planner.plan import Plan
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures, TermFigures, figures_of
@@ -53,6 +54,8 @@ def on_card(plan: Plan) -> tuple[Depth, tuple[str, ...]]:
         if "error" in told:
             raise CannotRun(told["error"])
         found = told["result"]
+        if "refused" in found:
+            raise CannotRun(found["refused"])
         store.save(key, found)
     dry = answer(plan, found)
     layers = layers_of(plan)
@@ -67,10 +70,15 @@ def on_cpu(plan: Plan) -> tuple[Depth, tuple[str, ...]]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            log = dry_run(plan, configs_of(plan), on="cpu")
+            log = dry_run(plan, configs_of(plan), on="cpu", code=plan.framework)
         except (ValueError, NotImplementedError) as error:  # before RuntimeError, its parent
             raise CannotRun(" ".join(str(error).split())) from None
-        except RuntimeError as error:
+        except Exception as error:  # whatever another's code raises
+            if plan.framework != OWN:
+                ran = framework_named(plan.framework).label
+                raise CannotRun(worker.refused_by_theirs(ran, error)) from None
+            if not isinstance(error, RuntimeError):
+                raise
             raise CannotRun(worker.refused_by_torch(error)) from None
     found = curve.peaks(in_one_memory(log))
     layers = layers_of(plan)

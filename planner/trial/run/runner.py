@@ -16,6 +16,7 @@ import torch
 
 from planner.dryrun.ask.request import configs_of
 from planner.estimate import estimate
+from planner.frameworks import OWN
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.facts import facts_of
 from planner.plan.link import to_query_string
@@ -98,25 +99,35 @@ class _Trial:
         self.found["device"] = device.model_copy(update={"processes": ranks()})
         self.found["environment"] = environment(self.device_name)
         plan = self._here(request.planned(), device)
-        self.plan, notes = executed(plan)
-        self.note(*notes)
         if request.model_folder:
-            check_folder(Path(request.model_folder), configs_of(self.plan)["policy"])
+            check_folder(Path(request.model_folder), configs_of(plan)["policy"])
+        self._sized(plan, device)
         self._say_what_is_not_measured()
-        self.report("dry run", {})
-        self.sizing = Sizing(
-            request,
-            self.plan,
-            capacity_bytes=capacity_bytes(device),
-            others_bytes=self.others_bytes,
-            start=self.start,
-            note=self.note,
-        )
         self.found["predicted"] = self.sizing.full.predicted
         self.found["estimated"] = figures_of(estimate(plan))
         self.report("known", self.known())
         with joined(self.device_name):
             return self._measured(device)
+
+    def _sized(self, plan: Plan, device: Device, refused: str = "") -> None:
+        """The plan that is executed, by its dry run; ours where another's code stops in one."""
+        self.plan, notes = executed(plan, refused)
+        self.report("dry run", {})
+        try:
+            self.sizing = Sizing(
+                self.request,
+                self.plan,
+                capacity_bytes=capacity_bytes(device),
+                others_bytes=self.others_bytes,
+                start=self.start,
+                note=self.note,
+            )
+        except CannotRun as stopped:
+            if self.plan.framework == OWN:
+                raise
+            self._sized(plan, device, str(stopped))
+            return
+        self.note(*notes)
 
     def _measured(self, device: Device) -> TrialResult:
         choice = self.sizing.choose()
@@ -213,6 +224,7 @@ class _Trial:
             onednn=onednn,
         )
         figures = self._of_all_ranks(plan, execution.run())
+        self.note(*execution.notes)
         self.ran[-1] = self.ran[-1].model_copy(update={"measured": figures})
         self.report("known", self.known())
         return self.ran[-1]

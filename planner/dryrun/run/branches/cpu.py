@@ -11,6 +11,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from planner.dryrun.run.branches.grouped import grouped_products
 from planner.dryrun.run.branches.masks import BatchShape, Shaped
 from planner.dryrun.run.branches.sdpa import attention as attention_of
 from planner.dryrun.run.workspaces import workspace_bytes
@@ -50,6 +51,7 @@ def cpu_branches(
     branches = CpuBranches(batch_shape)
     with ExitStack() as stack:
         stack.enter_context(branches.masks())
+        stack.enter_context(grouped_products())
         for module, name, instead in (
             (torch.nn.functional, "scaled_dot_product_attention", attention_of(lambda _: "cpu")),
             (torch, "get_rng_state", partial(_counted, torch.get_rng_state, device)),

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
+import torch
+from datasets import Dataset, disable_progress_bars
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
+from transformers.trainer_callback import PrinterCallback
 
 from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.own_step import arguments, own_of
@@ -17,37 +20,42 @@ from planner.launch.script import yaml_text
 from planner.plan import Plan
 
 trl: Any = import_module("trl")  # which exports by a table that no type checker reads
+disable_progress_bars()
 
 STEPS = 2
 """The first step makes the optimizer's state; the second is the steady one."""
 ENOUGH = 2
 """Micro-batches of a step that are run: the second finds gradients."""
 OURS = {
-    "max_steps": STEPS,
     "save_strategy": "no",
     "logging_strategy": "no",
     "disable_tqdm": True,
-    # Without a GPU torch's own parser refuses bf16, unless it is told so.
-    "use_cpu": True,
 }
-"""Arguments that are not the export's: two steps, and nothing written or said."""
+"""Arguments that are not the export's: nothing is written or said."""
 REWARDS = "reward_funcs"
 
 
-def trainer_of(plan: Plan, folder: Path, model: str = "") -> Any:
+def trainer_of(
+    plan: Plan, folder: Path, model: str = "", *, steps: int = STEPS, on_cpu: bool = True
+) -> Any:
     """The plan's trainer, made as TRL's script makes it.
 
     Args:
         plan: what to make it of; its arguments are the export's, read by TRL's own parser.
         folder: an empty folder for the YAML and for what TRL wants to write.
         model: a checkpoint to load in place of the plan's.
+        steps: optimizer steps that it will make.
+        on_cpu: without a GPU transformers' own parser refuses bf16, unless it is told so.
     """
     own: Own | None = own_of(plan)
     assert own is not None
-    config, settings = _parsed(plan, own, folder, model)
+    ours = {**OURS, "max_steps": steps, "use_cpu": on_cpu}
+    if model:
+        ours["model_name_or_path"] = model
+    config, settings = _parsed(plan, own, folder, ours)
     kind = getattr(trl, own.trainer)
     kinds: dict[str, Any] = {"reward_funcs": _reward} if own.rows == "prompts" else {}
-    return kind(
+    made = kind(
         model=settings.model_name_or_path,
         args=config,
         train_dataset=Dataset.from_list([ROWS[own.rows]] * 2),
@@ -56,13 +64,13 @@ def trainer_of(plan: Plan, folder: Path, model: str = "") -> Any:
         peft_config=trl.get_peft_config(settings),
         **kinds,
     )
+    made.remove_callback(PrinterCallback)
+    return made
 
 
-def _parsed(plan: Plan, own: Own, folder: Path, model: str) -> tuple[Any, Any]:
+def _parsed(plan: Plan, own: Own, folder: Path, ours: dict[str, Any]) -> tuple[Any, Any]:
     """As ``trl.scripts`` do: a YAML through TRL's parser, the model's settings into the config."""
-    values = {key: value for key, value in arguments(plan).items() if key != REWARDS} | OURS
-    if model:
-        values["model_name_or_path"] = model
+    values = {key: value for key, value in arguments(plan).items() if key != REWARDS} | ours
     given = folder / "arguments.yaml"
     given.write_text(yaml_text({**values, "output_dir": str(folder)}), "utf-8")
     parser = trl.TrlParser((getattr(trl, own.config), trl.ModelConfig))
@@ -97,30 +105,51 @@ def _tokenizer() -> Any:
     return kind(tokenizer_object=inner, pad_token="<pad>", eos_token="<end>")
 
 
-def fed(trainer: Any, plan: Plan) -> None:
-    """The trainer's batches are as many as show a step's peak, at the plan's caps."""
-    count = min(ENOUGH, trainer.args.gradient_accumulation_steps)
-    trainer.get_train_dataloader = lambda: _batches(trainer, plan, count)
+class Batches:
+    """A trainer's batches: of each step as many as show its peak, at its plan's caps.
 
-
-def _batches(trainer: Any, plan: Plan, count: int) -> list[Any]:
-    """Micro-batches of a step at the plan's caps, by the trainer's own collator.
-
-    Trainers that sample are given prompts for the whole generation at once, as their sampler does.
+    Args:
+        trainer: whose.
+        plans: what each step's batches are of; the last one is also that of every further step.
     """
-    own: Own | None = own_of(plan)
-    assert own is not None
-    size, prompt = plan.micro_batch_size, plan.prompt_tokens
-    if own.rows == "prompts":
-        size *= trainer.args.steps_per_generation
-        return [[dict(ROWS["prompts"]) for _ in range(size)]] * count
-    rows = [
-        {"input_ids": ids, "labels": ids}
-        if own.rows == "text"
-        else {"prompt_ids": ids[:prompt], "chosen_ids": ids[prompt:], "rejected_ids": ids[prompt:]}
-        for ids in ([2] * (prompt + length) for length in _lengths(plan, size))
-    ]
-    return [trainer.data_collator(rows) for _ in range(count)]
+
+    def __init__(self, trainer: Any, plans: Sequence[Plan]) -> None:
+        self._trainer, self._plans = trainer, plans
+        self._count = min(ENOUGH, trainer.args.gradient_accumulation_steps)
+        trainer.get_train_dataloader = lambda: self
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the step that is made, or begins."""
+        return self._plans[min(self._trainer.state.global_step, len(self._plans) - 1)]  # type: ignore[no-any-return]
+
+    def __len__(self) -> int:
+        return self._count  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[Any]:
+        """Micro-batches of a step, by the trainer's own collator.
+
+        Trainers that sample are given prompts for the whole generation at once, as their sampler
+        does.
+        """
+        plan, trainer = self.plan, self._trainer
+        own: Own | None = own_of(plan)
+        assert own is not None
+        size, prompt = plan.micro_batch_size, plan.prompt_tokens
+        if own.rows == "prompts":
+            size *= trainer.args.steps_per_generation
+            return iter([[dict(ROWS["prompts"]) for _ in range(size)]] * self._count)
+        rows = [
+            {"input_ids": ids, "labels": ids}
+            if own.rows == "text"
+            else {
+                "prompt_ids": ids[:prompt],
+                "chosen_ids": ids[prompt:],
+                "rejected_ids": ids[prompt:],
+            }
+            for ids in ([2] * (prompt + length) for length in _lengths(plan, size))
+        ]
+        return iter([trainer.data_collator(rows) for _ in range(self._count)])
 
 
 def _lengths(plan: Plan, count: int) -> list[int]:
@@ -130,13 +159,21 @@ def _lengths(plan: Plan, count: int) -> list[int]:
     return [plan.response_tokens - (short and place % size == size - 1) for place in range(count)]
 
 
-def generated(trainer: Any, plan: Plan, before: Callable[[], None]) -> None:
-    """Responses come with the batch, each as long as the cap: nothing is generated."""
+def fed(trainer: Any, plans: Sequence[Plan], before: Callable[[], None] = lambda: None) -> None:
+    """Batches come of the plans of the steps, and so do responses: nothing is generated.
+
+    Args:
+        trainer: what is fed.
+        plans: of each step.
+        before: called where an engine would wake.
+    """
+    batches = Batches(trainer, plans)
     if not hasattr(trainer, "_generate"):
         return
 
     def given(prompts: list[str]) -> tuple[Any, ...]:
         before()
+        plan = batches.plan
         count, lengths = len(prompts), _lengths(plan, len(prompts))
         ids = [[2] * plan.prompt_tokens] * count, [[2] * length for length in lengths]
         if not hasattr(trainer, "rollout_func"):
@@ -145,3 +182,29 @@ def generated(trainer: Any, plan: Plan, before: Callable[[], None]) -> None:
         return (*ids, None, ["a"] * count, sampled, {}, None, [])
 
     trainer._generate = given
+
+
+def scored_in_part(trainer: Any) -> None:
+    """Of the micro-batches scored without gradient two are run; the others' log-probs are there.
+
+    As they are while the last one runs: of every token of a row, as the fused head gives them.
+    """
+    plain = getattr(trainer, "_get_per_token_logps_and_entropies", None)
+    if plain is None:
+        return
+
+    @wraps(plain)
+    def scored(
+        model: Any, ids: Any, mask: Any, keep: int, batch_size: int | None = None, **kwargs: Any
+    ) -> Any:
+        count = ENOUGH * (batch_size or len(ids))
+        if torch.is_grad_enabled() or len(ids) <= count:
+            return plain(model, ids, mask, keep, batch_size=batch_size, **kwargs)
+        shape = (len(ids) - count, ids.shape[1] - 1)
+        others = torch.zeros(shape, dtype=torch.float32, device=ids.device)
+        found, *more = plain(
+            model, ids[:count], mask[:count], keep, batch_size=batch_size, **kwargs
+        )
+        return torch.cat([others[:, -keep:], found]), *more
+
+    trainer._get_per_token_logps_and_entropies = scored

@@ -45,13 +45,17 @@ def seams(
     """
     emptied = patch("transformers.trainer.clear_device_cache", lambda *_, **__: empty_cache())
     with ExitStack() as stack:
-        for each in (
-            *(_environment(), _devices(device), _models(model), _autocast(), _lists()),
-            *(_padded(), engine(), emptied),
-        ):
+        for each in (real(device, model), _autocast(), _lists(), _padded(), emptied):
             stack.enter_context(each)
         if head == "gpu":
             stack.enter_context(kernels())
+        yield
+
+
+@contextmanager
+def real(device: torch.device, model: Callable[[torch.dtype], Any]) -> Iterator[None]:
+    """Of the seams those that tensors with data need as well: device, model, no engine."""
+    with _environment(), _devices(device), _models(model), engine():
         yield
 
 
@@ -68,13 +72,15 @@ def _environment() -> Iterator[None]:
 
 @contextmanager
 def _devices(device: torch.device) -> Iterator[None]:
-    """Tensors without data have their own device, and nothing can be moved to it."""
+    """One device, whatever others there are: models are made on it, and nothing is moved to it."""
+
     def there(arguments: TrainingArguments) -> torch.device:
         _ = arguments._setup_devices  # which finds out about processes, too
         return device
 
     with (
         patch.object(TrainingArguments, "device", property(there)),
+        patch.object(TrainingArguments, "n_gpu", property(lambda _: 1)),
         patch.object(Accelerator, "device", property(lambda _: device)),
         patch.object(Trainer, "_move_model_to_device", lambda *_: None),
     ):
@@ -95,6 +101,13 @@ def _models(model: Callable[[torch.dtype], Any]) -> Iterator[None]:
     with ExitStack() as stack:
         for module in TRAINERS:
             stack.enter_context(patch.object(module, "create_model_from_path", created))
+        yield
+
+
+@contextmanager
+def unquantised() -> Iterator[None]:
+    """Settings of 4-bit weights ask for bitsandbytes' version; who makes the model knows them."""
+    with patch("trl.get_quantization_config", lambda _: None):
         yield
 
 
@@ -147,9 +160,11 @@ def engine() -> Iterator[None]:
 
 @contextmanager
 def kernels() -> Iterator[None]:
-    """The fused head's branch for a GPU: Triton writes in place, cuBLAS adds in fp32.
+    """A GPU's branches: those of the fused head, and tensors of optimizers in lists.
 
-    Both work on what they are given and make nothing, so nothing is what they do here.
+    Triton writes in place and cuBLAS adds in fp32: both work on what they are given and make
+    nothing, so nothing is what they do here. Optimizers and clipping that are not told otherwise
+    take all tensors at once on a GPU, and one after the other on a CPU or without data.
     """
     add = chunked_logprob._addmm_fp32
 
@@ -166,8 +181,16 @@ def kernels() -> Iterator[None]:
         patch.object(chunked_logprob, "_backward_kernel", launched),
         patch.object(chunked_logprob, "triton", kernel, create=True),
         patch.object(chunked_logprob, "_addmm_fp32", added),
+        patch("torch.optim.adam._default_to_fused_or_foreach", _in_lists),
+        patch("torch.optim.sgd._default_to_fused_or_foreach", _in_lists),
+        patch("torch.nn.utils.clip_grad._has_foreach_support", lambda *_: True),
     ):
         yield
+
+
+def _in_lists(_: Any, differentiable: bool, use_fused: bool = False) -> tuple[bool, bool]:
+    """Whether one kernel updates everything, and whether lists of tensors are."""
+    return use_fused and not differentiable, not use_fused and not differentiable
 
 
 class _Launched:

@@ -7,7 +7,6 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,17 +16,19 @@ from transformers import TrainerCallback
 
 from planner.dryrun.logs import log as logs
 from planner.dryrun.logs.log import Log
+from planner.dryrun.run.branches import four_bit
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.tracker import Tracker
 from planner.dryrun.run.world import On, world
 from planner.frameworks.trl.own_step import autocasts
-from planner.frameworks.trl.run.made import ENOUGH, fed, generated, trainer_of
+from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
 from planner.frameworks.trl.run.phases import Phases
-from planner.frameworks.trl.run.seams import Head, answers, seams
+from planner.frameworks.trl.run.seams import Head, answers, seams, unquantised
 from planner.frameworks.trl.run.told import differences
 from planner.methods import method_of
 from planner.plan import Plan
 from planner.steps import models
+from planner.steps.stage import DTYPES, Stage
 
 Configs = Mapping[str, Mapping[str, Any]]
 
@@ -46,8 +47,9 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", head: Head | None = No
         scored = plan.prompt_tokens + plan.response_tokens - 1
     inside = world(plan, on, autocast=autocasts(plan), answers=answers(scored))
     with inside as (tracker, stage, _), TemporaryDirectory() as folder:
-        model = _Models(plan, configs["policy"], stage)
-        with _silent(), seams(stage.device, head or on, model.empty, stage.empty_cache), tracker:
+        model = Models(plan, configs["policy"], stage)
+        seamed = seams(stage.device, head or on, model.made, stage.empty_cache)
+        with silent(), seamed, unquantised(), tracker:
             length = _trained(plan, Path(folder), tracker, stage)
         gc.collect()
     del tracker.log.events[length:]
@@ -57,9 +59,12 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", head: Head | None = No
 def _trained(plan: Plan, folder: Path, tracker: Tracker, stage: DryStage) -> int:
     """Events there are once TRL has made two steps."""
     trainer = trainer_of(plan, folder)
-    generated(trainer, plan, lambda: _wakes(plan, stage))
-    _scored_in_part(trainer)
-    fed(trainer, plan)
+    if plan.finetuning == "qlora":
+        # Who counts its weights while it trains would ask for the package.
+        trainer.model.get_base_model().is_loaded_in_4bit = False
+        four_bit.adapted(trainer.model, DTYPES[plan.dtype])
+    fed(trainer, [plan], lambda: wakes(plan, stage))
+    scored_in_part(trainer)
     watched = _Watched(trainer, tracker, stage)
     Phases(trainer, tracker.phase, watched.step, lambda role: stage.region(role=role))
     trainer.train()
@@ -67,17 +72,25 @@ def _trained(plan: Plan, folder: Path, tracker: Tracker, stage: DryStage) -> int
     return len(tracker.log.events)
 
 
-class _Models:
-    """Empty models from a config, the policy first."""
+class Models:
+    """Models from a config in place of a checkpoint, the policy first."""
 
-    def __init__(self, plan: Plan, config: Mapping[str, Any], stage: DryStage) -> None:
+    def __init__(self, plan: Plan, config: Mapping[str, Any], stage: Stage) -> None:
         self._attention, self._config, self._stage = plan.attention, config, stage
+        self._four_bit = plan.finetuning == "qlora"
         self._roles = ["reference", "policy"]
 
-    def empty(self, dtype: torch.dtype) -> Any:
-        with self._stage.region(role=self._roles.pop(), category="parameters"):
+    def made(self, dtype: torch.dtype) -> Any:
+        """The next role's, on the stage's device."""
+        role = self._roles.pop()
+        with self._stage.region(role=role, category="parameters"):
             settings = models.settings_of(self._config, self._stage.attention(self._attention))
-            return models.language_model(self._stage, settings, dtype)
+            found: Any = models.language_model(self._stage, settings, dtype)
+            if self._four_bit:
+                four_bit.quantised(models.layers(found))
+                found.is_loaded_in_4bit = True
+        self._stage.labelled(role, found)
+        return found
 
 
 class _Watched(TrainerCallback):
@@ -103,40 +116,14 @@ class _Watched(TrainerCallback):
         self._steps += 1
 
 
-def _scored_in_part(trainer: Any) -> None:
-    """Of the micro-batches scored without gradient two are run; the others' log-probs are there.
-
-    As they are while the last one runs: of every token of a row, as the fused head gives them.
-    """
-    plain = getattr(trainer, "_get_per_token_logps_and_entropies", None)
-    if plain is None:
-        return
-
-    @wraps(plain)
-    def scored(
-        model: Any, ids: Any, mask: Any, keep: int, batch_size: int | None = None, **kwargs: Any
-    ) -> Any:
-        count = ENOUGH * (batch_size or len(ids))
-        if torch.is_grad_enabled() or len(ids) <= count:
-            return plain(model, ids, mask, keep, batch_size=batch_size, **kwargs)
-        shape = (len(ids) - count, ids.shape[1] - 1)
-        others = torch.empty(shape, dtype=torch.float32, device=ids.device)
-        found, *more = plain(
-            model, ids[:count], mask[:count], keep, batch_size=batch_size, **kwargs
-        )
-        return torch.cat([others[:, -keep:], found]), *more
-
-    trainer._get_per_token_logps_and_entropies = scored
-
-
-def _wakes(plan: Plan, stage: DryStage) -> None:
+def wakes(plan: Plan, stage: Stage) -> None:
     """TRL empties the cache before it wakes an engine that slept."""
     if plan.empty_cache == "between-phases":
         stage.empty_cache()
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def silent() -> Iterator[None]:
     """Libraries have nothing to tell whoever asked for a dry run."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)

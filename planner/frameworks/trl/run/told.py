@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import torch
+
 from planner.model_setup import ModelSetup
 from planner.plan import Plan
 from planner.setup import setup_of
@@ -25,7 +27,9 @@ def differences(trainer: Any, plan: Plan) -> list[str]:
     if reference is not None and planned is not None:
         found += _stored("reference", reference, planned)
     autocast = trainer.accelerator.mixed_precision != "no"
-    if autocast != (setup["policy"].autocast or setup.autocasts_adapters):
+    supposed = setup["policy"].autocast or setup.autocasts_adapters
+    # Around 4-bit weights everything is in the compute dtype already.
+    if autocast != supposed and plan.finetuning != "qlora":
         found.append(f"computes {'under' if autocast else 'without'} autocast")
     recomputes = bool(trainer.model.is_gradient_checkpointing)
     if recomputes != (plan.gradient_checkpointing == "full"):
@@ -41,6 +45,7 @@ def _presence(there: bool, planned: bool) -> Iterator[str]:
 def _stored(role: str, model: Any, planned: ModelSetup) -> Iterator[str]:
     """Frozen weights below adapters are looked at, and what is trained with its gradients."""
     dtypes = {weight.dtype for name, weight in model.named_parameters() if "lora_" not in name}
+    dtypes.discard(torch.uint8)  # two values of 4 bits
     stored = sorted(NAMES.get(dtype, str(dtype)) for dtype in dtypes)
     if stored != [planned.stored]:
         yield f"keeps the {role} in {' and '.join(stored)}"

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import numpy as np
+
 from planner.frameworks.trainer import Trainer
 from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.script import Script
@@ -9,8 +11,11 @@ from planner.rule import Rule
 
 
 def _on_policy(plan: Any) -> bool:
-    """One update follows responses of its own, which no other engine sampled."""
-    return bool(plan.rollout == "hf" and plan.prompts_per_update == plan.prompts_per_step)
+    """One update follows responses of its own, which no other engine sampled.
+
+    ``trl/trainer/grpo_trainer.py`` of 1.16.0, lines 2637 to 2657 and 3060 to 3066.
+    """
+    return plan.rollout == "hf" and bool(np.all(plan.prompts_per_update == plan.prompts_per_step))
 
 
 TRAINER = Trainer(
@@ -29,6 +34,6 @@ TRAINER = Trainer(
         trainer="GRPOTrainer",
         config="GRPOConfig",
         rows="prompts",
-        own_old_log_probs=_on_policy,
     ),
+    own_old_log_probs=_on_policy,
 )

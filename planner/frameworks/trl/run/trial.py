@@ -1,0 +1,48 @@
+"""TRL's own trainer on real tensors: the steps of a trial."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
+from planner.frameworks.trl.run.phases import Mark, Phases
+from planner.frameworks.trl.run.seams import real
+from planner.frameworks.trl.run.step import Configs, Models, silent, wakes
+from planner.frameworks.trl.run.told import differences
+from planner.plan import Plan
+from planner.steps.stage import Stage
+
+
+def train(
+    plans: Sequence[Plan],
+    configs: Configs,
+    stage: Stage,
+    mark: Mark,
+    begins: Callable[[int], None],
+) -> list[str]:
+    """Make the trainer of the first plan, and a step of each.
+
+    Args:
+        plans: of every step, which differ in lengths alone.
+        configs: config.json fields by role.
+        stage: where models are made, with the weights they start from.
+        mark: told of phases as they begin and end.
+        begins: told the place of a step that begins.
+
+    Returns:
+        What the trainer did otherwise than the estimate supposes, in sentences.
+    """
+    plan, steps = plans[0], iter(range(len(plans)))
+    model = Models(plan, configs["policy"], stage).made
+    with TemporaryDirectory() as folder, silent(), real(stage.device, model):
+        on_cpu = stage.device.type == "cpu"
+        trainer = trainer_of(plan, Path(folder), steps=len(plans), on_cpu=on_cpu)
+        fed(trainer, plans, lambda: wakes(plan, stage))
+        scored_in_part(trainer)
+        Phases(trainer, mark, lambda: begins(next(steps)))
+        gc.collect()
+        trainer.train()
+        return differences(trainer, plan)
