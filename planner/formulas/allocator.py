@@ -15,7 +15,7 @@ from planner.catalog import device_constants
 from planner.catalog.gpu_catalog import Gpu
 from planner.footprint import Layout, Term
 from planner.formulas.formula import Formula
-from planner.numeric import Num, ceil_div, maximum, round_up
+from planner.numeric import Num, ceil_div, maximum
 from planner.units import KIB, MIB
 
 BLOCK = 512
@@ -82,11 +82,11 @@ def held_bytes(term: Term, expandable: bool) -> tuple[Num, Num]:
 
 def _held(size: Num, tensors: Num, layout: Layout, expandable: bool) -> tuple[Num, Num]:
     if layout:
-        each = [(count, (size * share + 0.5) // 1) for count, share in layout]
+        each = [(count, _whole(size * share + 0.5)) for count, share in layout]
     else:
         tensors = maximum(tensors, 1)
         each = [(tensors, ceil_div(size, tensors))]
-    allocated: Num = sum(count * round_up(one, BLOCK) for count, one in each)
+    allocated: Num = sum(count * ((one + BLOCK - 1) & -BLOCK) for count, one in each)
     return allocated, 0 if expandable else sum(_slack(count, one) for count, one in each)
 
 
@@ -94,12 +94,19 @@ def _held(size: Num, tensors: Num, layout: Layout, expandable: bool) -> tuple[Nu
 _held_number = lru_cache(maxsize=4096)(_held)
 
 
+def _whole(value: Num) -> Num:
+    return value.astype(np.int64) if isinstance(value, np.ndarray) else int(value)
+
+
 def _slack(count: Num, each: Num) -> Num:
+    # Up to the next multiple of a power of two; no division, which is what sweeps wait for.
+    alone = -each & (LARGE_ROUNDING - 1)
     if not isinstance(each, np.ndarray) and not isinstance(count, np.ndarray):
         if each >= LARGE_FROM:
-            return count * (round_up(each, LARGE_ROUNDING) - each)
+            return count * alone
         return count * ((LARGE_SEGMENT % each) * each // LARGE_SEGMENT) if each > SMALL else 0
-    alone = round_up(each, LARGE_ROUNDING) - each
+    if np.min(each) >= LARGE_FROM:
+        return count * alone
     shared = (LARGE_SEGMENT % maximum(each, 1)) * each // LARGE_SEGMENT
     own = np.where(each >= LARGE_FROM, alone, np.where(each > SMALL, shared, 0))
     return count * own
