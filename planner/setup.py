@@ -61,6 +61,11 @@ class Setup:
         return asked and self.adapters_in_fp32 and self.models[0].adapted
 
     @property
+    def steps_in_backward(self) -> bool:
+        """Whether each gradient is used and freed as soon as it is made."""
+        return self.plan.optimizer_step == "in-backward"
+
+    @property
     def zero_stage(self) -> int:
         """DeepSpeed's stage, or 0."""
         sharding = self.plan.sharding

@@ -133,10 +133,10 @@ ZERO_STEP_TEMPORARY = Formula(
 
 LARGEST_GRADIENT = Formula(
     "gradient being added",
-    "largest_weight * value_bytes * minimum(micro_batches - 1, 1)",
+    "largest_weight * value_bytes * passes_on",
     category="gradients",
     source="torch autograd AccumulateGrad: the new gradient exists beside the old until added",
-    why="While gradients accumulate, one weight's new gradient is alive beside its sum.",
+    why="While gradients accumulate, or are used at once, one weight's new gradient is alive.",
 )
 
 LOCAL_RANKS_OFFLOAD = Formula(

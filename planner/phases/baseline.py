@@ -72,7 +72,7 @@ def _trained(
         yield state.DDP_BUCKETS(role.name, trainable=role.trainable, value_bytes=width)
     if moment != "load":
         yield from _optimizer_state(scene, role, _place(plan.offload, "optimizer", updating))
-    if updating and gradients != "none":
+    if updating and gradients != "none" and not scene.setup.steps_in_backward:
         yield _gradients(scene, role, gradients)
 
 

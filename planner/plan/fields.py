@@ -126,6 +126,9 @@ class PlanFields(BaseModel):
     optimizer: Literal["adamw-fused", "adamw-foreach", "adamw-8bit", "sgd"] = Field(
         "adamw-fused", description="Optimizer and its implementation."
     )
+    optimizer_step: Literal["update", "micro-batch", "in-backward"] = Field(
+        "update", description="When the optimizer steps, and so how long gradients wait."
+    )
     offload: Offload = Field("none", description="Training state kept in host RAM, and when.")
     activation_offload: bool = Field(
         False, description="Keep checkpointed activations in host RAM until the backward."

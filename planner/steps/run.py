@@ -168,6 +168,8 @@ def _trained(
     model = _wrapped(run, role, models.Root(model, score), wrap)
     run.optimizers[role] = optimizers.optimizer_of(run.plan, model.parameters())
     run.stage.optimized(role, run.optimizers[role])
+    if run.setup.steps_in_backward:
+        optimizers.step_in_backward(run.optimizers[role])
     return model
 
 

@@ -36,6 +36,8 @@ class DryStage(Stage):
         self.first = False
         self.whole_length = False
         self._places: Sequence[int] = ()
+        self._interrupted = OUTSIDE
+        """The layer whose backward an optimizer steps in."""
 
     def region(self, *, role: str = "", category: str = "") -> AbstractContextManager[None]:
         """Names what is made inside."""
@@ -199,7 +201,9 @@ class DryStage(Stage):
     def _updating(self, begins: bool, role: str) -> None:
         self.tracker.category = "optimizer" if begins else "activations"
         self.tracker.role = role
-        self.tracker.enter_block(OUTSIDE)
+        if begins:
+            self._interrupted = self.tracker.block
+        self.tracker.enter_block(OUTSIDE if begins else self._interrupted)
 
     def _mark(self, layer: nn.Module, index: int) -> None:
         enter = self.tracker.enter_block

@@ -74,6 +74,12 @@ FRAMEWORK = Framework(
     defaults=_defaults,
     rules=(
         Rule(
+            "optimizer_step",
+            lambda p: p.optimizer_step == "in-backward",
+            "TRL's optimizer steps after the backward.",
+            "Set optimizer_step to update, or framework to plain.",
+        ),
+        Rule(
             "liger",
             lambda p: p.liger and p.framework_version != NEWEST,
             f"Before {NEWEST} TRL's liger replaces its loss as well, which is not modelled.",

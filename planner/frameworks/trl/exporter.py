@@ -146,6 +146,7 @@ def training(plan: Any) -> dict[str, object]:
     """What every trainer is told."""
     precision = mixed_precision(plan)
     updates = plan.prompts_per_step // plan.prompts_per_update
+    accumulates = plan.optimizer_step == "update"
     by_trainer = plan.gradient_checkpointing == "full" and not activations_by_accelerate(plan)
     values: dict[str, object] = {
         "model_name_or_path": plan.model,
@@ -154,8 +155,8 @@ def training(plan: Any) -> dict[str, object]:
         "fp16": precision == "fp16",
         "attn_implementation": ATTENTION[plan.attention],
         "per_device_train_batch_size": plan.micro_batch_size,
-        "gradient_accumulation_steps": _accumulation(plan),
-        "max_steps": plan.steps * updates,
+        "gradient_accumulation_steps": _accumulation(plan) if accumulates else 1,
+        "max_steps": plan.steps * updates * (1 if accumulates else _accumulation(plan)),
         "gradient_checkpointing": by_trainer,
         "optim": _optimizer(plan),
         "report_to": "none",

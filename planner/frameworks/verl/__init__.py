@@ -49,6 +49,12 @@ FRAMEWORK = Framework(
     whole_reference="offloaded",
     rules=(
         Rule(
+            "optimizer_step",
+            lambda p: p.optimizer_step == "in-backward",
+            "verl's optimizer steps after the backward.",
+            "Set optimizer_step to update, or framework to plain.",
+        ),
+        Rule(
             "finetuning",
             lambda p: p.finetuning == "qlora",
             "verl trains no 4-bit weights.",

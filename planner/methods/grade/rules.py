@@ -55,6 +55,13 @@ RULES: tuple[Rule, ...] = (
         "Set dtype to bf16, or grade_autocast to false.",
     ),
     Rule(
+        "optimizer_step",
+        lambda plan: plan.optimizer_step == "in-backward",
+        "GRADE's graph uses each weight in every step of its generation: its gradient is there at "
+        "the end of the backward.",
+        "Set optimizer_step to micro-batch or update.",
+    ),
+    Rule(
         "compile",
         lambda plan: plan.compile,
         f"GRADE with compiled layers {NOT_YET}",

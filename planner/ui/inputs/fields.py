@@ -92,6 +92,12 @@ TEXTS: Mapping[str, FieldText] = {
         "AdamW keeps two numbers (moments) per trained weight. fused updates in place; foreach "
         "needs a temporary of a moment's size; 8-bit stores the moments in one byte each.",
     ),
+    "optimizer_step": FieldText(
+        "Optimizer steps",
+        "update: once for all micro-batches of a mini-batch, whose gradients add up (gradient "
+        "accumulation). micro-batch: after each of them. in-backward: each weight as soon as its "
+        "gradient is there, which is freed at once; their norm cannot be clipped then.",
+    ),
     "lora_rank": FieldText("LoRA rank", "Columns of the thin matrices."),
     "lora_targets": FieldText("LoRA targets", "all-linear, or names such as q_proj,v_proj."),
     "lora_dropout": FieldText(

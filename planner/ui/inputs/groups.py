@@ -59,6 +59,7 @@ GROUPS: tuple[Group, ...] = (
             "reduce_dtype",
             "logits_dtype",
             "optimizer",
+            "optimizer_step",
             "lora_rank",
             "lora_targets",
             "lora_dropout",
