@@ -71,5 +71,5 @@ def test_an_optimizer_in_the_backward_keeps_no_gradients(changes: dict[str, Any]
             assert own[one.phase] == pytest.approx(one.dry_bytes, rel=1e-3), one.phase
     waiting = peaks(estimate(plan.changed(optimizer_step="micro-batch")))
     assert own["policy forward"] == waiting["policy forward"]
-    # Others are highest before most gradients are there.
-    assert (own["policy backward"] < waiting["policy backward"]) == (not changes)
+    if not changes:  # others are highest before most gradients are there
+        assert own["policy backward"] < waiting["policy backward"]
