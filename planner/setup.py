@@ -82,7 +82,7 @@ def _models(plan: Any) -> Iterator[ModelSetup]:
     method = method_of(plan)
     adapted = plan.finetuning != "full"
     kept = _stored(plan)
-    autocast = kept == "fp32" != plan.dtype and plan.sharding in ("none", "ddp") and not adapted
+    autocast = kept == "fp32" != plan.dtype and plan.sharding in ("none", "ddp")
     waits: Place = "host" if plan.offload in WEIGHTS_WAIT else "gpu"
     trained: dict[str, Any] = {
         "trained": True,
@@ -133,11 +133,13 @@ def _policy_used_too(plan: Any) -> frozenset[str]:
 def _stored(plan: Any) -> Dtype:
     """What trained models' weights are kept in: the master copy's dtype, where that is kept.
 
-    DeepSpeed keeps its fp32 copy apart, as optimizer state. A frozen base under adapters stays in
-    the compute dtype, unless the framework loads base and adapters alike.
+    DeepSpeed keeps its fp32 copy apart, as optimizer state. A frozen base under adapters is in a
+    dtype of its own, unless the framework loads base and adapters alike.
     """
     alike = framework_named(plan.framework).base_in_master_dtype
     frozen_base = plan.finetuning != "full" and not alike
+    if frozen_base and plan.base_dtype == "fp32":
+        return "fp32"
     if plan.master_dtype == "none" or plan.sharding.startswith("zero") or frozen_base:
         return plan.dtype  # type: ignore[no-any-return]
     return "fp32"

@@ -118,6 +118,9 @@ class PlanFields(BaseModel):
     master_dtype: Literal["none", "fp32"] = Field(
         "fp32", description="Dtype of the weights the optimizer updates; none is the compute dtype."
     )
+    base_dtype: Literal["compute", "fp32"] = Field(
+        "compute", description="Dtype of the frozen weights below adapters."
+    )
     gradient_dtype: Dtype = Field("fp32", description="Dtype gradients are kept in.")
     reduce_dtype: Dtype = Field("fp32", description="Dtype gradients are reduced in.")
     logits_dtype: Literal["bf16", "fp32"] = Field(

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from planner import references
+from planner.frameworks import framework_named
 from planner.methods import method_of, methods
 from planner.rule import NoEffect
 
@@ -73,6 +74,19 @@ ALWAYS: tuple[NoEffect, ...] = (
         ("lora_rank", "lora_targets", "lora_dropout"),
         "all weights train",
         lambda plan: plan.finetuning == "full",
+    ),
+    NoEffect(
+        ("base_dtype",),
+        "no weights are frozen below adapters",
+        lambda plan: plan.finetuning == "full",
+    ),
+    NoEffect(
+        ("base_dtype",), "dtype is fp32 already", lambda plan: plan.dtype == "fp32"
+    ),
+    NoEffect(
+        ("base_dtype",),
+        "the framework keeps frozen weights like the adapters",
+        lambda plan: framework_named(plan.framework).base_in_master_dtype,
     ),
     NoEffect(
         ("reshard_after_forward",),

@@ -155,7 +155,7 @@ def _adapted(run: Run, model: nn.Module) -> nn.Module:
         return models.adapted(model, plan)
     dtype = torch.float32 if plan.master_dtype == "fp32" else DTYPES[plan.dtype]
     adapt = partial(models.adapted, plan=plan)
-    return run.stage.four_bit(model, models.layers(model), adapt, dtype)
+    return run.stage.four_bit(model, models.layers(model), adapt, dtype, DTYPES[plan.dtype])
 
 
 def _trained(

@@ -73,3 +73,35 @@ def test_an_optimizer_in_the_backward_keeps_no_gradients(changes: dict[str, Any]
     assert own["policy forward"] == waiting["policy forward"]
     if not changes:  # others are highest before most gradients are there
         assert own["policy backward"] < waiting["policy backward"]
+
+
+FP32_BASE: dict[str, Any] = {**LORA, "base_dtype": "fp32", "rollout": "vllm-colocated"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"gradient_checkpointing": "none", "logits": "fused", "micro_batch_size": 2},
+        {"finetuning": "qlora", "batch_shape": "padded"},
+        {"finetuning": "qlora", "gradient_checkpointing": "none", **HALF, "lora_dropout": 0.1},
+        {"gpus": 2, "prompts_per_step": 4},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())) or "plain",
+)
+def test_frozen_weights_in_fp32(changes: dict[str, Any]) -> None:
+    plan = planned(**{**FP32_BASE, **changes})
+    own = compared(plan)
+    half = peaks(estimate(plan.changed(base_dtype="compute")))
+    # Twice the bytes of all weights that are not in 4 bits, over the GPUs; embeddings are tied.
+    norms = 24 * 2 * 896 + 896
+    biases = 24 * (896 + 2 * 128)
+    linears = 24 * (2 * 896 * (896 + 128) + 3 * 896 * 4864)
+    kept = 151936 * 896 + norms + biases + linears * (plan.finetuning == "lora")
+    assert own["optimizer step"] - half["optimizer step"] == 2 * kept // plan.gpus
+
+
+def test_dropout_of_adapters_beside_4_bit_weights() -> None:
+    plan = planned(finetuning="qlora", rollout="vllm-colocated", gradient_checkpointing="none")
+    without = peaks(estimate(plan))
+    assert compared(plan.changed(lora_dropout=0.1))["policy forward"] > without["policy forward"]

@@ -139,9 +139,10 @@ class DryStage(Stage):
         layers: nn.ModuleList,
         adapt: Callable[[nn.Module], nn.Module],
         dtype: torch.dtype,
+        compute: torch.dtype,
     ) -> nn.Module:
         """The stand-ins for layers whose package is absent."""
-        four_bit.quantised(layers)
+        four_bit.quantised(layers, compute)
         model = adapt(model)
         four_bit.adapted(model, dtype)
         return model

@@ -116,6 +116,8 @@ def _weights_dtype(plan: Any) -> str:
     plain and DDP training need the whole model in fp32 for an fp32 master.
     """
     replicated = plan.sharding in ("none", "ddp")
+    if plan.finetuning == "lora" and plan.base_dtype == "fp32":
+        return "float32"
     if plan.finetuning == "full" and replicated and plan.master_dtype == "fp32":
         return "float32"
     return TORCH_DTYPE[plan.dtype]

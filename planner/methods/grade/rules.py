@@ -55,6 +55,12 @@ RULES: tuple[Rule, ...] = (
         "Set dtype to bf16, or grade_autocast to false.",
     ),
     Rule(
+        "base_dtype",
+        lambda plan: plan.base_dtype == "fp32" and plan.finetuning != "full",
+        f"GRADE on frozen weights in fp32 {NOT_YET}",
+        "Set base_dtype to compute.",
+    ),
+    Rule(
         "optimizer_step",
         lambda plan: plan.optimizer_step == "in-backward",
         "GRADE's graph uses each weight in every step of its generation: its gradient is there at "

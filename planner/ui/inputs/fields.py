@@ -80,6 +80,12 @@ TEXTS: Mapping[str, FieldText] = {
     "master_dtype": FieldText(
         "Master weights", "An fp32 copy keeps small updates that bf16 would round away."
     ),
+    "base_dtype": FieldText(
+        "Frozen weights",
+        "fp32: what adapters leave alone is loaded in fp32 and computed with in half precision. "
+        "With QLoRA that is what peft's prepare_model_for_kbit_training does to embeddings, norms "
+        "and the head.",
+    ),
     "gradient_dtype": FieldText("Gradients"),
     "reduce_dtype": FieldText("Gradient reduction", "Dtype in which GPUs add up their gradients."),
     "logits_dtype": FieldText(

@@ -55,6 +55,7 @@ GROUPS: tuple[Group, ...] = (
         (
             "dtype",
             "master_dtype",
+            "base_dtype",
             "gradient_dtype",
             "reduce_dtype",
             "logits_dtype",
