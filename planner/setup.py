@@ -54,10 +54,18 @@ class Setup:
         return self.q.master_bytes == 4 and not (self.fsdp or self.zero_stage)
 
     @property
+    def autocasts_forwards(self) -> bool:
+        """Whether forwards of models with fp32 adapters run in an autocast context."""
+        asked = self.plan.autocast or framework_named(self.plan.framework).autocasts_adapters
+        return self._on_adapters(asked)
+
+    @property
     def autocasts_adapters(self) -> bool:
         """Whether fp32 adapters compute in half precision, as the frozen weights beside them."""
-        by_framework = framework_named(self.plan.framework).autocasts_adapters
-        asked = by_framework or method_of(self.plan).autocasts_adapters(self.plan)
+        by_method = method_of(self.plan).autocasts_adapters(self.plan)
+        return self.autocasts_forwards or self._on_adapters(by_method)
+
+    def _on_adapters(self, asked: bool) -> bool:
         return asked and self.adapters_in_fp32 and self.models[0].adapted
 
     @property
@@ -94,6 +102,7 @@ def _models(plan: Any) -> Iterator[ModelSetup]:
     yield ModelSetup(
         role="policy",
         config="policy",
+        frozen_adapter=references.frozen_adapter(plan),
         scores_too=plan.critic == "shared",
         used_in=POLICY_USED_IN | _policy_used_too(plan),
         **trained,
@@ -125,7 +134,7 @@ WEIGHTS_WAIT = ("parameters-between-phases", "all-between-phases")
 def _policy_used_too(plan: Any) -> frozenset[str]:
     """Phases that need the policy's weights only under some plans."""
     found = ("rollout",) if plan.rollout == "hf" else ()
-    if plan.reference == "adapter-disabled":
+    if plan.reference in references.ON_POLICY:
         found = (*found, "reference log-probs")
     return frozenset(found)
 

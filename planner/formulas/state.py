@@ -39,6 +39,15 @@ ADAPTERS = Formula(
     why="LoRA adds two thin matrices to each target projection.",
 )
 
+FROZEN_ADAPTERS = Formula(
+    "frozen adapter weights",
+    "ceil_div(adapter_parameters, shards) * value_bytes",
+    category="parameters",
+    source="peft add_adapter; TRL 1.16's trainers name it ref where they are given trained "
+    "adapters",
+    why="The reference is a second adapter of the same shapes, without gradient or moments.",
+)
+
 GRADIENTS = Formula(
     "gradients",
     "ceil_div(trainable, shards) * value_bytes",

@@ -57,16 +57,9 @@ def _trained(
     else:
         yield _weights(scene, role, place)
     if role.adapters:
-        yield _placed(
-            scene,
-            place,
-            state.ADAPTERS,
-            role,
-            tensors=role.adapter_tensors,
-            adapter_parameters=scene.sharded_trainable(role),
-            shards=scene.shards_of("weights"),
-            value_bytes=adapter_bytes(scene),
-        )
+        yield _adapters(scene, role, place, state.ADAPTERS)
+    if role.second_adapter:
+        yield _adapters(scene, role, place, state.FROZEN_ADAPTERS)
     if plan.sharding == "ddp":
         width = scene.q.gradient_bytes
         yield state.DDP_BUCKETS(role.name, trainable=role.trainable, value_bytes=width)
@@ -87,6 +80,19 @@ def _weights(scene: Scene, role: Role, place: Place) -> Term:
         parameters=scene.sharded(role),
         shards=scene.shards_of("weights"),
         value_bytes=role.weight_bytes,
+    )
+
+
+def _adapters(scene: Scene, role: Role, place: Place, formula: Formula) -> Term:
+    return _placed(
+        scene,
+        place,
+        formula,
+        role,
+        tensors=role.adapter_tensors,
+        adapter_parameters=scene.sharded_trainable(role),
+        shards=scene.shards_of("weights"),
+        value_bytes=adapter_bytes(scene),
     )
 
 

@@ -228,5 +228,6 @@ def _role(plan: Plan, facts: Facts, model: ModelSetup) -> Role:
         value_head=model.kind == "score model",
         lora_rank=plan.lora_rank if model.adapted else 0,
         lora_targets=workload.targets(plan) if model.adapted else (),
+        second_adapter=model.frozen_adapter,
     )
     return with_value_head(found) if model.scores_too else found

@@ -61,7 +61,8 @@ def _head(
     # Autocast runs softmax and logsumexp in fp32 whatever the logits are.
     wide = loss.fp32_without_gradient and not gradient
     materialised = runs in ("full", "response")
-    autocasts = scene.precision == "autocast-bf16" and role.trained and materialised
+    casts = scene.precision == "autocast-bf16" or scene.setup.autocasts_forwards
+    autocasts = casts and role.trained and materialised
     scored = _tokens_at_head(scene, rows, tokens)
     if loss.gathers_scored_rows and plan.batch_shape != "packed":
         # A row's last position predicts nothing: it carries no label, and is left behind.

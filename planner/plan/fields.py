@@ -118,6 +118,9 @@ class PlanFields(BaseModel):
     master_dtype: Literal["none", "fp32"] = Field(
         "fp32", description="Dtype of the weights the optimizer updates; none is the compute dtype."
     )
+    autocast: bool = Field(
+        False, description="Half-precision autocast around adapters that are kept in fp32."
+    )
     base_dtype: Literal["compute", "fp32"] = Field(
         "compute", description="Dtype of the frozen weights below adapters."
     )
@@ -152,6 +155,7 @@ class PlanFields(BaseModel):
         "none",
         "copy",
         "adapter-disabled",
+        "frozen-adapter",
         "offloaded",
         "cached-logprobs",
         "cached-activations",

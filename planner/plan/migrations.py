@@ -52,6 +52,7 @@ ADDED: Mapping[str, int] = {
     "reinforce_baseline": 2,
     "lora_dropout": 3,
     "grade_autocast": 3,
+    "autocast": 4,
     "base_dtype": 4,
     "optimizer_step": 4,
 }

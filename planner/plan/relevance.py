@@ -76,6 +76,25 @@ ALWAYS: tuple[NoEffect, ...] = (
         lambda plan: plan.finetuning == "full",
     ),
     NoEffect(
+        ("autocast",),
+        "no adapters compute in fp32",
+        lambda plan: (
+            plan.finetuning == "full"
+            or plan.master_dtype == "none"
+            or plan.sharding not in ("none", "ddp")
+        ),
+    ),
+    NoEffect(
+        ("autocast",),
+        "the framework asks for it",
+        lambda plan: framework_named(plan.framework).autocasts_adapters,
+    ),
+    NoEffect(
+        ("autocast",),
+        "frozen weights in fp32 need it",
+        lambda plan: plan.base_dtype == "fp32",
+    ),
+    NoEffect(
         ("base_dtype",),
         "no weights are frozen below adapters",
         lambda plan: plan.finetuning == "full",

@@ -89,7 +89,8 @@ class Run:
         Nothing otherwise: even a context that is off would keep what one inside it has cached.
         """
         model = self.setup.model(role)
-        if model is None or not model.autocast:
+        adapted = model is not None and model.adapted and self.setup.autocasts_forwards
+        if model is None or not (model.autocast or adapted):
             return nullcontext()
         return self.stage.autocast(DTYPES[self.plan.dtype], enabled=True)
 
@@ -129,7 +130,7 @@ def _placed(run: Run, model: ModelSetup, settings: Any, wrap: Wrapper) -> nn.Mod
             stage.move(frozen.parameters(), "host")
         return frozen
     if model.adapted:
-        built = _adapted(run, built)
+        built = _adapted(run, model, built)
     score = models.value_head(stage, settings, stored) if model.scores_too else None
     return _trained(run, model.role, built, wrap, score)
 
@@ -149,13 +150,13 @@ def _built(run: Run, model: ModelSetup, settings: Any) -> nn.Module:
     return found
 
 
-def _adapted(run: Run, model: nn.Module) -> nn.Module:
-    plan = run.plan
+def _adapted(run: Run, model: ModelSetup, built: nn.Module) -> nn.Module:
+    plan, frozen = run.plan, model.frozen_adapter
     if plan.finetuning == "lora":
-        return models.adapted(model, plan)
+        return models.adapted(built, plan, frozen=frozen)
     dtype = torch.float32 if plan.master_dtype == "fp32" else DTYPES[plan.dtype]
-    adapt = partial(models.adapted, plan=plan)
-    return run.stage.four_bit(model, models.layers(model), adapt, dtype, DTYPES[plan.dtype])
+    adapt = partial(models.adapted, plan=plan, frozen=frozen)
+    return run.stage.four_bit(built, models.layers(built), adapt, dtype, DTYPES[plan.dtype])
 
 
 def _trained(

@@ -82,8 +82,6 @@ FP32_BASE: dict[str, Any] = {**LORA, "base_dtype": "fp32", "rollout": "vllm-colo
     "changes",
     [
         {},
-        {"gradient_checkpointing": "none", "logits": "fused", "micro_batch_size": 2},
-        {"finetuning": "qlora", "batch_shape": "padded"},
         {"finetuning": "qlora", "gradient_checkpointing": "none", **HALF, "lora_dropout": 0.1},
         {"gpus": 2, "prompts_per_step": 4},
     ],
@@ -99,6 +97,37 @@ def test_frozen_weights_in_fp32(changes: dict[str, Any]) -> None:
     linears = 24 * (2 * 896 * (896 + 128) + 3 * 896 * 4864)
     kept = 151936 * 896 + norms + biases + linears * (plan.finetuning == "lora")
     assert own["optimizer step"] - half["optimizer step"] == 2 * kept // plan.gpus
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"autocast": True, "lora_dropout": 0.1, "logits": "fused"},
+        {"autocast": True, "logits_dtype": "bf16", "gradient_checkpointing": "none"},
+        {"finetuning": "qlora"},
+        {"gpus": 2, "prompts_per_step": 4},
+        {"method": "dpo", "rollout": "none", "responses_per_prompt": 1},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
+)
+def test_a_second_adapter_as_reference(changes: dict[str, Any]) -> None:
+    more = {**LORA, "rollout": "vllm-colocated", **changes}
+    plan = planned(**more, reference="frozen-adapter")
+    found = answer(plan, worker.execute({"plan": plan.model_dump()})["result"]).comparisons
+    own = peaks(estimate(plan))
+    for one in found:
+        if one.dry_bytes is not None:
+            assert own[one.phase] == pytest.approx(one.dry_bytes, rel=1e-3), one.phase
+    base = peaks(estimate(plan.changed(reference="adapter-disabled")))
+    adapters = 4 * 8 * 24 * (4 * 896 + 2 * (896 + 128) + 3 * (896 + 4864))
+    assert own["optimizer step"] - base["optimizer step"] == -(-adapters // (4 * plan.gpus)) * 4
+
+
+def test_autocast_computes_adapters_in_half_precision() -> None:
+    more = {"rollout": "vllm-colocated", "gradient_checkpointing": "none"}
+    plan = planned(**LORA, **more, autocast=True)
+    wide = peaks(estimate(plan.changed(autocast=False)))
+    assert compared(plan)["policy forward"] < wide["policy forward"]
 
 
 def test_dropout_of_adapters_beside_4_bit_weights() -> None:

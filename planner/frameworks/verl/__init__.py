@@ -61,6 +61,12 @@ FRAMEWORK = Framework(
             "Set finetuning to lora, or framework to plain or trl.",
         ),
         Rule(
+            "reference",
+            lambda p: p.reference == "frozen-adapter",
+            "With LoRA verl's reference is the base model.",
+            "Set reference to adapter-disabled.",
+        ),
+        Rule(
             "critic",
             lambda p: p.critic == "shared",
             "verl's critic is a model of its own.",

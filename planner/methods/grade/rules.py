@@ -55,6 +55,12 @@ RULES: tuple[Rule, ...] = (
         "Set dtype to bf16, or grade_autocast to false.",
     ),
     Rule(
+        "autocast",
+        lambda plan: plan.autocast,
+        "GRADE's own field says what it autocasts.",
+        "Set grade_autocast in place of autocast.",
+    ),
+    Rule(
         "base_dtype",
         lambda plan: plan.base_dtype == "fp32" and plan.finetuning != "full",
         f"GRADE on frozen weights in fp32 {NOT_YET}",

@@ -80,6 +80,11 @@ TEXTS: Mapping[str, FieldText] = {
     "master_dtype": FieldText(
         "Master weights", "An fp32 copy keeps small updates that bf16 would round away."
     ),
+    "autocast": FieldText(
+        "Autocast of adapters",
+        "Adapters multiply half-precision copies of their fp32 weights, as under Trainer's bf16; "
+        "without it what they are given is cast to fp32 and they compute in that.",
+    ),
     "base_dtype": FieldText(
         "Frozen weights",
         "fp32: what adapters leave alone is loaded in fp32 and computed with in half precision. "
@@ -148,7 +153,8 @@ TEXTS: Mapping[str, FieldText] = {
     "reference": FieldText(
         "Reference",
         "copy: a second model on the GPUs. offloaded: in host RAM outside its phase. "
-        "adapter-disabled: the policy with LoRA switched off. cached-logprobs: computed apart, "
+        "adapter-disabled: the policy with LoRA switched off. frozen-adapter: with a second adapter "
+        "that never trains, as where trained adapters are trained on. cached-logprobs: computed apart, "
         "before the run, or in each step by other GPUs where responses are sampled. "
         "cached-activations: so the last hidden states; the loss runs them through the "
         "reference's head. dual-output: one forward, in which every layer runs with LoRA and "

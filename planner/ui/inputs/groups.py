@@ -64,6 +64,7 @@ GROUPS: tuple[Group, ...] = (
             "lora_rank",
             "lora_targets",
             "lora_dropout",
+            "autocast",
         ),
     ),
     Group(
