@@ -116,6 +116,19 @@ ADAM_8BIT_MOMENTS = Formula(
     ignores="tensors below 4,096 values, which keep fp32 moments (norms and biases)",
 )
 
+PAGED_ELEMENTS = 100_000
+"""Smallest tensor whose moments bitsandbytes 0.50.2 pages (optim/optimizer.py, get_state_buffer)."""
+
+UNPAGED_MOMENTS = Formula(
+    "8-bit Adam moments beside paged ones",
+    "2 * (trainable - paged + 4 * ceil_div(trainable, 256))",
+    category="optimizer",
+    source="bitsandbytes optim/optimizer.py: scales of blocks, and moments of tensors below 1e5 "
+    "values, are ordinary tensors",
+    why="What a paged optimizer keeps on the GPU whatever happens.",
+    ignores="tensors below 4,096 values, which keep fp32 moments (norms and biases)",
+)
+
 ZERO_MASTER = Formula(
     "fp32 master weights",
     "ceil_div(trainable, shards) * 4",

@@ -143,7 +143,9 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
         yield _placed(
             scene, place, state.ZERO_MASTER, role, trainable=role.trainable, shards=shards
         )
-    if plan.optimizer != "sgd":
+    if plan.optimizer == "paged-adamw-8bit":
+        yield from _paged(scene, role)
+    elif plan.optimizer != "sgd":
         formula, width = state.ADAM_MOMENTS, {"value_bytes": scene.q.master_bytes}
         if plan.optimizer == "adamw-8bit":
             formula, width = state.ADAM_8BIT_MOMENTS, {}
@@ -159,6 +161,16 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
             shards=shards,
             **width,
         )
+
+
+def _paged(scene: Scene, role: Role) -> Iterator[Term]:
+    """Moments in unified memory, which make room as they are evicted; small ones cannot be."""
+    trained = [each for each in role.splits if each.adapter == (role.adapters > 0)]
+    large = [each for each in trained if each.rows * each.width >= state.PAGED_ELEMENTS]
+    paged = sum(each.count * each.rows * each.width for each in large)
+    yield scene.offloaded(role.name, "8-bit Adam moments, paged", 2 * paged)
+    tensors = 2 * sum(each.count for each in trained)
+    yield state.UNPAGED_MOMENTS(role.name, tensors=tensors, trainable=role.trainable, paged=paged)
 
 
 @once

@@ -26,6 +26,10 @@ Offload = Literal[
 ]
 
 
+EIGHT_BIT = ("adamw-8bit", "paged-adamw-8bit")
+"""Optimizers whose code is bitsandbytes' or torchao's: no step of ours runs it."""
+
+
 def _known_framework(name: str) -> str:
     if name not in frameworks():
         raise PydanticCustomError("framework", "{text}", {"text": complaint(name)})
@@ -129,9 +133,9 @@ class PlanFields(BaseModel):
     logits_dtype: Literal["bf16", "fp32"] = Field(
         "fp32", description="Dtype the softmax over the vocabulary runs in."
     )
-    optimizer: Literal["adamw-fused", "adamw-foreach", "adamw-8bit", "sgd"] = Field(
-        "adamw-fused", description="Optimizer and its implementation."
-    )
+    optimizer: Literal[
+        "adamw-fused", "adamw-foreach", "adamw-8bit", "paged-adamw-8bit", "sgd"
+    ] = Field("adamw-fused", description="Optimizer and its implementation.")
     optimizer_step: Literal["update", "micro-batch", "in-backward"] = Field(
         "update", description="When the optimizer steps, and so how long gradients wait."
     )

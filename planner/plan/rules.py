@@ -122,6 +122,8 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("offload", lambda p: p.offload == "parameters", "Weights cannot stay in host RAM without the optimizer that updates them.", "Set offload to all or to parameters-between-phases."),
     Rule("offload", lambda p: p.offload == "all" and p.sharding not in ("fsdp2", "zero3"), "Weights can stay in host RAM throughout only under fsdp2 or zero3.", "Set sharding to fsdp2, or offload to all-between-phases."),
     Rule("offload", lambda p: p.offload == "optimizer" and p.sharding not in ("zero1", "zero2", "zero3"), "The optimizer alone can stay in host RAM only under ZeRO.", "Set sharding to zero2, or offload to optimizer-between-phases."),
+    Rule("optimizer", lambda p: p.optimizer == "paged-adamw-8bit" and p.sharding not in ("none", "ddp"), "bitsandbytes pages whole tensors, not shards.", "Set optimizer to adamw-8bit, or sharding to none or ddp."),
+    Rule("optimizer", lambda p: p.optimizer == "paged-adamw-8bit" and p.offload != "none", "A paged optimizer leaves the GPU by itself, when room is short.", "Set offload to none, or optimizer to adamw-8bit."),
     Rule("optimizer_step", lambda p: p.optimizer_step == "in-backward" and p.sharding not in ("none", "fsdp2"), f"optimizer_step in-backward with gradients that are reduced in buckets {NOT_YET}", "Set sharding to none on one GPU, or to fsdp2."),
     Rule("optimizer_step", lambda p: p.optimizer_step == "in-backward" and p.optimizer == "adamw-foreach", "An optimizer in the backward updates one weight at a time.", "Set optimizer to adamw-fused."),
     Rule("optimizer_step", lambda p: p.optimizer_step == "in-backward" and p.offload == "all", f"optimizer_step in-backward on the CPU {NOT_YET}", "Set offload to none."),

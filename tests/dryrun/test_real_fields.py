@@ -134,3 +134,19 @@ def test_dropout_of_adapters_beside_4_bit_weights() -> None:
     plan = planned(finetuning="qlora", rollout="vllm-colocated", gradient_checkpointing="none")
     without = peaks(estimate(plan))
     assert compared(plan.changed(lora_dropout=0.1))["policy forward"] > without["policy forward"]
+
+
+def test_a_paged_optimizer_leaves_the_gpu_but_for_small_tensors_and_scales() -> None:
+    plan = planned(**HALF, optimizer="paged-adamw-8bit")
+    eight = plan.changed(optimizer="adamw-8bit")
+    own, whole = peaks(estimate(plan)), peaks(estimate(eight))
+    layer = 2 * 896 * (896 + 128) + 3 * 896 * 4864
+    paged = 24 * layer + 151936 * 896
+    assert whole["optimizer step"] - own["optimizer step"] == 2 * paged
+    assert max(p.host_bytes for p in estimate(plan).phases) >= 2 * paged
+    # Adapters of rank 8 have no tensor of 100,000 values.
+    adapters = planned(**LORA, optimizer="paged-adamw-8bit")
+    other = adapters.changed(optimizer="adamw-8bit")
+    apart = peaks(estimate(adapters))["optimizer step"] - peaks(estimate(other))["optimizer step"]
+    assert apart == 0
+    assert any("Paged moments" in warning for warning in estimate(plan).warnings)

@@ -103,6 +103,11 @@ def test_precision(
         ({"optimizer": "sgd"}, {"optim": "sgd"}),
         ({"optimizer": "adamw-foreach"}, {"optim": "adamw_torch"}),
         ({"optimizer": "adamw-8bit", "sharding": "ddp"}, {"optim": "adamw_bnb_8bit"}),
+        ({"optimizer": "paged-adamw-8bit", "sharding": "ddp"}, {"optim": "paged_adamw_8bit"}),
+        (
+            {"finetuning": "lora", "base_dtype": "fp32"},
+            {"dtype": "float32", "bf16": True},
+        ),
         ({"optimizer": "adamw-8bit", "sharding": "fsdp2"}, {"optim": "adamw_torch_8bit"}),
         ({"gradient_checkpointing": "none"}, {"gradient_checkpointing": False}),
         ({"rollout": "hf"}, {"use_vllm": False}),

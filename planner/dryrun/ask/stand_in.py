@@ -8,6 +8,7 @@ from typing import Any
 from planner.frameworks import OWN, framework_named, own_step
 from planner.phases.vocabulary import policy_objective
 from planner.plan import Plan
+from planner.plan.fields import EIGHT_BIT
 
 OURS = "Headroom's step"
 STATE = frozenset(("parameters", "gradients", "optimizer"))
@@ -77,7 +78,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         changes["offload"] = "none"
         by_formula = STATE
         notes.append("State that stays in host RAM throughout is the closed form's.")
-    if plan.optimizer == "adamw-8bit":
+    if plan.optimizer in EIGHT_BIT:
         changes["optimizer"] = "sgd"
         by_formula |= {"optimizer"}
         notes.append("The 8-bit optimizer did not run: its state is the closed form's.")

@@ -123,13 +123,19 @@ def _weights_dtype(plan: Any) -> str:
     return TORCH_DTYPE[plan.dtype]
 
 
+BITSANDBYTES = ("adamw_bnb_8bit", "paged_adamw_8bit")
+
+
 def _optimizer(plan: Any) -> str:
     if plan.optimizer == "adamw-8bit":
         # torchao's states can be sharded as DTensors; bitsandbytes' cannot (bitsandbytes#1633).
         return "adamw_torch_8bit" if plan.sharding == "fsdp2" else "adamw_bnb_8bit"
-    return {"adamw-fused": "adamw_torch_fused", "adamw-foreach": "adamw_torch", "sgd": "sgd"}[
-        plan.optimizer
-    ]
+    return {
+        "adamw-fused": "adamw_torch_fused",
+        "adamw-foreach": "adamw_torch",
+        "paged-adamw-8bit": "paged_adamw_8bit",
+        "sgd": "sgd",
+    }[plan.optimizer]
 
 
 def _accumulation(plan: Any) -> int:
@@ -316,7 +322,7 @@ def _packages(plan: Any) -> tuple[str, ...]:
         (not _engine_is_vllm(plan), f"torch=={plan.torch_version} transformers==5.23.0"),
         (plan.finetuning != "full", "peft==0.21.2"),
         (zero(plan), "deepspeed==0.19.8"),
-        ("bnb" in optimizer or plan.finetuning == "qlora", "bitsandbytes==0.50.2"),
+        (optimizer in BITSANDBYTES or plan.finetuning == "qlora", "bitsandbytes==0.50.2"),
         (optimizer == "adamw_torch_8bit", "torchao==0.18.0"),
         *kernels(plan),
         (plan.attention == "flash", "flash-attn==2.8.3.post2"),

@@ -101,7 +101,9 @@ TEXTS: Mapping[str, FieldText] = {
     "optimizer": FieldText(
         "Optimizer",
         "AdamW keeps two numbers (moments) per trained weight. fused updates in place; foreach "
-        "needs a temporary of a moment's size; 8-bit stores the moments in one byte each.",
+        "needs a temporary of a moment's size; 8-bit stores the moments in one byte each; paged "
+        "(bitsandbytes) keeps those in memory that the driver moves to host RAM when the GPU has "
+        "no room.",
     ),
     "optimizer_step": FieldText(
         "Optimizer steps",
