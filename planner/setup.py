@@ -69,6 +69,12 @@ class Setup:
         return asked and self.adapters_in_fp32 and self.models[0].adapted
 
     @property
+    def temperature(self) -> float:
+        """What the loss divides logits by: 1 where nothing was sampled from them."""
+        method = method_of(self.plan)
+        return self.plan.temperature if method.engines and method.generates else 1.0
+
+    @property
     def steps_in_backward(self) -> bool:
         """Whether each gradient is used and freed as soon as it is made."""
         return self.plan.optimizer_step == "in-backward"

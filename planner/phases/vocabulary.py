@@ -82,6 +82,8 @@ def _head(
         entropy=entropy,
         softcap=role.arch.logit_softcap > 0,
         dtype=plan.dtype,
+        chunk_tokens=plan.chunk_tokens,
+        temperature_scaled=scene.setup.temperature != 1.0,
     )
 
 

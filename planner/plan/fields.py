@@ -150,6 +150,10 @@ class PlanFields(BaseModel):
     logits: Literal["full", "response", "chunked", "fused"] = Field(
         "response", description="How the loss meets the vocabulary."
     )
+    chunk_tokens: Tokens = Field(512, description="Rows of a chunk where logits is chunked.")
+    temperature: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] = Field(
+        1.0, description="Temperature of sampling, which logits are divided by."
+    )
     kl: Literal["none", "loss", "reward"] = Field("loss", description="Where the KL term enters.")
     entropy: bool = Field(False, description="Entropy bonus in the loss.")
     compile: bool = Field(False, description="torch.compile of each layer.")

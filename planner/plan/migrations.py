@@ -54,7 +54,9 @@ ADDED: Mapping[str, int] = {
     "grade_autocast": 3,
     "autocast": 4,
     "base_dtype": 4,
+    "chunk_tokens": 4,
     "optimizer_step": 4,
+    "temperature": 4,
 }
 """Fields that came later, each with its first version: an older link did not leave them out."""
 

@@ -76,6 +76,16 @@ ALWAYS: tuple[NoEffect, ...] = (
         lambda plan: plan.finetuning == "full",
     ),
     NoEffect(
+        ("temperature",),
+        "no engine samples",
+        lambda plan: not (method_of(plan).engines and method_of(plan).generates),
+    ),
+    NoEffect(
+        ("chunk_tokens",),
+        "the loss does not work in chunks",
+        lambda plan: _path(plan) != "chunked",
+    ),
+    NoEffect(
         ("autocast",),
         "no adapters compute in fp32",
         lambda plan: (
@@ -133,6 +143,11 @@ ALWAYS: tuple[NoEffect, ...] = (
     ),
     NoEffect(UNMODELLED, "it is not modelled yet"),
 )
+
+
+def _path(plan: Any) -> str:
+    code = framework_named(plan.framework).loss_code(plan.framework_version)
+    return code.path(method_of(plan).objective, plan.logits)
 
 
 @cache

@@ -81,6 +81,8 @@ class Run:
             entropy=entropy,
             certainty=certainty,
             softcap=models.softcap(self.policy),
+            temperature=self.setup.temperature,
+            chunk_tokens=self.plan.chunk_tokens,
         )
 
     def autocast(self, role: str = "policy") -> AbstractContextManager[Any]:

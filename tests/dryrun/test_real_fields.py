@@ -12,6 +12,7 @@ from planner.dryrun.run import worker
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.plan import Plan
+from planner.plan.relevance import without_effect
 
 torch.set_num_threads(1)
 
@@ -150,3 +151,33 @@ def test_a_paged_optimizer_leaves_the_gpu_but_for_small_tensors_and_scales() -> 
     apart = peaks(estimate(adapters))["optimizer step"] - peaks(estimate(other))["optimizer step"]
     assert apart == 0
     assert any("Paged moments" in warning for warning in estimate(plan).warnings)
+
+
+@pytest.mark.parametrize("method", ["grpo", "sft"])
+def test_rows_of_a_chunk_of_the_head(method: str) -> None:
+    alone = {"method": method, "responses_per_prompt": 1, "prompts_per_step": 4, "rollout": "none"}
+    plan = planned(
+        **{**(alone if method == "sft" else {}), **HALF}, logits="chunked", micro_batch_size=4
+    )
+    small, large = plan.changed(chunk_tokens=64), plan.changed(chunk_tokens=600)
+    found = [peaks(estimate(each)) for each in (small, plan, large)]
+    assert found[0]["policy forward"] < found[1]["policy forward"] < found[2]["policy forward"]
+    for each, own in ((small, found[0]), (large, found[2])):
+        made = answer(each, worker.execute({"plan": each.model_dump()})["result"]).comparisons
+        for one in made:
+            if one.dry_bytes is not None:
+                assert own[one.phase] == pytest.approx(one.dry_bytes, rel=1e-3), one.phase
+
+
+def test_a_temperature_copies_logits_that_nothing_upcasts() -> None:
+    plan = planned(**HALF, logits="full", logits_dtype="bf16", micro_batch_size=2)
+    warm = plan.changed(temperature=0.7)
+    verl = {"framework": "verl", "rollout": "vllm-colocated", "attention": "flash"}
+    compared(warm)
+    own = {t: planned(**HALF, **verl, temperature=t) for t in (1.0, 0.7)}
+    cool, scaled = (peaks(estimate(each))["old log-probs"] for each in own.values())
+    assert scaled - cool == 2 * 256 * 151936
+    # Nothing is sampled from a model that imitates.
+    given = planned(method="sft", rollout="none", responses_per_prompt=1, temperature=0.7)
+    assert "temperature" in without_effect(given)
+    assert peaks(estimate(given)) == peaks(estimate(given.changed(temperature=1.0)))

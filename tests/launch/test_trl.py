@@ -99,6 +99,8 @@ def test_precision(
     [
         ({"kl": "none"}, {"beta": 0.0}),
         ({"entropy": True}, {"entropy_coef": 0.001}),
+        ({"temperature": 0.7}, {"temperature": 0.7}),
+        ({"optimizer_step": "micro-batch"}, {"gradient_accumulation_steps": 1}),
         ({"attention": "flash"}, {"attn_implementation": "flash_attention_2"}),
         ({"optimizer": "sgd"}, {"optim": "sgd"}),
         ({"optimizer": "adamw-foreach"}, {"optim": "adamw_torch"}),

@@ -1,4 +1,4 @@
-"""Chunks of 512 tokens, recomputed in the backward pass: verl's fused kernels in torch.
+"""Chunks of tokens (512, unless a plan says), recomputed in the backward pass: verl's fused kernels in torch.
 
 Source: ``verl/utils/experimental/torch_functional.py`` of verl 0.9.1, read 2026-10; the plain
 step's ``chunked`` path follows it. One chunk's logits exist at a time, but Python names keep the
@@ -52,11 +52,17 @@ def chunk(head: Head, tokens: Num, label: str, item_bytes: int = FP32_BYTES) -> 
     return wide(CHUNK, head, label=label, item_bytes=item_bytes, chunk_tokens=tokens)
 
 
+def rows(head: Head) -> Num:
+    """Tokens of a whole chunk."""
+    return TOKEN_CHUNK if head.chunk_tokens is None else head.chunk_tokens
+
+
 def chunk_tokens(head: Head) -> tuple[Num, Num, Num]:
     """Rows of the first and the second chunk, and 1 if there is a second, else 0."""
-    first = minimum(head.tokens, TOKEN_CHUNK)
-    second = minimum(maximum(head.tokens - TOKEN_CHUNK, 0), TOKEN_CHUNK)
-    return first, second, 1 * (head.tokens > TOKEN_CHUNK)
+    size = rows(head)
+    first = minimum(head.tokens, size)
+    second = minimum(maximum(head.tokens - size, 0), size)
+    return first, second, 1 * (head.tokens > size)
 
 
 def kept(head: Head) -> tuple[Term, ...]:
@@ -83,7 +89,8 @@ def forward(head: Head) -> tuple[Instant, ...]:
         tiles = tuple(chunk(head, tokens, label) for label in labels)
         return Instant(name=name, terms=(*tiles, *kept(head), numbers, left))
 
-    return instant("first chunk", first, 0), instant("second chunk", second, more * TOKEN_CHUNK)
+    before = more * rows(head)
+    return instant("first chunk", first, 0), instant("second chunk", second, before)
 
 
 def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
@@ -96,7 +103,7 @@ def backward(head: Head) -> tuple[Instant, ...]:
     first, second, more = chunk_tokens(head)
     return (
         *chunk_backward(head, "first", first, 0 * first, 0 * first),
-        *chunk_backward(head, "second", second, more, more * TOKEN_CHUNK),
+        *chunk_backward(head, "second", second, more, more * rows(head)),
     )
 
 

@@ -204,6 +204,7 @@ def _sampled(plan: Any) -> dict[str, object]:
         "num_generations": plan.responses_per_prompt,
         "max_completion_length": plan.response_tokens,
         "steps_per_generation": _accumulation(plan) * updates,
+        "temperature": plan.temperature,
         "beta": 0.0 if plan.kl == "none" else BETA,
         "entropy_coef": _entropy(plan),
         "use_vllm": plan.rollout != "hf",

@@ -67,6 +67,12 @@ FRAMEWORK = Framework(
             "Set reference to adapter-disabled.",
         ),
         Rule(
+            "chunk_tokens",
+            lambda p: p.chunk_tokens != 512,
+            "verl's chunks have 512 tokens.",
+            "Set chunk_tokens to 512.",
+        ),
+        Rule(
             "critic",
             lambda p: p.critic == "shared",
             "verl's critic is a model of its own.",

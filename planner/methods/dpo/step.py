@@ -89,5 +89,6 @@ def _of_responses(
         how=plan.logits,
         logits_dtype=run.logits_dtype,
         softcap=models.softcap(model),
+        chunk_tokens=plan.chunk_tokens,
     ).log_probs
     return forward.responses(taken, rows, plan).sum(-1)

@@ -138,6 +138,14 @@ TEXTS: Mapping[str, FieldText] = {
         "full: logits of all tokens. response: of response tokens only. chunked: a slice of "
         "tokens at a time. fused: fused linear cross-entropy, which never stores the logits whole.",
     ),
+    "chunk_tokens": FieldText(
+        "Chunk of the head", "Their logits stand in fp32, several times in the backward.", "tokens"
+    ),
+    "temperature": FieldText(
+        "Temperature",
+        "The loss divides logits by it too: another copy of them in verl, and where the softmax "
+        "runs in their own dtype.",
+    ),
     "compile": FieldText("torch.compile"),
     "empty_cache": FieldText(
         "Empty the allocator's cache",

@@ -77,6 +77,7 @@ GROUPS: tuple[Group, ...] = (
             "offload",
             "attention",
             "logits",
+            "chunk_tokens",
             "compile",
             "empty_cache",
             "expandable_segments",
@@ -107,6 +108,7 @@ GROUPS: tuple[Group, ...] = (
         ":material/bolt:",
         (
             "rollout",
+            "temperature",
             "rollout_gpus",
             "rollout_tensor_parallel",
             "gpu_memory_utilization",
