@@ -117,7 +117,7 @@ ADAM_8BIT_MOMENTS = Formula(
 )
 
 PAGED_ELEMENTS = 100_000
-"""Smallest tensor whose moments bitsandbytes 0.50.2 pages (optim/optimizer.py, get_state_buffer)."""
+"""Smallest tensor whose moments bitsandbytes 0.50.2 pages (optim/optimizer.py)."""
 
 UNPAGED_MOMENTS = Formula(
     "8-bit Adam moments beside paged ones",

@@ -1,4 +1,4 @@
-"""Chunks of tokens (512, unless a plan says), recomputed in the backward pass: verl's fused kernels in torch.
+"""Chunks of tokens (512, unless told), recomputed in the backward: verl's fused kernels in torch.
 
 Source: ``verl/utils/experimental/torch_functional.py`` of verl 0.9.1, read 2026-10; the plain
 step's ``chunked`` path follows it. One chunk's logits exist at a time, but Python names keep the

@@ -29,8 +29,8 @@ def executed(plan: Plan) -> tuple[Plan, tuple[str, ...]]:
         )
     if plan.optimizer in EIGHT_BIT:
         raise CannotRun(
-            f"optimizer: {plan.optimizer} needs a library that is not part of the step; set optimizer "
-            "to adamw-fused."
+            f"optimizer: {plan.optimizer} needs a library that is not part of the step; set "
+            "optimizer to adamw-fused."
         )
     if plan.offload in ("optimizer", "all"):
         raise CannotRun(

@@ -163,9 +163,9 @@ TEXTS: Mapping[str, FieldText] = {
     "reference": FieldText(
         "Reference",
         "copy: a second model on the GPUs. offloaded: in host RAM outside its phase. "
-        "adapter-disabled: the policy with LoRA switched off. frozen-adapter: with a second adapter "
-        "that never trains, as where trained adapters are trained on. cached-logprobs: computed apart, "
-        "before the run, or in each step by other GPUs where responses are sampled. "
+        "adapter-disabled: the policy with LoRA switched off. frozen-adapter: with a second "
+        "adapter that never trains. cached-logprobs: computed apart, before the run, or in each "
+        "step by other GPUs where responses are sampled. "
         "cached-activations: so the last hidden states; the loss runs them through the "
         "reference's head. dual-output: one forward, in which every layer runs with LoRA and "
         "without.",
