@@ -50,6 +50,7 @@ NO_EFFECT: dict[str, dict[str, str]] = {
         **dict.fromkeys(("kl", "entropy", "reward", "critic"), "their rules leave one value"),
         **dict.fromkeys(SPREAD, "there is one GPU"),
         "validation_response_tokens": "the programs do not validate",
+        "temperature": "neither GRADE nor DPO samples with an engine's temperature",
     },
 }
 """Fields that change nothing in what a framework runs."""
