@@ -43,8 +43,14 @@ NO_EFFECT: dict[str, dict[str, str]] = {
     "trl": {
         "logits_dtype": "TRL's fused head keeps no logits to have one",
         "critic": "no method that is exported to TRL has one",
+        "autocast": "accelerate's mixed precision is on wherever adapters are fp32",
+        "chunk_tokens": "TRL's fused head has no chunks",
     },
-    "verl": {},
+    "verl": {
+        "autocast": "FSDP hands adapters over in the compute dtype",
+        "base_dtype": "verl keeps frozen weights like the adapters",
+        "chunk_tokens": "verl's rules leave one value",
+    },
     "plain": {
         **dict.fromkeys(ENGINE, "neither GRADE nor DPO has an engine"),
         **dict.fromkeys(("kl", "entropy", "reward", "critic"), "their rules leave one value"),
