@@ -83,6 +83,7 @@ def _head(
         softcap=role.arch.logit_softcap > 0,
         dtype=plan.dtype,
         chunk_tokens=plan.chunk_tokens,
+        chunk_compile=plan.chunk_compile,
         temperature_scaled=scene.setup.temperature != 1.0,
     )
 

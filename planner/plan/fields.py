@@ -151,6 +151,9 @@ class PlanFields(BaseModel):
         "response", description="How the loss meets the vocabulary."
     )
     chunk_tokens: Tokens = Field(512, description="Rows of a chunk where logits is chunked.")
+    chunk_compile: bool = Field(
+        False, description="torch.compile of the head where logits is chunked."
+    )
     temperature: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] = Field(
         1.0, description="Temperature of sampling, which logits are divided by."
     )

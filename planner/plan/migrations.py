@@ -54,6 +54,7 @@ ADDED: Mapping[str, int] = {
     "grade_autocast": 3,
     "autocast": 4,
     "base_dtype": 4,
+    "chunk_compile": 4,
     "chunk_tokens": 4,
     "optimizer_step": 4,
     "temperature": 4,

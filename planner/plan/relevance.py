@@ -81,7 +81,7 @@ ALWAYS: tuple[NoEffect, ...] = (
         lambda plan: not (method_of(plan).engines and method_of(plan).generates),
     ),
     NoEffect(
-        ("chunk_tokens",),
+        ("chunk_tokens", "chunk_compile"),
         "the loss does not work in chunks",
         lambda plan: _path(plan) != "chunked",
     ),

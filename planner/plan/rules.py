@@ -104,6 +104,7 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("max_tokens_per_micro_batch", lambda p: (p.max_tokens_per_micro_batch > 0) & (p.max_tokens_per_micro_batch < p.prompt_tokens + p.response_tokens), "The token budget is smaller than one row (prompt_tokens + response_tokens).", "Raise max_tokens_per_micro_batch, or set it to 0."),
     Rule("master_dtype", lambda p: p.dtype == "fp32" and p.master_dtype != "none", "With dtype fp32 the weights are fp32 already.", "Set master_dtype to none."),
     Rule("autocast", lambda p: p.autocast and p.dtype == "fp32", "Autocast computes in half precision.", "Set dtype to bf16, or autocast to false."),
+    Rule("chunk_compile", lambda p: p.chunk_compile and p.dtype == "fp32", f"chunk_compile with dtype fp32 {NOT_YET}", "Set chunk_compile to false, or dtype to bf16."),
     Rule("base_dtype", lambda p: p.base_dtype == "fp32" and p.sharding.startswith("zero"), "DeepSpeed keeps all weights in the compute dtype.", "Set base_dtype to compute, or sharding to fsdp2."),
     Rule("base_dtype", lambda p: p.base_dtype == "fp32" and p.finetuning == "lora" and p.master_dtype == "none" and p.dtype != "fp32", "Adapters of fp32 weights are fp32.", "Set master_dtype to fp32, or base_dtype to compute."),
     Rule("gradient_dtype", lambda p: p.master_dtype == "none" and p.gradient_dtype != p.dtype, "Gradients have the dtype of the weights they belong to when there is no master copy.", "Set gradient_dtype to the value of dtype."),

@@ -44,12 +44,12 @@ NO_EFFECT: dict[str, dict[str, str]] = {
         "logits_dtype": "TRL's fused head keeps no logits to have one",
         "critic": "no method that is exported to TRL has one",
         "autocast": "accelerate's mixed precision is on wherever adapters are fp32",
-        "chunk_tokens": "TRL's fused head has no chunks",
+        **dict.fromkeys(("chunk_tokens", "chunk_compile"), "TRL's fused head has no chunks"),
     },
     "verl": {
         "autocast": "FSDP hands adapters over in the compute dtype",
         "base_dtype": "verl keeps frozen weights like the adapters",
-        "chunk_tokens": "verl's rules leave one value",
+        **dict.fromkeys(("chunk_tokens", "chunk_compile"), "verl's rules leave one value"),
     },
     "plain": {
         **dict.fromkeys(ENGINE, "neither GRADE nor DPO has an engine"),

@@ -173,7 +173,7 @@ def test_a_link_of_today_means_the_method_itself(name: str, method: str) -> None
 
 
 IN_4 = dict.fromkeys(
-    ("autocast", "base_dtype", "chunk_tokens", "optimizer_step", "temperature"),
+    ("autocast", "base_dtype", "chunk_compile", "chunk_tokens", "optimizer_step", "temperature"),
     "4",
 )
 

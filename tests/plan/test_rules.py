@@ -85,6 +85,8 @@ BROKEN: list[dict[str, Any]] = [
     {"finetuning": "lora", "base_dtype": "fp32", "sharding": "zero2"},
     {"autocast": True, "dtype": "fp32"},
     {"framework": "verl", "chunk_tokens": 1024},
+    {"framework": "verl", "chunk_compile": True},
+    {"chunk_compile": True, "dtype": "fp32"},
     {"optimizer": "paged-adamw-8bit", "sharding": "fsdp2"},
     {"optimizer": "paged-adamw-8bit", "gpus": 1, "offload": "all-between-phases"},
     {"method": "grade", "finetuning": "lora", "autocast": True},

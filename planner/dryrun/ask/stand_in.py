@@ -82,6 +82,9 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         changes["optimizer"] = "sgd"
         by_formula |= {"optimizer"}
         notes.append("The 8-bit optimizer did not run: its state is the closed form's.")
+    if plan.chunk_compile and plan.logits == "chunked":
+        changes["chunk_compile"] = False
+        notes.append("The head's chunks ran eagerly; compiled ones keep less.")
     if plan.compile:
         changes["compile"] = False
         notes.append("Layers ran eagerly; compiled layers keep less.")

@@ -47,6 +47,22 @@ CHUNK_NUMBERS = Formula(
 )
 
 
+COMPILED = Formula(
+    "one chunk over the vocabulary, compiled",
+    "bytes_each * chunk_tokens * vocab",
+    category="logits",
+    source="buffers of Inductor (torch 2.13, its CPU backend) for this project's chunk, counted "
+    "2026-11: 6 bytes an element forward (10 with a soft cap), 4 backward (8; 2 more with an "
+    "entropy)",
+    why="The product in half precision, one fp32 tensor for several reductions; the backward has "
+    "the logits' gradient beside it, both in half precision.",
+    ignores="that a GPU's backend may fuse more",
+)
+COMPILED_FORWARD, COMPILED_BACKWARD = 6, 4
+COMPILED_SOFTCAP, COMPILED_ENTROPY = 4, 2
+"""Bytes an element that they add."""
+
+
 def chunk(head: Head, tokens: Num, label: str, item_bytes: int = FP32_BYTES) -> Term:
     """One tensor over the vocabulary for ``tokens`` rows."""
     return wide(CHUNK, head, label=label, item_bytes=item_bytes, chunk_tokens=tokens)
@@ -87,6 +103,8 @@ def forward(head: Head) -> tuple[Instant, ...]:
             chunk_tokens=before,
         )
         tiles = tuple(chunk(head, tokens, label) for label in labels)
+        if head.chunk_compile:
+            tiles = (_compiled(head, tokens, COMPILED_FORWARD),)
         return Instant(name=name, terms=(*tiles, *kept(head), numbers, left))
 
     before = more * rows(head)
@@ -126,6 +144,16 @@ def chunk_backward(
     if head.entropy:
         labels.append("chunk's log-probabilities")
     kept = tuple(chunk(head, tokens, label) for label in labels)
+    if head.chunk_compile:
+        size = COMPILED_BACKWARD + COMPILED_ENTROPY * head.entropy
+        own = (_compiled(head, tokens, size), *whole)
+        own_product = product(head, 1 * (tokens > 0), "chunk's weight gradient")
+        beside = (own_product, narrow(CHUNK_HIDDEN, head, chunk_tokens=tokens))
+        gradient = chunk(head, tokens, "chunk's logits gradient", head.item_bytes)
+        return (
+            Instant(name=f"{name} chunk over the vocabulary", terms=own),
+            Instant(name=f"{name} chunk's products", terms=(gradient, *beside, *whole)),
+        )
     extra = ("gradient so far", "entropy's share", "log-probability's share")
     moving = tuple(
         chunk(head, tokens, f"chunk's {label}") for label in extra[: 2 + head.entropy]
@@ -142,6 +170,11 @@ def chunk_backward(
         Instant(name=f"{name} chunk over the vocabulary", terms=(*kept, *moving, *whole, widest)),
         Instant(name=f"{name} chunk's products", terms=(*kept, *products, *whole, settled)),
     )
+
+
+def _compiled(head: Head, tokens: Num, size: int) -> Term:
+    each = size + COMPILED_SOFTCAP * head.softcap
+    return wide(COMPILED, head, bytes_each=each, chunk_tokens=tokens)
 
 
 def product(head: Head, there: Num, label: str) -> Term:

@@ -67,6 +67,12 @@ FRAMEWORK = Framework(
             "Set reference to adapter-disabled.",
         ),
         Rule(
+            "chunk_compile",
+            lambda p: p.chunk_compile,
+            "verl's chunks are not compiled.",
+            "Set chunk_compile to false.",
+        ),
+        Rule(
             "chunk_tokens",
             lambda p: p.chunk_tokens != 512,
             "verl's chunks have 512 tokens.",

@@ -141,6 +141,9 @@ TEXTS: Mapping[str, FieldText] = {
     "chunk_tokens": FieldText(
         "Chunk of the head", "Their logits stand in fp32, several times in the backward.", "tokens"
     ),
+    "chunk_compile": FieldText(
+        "Compile the head's chunks", "Most of a chunk's fp32 tensors never exist then."
+    ),
     "temperature": FieldText(
         "Temperature",
         "The loss divides logits by it too: another copy of them in verl, and where the softmax "

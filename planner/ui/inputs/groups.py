@@ -78,6 +78,7 @@ GROUPS: tuple[Group, ...] = (
             "attention",
             "logits",
             "chunk_tokens",
+            "chunk_compile",
             "compile",
             "empty_cache",
             "expandable_segments",
