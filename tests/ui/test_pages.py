@@ -90,7 +90,7 @@ def test_a_methods_own_field_is_beside_the_others_and_in_the_link() -> None:
     assert field(unfold(app, "reinforce++"), "reinforce_baseline").value == "none"
     peak = app.metric[0].value
     field(app, "reinforce_baseline").set_value("group").run()
-    assert link_of(app)["reinforce_baseline"] == "group" and link_of(app)["v"] == "3"
+    assert link_of(app)["reinforce_baseline"] == "group" and link_of(app)["v"] == str(VERSION)
     assert app.metric[0].value == peak
     field(app, "method").set_value("rloo").run()
     assert "Only REINFORCE++ has it." in words(app).replace("\\", "")
