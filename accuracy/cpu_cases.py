@@ -101,6 +101,10 @@ IN_LOSS: dict[str, Any] = {"kl": "loss"}
 CACHED: dict[str, Any] = {"reference": "cached-activations"}
 DUAL: dict[str, Any] = {"reference": "dual-output"}
 ONE_BODY: dict[str, Any] = {"critic": "shared"}
+FP32_BASE: dict[str, Any] = {"base_dtype": "fp32"}
+AT_ONCE: dict[str, Any] = {"optimizer_step": "in-backward"}
+EACH: dict[str, Any] = {"optimizer_step": "micro-batch", "micro_batch_size": 1}
+SECOND: dict[str, Any] = {"reference": "frozen-adapter"}
 HF: dict[str, Any] = {"gpus": 1, "rollout": "hf", "rollout_gpus": 0, "response_tokens": 6}
 
 
@@ -132,6 +136,10 @@ def _sft() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "mixtral", {**HALF, **CHECKPOINTED}
     yield "qwen3", {**ADAPTERS, "lora_targets": "all-linear"}
     yield "qwen3", {**ADAPTERS, **CHECKPOINTED, "master_dtype": "none"}
+    yield "qwen3", {**HALF, **AT_ONCE, "prompts_per_step": 4}
+    yield "llama", {**AUTOCAST, **CHECKPOINTED, **AT_ONCE}
+    yield "qwen3", {**ADAPTERS, **FP32_BASE}
+    yield "qwen2", {**HALF, "logits": "chunked", "chunk_tokens": 20}
     yield "llama", {**CHECKPOINTED, "activation_offload": True}
     yield "qwen2", {**HALF, "offload": "optimizer-between-phases"}
     yield "qwen2", {"offload": "all-between-phases", "prompts_per_step": 4}
@@ -169,6 +177,10 @@ def _grpo() -> Iterator[tuple[str, dict[str, Any]]]:
     yield "llama", {**ADAPTERS, **IN_LOSS, **DUAL, **CHECKPOINTED, "layers": 8, "vocab": 50}
     yield "gemma2", {**ADAPTERS, **IN_LOSS, **DUAL, **PADDED, "logits": "response"}
     yield "phi3", {**ADAPTERS, **IN_LOSS, **DUAL, **PACKED, "logits": "chunked"}
+    yield "qwen3", {**ADAPTERS, **SECOND, **EACH, "temperature": 0.7}
+    yield "llama", {**ADAPTERS, **SECOND, **CHECKPOINTED, "autocast": True, "lora_dropout": 0.1}
+    yield "llama", {**ADAPTERS, **FP32_BASE, **CHECKPOINTED, "logits": "fused"}
+    yield "llama", {**HALF, "logits": "full", "logits_dtype": "bf16", "temperature": 0.7}
     yield "gemma2", {"logits": "response", **HALF, **JUDGED}
     yield "qwen3", {**HALF, "offload": "parameters-between-phases", **CHECKPOINTED}
     yield "qwen3", {"offload": "all-between-phases", "optimizer": "adamw-foreach"}
@@ -261,6 +273,8 @@ def _sharded() -> Iterator[tuple[str, str, dict[str, Any]]]:
     yield "ppo", "llama", {**engine, **JUDGED}
     adapters = {"finetuning": "lora", "lora_rank": 4, "reference": "adapter-disabled"}
     yield "grpo", "qwen3", {**engine, **adapters, **SDPA}
+    yield "grpo", "qwen3", {**engine, **adapters, **SECOND, **FP32_BASE}
+    yield "sft", "llama", {**SHARDED, **AT_ONCE}
     yield "ppo", "llama", {**engine, **ONE_BODY, "logits": "response"}
     yield "ppo", "qwen3", {**engine, **adapters, **ONE_BODY, **CHECKPOINTED}
     yield "grpo", "llama", {**engine, **IN_LOSS, **CACHED}

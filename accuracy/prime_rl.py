@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from accuracy.prediction import Mapping, Predicted, Unpredicted
-from accuracy.quantity import Addition, Answer, named, not_compiled, peak, scene
+from accuracy.quantity import Addition, Answer, not_compiled, peak, scene
 from planner.formulas import state
 from planner.formulas.logits.pieces import LOGITS
 from planner.plan import Plan
@@ -31,8 +31,8 @@ FULL_NOTE = (
     "where that breaks the graph, what is recomputed is closer to an eager layer."
 )
 ADAPTERS_NOTE = (
-    "prime-rl loads frozen weights in optimization_dtype (fp32), which no field says, and each "
-    "layer has four adapters. Its adapters compute in bf16."
+    "prime-rl loads frozen weights in optimization_dtype (fp32), and each layer has four adapters. "
+    "Its adapters compute in bf16."
 )
 OFFLOAD_NOTE = ADAPTERS_NOTE + " Offloaded are the inputs of all layers."
 MOE = "mixture of experts in prime-rl's own modules; those of transformers are derived, not these"
@@ -71,7 +71,8 @@ def _common(model: str, gpu: str, row_tokens: int, offload: bool, rank: int) -> 
         "compile": True,
         "optimizer": "adamw-fused",
     }
-    return chosen | ({"finetuning": "lora", "lora_rank": rank} if rank else {})
+    adapters = {"finetuning": "lora", "lora_rank": rank, "base_dtype": "fp32"}
+    return chosen | (adapters if rank else {})
 
 
 def _reserved(plan: Plan | None) -> Answer:
@@ -89,9 +90,6 @@ def _adapter_additions(plan: Plan) -> tuple[Addition, ...]:
     if plan.finetuning != "lora":
         return ()
     policy, shards = scene(plan).policy, scene(plan).q.shards
-    frozen = state.WEIGHTS.value(
-        parameters=policy.parameters, shards=shards, value_bytes=FP32_BYTES
-    )
     more = (RUNS_AT_ONCE - 1) * policy.adapters
     sizes = {"shards": shards, "value_bytes": FP32_BYTES}
     adapters = (
@@ -99,11 +97,7 @@ def _adapter_additions(plan: Plan) -> tuple[Addition, ...]:
         + state.GRADIENTS.value(trainable=more, **sizes)
         + state.ADAM_MOMENTS.value(trainable=more, **sizes)
     )
-    present = named(plan, "policy forward", "weights", "policy")
-    return (
-        Addition(bytes=int(frozen) - present, why="frozen weights in fp32"),
-        Addition(bytes=int(adapters), why="three more adapters a layer, with their state"),
-    )
+    return (Addition(bytes=int(adapters), why="three more adapters a layer, with their state"),)
 
 
 def _sft_reserved(plan: Plan | None) -> Answer:

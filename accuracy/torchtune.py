@@ -11,7 +11,6 @@ from typing import Any
 
 from accuracy.prediction import Mapping, Predicted
 from accuracy.quantity import Addition, Answer, not_compiled, peak, scene
-from planner.formulas import state
 from planner.formulas.activations.kinds import KINDS
 from planner.plan import Plan
 
@@ -39,6 +38,7 @@ def fields(model: str, gpu: str, row_tokens: int, **more: Any) -> dict[str, Any]
         "response_tokens": row_tokens - 1,
         "gradient_checkpointing": "none",
         "logits": "full",
+        "chunk_tokens": 2 * row_tokens // CHUNKS,
         **more,
     }
 
@@ -82,23 +82,10 @@ def _adapters_allocated(plan: Plan | None) -> Answer:
     )
 
 
-WAITING = {
-    formula.name
-    for formula in (
-        state.GRADIENTS,
-        state.ACCUMULATED_GRADIENTS,
-        state.LAYER_GRADIENTS,
-        state.LOWER_LAYERS,
-        state.UPPER_LAYERS,
-    )
-}
-"""Gradients that wait for the optimizer, at whatever point of the backward."""
-
-
 def _in_backward(plan: Plan | None) -> Answer:
-    """Each gradient is used and freed at once: the same peaks without those that wait."""
+    """Each gradient is used and freed at once."""
     assert plan is not None
-    return peak(plan, "allocated", without=lambda term: term.name in WAITING)
+    return peak(plan, "allocated")
 
 
 SMALL, ROW = "meta-llama/Llama-3.2-3B", 4096
@@ -106,7 +93,9 @@ ASSUMED = (
     "plain step, one micro-batch, fused AdamW, flash attention for torchtune's masked kernel; "
     "the table's memory is taken as PyTorch's allocated peak"
 )
-CHUNKED = ". Chunks of 512 tokens, recomputed, for torchtune's eight chunks of kept bf16 logits"
+CHUNKS = 8
+"""CEWithChunkedOutputLoss's number of chunks of a micro-batch."""
+CHUNKED = ". Chunks as large as torchtune's eight, recomputed, for its kept bf16 logits"
 
 
 def mappings() -> tuple[Mapping, ...]:
@@ -163,10 +152,14 @@ def mappings() -> tuple[Mapping, ...]:
         Predicted(
             id="torchtune-3b-optimizer-in-backward",
             level="allocated",
-            fields=fields(SMALL, "a100-80gb", ROW, **{**chunked, "gradient_checkpointing": "full"}),
+            fields=fields(
+                SMALL,
+                "a100-80gb",
+                ROW,
+                **{**chunked, "gradient_checkpointing": "full", "optimizer_step": "in-backward"},
+            ),
             answer=_in_backward,
             comparable="approximate",
-            assumed=ASSUMED + CHUNKED + ". No field says optimizer in backward: the terms that "
-            "sum up gradients are left out of every instant.",
+            assumed=ASSUMED + CHUNKED + ".",
         ),
     )

@@ -46,6 +46,7 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
         (
             *_engine_warnings(scene),
             *_reference_warnings(scene),
+            *_paged_warnings(scene),
             *scene.facts.policy_model.warnings,
             *_model_warnings(scene),
             *_measured_warnings(scene),
@@ -131,6 +132,14 @@ def _reference_warnings(scene: Scene) -> Iterator[str]:
             "run: the reference scores them before every update, on as many other GPUs of this "
             f"kind, which this plan waits for. Its {weights} of weights there are not in this "
             f"plan's memory; set reference to {other} to score them here."
+        )
+
+
+def _paged_warnings(scene: Scene) -> Iterator[str]:
+    if scene.plan.optimizer == "paged-adamw-8bit":
+        yield (
+            "Paged moments are counted in host RAM, where the driver moves them when the GPU has "
+            "no room: on a card with room they stay there, and the driver shows them as used."
         )
 
 

@@ -38,7 +38,7 @@ OUTSIDE: frozenset[Category] = frozenset(("engine", "device"))
 
 Source = Literal["estimate", "dry run", "trial"]
 
-ANSWER_VERSION: Literal[3] = 3
+ANSWER_VERSION: Literal[4] = 4
 """Version of an answer in JSON: that of links, since an answer's plan is read as a link's."""
 
 

@@ -26,6 +26,8 @@ class ModelSetup:
     trained: bool = False
     adapted: bool = False
     """Adapters train in place of its weights."""
+    frozen_adapter: bool = False
+    """A second adapter beside those that train is the reference's."""
     scores_too: bool = False
     """A second head gives one number per token: a critic that shares the body."""
     autocast: bool = False

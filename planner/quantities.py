@@ -38,7 +38,8 @@ class Quantities:
     """What one optimizer update means for one GPU.
 
     A sequence is one response behind its prompt; DPO's pair is two of them. ``row_tokens`` is
-    the capped length of a row; ``micro_rows`` and ``micro_row_tokens`` describe one training
+    the capped length of a row; an update ends with an optimizer step, which may follow every
+    micro-batch; ``micro_rows`` and ``micro_row_tokens`` describe one training
     forward (a packed micro-batch is one long row); ``micro_batches`` is the number of forwards
     per update (gradient accumulation); the ``logprob_`` fields say the same of a forward
     without gradient.
@@ -91,6 +92,9 @@ def quantities(plan: Any) -> Quantities:
     micro = _micro_batch(plan, plan.micro_batch_size, row_tokens, per_update, pair)
     per_step = ceil_div(units, training_gpus)
     logprob = _micro_batch(plan, plan.logprob_micro_batch_size, row_tokens, per_step, pair)
+    updates = ceil_div(plan.prompts_per_step, plan.prompts_per_update)
+    micro_batches = ceil_div(per_update * pair, micro[2])
+    accumulates = plan.optimizer_step == "update"
     compute_bytes = BYTES_OF_DTYPE[plan.dtype]
     return Quantities(
         training_gpus=training_gpus,
@@ -99,12 +103,12 @@ def quantities(plan: Any) -> Quantities:
         row_tokens=row_tokens,
         sequences_per_step=units * pair,
         sequences_per_gpu_step=per_step * pair,
-        sequences_per_gpu_update=per_update * pair,
-        updates_per_step=ceil_div(plan.prompts_per_step, plan.prompts_per_update),
+        sequences_per_gpu_update=per_update * pair if accumulates else micro[2],
+        updates_per_step=updates if accumulates else updates * micro_batches,
         micro_rows=micro[0],
         micro_row_tokens=micro[1],
         micro_sequences=micro[2],
-        micro_batches=ceil_div(per_update * pair, micro[2]),
+        micro_batches=micro_batches if accumulates else 1,
         logprob_rows=logprob[0],
         logprob_row_tokens=logprob[1],
         logprob_sequences=logprob[2],

@@ -15,10 +15,24 @@ IN_LOSS = ("cached-activations", "dual-output")
 """Made of each micro-batch in its training forward, instead of once a step before it."""
 
 
+ON_POLICY = ("adapter-disabled", "frozen-adapter")
+"""The policy's own model answers, without its adapters or with others that never train."""
+
+
 def compares(plan: Any) -> bool:
     """Whether the loss compares with a reference."""
     method = method_of(plan)
     return bool(getattr(plan, method.kl_field) != "none" or method.held_to_reference)
+
+
+def on_policy(plan: Any) -> bool:
+    """Whether the policy's own model answers for the reference."""
+    return compares(plan) and plan.reference in ON_POLICY
+
+
+def frozen_adapter(plan: Any) -> bool:
+    """Whether the policy has a second adapter, the reference's, which never trains."""
+    return compares(plan) and plan.reference == "frozen-adapter"
 
 
 def in_loss(plan: Any) -> bool:

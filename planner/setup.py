@@ -54,12 +54,31 @@ class Setup:
         return self.q.master_bytes == 4 and not (self.fsdp or self.zero_stage)
 
     @property
+    def autocasts_forwards(self) -> bool:
+        """Whether forwards of models with fp32 adapters run in an autocast context."""
+        asked = self.plan.autocast or framework_named(self.plan.framework).autocasts_adapters
+        return self._on_adapters(asked)
+
+    @property
     def autocasts_adapters(self) -> bool:
         """Whether fp32 adapters compute in half precision, as the frozen weights beside them."""
-        by_framework = framework_named(self.plan.framework).autocasts_adapters
-        asked = by_framework or method_of(self.plan).autocasts_adapters(self.plan)
+        by_method = method_of(self.plan).autocasts_adapters(self.plan)
+        return self.autocasts_forwards or self._on_adapters(by_method)
+
+    def _on_adapters(self, asked: bool) -> bool:
         half = self.plan.dtype != "fp32"
         return asked and half and self.adapters_in_fp32 and self.models[0].adapted
+
+    @property
+    def temperature(self) -> float:
+        """What the loss divides logits by: 1 where nothing was sampled from them."""
+        method = method_of(self.plan)
+        return self.plan.temperature if method.engines and method.generates else 1.0
+
+    @property
+    def steps_in_backward(self) -> bool:
+        """Whether each gradient is used and freed as soon as it is made."""
+        return self.plan.optimizer_step == "in-backward"
 
     @property
     def zero_stage(self) -> int:
@@ -78,7 +97,7 @@ def _models(plan: Any) -> Iterator[ModelSetup]:
     method = method_of(plan)
     adapted = plan.finetuning != "full"
     kept = _stored(plan)
-    autocast = kept == "fp32" != plan.dtype and plan.sharding in ("none", "ddp") and not adapted
+    autocast = kept == "fp32" != plan.dtype and plan.sharding in ("none", "ddp")
     waits: Place = "host" if plan.offload in WEIGHTS_WAIT else "gpu"
     trained: dict[str, Any] = {
         "trained": True,
@@ -90,6 +109,7 @@ def _models(plan: Any) -> Iterator[ModelSetup]:
     yield ModelSetup(
         role="policy",
         config="policy",
+        frozen_adapter=references.frozen_adapter(plan),
         scores_too=plan.critic == "shared",
         used_in=POLICY_USED_IN | _policy_used_too(plan),
         **trained,
@@ -121,7 +141,7 @@ WEIGHTS_WAIT = ("parameters-between-phases", "all-between-phases")
 def _policy_used_too(plan: Any) -> frozenset[str]:
     """Phases that need the policy's weights only under some plans."""
     found = ("rollout",) if plan.rollout == "hf" else ()
-    if plan.reference == "adapter-disabled":
+    if plan.reference in references.ON_POLICY:
         found = (*found, "reference log-probs")
     return frozenset(found)
 
@@ -129,11 +149,13 @@ def _policy_used_too(plan: Any) -> frozenset[str]:
 def _stored(plan: Any) -> Dtype:
     """What trained models' weights are kept in: the master copy's dtype, where that is kept.
 
-    DeepSpeed keeps its fp32 copy apart, as optimizer state. A frozen base under adapters stays in
-    the compute dtype, unless the framework loads base and adapters alike.
+    DeepSpeed keeps its fp32 copy apart, as optimizer state. A frozen base under adapters is in a
+    dtype of its own, unless the framework loads base and adapters alike.
     """
     alike = framework_named(plan.framework).base_in_master_dtype
     frozen_base = plan.finetuning != "full" and not alike
+    if frozen_base and plan.base_dtype == "fp32":
+        return "fp32"
     if plan.master_dtype == "none" or plan.sharding.startswith("zero") or frozen_base:
         return plan.dtype  # type: ignore[no-any-return]
     return "fp32"

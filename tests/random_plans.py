@@ -31,6 +31,8 @@ def _strategy(field: str, models: Sequence[str]) -> st.SearchStrategy[Any]:
         "price_per_gpu_hour": st.floats(0, 10_000),
         "max_tokens_per_micro_batch": st.sampled_from((0, 4096, 65_536)),
         "vllm_sleep_level": st.integers(0, 2),
+        "temperature": st.sampled_from((0.7, 1.0)),
+        "lora_dropout": st.sampled_from((0.0, 0.1)),
     }
     if field in special:
         return special[field]

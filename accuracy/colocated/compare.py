@@ -1,8 +1,8 @@
 """Each measured phase beside the estimate: cold, with the row's baseline, and completed.
 
 *Cold* is the estimate's device bytes. *Given* puts the row's own ``sleeping_baseline_bytes`` in
-place of everything outside the trainer's allocator (context, sleeping engine). *Completed* adds to
-that what the run's source states and no field says.
+place of everything outside the trainer's allocator (context, sleeping engine). *Completed* is that
+of a first update, which has no optimizer state before its first step.
 """
 
 from __future__ import annotations
@@ -17,15 +17,11 @@ from planner.estimate import estimate, phase_plans
 from planner.footprint import Instant
 from planner.formulas import state
 from planner.levels import Adder
-from planner.phases.scene import Scene
 from planner.plan import Plan
 
 UPDATE = ("old log-probs", "reference log-probs", "policy forward", "policy backward")
 PHASES = {GENERATION: ("rollout",), "training": (*UPDATE, "optimizer step")}
 """Phases of an estimate that a measured one covers."""
-
-TILE_BYTES = 256 * 2**20
-"""fp32 logits of one tile of AgileRL's head, at most."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,7 +82,7 @@ def _completed(row: Row, plan: Plan) -> tuple[int, str, tuple[Addition, ...]]:
             continue
         for instant in phase.instants:
             size = int(adder.totals(instant).allocated)
-            found = tuple(_additions(row, scene, phase.name, instant))
+            found = tuple(_additions(row, phase.name, instant))
             plain = max(plain, size)
             size += sum(addition.bytes for addition in found)
             if size > best:
@@ -94,35 +90,14 @@ def _completed(row: Row, plan: Plan) -> tuple[int, str, tuple[Addition, ...]]:
     return best - plain, where, additions
 
 
-def _additions(row: Row, scene: Scene, phase: str, instant: Instant) -> list[Addition]:
-    """What AgileRL's source states at an instant, and no field of a plan says today."""
-    adapters = scene.policy.adapters * 4
-    found = [Addition(bytes=adapters, why="a frozen second adapter as the reference, in fp32")]
-    steps_before = row.micro_batches > 1
-    if phase in UPDATE:
-        # Optimizer state exists from the second micro-batch on, gradients of others never do.
-        kept = _bytes_of(instant, state.ACCUMULATED_GRADIENTS.name)
-        if kept:
-            why = "no gradients of earlier micro-batches: the optimizer steps after each"
-            found.append(Addition(bytes=-kept, why=why))
-        moments = _bytes_of(instant, state.ADAM_MOMENTS.name)
-        if moments and not (steps_before and phase.startswith("policy")):
-            found.append(Addition(bytes=-moments, why="no optimizer state before the first step"))
-    if _at_head(instant):
-        tokens = scene.q.micro_tokens if phase.startswith("policy") else scene.q.logprob_tokens
-        rows = min(int(tokens), TILE_BYTES // (4 * scene.policy.arch.vocab))
-        tile = rows * scene.policy.arch.vocab * 6 - _logits_bytes(instant)
-        found.append(Addition(bytes=tile, why="a head of tiles of 256 MiB in fp32, and in bf16"))
-    return found
+def _additions(row: Row, phase: str, instant: Instant) -> list[Addition]:
+    """What a process's first update lacks, and every later one has."""
+    moments = _bytes_of(instant, state.ADAM_MOMENTS.name)
+    stepped = row.micro_batches > 1 and phase.startswith("policy")
+    if phase not in UPDATE or stepped or not moments:
+        return []
+    return [Addition(bytes=-moments, why="no optimizer state before the first step")]
 
 
 def _bytes_of(instant: Instant, name: str) -> int:
     return sum(int(t.bytes) for t in instant.everything if t.name == name and not t.host)
-
-
-def _logits_bytes(instant: Instant) -> int:
-    return sum(int(t.bytes) for t in instant.terms if t.category == "logits" and not t.host)
-
-
-def _at_head(instant: Instant) -> bool:
-    return _logits_bytes(instant) > 0

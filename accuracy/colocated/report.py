@@ -20,19 +20,7 @@ from them.
 *Cold* is what the tool says: the most device bytes of the phases that a measured one covers.
 *Given* puts the row's own `sleeping_baseline_bytes` (what the driver saw just before the update:
 context, sleeping engine) in place of what the estimate counts outside the trainer's allocator.
-*Completed* adds to that what the run's source states and no field of these plans says, at the
-instants to which it belongs.
-"""
-
-NO_FIELD = """
-What no field of these plans says, and what its field would change:
-
-- The reference is a second, frozen adapter: one adapter's fp32 weights more (+0.03 to +0.45 GiB),
-  in every phase of the update.
-- The optimizer steps after every micro-batch: no gradients of earlier micro-batches (as many bytes
-  less), and in a first update no optimizer state before the first step.
-- The loss's head runs in tiles of 256 MiB of fp32 logits beside their bf16 ones, compiled: at the
-  head 0.37 GiB in place of the fused head's tile; it decides where rows are short.
+*Completed* is that of a first update, whose optimizer has no state before its first step.
 """
 
 LARGEST = 8
@@ -55,7 +43,6 @@ def text() -> str:
         _groups(),
         _above(),
         f"The rows that are furthest off:\n\n{_furthest()}",
-        NO_FIELD,
         "Every row is planned as this one is: `"
         + ", ".join(f"{key}={value}" for key, value in example.items())
         + "`.",

@@ -19,6 +19,11 @@ from typing import Any
 
 FILE = Path(__file__).with_name("runs.json")
 
+TILE_BYTES = 256 * 2**20
+"""fp32 logits of one tile of AgileRL's head, at most."""
+VOCAB = 151_936
+"""Entries of both models' vocabulary."""
+
 GENERATION, TRAINING = "generation", "training"
 
 
@@ -72,15 +77,16 @@ def rows() -> tuple[Row, ...]:
 def fields(row: Row) -> dict[str, Any]:
     """The row's plan, with the fields there are.
 
-    TRL's step is the one that runs fp32 adapters under autocast; its fused head stands for
-    AgileRL's tiles, and the base without its adapter for the frozen second adapter.
+    Tiles of the head are the rows whose fp32 logits are 256 MiB.
     """
     prompt = row.seq_len // 4
     micro = min(row.micro_batch, row.group_size * row.n_prompts)
     return {
         "model": row.model,
         "method": "grpo",
-        "framework": "trl",
+        "framework": "plain",
+        "autocast": True,
+        "optimizer_step": "micro-batch",
         "gpu": row.card,
         "gpus": 1,
         "gpus_per_node": 1,
@@ -104,7 +110,10 @@ def fields(row: Row) -> dict[str, Any]:
         "gradient_checkpointing": "full",
         "attention": "sdpa",
         "kl": "loss",
-        "reference": "adapter-disabled",
+        "reference": "frozen-adapter",
+        "logits": "chunked",
+        "chunk_tokens": TILE_BYTES // (4 * VOCAB),
+        "chunk_compile": True,
         "rollout": "vllm-colocated",
         "gpu_memory_utilization": row.gpu_memory_utilization,
         "vllm_sleep_level": 1,

@@ -34,8 +34,4 @@ CAUSES: Mapping[tuple[str, str], str] = {
         "ms-swift scores labelled tokens only, whose share of a packed row is not recorded"
     ),
     ("ms-swift SFT, lora", "stated"): "rounded reading; " + HELD,
-    ("fms-a100_80gb-064", "verdict"): (
-        "4-bit base prepared for training: the fp32 residual stream doubles 21.5 GiB of "
-        "checkpointed inputs; no field says"
-    ),
 }

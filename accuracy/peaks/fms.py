@@ -140,6 +140,9 @@ def _fields(row: Row, tokens: int, *, autocast: bool, quantised: bool) -> dict[s
     if adapted:
         more = {"lora_rank": 16, "lora_targets": TARGETS, "lora_dropout": 0.1}
         fields |= {"finetuning": "qlora" if quantised else "lora", **more}
+        if quantised and "baseline" in str(row.settings["framework_config"]):
+            # prepare_model_for_kbit_training; the accelerated configurations leave it out.
+            fields["base_dtype"] = "fp32"
     return fields
 
 

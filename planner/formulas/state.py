@@ -39,6 +39,15 @@ ADAPTERS = Formula(
     why="LoRA adds two thin matrices to each target projection.",
 )
 
+FROZEN_ADAPTERS = Formula(
+    "frozen adapter weights",
+    "ceil_div(adapter_parameters, shards) * value_bytes",
+    category="parameters",
+    source="peft add_adapter; TRL 1.16's trainers name it ref where they are given trained "
+    "adapters",
+    why="The reference is a second adapter of the same shapes, without gradient or moments.",
+)
+
 GRADIENTS = Formula(
     "gradients",
     "ceil_div(trainable, shards) * value_bytes",
@@ -126,6 +135,19 @@ ADAM_8BIT_MOMENTS = Formula(
     ignores="tensors below 4,096 values, which keep fp32 moments (norms and biases)",
 )
 
+PAGED_ELEMENTS = 100_000
+"""Smallest tensor whose moments bitsandbytes 0.50.2 pages (optim/optimizer.py)."""
+
+UNPAGED_MOMENTS = Formula(
+    "8-bit Adam moments beside paged ones",
+    "2 * (trainable - paged + 4 * ceil_div(trainable, 256))",
+    category="optimizer",
+    source="bitsandbytes optim/optimizer.py: scales of blocks, and moments of tensors below 1e5 "
+    "values, are ordinary tensors",
+    why="What a paged optimizer keeps on the GPU whatever happens.",
+    ignores="tensors below 4,096 values, which keep fp32 moments (norms and biases)",
+)
+
 ZERO_MASTER = Formula(
     "fp32 master weights",
     "ceil_div(trainable, shards) * 4",
@@ -152,10 +174,10 @@ ZERO_STEP_TEMPORARY = Formula(
 
 LARGEST_GRADIENT = Formula(
     "gradient being added",
-    "largest_weight * value_bytes * minimum(micro_batches - 1, 1)",
+    "largest_weight * value_bytes * passes_on",
     category="gradients",
     source="torch autograd AccumulateGrad: the new gradient exists beside the old until added",
-    why="While gradients accumulate, one weight's new gradient is alive beside its sum.",
+    why="While gradients accumulate, or are used at once, one weight's new gradient is alive.",
 )
 
 LOCAL_RANKS_OFFLOAD = Formula(

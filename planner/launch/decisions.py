@@ -107,6 +107,7 @@ _REFERENCE = {
     "copy": "A frozen copy of the model beside the policy.",
     "offloaded": "A frozen copy in host RAM, on the GPU only while it is used.",
     "adapter-disabled": "The policy without its adapters: no second copy of the weights.",
+    "frozen-adapter": "The policy with a second adapter, which never trains.",
     "cached-logprobs": "Computed once before training: one number for each response.",
     "cached-activations": "Computed once before training: the last hidden state of each response "
     "token; the loss runs the head on it.",

@@ -163,11 +163,21 @@ def weight_copies(scene: Scene, role: Role, *, layers: bool, head: bool) -> tupl
     It caches them until its context ends, with the forward. Where layers save for their own
     backward the layers' are counted with what they save; the head saves its own.
     """
-    framework = scene.framework
-    if framework.autocasts_adapters and scene.setup.autocasts_adapters and not role.disabled:
-        return adapter_copies(role.adapters * layers, role=role.name)
-    caches = role.trained or framework.reference_requires_gradients
-    if scene.precision != "autocast-bf16" or not caches:
+    precision = scene.precision
+    if role.adapters and precision == "autocast-bf16":
+        # A frozen weight's copy is in no cache: the head's is kept for the pass back through it.
+        trained = scene.setup.adapters_in_fp32 and not (role.disabled or role.answers_frozen)
+        return (
+            *adapter_copies(role.adapters * (layers and trained), role=role.name),
+            *autocast_weight_copies(
+                role.arch, role=role.name, head=head and not role.value_head
+            ),
+        )
+    if scene.setup.autocasts_forwards and role.adapters and not role.disabled:
+        cached = layers and not role.answers_frozen
+        return adapter_copies(role.adapters * cached, role=role.name)
+    caches = role.trained or scene.framework.reference_requires_gradients
+    if precision != "autocast-bf16" or not caches:
         return ()
     head = head and not role.value_head
     return autocast_weight_copies(role.arch, role=role.name, layers=layers, head=head)

@@ -16,7 +16,7 @@ from planner.formulas import allocator, logits, state
 from planner.formulas.activations import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
 from planner.frameworks.loss import CROSS_ENTROPY
-from planner.numeric import Num, minimum
+from planner.numeric import Num
 from planner.phases import activations, collectives, shared_critic
 from planner.phases.baseline import adapter_bytes
 from planner.phases.layer_kinds import LayerKind, layer_kinds
@@ -137,8 +137,9 @@ def _coming_down(
             trainable_above=_trained_between(role, place + 1, role.arch.layers),
             **_gradient_sizes(scene),
         )
+        waiting = () if scene.setup.steps_in_backward else (higher,)
         above = (
-            higher,
+            *waiting,
             *_reduced_above(scene, role, place + 1),
             *collectives.held_for_all_reduce(scene, role, done),
         )
@@ -194,7 +195,7 @@ def _near_the_end(
         terms=(
             *activations.first_layers(scene, role, place + 1),
             *late_head_gradient(scene, role),
-            *((lower,) if to_come else ()),
+            *((lower,) if to_come and not scene.setup.steps_in_backward else ()),
             *collectives.held_for_all_reduce(scene, role, role.arch.layers - 1 - place),
         ),
         shared=(
@@ -236,7 +237,7 @@ def _layer_backward(scene: Scene, role: Role, place: int, sparse: int | None) ->
 def _activations(scene: Scene, role: Role, sparse: int | None) -> Iterator[Term]:
     accumulates: Num | None = None
     if _counts_weights(scene, role):
-        accumulates = 0 if scene.fsdp else minimum(scene.q.micro_batches - 1, 1)
+        accumulates = 0 if scene.fsdp else scene.passes_on
     return activations.layer_backward(scene, role, sparse, accumulates=accumulates)
 
 
@@ -257,5 +258,5 @@ def _being_added(scene: Scene, role: Role) -> Iterator[Term]:
             role.name,
             largest_weight=role.layer_adapters if role.adapters else role.largest_layer_weight,
             value_bytes=adapter_bytes(scene) if role.adapters else scene.q.compute_bytes,
-            micro_batches=scene.q.micro_batches,
+            passes_on=scene.passes_on,
         )

@@ -58,22 +58,15 @@ def _trained(
     else:
         yield _weights(scene, role, place)
     if role.adapters:
-        yield _placed(
-            scene,
-            place,
-            state.ADAPTERS,
-            role,
-            tensors=role.adapter_tensors,
-            adapter_parameters=scene.sharded_trainable(role),
-            shards=scene.shards_of("weights"),
-            value_bytes=adapter_bytes(scene),
-        )
+        yield _adapters(scene, role, place, state.ADAPTERS)
+    if role.second_adapter:
+        yield _adapters(scene, role, place, state.FROZEN_ADAPTERS)
     if plan.sharding == "ddp":
         width = scene.q.gradient_bytes
         yield state.DDP_BUCKETS(role.name, trainable=role.trainable, value_bytes=width)
     if moment != "load":
         yield from _optimizer_state(scene, role, _place(plan.offload, "optimizer", updating))
-    if updating and gradients != "none":
+    if updating and gradients != "none" and not scene.setup.steps_in_backward:
         yield _gradients(scene, role, gradients)
 
 
@@ -88,6 +81,19 @@ def _weights(scene: Scene, role: Role, place: Place) -> Term:
         parameters=scene.sharded(role),
         shards=scene.shards_of("weights"),
         value_bytes=role.weight_bytes,
+    )
+
+
+def _adapters(scene: Scene, role: Role, place: Place, formula: Formula) -> Term:
+    return _placed(
+        scene,
+        place,
+        formula,
+        role,
+        tensors=role.adapter_tensors,
+        adapter_parameters=scene.sharded_trainable(role),
+        shards=scene.shards_of("weights"),
+        value_bytes=adapter_bytes(scene),
     )
 
 
@@ -138,7 +144,9 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
         yield _placed(
             scene, place, state.ZERO_MASTER, role, trainable=role.trainable, shards=shards
         )
-    if plan.optimizer != "sgd":
+    if plan.optimizer == "paged-adamw-8bit":
+        yield from _paged(scene, role)
+    elif plan.optimizer != "sgd":
         formula, width = state.ADAM_MOMENTS, {"value_bytes": scene.q.master_bytes}
         if plan.optimizer == "adamw-8bit":
             formula, width = state.ADAM_8BIT_MOMENTS, {}
@@ -154,6 +162,16 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
             shards=shards,
             **width,
         )
+
+
+def _paged(scene: Scene, role: Role) -> Iterator[Term]:
+    """Moments in unified memory, which make room as they are evicted; small ones cannot be."""
+    trained = [each for each in role.splits if each.adapter == (role.adapters > 0)]
+    large = [each for each in trained if each.rows * each.width >= state.PAGED_ELEMENTS]
+    paged = sum(each.count * each.rows * each.width for each in large)
+    yield scene.offloaded(role.name, "8-bit Adam moments, paged", 2 * paged)
+    tensors = 2 * sum(each.count for each in trained)
+    yield state.UNPAGED_MOMENTS(role.name, tensors=tensors, trainable=role.trainable, paged=paged)
 
 
 @once

@@ -199,7 +199,8 @@ def _gathered(scene: Scene, role: Role, count: int) -> Term:
 
 def _flat(scene: Scene, role: Role) -> Num:
     """Elements of one layer as they travel, padding included."""
-    return role.layer_parameters + role.layer_adapters + scene.padding(role, "layer")
+    adapters = role.layer_adapters * (1 + role.second_adapter)
+    return role.layer_parameters + adapters + scene.padding(role, "layer")
 
 
 def _flat_root(scene: Scene, role: Role) -> Num:

@@ -57,6 +57,7 @@ def log_probs(
         role=role.name,
         instants=(
             *_layers(scene, role, base),
+            *_frozen_product(scene, role, base),
             *(_at_head(scene, role, base, instant) for instant in found),
             *(_at_head(scene, role, base, instant, extra_in_pieces) for instant in extra),
         ),
@@ -116,11 +117,25 @@ def _at_head(
     return Instant(name=own.name, terms=own.everything, shared=(*base, beside))
 
 
+def _frozen_product(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
+    """Logits being made with autocast's copy of a frozen head, which is gone right after."""
+    head = inference_head(scene, role)
+    if not (role.adapters and scene.precision == "autocast-bf16"):
+        return
+    if head.logits not in positions.IN_PIECES:
+        copies = activations.weight_copies(scene, role, layers=False, head=True)
+        own = Instant(name="head's product", terms=(*logits.product(head), *copies))
+        yield _at_head(scene, role, base, own)
+
+
 @shared
 def _beside_head(scene: Scene, role: Role, in_pieces: bool | None) -> tuple[Term, ...]:
+    # A frozen head's copy is in no cache: it stays where the head is multiplied piece by piece.
+    named = inference_head(scene, role).logits in positions.IN_PIECES or not role.adapters
+    copied = named and not casts_tiles(scene, role)
     return (
         *collectives.at_head(scene, role),
-        *activations.weight_copies(scene, role, layers=True, head=not casts_tiles(scene, role)),
+        *activations.weight_copies(scene, role, layers=True, head=copied),
         *positions.scoring_batch(scene, role),
         *positions.without_gradient(scene, role, in_pieces),
     )

@@ -48,7 +48,7 @@ def size(scene: Scene, responses: Num) -> Term:
 def work(scene: Scene) -> Work:
     """The pass over one step's responses; hidden states are taken before the head."""
     scored = 0 if references.cached(scene.plan) else scored_in_step(scene)
-    return scoring(scene, scene.policy.without_adapters(), scored_tokens=scored, elsewhere=True)
+    return scoring(scene, scene.policy.as_reference(), scored_tokens=scored, elsewhere=True)
 
 
 def waited_for(scene: Scene, moment: Moment, kept: tuple[Term, ...]) -> PhasePlan:

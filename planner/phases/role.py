@@ -70,6 +70,10 @@ class Role:
     value_head: bool = False
     disabled: bool = False
     """Its adapters are on the GPU and out of the computation."""
+    second_adapter: bool = False
+    """Frozen adapters of the same shapes stand beside those that train."""
+    answers_frozen: bool = False
+    """These compute, and not those that train."""
 
     def padding(self, part: Part, shards: Num) -> Num:
         """Elements that a split along the first dimension adds: ranks hold equal numbers of rows.
@@ -81,6 +85,8 @@ class Role:
         for each in self.splits:
             count = each.in_layer if part == "layer" else each.count
             if count and each.of(part):
+                both = part == "layer" and each.adapter and self.second_adapter
+                count += count * both
                 missing = ceil_div(each.rows, shards) * shards - each.rows
                 added = added + count * each.width * missing
         return added
@@ -92,9 +98,9 @@ class Role:
         )
 
     @lru_cache(maxsize=512)  # noqa: B019
-    def without_adapters(self) -> Role:
-        """The same model with its adapters disabled: a reference that costs no weights."""
-        return replace(self, disabled=True)
+    def as_reference(self) -> Role:
+        """The same model with its second adapters, or with none: a reference of few weights."""
+        return replace(self, disabled=not self.second_adapter, answers_frozen=self.second_adapter)
 
     @property
     def trained(self) -> bool:
@@ -127,6 +133,7 @@ def role(
     value_head: bool = False,
     lora_rank: int = 0,
     lora_targets: tuple[str, ...] = (),
+    second_adapter: bool = False,
 ) -> Role:
     """The role of a model; ``value_head`` replaces the vocabulary head by hidden → 1.
 
@@ -161,6 +168,7 @@ def role(
         weight_bytes=weight_bytes,
         splits=(*_splits(arch, listed), *_adapter_splits(arch, chosen, lora_rank)),
         value_head=value_head,
+        second_adapter=second_adapter,
     )
 
 

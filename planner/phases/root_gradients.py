@@ -10,10 +10,10 @@ from collections.abc import Iterator
 
 from planner.catalog import measured
 from planner.footprint import Instant, Term
-from planner.formulas import logits
+from planner.formulas import logits, state
 from planner.formulas.formula import Formula
 from planner.methods import method_of
-from planner.numeric import Num, minimum
+from planner.numeric import Num
 from planner.phases import collectives
 from planner.phases.role import Role
 from planner.phases.scene import Scene
@@ -30,7 +30,7 @@ EMBEDDING_OUTPUT_GRADIENT = Formula(
 
 HEAD_GRADIENT = Formula(
     "head gradient",
-    "head_parameters * value_bytes * (1 - minimum(micro_batches - 1, 1))",
+    "head_parameters * value_bytes * (1 - passes_on)",
     category="gradients",
     source="torch autograd: the head's weight gradient is the first of the backward",
     why="With one micro-batch only the head's gradient is alive when the layers begin.",
@@ -62,7 +62,7 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
     if sharded:
         yield Instant(
             name="root's gradients reduced",
-            terms=(collectives.root_reduction(scene, role), *held),
+            terms=(collectives.root_reduction(scene, role), *held, *_reduced(scene, role)),
             shared=until_end(scene, role, kept, "all"),
         )
 
@@ -81,7 +81,7 @@ def _table_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
                     hidden=columns,
                     item_bytes=width,
                     role=role.name,
-                    micro_batches=q.micro_batches,
+                    passes_on=scene.passes_on,
                 ),
                 EMBEDDING_OUTPUT_GRADIENT(
                     role.name, tokens=q.micro_tokens, hidden=columns, value_bytes=width
@@ -89,6 +89,18 @@ def _table_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
                 *late_head_gradient(scene, role),
             ),
             shared=until_end(scene, role, kept, "layers"),
+        )
+
+
+def _reduced(scene: Scene, role: Role) -> Iterator[Term]:
+    """The root's gradients after their reduction, where no other ones have waited for them."""
+    if scene.setup.steps_in_backward:
+        yield state.GRADIENTS(
+            role.name,
+            label="gradients of the root, reduced",
+            trainable=role.root_trainable + scene.padding(role, "root"),
+            shards=scene.shards_of("gradients"),
+            value_bytes=scene.q.gradient_bytes,
         )
 
 
@@ -103,7 +115,7 @@ def _embedding(scene: Scene, role: Role) -> Iterator[Term]:
         item_bytes=width,
         role=role.name,
         beside=1 + apart if _tied(role) else 0,
-        micro_batches=scene.q.micro_batches,
+        passes_on=scene.passes_on,
     )
     # It is gone before a tied one's is summed apart.
     if not (role.arch.tied and apart):
@@ -181,7 +193,7 @@ def head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
             role.name,
             head_parameters=role.head_parameters,
             value_bytes=scene.q.gradient_bytes,
-            micro_batches=scene.q.micro_batches,
+            passes_on=scene.passes_on,
         )
 
 
@@ -193,7 +205,7 @@ def late_head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
     if scene.fsdp:
         yield from head_gradient(scene, role)
     elif role.root_trainable and _tied(role):
-        yield _waiting(scene, role, minimum(scene.q.micro_batches - 1, 1))
+        yield _waiting(scene, role, scene.passes_on)
 
 
 def _waiting(scene: Scene, role: Role, waits: Num) -> Term:

@@ -149,6 +149,14 @@ class Scene:
         """How trained models' forwards compute, in the activation formulas' words."""
         return self.setup.precision
 
+    @cached_property
+    def passes_on(self) -> Num:
+        """1 where a weight's new gradient is gone as soon as it is made, 0 where it waits.
+
+        It is added to that of an earlier micro-batch, or used by an optimizer in the backward.
+        """
+        return 1 if self.setup.steps_in_backward else minimum(self.q.micro_batches - 1, 1)
+
     def offloaded(self, role: str, label: str, rank_bytes: Num) -> Term:
         """What all local processes keep in host RAM, each ``rank_bytes`` of it."""
         return state.LOCAL_RANKS_OFFLOAD(
@@ -230,5 +238,6 @@ def _role(plan: Plan, facts: Facts, model: ModelSetup) -> Role:
         value_head=model.kind == "score model",
         lora_rank=plan.lora_rank if model.adapted else 0,
         lora_targets=workload.targets(plan) if model.adapted else (),
+        second_adapter=model.frozen_adapter,
     )
     return with_value_head(found) if model.scores_too else found

@@ -40,9 +40,10 @@ def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan,
                     scored_tokens=scored,
                     scored_again=int(path(scene) in IN_PIECES),
                 ),
+                *((phase.updating(scene, role),) if scene.setup.steps_in_backward else ()),
             ),
         ),
-        optimizer_phase(scene, kept),
+        *(() if scene.setup.steps_in_backward else (optimizer_phase(scene, kept),)),
     )
 
 
@@ -67,7 +68,11 @@ def critic_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
         instants=(
             *training.forward_instants(scene, role, kept),
             *backward.backward_instants(scene, role, kept),
-            *training.optimizer_instants(scene, role, kept),
+            *(
+                ()
+                if scene.setup.steps_in_backward
+                else training.optimizer_instants(scene, role, kept)
+            ),
         ),
         work=(
             phase.training(scene, role, "forward", scored_tokens=0),

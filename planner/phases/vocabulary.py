@@ -61,7 +61,8 @@ def _head(
     # Autocast runs softmax and logsumexp in fp32 whatever the logits are.
     wide = loss.fp32_without_gradient and not gradient
     materialised = runs in ("full", "response")
-    autocasts = scene.precision == "autocast-bf16" and role.trained and materialised
+    casts = scene.precision == "autocast-bf16" or scene.setup.autocasts_forwards
+    autocasts = casts and role.trained and materialised
     scored = _tokens_at_head(scene, rows, tokens)
     if loss.gathers_scored_rows and plan.batch_shape != "packed":
         # A row's last position predicts nothing: it carries no label, and is left behind.
@@ -81,6 +82,9 @@ def _head(
         entropy=entropy,
         softcap=role.arch.logit_softcap > 0,
         dtype=plan.dtype,
+        chunk_tokens=plan.chunk_tokens,
+        chunk_compile=plan.chunk_compile,
+        temperature_scaled=scene.setup.temperature != 1.0,
     )
 
 

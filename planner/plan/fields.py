@@ -26,6 +26,10 @@ Offload = Literal[
 ]
 
 
+EIGHT_BIT = ("adamw-8bit", "paged-adamw-8bit")
+"""Optimizers whose code is bitsandbytes' or torchao's: no step of ours runs it."""
+
+
 def _known_framework(name: str) -> str:
     if name not in frameworks():
         raise PydanticCustomError("framework", "{text}", {"text": complaint(name)})
@@ -118,13 +122,22 @@ class PlanFields(BaseModel):
     master_dtype: Literal["none", "fp32"] = Field(
         "fp32", description="Dtype of the weights the optimizer updates; none is the compute dtype."
     )
+    autocast: bool = Field(
+        False, description="Half-precision autocast around adapters that are kept in fp32."
+    )
+    base_dtype: Literal["compute", "fp32"] = Field(
+        "compute", description="Dtype of the frozen weights below adapters."
+    )
     gradient_dtype: Dtype = Field("fp32", description="Dtype gradients are kept in.")
     reduce_dtype: Dtype = Field("fp32", description="Dtype gradients are reduced in.")
     logits_dtype: Literal["bf16", "fp32"] = Field(
         "fp32", description="Dtype the softmax over the vocabulary runs in."
     )
-    optimizer: Literal["adamw-fused", "adamw-foreach", "adamw-8bit", "sgd"] = Field(
-        "adamw-fused", description="Optimizer and its implementation."
+    optimizer: Literal[
+        "adamw-fused", "adamw-foreach", "adamw-8bit", "paged-adamw-8bit", "sgd"
+    ] = Field("adamw-fused", description="Optimizer and its implementation.")
+    optimizer_step: Literal["update", "micro-batch", "in-backward"] = Field(
+        "update", description="When the optimizer steps, and so how long gradients wait."
     )
     offload: Offload = Field("none", description="Training state kept in host RAM, and when.")
     activation_offload: bool = Field(
@@ -137,6 +150,13 @@ class PlanFields(BaseModel):
     logits: Literal["full", "response", "chunked", "fused"] = Field(
         "response", description="How the loss meets the vocabulary."
     )
+    chunk_tokens: Tokens = Field(512, description="Rows of a chunk where logits is chunked.")
+    chunk_compile: bool = Field(
+        False, description="torch.compile of the head where logits is chunked."
+    )
+    temperature: Annotated[float, Field(gt=0, le=100, allow_inf_nan=False)] = Field(
+        1.0, description="Temperature of sampling, which logits are divided by."
+    )
     kl: Literal["none", "loss", "reward"] = Field("loss", description="Where the KL term enters.")
     entropy: bool = Field(False, description="Entropy bonus in the loss.")
     compile: bool = Field(False, description="torch.compile of each layer.")
@@ -146,6 +166,7 @@ class PlanFields(BaseModel):
         "none",
         "copy",
         "adapter-disabled",
+        "frozen-adapter",
         "offloaded",
         "cached-logprobs",
         "cached-activations",

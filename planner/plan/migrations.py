@@ -37,7 +37,12 @@ def _unchanged(fields: Fields) -> Fields:
     return fields
 
 
-MIGRATIONS: tuple[Migration, ...] = (_planned_as_grpo, _unchanged)
+def _as_before(fields: Fields) -> Fields:
+    """Version 3 knew none of the fields below: their defaults are what its plans ran."""
+    return fields
+
+
+MIGRATIONS: tuple[Migration, ...] = (_planned_as_grpo, _unchanged, _as_before)
 """Migration ``i`` turns fields of version ``FIRST_VERSION + i`` into the next version's."""
 
 VERSION = FIRST_VERSION + len(MIGRATIONS)
@@ -47,6 +52,12 @@ ADDED: Mapping[str, int] = {
     "reinforce_baseline": 2,
     "lora_dropout": 3,
     "grade_autocast": 3,
+    "autocast": 4,
+    "base_dtype": 4,
+    "chunk_compile": 4,
+    "chunk_tokens": 4,
+    "optimizer_step": 4,
+    "temperature": 4,
 }
 """Fields that came later, each with its first version: an older link did not leave them out."""
 

@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from planner import references
+from planner.frameworks import framework_named
 from planner.methods import method_of, methods
 from planner.rule import NoEffect
 
@@ -75,6 +76,48 @@ ALWAYS: tuple[NoEffect, ...] = (
         lambda plan: plan.finetuning == "full",
     ),
     NoEffect(
+        ("temperature",),
+        "no engine samples",
+        lambda plan: not (method_of(plan).engines and method_of(plan).generates),
+    ),
+    NoEffect(
+        ("chunk_tokens", "chunk_compile"),
+        "the loss does not work in chunks",
+        lambda plan: _path(plan) != "chunked",
+    ),
+    NoEffect(
+        ("autocast",),
+        "no adapters compute in fp32",
+        lambda plan: (
+            plan.finetuning == "full"
+            or plan.master_dtype == "none"
+            or plan.sharding not in ("none", "ddp")
+        ),
+    ),
+    NoEffect(
+        ("autocast",),
+        "the framework asks for it",
+        lambda plan: framework_named(plan.framework).autocasts_adapters,
+    ),
+    NoEffect(
+        ("autocast",),
+        "frozen weights in fp32 need it",
+        lambda plan: plan.base_dtype == "fp32",
+    ),
+    NoEffect(
+        ("base_dtype",),
+        "no weights are frozen below adapters",
+        lambda plan: plan.finetuning == "full",
+    ),
+    NoEffect(
+        ("base_dtype",), "dtype is fp32 already", lambda plan: plan.dtype == "fp32"
+    ),
+    NoEffect(
+        ("base_dtype",),
+        "the framework keeps frozen weights like the adapters",
+        lambda plan: framework_named(plan.framework).base_in_master_dtype,
+    ),
+    NoEffect(
         ("reshard_after_forward",),
         "only FSDP reshards",
         lambda plan: not plan.sharding.startswith("fsdp"),
@@ -100,6 +143,11 @@ ALWAYS: tuple[NoEffect, ...] = (
     ),
     NoEffect(UNMODELLED, "it is not modelled yet"),
 )
+
+
+def _path(plan: Any) -> str:
+    code = framework_named(plan.framework).loss_code(plan.framework_version)
+    return code.path(method_of(plan).objective, plan.logits)
 
 
 @cache

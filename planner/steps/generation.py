@@ -12,7 +12,6 @@ from planner.steps import models
 from planner.steps.run import Run, phase
 from planner.steps.sharding import reshard
 
-TEMPERATURE = 1.0
 ENOUGH = 3
 """Rounds that show every peak: the prefill, and two tokens decoded beside the whole cache."""
 
@@ -74,7 +73,7 @@ def _generate(run: Run, model: nn.Module) -> torch.Tensor:
                 ).logits[:, -1]
                 with stage.region(category="logits"):
                     logits = logits.to(torch.float32, copy=True)
-                    scores = logits / TEMPERATURE
+                    scores = logits / run.setup.temperature
                     probabilities = torch.softmax(scores, -1)
                     fed = torch.multinomial(probabilities, 1)
                 with stage.region(category="buffers"):

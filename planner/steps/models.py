@@ -139,8 +139,15 @@ def _empty(stage: Stage, dtype: torch.dtype) -> Any:
         torch.set_default_dtype(before)
 
 
-def adapted(model: nn.Module, plan: Plan) -> nn.Module:
-    """The model with peft's LoRA adapters; fp32 ones on a half-precision base when so planned."""
+REFERENCE = "reference"
+"""What the second adapter is called."""
+
+
+def adapted(model: nn.Module, plan: Plan, *, frozen: bool = False) -> nn.Module:
+    """The model with peft's LoRA adapters; fp32 ones on a half-precision base when so planned.
+
+    ``frozen`` adds a second one that never trains.
+    """
     import warnings
 
     import peft
@@ -153,16 +160,23 @@ def adapted(model: nn.Module, plan: Plan) -> nn.Module:
         # peft asks for a property that transformers renamed, and says that it sets fan_in_fan_out.
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", UserWarning)
-        return peft.get_peft_model(
-            model,
-            peft.LoraConfig(
-                r=plan.lora_rank,
-                target_modules=sorted(set(names)),
-                lora_dropout=plan.lora_dropout,
-                task_type=None if isinstance(model, ScoreModel) else "CAUSAL_LM",
-            ),
-            autocast_adapter_dtype=plan.master_dtype == "fp32",
+        config = peft.LoraConfig(
+            r=plan.lora_rank,
+            target_modules=sorted(set(names)),
+            lora_dropout=plan.lora_dropout,
+            task_type=None if isinstance(model, ScoreModel) else "CAUSAL_LM",
         )
+        fp32 = plan.master_dtype == "fp32"
+        found = peft.get_peft_model(model, config, autocast_adapter_dtype=fp32)
+        if frozen:
+            # peft moves the first adapter to its layer's device, and another one only between two
+            # that have values.
+            with torch.device(next(model.parameters()).device):
+                found.add_adapter(REFERENCE, config, autocast_adapter_dtype=fp32)
+            for name, weight in found.named_parameters():
+                if f".{REFERENCE}." in name:
+                    weight.requires_grad_(False)
+    return found
 
 
 def causal(model: nn.Module) -> Any:
@@ -241,6 +255,26 @@ def without_adapters(model: nn.Module) -> Iterator[None]:
     finally:
         for module in adapted:
             module._disable_adapters = False
+
+
+@contextmanager
+def as_reference(model: nn.Module, form: str) -> Iterator[None]:
+    """The policy's model answers for the reference inside, as ``form`` of a plan says."""
+    if form == "adapter-disabled":
+        with without_adapters(model):
+            yield
+        return
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    adapted = [module for module in model.modules() if isinstance(module, BaseTunerLayer)]
+    before = [module._active_adapter for module in adapted]
+    for module in adapted:
+        module._active_adapter = [REFERENCE]
+    try:
+        yield
+    finally:
+        for module, active in zip(adapted, before, strict=True):
+            module._active_adapter = active
 
 
 def checkpointed(model: nn.Module, saving: Callable[[], Any] = nullcontext) -> None:

@@ -25,6 +25,21 @@ def optimizer_of(plan: Plan, weights: Iterable[torch.nn.Parameter]) -> torch.opt
     raise ValueError(f"optimizer: {plan.optimizer} needs a library that is not part of the step.")
 
 
+def step_in_backward(optimizer: torch.optim.Optimizer) -> None:
+    """Update each weight as soon as its gradient is there, and free that at once.
+
+    No other weight has one then, so the optimizer's step is that weight's.
+    """
+
+    def update(weight: torch.Tensor) -> None:
+        optimizer.step()
+        weight.grad = None
+
+    for group in optimizer.param_groups:
+        for weight in group["params"]:
+            weight.register_post_accumulate_grad_hook(update)
+
+
 def state_tensors(optimizer: torch.optim.Optimizer) -> Iterator[torch.Tensor]:
     """Every tensor of the optimizer's state that is as large as a weight."""
     for state in optimizer.state.values():

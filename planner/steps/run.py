@@ -83,6 +83,8 @@ class Run:
             entropy=entropy,
             certainty=certainty,
             softcap=models.softcap(self.policy),
+            temperature=self.setup.temperature,
+            chunk_tokens=self.plan.chunk_tokens,
         )
 
     def autocast(self, role: str = "policy") -> AbstractContextManager[Any]:
@@ -91,7 +93,8 @@ class Run:
         Nothing otherwise: even a context that is off would keep what one inside it has cached.
         """
         model = self.setup.model(role)
-        if model is None or not model.autocast:
+        adapted = model is not None and model.adapted and self.setup.autocasts_forwards
+        if model is None or not (model.autocast or adapted):
             return nullcontext()
         return self.stage.autocast(DTYPES[self.plan.dtype], enabled=True)
 
@@ -131,7 +134,7 @@ def _placed(run: Run, model: ModelSetup, settings: Any, wrap: Wrapper) -> nn.Mod
             stage.move(frozen.parameters(), "host")
         return frozen
     if model.adapted:
-        built = _adapted(run, built)
+        built = _adapted(run, model, built)
     score = models.value_head(stage, settings, stored) if model.scores_too else None
     return _trained(run, model.role, built, wrap, score)
 
@@ -151,13 +154,13 @@ def _built(run: Run, model: ModelSetup, settings: Any) -> nn.Module:
     return found
 
 
-def _adapted(run: Run, model: nn.Module) -> nn.Module:
-    plan = run.plan
+def _adapted(run: Run, model: ModelSetup, built: nn.Module) -> nn.Module:
+    plan, frozen = run.plan, model.frozen_adapter
     if plan.finetuning == "lora":
-        return models.adapted(model, plan)
+        return models.adapted(built, plan, frozen=frozen)
     dtype = torch.float32 if plan.master_dtype == "fp32" else DTYPES[plan.dtype]
-    adapt = partial(models.adapted, plan=plan)
-    return run.stage.four_bit(model, models.layers(model), adapt, dtype)
+    adapt = partial(models.adapted, plan=plan, frozen=frozen)
+    return run.stage.four_bit(built, models.layers(built), adapt, dtype, DTYPES[plan.dtype])
 
 
 def _trained(
@@ -170,6 +173,8 @@ def _trained(
     model = _wrapped(run, role, models.Root(model, score), wrap)
     run.optimizers[role] = optimizers.optimizer_of(run.plan, model.parameters())
     run.stage.optimized(role, run.optimizers[role])
+    if run.setup.steps_in_backward:
+        optimizers.step_in_backward(run.optimizers[role])
     return model
 
 

@@ -50,21 +50,22 @@ def reference_log_probs(run: Run) -> None:
         if references.cached(plan):
             in_loss.keep_hidden(run)
         return
-    name, base = "reference log-probs", plan.reference == "adapter-disabled"
-    if not base and plan.reference not in ("copy", "offloaded"):
+    name, own = "reference log-probs", references.on_policy(plan)
+    if not own and plan.reference not in ("copy", "offloaded"):
         # Cached beforehand: they come with the batch.
         _keep(run, name)
         return
-    log_probs_of(run, "policy" if base else "reference", name, base=base)
+    form = plan.reference if own else ""
+    log_probs_of(run, "policy" if own else "reference", name, form=form)
 
 
-def log_probs_of(run: Run, role: str, name: str, *, base: bool = False) -> None:
+def log_probs_of(run: Run, role: str, name: str, *, form: str = "") -> None:
     """Keep a role's log-probs of the sampled tokens, in a phase of this name.
 
-    ``base`` leaves its adapters out.
+    ``form`` says which reference the policy's model answers for.
     """
     with phase(run, name, role):
-        _score(run, role, (name,), _log_probs_of(run), base=base)
+        _score(run, role, (name,), _log_probs_of(run), form=form)
 
 
 def values(run: Run) -> None:
@@ -93,13 +94,13 @@ Score = Callable[[nn.Module, Rows], tuple[torch.Tensor, ...]]
 
 
 def _score(
-    run: Run, role: str, names: tuple[str, ...], score: Score, *, base: bool = False
+    run: Run, role: str, names: tuple[str, ...], score: Score, *, form: str = ""
 ) -> None:
     plan = run.plan
     _keep(run, *names)
     for rows, places in micro_batches(run):
         with torch.no_grad(), run.autocast(role), run.stage.region(role=role):
-            found = run.models[role](lambda model, rows=rows: _on(model, rows, score, base))
+            found = run.models[role](lambda model, rows=rows: _on(model, rows, score, form))
             for name, numbers in zip(names, found, strict=True):
                 run.kept[name][places] = forward.responses(numbers, rows, plan).to(FP32)
             del found, numbers
@@ -139,8 +140,8 @@ def kl_penalties(run: Run) -> torch.Tensor:
     return KL_WEIGHT * (run.kept["old log-probs"] - run.kept["reference log-probs"])
 
 
-def _on(model: nn.Module, rows: Rows, score: Score, base: bool) -> tuple[torch.Tensor, ...]:
-    with models.without_adapters(model) if base else nullcontext():
+def _on(model: nn.Module, rows: Rows, score: Score, form: str) -> tuple[torch.Tensor, ...]:
+    with models.as_reference(model, form) if form else nullcontext():
         return score(model, rows)
 
 

@@ -131,8 +131,11 @@ class Stage:
         layers: torch.nn.ModuleList,
         adapt: Callable[[torch.nn.Module], torch.nn.Module],
         dtype: torch.dtype,
+        compute: torch.dtype,
     ) -> torch.nn.Module:
         """Adapters in ``dtype`` around the linear layers of ``layers``, kept in 4 bits.
+
+        These compute in the ``compute`` dtype.
 
         Raises:
             ValueError: a run of the step has no weights to quantise.

@@ -23,7 +23,10 @@ Loss = Callable[[Run, Rows, slice], torch.Tensor]
 
 
 def update_policy(run: Run, loss: Loss) -> None:
-    """Policy forward, policy backward, optimizer step: once per update of the step."""
+    """Policy forward, policy backward, optimizer step: once per update of the step.
+
+    An optimizer that steps in the backward has no phase of its own.
+    """
     names = ("policy forward", "policy backward", "optimizer step")
     _updates(run, "policy", loss, names)
 
@@ -53,6 +56,8 @@ def _update(run: Run, role: str, loss: Loss, names: tuple[str, str, str], update
             with stage.phase(names[1]):
                 (value / int(run.q.micro_batches)).backward()  # type: ignore[no-untyped-call]
             del value, rows
+        if run.setup.steps_in_backward:
+            return
         with stage.phase(names[2]):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)

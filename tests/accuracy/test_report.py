@@ -94,4 +94,4 @@ def test_the_closed_form_meets_recorded_steps(figure):
 def test_an_optimizer_in_backward_leaves_no_gradient_waiting():
     """torchtune's 23.1 GiB: at no point of the backward is there a sum of gradients."""
     item = next(i for i in report.compared() if "optimizer-in-backward" in i.row.id)
-    assert item.error == pytest.approx(-0.022, abs=0.001)
+    assert item.error == pytest.approx(0.015, abs=0.001)

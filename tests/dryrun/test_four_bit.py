@@ -23,7 +23,7 @@ CUBLAS_BYTES = 64 * 2**20
 
 def layer() -> Any:
     made = nn.Linear(256, 512, dtype=torch.bfloat16)
-    four_bit.quantised(nn.ModuleList([made]))
+    four_bit.quantised(nn.ModuleList([made]), torch.bfloat16)
     return made
 
 
@@ -55,7 +55,7 @@ def test_a_product_keeps_nothing_and_hands_the_gradient_on() -> None:
 def test_a_real_run_says_that_it_has_no_weights_to_quantise() -> None:
     made = nn.ModuleList([nn.Linear(2, 2)])
     with pytest.raises(ValueError, match="estimated and run dry only; set finetuning to lora"):
-        Stage().four_bit(made, made, lambda model: model, torch.float32)
+        Stage().four_bit(made, made, lambda model: model, torch.float32, torch.bfloat16)
 
 
 MISTRAL, LLAMA = "mistralai/Mistral-7B-v0.1", "meta-llama/Llama-3.2-1B"

@@ -152,11 +152,11 @@ def test_embedding_gradient() -> None:
     # The first backward makes .grad, which is not in the term; the second adds to it.
     for batches in (1, 2):
         first = kept * (batches == 1)
-        own = embedding_backward(**size, beside=2, micro_batches=batches)
+        own = embedding_backward(**size, beside=2, passes_on=batches - 1)
         assert own.category == "gradients"
         assert 0 <= profiled_peak_bytes(tied) - own.bytes - first <= 16
     weight.grad = None
     for batches in (1, 2):
         first = kept * (batches == 1)
-        own = embedding_backward(**size, micro_batches=batches)
+        own = embedding_backward(**size, passes_on=batches - 1)
         assert 0 <= profiled_peak_bytes(apart) - own.bytes - first <= slack

@@ -43,13 +43,20 @@ NO_EFFECT: dict[str, dict[str, str]] = {
     "trl": {
         "logits_dtype": "TRL's fused head keeps no logits to have one",
         "critic": "no method that is exported to TRL has one",
+        "autocast": "accelerate's mixed precision is on wherever adapters are fp32",
+        **dict.fromkeys(("chunk_tokens", "chunk_compile"), "TRL's fused head has no chunks"),
     },
-    "verl": {},
+    "verl": {
+        "autocast": "FSDP hands adapters over in the compute dtype",
+        "base_dtype": "verl keeps frozen weights like the adapters",
+        **dict.fromkeys(("chunk_tokens", "chunk_compile"), "verl's rules leave one value"),
+    },
     "plain": {
         **dict.fromkeys(ENGINE, "neither GRADE nor DPO has an engine"),
         **dict.fromkeys(("kl", "entropy", "reward", "critic"), "their rules leave one value"),
         **dict.fromkeys(SPREAD, "there is one GPU"),
         "validation_response_tokens": "the programs do not validate",
+        "temperature": "neither GRADE nor DPO samples with an engine's temperature",
     },
 }
 """Fields that change nothing in what a framework runs."""

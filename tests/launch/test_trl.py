@@ -99,10 +99,17 @@ def test_precision(
     [
         ({"kl": "none"}, {"beta": 0.0}),
         ({"entropy": True}, {"entropy_coef": 0.001}),
+        ({"temperature": 0.7}, {"temperature": 0.7}),
+        ({"optimizer_step": "micro-batch"}, {"gradient_accumulation_steps": 1}),
         ({"attention": "flash"}, {"attn_implementation": "flash_attention_2"}),
         ({"optimizer": "sgd"}, {"optim": "sgd"}),
         ({"optimizer": "adamw-foreach"}, {"optim": "adamw_torch"}),
         ({"optimizer": "adamw-8bit", "sharding": "ddp"}, {"optim": "adamw_bnb_8bit"}),
+        ({"optimizer": "paged-adamw-8bit", "sharding": "ddp"}, {"optim": "paged_adamw_8bit"}),
+        (
+            {"finetuning": "lora", "base_dtype": "fp32"},
+            {"dtype": "float32", "bf16": True},
+        ),
         ({"optimizer": "adamw-8bit", "sharding": "fsdp2"}, {"optim": "adamw_torch_8bit"}),
         ({"gradient_checkpointing": "none"}, {"gradient_checkpointing": False}),
         ({"rollout": "hf"}, {"use_vllm": False}),

@@ -120,7 +120,7 @@ def test_a_key_given_twice_is_reported() -> None:
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        ("4", "reads up to version 3"),
+        ("5", "reads up to version 4"),
         ("0", "never was"),
         ("one", "'one'"),
         ("9" * 40, "99', not the number"),
@@ -172,12 +172,18 @@ def test_a_link_of_today_means_the_method_itself(name: str, method: str) -> None
     assert from_query_string(to_query_string(reading.plan)).plan == reading.plan
 
 
+IN_4 = dict.fromkeys(
+    ("autocast", "base_dtype", "chunk_compile", "chunk_tokens", "optimizer_step", "temperature"),
+    "4",
+)
+
+
 def test_a_complete_old_link_leaves_nothing_out() -> None:
     """A field that came with a later version is none that the link's writer forgot."""
     query = {field: text for field, text in to_query(Plan()).items() if field in fields_of(1)}
     reading = from_query({**query, "v": "1"})
     assert (reading.plan, reading.notes, reading.problems) == (Plan(), (), ())
-    later = {"reinforce_baseline": "2", "lora_dropout": "3", "grade_autocast": "3"}
+    later = {"reinforce_baseline": "2", "lora_dropout": "3", "grade_autocast": "3", **IN_4}
     assert set(FIELDS) - set(fields_of(1)) == later.keys()
     for field, version in later.items():
         assert field in from_query({**query, "v": version}).notes[0]

@@ -57,6 +57,32 @@ def test_every_input_has_a_label_and_a_help() -> None:
     assert [widget.key for widget in inputs if not widget.label or not widget.help] == []
 
 
+REAL_FIELDS = {
+    "precision": ("base_dtype", "optimizer_step", "lora_dropout", "autocast"),
+    "savers": ("chunk_tokens",),
+    "rollout": ("temperature",),
+}
+
+
+def test_fields_of_real_runs_are_where_people_look_and_where_they_have_an_effect() -> None:
+    lora = {"v": "4", "preset": "grpo-7b@1", "finetuning": "lora", "reference": "frozen-adapter"}
+    app = opened(**lora, gpus="1", sharding="none", logits="chunked")
+    for group, names in REAL_FIELDS.items():
+        app = unfold(app, group)
+        assert not app.exception
+        assert [name for name in names if not has(app, name)] == []
+    dropout = field(app, "lora_dropout")
+    assert (dropout.min, dropout.max) == (0.0, 0.99)
+    dropout.set_value(0.1).run()
+    assert link_of(app)["lora_dropout"] == "0.1"
+    whole = opened()
+    for group in REAL_FIELDS:
+        whole = unfold(whole, group)
+    absent = ("base_dtype", "lora_dropout", "autocast", "chunk_tokens")
+    assert [name for name in absent if has(whole, name)] == []
+    assert has(whole, "optimizer_step") and has(whole, "temperature")
+
+
 def test_a_methods_own_field_is_beside_the_others_and_in_the_link() -> None:
     app = opened(v="2", preset="grpo-7b@1", method="reinforce++")
     assert not app.error and field(app, "method").value == "reinforce++"
@@ -64,7 +90,7 @@ def test_a_methods_own_field_is_beside_the_others_and_in_the_link() -> None:
     assert field(unfold(app, "reinforce++"), "reinforce_baseline").value == "none"
     peak = app.metric[0].value
     field(app, "reinforce_baseline").set_value("group").run()
-    assert link_of(app)["reinforce_baseline"] == "group" and link_of(app)["v"] == "3"
+    assert link_of(app)["reinforce_baseline"] == "group" and link_of(app)["v"] == str(VERSION)
     assert app.metric[0].value == peak
     field(app, "method").set_value("rloo").run()
     assert "Only REINFORCE++ has it." in words(app).replace("\\", "")

@@ -8,6 +8,7 @@ from typing import Any
 from planner.frameworks import OWN, framework_named, own_step
 from planner.phases.vocabulary import policy_objective
 from planner.plan import Plan
+from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of
 
 OURS = "Headroom's step"
@@ -86,10 +87,13 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         changes["offload"] = "none"
         by_formula = STATE
         notes.append("State that stays in host RAM throughout is the closed form's.")
-    if plan.optimizer == "adamw-8bit":
+    if plan.optimizer in EIGHT_BIT:
         changes["optimizer"] = "sgd"
         by_formula |= {"optimizer"}
         notes.append("The 8-bit optimizer did not run: its state is the closed form's.")
+    if plan.chunk_compile and plan.logits == "chunked":
+        changes["chunk_compile"] = False
+        notes.append("The head's chunks ran eagerly; compiled ones keep less.")
     if plan.compile:
         changes["compile"] = False
         notes.append("Layers ran eagerly; compiled layers keep less.")

@@ -36,6 +36,8 @@ class DryStage(Stage):
         self.first = False
         self.whole_length = False
         self._places: Sequence[int] = ()
+        self._interrupted = OUTSIDE
+        """The layer whose backward an optimizer steps in."""
 
     def region(self, *, role: str = "", category: str = "") -> AbstractContextManager[None]:
         """Names what is made inside."""
@@ -137,9 +139,10 @@ class DryStage(Stage):
         layers: nn.ModuleList,
         adapt: Callable[[nn.Module], nn.Module],
         dtype: torch.dtype,
+        compute: torch.dtype,
     ) -> nn.Module:
         """The stand-ins for layers whose package is absent."""
-        four_bit.quantised(layers)
+        four_bit.quantised(layers, compute)
         model = adapt(model)
         four_bit.adapted(model, dtype)
         return model
@@ -199,7 +202,9 @@ class DryStage(Stage):
     def _updating(self, begins: bool, role: str) -> None:
         self.tracker.category = "optimizer" if begins else "activations"
         self.tracker.role = role
-        self.tracker.enter_block(OUTSIDE)
+        if begins:
+            self._interrupted = self.tracker.block
+        self.tracker.enter_block(OUTSIDE if begins else self._interrupted)
 
     def _mark(self, layer: nn.Module, index: int) -> None:
         enter = self.tracker.enter_block

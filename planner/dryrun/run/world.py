@@ -80,12 +80,8 @@ def _branches(plan: Plan, on: On, device: str) -> AbstractContextManager[Branche
 
 def needs_autocast(plan: Plan) -> bool:
     """Whether fp32 weights are computed with in half precision by autocast."""
-    return setup_of(plan).autocasts_adapters or (
-        plan.master_dtype == "fp32"
-        and plan.dtype != "fp32"
-        and plan.finetuning == "full"
-        and plan.sharding in ("none", "ddp")
-    )
+    setup = setup_of(plan)
+    return setup.autocasts_adapters or setup.models[0].autocast
 
 
 @contextmanager

@@ -12,7 +12,11 @@ def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
     """The projection at ``path``, with its adapter when it has one."""
     setting = layer.setting
     if setting.four_bit:
-        result = four_bit.product(layer, x, shape, name, weight_shape(x.shape, shape))
+        # Linear4bit computes in half precision and answers in what it was given.
+        lowered = op.cast(x, setting.value, f"{name} input")
+        result = four_bit.product(layer, lowered, shape, name, weight_shape(x.shape, shape))
+        del lowered
+        result = op.cast(result, x.width, name)
     else:
         result = _plain(layer, x, shape, name, setting.all_weights)
     if path not in setting.adapted:
@@ -22,7 +26,8 @@ def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
     result_width = result.width
     # peft keeps adapters in fp32 (autocast_adapter_dtype) and casts their input to that,
     # unless sharding hands them over in the compute dtype.
-    if setting.fp32_adapters:
+    casts = setting.autocast and setting.four_bit  # there autocast casts, and peft does not
+    if setting.fp32_adapters and not casts:
         x = op.cast(x, op.FP32, f"adapter input of {name}")
     dropped = x
     if setting.drops_adapters:
@@ -49,6 +54,9 @@ def _plain(
     shaped = weight_shape(x.shape, shape)
     operands: list[Tensor] = []
     saved: list[Storage | Frozen] = []
+    if autocast and trained and not (setting.all_weights or setting.fp32_adapters):
+        # Adapters in half precision need no copy.
+        autocast, x = False, op.cast(x, setting.value, f"{name} input")
     if autocast:
         # Autocast multiplies by a bf16 copy of the fp32 weight; the product saves it for
         # the gradient of its input.

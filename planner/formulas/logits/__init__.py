@@ -33,7 +33,13 @@ from planner.formulas.logits.kept import (
     embedding_backward,
     log_prob_kept,
 )
-from planner.formulas.logits.pieces import FP32_BYTES, head_gradient, hidden_gradient
+from planner.formulas.logits.pieces import (
+    FP32_BYTES,
+    LOGITS,
+    head_gradient,
+    hidden_gradient,
+    narrow,
+)
 from planner.frameworks.loss import CROSS_ENTROPY, OBJECTIVES, POLICY, VALUE
 
 __all__ = [
@@ -46,11 +52,17 @@ __all__ = [
     "head_gradients",
     "log_prob_kept",
     "logprob_instants",
+    "product",
     "scoring_kept",
     "self_certainty_backward",
     "self_certainty_forward",
     "self_certainty_kept",
 ]
+
+
+def product(head: Head) -> tuple[Term, ...]:
+    """The head's whole product alone, as it is being made."""
+    return (narrow(LOGITS, head),)
 
 
 class Way(Protocol):

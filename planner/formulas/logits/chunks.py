@@ -1,4 +1,4 @@
-"""Chunks of 512 tokens, recomputed in the backward pass: verl's fused kernels in torch.
+"""Chunks of tokens (512, unless told), recomputed in the backward: verl's fused kernels in torch.
 
 Source: ``verl/utils/experimental/torch_functional.py`` of verl 0.9.1, read 2026-10; the plain
 step's ``chunked`` path follows it. One chunk's logits exist at a time, but Python names keep the
@@ -47,16 +47,38 @@ CHUNK_NUMBERS = Formula(
 )
 
 
+COMPILED = Formula(
+    "one chunk over the vocabulary, compiled",
+    "bytes_each * chunk_tokens * vocab",
+    category="logits",
+    source="buffers of Inductor (torch 2.13, its CPU backend) for this project's chunk, counted "
+    "2026-11: 6 bytes an element forward (10 with a soft cap), 4 backward (8; 2 more with an "
+    "entropy)",
+    why="The product in half precision, one fp32 tensor for several reductions; the backward has "
+    "the logits' gradient beside it, both in half precision.",
+    ignores="that a GPU's backend may fuse more",
+)
+COMPILED_FORWARD, COMPILED_BACKWARD = 6, 4
+COMPILED_SOFTCAP, COMPILED_ENTROPY = 4, 2
+"""Bytes an element that they add."""
+
+
 def chunk(head: Head, tokens: Num, label: str, item_bytes: int = FP32_BYTES) -> Term:
     """One tensor over the vocabulary for ``tokens`` rows."""
     return wide(CHUNK, head, label=label, item_bytes=item_bytes, chunk_tokens=tokens)
 
 
+def rows(head: Head) -> Num:
+    """Tokens of a whole chunk."""
+    return TOKEN_CHUNK if head.chunk_tokens is None else head.chunk_tokens
+
+
 def chunk_tokens(head: Head) -> tuple[Num, Num, Num]:
     """Rows of the first and the second chunk, and 1 if there is a second, else 0."""
-    first = minimum(head.tokens, TOKEN_CHUNK)
-    second = minimum(maximum(head.tokens - TOKEN_CHUNK, 0), TOKEN_CHUNK)
-    return first, second, 1 * (head.tokens > TOKEN_CHUNK)
+    size = rows(head)
+    first = minimum(head.tokens, size)
+    second = minimum(maximum(head.tokens - size, 0), size)
+    return first, second, 1 * (head.tokens > size)
 
 
 def kept(head: Head) -> tuple[Term, ...]:
@@ -81,9 +103,12 @@ def forward(head: Head) -> tuple[Instant, ...]:
             chunk_tokens=before,
         )
         tiles = tuple(chunk(head, tokens, label) for label in labels)
+        if head.chunk_compile:
+            tiles = (_compiled(head, tokens, COMPILED_FORWARD),)
         return Instant(name=name, terms=(*tiles, *kept(head), numbers, left))
 
-    return instant("first chunk", first, 0), instant("second chunk", second, more * TOKEN_CHUNK)
+    before = more * rows(head)
+    return instant("first chunk", first, 0), instant("second chunk", second, before)
 
 
 def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
@@ -96,7 +121,7 @@ def backward(head: Head) -> tuple[Instant, ...]:
     first, second, more = chunk_tokens(head)
     return (
         *chunk_backward(head, "first", first, 0 * first, 0 * first),
-        *chunk_backward(head, "second", second, more, more * TOKEN_CHUNK),
+        *chunk_backward(head, "second", second, more, more * rows(head)),
     )
 
 
@@ -119,6 +144,16 @@ def chunk_backward(
     if head.entropy:
         labels.append("chunk's log-probabilities")
     kept = tuple(chunk(head, tokens, label) for label in labels)
+    if head.chunk_compile:
+        size = COMPILED_BACKWARD + COMPILED_ENTROPY * head.entropy
+        own = (_compiled(head, tokens, size), *whole)
+        own_product = product(head, 1 * (tokens > 0), "chunk's weight gradient")
+        beside = (own_product, narrow(CHUNK_HIDDEN, head, chunk_tokens=tokens))
+        gradient = chunk(head, tokens, "chunk's logits gradient", head.item_bytes)
+        return (
+            Instant(name=f"{name} chunk over the vocabulary", terms=own),
+            Instant(name=f"{name} chunk's products", terms=(gradient, *beside, *whole)),
+        )
     extra = ("gradient so far", "entropy's share", "log-probability's share")
     moving = tuple(
         chunk(head, tokens, f"chunk's {label}") for label in extra[: 2 + head.entropy]
@@ -135,6 +170,11 @@ def chunk_backward(
         Instant(name=f"{name} chunk over the vocabulary", terms=(*kept, *moving, *whole, widest)),
         Instant(name=f"{name} chunk's products", terms=(*kept, *products, *whole, settled)),
     )
+
+
+def _compiled(head: Head, tokens: Num, size: int) -> Term:
+    each = size + COMPILED_SOFTCAP * head.softcap
+    return wide(COMPILED, head, bytes_each=each, chunk_tokens=tokens)
 
 
 def product(head: Head, there: Num, label: str) -> Term:

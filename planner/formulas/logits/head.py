@@ -53,6 +53,10 @@ class Head:
     """Hidden states and weight are in fp32, and what a tile multiplies is cast for it."""
     logits_held: bool = False
     """Something still names the head's output while the loss runs and goes backward."""
+    chunk_tokens: Num | None = None
+    """Rows of a chunk where the head is multiplied chunk by chunk; verl's 512 where not told."""
+    chunk_compile: bool = False
+    """Chunks go through ``torch.compile``."""
     entropy_chunk: Num | None = None
     """Tokens per chunk of an entropy without gradient (verl's option, 2048 there)."""
 

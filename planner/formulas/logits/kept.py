@@ -9,7 +9,7 @@ from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.pieces import FP32_BYTES, SOURCE
-from planner.numeric import Num, minimum
+from planner.numeric import Num
 
 KEPT = Formula(
     "one number per response token",
@@ -20,7 +20,7 @@ KEPT = Formula(
 )
 EMBEDDING_GRADIENT = Formula(
     "new gradient of the embedding",
-    "(beside + minimum(micro_batches - 1, 1)) * item_bytes * vocab * hidden",
+    "(beside + passes_on) * item_bytes * vocab * hidden",
     category="gradients",
     source=SOURCE,
     why="Embedding backward writes a dense gradient; tied, the head's is there, perhaps their sum.",
@@ -73,7 +73,7 @@ def embedding_backward(
     item_bytes: int,
     role: str,
     beside: int = 0,
-    micro_batches: Num = 2,
+    passes_on: Num = 1,
 ) -> Term:
     """Gradients of the embedding that are alive beside its ``.grad`` when the backward ends.
 
@@ -83,9 +83,9 @@ def embedding_backward(
     """
     return EMBEDDING_GRADIENT(
         role,
-        tensors=beside + minimum(micro_batches - 1, 1),
+        tensors=beside + passes_on,
         beside=beside,
-        micro_batches=micro_batches,
+        passes_on=passes_on,
         item_bytes=item_bytes,
         vocab=vocab,
         hidden=hidden,

@@ -95,6 +95,11 @@ def _kernels(found: Obstacles) -> None:
         *("adamw-fused", "adamw-foreach", "sgd"),
         why="The program has torch's own optimizers.",
     )
+    found.only("chunk_compile", False, why="The program runs its head as it is.")
+    found.only("chunk_tokens", 512, why="The program's chunks have 512 tokens.")
+    found.only("autocast", False, why="The program computes in the dtypes of its weights.")
+    found.only("base_dtype", "compute", why="The program loads frozen weights in dtype.")
+    found.only("optimizer_step", "update", why="The program steps once for each update.")
     if plan.finetuning == "qlora":
         found.refuse("finetuning", "The program has no 4-bit weights.", finetuning="lora")
     found.only(

@@ -76,6 +76,18 @@ FRAMEWORK = Framework(
     defaults=_defaults,
     rules=(
         Rule(
+            "optimizer_step",
+            lambda p: p.optimizer_step == "in-backward",
+            "TRL's optimizer steps after the backward.",
+            "Set optimizer_step to update, or framework to plain.",
+        ),
+        Rule(
+            "base_dtype",
+            lambda p: p.base_dtype == "fp32" and p.finetuning == "qlora",
+            "TRL's trainers leave weights beside 4-bit ones in the model's dtype.",
+            "Set base_dtype to compute, or framework to plain.",
+        ),
+        Rule(
             "liger",
             lambda p: p.liger and p.framework_version != NEWEST,
             f"Before {NEWEST} TRL's liger replaces its loss as well, which is not modelled.",

@@ -116,18 +116,26 @@ def _weights_dtype(plan: Any) -> str:
     plain and DDP training need the whole model in fp32 for an fp32 master.
     """
     replicated = plan.sharding in ("none", "ddp")
+    if plan.finetuning == "lora" and plan.base_dtype == "fp32":
+        return "float32"
     if plan.finetuning == "full" and replicated and plan.master_dtype == "fp32":
         return "float32"
     return TORCH_DTYPE[plan.dtype]
+
+
+BITSANDBYTES = ("adamw_bnb_8bit", "paged_adamw_8bit")
 
 
 def _optimizer(plan: Any) -> str:
     if plan.optimizer == "adamw-8bit":
         # torchao's states can be sharded as DTensors; bitsandbytes' cannot (bitsandbytes#1633).
         return "adamw_torch_8bit" if plan.sharding == "fsdp2" else "adamw_bnb_8bit"
-    return {"adamw-fused": "adamw_torch_fused", "adamw-foreach": "adamw_torch", "sgd": "sgd"}[
-        plan.optimizer
-    ]
+    return {
+        "adamw-fused": "adamw_torch_fused",
+        "adamw-foreach": "adamw_torch",
+        "paged-adamw-8bit": "paged_adamw_8bit",
+        "sgd": "sgd",
+    }[plan.optimizer]
 
 
 def _accumulation(plan: Any) -> int:
@@ -146,6 +154,7 @@ def training(plan: Any) -> dict[str, object]:
     """What every trainer is told."""
     precision = mixed_precision(plan)
     updates = plan.prompts_per_step // plan.prompts_per_update
+    accumulates = plan.optimizer_step == "update"
     by_trainer = plan.gradient_checkpointing == "full" and not activations_by_accelerate(plan)
     values: dict[str, object] = {
         "model_name_or_path": plan.model,
@@ -154,8 +163,8 @@ def training(plan: Any) -> dict[str, object]:
         "fp16": precision == "fp16",
         "attn_implementation": ATTENTION[plan.attention],
         "per_device_train_batch_size": plan.micro_batch_size,
-        "gradient_accumulation_steps": _accumulation(plan),
-        "max_steps": plan.steps * updates,
+        "gradient_accumulation_steps": _accumulation(plan) if accumulates else 1,
+        "max_steps": plan.steps * updates * (1 if accumulates else _accumulation(plan)),
         "gradient_checkpointing": by_trainer,
         "optim": _optimizer(plan),
         "report_to": "none",
@@ -195,6 +204,7 @@ def _sampled(plan: Any) -> dict[str, object]:
         "num_generations": plan.responses_per_prompt,
         "max_completion_length": plan.response_tokens,
         "steps_per_generation": _accumulation(plan) * updates,
+        "temperature": plan.temperature,
         "beta": 0.0 if plan.kl == "none" else BETA,
         "entropy_coef": _entropy(plan),
         "use_vllm": plan.rollout != "hf",
@@ -313,7 +323,7 @@ def _packages(plan: Any) -> tuple[str, ...]:
         (not _engine_is_vllm(plan), f"torch=={plan.torch_version} transformers==5.23.0"),
         (plan.finetuning != "full", "peft==0.21.2"),
         (zero(plan), "deepspeed==0.19.8"),
-        ("bnb" in optimizer or plan.finetuning == "qlora", "bitsandbytes==0.50.2"),
+        (optimizer in BITSANDBYTES or plan.finetuning == "qlora", "bitsandbytes==0.50.2"),
         (optimizer == "adamw_torch_8bit", "torchao==0.18.0"),
         *kernels(plan),
         (plan.attention == "flash", "flash-attn==2.8.3.post2"),

@@ -12,6 +12,7 @@ from planner.frameworks.trl import FRAMEWORK, exporter
 from planner.frameworks.trl.accelerate import mixed_precision
 from planner.frameworks.trl.limits import step_obstacles, training_gpus
 from planner.frameworks.trl.own import Own
+from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of
 
 NAME = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
@@ -41,7 +42,7 @@ def refusal(plan: Any) -> str:
         (plan.attention == "flash", "flash-attn is not asked for here"),
         (plan.activation_offload, "offloaded activations wait on streams"),
         (plan.offload != "none", "offloaded state is moved by an engine"),
-        (plan.optimizer == "adamw-8bit", "the 8-bit optimizer is another package's"),
+        (plan.optimizer in EIGHT_BIT, "the 8-bit optimizer is another package's"),
         (plan.reward == "model", "reward models read text"),
     ):
         if holds:

@@ -50,10 +50,34 @@ FRAMEWORK = Framework(
     whole_reference="offloaded",
     rules=(
         Rule(
+            "optimizer_step",
+            lambda p: p.optimizer_step == "in-backward",
+            "verl's optimizer steps after the backward.",
+            "Set optimizer_step to update, or framework to plain.",
+        ),
+        Rule(
             "finetuning",
             lambda p: p.finetuning == "qlora",
             "verl trains no 4-bit weights.",
             "Set finetuning to lora, or framework to plain or trl.",
+        ),
+        Rule(
+            "reference",
+            lambda p: p.reference == "frozen-adapter",
+            "With LoRA verl's reference is the base model.",
+            "Set reference to adapter-disabled.",
+        ),
+        Rule(
+            "chunk_compile",
+            lambda p: p.chunk_compile,
+            "verl's chunks are not compiled.",
+            "Set chunk_compile to false.",
+        ),
+        Rule(
+            "chunk_tokens",
+            lambda p: p.chunk_tokens != 512,
+            "verl's chunks have 512 tokens.",
+            "Set chunk_tokens to 512.",
         ),
         Rule(
             "critic",

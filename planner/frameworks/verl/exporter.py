@@ -156,6 +156,7 @@ def _rollout(plan: Any) -> dict[str, object]:
         f"{rollout}.name": "vllm",
         f"{rollout}.dtype": TORCH_DTYPE[plan.dtype],
         f"{rollout}.n": plan.responses_per_prompt,
+        f"{rollout}.temperature": plan.temperature,
         f"{rollout}.tensor_model_parallel_size": plan.rollout_tensor_parallel,
         f"{rollout}.gpu_memory_utilization": plan.gpu_memory_utilization,
         f"{rollout}.max_model_len": plan.prompt_tokens + plan.response_tokens,

@@ -60,6 +60,9 @@ def _training(found: Obstacles) -> None:
             "The 8-bit optimizer used here (torchao) works on FSDP2's tensors.",
             sharding="fsdp2",
         )
+    found.only(
+        "optimizer_step", "update", why="verl steps once for each mini-batch of prompts."
+    )
     if plan.logits == "response":
         found.refuse(
             "logits",

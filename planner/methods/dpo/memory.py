@@ -41,8 +41,8 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
 def _reference(scene: Scene) -> tuple[PhasePlan, ...]:
     """The pass under the reference; none when its log-probs were cached or the loss makes them."""
     role = scene.reference
-    if role is None and scene.plan.reference == "adapter-disabled":
-        role = scene.policy.without_adapters()
+    if role is None and references.on_policy(scene.plan):
+        role = scene.policy.as_reference()
     if role is None or references.in_loss(scene.plan):
         return ()
     if scene.framework.scores_reference_in_loss:

@@ -38,22 +38,22 @@ def _reference(run: Run) -> None:
         run.kept[KEPT] = torch.zeros(count, dtype=torch.float32, device=stage.device)
     if plan.reference == "cached-logprobs":
         return
-    base = plan.reference == "adapter-disabled"
-    role = "policy" if base else "reference"
+    form = plan.reference if references.on_policy(plan) else ""
+    role = "policy" if form else "reference"
     with stage.phase(KEPT), weights_on_device(run, role):
         for rows, places in scoring.micro_batches(run):
             with torch.no_grad(), run.autocast(role), stage.region(role=role):
                 run.kept[KEPT][places] = run.models[role](
-                    lambda model, rows=rows: _of_reference(run, model, rows, base)
+                    lambda model, rows=rows: _of_reference(run, model, rows, form)
                 )
         reshard(run.models[role])
     between_phases(run)
 
 
-def _of_reference(run: Run, model: Any, rows: Rows, base: bool) -> torch.Tensor:
-    if not base:
+def _of_reference(run: Run, model: Any, rows: Rows, form: str) -> torch.Tensor:
+    if not form:
         return _log_probs(run, model, rows)
-    with models.without_adapters(model):
+    with models.as_reference(model, form):
         return _log_probs(run, model, rows)
 
 
@@ -89,5 +89,6 @@ def _of_responses(
         how=plan.logits,
         logits_dtype=run.logits_dtype,
         softcap=models.softcap(model),
+        chunk_tokens=plan.chunk_tokens,
     ).log_probs
     return forward.responses(taken, rows, plan).sum(-1)

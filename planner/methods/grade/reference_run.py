@@ -19,7 +19,7 @@ from planner.phases.scene import Scene
 
 def reference_of(scene: Scene) -> Role:
     """The model that the reference's logits come from; adapters that are off need nothing."""
-    return scene.reference or scene.policy.without_adapters()
+    return scene.reference or scene.policy.as_reference()
 
 
 def forwards(tokens: Soft) -> Iterator[tuple[str, tuple[Term, ...]]]:

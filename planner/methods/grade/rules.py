@@ -55,6 +55,25 @@ RULES: tuple[Rule, ...] = (
         "Set dtype to bf16, or grade_autocast to false.",
     ),
     Rule(
+        "autocast",
+        lambda plan: plan.autocast,
+        "GRADE's own field says what it autocasts.",
+        "Set grade_autocast in place of autocast.",
+    ),
+    Rule(
+        "base_dtype",
+        lambda plan: plan.base_dtype == "fp32" and plan.finetuning != "full",
+        f"GRADE on frozen weights in fp32 {NOT_YET}",
+        "Set base_dtype to compute.",
+    ),
+    Rule(
+        "optimizer_step",
+        lambda plan: plan.optimizer_step == "in-backward",
+        "GRADE's graph uses each weight in every step of its generation: its gradient is there at "
+        "the end of the backward.",
+        "Set optimizer_step to micro-batch or update.",
+    ),
+    Rule(
         "compile",
         lambda plan: plan.compile,
         f"GRADE with compiled layers {NOT_YET}",

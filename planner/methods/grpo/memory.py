@@ -72,8 +72,8 @@ def scoring(
         found.append(reference_cache.waited_for(scene, moment, kept))
     kept = update.kept_for_update(scene, (*names, *reference_kept(scene)))
     role = scene.reference
-    if scene.plan.kl != "none" and scene.plan.reference == "adapter-disabled":
-        role = scene.policy.without_adapters()
+    if references.on_policy(scene.plan):
+        role = scene.policy.as_reference()
     if role is not None and not references.in_loss(scene.plan):
         found.append(inference.log_probs(scene, moment, role, with_entropy=False, kept=kept))
     if scene.reward is not None:

@@ -42,6 +42,7 @@ def _certainty(
         logits_dtype=run.logits_dtype,
         with_gradient=with_gradient,
         softcap=models.softcap(model),
+        temperature=run.setup.temperature,
     )
 
 

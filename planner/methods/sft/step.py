@@ -36,5 +36,6 @@ def _on(run: Run, model: nn.Module, rows: Rows) -> torch.Tensor:
         how=plan.logits,
         logits_dtype=run.logits_dtype,
         softcap=models.softcap(model),
+        chunk_tokens=run.plan.chunk_tokens,
         logits_held=False,
     )

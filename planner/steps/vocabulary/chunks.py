@@ -1,4 +1,4 @@
-"""Chunks of 512 tokens: one chunk's logits at a time, made again in the backward.
+"""Chunks of tokens: one chunk's logits at a time, made again in the backward.
 
 The way of verl's torch kernels (``verl/utils/experimental/torch_functional.py`` of 0.9.1): each
 chunk is scored in fp32 and kept by name until the next one replaces it. A frozen head gets no
@@ -26,10 +26,11 @@ def score(
     entropy: bool,
     softcap: float,
     temperature: float,
+    size: int | None = None,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """Log-probabilities [N] in fp32 and, if asked, entropies [N], of ``hidden`` [N, h]."""
     taken, spread = ChunkedLogProbs.apply(  # type: ignore[no-untyped-call]
-        hidden, weight, targets, (stage, softcap, temperature)
+        hidden, weight, targets, (stage, softcap, temperature, size or sizes.TOKEN_CHUNK)
     )
     return taken, spread if entropy else None
 
@@ -43,12 +44,12 @@ class ChunkedLogProbs(torch.autograd.Function):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         """Log-probabilities [N] in fp32, entropies [N] in the dtype of ``hidden``."""
         ctx.set_materialize_grads(False)
-        stage, softcap, temperature = settings
+        stage, softcap, temperature, size = settings
         tokens = hidden.shape[0]
         with stage.region(category="logits"):
             log_probs = torch.zeros(tokens, device=hidden.device)
             entropy = hidden.new_zeros(tokens)
-            for places in pieces(stage, tokens, sizes.TOKEN_CHUNK):
+            for places in pieces(stage, tokens, size):
                 taken, spread = _scores(
                     hidden[places], weight, targets[places], softcap, temperature
                 )
@@ -62,7 +63,7 @@ class ChunkedLogProbs(torch.autograd.Function):
     def backward(ctx: Any, *upstream: torch.Tensor | None) -> Any:
         """Gradients of ``hidden`` and, if it trains, ``weight``, in their dtype."""
         hidden, weight, targets = ctx.saved_tensors
-        stage = ctx.settings[0]
+        stage, *_, size = ctx.settings
         trains = ctx.needs_input_grad[1]
         with stage.region(category="logits"):
             to_hidden = torch.zeros_like(hidden)
@@ -70,7 +71,7 @@ class ChunkedLogProbs(torch.autograd.Function):
         if trains:
             with stage.region(category="gradients"):
                 to_weight = torch.zeros_like(weight)
-        for places in pieces(stage, hidden.shape[0], sizes.TOKEN_CHUNK):
+        for places in pieces(stage, hidden.shape[0], size):
             of_chunk = tuple(None if each is None else each[places] for each in upstream)
             with stage.region(category="logits"):
                 back, own = _gradients(
@@ -113,11 +114,11 @@ def _gradients(
     hidden: torch.Tensor,
     weight: torch.Tensor,
     targets: torch.Tensor,
-    settings: tuple[Stage, float, float],
+    settings: tuple[Stage, float, float, int],
     trains: bool,
 ) -> tuple[torch.Tensor, torch.Tensor | None]:
     """One chunk's gradients of the hidden states and of the weight."""
-    stage, softcap, temperature = settings
+    stage, softcap, temperature, _ = settings
     of_log_probs, of_entropy = upstream
     logits = _logits(hidden, weight, softcap, temperature)
     probs = logits.softmax(-1)

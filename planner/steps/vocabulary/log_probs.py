@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import torch
 import torch.nn.functional as F
@@ -37,6 +38,7 @@ def token_log_probs(
     certainty: bool = False,
     softcap: float = 0.0,
     temperature: float = 1.0,
+    chunk_tokens: int | None = None,
 ) -> LogProbs:
     """Log-probability of every target under softmax(logits / temperature).
 
@@ -49,13 +51,14 @@ def token_log_probs(
         head: the language-model head. ``full`` and ``response`` call it; ``chunked`` and
             ``fused`` multiply its weight piece by piece.
         targets: ``[rows, T]`` int64, every one a valid token id.
-        how: ``full`` and ``response`` hold all logits, ``chunked`` 512 tokens' at a time,
+        how: ``full`` and ``response`` hold all logits, ``chunked`` a chunk of tokens' at a time,
             ``fused`` one tile of tokens by vocabulary.
         logits_dtype: what a materialised log-softmax computes in; the other two use fp32.
         entropy: also return the entropy, with gradient.
         certainty: also return self-certainty, without gradient; ``fused`` alone has it.
         softcap: the model's ``final_logit_softcapping``; 0 for none.
         temperature: of sampling.
+        chunk_tokens: rows of a chunk of ``chunked``; verl's 512 where not told.
 
     Returns:
         Log-probabilities in ``logits_dtype`` or wider when materialised, else in fp32.
@@ -80,7 +83,9 @@ def token_log_probs(
         return LogProbs(taken, spread)
     if how not in WAYS:
         raise ValueError(f"logits must be one of {', '.join(WAYS)}, not {how!r}")
-    score = partial(tiles.score, certainty=certainty) if how == "fused" else chunks.score
+    score: Any = partial(tiles.score, certainty=certainty)
+    if how == "chunked":
+        score = partial(chunks.score, size=chunk_tokens)
     found = score(
         stage,
         in_compute_dtype(hidden).reshape(-1, hidden.shape[-1]),

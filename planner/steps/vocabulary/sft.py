@@ -26,6 +26,7 @@ def sft_loss(
     softcap: float = 0.0,
     logits_held: bool = False,
     scored_tokens: torch.Tensor | None = None,
+    chunk_tokens: int | None = None,
 ) -> torch.Tensor:
     """Cross entropy of the next labels.
 
@@ -42,6 +43,7 @@ def sft_loss(
             transformers' forward.
         scored_tokens: divide the sum by this instead of by the micro-batch's own number of
             labels, so that accumulated micro-batches add up to the large batch.
+        chunk_tokens: rows of a chunk of ``chunked``.
 
     Returns:
         A scalar in fp32.
@@ -61,7 +63,14 @@ def sft_loss(
     # Any valid id stands where nothing is learned; the mask takes its log-probability out.
     targets = _shifted(labels).clamp(min=0)
     taken = token_log_probs(
-        stage, hidden, head, targets, how=how, logits_dtype=logits_dtype, softcap=softcap
+        stage,
+        hidden,
+        head,
+        targets,
+        how=how,
+        logits_dtype=logits_dtype,
+        softcap=softcap,
+        chunk_tokens=chunk_tokens,
     ).log_probs
     learned = _shifted(labels) != IGNORED
     total = (taken * learned).sum()

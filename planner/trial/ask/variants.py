@@ -11,6 +11,7 @@ from planner.dryrun.ask.stand_in import stand_in
 from planner.dryrun.logs.kinds import depth_of, shallow
 from planner.frameworks import framework_named, own_step
 from planner.plan import Plan, try_plan
+from planner.plan.fields import EIGHT_BIT
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.strict import shown
 
@@ -29,10 +30,10 @@ def executed(plan: Plan, refused: str = "") -> tuple[Plan, tuple[str, ...]]:
             f"sharding: {plan.sharding} is DeepSpeed's, which no trial runs; set sharding to "
             "fsdp2, whose shards hold as much."
         )
-    if plan.optimizer == "adamw-8bit":
+    if plan.optimizer in EIGHT_BIT:
         raise CannotRun(
-            "optimizer: adamw-8bit needs a library that is not part of the step; set optimizer "
-            "to adamw-fused."
+            f"optimizer: {plan.optimizer} needs a library that is not part of the step; set "
+            "optimizer to adamw-fused."
         )
     if plan.offload in ("optimizer", "all"):
         raise CannotRun(

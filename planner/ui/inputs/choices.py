@@ -21,6 +21,7 @@ NAMES: Mapping[tuple[str, str], str] = {
     ("finetuning", "lora"): "LoRA",
     ("finetuning", "qlora"): "QLoRA",
     ("kv_cache_dtype", "auto"): "compute dtype",
+    ("base_dtype", "compute"): "compute dtype",
 }
 
 options = choices

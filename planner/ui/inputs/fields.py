@@ -80,6 +80,17 @@ TEXTS: Mapping[str, FieldText] = {
     "master_dtype": FieldText(
         "Master weights", "An fp32 copy keeps small updates that bf16 would round away."
     ),
+    "autocast": FieldText(
+        "Autocast of adapters",
+        "Adapters multiply half-precision copies of their fp32 weights, as under Trainer's bf16; "
+        "without it what they are given is cast to fp32 and they compute in that.",
+    ),
+    "base_dtype": FieldText(
+        "Frozen weights",
+        "fp32: what adapters leave alone is loaded in fp32 and computed with in half precision. "
+        "With QLoRA that is what peft's prepare_model_for_kbit_training does to embeddings, norms "
+        "and the head.",
+    ),
     "gradient_dtype": FieldText("Gradients"),
     "reduce_dtype": FieldText("Gradient reduction", "Dtype in which GPUs add up their gradients."),
     "logits_dtype": FieldText(
@@ -90,7 +101,15 @@ TEXTS: Mapping[str, FieldText] = {
     "optimizer": FieldText(
         "Optimizer",
         "AdamW keeps two numbers (moments) per trained weight. fused updates in place; foreach "
-        "needs a temporary of a moment's size; 8-bit stores the moments in one byte each.",
+        "needs a temporary of a moment's size; 8-bit stores the moments in one byte each; paged "
+        "(bitsandbytes) keeps those in memory that the driver moves to host RAM when the GPU has "
+        "no room.",
+    ),
+    "optimizer_step": FieldText(
+        "Optimizer steps",
+        "update: once for all micro-batches of a mini-batch, whose gradients add up (gradient "
+        "accumulation). micro-batch: after each of them. in-backward: each weight as soon as its "
+        "gradient is there, which is freed at once; their norm cannot be clipped then.",
     ),
     "lora_rank": FieldText("LoRA rank", "Columns of the thin matrices."),
     "lora_targets": FieldText("LoRA targets", "all-linear, or names such as q_proj,v_proj."),
@@ -119,6 +138,17 @@ TEXTS: Mapping[str, FieldText] = {
         "full: logits of all tokens. response: of response tokens only. chunked: a slice of "
         "tokens at a time. fused: fused linear cross-entropy, which never stores the logits whole.",
     ),
+    "chunk_tokens": FieldText(
+        "Chunk of the head", "Their logits stand in fp32, several times in the backward.", "tokens"
+    ),
+    "chunk_compile": FieldText(
+        "Compile the head's chunks", "Most of a chunk's fp32 tensors never exist then."
+    ),
+    "temperature": FieldText(
+        "Temperature",
+        "The loss divides logits by it too: another copy of them in verl, and where the softmax "
+        "runs in their own dtype.",
+    ),
     "compile": FieldText("torch.compile"),
     "empty_cache": FieldText(
         "Empty the allocator's cache",
@@ -136,8 +166,9 @@ TEXTS: Mapping[str, FieldText] = {
     "reference": FieldText(
         "Reference",
         "copy: a second model on the GPUs. offloaded: in host RAM outside its phase. "
-        "adapter-disabled: the policy with LoRA switched off. cached-logprobs: computed apart, "
-        "before the run, or in each step by other GPUs where responses are sampled. "
+        "adapter-disabled: the policy with LoRA switched off. frozen-adapter: with a second "
+        "adapter that never trains. cached-logprobs: computed apart, before the run, or in each "
+        "step by other GPUs where responses are sampled. "
         "cached-activations: so the last hidden states; the loss runs them through the "
         "reference's head. dual-output: one forward, in which every layer runs with LoRA and "
         "without.",

@@ -55,13 +55,16 @@ GROUPS: tuple[Group, ...] = (
         (
             "dtype",
             "master_dtype",
+            "base_dtype",
             "gradient_dtype",
             "reduce_dtype",
             "logits_dtype",
             "optimizer",
+            "optimizer_step",
             "lora_rank",
             "lora_targets",
             "lora_dropout",
+            "autocast",
         ),
     ),
     Group(
@@ -74,6 +77,8 @@ GROUPS: tuple[Group, ...] = (
             "offload",
             "attention",
             "logits",
+            "chunk_tokens",
+            "chunk_compile",
             "compile",
             "empty_cache",
             "expandable_segments",
@@ -104,6 +109,7 @@ GROUPS: tuple[Group, ...] = (
         ":material/bolt:",
         (
             "rollout",
+            "temperature",
             "rollout_gpus",
             "rollout_tensor_parallel",
             "gpu_memory_utilization",

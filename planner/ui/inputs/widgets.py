@@ -28,8 +28,13 @@ STEPS = {
     "gpu_memory_utilization": 0.05,
     "price_per_gpu_hour": 0.1,
     "steps": 100,
+    "lora_dropout": 0.05,
 }
 """What the plus and minus buttons add."""
+
+
+LEAST = 0.01
+"""What a number that is not whole is shown to."""
 
 
 def field(name: str, values: Any) -> None:
@@ -49,11 +54,14 @@ def field(name: str, values: Any) -> None:
 
 
 def bounds(name: str) -> tuple[Any, Any]:
-    """Smallest and largest value the plan's field allows; None where it says nothing."""
+    """Smallest and largest value the plan's field allows; None where it says nothing.
+
+    Inside a bound that is itself not allowed, by the least that an input shows.
+    """
     low = high = None
     for rule in Plan.model_fields[name].metadata:
-        low = getattr(rule, "ge", low)
-        high = getattr(rule, "le", high)
+        low = rule.gt + LEAST if hasattr(rule, "gt") else getattr(rule, "ge", low)
+        high = rule.lt - LEAST if hasattr(rule, "lt") else getattr(rule, "le", high)
     return low, high
 
 
@@ -100,8 +108,7 @@ def select(
 def _number(name: str, value: float) -> None:
     low, high = bounds(name)
     whole = KINDS[name] is int
-    if name == "gpu_memory_utilization":
-        low, high = min(0.01, value), max(0.99, value)
+    low, high = min(low, value), max(high, value)
     st.number_input(
         label(name),
         min_value=low if whole else float(low),

@@ -46,14 +46,17 @@ class Product(torch.autograd.Function):
         return torch.matmul(gradient, weight), None, None, None, None
 
 
-def quantised(layers: nn.ModuleList) -> None:
-    """Keep the linear weights of ``layers`` in 4 bits; head, norms and embeddings stay."""
+def quantised(layers: nn.ModuleList, compute: torch.dtype) -> None:
+    """Keep the linear weights of ``layers`` in 4 bits; head, norms and embeddings stay.
+
+    Products are in the ``compute`` dtype, and come back in that of their input.
+    """
     for module in layers.modules():
         if isinstance(module, nn.Linear):
-            _quantise(module)
+            _quantise(module, compute)
 
 
-def _quantise(module: Any) -> None:
+def _quantise(module: Any, compute: torch.dtype) -> None:
     weight: Tensor = module.weight
     count = weight.numel()
     scales = ceil_div(count, BLOCK)
@@ -66,12 +69,13 @@ def _quantise(module: Any) -> None:
     module.register_buffer("absmax", empty(scales, torch.uint8), persistent=False)
     nested = empty(ceil_div(scales, SCALES_BLOCK), torch.float32)
     module.register_buffer("nested_absmax", nested, persistent=False)
-    module.forward = partial(_forward, module)
+    module.forward = partial(_forward, module, compute)
 
 
-def _forward(module: Any, x: Tensor) -> Any:
-    given = (module.weight, module.absmax, module.bias, module.out_features)
-    return Product.apply(x, *given)  # type: ignore[no-untyped-call]
+def _forward(module: Any, compute: torch.dtype, x: Tensor) -> Any:
+    bias = None if module.bias is None else module.bias.to(compute)
+    given = (module.weight, module.absmax, bias, module.out_features)
+    return Product.apply(x.to(compute), *given).to(x.dtype)  # type: ignore[no-untyped-call]
 
 
 def adapted(model: nn.Module, dtype: torch.dtype) -> None:
@@ -91,10 +95,13 @@ def _with_adapter(module: Any, x: Tensor) -> Tensor:
     if module.disable_adapters:
         return result
     result = result.clone()
+    casts = not torch.is_autocast_enabled(x.device.type) if x.device.type != "meta" else True
     for name in module.active_adapters:
         first, second = module.lora_A[name], module.lora_B[name]
-        x = x.to(first.weight.dtype)
-        output = second(first(x)) * module.scaling[name]
-        output = output.to(result.dtype)
+        if casts:
+            x = x.to(first.weight.dtype)
+        output = second(first(module.lora_dropout[name](x))) * module.scaling[name]
+        if casts:
+            output = output.to(result.dtype)
         result = result + output
     return result
