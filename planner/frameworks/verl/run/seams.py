@@ -15,18 +15,22 @@ from unittest.mock import patch
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor
+from tensordict import TensorDict
 from torch.distributed.fsdp import CPUOffloadPolicy
+from torch.distributed.fsdp._fully_shard._fsdp_param import FSDPParam
 from torch.distributed.tensor import DTensor
 from torch.nested._internal.nested_tensor import NestedTensor, _nt_view_dummy
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
-from torch.utils._pytree import tree_leaves
+from torch.utils._pytree import tree_leaves, tree_map_only
 from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 from verl.models.transformers import monkey_patch
 from verl.plugin.platform import platform_manager
+from verl.utils import torch_functional
 from verl.workers.engine.fsdp import transformer_impl as engine
 
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.world import On
+from planner.frameworks.verl.run import kernels
 from planner.plan import Plan
 
 Answers = Mapping[Any, Callable[..., Any]]
@@ -50,9 +54,16 @@ class Platform:
         return lambda *_, **__: None
 
 
+def _eager(function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
+    return function
+
+
 @contextmanager
-def without_gpu() -> Iterator[None]:
-    """What a CPU needs, whether its tensors have data or not."""
+def without_gpu(compiling: Callable[..., Any] = _eager) -> Iterator[None]:
+    """What a CPU needs, whether its tensors have data or not.
+
+    ``compiling`` is in place of ``torch.compile``.
+    """
     with ExitStack() as stack:
         for target, name, value in (
             (platform_manager, "_current_platform", Platform()),
@@ -62,7 +73,7 @@ def without_gpu() -> Iterator[None]:
             (engine, "CPUOffloadPolicy", lambda pin_memory: CPUOffloadPolicy(pin_memory=False)),
             (engine, "device_name", "cpu"),
             (engine, "log_gpu_memory_usage", lambda *_, **__: None),
-            (torch, "compile", lambda function, **_: function),
+            (torch, "compile", compiling),
         ):
             stack.enter_context(patch.object(target, name, value))
         yield
@@ -82,10 +93,13 @@ def seams(plan: Plan, stage: DryStage, on: On) -> Iterator[Built]:
 
     with ExitStack() as stack:
         enter = stack.enter_context
-        enter(without_gpu())
+        enter(without_gpu(kernels.compiled if on == "gpu" else _eager))
         enter(_models(plan, stage))
         enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
         enter(patch.object(engine, "create_device_mesh", _known(engine.create_device_mesh)))
+        if on == "gpu":
+            enter(_flash_attn())
+            enter(_transfers())
         enter(Data())
         yield built
 
@@ -108,6 +122,39 @@ def _models(plan: Plan, stage: DryStage) -> Iterator[None]:
     with ExitStack() as stack:
         for kind in (AutoModelForCausalLM, AutoModelForTokenClassification):
             stack.enter_context(patch.object(kind, "from_pretrained", loading(kind)))
+        yield
+
+
+@contextmanager
+def _flash_attn() -> Iterator[None]:
+    """verl takes flash-attn's cross entropy where the package is installed, as its export does."""
+    name = "FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE"
+    given = {name: True, "cross_entropy_loss": kernels.cross_entropy_loss}
+    with patch.multiple(torch_functional, create=True, **given):
+        yield
+
+
+@contextmanager
+def _transfers() -> Iterator[None]:
+    """Tensors in host RAM are on the device of the fakes too: what is moved is a copy."""
+    gather = FSDPParam.all_gather_inputs.fget
+
+    def from_host(parameter: Any) -> Any:
+        kept = parameter._sharded_param_data
+        if parameter.offload_to_cpu:
+            parameter._sharded_param_data = kept.clone()
+        try:
+            return gather(parameter)
+        finally:
+            parameter._sharded_param_data = kept
+
+    def copied(data: TensorDict, *_: Any, **__: Any) -> TensorDict:
+        return data.clone()
+
+    with (
+        patch.object(FSDPParam, "all_gather_inputs", property(from_host)),
+        patch.object(TensorDict, "to", copied),
+    ):
         yield
 
 
@@ -141,7 +188,17 @@ class Data(TorchDispatchMode):
         if known or counts:
             with _disable_current_modes():
                 return func(*args, **kwargs)
+        args, kwargs = tree_map_only(torch.Tensor, _alone, (args, kwargs))
         return func(*args, **kwargs)
+
+
+def _alone(tensor: torch.Tensor) -> torch.Tensor:
+    """A real tensor that is no view of a nested one, of which no fake is made."""
+    if isinstance(tensor, FakeTensor) or not tensor._is_view():
+        return tensor
+    with _disable_current_modes():
+        place = tensor.storage_offset(), tensor.shape, tensor.stride()
+        return tensor.new_empty(0).set_(tensor.untyped_storage(), *place)
 
 
 def answers() -> Answers:
