@@ -19,12 +19,20 @@ from unittest.mock import patch
 import torch
 import transformers
 
+from accuracy.verl_cases import Case
+from planner.dryrun.logs import curve
+from planner.frameworks.verl.run import step
 from planner.frameworks.verl.run.made import batch, made, settings_of
 from planner.frameworks.verl.run.seams import without_gpu
 from planner.frameworks.verl.run.steps import Steps, quiet
+from planner.setup import setup_of
 from planner.trial.run.allocations import Marks, peak_bytes
 
-STEPS = 2
+
+def dry_peaks(case: Case, head: step.On = "gpu") -> dict[str, int]:
+    """Most live bytes by phase of verl's step on tensors without data, on a CPU."""
+    log = step.execute(case.plan, case.configs, "cpu", head)
+    return {peak.phase: peak.total_bytes for peak in curve.peaks(log)}
 
 
 @contextmanager
@@ -40,29 +48,34 @@ def process_group() -> Iterator[None]:
         dist.destroy_process_group()
 
 
-def real_peaks(case: Any) -> dict[str, int]:
-    """Most live bytes by phase of a real second step, as torch's allocator saw it."""
+def real_peaks(case: Case, head: step.On = "gpu") -> dict[str, int]:
+    """The same of a real second step, as torch's allocator saw it.
+
+    With a GPU's head its kernels compute nothing, and everything around them does.
+    """
     plan = case.plan
     loading = patch.dict(os.environ, {"HF_DEACTIVATE_ASYNC_LOAD": "1"})
     with (
         warnings.catch_warnings(),
         tempfile.TemporaryDirectory() as name,
         loading,
-        without_gpu(),
+        without_gpu(head),
+        _attention(),
         process_group(),
         quiet(),
     ):
         warnings.simplefilter("ignore")
-        config = settings_of(plan, Path(name), {role: case.config for role in ("policy", "critic")})
+        config = settings_of(plan, Path(name), case.configs)
         _checkpoints(Path(name), case)
+        roles = [model.role for model in setup_of(plan).models]
         batches = {training: batch(plan, training=training) for training in (False, True)}
 
         def two_steps(marks: Marks) -> Any:
-            engines = {role: made(role, config) for role in case.roles}
+            engines = {role: made(role, config) for role in roles}
             steps = Steps(plan, engines, lambda training: batches[training].copy(), marks.phase)
             gc.collect()
-            for index in range(STEPS):
-                if index == STEPS - 1:
+            for index in range(step.STEPS):
+                if index == step.STEPS - 1:
                     with marks.last_step():
                         steps.step()
                 else:
@@ -73,7 +86,20 @@ def real_peaks(case: Any) -> dict[str, int]:
             return peak_bytes(two_steps)
 
 
-def _checkpoints(folder: Path, case: Any) -> None:
+@contextmanager
+def _attention() -> Iterator[None]:
+    """verl asks for flash-attn in every critic; a CPU has none."""
+    kind = transformers.AutoModelForTokenClassification
+    load = kind.from_pretrained
+
+    def loaded(*args: Any, **kwargs: Any) -> Any:
+        return load(*args, **{**kwargs, "attn_implementation": "sdpa"})
+
+    with patch.object(kind, "from_pretrained", loaded):
+        yield
+
+
+def _checkpoints(folder: Path, case: Case) -> None:
     for role, kind in (
         ("policy", transformers.AutoModelForCausalLM),
         ("critic", transformers.AutoModelForTokenClassification),
@@ -83,3 +109,18 @@ def _checkpoints(folder: Path, case: Any) -> None:
             if role == "critic":
                 settings.num_labels = 1
             kind.from_config(settings, dtype=torch.float32).save_pretrained(folder / role)
+
+
+def main() -> None:
+    """Print every case, dry run over real run."""
+    from accuracy.verl_cases import CASES
+
+    torch.set_num_threads(1)
+    for case in CASES:
+        real, dry = real_peaks(case), dry_peaks(case)
+        apart = ", ".join(f"{phase} {dry[phase] / real[phase] - 1:+.3%}" for phase in real)
+        print(f"{case}: {apart}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

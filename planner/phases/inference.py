@@ -112,14 +112,16 @@ def _embedded(scene: Scene, role: Role, *, first: bool = False) -> tuple[Term, .
 def _at_head(
     scene: Scene, role: Role, base: Bundles, own: Instant, in_pieces: bool | None = None
 ) -> Instant:
-    beside = _beside_head(scene, role, in_pieces)
+    beside = _beside_head(scene, role, in_pieces, own.name in (*logits.INSIDE_MODEL, "head"))
     return Instant(name=own.name, terms=own.everything, shared=(*base, beside))
 
 
 @shared
-def _beside_head(scene: Scene, role: Role, in_pieces: bool | None) -> tuple[Term, ...]:
+def _beside_head(
+    scene: Scene, role: Role, in_pieces: bool | None, inside: bool
+) -> tuple[Term, ...]:
     return (
-        *collectives.at_head(scene, role),
+        *collectives.beside_loss(scene, role, inside),
         *activations.weight_copies(scene, role, layers=True, head=not casts_tiles(scene, role)),
         *positions.scoring_batch(scene, role),
         *positions.without_gradient(scene, role, in_pieces),

@@ -40,6 +40,12 @@ FRAMEWORK = Framework(
             paths={"full": "full", "response": "full", "chunked": "chunked", "fused": "chunked"},
             formulas={"full": "packed", "chunked": "chunks"},
             entropy_with_old_log_probs=True,
+            # transformer_impl.py, prepare_model_outputs: compute_entropy_from_logits (compiled) with
+            # use_remove_padding, verl_F.entropy_from_logits and a torch.cat of the rows without.
+            compiles_packed_entropy=True,
+            copies_padded_logits=True,
+            # transformer_impl.py, forward_step: prepare_model_outputs follows self.module(...).
+            outside_model=True,
             fp32_without_gradient=True,
             frozen_weight_gradient=True,
         )

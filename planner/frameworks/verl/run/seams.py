@@ -59,10 +59,11 @@ def _eager(function: Callable[..., Any], **_: Any) -> Callable[..., Any]:
 
 
 @contextmanager
-def without_gpu(compiling: Callable[..., Any] = _eager) -> Iterator[None]:
+def without_gpu(head: On) -> Iterator[None]:
     """What a CPU needs, whether its tensors have data or not.
 
-    ``compiling`` is in place of ``torch.compile``.
+    On a ``gpu`` flash-attn's cross entropy and Inductor's entropy meet the logits, and compute
+    nothing here; on a ``cpu`` verl's own loop over rows and its entropy as written.
     """
     with ExitStack() as stack:
         for target, name, value in (
@@ -73,15 +74,31 @@ def without_gpu(compiling: Callable[..., Any] = _eager) -> Iterator[None]:
             (engine, "CPUOffloadPolicy", lambda pin_memory: CPUOffloadPolicy(pin_memory=False)),
             (engine, "device_name", "cpu"),
             (engine, "log_gpu_memory_usage", lambda *_, **__: None),
-            (torch, "compile", compiling),
+            (torch, "compile", kernels.compiled if head == "gpu" else _eager),
         ):
             stack.enter_context(patch.object(target, name, value))
+        if head == "gpu":
+            stack.enter_context(patch.multiple(torch_functional, create=True, **_FLASH_ATTN))
         yield
 
 
+_FLASH_ATTN = {
+    "FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE": True,
+    "cross_entropy_loss": kernels.cross_entropy_loss,
+}
+"""verl takes flash-attn's cross entropy where the package is, as its export installs it."""
+
+
 @contextmanager
-def seams(plan: Plan, stage: DryStage, on: On) -> Iterator[Built]:
-    """Inside, verl's engines can be made and run without data."""
+def seams(plan: Plan, stage: DryStage, on: On, head: On) -> Iterator[Built]:
+    """Inside, verl's engines can be made and run without data.
+
+    Args:
+        plan: what is run.
+        stage: where.
+        on: whose branches to take.
+        head: whose kernels meet the vocabulary.
+    """
     _nt_view_dummy()  # kept for the whole process, and must not be a fake
     role = [""]
 
@@ -93,12 +110,11 @@ def seams(plan: Plan, stage: DryStage, on: On) -> Iterator[Built]:
 
     with ExitStack() as stack:
         enter = stack.enter_context
-        enter(without_gpu(kernels.compiled if on == "gpu" else _eager))
+        enter(without_gpu(head))
         enter(_models(plan, stage))
         enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
         enter(patch.object(engine, "create_device_mesh", _known(engine.create_device_mesh)))
         if on == "gpu":
-            enter(_flash_attn())
             enter(_transfers())
         enter(Data())
         yield built
@@ -122,15 +138,6 @@ def _models(plan: Plan, stage: DryStage) -> Iterator[None]:
     with ExitStack() as stack:
         for kind in (AutoModelForCausalLM, AutoModelForTokenClassification):
             stack.enter_context(patch.object(kind, "from_pretrained", loading(kind)))
-        yield
-
-
-@contextmanager
-def _flash_attn() -> Iterator[None]:
-    """verl takes flash-attn's cross entropy where the package is installed, as its export does."""
-    name = "FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE"
-    given = {name: True, "cross_entropy_loss": kernels.cross_entropy_loss}
-    with patch.multiple(torch_functional, create=True, **given):
         yield
 
 
