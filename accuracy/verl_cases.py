@@ -93,7 +93,6 @@ CASES = (
     _case("PPO, packed", "ppo", PACKED, ONE),
     _case("PPO, KL in the reward", "ppo", PACKED, ONE, {"kl": "reward"}),
     _case("PPO, padded, kept", "ppo", PADDED, ONE, KEPT),
-    _case("PPO, LoRA", "ppo", PACKED, ONE, LORA),
 )
 LIVE = {
     "GRPO, packed, KL": "gpu",

@@ -20,7 +20,6 @@ PACKAGES = ("verl", "tensordict")
 """What is executed besides torch, transformers and peft."""
 NEEDED = ("tensordict", "pyvers", "orjson", "hydra", "codetiming", "datasets", "ray")
 """What verl's engine imports and pip does not bring along with ``verl`` alone."""
-METHODS = ("old log-probs", "policy forward")
 
 
 def refusal(plan: Any) -> str:
@@ -40,6 +39,10 @@ def refusal(plan: Any) -> str:
         (plan.optimizer == "adamw-8bit", "the 8-bit optimizer is another package's"),
         (plan.logits in exporter.KERNELS, "its fused kernels replace a class's forward for good"),
         (plan.max_tokens_per_micro_batch > 0, "rows that fill a token budget depend on data"),
+        (
+            plan.critic == "separate" and plan.finetuning != "full",
+            "peft 0.21 refuses the adapters that verl asks for in a critic",
+        ),
         (plan.reward == "model", "reward models read text"),
     ):
         if holds:

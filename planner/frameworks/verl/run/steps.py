@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import gc
+import io
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext, redirect_stdout
 from functools import wraps
 from typing import Any
 
@@ -85,7 +87,9 @@ class Steps:
         self._between()
 
     def _enter(self, phase: str) -> None:
+        """Nested rows hold their graph in a circle, until it is collected."""
         self._leave()
+        gc.collect()
         self._now = phase
         self._mark(phase, True)
 
@@ -118,10 +122,7 @@ class Steps:
 
 
 @contextmanager
-def quiet() -> Any:
+def quiet() -> Iterator[None]:
     """verl prints what it does."""
-    import io
-    from contextlib import redirect_stdout
-
     with redirect_stdout(io.StringIO()):
         yield
