@@ -88,7 +88,7 @@ def real_peaks(case: Case, head: step.On = "gpu") -> dict[str, int]:
 
 @contextmanager
 def _attention() -> Iterator[None]:
-    """verl asks for flash-attn in every critic; a CPU has none."""
+    """Verl asks for flash-attn in every critic; a CPU has none."""
     kind = transformers.AutoModelForTokenClassification
     load = kind.from_pretrained
 

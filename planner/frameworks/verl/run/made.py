@@ -42,7 +42,7 @@ class Made:
 
 
 def settings_of(plan: Plan, folder: Path, configs: Mapping[str, Config]) -> Any:
-    """verl's configuration of a plan: its own YAML with the export's overrides.
+    """Verl's configuration of a plan: its own YAML with the export's overrides.
 
     Args:
         plan: what to configure.

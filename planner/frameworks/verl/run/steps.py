@@ -68,9 +68,9 @@ class Steps:
         engine, data = self._engines[role].engine, self._batch(False)
         tu.assign_non_tensor(data, **told)
         self._enter(phase)
-        with self._region("reference" if base else role), engine.eval_mode():
-            with engine.disable_adapter() if base else nullcontext():
-                found = engine.infer_batch(data)
+        plain = engine.disable_adapter() if base else nullcontext()
+        with self._region("reference" if base else role), engine.eval_mode(), plain:
+            found = engine.infer_batch(data)
         del found
         self._leave()
         self._between()
@@ -123,6 +123,6 @@ class Steps:
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """verl prints what it does."""
+    """Verl prints what it does."""
     with redirect_stdout(io.StringIO()):
         yield
