@@ -12,7 +12,7 @@ CONFIG: dict[str, Any] = {
     "model_type": "qwen2",
     "hidden_size": 128,
     "intermediate_size": 352,
-    "num_hidden_layers": 4,
+    "num_hidden_layers": 2,
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "vocab_size": 2048,
@@ -31,8 +31,8 @@ BASE: dict[str, Any] = {
     "responses_per_prompt": 2,
     "micro_batch_size": 2,
     "logprob_micro_batch_size": 2,
-    "prompt_tokens": 160,
-    "response_tokens": 96,
+    "prompt_tokens": 96,
+    "response_tokens": 64,
     "kl": "none",
 }
 PACKED: dict[str, Any] = {"batch_shape": "packed"}

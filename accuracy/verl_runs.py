@@ -21,6 +21,7 @@ import transformers
 
 from accuracy.verl_cases import Case
 from planner.dryrun.logs import curve
+from planner.dryrun.run.world import On
 from planner.frameworks.verl.run import step
 from planner.frameworks.verl.run.made import batch, made, settings_of
 from planner.frameworks.verl.run.seams import without_gpu
@@ -29,7 +30,7 @@ from planner.setup import setup_of
 from planner.trial.run.allocations import Marks, peak_bytes
 
 
-def dry_peaks(case: Case, head: step.On = "gpu") -> dict[str, int]:
+def dry_peaks(case: Case, head: On = "gpu") -> dict[str, int]:
     """Most live bytes by phase of verl's step on tensors without data, on a CPU."""
     log = step.execute(case.plan, case.configs, "cpu", head)
     return {peak.phase: peak.total_bytes for peak in curve.peaks(log)}
@@ -39,16 +40,16 @@ def dry_peaks(case: Case, head: step.On = "gpu") -> dict[str, int]:
 def process_group() -> Iterator[None]:
     """One process, over gloo."""
     import torch.distributed as dist
+    from torch._C._distributed_c10d import HashStore
 
-    store = dist.HashStore()
-    dist.init_process_group("gloo", store=store, rank=0, world_size=1)
+    dist.init_process_group("gloo", store=HashStore(), rank=0, world_size=1)
     try:
         yield
     finally:
         dist.destroy_process_group()
 
 
-def real_peaks(case: Case, head: step.On = "gpu") -> dict[str, int]:
+def real_peaks(case: Case, head: On = "gpu") -> dict[str, int]:
     """The same of a real second step, as torch's allocator saw it.
 
     With a GPU's head its kernels compute nothing, and everything around them does.
@@ -100,10 +101,11 @@ def _attention() -> Iterator[None]:
 
 
 def _checkpoints(folder: Path, case: Case) -> None:
-    for role, kind in (
+    kinds: tuple[tuple[str, Any], ...] = (
         ("policy", transformers.AutoModelForCausalLM),
         ("critic", transformers.AutoModelForTokenClassification),
-    ):
+    )
+    for role, kind in kinds:
         if (folder / role).exists():
             settings = transformers.AutoConfig.for_model(**case.config)
             if role == "critic":

@@ -82,7 +82,7 @@ def made(role: str, config: Any) -> Made:
     worker.engine.use_remove_padding = model.use_remove_padding
     worker.engine.use_fused_kernels = model.use_fused_kernels
     kind = FSDPEngineWithValueHead if critic else FSDPEngineWithLMHead
-    engine = kind(model, worker.engine, worker.optim, worker.checkpoint)
+    engine: Any = kind(model, worker.engine, worker.optim, worker.checkpoint)
     engine._build_model_optimizer()
     return Made(engine, partial(value_loss if critic else ppo_loss, config=worker))
 

@@ -14,7 +14,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
-from tensordict import TensorDict
+from tensordict import TensorDict  # type: ignore[import-untyped]
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.distributed.fsdp import CPUOffloadPolicy
 from torch.distributed.fsdp._fully_shard._fsdp_param import FSDPParam
@@ -27,6 +27,7 @@ from verl.models.transformers import monkey_patch
 from verl.plugin.platform import platform_manager
 from verl.utils import torch_functional
 from verl.workers.engine.fsdp import transformer_impl as engine
+from verl.workers.engine.fsdp.utils import create_device_mesh
 
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.world import On
@@ -78,11 +79,12 @@ def without_gpu(head: On) -> Iterator[None]:
         ):
             stack.enter_context(patch.object(target, name, value))
         if head == "gpu":
-            stack.enter_context(patch.multiple(torch_functional, create=True, **_FLASH_ATTN))
+            for name, value in _FLASH_ATTN.items():
+                stack.enter_context(patch.object(torch_functional, name, value, create=True))
         yield
 
 
-_FLASH_ATTN = {
+_FLASH_ATTN: dict[str, Any] = {
     "FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE": True,
     "cross_entropy_loss": kernels.cross_entropy_loss,
 }
@@ -113,10 +115,10 @@ def seams(plan: Plan, stage: DryStage, on: On, head: On) -> Iterator[Built]:
         enter(without_gpu(head))
         enter(_models(plan, stage))
         enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
-        enter(patch.object(engine, "create_device_mesh", _known(engine.create_device_mesh)))
+        enter(patch.object(engine, "create_device_mesh", _known(create_device_mesh)))
         if on == "gpu":
             enter(_transfers())
-        enter(Data())
+        enter(Data())  # type: ignore[no-untyped-call]
         yield built
 
 
@@ -144,7 +146,8 @@ def _models(plan: Plan, stage: DryStage) -> Iterator[None]:
 @contextmanager
 def _transfers() -> Iterator[None]:
     """Tensors in host RAM are on the device of the fakes too: what is moved is a copy."""
-    gather = FSDPParam.all_gather_inputs.fget
+    parameters: Any = FSDPParam
+    gather = parameters.all_gather_inputs.fget
 
     def from_host(parameter: Any) -> Any:
         kept = parameter._sharded_param_data
@@ -176,7 +179,7 @@ def _known(function: Callable[..., Any]) -> Callable[..., Any]:
     return computed
 
 
-class Data(TorchDispatchMode):
+class Data(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """What is known without data stays known: ids, lengths and places are computed as they are.
 
     Rows are cut, joined and counted by Python, which reads lengths. Operators on nothing but real
@@ -215,7 +218,7 @@ def answers() -> Answers:
     def number(tensor: torch.Tensor) -> bool | int | float:
         if not isinstance(tensor, FakeTensor):
             with _disable_current_modes():
-                return read(tensor)
+                return tensor.item()
         if tensor.dtype == torch.bool:
             return True
         return 1.0 if tensor.dtype.is_floating_point else 1

@@ -75,7 +75,7 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", head: On | None = None
 
 def _on_host(data: Any, tracker: Tracker) -> None:
     """What a worker is given is in host RAM."""
-    rows = (field for field in data.values() if isinstance(field, torch.Tensor))
+    rows: Iterator[Any] = (each for each in data.values() if isinstance(each, torch.Tensor))
     with tracker.on_host():
         for field in rows:
             for part in (field.values(), field.offsets()):
