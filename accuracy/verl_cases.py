@@ -95,8 +95,7 @@ CASES = (
     _case("PPO, padded, kept", "ppo", PADDED, ONE, KEPT),
 )
 LIVE = {
-    "GRPO, packed, KL": "gpu",
     "GRPO, padded, KL, entropy": "gpu",
-    "PPO, packed": "gpu",
+    "GRPO, packed, KL": "gpu",
 }
 """Names of those that every run of the tests repeats, and whose kernels meet the vocabulary."""
