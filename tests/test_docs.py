@@ -27,7 +27,7 @@ ELSEWHERE = {
     *("_memory_viz.py", "flash_attn_interface.py", "rms_norm.py", "rope.py", "swiglu.py"),
     *("geglu.py", "chunk.py", "fused_recurrent.py", "causal_conv1d_interface.py", "ops.py"),
     *("functional.py", "_functions.py", "bnb.py", "moe.py", "core_algos.py", "rloo_trainer.py"),
-    *("torch_functional.py", "on_verl.py"),
+    *("torch_functional.py", "on_verl.py", "trainer_base.py", "engine_workers.py"),
 }
 """Files of other projects that documents name by a part of their path, and one to be made."""
 

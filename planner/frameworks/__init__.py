@@ -60,9 +60,9 @@ def exported() -> tuple[str, ...]:
 def own_step(name: str) -> Any:
     """What a framework's folder says of running its own code without data; None where nothing does.
 
-    A module ``own_step.py`` with ``NAME`` (whose code, for people), ``PACKAGES`` (what it is made
-    of), ``refusal(plan)`` and ``left_out(plan)`` (phases that are not executed); beside it
-    ``run/step.py``.
+    A module ``own_step.py`` with ``NAME`` (whose code, for people), ``DOCUMENT`` (what is ours in
+    place of theirs), ``PACKAGES`` (what it is made of), ``refusal(plan)`` and ``left_out(plan)``
+    (phases that are not executed); beside it ``run/step.py``.
     """
     room = f"{__name__}.{name}"
     return import_module(f"{room}.own_step") if find_spec(f"{room}.own_step") else None

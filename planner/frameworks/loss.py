@@ -44,6 +44,12 @@ class LossCode:
     """Scoring with gradient returns an entropy, whether the loss has one or not."""
     entropy_with_old_log_probs: bool = False
     """The pass that makes old log-probabilities computes an entropy beside them."""
+    compiles_packed_entropy: bool = False
+    """The entropy of packed rows is compiled; that of padded rows runs as written."""
+    copies_padded_logits: bool = False
+    """Logits of padded rows are copied, without the padded positions, before the loss."""
+    outside_model: bool = False
+    """Logits are the model's output: FSDP has resharded the root while they are scored."""
     fp32_without_gradient: bool = False
     """Passes without gradient score in fp32, whatever the logits are."""
     counted_at_regather: bool = False

@@ -64,7 +64,7 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
 
 
 def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
-    """FSDP gathers the root again before the loss goes backward, beside what scoring kept."""
+    """FSDP gathers the root again before the head goes backward, beside what scoring kept."""
     arriving = collectives.again(scene, role)
     if arriving:
         beside = (_kept_by_scoring(scene, role), shared_critic.kept(scene, role))
@@ -77,6 +77,9 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
 
 def _kept_by_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
     head = training_head(scene, role)
+    if not role.value_head and head.loss.outside_model and head.logits == "full":
+        # By then the loss has gone backward.
+        return (logits.gradient_of_output(head.of(role.name)),)
     if role.value_head or not head.loss.counted_at_regather:
         return ()
     if objective(scene, role) == CROSS_ENTROPY and head.logits in ("full", "response"):

@@ -33,6 +33,21 @@ def at_head(scene: Scene, role: Role, *, backward: bool = False) -> tuple[Term, 
     return _around(scene, role, stay * role.arch.layers, not (backward and stay))
 
 
+def beside_loss(
+    scene: Scene, role: Role, inside: bool, *, backward: bool = False
+) -> tuple[Term, ...]:
+    """Gathered weights while a loss computes, or goes backward.
+
+    Where it takes the model's output, its root is resharded by then; ``inside`` says that the
+    instant is one of the head itself.
+    """
+    resharded = scene.plan.reshard_after_forward or not role.trained
+    outside = scene.framework.loss_code(scene.plan.framework_version).outside_model and not inside
+    if not (scene.fsdp and outside and resharded) or _wrapped_whole(scene, role):
+        return at_head(scene, role, backward=backward)
+    return (_pool(scene, role, live_bytes=0),)
+
+
 @shared
 def _around(scene: Scene, role: Role, layers: int, gathers: bool) -> Iterator[Term]:
     """Weights beside ``layers`` whole ones, perhaps while the next one's arrive."""
@@ -49,16 +64,20 @@ def _around(scene: Scene, role: Role, layers: int, gathers: bool) -> Iterator[Te
         buffer = _gather_buffer(scene, role)
         if gathers:
             yield buffer
-        # What the all-gather stream has cached beside its live buffer.
-        yield sharding.GATHER_POOL(
-            role.name,
-            root_parameters=_flat_root(scene, role),
-            layer_parameters=_flat(scene, role),
-            value_bytes=width,
-            live_bytes=gathers * buffer.bytes,
-        )
+        yield _pool(scene, role, live_bytes=gathers * buffer.bytes)
     else:
         yield from _zero3(scene, role)
+
+
+def _pool(scene: Scene, role: Role, live_bytes: Num) -> Term:
+    """What the all-gather stream has cached beside its live buffer."""
+    return sharding.GATHER_POOL(
+        role.name,
+        root_parameters=_flat_root(scene, role),
+        layer_parameters=_flat(scene, role),
+        value_bytes=_travelling(scene),
+        live_bytes=live_bytes,
+    )
 
 
 def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]:
@@ -91,7 +110,7 @@ def again(scene: Scene, role: Role) -> tuple[Term, ...]:
 def _root(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The root's weights beside the buffer they arrived in."""
     buffer = sharding.ROOT_GATHER_BUFFER(
-        role.name, root_parameters=_flat_root(scene, role), value_bytes=scene.q.compute_bytes
+        role.name, root_parameters=_flat_root(scene, role), value_bytes=_travelling(scene)
     )
     return root(scene, role), buffer
 
@@ -213,8 +232,16 @@ def _gather_buffer(scene: Scene, role: Role) -> Term:
     return sharding.GATHER_BUFFER(
         role.name,
         layer_parameters=_flat(scene, role),
-        value_bytes=scene.q.compute_bytes,
+        value_bytes=_travelling(scene),
     )
+
+
+def _travelling(scene: Scene) -> Num:
+    """Bytes of a weight on its way: none where there is one shard, which is cast and not gathered.
+
+    torch 2.13 ``_fsdp_param_group.py``, ``unshard``: ``if world_size == 1``.
+    """
+    return scene.q.compute_bytes * (scene.q.shards > 1)
 
 
 def _zero3(scene: Scene, role: Role) -> tuple[Term, ...]:

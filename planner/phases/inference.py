@@ -110,10 +110,14 @@ def _embedded(scene: Scene, role: Role, *, first: bool = False) -> tuple[Term, .
     return (positions.embedded(scene, role, rows, row_tokens, saved=first),)
 
 
+OF_HEAD = ("head", "head's product")
+"""Moments in the model's own forward, like those that a loss puts there."""
+
+
 def _at_head(
     scene: Scene, role: Role, base: Bundles, own: Instant, in_pieces: bool | None = None
 ) -> Instant:
-    beside = _beside_head(scene, role, in_pieces)
+    beside = _beside_head(scene, role, in_pieces, own.name in (*logits.INSIDE_MODEL, *OF_HEAD))
     return Instant(name=own.name, terms=own.everything, shared=(*base, beside))
 
 
@@ -129,12 +133,14 @@ def _frozen_product(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant
 
 
 @shared
-def _beside_head(scene: Scene, role: Role, in_pieces: bool | None) -> tuple[Term, ...]:
+def _beside_head(
+    scene: Scene, role: Role, in_pieces: bool | None, inside: bool
+) -> tuple[Term, ...]:
     # A frozen head's copy is in no cache: it stays where the head is multiplied piece by piece.
     named = inference_head(scene, role).logits in positions.IN_PIECES or not role.adapters
     copied = named and not casts_tiles(scene, role)
     return (
-        *collectives.at_head(scene, role),
+        *collectives.beside_loss(scene, role, inside),
         *activations.weight_copies(scene, role, layers=True, head=copied),
         *positions.scoring_batch(scene, role),
         *positions.without_gradient(scene, role, in_pieces),

@@ -183,7 +183,9 @@ def at_head(
             activations.inside_final_norm(scene, role),
             positions.while_scoring(scene, role, forward=not backward),
             activations.weight_copies(scene, role, layers=copied, head=whole),
-            collectives.at_head(scene, role, backward=backward),
+            collectives.beside_loss(
+                scene, role, role.value_head or loss.name in logits.INSIDE_MODEL, backward=backward
+            ),
         ),
     )
 

@@ -59,7 +59,8 @@ def _head(
 ) -> Head:
     plan, loss, runs = scene.plan, loss_code(scene), path(scene)
     # Autocast runs softmax and logsumexp in fp32 whatever the logits are.
-    wide = loss.fp32_without_gradient and not gradient
+    compiled = loss.compiles_packed_entropy and plan.batch_shape == "packed"
+    wide = loss.fp32_without_gradient and (not gradient or (entropy and not compiled))
     materialised = runs in ("full", "response")
     casts = scene.precision == "autocast-bf16" or scene.setup.autocasts_forwards
     autocasts = casts and role.trained and materialised
@@ -81,6 +82,8 @@ def _head(
         role=role.name,
         entropy=entropy,
         softcap=role.arch.logit_softcap > 0,
+        compiled_entropy=compiled,
+        copied_logits=loss.copies_padded_logits and plan.batch_shape != "packed",
         dtype=plan.dtype,
         chunk_tokens=plan.chunk_tokens,
         chunk_compile=plan.chunk_compile,

@@ -72,7 +72,7 @@ def test_grpo_means_the_planned_batches(verl: Worker, tmp_path: Path) -> None:
         },
         f"{ACTOR}.use_kl_loss": True,
         f"{REF}.log_prob_micro_batch_size_per_gpu": 4,
-        f"{REF}.fsdp_config.model_dtype": "bf16",
+        f"{REF}.fsdp_config.model_dtype": "fp32",
         f"{ROLLOUT}.name": "vllm",
         f"{ROLLOUT}.n": 8,
         f"{ROLLOUT}.tensor_model_parallel_size": 2,

@@ -112,7 +112,7 @@ def _own(plan: Plan, own: Any) -> StandIn:
     """The plan itself, by the framework's own code."""
     left_out = own.left_out(plan)
     note = f"{own.NAME}'s own code ran, as an export of this plan starts it; what stands in for "
-    note += "kernels and data is listed in docs/trl-step.md."
+    note += f"kernels and data is listed in {own.DOCUMENT}."
     return StandIn(
         plan,
         by_formula=frozenset(),

@@ -13,6 +13,7 @@ from typing import Any
 from unittest.mock import patch
 
 import torch
+from torch._subclasses.fake_tensor import unset_fake_temporarily
 from torch.utils._python_dispatch import _disable_current_modes
 
 from planner.dryrun.logs.log import OUTSIDE
@@ -26,8 +27,14 @@ COLLECTIVES = ("all_gather_single", "reduce_scatter_single", "all_reduce")
 
 
 @contextmanager
-def mesh_of(plan: Plan) -> Iterator[Any]:
-    """A mesh of the plan's shards, of which this process is rank 0."""
+def mesh_of(plan: Plan, device: str = "meta", streams: bool = True) -> Iterator[Any]:
+    """A mesh of the plan's shards, of which this process is rank 0.
+
+    Args:
+        plan: says how many.
+        device: type of the step's tensors: ``meta``, or ``cpu`` for fakes.
+        streams: whether ``device`` has streams, as a card does; a CPU has none.
+    """
     import torch.distributed as dist
     from torch.distributed.device_mesh import DeviceMesh
     from torch.testing._internal.distributed.fake_pg import FakeStore
@@ -37,13 +44,13 @@ def mesh_of(plan: Plan) -> Iterator[Any]:
     replicas = int(q.data_parallel) // shards
     dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=shards * replicas)
     try:
-        with _device_module():
-            ranks = torch.arange(shards * replicas)
-            if replicas > 1:
-                names = ("replicate", "shard")
-                yield DeviceMesh("meta", ranks.view(replicas, shards), mesh_dim_names=names)
-            else:
-                yield DeviceMesh("meta", ranks)
+        with _device_module(device, streams):
+            shape = (replicas, shards) if replicas > 1 else (shards,)
+            names = ("replicate", "shard") if replicas > 1 else None
+            with unset_fake_temporarily():
+                ranks = torch.arange(shards * replicas).view(shape)
+                mesh = DeviceMesh(device, ranks, mesh_dim_names=names)
+            yield mesh
     finally:
         dist.destroy_process_group()
 
@@ -57,19 +64,20 @@ class Stream(torch.cpu.Stream):
 
 
 @contextmanager
-def _device_module() -> Iterator[None]:
-    """Let FSDP2 treat ``meta`` as a device with streams, those of ``torch.cpu``."""
+def _device_module(device: str, streams: bool) -> Iterator[None]:
+    """Let FSDP2 treat the device as one with streams, those of ``torch.cpu``."""
     import torch.distributed as dist
 
     handle = {name: getattr(torch.cpu, name) for name in dir(torch.cpu) if name[0] != "_"}
     handle["current_device"] = lambda: 0
-    handle["Stream"] = Stream
+    if streams:
+        handle["Stream"] = Stream
     moved = {name: getattr(dist, name) for name in dir(dist) if name[:2] != "__"}
     moved |= dict.fromkeys(COLLECTIVES, _nothing)
     with ExitStack() as stack:
         for target, value in (
-            ("torch.meta", SimpleNamespace(**handle)),
-            (f"{FULLY_SHARD}._fully_shard._get_device_from_mesh", _meta),
+            (f"torch.{device}", SimpleNamespace(**handle)),
+            (f"{FULLY_SHARD}._fully_shard._get_device_from_mesh", lambda _: torch.device(device)),
             (f"{FULLY_SHARD}._fsdp_collectives.dist", SimpleNamespace(**moved)),
             (
                 f"{FULLY_SHARD}._fsdp_param_group.FSDPParamGroup._validate_no_meta_params",
@@ -103,10 +111,6 @@ def _unseen(work: Callable[..., Any]) -> Callable[..., Any]:
 
 def _nothing(*_: Any, **__: Any) -> None:
     return None
-
-
-def _meta(_: Any) -> torch.device:
-    return torch.device("meta")
 
 
 def streams() -> Callable[[], int]:

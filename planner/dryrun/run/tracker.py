@@ -21,6 +21,7 @@ from typing import Any
 
 import torch
 from torch.distributed.tensor import DTensor
+from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from planner.dryrun.logs.log import BIRTH, BLOCK, DEATH, OUTSIDE, PHASE, ROUND, SCRATCH, Log, Made
@@ -86,7 +87,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
-        if DTensor in types:
+        if DTensor in types or NestedTensor in types:
             return NotImplemented
         self.operators += 1
         if func is ADD and accumulates(*args):

@@ -54,7 +54,7 @@ def world(
         branches = enter(_branches(plan, on, device))
         enter(_kernelless())
         if plan.sharding in ("fsdp1", "fsdp2"):
-            wrap = fully_sharded(enter(mesh_of(plan)))
+            wrap = fully_sharded(enter(mesh_of(plan, device, streams=on == "gpu")))
             tracker = Tracker(branches.scratch, streams(), device, answers)
             enter(resizes(tracker))
             enter(endings(tracker))

@@ -26,7 +26,7 @@ from planner.formulas.logits import (
     tiles,
     values,
 )
-from planner.formulas.logits.head import Head, highest
+from planner.formulas.logits.head import INSIDE_MODEL, Head, highest
 from planner.formulas.logits.kept import (
     SHIFTED_LABELS,
     document_premise_bytes,
@@ -36,6 +36,7 @@ from planner.formulas.logits.kept import (
 from planner.formulas.logits.pieces import (
     FP32_BYTES,
     LOGITS,
+    LOGITS_GRADIENT,
     head_gradient,
     hidden_gradient,
     narrow,
@@ -43,12 +44,14 @@ from planner.formulas.logits.pieces import (
 from planner.frameworks.loss import CROSS_ENTROPY, OBJECTIVES, POLICY, VALUE
 
 __all__ = [
+    "INSIDE_MODEL",
     "Head",
     "backward_instants",
     "cast_gradients",
     "document_premise_bytes",
     "embedding_backward",
     "forward_instants",
+    "gradient_of_output",
     "head_gradients",
     "log_prob_kept",
     "logprob_instants",
@@ -103,6 +106,11 @@ def scoring_kept(head: Head, *, role: str) -> tuple[Term, ...]:
     if way not in KEPT:
         raise ValueError(f"logits: what stays after {way} have scored was not read")
     return KEPT[way](head.of(role))
+
+
+def gradient_of_output(head: Head) -> Term:
+    """What a loss outside the model hands back to it."""
+    return narrow(LOGITS_GRADIENT, head)
 
 
 def head_gradients(head: Head, *, role: str) -> tuple[Term, ...]:

@@ -15,6 +15,10 @@ from planner.numeric import Num, total, where
 
 ITEM_BYTES: Mapping[str, int] = {"bf16": 2, "fp16": 2, "fp32": 4}
 
+INSIDE_MODEL = ("logits", "soft cap backward", "head backward")
+"""Instants of the model itself, where a framework scores its output outside of it."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
     """One micro-batch's hidden states, the vocabulary, and the code between them.
@@ -57,6 +61,10 @@ class Head:
     """Rows of a chunk where the head is multiplied chunk by chunk; verl's 512 where not told."""
     chunk_compile: bool = False
     """Chunks go through ``torch.compile``."""
+    compiled_entropy: bool = False
+    """Inductor computes the entropy, and keeps nothing over the vocabulary but the logits."""
+    copied_logits: bool = False
+    """The loss reads a copy of the logits without the padded positions."""
     entropy_chunk: Num | None = None
     """Tokens per chunk of an entropy without gradient (verl's option, 2048 there)."""
 

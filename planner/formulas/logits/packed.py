@@ -1,14 +1,19 @@
-"""Full logits in verl: a Triton cross entropy beside an eager entropy.
+"""Full logits in verl, scored outside the model: a Triton cross entropy beside an entropy.
 
 Source: ``verl/workers/engine/fsdp/transformer_impl.py`` and ``verl/utils/torch_functional.py`` of
 verl 0.9.1 and ``flash_attn/ops/triton/cross_entropy.py``, read 2026-10. The raw output stays named
 until the micro-batch's loss exists, and a temperature makes a copy. Under verl's bf16 autocast
 softmax and logsumexp run in fp32 and logsumexp casts the logits once more: say
-``logits_dtype="fp32"`` for it. The entropy is counted as its eager code; verl compiles it by
-default, which can only need less.
+``logits_dtype="fp32"`` for it. That is the entropy of padded rows, which runs as written. Packed
+rows' is compiled by default: for a GPU Inductor makes reductions of it that read the logits and
+write a few numbers per token, and in the backward one kernel that writes their gradient (on a CPU
+it keeps the exponentials for their second reader, 4 bytes: ``should_realize_on_reuse`` of
+``torch/_inductor/ir.py``, torch 2.13, seen 2026-11).
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
@@ -33,6 +38,9 @@ from planner.formulas.logits.pieces import (
 LOSS_VECTORS = 9
 """fp32 vectors of the clipped ratio with a k3 KL at its widest, the kernel's included."""
 
+COMPILED_VECTORS = 4
+"""fp32 numbers a token of the compiled entropy: itself, and what its backward reads."""
+
 ENTROPY_CHUNKS = Formula(
     "entropy of one chunk",
     "3 * 4 * minimum(tokens, entropy_chunk) * vocab",
@@ -56,6 +64,17 @@ def read_by_loss(head: Head) -> tuple[Term, ...]:
         label = "logits over the temperature"
         terms += (narrow(WIDE_LOGITS, head, label=label),)
     return terms
+
+
+def scored(head: Head) -> tuple[Term, ...]:
+    """What the cross entropy reads: of padded rows a copy of their tokens, beside the logits."""
+    copy = (narrow(LOGITS, head, label="logits without padding"),) if head.copied_logits else ()
+    return (*read_by_loss(head), *copy)
+
+
+def made(head: Head) -> Instant:
+    """The model's output, while its root is still whole."""
+    return Instant(name="logits", terms=(narrow(LOGITS, head), *squashed(head)))
 
 
 def temperature_bytes(head: Head) -> int:
@@ -91,12 +110,20 @@ def entropy_forward(head: Head, *, gradient: bool) -> tuple[Instant, ...]:
 
 def forward(head: Head) -> tuple[Instant, ...]:
     """The policy's forward with gradient."""
+    if head.entropy and head.compiled_entropy:
+        small = vectors(
+            head,
+            (LOSS_VECTORS + COMPILED_VECTORS) * FP32_BYTES + temperature_bytes(head),
+            tensors=LOSS_VECTORS + COMPILED_VECTORS,
+        )
+        loss = Instant(name="loss", terms=(*read_by_loss(head), *squashed(head), small))
+        return made(head), loss
     if head.entropy:
-        return entropy_forward(head, gradient=True)
+        return made(head), *entropy_forward(head, gradient=True)
     small = vectors(
         head, LOSS_VECTORS * FP32_BYTES + temperature_bytes(head), tensors=LOSS_VECTORS
     )
-    return (Instant(name="loss", terms=(*read_by_loss(head), *squashed(head), small)),)
+    return made(head), Instant(name="loss", terms=(*scored(head), *squashed(head), small))
 
 
 def backward(head: Head) -> tuple[Instant, ...]:
@@ -104,6 +131,8 @@ def backward(head: Head) -> tuple[Instant, ...]:
     scalars = vectors(head, 0, scalars=LOSS_SCALARS, tensors=2)
     rest = (*squash_backward(head, scalars), head_backward(head, scalars))
     if not head.entropy:
+        if head.copied_logits:
+            return joined_backward(head, scalars), *rest
         if not head.temperature_scaled:
             return rest
         label = "gradient of the divided logits, written over them"
@@ -120,8 +149,41 @@ def backward(head: Head) -> tuple[Instant, ...]:
     return (entropy_backward(head), *rest)
 
 
+def joined_backward(head: Head, small: Term) -> Instant:
+    """Rows that were put together are taken apart: their gradient, the rows', the logits."""
+    return Instant(
+        name="rows' backward",
+        terms=(
+            *read_by_loss(head),
+            narrow(LOSS_GRADIENT, head, label="gradient of the logits without padding"),
+            narrow(LOGITS_GRADIENT, head, label="gradient of the rows"),
+            *squashed(head),
+            small,
+        ),
+    )
+
+
+def compiled_entropy_backward(head: Head) -> Instant:
+    """Cross entropy and entropy each hand back a gradient of the logits that both still read."""
+    small = vectors(
+        head, COMPILED_VECTORS * FP32_BYTES + temperature_bytes(head), scalars=LOSS_SCALARS
+    )
+    return Instant(
+        name="entropy backward",
+        terms=(
+            *read_by_loss(head),
+            narrow(LOSS_GRADIENT, head, label="gradient of the logits from the log-probs"),
+            narrow(ENTROPY_GRADIENT, head, label="gradient of the logits from the entropy"),
+            *squashed(head),
+            small,
+        ),
+    )
+
+
 def entropy_backward(head: Head) -> Instant:
     """The widest point of going back through logsumexp(z) - sum(softmax(z) z)."""
+    if head.compiled_entropy:
+        return compiled_entropy_backward(head)
     small = vectors(
         head,
         2 * head.loss_item_bytes + temperature_bytes(head),
@@ -152,11 +214,16 @@ def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
     logits = read_by_loss(head)
     if not with_entropy:
         small = vectors(head, 4 * FP32_BYTES, tensors=4)
-        return (Instant(name="scoring kernel", terms=(*logits, small)),)
+        kernel = Instant(name="scoring kernel", terms=(*scored(head), small))
+        return made(replace(head, softcap=False)), kernel
     if head.entropy_chunk is not None:
         chunk = wide(ENTROPY_CHUNKS, head)
         # The chunk's log-sum-exp and sum, and the previous chunk's entropy if there is a full one.
         before = 1 * (head.tokens >= 2 * head.entropy_chunk)
         small = wide(ENTROPY_CHUNK_NUMBERS, head, chunks_before=before)
-        return (Instant(name="chunked entropy", terms=(*logits, chunk, small)),)
-    return entropy_forward(head, gradient=False)
+        chunked = Instant(name="chunked entropy", terms=(*logits, chunk, small))
+        return made(replace(head, softcap=False)), chunked
+    if head.compiled_entropy:
+        small = vectors(head, COMPILED_VECTORS * FP32_BYTES, tensors=COMPILED_VECTORS)
+        return made(replace(head, softcap=False)), Instant(name="entropy", terms=(*logits, small))
+    return made(replace(head, softcap=False)), *entropy_forward(head, gradient=False)

@@ -17,6 +17,8 @@ from planner.plan.trainers import trainer_of
 
 NAME = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
 """Whose code it is."""
+DOCUMENT = "docs/trl-step.md"
+"""What is ours in place of theirs."""
 PACKAGES = ("trl", "accelerate")
 """What is executed besides torch, transformers and peft."""
 

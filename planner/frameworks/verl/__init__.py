@@ -41,6 +41,12 @@ FRAMEWORK = Framework(
             paths={"full": "full", "response": "full", "chunked": "chunked", "fused": "chunked"},
             formulas={"full": "packed", "chunked": "chunks"},
             entropy_with_old_log_probs=True,
+            # transformer_impl.py, prepare_model_outputs: compute_entropy_from_logits (compiled)
+            # with use_remove_padding; without, verl_F.entropy_from_logits and a cat of the rows.
+            compiles_packed_entropy=True,
+            copies_padded_logits=True,
+            # transformer_impl.py, forward_step: prepare_model_outputs follows self.module(...).
+            outside_model=True,
             fp32_without_gradient=True,
             frozen_weight_gradient=True,
         )
@@ -129,7 +135,7 @@ FRAMEWORK = Framework(
         saves="shards",
     ),
     path_notes={
-        "full": "verl's entropy beside the old log-probs is counted as eager code in fp32; "
-        "compiled, which is verl's default, it can only need less."
+        "full": "verl's entropy of packed rows is counted as compiled for a GPU, verl's default; "
+        "with use_torch_compile=false it needs up to 12 bytes a token and vocabulary entry more."
     },
 )

@@ -86,7 +86,7 @@ def _fsdp(plan: Any, prefix: str) -> dict[str, object]:
     return {
         f"{prefix}.fsdp_size": plan.shard_size or -1,
         f"{prefix}.reshard_after_forward": plan.reshard_after_forward,
-        f"{prefix}.model_dtype": plan.dtype if plan.master_dtype == "none" else plan.master_dtype,
+        f"{prefix}.model_dtype": _kept(plan),
         # Not in the YAML, but in FSDPEngineConfig: hence the plus.
         f"+{prefix}.mixed_precision.param_dtype": plan.dtype,
         f"+{prefix}.mixed_precision.reduce_dtype": plan.reduce_dtype,
@@ -95,6 +95,11 @@ def _fsdp(plan: Any, prefix: str) -> dict[str, object]:
         f"{prefix}.param_offload": between in ("parameters", "all"),
         f"{prefix}.optimizer_offload": between in ("optimizer", "all"),
     }
+
+
+def _kept(plan: Any) -> str:
+    """What weights are kept in; verl keeps a reference as its actor."""
+    return str(plan.dtype if plan.master_dtype == "none" else plan.master_dtype)
 
 
 def _optimizer(plan: Any, prefix: str) -> dict[str, object]:
@@ -139,7 +144,11 @@ def _actor(plan: Any) -> dict[str, object]:
         f"{actor}.use_kl_loss": plan.kl == "loss",
         f"{actor}.ppo_max_token_len_per_gpu": budget or None,
         f"{actor}.kl_loss_coef": KL_COEFFICIENT if plan.kl == "loss" else None,
-        f"{reference}.fsdp_config.model_dtype": plan.dtype if whole else None,
+        f"{reference}.fsdp_config.model_dtype": _kept(plan) if whole else None,
+        # Unless told, FSDP computes in bf16.
+        f"+{reference}.fsdp_config.mixed_precision.param_dtype": (
+            plan.dtype if whole and plan.dtype != "bf16" else None
+        ),
         f"{reference}.fsdp_config.reshard_after_forward": (
             plan.reshard_after_forward if whole else None
         ),

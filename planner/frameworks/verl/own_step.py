@@ -1,0 +1,72 @@
+"""Which plans a dry run executes with verl's own engine, and with which settings. No torch.
+
+The settings are those that an export would write: verl's own YAML takes them as overrides.
+"""
+
+from __future__ import annotations
+
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from typing import Any
+
+from planner.frameworks.verl import FRAMEWORK, exporter
+from planner.frameworks.verl.limits import obstacles
+
+NAME = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
+"""Whose code it is."""
+DOCUMENT = "docs/verl-step.md"
+"""What is ours in place of theirs."""
+PACKAGES = ("verl", "tensordict")
+"""What is executed besides torch, transformers and peft."""
+NEEDED = ("tensordict", "pyvers", "orjson", "hydra", "codetiming", "datasets", "ray")
+"""What verl's engine imports and pip does not bring along with ``verl`` alone."""
+
+
+def refusal(plan: Any) -> str:
+    """Why verl's own engine does not run a plan, as a sentence; empty where it does."""
+    for holds, why in (
+        (plan.framework_version != FRAMEWORK.versions[0], f"only {NAME}'s has been run here"),
+        (_installed() != FRAMEWORK.versions[0], f"{NAME} is not installed here"),
+        (
+            bool(_missing()),
+            f"{', '.join(_missing())} is not installed here (requirements-verl.txt)",
+        ),
+        (plan.sharding != "fsdp2", "FSDP1's flat parameters do not run without data"),
+        (plan.liger, "Liger's kernels are patched in by the package, which is not asked here"),
+        (plan.dtype == "fp16", "fp16 scales its gradients by what they hold"),
+        (plan.activation_offload, "offloaded activations wait on streams"),
+        (plan.offload != "none", "offloaded state is moved by an engine"),
+        (plan.optimizer == "adamw-8bit", "the 8-bit optimizer is another package's"),
+        (plan.logits in exporter.KERNELS, "its fused kernels replace a class's forward for good"),
+        (plan.max_tokens_per_micro_batch > 0, "rows that fill a token budget depend on data"),
+        (
+            plan.critic == "separate" and plan.finetuning != "full",
+            "peft 0.21 refuses the adapters that verl asks for in a critic",
+        ),
+        (plan.reward == "model", "reward models read text"),
+    ):
+        if holds:
+            return f"{FRAMEWORK.label}'s own code did not run: {why}."
+    first = next((one.why for one in obstacles(plan)), "")
+    return f"{FRAMEWORK.label}'s own code did not run: {first}" if first else ""
+
+
+def _installed() -> str:
+    try:
+        return version("verl")
+    except PackageNotFoundError:
+        return ""
+
+
+def _missing() -> tuple[str, ...]:
+    return tuple(name for name in NEEDED if find_spec(name) is None)
+
+
+def left_out(plan: Any) -> dict[str, str]:
+    """Phases of the estimate that are not executed, and a sentence where that is a finding."""
+    return {"rollout": ""}
+
+
+def overrides(plan: Any) -> dict[str, object]:
+    """Every setting that the plan decides, by the names of verl's own YAML."""
+    return exporter.overrides(plan)
