@@ -252,3 +252,17 @@ def test_a_model_of_the_hub_is_named_by_its_id_and_a_pasted_one_is_not() -> None
     assert "GRPO of own-llama with" in hub
     pasted = estimate(Plan(config=config)).verdict.sentence
     assert "GRPO of llama from a config.json with" in pasted
+
+
+def test_a_compiled_entropy_is_bounded_by_what_a_processor_kept() -> None:
+    """4 bytes an entry of the packed batch's logits, 152,064 a token; nothing for a reference."""
+    plan = Plan(framework="verl", method="grpo", model="Qwen/Qwen2.5-7B", gpus=8, kl="loss")
+    phases = {phase.name: phase for phase in estimate(plan).phases}
+    found = {
+        name: [term for term in phases[name].terms if term.name == "buffer of the compiled entropy"]
+        for name in ("old log-probs", "reference log-probs")
+    }
+    (term,) = found["old log-probs"]
+    tokens = plan.logprob_micro_batch_size * (plan.prompt_tokens + plan.response_tokens)
+    assert (term.bytes, term.low, term.high) == (0, 0, 4 * tokens * 152_064)
+    assert not found["reference log-probs"]

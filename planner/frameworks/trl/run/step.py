@@ -87,7 +87,7 @@ class Models:
             settings = models.settings_of(self._config, self._stage.attention(self._attention))
             found: Any = models.language_model(self._stage, settings, dtype)
             if self._four_bit:
-                four_bit.quantised(models.layers(found))
+                four_bit.quantised(models.layers(found), dtype)
                 found.is_loaded_in_4bit = True
         self._stage.labelled(role, found)
         return found
