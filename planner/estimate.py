@@ -6,6 +6,7 @@ and judges them. The same code runs on a sweep's grid, where numbers are arrays.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from operator import attrgetter
 from typing import Literal, cast
@@ -13,7 +14,7 @@ from typing import Literal, cast
 from planner import levels
 from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
-from planner.footprint import Footprint, Phase, StatedError, Term, Verdict, worst_of
+from planner.footprint import Footprint, Instant, Phase, StatedError, Term, Verdict, worst_of
 from planner.formulas import allocator
 from planner.levels import Adder, Reserved, Totals
 from planner.methods import part
@@ -122,6 +123,7 @@ def _phase(
         allocator.SEGMENT_SLACK("process", slack=own.slack - idle),
         allocator.OTHER_INSTANT("process", needed=segments.needed, own=own.reserved),
         *(() if segments.held is None else (segments.held,)),
+        *_doubted(instant, segments.doubt),
         allocator.CACHED(
             "process",
             carried=segments.carried.centre,
@@ -145,6 +147,14 @@ def _phase(
         executed=phase.executed,
         inherited_bytes=int(inherited.centre),
     )
+
+
+def _doubted(instant: Instant, doubt: int) -> Iterator[Term]:
+    """The upper bound of the phase's other instants, less what the peak's own terms state."""
+    own = levels.above(instant)
+    if doubt or own:
+        between = (0, int(doubt - own))
+        yield allocator.DOUBTED("process", counted=0, most=doubt, own=own, between=between)
 
 
 def is_idle(term: Term) -> bool:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from planner.footprint import OUTSIDE, Instant, Term
 from planner.formulas import allocator
 from planner.formulas.held import held
@@ -123,13 +125,14 @@ class Reserved:
     """Segments of one phase: what its instants need, what is held beside, what was cached."""
 
     needed: Num
+    doubt: Num
     held: Term | None
     carried: Between
 
     @property
     def own(self) -> Between:
         """What its own instants bring about."""
-        return _with(self.needed, self.held)
+        return _with(self.needed, self.doubt, self.held)
 
     @property
     def total(self) -> Between:
@@ -142,10 +145,28 @@ class Reserved:
         return Between(*(whole - own for whole, own in zip(self.total, self.own, strict=True)))
 
 
-def _with(needed: Num, more: Term | None) -> Between:
+def _with(needed: Num, doubt: Num, more: Term | None) -> Between:
     if more is None:
-        return Between(needed, needed, needed)
-    return Between(needed + more.low, needed + more.bytes, needed + more.high)
+        return Between(needed, needed, needed + doubt)
+    return Between(needed + more.low, needed + more.bytes, needed + doubt + more.high)
+
+
+def above(instant: Instant) -> Num:
+    """By how much an instant's own tensors may be more than is counted."""
+    return sum(
+        term.high - term.bytes
+        for term in instant.terms
+        if term.high is not None and not term.host and term.category not in OUTSIDE
+    )
+
+
+def doubt(phase: PhasePlan, sums: Sequence[Totals]) -> Num:
+    """By how much a phase's instants may need more segments at their upper bounds."""
+    doubts = [above(instant) for instant in phase.instants]
+    if not any(np.any(one) for one in doubts):
+        return 0
+    most = maximum(*(one.device + more for one, more in zip(sums, doubts, strict=True)))
+    return most - maximum(*(one.device for one in sums))
 
 
 def reserved(
@@ -157,7 +178,8 @@ def reserved(
 ) -> list[Reserved]:
     """What each phase reserves, from what its own instants need.
 
-    ``kept`` are the weights and optimizer state among it, ``sums`` the totals of all instants.
+    ``kept`` are the weights and optimizer state among it, ``sums`` the totals of all instants,
+    which also say how much more may be needed.
     Models load before anything is held.
     """
     trains = [
@@ -168,11 +190,14 @@ def reserved(
         held(plan, size, lasting, *(_apart(each) if emptied else whole)) if _trains(phase) else None
         for phase, size, lasting, each in zip(plans, needed, kept, sums, strict=True)
     ]
-    own = [_with(size, more) for size, more in zip(needed, beside, strict=True)]
+    doubts = [doubt(phase, each) for phase, each in zip(plans, sums, strict=True)]
+    own = [_with(*of) for of in zip(needed, doubts, beside, strict=True)]
     carried = (cached_before(plans, each, plan.empty_cache) for each in zip(*own, strict=True))
     return [
         Reserved(*of)
-        for of in zip(needed, beside, map(Between._make, zip(*carried, strict=True)), strict=True)
+        for of in zip(
+            needed, doubts, beside, map(Between._make, zip(*carried, strict=True)), strict=True
+        )
     ]
 
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from planner.estimate import MARGIN, phase_plans
-from planner.footprint import Instant, trainers_own
+from planner.footprint import OUTSIDE, Instant, trainers_own
 from planner.grid import Grid, followed
 from planner.levels import Adder, Reserved, Totals, reserved
 from planner.numeric import Num, maximum, total, where
@@ -264,7 +264,9 @@ OF_PEAK = ("requested", "allocated", "outside", "kept")
 
 def _at_peak(instant: Instant, sums: Totals) -> dict[str, Num]:
     """What counts of an instant that owns a phase's peak; by how much it may be less and more."""
-    doubtful = [term for term in instant.everything if term.low is not None and not term.host]
+    doubtful = [
+        term for term in instant.everything if term.low is not None and term.category in OUTSIDE
+    ]
     return {
         **{name: getattr(sums, name) for name in OF_PEAK},
         "below": total([term.bytes - term.low for term in doubtful]),

@@ -13,6 +13,7 @@ from planner.estimate import estimate
 from planner.footprint import OUTSIDE, Footprint, Phase, to_json
 from planner.plan import Plan
 from planner.plan.presets import presets
+from planner.sweep import sweep
 from planner.units import GIB, MIB
 
 CUBLAS_ON_H100 = 64 * MIB
@@ -145,7 +146,13 @@ def test_more_work_never_needs_less(values: dict[str, Any], field: str) -> None:
     plan = Plan(**{**values, **fixed})
     more = plan.changed(**{field: 2 * getattr(plan, field)})
     for before, after in zip(estimate(plan).phases, estimate(more).phases, strict=True):
-        assert after.device_bytes >= before.device_bytes
+        # What is held and cached unused follows how kinds of tensors differ, which may shrink.
+        assert _in_use(after) >= _in_use(before)
+
+
+def _in_use(phase: Phase) -> int:
+    outside = sum(int(t.bytes) for t in phase.terms if t.category in OUTSIDE and not t.host)
+    return phase.allocated_bytes + outside
 
 
 @settings(max_examples=25, deadline=None)
@@ -256,13 +263,22 @@ def test_a_model_of_the_hub_is_named_by_its_id_and_a_pasted_one_is_not() -> None
 
 def test_a_compiled_entropy_is_bounded_by_what_a_processor_kept() -> None:
     """4 bytes an entry of the packed batch's logits, 152,064 a token; nothing for a reference."""
-    plan = Plan(framework="verl", method="grpo", model="Qwen/Qwen2.5-7B", gpus=8, kl="loss")
+    plan = Plan(
+        framework="verl", method="grpo", model="Qwen/Qwen2.5-7B", gpus=8, kl="loss",
+        empty_cache="between-phases", logprob_micro_batch_size=4,
+    )  # fmt: skip
     phases = {phase.name: phase for phase in estimate(plan).phases}
-    found = {
-        name: [term for term in phases[name].terms if term.name == "buffer of the compiled entropy"]
-        for name in ("old log-probs", "reference log-probs")
-    }
-    (term,) = found["old log-probs"]
     tokens = plan.logprob_micro_batch_size * (plan.prompt_tokens + plan.response_tokens)
-    assert (term.bytes, term.low, term.high) == (0, 0, 4 * tokens * 152_064)
-    assert not found["reference log-probs"]
+    scored, reference = phases["old log-probs"], phases["reference log-probs"]
+    assert {term.name for term in reference.terms}.isdisjoint(
+        {"what another moment may need at most", "buffer of the compiled entropy"}
+    )
+    # Another moment is the peak by less than that, and the reference's phase has all else alike.
+    more = (scored.high_bytes - scored.device_bytes) - (
+        reference.high_bytes - reference.device_bytes
+    )
+    buffer = 4 * tokens * 152_064
+    assert 0.6 * buffer < more <= buffer
+    table = sweep(plan, {"logprob_micro_batch_size": [1, 4]})
+    for rows, high in zip((1, 4), table["high_bytes"], strict=True):
+        assert estimate(plan.changed(logprob_micro_batch_size=rows)).high_bytes == high

@@ -147,6 +147,15 @@ OTHER_INSTANT = Formula(
     "bytes can leave more segments unused.",
 )
 
+DOUBTED = Formula(
+    "what another moment may need at most",
+    "counted * (most - own)",
+    category="allocator",
+    source="upper bounds of the phase's other instants",
+    why="A moment below the peak can be above it at its upper bound; nothing is counted at the "
+    "centre.",
+)
+
 CACHED = Formula(
     "cached from other phases",
     "maximum(carried - own, 0)",

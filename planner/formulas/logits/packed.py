@@ -126,8 +126,8 @@ def forward(head: Head) -> tuple[Instant, ...]:
             (LOSS_VECTORS + COMPILED_VECTORS) * FP32_BYTES + temperature_bytes(head),
             tensors=LOSS_VECTORS + COMPILED_VECTORS,
         )
-        loss = Instant(name="loss", terms=(*read_by_loss(head), *squashed(head), small))
-        return _doubted(made(head), head), _doubted(loss, head)
+        terms = (*read_by_loss(head), *squashed(head), small, _compiled(head))
+        return made(head), Instant(name="loss", terms=terms)
     if head.entropy:
         return made(head), *entropy_forward(head, gradient=True)
     small = vectors(
@@ -196,11 +196,6 @@ def _compiled(head: Head) -> Term:
     return COMPILED_ENTROPY(head.role, buffers=0, entries=entries, between=(0, 4 * entries))
 
 
-def _doubted(instant: Instant, head: Head) -> Instant:
-    """The instant with what Inductor may keep; bounds count where a phase has its peak."""
-    return replace(instant, terms=(*instant.terms, _compiled(head)))
-
-
 def entropy_backward(head: Head) -> Instant:
     """The widest point of going back through logsumexp(z) - sum(softmax(z) z)."""
     if head.compiled_entropy:
@@ -246,6 +241,6 @@ def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
         return made(replace(head, softcap=False)), chunked
     if head.compiled_entropy:
         small = vectors(head, COMPILED_VECTORS * FP32_BYTES, tensors=COMPILED_VECTORS)
-        found = made(replace(head, softcap=False)), Instant(name="entropy", terms=(*logits, small))
-        return tuple(_doubted(instant, head) for instant in found)
+        entropy = Instant(name="entropy", terms=(*logits, small, _compiled(head)))
+        return made(replace(head, softcap=False)), entropy
     return made(replace(head, softcap=False)), *entropy_forward(head, gradient=False)
