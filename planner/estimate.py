@@ -16,6 +16,7 @@ from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
 from planner.footprint import Footprint, Instant, Phase, StatedError, Term, Verdict, worst_of
 from planner.formulas import allocator
+from planner.formulas.held import kept_bytes
 from planner.levels import Adder, Reserved, Totals
 from planner.methods import part
 from planner.phases.phase import PhasePlan
@@ -106,7 +107,10 @@ def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
         max(int(one.device) for one in each) - int(each[peak].outside)
         for each, peak in zip(sums, peaks, strict=True)
     ]
-    kept = [each[peak].kept for each, peak in zip(sums, peaks, strict=True)]
+    kept = [
+        kept_bytes(scene.plan, phase.instants[peak], each[peak].kept)
+        for phase, each, peak in zip(plans, sums, peaks, strict=True)
+    ]
     segments = levels.reserved(scene.plan, plans, needed, kept, sums)
     return tuple(_phase(scene, *of) for of in zip(plans, sums, peaks, segments, strict=True))
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from planner.estimate import MARGIN, phase_plans
 from planner.footprint import OUTSIDE, Instant, trainers_own
+from planner.formulas.held import kept_bytes
 from planner.grid import Grid, followed
 from planner.levels import Adder, Reserved, Totals, reserved
 from planner.numeric import Num, maximum, total, where
@@ -168,7 +169,7 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
     plans = phase_plans(scene)
     adder = Adder(grid.expandable_segments, total)
     sums = [[adder.totals(instant) for instant in phase.instants] for phase in plans]
-    peaks = [_peak(phase, each) for phase, each in zip(plans, sums, strict=True)]
+    peaks = [_peak(grid, phase, each) for phase, each in zip(plans, sums, strict=True)]
     needed, kept = ([peak[name] for peak in peaks] for name in ("needed", "kept"))
     segments = reserved(grid, plans, needed, kept, sums)
     worst = _Worst(grid)
@@ -258,29 +259,30 @@ def _better(one: dict[str, Array], other: dict[str, Array], *names: str) -> dict
     return {name: np.where(more, other[name], sizes) for name, sizes in one.items()}
 
 
-OF_PEAK = ("requested", "allocated", "outside", "kept")
+OF_PEAK = ("requested", "allocated", "outside")
 """Totals of the instant that owns a phase's peak."""
 
 
-def _at_peak(instant: Instant, sums: Totals) -> dict[str, Num]:
+def _at_peak(plan: Grid, instant: Instant, sums: Totals) -> dict[str, Num]:
     """What counts of an instant that owns a phase's peak; by how much it may be less and more."""
     doubtful = [
         term for term in instant.everything if term.low is not None and term.category in OUTSIDE
     ]
     return {
         **{name: getattr(sums, name) for name in OF_PEAK},
+        "kept": kept_bytes(plan, instant, sums.kept),
         "below": total([term.bytes - term.low for term in doubtful]),
         "above": total([term.high - term.bytes for term in doubtful]),
     }
 
 
-def _peak(phase: PhasePlan, found: Sequence[Totals]) -> dict[str, Num]:
+def _peak(plan: Grid, phase: PhasePlan, found: Sequence[Totals]) -> dict[str, Num]:
     """Totals of the instant that owns a phase's peak, plan by plan; the most ever reserved."""
     best = found[0]
-    own = _at_peak(phase.instants[0], best)
+    own = _at_peak(plan, phase.instants[0], best)
     for instant, sums in zip(phase.instants[1:], found[1:], strict=True):
         higher = sums.peak > own["requested"] + own["outside"]
-        more = _at_peak(instant, sums)
+        more = _at_peak(plan, instant, sums)
         own = {name: np.where(higher, more[name], value) for name, value in own.items()}
     device = maximum(*(sums.device for sums in found)) if len(found) > 1 else best.device
     return {

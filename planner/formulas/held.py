@@ -6,7 +6,8 @@ temporaries take segments of their own, and gathered weights leave holes among a
 No sum of sizes gives that; the simulated allocator (docs/allocator.md) replays it. It follows what
 comes and goes in a step, and what kinds of tensors need apart from each other. How much of that
 is held, replays of a drawn set of plans say, by what decides the order of events: whether weights
-are sharded, layers checkpointed, adapters trained.
+are sharded, layers checkpointed, adapters trained. Where sharded weights train, they and their
+gradients leave holes, gathered and given back layer by layer; logits, which come last, none.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from planner.footprint import Term
+from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
-from planner.numeric import Num
+from planner.numeric import Num, total
 
 
 class Share(NamedTuple):
@@ -35,9 +36,9 @@ SHARES: Mapping[Kind, Share] = {
     (False, False, True): Share(-64, 17, 70),
     (False, True, False): Share(-6, 34, 189),
     (False, True, True): Share(41, 181, 280),
-    (True, False, False): Share(-3, 66, 336),
+    (True, False, False): Share(-4, 76, 337),
     (True, False, True): Share(-4, 29, 92),
-    (True, True, False): Share(-2, 245, 603),
+    (True, True, False): Share(-6, 269, 728),
     (True, True, True): Share(22, 160, 350),
 }
 """Least, middle and most of each kind's replays."""
@@ -47,7 +48,8 @@ HELD = Formula(
     "share * (needed - kept + apart - together) // 1000",
     category="allocator",
     source="replays of dry runs through the simulated allocator (accuracy/measured/held.json)",
-    why="What comes and goes (needed - kept) leaves blocks that do not fit what follows, and "
+    why="What comes and goes (needed - kept; logits only where weights are whole, or do not train) "
+    "leaves blocks that do not fit what follows, and "
     "weights, gradients, the optimizer's tensors and all others seldom fit each other's: apart "
     "is what each kind needs at its own worst moment, together what all need at one.",
     ignores="growth over many steps of different lengths, which the dry run's lengths show",
@@ -63,13 +65,22 @@ def kind_of(plan: Any) -> Kind:
     )
 
 
+def kept_bytes(plan: Any, instant: Instant, lasting: Num) -> Num:
+    """What leaves no holes at an instant: weights, the optimizer's tensors, some plans' logits."""
+    sharded, _, adapters = kind_of(plan)
+    if adapters or not sharded:
+        return lasting
+    terms = (term for term in instant.everything if term.category == "logits" and not term.host)
+    return lasting + total([term.bytes for term in terms])
+
+
 def held(plan: Any, needed: Num, kept: Num, apart: Num, together: Num) -> Term:
     """The term of a phase, between the least and the most that replays found.
 
     Args:
         plan: the plan, or a sweep's grid.
         needed: bytes of segments that a phase's own instants need.
-        kept: of them weights and the optimizer's tensors.
+        kept: of them what leaves no holes, by :func:`kept_bytes`.
         apart: what kinds of tensors allocate, each at its own worst moment.
         together: what all of them do at their common worst moment.
     """
