@@ -38,6 +38,8 @@ class Compared:
     additions: tuple[Addition, ...]
     outside: int
     """What the cold estimate counts outside the trainer's allocator."""
+    share: int
+    """The engine's share of the card."""
 
     def error(self, size: int) -> float:
         """Signed relative error of a prediction."""
@@ -68,6 +70,7 @@ def compared(row: Row) -> Compared:
         where=where,
         additions=additions,
         outside=worst.device_bytes - worst.reserved_bytes,
+        share=int(row.gpu_memory_utilization * footprint.budget_bytes),
     )
 
 

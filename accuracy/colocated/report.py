@@ -120,8 +120,11 @@ def _listed(items: Sequence[Compared], name: str) -> list[str]:
 def _cause(item: Compared, name: str) -> str:
     row = item.row
     if row.phase == GENERATION:
-        share = row.gpu_memory_utilization
-        return f"the engine's share ({share:.2f} of the card) is counted as filled by its pool"
+        told, seen = (size - item.share for size in (item.cold, row.device_peak_bytes))
+        return (
+            f"beside the engine's share of {item.share / GIB:.2f} GiB {told / GIB:+.2f} are counted, "
+            f"{seen / GIB:+.2f} were seen"
+        )
     if name == "cold":
         assert row.sleeping_baseline_bytes is not None
         return (
