@@ -122,8 +122,8 @@ def _cause(item: Compared, name: str) -> str:
     if row.phase == GENERATION:
         told, seen = (size - item.share for size in (item.cold, row.device_peak_bytes))
         return (
-            f"beside the engine's share of {item.share / GIB:.2f} GiB {told / GIB:+.2f} are counted, "
-            f"{seen / GIB:+.2f} were seen"
+            f"beside the engine's share of {item.share / GIB:.2f} GiB {told / GIB:+.2f} are "
+            f"counted, {seen / GIB:+.2f} were seen"
         )
     if name == "cold":
         assert row.sleeping_baseline_bytes is not None
