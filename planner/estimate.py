@@ -11,13 +11,12 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Literal, cast
 
-from planner import levels
 from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
 from planner.footprint import Footprint, Instant, Phase, StatedError, Term, Verdict, worst_of
 from planner.formulas import allocator
 from planner.formulas.held import kept_bytes
-from planner.levels import Adder, Reserved, Totals
+from planner.levels import Adder, Totals
 from planner.methods import part
 from planner.phases.phase import PhasePlan
 from planner.phases.reference_cache import reference_cache
@@ -26,6 +25,7 @@ from planner.phases.timing import phase_seconds
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.labels import subject
+from planner.segments import Reserved, above, reserved
 from planner.speeds import Speeds, obstacle
 from planner.units import read_gib
 
@@ -111,7 +111,7 @@ def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
         kept_bytes(scene.plan, phase.instants[peak], each[peak].kept)
         for phase, each, peak in zip(plans, sums, peaks, strict=True)
     ]
-    segments = levels.reserved(scene.plan, plans, needed, kept, sums)
+    segments = reserved(scene.plan, plans, needed, kept, sums)
     return tuple(_phase(scene, *of) for of in zip(plans, sums, peaks, segments, strict=True))
 
 
@@ -155,7 +155,7 @@ def _phase(
 
 def _doubted(instant: Instant, doubt: int) -> Iterator[Term]:
     """The upper bound of the phase's other instants, less what the peak's own terms state."""
-    own = levels.above(instant)
+    own = above(instant)
     if doubt or own:
         between = (0, int(doubt - own))
         yield allocator.DOUBTED("process", counted=0, most=doubt, own=own, between=between)

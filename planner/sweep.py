@@ -16,7 +16,7 @@ from planner.estimate import MARGIN, phase_plans
 from planner.footprint import OUTSIDE, Instant, trainers_own
 from planner.formulas.held import kept_bytes
 from planner.grid import Grid, followed
-from planner.levels import Adder, Reserved, Totals, reserved
+from planner.levels import Adder, Totals
 from planner.numeric import Num, maximum, total, where
 from planner.phases import engine
 from planner.phases.phase import PhasePlan
@@ -26,6 +26,7 @@ from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.facts import facts_of
 from planner.plan.rules import valid
 from planner.quantities import VECTOR_FIELDS
+from planner.segments import Reserved, reserved
 from planner.speeds import Speeds, obstacle
 
 if TYPE_CHECKING:

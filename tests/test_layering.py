@@ -24,7 +24,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("steps",),
     ("phases",),
     ("methods/",),
-    ("levels", "estimate", "cautions"),
+    ("levels", "segments", "estimate", "cautions"),
     ("dryrun",),
     ("trial",),
     ("benchmark", "sampling"),

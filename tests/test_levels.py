@@ -10,8 +10,9 @@ from planner.formulas.allocator import (
     cublas_workspace_bytes,
     held_bytes,
 )
-from planner.levels import Adder, cached_before
+from planner.levels import Adder
 from planner.phases.phase import PhasePlan
+from planner.segments import cached_before
 from planner.units import KIB, MIB
 
 

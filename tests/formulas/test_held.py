@@ -10,9 +10,10 @@ from accuracy import held as replays
 from planner.estimate import estimate, word_of
 from planner.footprint import Footprint
 from planner.formulas.held import SHARES, held, kind_of
-from planner.levels import NOTHING, Totals, reserved
+from planner.levels import NOTHING, Totals
 from planner.phases.phase import PhasePlan
 from planner.plan import Plan
+from planner.segments import reserved
 from planner.sweep import sweep
 
 
