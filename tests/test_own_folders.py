@@ -11,14 +11,14 @@ import pytest
 
 from own_folders import FOLDER, PERSONS
 from planner.benchmark.ask.archive import benchmarks_folder
-from planner.dryrun.ask.store import folder_of
+from planner import disk_cache
 from planner.trial.ask.folders import data_folder, has_history, trials_folder
 
 PLACES = """
 from pathlib import Path
-from planner.dryrun.ask.store import folder_of
+from planner.disk_cache import folder
 from planner.trial.ask.folders import data_folder
-print(Path.home(), folder_of(None), data_folder(), sep="\\n")
+print(Path.home(), folder("dry-runs"), data_folder(), sep="\\n")
 """
 
 
@@ -33,7 +33,8 @@ def test_every_place_is_the_tests_own(
     assert FOLDER not in (PERSONS, *PERSONS.parents)
     for name in without:
         monkeypatch.delenv(name)
-    places = [Path.home(), data_folder(), trials_folder(), benchmarks_folder(), folder_of(None)]
+    cache = disk_cache.folder("dry-runs")
+    places = [Path.home(), data_folder(), trials_folder(), benchmarks_folder(), cache]
     assert not [place for place in places if theirs(place)]
     done = subprocess.run(
         [sys.executable, "-c", PLACES], capture_output=True, text=True, check=True

@@ -89,6 +89,7 @@ def test_every_other_form_of_self_certainty_is_offered() -> None:
     plan = presets()["intuitor-1.5b@1"].plan.changed(
         logits="fused", prompt_tokens=512, response_tokens=15_872,
         validation_response_tokens=15_872, gpu_memory_utilization=0.2,
+        logprob_micro_batch_size=8,
     )  # fmt: skip
     named = {title: changes for title, changes in candidates(plan) if "self_certainty" in changes}
     assert named == {

@@ -32,6 +32,7 @@ OPTIONS: Mapping[str, str] = MappingProxyType(
         "cached-logprobs": "Cached log-probs",
         "cached-activations": "Cached hidden states",
         "dual-output": "Dual output",
+        "frozen-adapter": "Frozen second adapter",
     }
 )
 """Values of ``reference`` in the order of the rows, and what people call them."""

@@ -85,7 +85,7 @@ def _held(size: Num, tensors: Num, layout: Layout, expandable: bool) -> tuple[Nu
         each = [(count, _whole(size * share + 0.5)) for count, share in layout]
     else:
         tensors = maximum(tensors, 1)
-        each = [(tensors, ceil_div(size, tensors))]
+        each = [(tensors, _whole(ceil_div(size, tensors)))]
     allocated: Num = sum(count * ((one + BLOCK - 1) & -BLOCK) for count, one in each)
     return allocated, 0 if expandable else sum(_slack(count, one) for count, one in each)
 
@@ -95,7 +95,10 @@ _held_number = lru_cache(maxsize=4096)(_held)
 
 
 def _whole(value: Num) -> Num:
-    return value.astype(np.int64) if isinstance(value, np.ndarray) else int(value)
+    """Bytes as whole numbers; measured coefficients give others."""
+    if isinstance(value, np.ndarray):
+        return value if value.dtype.kind == "i" else value.astype(np.int64)
+    return int(value)
 
 
 def _slack(count: Num, each: Num) -> Num:

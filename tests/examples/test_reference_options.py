@@ -84,6 +84,6 @@ def test_the_chart_has_a_bar_for_what_has_a_size_and_words_for_the_rest() -> Non
         f"{options.DISK}: none", f"{options.BEFORE}: none",
     }  # fmt: skip
     bars = [row for row in drawn if row.get("measure") == options.GPU and not row["head"]]
-    assert len({row["option"] for row in bars}) == 8
+    assert len({row["option"] for row in bars}) == 9
     assert max(row["share"] for row in bars) == 1
     assert chart["width"] == "container"

@@ -165,12 +165,16 @@ def test_what_the_program_cannot_do_is_named(
     assert why_not(fitted(plan, "trl"), "trl") == ()
 
 
+UPDATES = {"prompts_per_update": 1, "micro_batch_size": 1, "logprob_micro_batch_size": 2}
+"""Two updates a step, so that TRL has a pass of old log-probs."""
+
+
 def test_the_fused_head_is_gone_through_once() -> None:
     """GRPO's pass of old log-probs, and self-certainty kept: no time, and 4 bytes a token."""
     forms = ({}, {"method": "grpo", "kl": "loss"}, {"self_certainty": "chunked-vocabulary"})
     fused, grpo, sliced = (
         next(phase for phase in found.phases if phase.name == "old log-probs")
-        for found in (estimate(Plan(**{**SIZES, **form})) for form in forms)
+        for found in (estimate(Plan(**{**SIZES, **UPDATES, **form})) for form in forms)
     )
     assert fused.seconds == grpo.seconds and fused.seconds != sliced.seconds
     # 24 tokens of four responses are kept; a layer peaks here, not the head.

@@ -39,10 +39,21 @@ def running() -> Iterator[Head]:
 
 
 @pytest.fixture
-def head(running: Head, monkeypatch: pytest.MonkeyPatch) -> Head:
-    for name, value in {**running.settings, PIP: "off", "OMP_NUM_THREADS": "1"}.items():
-        monkeypatch.setenv(name, value)
-    return running
+def head(running: Head, monkeypatch: pytest.MonkeyPatch) -> Iterator[Head]:
+    with monkeypatch.context() as here:
+        for name, value in {**running.settings, PIP: "off", "OMP_NUM_THREADS": "1"}.items():
+            here.setenv(name, value)
+        read_again()
+        yield running
+    read_again()
+
+
+def read_again() -> None:
+    """Ray reads whether it has a token when it is imported, which verl's tests may have done."""
+    from ray._raylet import AuthenticationTokenLoader, Config
+
+    AuthenticationTokenLoader.instance().reset_cache()
+    Config.initialize("")
 
 
 def endless(head: Head, **choices: Any) -> TrialRequest:
