@@ -282,3 +282,12 @@ def test_a_compiled_entropy_is_bounded_by_what_a_processor_kept() -> None:
     table = sweep(plan, {"logprob_micro_batch_size": [1, 4]})
     for rows, high in zip((1, 4), table["high_bytes"], strict=True):
         assert estimate(plan.changed(logprob_micro_batch_size=rows)).high_bytes == high
+
+
+def test_self_certainty_with_gradient_needs_no_optimizer_phase() -> None:
+    """An optimizer that steps in the backward leaves none; the estimate once fell over it."""
+    plan = Plan(
+        method="intuitor", self_certainty_gradient=True, gpus=1, sharding="none", kl="none",
+        optimizer="adamw-fused", optimizer_step="in-backward",
+    )  # fmt: skip
+    assert "optimizer step" not in {phase.name for phase in estimate(plan).phases}

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from own_folders import FOLDER, PERSONS
-from planner.benchmark.ask.archive import benchmarks_folder
 from planner import disk_cache
+from planner.benchmark.ask.archive import benchmarks_folder
 from planner.trial.ask.folders import data_folder, has_history, trials_folder
 
 PLACES = """

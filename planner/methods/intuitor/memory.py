@@ -69,7 +69,8 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
     goes backward beside the gradients that self-certainty made.
     """
     head, how = training_head(scene, scene.policy), own(scene.plan).self_certainty
-    forward, backward, step = policy
+    # An optimizer that steps in the backward has no phase of its own.
+    forward, backward, *step = policy
     certain = logits.self_certainty_forward(head, how=how, with_gradient=True, role="policy")
     back = logits.self_certainty_backward(head, how=how, role="policy")
     again = positions.scored_again(scene, scene.policy) if how == IN_SLICES else ()
@@ -108,7 +109,7 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
             ),
             *added,
         ),
-        step,
+        *step,
     )
 
 
