@@ -22,6 +22,7 @@ from planner.quantities import Quantities, quantities
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
 
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setup:
     """What a plan (or a sweep's grid) decides."""
@@ -42,6 +43,11 @@ class Setup:
     def fsdp(self) -> bool:
         """Whether weights are gathered unit by unit by PyTorch's FSDP."""
         return self.plan.sharding.startswith("fsdp")
+
+    @property
+    def reduces_once(self) -> bool:
+        """Whether FSDP reduces gradients in an update's last micro-batch alone."""
+        return self.fsdp and framework_named(self.plan.framework).reduces_once_an_update
 
     @property
     def precision(self) -> str:

@@ -120,7 +120,7 @@ class Scene:
 
         FSDP2 keeps it in the reduction's dtype, FSDP1 in that of the weight it computed with.
         """
-        if not (self.fsdp and self.framework.reduces_once_an_update):
+        if not self.setup.reduces_once:
             return 0
         return self.q.reduce_bytes if self.plan.sharding == "fsdp2" else self.q.compute_bytes
 

@@ -30,8 +30,6 @@ class Run:
     models: dict[str, nn.Module] = field(default_factory=dict)
     optimizers: dict[str, torch.optim.Optimizer] = field(default_factory=dict)
     kept: dict[str, torch.Tensor] = field(default_factory=dict)
-    reduces_once: bool = False
-    """Whether FSDP reduces gradients in an update's last micro-batch alone."""
 
     @property
     def plan(self) -> Plan:

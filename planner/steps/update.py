@@ -50,7 +50,7 @@ def _update(run: Run, role: str, loss: Loss, names: tuple[str, str, str], update
         stage.region(role=role),
     ):
         for rows, places, last in _micro_batches(run, update):
-            reduces(run.models[role], last or not run.reduces_once)
+            reduces(run.models[role], last or not run.setup.reduces_once)
             with stage.phase(names[0]), run.autocast():
                 value = loss(run, rows, places)
             with stage.phase(names[1]):

@@ -31,8 +31,6 @@ class StandIn:
     code: str = OWN
     ran: str = OURS
     left_out: frozenset[str] = frozenset()
-    reduces_once: bool = False
-    """The framework has FSDP reduce gradients in an update's last micro-batch alone."""
     beside: frozenset[str] = frozenset()
 
 
@@ -98,14 +96,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         changes["compile"] = False
         notes.append("Layers ran eagerly; compiled layers keep less.")
     executed = plan.model_copy(update=changes) if changes else plan
-    return StandIn(
-        executed,
-        by_formula,
-        frozenset(added),
-        tuple(notes),
-        beside=frozenset(beside),
-        reduces_once=framework.reduces_once_an_update,
-    )
+    return StandIn(executed, by_formula, frozenset(added), tuple(notes), beside=frozenset(beside))
 
 
 def _own(plan: Plan, own: Any) -> StandIn:

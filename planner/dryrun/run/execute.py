@@ -34,7 +34,6 @@ def dry_run(
     full_length: bool = False,
     on: On = "gpu",
     code: str = OWN,
-    reduces_once: bool = False,
 ) -> Log:
     """The log of the plan's steps at the model's full depth and, of an unrolled loop, length.
 
@@ -46,7 +45,6 @@ def dry_run(
         full_length: run every round of an unrolled loop instead of the first and the last.
         on: whose branches to take; the CPU's are for comparisons with real runs there.
         code: the framework whose code is executed.
-        reduces_once: FSDP reduces gradients in an update's last micro-batch alone.
 
     Raises:
         ValueError: naming the field, for what the step has no code for.
@@ -61,7 +59,7 @@ def dry_run(
     else:
 
         def whole(configs: Configs) -> Log:
-            return _whole_length(plan, configs, on, full_length, reduces_once)
+            return _whole_length(plan, configs, on, full_length)
 
     if pattern is None or not pattern.copies:
         return whole(filled)
@@ -72,11 +70,11 @@ def dry_run(
     )
 
 
-def _whole_length(plan: Plan, configs: Configs, on: On, full: bool, reduces_once: bool) -> Log:
+def _whole_length(plan: Plan, configs: Configs, on: On, full: bool) -> Log:
     """The log with every round of an unrolled loop, at the depth of the configs."""
 
     def executed(full_length: bool) -> Log:
-        return execute(plan, configs, on, full_length=full_length, reduces_once=reduces_once)
+        return execute(plan, configs, on, full_length=full_length)
 
     if full:
         return executed(True)
@@ -112,25 +110,16 @@ def _filled(config: Mapping[str, Any]) -> dict[str, Any]:
     return {**settings, "model_type": config["model_type"]}
 
 
-def execute(
-    plan: Plan,
-    configs: Configs,
-    on: On = "gpu",
-    *,
-    full_length: bool = False,
-    reduces_once: bool = False,
-) -> Log:
+def execute(plan: Plan, configs: Configs, on: On = "gpu", *, full_length: bool = False) -> Log:
     """The log of two steps with the models exactly as the configs say.
 
-    Unless at ``full_length``, rounds of an unrolled loop are left out of it. ``reduces_once`` as
-    for :func:`dry_run`.
+    Unless at ``full_length``, rounds of an unrolled loop are left out of it.
     """
     step = part(plan.method, "step", "step")
     with world(plan, on) as (tracker, stage, wrap):
         stage.whole_length = full_length
         with tracker:
             run = runs.build(plan, stage, configs, wrap)
-            run.reduces_once = reduces_once
             gc.collect()
             runs.send_away(run)
             tracker.settle()

@@ -55,7 +55,7 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
                 refused = refused_by_theirs(standing.ran, error)
                 standing = stand_in(plan, refused)
         if standing.code == OWN:
-            log = run(standing.plan, reduces_once=standing.reduces_once)
+            log = run(standing.plan)
     except (ValueError, NotImplementedError) as error:
         return {"error": " ".join(str(error).split())}
     except RuntimeError as error:
