@@ -122,7 +122,8 @@ def _with(
         "lora_rank": plan.lora_rank if adapters else 0,
         "fp32_adapters": setup.adapters_in_fp32,
         "drops_adapters": adapters and drops and plan.lora_dropout > 0,
-        "autocasts_adapters": adapters and setup.autocasts_adapters,
+        "autocasts_adapters": model.adapted
+        and (setup.autocasts_adapters if adapters else setup.autocasts_forwards),
         "casts_inputs": setup.fsdp,
         "four_bit": four_bit(setup, model),
         "cudnn": cudnn,

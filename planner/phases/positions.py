@@ -121,6 +121,7 @@ class Positions:
         self.in_pieces = self.head.logits in IN_PIECES
         self.kept = self.head.weight_trains or self.in_pieces
         lowered = scene.precision == "autocast-bf16" and (gradient or role.trained)
+        lowered = lowered or scene.normed_bytes(role) > scene.embedding_bytes(role)
         self.autocasts = lowered and not self.head.casts_tiles
 
     def hidden(self, there: Num = 1) -> Term:
@@ -139,7 +140,7 @@ class Positions:
         """Positions of a packed row as they are cut, before autocast lowers them."""
         if self.packed and self.autocasts:
             label = "hidden states of the scored positions in fp32"
-            yield self.scored(1, label, self.scene.embedding_bytes(self.role))
+            yield self.scored(1, label, self.scene.normed_bytes(self.role))
 
     def targets(self, there: Num = 1) -> Iterator[Term]:
         """What positions have to predict: of all of them unless rows are packed, and a copy."""
@@ -154,7 +155,7 @@ class Positions:
         )
 
     def _states(self, formula: Formula, **inputs: Any) -> Term:
-        width = self.scene.embedding_bytes(self.role)
+        width = self.scene.normed_bytes(self.role)
         sizes = {"hidden": self.role.arch.hidden, "value_bytes": width, **inputs}
         return formula(self.role.name, **sizes)
 

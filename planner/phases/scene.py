@@ -214,6 +214,12 @@ class Scene:
         precision = workload.precision_of(self.setup, self.setup[of.name])
         return 4 if precision == "autocast-bf16" else self.q.compute_bytes
 
+    def normed_bytes(self, of: Role) -> int:
+        """Bytes of a number that the final norm answers: autocast runs layer norms in fp32."""
+        autocast = self.setup[of.name].adapted and self.setup.autocasts_forwards
+        wide = autocast and of.arch.norm == "layernorm"
+        return 4 if wide else self.embedding_bytes(of)
+
 
 def scene_of(plan: Any, facts: Facts) -> Scene:
     """The scene of a plan or grid."""

@@ -132,6 +132,23 @@ def test_autocast_computes_adapters_in_half_precision() -> None:
     assert compared(plan)["policy forward"] < wide["policy forward"]
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model": "openai-community/gpt2", "attention": "eager"},
+        {"model": "EleutherAI/pythia-160m", "gradient_checkpointing": "full"},
+        {"model": "openai-community/gpt2", "framework": "trl", "rollout": "hf", "prompts_per_step": 8, "prompts_per_update": 2},
+    ],
+    ids=lambda changes: "-".join(map(str, changes.values())),
+)
+def test_autocast_widens_layer_norms_and_powers_over_frozen_weights(
+    changes: dict[str, Any],
+) -> None:
+    """Operators of autocast's list answer in fp32 whatever format the frozen weights have."""
+    more = {"rollout": "vllm-colocated", "gradient_checkpointing": "none", "micro_batch_size": 2}
+    compared(planned(**{**LORA, **more, "autocast": "framework" not in changes, **changes}))
+
+
 def test_dropout_of_adapters_beside_4_bit_weights() -> None:
     plan = planned(finetuning="qlora", rollout="vllm-colocated", gradient_checkpointing="none")
     without = peaks(estimate(plan))

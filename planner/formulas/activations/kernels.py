@@ -97,7 +97,7 @@ def _product(layer: Layer, first: Tensor, second: Tensor, shape: str, name: str)
 
 
 def _softmax(layer: Layer, weights: Tensor, width: str) -> Tensor:
-    if layer.arch.family == "gpt2" and not layer.setting.autocast:
+    if layer.arch.family == "gpt2" and not layer.setting.in_autocast:
         return op.unary(weights, "attention weights", saves="output")
     weights = op.cast(weights, op.FP32, "attention scores in fp32")
     weights = op.unary(weights, "attention weights in fp32", saves="output")

@@ -65,6 +65,7 @@ def _plain(
             operands.append(_copied(layer, copy, shaped))
         if x.node is not None:
             saved.append(copy)
+    if setting.in_autocast:
         x = op.cast(x, setting.value, f"{name} input")
     width = x.width
     output = tape.new(shape, width, name)
@@ -180,7 +181,7 @@ def activated(layer: Layer, x: Tensor, name: str) -> Tensor:
         return op.unary(x, name, saves="input")
     half = op.unary(x, f"half of {x.name}")
     # CUDA's autocast runs pow in fp32, and everything after it; the CPU's does not.
-    wide = layer.setting.autocast and layer.setting.kernels == "cuda"
+    wide = layer.setting.in_autocast and layer.setting.kernels == "cuda"
     inner = op.cast(x, op.FP32, f"{x.name} in fp32") if wide else x
     inner = op.unary(inner, f"{x.name} cubed", saves="input", scratch=2)
     inner = op.unary(inner, "scaled cube")

@@ -59,9 +59,12 @@ def gemma_norm(layer: Layer, x: Tensor, statistic: str, channel: str, name: str)
 
 def layer_norm(layer: Layer, x: Tensor, name: str) -> Tensor:
     """``nn.LayerNorm``, one fused operation that keeps its input, means and 1/deviations."""
-    x = op.cast(x, layer.setting.weight, f"{name} input")
+    # CUDA's autocast runs it in fp32; the CPU's does not.
+    cuda = layer.setting.kernels == "cuda"
+    wide = cuda and layer.setting.in_autocast
+    x = op.cast(x, op.FP32 if wide else layer.setting.weight, f"{name} input")
     # CUDA keeps the statistics in fp32; the CPU kernel keeps them in the input's format.
-    statistic = op.FP32 if layer.setting.kernels == "cuda" else x.width
+    statistic = op.FP32 if cuda else x.width
     output = layer.tape.new(x.shape, x.width, f"{name} output")
     kept = [layer.tape.new("token", statistic, f"{name} {of}") for of in ("mean", "1/deviation")]
     return op.record(output, x.shape, x.width, [x], saved=(x.storage, *kept))

@@ -31,7 +31,7 @@ class Setting:
     drops_adapters: bool = False
     """Dropout stands before every adapter."""
     autocasts_adapters: bool = False
-    """Adapters multiply half-precision copies of their fp32 weights."""
+    """Autocast around half-precision weights: fp32 adapters multiply copies of theirs."""
     kernels: str = "cuda"
     """``cuda`` is what a plan means; ``cpu`` mirrors CPU kernels, for checks without a GPU."""
     casts_inputs: bool = False
@@ -72,6 +72,11 @@ class Setting:
     def autocast(self) -> bool:
         """Matrix products cast their inputs."""
         return self.precision == "autocast-bf16"
+
+    @property
+    def in_autocast(self) -> bool:
+        """Operations run in the formats of autocast's lists, whatever weights are kept in."""
+        return self.autocast or self.autocasts_adapters
 
     @property
     def all_weights(self) -> bool:

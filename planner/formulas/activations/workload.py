@@ -48,7 +48,7 @@ class Workload:
     drops_adapters: bool = False
     """What adapters are given goes through dropout first, as in training mode."""
     autocasts_adapters: bool = False
-    """Adapters' fp32 weights meet half-precision inputs under autocast."""
+    """The forward runs under autocast on half-precision weights, which fp32 adapters meet."""
     casts_inputs: bool = False
     """FSDP casts what a layer is given, rotary tables too, to the compute dtype."""
     sums_gradients: bool = False
