@@ -48,10 +48,11 @@ MODELS = (
 """A small model of each family with a derived sum, of vocabularies small and large."""
 
 FACTORS: Mapping[str, tuple[Any, ...]] = {
-    "method": ("sft", "dpo", "grpo", "ppo", "intuitor", "grade"),
+    "method": ("sft", "dpo", "grpo", "ppo", "intuitor", "grade", "rloo", "reinforce++"),
     "model": MODELS,
     "finetuning": ("full", "lora", "qlora"),
     "lora_targets": ("all-linear", "q_proj,v_proj"),
+    "lora_dropout": (0.0, 0.05),
     "dtype": ("bf16", "fp32"),
     "master_dtype": ("none", "fp32"),
     "gradient_checkpointing": ("none", "full"),
@@ -69,20 +70,27 @@ FACTORS: Mapping[str, tuple[Any, ...]] = {
         "cached-logprobs",
         "cached-activations",
         "dual-output",
+        "frozen-adapter",
     ),
+    "base_dtype": ("compute", "fp32"),
+    "autocast": (False, True),
+    "optimizer_step": ("update", "micro-batch", "in-backward"),
+    "temperature": (1.0, 0.7),
+    "chunk_tokens": (64, 512),
     "critic": ("separate", "shared"),
     "kl": ("none", "loss", "reward"),
     "reward": ("rule", "model"),
     "rollout": ("hf", "vllm-colocated"),
-    "self_certainty": ("full", "chunked-vocabulary", "chunked-tokens"),
+    "self_certainty": ("full", "chunked-vocabulary", "chunked-tokens", "fused"),
     "self_certainty_gradient": (False, True),
     "grade_estimator": ("soft", "straight-through"),
     "grade_top_k": (0, 64),
     "grade_dense_scatter": (False, True),
-    "grade_kl": ("none", "batch", "online"),
+    "grade_kl": ("none", "batch", "online", "online-metric"),
     "grade_reference_cache": (False, True),
     "grade_reward_input": ("dense", "sparse"),
     "grade_step_checkpointing": (False, True),
+    "grade_autocast": (False, True),
     "shards": ("1", "8", "64", "64 in groups of 8"),
     "reshard_after_forward": (True, False),
     "offload": ("none", "optimizer-between-phases", "all-between-phases"),
@@ -113,6 +121,8 @@ WITHOUT: Mapping[str, tuple[str, ...]] = {
     "sft": ("reference", "logprob_micro_batch_size", *NO_RL),
     "dpo": NO_RL,
     "grpo": (*CRITIC, *CERTAIN, *GRADE),
+    "rloo": (*CRITIC, *CERTAIN, *GRADE),
+    "reinforce++": (*CRITIC, *CERTAIN, *GRADE),
     "ppo": (*CERTAIN, *GRADE),
     "intuitor": ("reward", *CRITIC, *GRADE),
     "grade": ("kl", "reward", "rollout", "entropy", "logits", "logits_dtype", *CRITIC, *CERTAIN),
@@ -136,7 +146,7 @@ def fields(row: Row) -> dict[str, Any]:
         values["response_tokens"] = UNROLLED[lengths[1]]
     per_update: Any = row["accumulation"]
     sequences = values["gpus"] * row["micro_batch_size"] * per_update
-    group = 2 if method in ("grpo", "intuitor") else 1
+    group = 2 if method in ("grpo", "intuitor", "rloo") else 1
     values["responses_per_prompt"] = group
     values["prompts_per_update"] = max(sequences // group, 1)
     values["prompts_per_step"] = values["prompts_per_update"] * row["updates"]
@@ -153,11 +163,12 @@ BLAMED = {
 }
 """Factors behind a field that the rules blame."""
 
+KERNEL_METHODS = ("sft", "dpo", "grpo", "ppo", "intuitor", "rloo", "reinforce++")
 KERNELS = MODELS[:6]
 """Models whose layers Liger's kernels run, with a derived sum."""
 NEEDS: Mapping[tuple[str, object], Mapping[str, tuple[Any, ...]]] = {
     ("finetuning", "qlora"): {
-        "method": ("sft", "dpo", "grpo", "ppo", "intuitor"),
+        "method": KERNEL_METHODS,
         "shards": ("1",),
         "rollout": ("vllm-colocated",),
         "reference": ("adapter-disabled", "cached-logprobs"),
@@ -166,10 +177,33 @@ NEEDS: Mapping[tuple[str, object], Mapping[str, tuple[Any, ...]]] = {
     },
     ("liger", True): {
         "model": KERNELS,
-        "method": ("sft", "dpo", "grpo", "ppo", "intuitor"),
+        "method": KERNEL_METHODS,
         "critic": ("separate",),
     },
+    ("lora_dropout", 0.05): {"finetuning": ("lora", "qlora")},
+    ("self_certainty", "fused"): {"method": ("intuitor",), "logits": ("fused",)},
+    ("grade_autocast", True): {
+        "method": ("grade",),
+        "finetuning": ("lora",),
+        "dtype": ("bf16",),
+        "master_dtype": ("fp32",),
+        "shards": ("1",),
+    },
     ("reference", "adapter-disabled"): {"finetuning": ("lora", "qlora")},
+    ("reference", "frozen-adapter"): {"finetuning": ("lora",), "critic": ("separate",)},
+    ("base_dtype", "fp32"): {"finetuning": ("lora", "qlora"), "dtype": ("bf16",)},
+    ("autocast", True): {
+        "finetuning": ("lora",),
+        "dtype": ("bf16",),
+        "master_dtype": ("fp32",),
+        "shards": ("1",),
+    },
+    ("optimizer_step", "in-backward"): {
+        "optimizer": ("adamw-fused", "sgd"),
+        "shards": ("1", "8", "64"),
+        "method": KERNEL_METHODS,
+    },
+    ("chunk_tokens", 64): {"logits": ("chunked",)},
     ("reference", "dual-output"): {"finetuning": ("lora",), "kl": ("loss",), "liger": (False,)},
     ("reference", "cached-activations"): {"kl": ("loss",)},
     ("critic", "shared"): {"liger": (False,)},

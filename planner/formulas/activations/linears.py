@@ -26,7 +26,7 @@ def linear(layer: Layer, x: Tensor, shape: str, name: str, path: str) -> Tensor:
     result_width = result.width
     # peft keeps adapters in fp32 (autocast_adapter_dtype) and casts their input to that,
     # unless sharding hands them over in the compute dtype.
-    casts = setting.autocast and setting.four_bit  # there autocast casts, and peft does not
+    casts = setting.in_autocast and setting.four_bit  # there autocast casts, and peft does not
     if setting.fp32_adapters and not casts:
         x = op.cast(x, op.FP32, f"adapter input of {name}")
     dropped = x
