@@ -137,8 +137,9 @@ def _beside_head(
     scene: Scene, role: Role, in_pieces: bool | None, inside: bool
 ) -> tuple[Term, ...]:
     # A frozen head's copy is in no cache: it stays where the head is multiplied piece by piece.
-    named = inference_head(scene, role).logits in positions.IN_PIECES or not role.adapters
-    copied = named and not casts_tiles(scene, role)
+    own = in_pieces is None  # or it is multiplied again, as a whole
+    pieces = inference_head(scene, role).logits in positions.IN_PIECES if own else in_pieces
+    copied = (pieces or not role.adapters) and not (own and casts_tiles(scene, role))
     return (
         *collectives.beside_loss(scene, role, inside),
         *activations.weight_copies(scene, role, layers=True, head=copied),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from planner.formulas.logits import Head
 from planner.frameworks.loss import CROSS_ENTROPY, LossCode
 from planner.methods import method_of
@@ -9,6 +11,9 @@ from planner.numeric import Num, ceil_div
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
 from planner.plan import Plan
+
+MATERIALISED = ("full", "response")
+"""Paths that make all scored logits at once."""
 
 
 @once
@@ -23,6 +28,19 @@ def inference_head(scene: Scene, role: Role) -> Head:
     """Head of one forward without gradient on one GPU."""
     q = scene.q
     return _head(scene, role, q.logprob_sequences, q.logprob_tokens, gradient=False)
+
+
+@once
+def certainty_head(scene: Scene, *, gradient: bool) -> Head:
+    """What self-certainty reads of the policy's head: logits of its own where it makes them.
+
+    They are made at once, under autocast where the forward is, whatever the loss does.
+    """
+    found = (training_head if gradient else inference_head)(scene, scene.policy)
+    made = replace(found, casts_tiles=False)
+    if made.logits in MATERIALISED or not _autocasts(scene, scene.policy):
+        return made
+    return replace(made, logits_dtype="fp32", autocast_casts=scene.plan.logits_dtype != "fp32")
 
 
 def scored_in_step(scene: Scene) -> Num:
@@ -61,9 +79,7 @@ def _head(
     # Autocast runs softmax and logsumexp in fp32 whatever the logits are.
     compiled = loss.compiles_packed_entropy and plan.batch_shape == "packed"
     wide = loss.fp32_without_gradient and (not gradient or (entropy and not compiled))
-    materialised = runs in ("full", "response")
-    casts = scene.precision == "autocast-bf16" or scene.setup.autocasts_forwards
-    autocasts = casts and role.trained and materialised
+    autocasts = _autocasts(scene, role) and runs in MATERIALISED
     scored = _tokens_at_head(scene, rows, tokens)
     if loss.gathers_scored_rows and plan.batch_shape != "packed":
         # A row's last position predicts nothing: it carries no label, and is left behind.
@@ -89,6 +105,12 @@ def _head(
         chunk_compile=plan.chunk_compile,
         temperature_scaled=scene.setup.temperature != 1.0,
     )
+
+
+def _autocasts(scene: Scene, role: Role) -> bool:
+    """Whether a role's logits are made and read under autocast."""
+    casts = scene.precision == "autocast-bf16" or scene.setup.autocasts_forwards
+    return casts and role.trained
 
 
 def casts_tiles(scene: Scene, role: Role) -> bool:

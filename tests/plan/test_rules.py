@@ -139,9 +139,6 @@ BROKEN: list[dict[str, Any]] = [
     {"reinforce_baseline": "group"},
     {"method": "intuitor", "framework": "trl", "self_certainty_gradient": True},
     {"method": "intuitor", "self_certainty": "fused"},
-    # A drawn grid found both up to 42 % too low (docs/memory-notes.md, finding 10).
-    {"method": "intuitor", "finetuning": "lora", "base_dtype": "fp32"},
-    {"method": "intuitor", "finetuning": "lora", "autocast": True},
     {
         **{"method": "intuitor", "self_certainty": "fused", "logits": "fused"},
         "self_certainty_gradient": True,

@@ -97,7 +97,7 @@ def kept(head: Head, *, how: str) -> tuple[Term, ...]:
     check_way(how)
     if how == "chunked-vocabulary":
         return ()
-    apart = how == "full" and (head.upcasts or head.temperature_scaled)
+    apart = how == "full" and (_widened(head) or head.temperature_scaled)
     in_dtype = wide if how == "full" else narrow
     read = in_dtype(WIDE_LOGITS if apart else LOGITS, head)
     return (read, *kept_from_head(head, apart=apart))
@@ -105,9 +105,11 @@ def kept(head: Head, *, how: str) -> tuple[Term, ...]:
 
 def full_forward(head: Head, *, with_gradient: bool) -> tuple[Instant, ...]:
     """The log-sum-exp and mean of all logits at once."""
-    apart = head.upcasts or head.temperature_scaled
+    apart = _widened(head) or head.temperature_scaled
     read = wide(WIDE_LOGITS if apart else LOGITS, head)
     kept: tuple[Term, ...] = kept_from_head(head, apart=apart) if with_gradient else ()
+    if head.autocast_casts:
+        kept += (narrow(LOGITS, head, label="logits, named"),)
     inside = Instant(
         name="inside logsumexp", terms=(read, wide(INSIDE_LOGSUMEXP, head), *kept)
     )
@@ -117,6 +119,8 @@ def full_forward(head: Head, *, with_gradient: bool) -> tuple[Instant, ...]:
     scored = vectors(head, per_token, tensors=3)
     instants = (inside, Instant(name="difference", terms=(read, *kept, scored)))
     if not apart:
+        return instants
+    if head.autocast_casts:  # what is divided is never wide, nor alive when it is read
         return instants
     label = "logits before the upcast" if head.upcasts else "logits before the division"
     before = narrow(LOGITS, head, label=label)
@@ -155,13 +159,20 @@ def full_backward(head: Head) -> Instant:
     size = head.loss_item_bytes
     labels = ("logits less their log-sum-exp", "its exp", "logsumexp's gradient")
     moving = tuple(wide(LOSS_GRADIENT, head, label=label) for label in labels)
+    of_mean = narrow if head.autocast_casts else wide
+    apart = _widened(head) or head.temperature_scaled
     return Instant(
         name="self-certainty backward",
         terms=(
             wide(LOGITS, head),
-            wide(LOGITS_GRADIENT, head, label="the mean's gradient"),
+            of_mean(LOGITS_GRADIENT, head, label="the mean's gradient"),
             *moving,
-            *kept_from_head(head, apart=head.upcasts or head.temperature_scaled),
+            *kept_from_head(head, apart=apart),
             vectors(head, 2 * size, scalars=LOSS_SCALARS, tensors=4),
         ),
     )
+
+
+def _widened(head: Head) -> bool:
+    """Whether the log-sum-exp reads an fp32 copy: asked for, or made by autocast."""
+    return head.upcasts or head.autocast_casts

@@ -61,18 +61,6 @@ METHOD = Method(
             "The fused head gives self-certainty without gradient.",
             "Set self_certainty_gradient to false, or self_certainty to chunked-vocabulary.",
         ),
-        Rule(
-            "base_dtype",
-            lambda plan: plan.base_dtype == "fp32",
-            "Self-certainty over frozen weights in fp32 is not modelled.",
-            "Set base_dtype to compute.",
-        ),
-        Rule(
-            "autocast",
-            lambda plan: plan.autocast,
-            "Self-certainty under the plain step's autocast is not modelled.",
-            "Set autocast to false.",
-        ),
     ),
     without_effect=(
         NoEffect(("reward", "reward_model"), "the policy's certainty is the reward"),

@@ -8,11 +8,11 @@ from planner.footprint import Instant
 from planner.formulas import logits
 from planner.methods.grpo.memory import KEPT, reference_kept, scoring
 from planner.methods.intuitor.fields import WITH_HEAD, own
-from planner.phases import positions, rollout, training, update, upkeep
+from planner.phases import activations, positions, rollout, training, update, upkeep
 from planner.phases.backward import ARRIVE_AGAIN
 from planner.phases.phase import PhasePlan, at_head
 from planner.phases.scene import Scene
-from planner.phases.vocabulary import inference_head, training_head
+from planner.phases.vocabulary import certainty_head, training_head
 
 IN_SLICES = "chunked-vocabulary"
 """The form that multiplies all scored positions, side by side, by slices of the head."""
@@ -48,7 +48,7 @@ def _certainty(scene: Scene) -> Instant:
     return Instant(
         name="self-certainty",
         terms=logits.self_certainty_forward(
-            inference_head(scene, scene.policy),
+            certainty_head(scene, gradient=False),
             how=own(scene.plan).self_certainty,
             with_gradient=False,
             role="policy",
@@ -71,17 +71,20 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
     head, how = training_head(scene, scene.policy), own(scene.plan).self_certainty
     # An optimizer that steps in the backward has no phase of its own.
     forward, backward, *step = policy
-    certain = logits.self_certainty_forward(head, how=how, with_gradient=True, role="policy")
-    back = logits.self_certainty_backward(head, how=how, role="policy")
+    made = certainty_head(scene, gradient=True)
+    copies = _frozen_head_copy(scene)
+    certain = logits.self_certainty_forward(made, how=how, with_gradient=True, role="policy")
+    certain = (*certain, *copies)
+    back = (*logits.self_certainty_backward(made, how=how, role="policy"), *copies)
     again = positions.scored_again(scene, scene.policy) if how == IN_SLICES else ()
     kept = (*logits.scoring_kept(head, role="policy"), *again)
     losses = logits.backward_instants(head, objective="policy", role="policy")
-    made = (*logits.head_gradients(head, role="policy"), *again)
+    gradients = (*logits.head_gradients(made, role="policy"), *again)
     # Slices of the vocabulary write into one gradient of the head, to which autograd adds in place.
     apart = scene.policy.root_trainable and how != IN_SLICES
     added = (_head_gradients_added(scene, head),) if apart else ()
     arrives = tuple(
-        training.with_terms(instant, logits.self_certainty_kept(head, how=how, role="policy"))
+        training.with_terms(instant, logits.self_certainty_kept(made, how=how, role="policy"))
         if instant.name == ARRIVE_AGAIN
         else instant
         for instant in backward.instants
@@ -102,7 +105,7 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
                 training.at_head_instant(
                     scene,
                     f"{loss.name} beside self-certainty's gradients",
-                    (*loss.everything, *made),
+                    (*loss.everything, *gradients),
                     backward=True,
                 )
                 for loss in losses
@@ -111,6 +114,13 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
         ),
         *step,
     )
+
+
+def _frozen_head_copy(scene: Scene) -> tuple[Term, ...]:
+    """Autocast's copy of a frozen head, in no cache: each use of the head keeps its own."""
+    if not scene.policy.adapters:
+        return ()
+    return activations.weight_copies(scene, scene.policy, layers=False, head=True)
 
 
 def _head_gradients_added(scene: Scene, head: logits.Head) -> Instant:
