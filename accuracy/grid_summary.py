@@ -68,11 +68,12 @@ def differences() -> tuple[Difference, ...]:
         found
         for number, row in enumerate(stored()["rows"])
         if "error" not in row
-        for found in _of(number, row)
+        for found in of_row(number, row)
     )
 
 
-def _of(number: int, row: dict[str, Any]) -> Iterator[Difference]:
+def of_row(number: int, row: dict[str, Any]) -> Iterator[Difference]:
+    """Every executed phase of a stored plan."""
     plan = Plan(**row["fields"])
     for phase in estimate(plan).phases:
         if dry := row["phases"].get(phase.name):

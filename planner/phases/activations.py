@@ -183,6 +183,11 @@ def weight_copies(scene: Scene, role: Role, *, layers: bool, head: bool) -> tupl
     return autocast_weight_copies(role.arch, role=role.name, layers=layers, head=head)
 
 
+def frozen_head_copy(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """Autocast's copy of a frozen head, in no cache: each use of the head makes its own."""
+    return weight_copies(scene, role, layers=False, head=True) if role.adapters else ()
+
+
 def _layers(scene: Scene, role: Role, layers: int, soft_inputs: bool = False) -> Iterator[Term]:
     """What autograd keeps of the first ``layers`` layers, by kind.
 

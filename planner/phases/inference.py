@@ -124,10 +124,8 @@ def _at_head(
 def _frozen_product(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
     """Logits being made with autocast's copy of a frozen head, which is gone right after."""
     head = inference_head(scene, role)
-    if not (role.adapters and scene.precision == "autocast-bf16"):
-        return
-    if head.logits not in positions.IN_PIECES:
-        copies = activations.weight_copies(scene, role, layers=False, head=True)
+    copies = activations.frozen_head_copy(scene, role)
+    if copies and head.logits not in positions.IN_PIECES:
         own = Instant(name="head's product", terms=(*logits.product(head), *copies))
         yield _at_head(scene, role, base, own)
 

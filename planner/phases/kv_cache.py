@@ -101,8 +101,12 @@ def of_policy(scene: Scene) -> Cache:
 
 
 def _cache_bytes(scene: Scene) -> int:
-    """Under autocast rotated keys are as wide as the fp32 rotary tables, and widen the cache."""
-    if scene.precision == "autocast-bf16" and scene.policy.arch.rotary:
+    """Under autocast rotated keys are as wide as the fp32 rotary tables, and widen the cache.
+
+    Liger's kernel answers in the keys' own format.
+    """
+    widens = scene.policy.arch.rotary and not scene.plan.liger
+    if scene.precision == "autocast-bf16" and widens:
         return 4
     return scene.q.compute_bytes
 

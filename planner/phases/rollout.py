@@ -96,9 +96,10 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     arch = role.arch
     tokens = plan.prompt_tokens + response_tokens
     sequences = q.sequences_per_gpu_step
+    frozen = activations.frozen_head_copy(scene, role)
     held = (
         resident(scene, "rollout"),
-        activations.weight_copies(scene, role, layers=True, head=True),
+        activations.weight_copies(scene, role, layers=True, head=not frozen),
     )
     base = (*held, _weights_for_generation(scene))
     ids = _ids(scene, tokens)
@@ -125,6 +126,7 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
             )
             if more or name == "last token decoded"
         ),
+        *(Instant(name="head's product", terms=(*before, *frozen), shared=held) for _ in frozen),
         Instant(
             name="last token sampled",
             terms=(*cache, ids, sampling),

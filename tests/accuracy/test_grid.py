@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,20 +19,19 @@ FIELDS = tuple(
 """Settings that a plan's fields show as they were drawn."""
 
 
+FIXTURES = Path(__file__).parents[1] / "fixtures"
+EARLIER = json.loads((FIXTURES / "grid-terms.json").read_text("utf-8"))
+"""Rows of an earlier grid, each with a term that it once showed missing, or the step's own."""
+OF_THE_STEP = [at for at, row in enumerate(EARLIER["rows"]) if not row["terms"]]
 TERMS = {
-    (241, "reward"): "plain fp32 attention: mask in place, rows without a score",
-    (5, "policy forward"): "the efficient kernel's output lies by token",
-    (32, "policy forward"): "cuDNN's output lies as its query",
-    (267, "reference log-probs"): "operands without padding outlive it",
-    (168, "rollout"): "a fused projection keeps its name",
-    (312, "policy backward"): "a tied gradient waits in every micro-batch",
-    (100, "policy backward"): "a head that is read twice hands on a sum",
-    (282, "policy backward"): "the root's gradients are gone before its reduction's output",
-    (68, "policy forward"): "GPT-2's leaf and dropout mask",
-    (142, "optimizer step"): "scales of 4-bit weights are repeated with their layers",
+    (267, "policy backward"): "autocast widens layer norms and powers over half-precision weights",
+    (39, "policy forward"): "autocast casts for adapters beside 4-bit weights, and peft does not",
+    (140, "policy forward"): "self-certainty keeps a copy of a frozen fp32 head of its own",
+    (140, "policy backward"): "autocast's logsumexp reads a wide copy of half-precision logits",
+    (87, "rollout"): "a frozen head's copy is gone after the last token's product",
+    (294, "rollout"): "Liger's rotation leaves keys in half precision",
+    (107, "rollout"): "GPT-2 casts its weights when its scores are gone",
 }
-OF_THE_STEP = (135, 222)
-"""DPO's reference ran under autocast, and stayed gathered."""
 
 
 def judged(row: Row) -> tuple[Row, tuple[str, ...]]:
@@ -103,22 +104,46 @@ def test_the_closed_form_meets_the_dry_runs() -> None:
     assert min(item.error for item in grid_summary.differences()) > -0.05
 
 
+def stays(found: grid_summary.Difference) -> bool:
+    """One term alone moves no percentile; each of these plans has one that was once missing."""
+    return abs(found.error) < (2e-3 if found.plan.method == "grade" else 1e-3)
+
+
 @pytest.mark.parametrize(("number", "phase"), TERMS, ids=TERMS.values())
 def test_a_term_that_the_grid_has_shown_stays(number: int, phase: str) -> None:
-    """One term alone moves no percentile; each of these plans has one that was once missing."""
     [found] = [
         item
         for item in grid_summary.differences()
         if (item.number, item.phase.name) == (number, phase)
     ]
-    assert abs(found.error) < 1e-3
+    assert stays(found)
+
+
+@pytest.mark.parametrize(
+    ("number", "phase"),
+    [(at, phase) for at, row in enumerate(EARLIER["rows"]) for phase in row["terms"]],
+    ids=[term for row in EARLIER["rows"] for term in row["terms"].values()],
+)
+def test_a_term_that_an_earlier_grid_has_shown_stays(number: int, phase: str) -> None:
+    found = grid_summary.of_row(number, EARLIER["rows"][number])
+    [one] = [item for item in found if item.phase.name == phase]
+    assert stays(one)
 
 
 # What a step's work returns under FSDP may be a view; the step writes into none.
 @pytest.mark.filterwarnings("ignore:FSDP2-wrapped module:UserWarning")
-@pytest.mark.parametrize("number", (*range(0, 320, 53), *OF_THE_STEP))
+@pytest.mark.parametrize("number", range(0, 320, 53))
 def test_dry_runs_are_still_what_is_committed(number: int) -> None:
-    row = grid_summary.stored()["rows"][number]
+    unchanged(grid_summary.stored()["rows"][number])
+
+
+@pytest.mark.parametrize("number", OF_THE_STEP)
+def test_the_step_still_is_what_was_mended(number: int) -> None:
+    """DPO's reference ran under autocast, and stayed gathered."""
+    unchanged(EARLIER["rows"][number])
+
+
+def unchanged(row: dict[str, Any]) -> None:
     again = grid.measured(row["fields"])
     assert again.get("error") == row.get("error")
     assert again.get("phases") == row.get("phases")

@@ -137,7 +137,10 @@ def test_autocast_computes_adapters_in_half_precision() -> None:
     [
         {"model": "openai-community/gpt2", "attention": "eager"},
         {"model": "EleutherAI/pythia-160m", "gradient_checkpointing": "full"},
-        {"model": "openai-community/gpt2", "framework": "trl", "rollout": "hf", "prompts_per_step": 8, "prompts_per_update": 2},
+        {
+            **{"model": "openai-community/gpt2", "framework": "trl", "rollout": "hf"},
+            **{"prompts_per_step": 8, "prompts_per_update": 2},
+        },
     ],
     ids=lambda changes: "-".join(map(str, changes.values())),
 )

@@ -66,7 +66,11 @@ def _eager(
         masked = op.promoted(weights, mask)
         shifted = op.copy if masked == weights.width else partial(op.made, width=masked)
         weights = shifted(weights, "masked attention scores")
-    weights = _softmax(layer, weights, value.width if arch.family == "gpt2" else query.width)
+    if arch.family == "gpt2":  # casts in a statement of its own, when the scores are gone
+        weights = _softmax(layer, weights)
+        weights = op.cast(weights, value.width, "attention weights")
+    else:
+        weights = op.cast(_softmax(layer, weights), query.width, "attention weights")
     if arch.dropout:
         weights = op.dropout(weights, "dropped attention weights", kernels=setting.kernels)
     output = _product(
@@ -96,12 +100,11 @@ def _product(layer: Layer, first: Tensor, second: Tensor, shape: str, name: str)
     return op.record(output, shape, width, [first, second], saved=saved)
 
 
-def _softmax(layer: Layer, weights: Tensor, width: str) -> Tensor:
+def _softmax(layer: Layer, weights: Tensor) -> Tensor:
     if layer.arch.family == "gpt2" and not layer.setting.in_autocast:
         return op.unary(weights, "attention weights", saves="output")
     weights = op.cast(weights, op.FP32, "attention scores in fp32")
-    weights = op.unary(weights, "attention weights in fp32", saves="output")
-    return op.cast(weights, width, "attention weights")
+    return op.unary(weights, "attention weights in fp32", saves="output")
 
 
 def _sdpa(layer: Layer, query: Tensor, key: Tensor, value: Tensor) -> Tensor:

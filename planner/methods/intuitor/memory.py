@@ -72,7 +72,7 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
     # An optimizer that steps in the backward has no phase of its own.
     forward, backward, *step = policy
     made = certainty_head(scene, gradient=True)
-    copies = _frozen_head_copy(scene)
+    copies = activations.frozen_head_copy(scene, scene.policy)
     certain = logits.self_certainty_forward(made, how=how, with_gradient=True, role="policy")
     certain = (*certain, *copies)
     back = (*logits.self_certainty_backward(made, how=how, role="policy"), *copies)
@@ -114,13 +114,6 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
         ),
         *step,
     )
-
-
-def _frozen_head_copy(scene: Scene) -> tuple[Term, ...]:
-    """Autocast's copy of a frozen head, in no cache: each use of the head keeps its own."""
-    if not scene.policy.adapters:
-        return ()
-    return activations.weight_copies(scene, scene.policy, layers=False, head=True)
 
 
 def _head_gradients_added(scene: Scene, head: logits.Head) -> Instant:
