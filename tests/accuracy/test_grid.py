@@ -30,6 +30,7 @@ TERMS = {
     (140, "policy backward"): "autocast's logsumexp reads a wide copy of half-precision logits",
     (87, "rollout"): "a frozen head's copy is gone after the last token's product",
     (294, "rollout"): "Liger's rotation leaves keys in half precision",
+    (196, "optimizer step"): "scales of 4-bit weights wait on the host with their weights",
     (107, "rollout"): "GPT-2 casts its weights when its scores are gone",
 }
 

@@ -75,10 +75,14 @@ class DryStage(Stage):
         return [0, *range(tokens - last, tokens)]
 
     def move(self, tensors: Iterable[torch.Tensor], place: Place) -> None:
-        """Logs that the tensors are elsewhere; they stay what they are."""
+        """Logs that the tensors are elsewhere; they stay what they are.
+
+        Scales go with their weight in 4 bits, as in bitsandbytes' ``Params4bit.to``.
+        """
         self.tracker.enter_block(OUTSIDE)
         for tensor in tensors:
-            self.tracker.move(local(tensor), place == "host")
+            for one in (tensor, *getattr(tensor, "quant_state", ())):
+                self.tracker.move(local(one), place == "host")
         self.tracker.enter_block(OUTSIDE)
 
     @property

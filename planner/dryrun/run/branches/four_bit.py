@@ -69,6 +69,7 @@ def _quantise(module: Any, compute: torch.dtype) -> None:
     module.register_buffer("absmax", empty(scales, torch.uint8), persistent=False)
     nested = empty(ceil_div(scales, SCALES_BLOCK), torch.float32)
     module.register_buffer("nested_absmax", nested, persistent=False)
+    module.weight.quant_state = module.absmax, module.nested_absmax
     module.forward = partial(_forward, module, compute)
 
 
