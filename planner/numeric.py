@@ -35,18 +35,14 @@ def power_of_two(value: Num) -> Num:
     return np.exp2(np.ceil(np.log2(np.maximum(value, 1)))).astype(np.int64)
 
 
-def maximum(first: Num, *others: Num) -> Num:
+def maximum(*values: Num) -> Num:
     """Largest of the arguments, element by element for arrays."""
-    if np.ndarray not in map(type, (first, *others)):
-        return max(first, *others) if others else first
-    return reduce(np.maximum, others, first)
+    return reduce(np.maximum, values) if np.ndarray in map(type, values) else max(values)
 
 
-def minimum(first: Num, *others: Num) -> Num:
+def minimum(*values: Num) -> Num:
     """Smallest of the arguments, element by element for arrays."""
-    if np.ndarray not in map(type, (first, *others)):
-        return min(first, *others) if others else first
-    return reduce(np.minimum, others, first)
+    return reduce(np.minimum, values) if np.ndarray in map(type, values) else min(values)
 
 
 def where(condition: Num, then: Num, otherwise: Num) -> Num:

@@ -45,6 +45,10 @@ class Expression:
 
     def value(self, **inputs: Num) -> Num:
         """The expression's value; ``NameError`` when an input is missing."""
+        return self.of(inputs)
+
+    def of(self, inputs: dict[str, Num]) -> Num:
+        """The same of inputs that are together already, and more of them than it reads."""
         return eval(self.code, SCOPE, inputs)
 
 

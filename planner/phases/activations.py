@@ -24,7 +24,7 @@ from planner.numeric import Num
 from planner.phases import host
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
-from planner.phases.scene import Scene, shared
+from planner.phases.scene import Scene, once, shared
 
 AFTER_LAYERS = ("hidden states", "final norm", "input of the language-model head")
 """Beginnings of the names of what the model saves after its last layer: what the last layer made
@@ -79,6 +79,7 @@ def final_norm(scene: Scene, role: Role) -> Iterable[Term]:
     return (term for term in _outside(scene, role) if term.name.startswith(AFTER_LAYERS))
 
 
+@once
 def _outside(scene: Scene, role: Role, trains: str = "") -> tuple[Term, ...]:
     workload = scene.training_workload(role)
     bare = replace(workload, trains=trains) if trains else workload

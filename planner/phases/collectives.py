@@ -107,6 +107,7 @@ def again(scene: Scene, role: Role) -> tuple[Term, ...]:
     return () if whole or not scene.fsdp else _root(scene, role)
 
 
+@once
 def _root(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The root's weights beside the buffer they arrived in."""
     buffer = sharding.ROOT_GATHER_BUFFER(
@@ -136,6 +137,7 @@ def root(scene: Scene, role: Role) -> Term:
     )
 
 
+@shared
 def reductions_at_layer(
     scene: Scene, role: Role, *, first: bool = False, whole: bool = True
 ) -> Iterator[Term]:
@@ -165,6 +167,7 @@ def reductions_at_end(scene: Scene, role: Role) -> Iterator[Term]:
     yield from _zero_buckets(scene, role)
 
 
+@once
 def root_gradients(scene: Scene, role: Role, elements: int, **more: Any) -> Term:
     """Gradients of ``elements`` of the root, not sharded yet."""
     width = scene.q.compute_bytes
