@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
-
-import numpy as np
 
 from planner.footprint import OUTSIDE, Instant, Term
 from planner.formulas.held import held
@@ -23,21 +22,18 @@ class Between(NamedTuple):
     high: Num
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reserved:
     """Segments of one phase: what its instants need, what is held beside, what was cached."""
 
     needed: Num
     doubt: Num
     held: Term | None
+    own: Between
+    """What its own instants bring about."""
     carried: Between
 
-    @property
-    def own(self) -> Between:
-        """What its own instants bring about."""
-        return _with(self.needed, self.doubt, self.held)
-
-    @property
+    @cached_property
     def total(self) -> Between:
         """What is reserved at its peak."""
         return Between(*map(maximum, self.own, self.carried))
@@ -66,7 +62,7 @@ def above(instant: Instant) -> Num:
 def doubt(phase: PhasePlan, sums: Sequence[Totals]) -> Num:
     """By how much a phase's instants may need more segments at their upper bounds."""
     doubts = [above(instant) for instant in phase.instants]
-    if not any(np.any(one) for one in doubts):
+    if all(isinstance(one, int) and not one for one in doubts):
         return 0
     most = maximum(*(one.device + more for one, more in zip(sums, doubts, strict=True)))
     return most - maximum(*(one.device for one in sums))
@@ -95,13 +91,9 @@ def reserved(
     ]
     doubts = [doubt(phase, each) for phase, each in zip(plans, sums, strict=True)]
     own = [_with(*of) for of in zip(needed, doubts, beside, strict=True)]
-    carried = (cached_before(plans, each, plan.empty_cache) for each in zip(*own, strict=True))
-    return [
-        Reserved(*of)
-        for of in zip(
-            needed, doubts, beside, map(Between._make, zip(*carried, strict=True)), strict=True
-        )
-    ]
+    before = (cached_before(plans, each, plan.empty_cache) for each in zip(*own, strict=True))
+    carried = map(Between._make, zip(*before, strict=True))
+    return [Reserved(*of) for of in zip(needed, doubts, beside, own, carried, strict=True)]
 
 
 def _apart(sums: Sequence[Totals]) -> tuple[Num, Num]:

@@ -89,7 +89,8 @@ class Formula(Expression):
 
         ``between`` bounds, in bytes, what nobody can know exactly.
         """
-        return Term(
+        low, high = between
+        fields = (
             label or self.name,
             role,
             self.category,
@@ -101,5 +102,8 @@ class Formula(Expression):
             tensors,
             layout,
             host,
-            *between,
+            low,
+            high,
         )
+        # Term's own __new__ would only put the same fields together by name.
+        return tuple.__new__(Term, fields)
