@@ -52,6 +52,8 @@ class Totals(NamedTuple):
         return self.allocated + self.slack + self.outside
 
 
+NOTHING = Totals(0, 0, 0, 0, 0, 0, 0, 0)
+
 KINDS = ("parameters", "gradients", "optimizer")
 """Categories whose tensors seldom fit each other's blocks."""
 
@@ -81,6 +83,8 @@ class Adder:
         return known[1]
 
     def _add(self, terms: tuple[Term, ...]) -> Totals:
+        if not terms:
+            return NOTHING
         # Most terms are in few totals: what is not there need not be added.
         parts: Totals = Totals([], [], [], [], [], [], [], [])
         for term in terms:

@@ -10,12 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 Num: TypeAlias = Any
 """An ``int`` (or ``float``) for one plan; an integer (or float) array for a sweep."""
+
+
+class Bounded(NamedTuple):
+    """A number that nobody can know exactly, between the least and the most that it can be."""
+
+    low: Num
+    centre: Num
+    high: Num
 
 
 def ceil_div(numerator: Num, denominator: Num) -> Num:

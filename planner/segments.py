@@ -5,21 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 from planner.footprint import OUTSIDE, Instant, Term
 from planner.formulas.held import held
 from planner.levels import Totals
-from planner.numeric import Num, maximum
+from planner.numeric import Bounded, Num, maximum
 from planner.phases.phase import PhasePlan
-
-
-class Between(NamedTuple):
-    """A number of bytes with its bounds."""
-
-    low: Num
-    centre: Num
-    high: Num
 
 
 @dataclass(frozen=True)
@@ -29,25 +21,25 @@ class Reserved:
     needed: Num
     doubt: Num
     held: Term | None
-    own: Between
+    own: Bounded
     """What its own instants bring about."""
-    carried: Between
+    carried: Bounded
 
     @cached_property
-    def total(self) -> Between:
+    def total(self) -> Bounded:
         """What is reserved at its peak."""
-        return Between(*map(maximum, self.own, self.carried))
+        return Bounded(*map(maximum, self.own, self.carried))
 
     @property
-    def inherited(self) -> Between:
+    def inherited(self) -> Bounded:
         """What it finds cached and does not need."""
-        return Between(*(whole - own for whole, own in zip(self.total, self.own, strict=True)))
+        return Bounded(*(whole - own for whole, own in zip(self.total, self.own, strict=True)))
 
 
-def _with(needed: Num, doubt: Num, more: Term | None) -> Between:
+def _with(needed: Num, doubt: Num, more: Term | None) -> Bounded:
     if more is None:
-        return Between(needed, needed, needed + doubt)
-    return Between(needed + more.low, needed + more.bytes, needed + doubt + more.high)
+        return Bounded(needed, needed, needed + doubt)
+    return Bounded(needed + more.low, needed + more.bytes, needed + doubt + more.high)
 
 
 def above(instant: Instant) -> Num:
@@ -92,7 +84,7 @@ def reserved(
     doubts = [doubt(phase, each) for phase, each in zip(plans, sums, strict=True)]
     own = [_with(*of) for of in zip(needed, doubts, beside, strict=True)]
     before = (cached_before(plans, each, plan.empty_cache) for each in zip(*own, strict=True))
-    carried = map(Between._make, zip(*before, strict=True))
+    carried = map(Bounded._make, zip(*before, strict=True))
     return [Reserved(*of) for of in zip(needed, doubts, beside, own, carried, strict=True)]
 
 
