@@ -72,4 +72,5 @@ def total(values: Sequence[Num]) -> Num:
             by_shape[value.shape] = value if known is None else known + value
         else:
             scalars = scalars + value
-    return sum(sorted(by_shape.values(), key=lambda array: array.size), scalars)
+    first, *larger = sorted(by_shape.values(), key=lambda array: array.size)
+    return sum(larger, first + scalars if scalars else first)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from planner.footprint import Term
 from planner.formulas import sharding
@@ -168,11 +167,16 @@ def reductions_at_end(scene: Scene, role: Role) -> Iterator[Term]:
 
 
 @once
-def root_gradients(scene: Scene, role: Role, elements: int, **more: Any) -> Term:
+def root_gradients(
+    scene: Scene, role: Role, elements: int, *, tensors: int = 1, label: str = ""
+) -> Term:
     """Gradients of ``elements`` of the root, not sharded yet."""
-    width = scene.q.compute_bytes
     return sharding.ROOT_GRADIENTS(
-        role.name, root_parameters_trained=elements, value_bytes=width, **more
+        role.name,
+        label=label,
+        tensors=tensors,
+        root_parameters_trained=elements,
+        value_bytes=scene.q.compute_bytes,
     )
 
 
