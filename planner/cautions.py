@@ -75,8 +75,9 @@ def _engine_blockers(scene: Scene) -> Iterator[str]:
 def _first_rollout(phases: tuple[Phase, ...]) -> Iterator[str]:
     """Beside what state an engine generates: none in the first step."""
     for phase in phases:
-        state = phase.by_category().get("optimizer", 0)
-        if phase.name == "rollout" and phase.rank == "trainer" and state:
+        if phase.name != "rollout" or phase.rank != "trainer":
+            continue
+        if state := phase.by_category().get("optimizer", 0):
             yield (
                 f"The first rollout comes before any optimizer state: "
                 f"{read_gib(phase.device_bytes - state)} GiB then, "

@@ -120,8 +120,8 @@ def _phase(
 ) -> Phase:
     """The phase at its ``peak``, the instant with the most requested bytes."""
     instant, own = phase.instants[peak], sums[peak]
-    reserved, inherited = segments.total.centre, segments.inherited
-    idle = sum(term.bytes for term in instant.everything if is_idle(term))
+    alive, reserved, inherited = instant.everything, segments.total.centre, segments.inherited
+    idle = sum(term.bytes for term in alive if term.category == "allocator" and not term.host)
     extra = (
         allocator.ROUNDING("process", allocated=own.allocated, requested=own.requested),
         allocator.SEGMENT_SLACK("process", slack=own.slack - idle),
@@ -140,7 +140,7 @@ def _phase(
         role=phase.role,
         rank=phase.rank,
         instant=instant.name,
-        terms=tuple(term for term in (*instant.everything, *extra) if term.bytes or term.high),
+        terms=tuple(term for term in (*alive, *extra) if term.bytes or term.high),
         requested_bytes=int(own.requested),
         allocated_bytes=int(own.allocated),
         reserved_bytes=int(reserved),
@@ -159,11 +159,6 @@ def _doubted(instant: Instant, doubt: int) -> Iterator[Term]:
     if doubt or own:
         between = (0, int(doubt - own))
         yield allocator.DOUBTED("process", counted=0, most=doubt, own=own, between=between)
-
-
-def is_idle(term: Term) -> bool:
-    """Whether a term is memory that the allocator holds and no tensor uses."""
-    return term.category == "allocator" and not term.host
 
 
 def step_seconds(phases: tuple[Phase, ...]) -> float | None:

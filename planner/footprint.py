@@ -71,8 +71,7 @@ class Term(NamedTuple):
     high: Num | None = None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Instant:
+class Instant(NamedTuple):
     """A moment inside a phase and every term alive at it.
 
     ``terms`` are its own; ``shared`` are bundles that other instants hold too, kept as

@@ -54,6 +54,9 @@ class Totals(NamedTuple):
 
 NOTHING = Totals(0, 0, 0, 0, 0, 0, 0, 0)
 
+KINDS = ("parameters", "gradients", "optimizer")
+"""Categories whose tensors seldom fit each other's blocks."""
+
 
 class Adder:
     """Adds terms up, each shared bundle once however many instants hold it."""
@@ -80,28 +83,26 @@ class Adder:
         return known[1]
 
     def _add(self, terms: tuple[Term, ...]) -> Totals:
-        return self._sum([self._of(term) for term in terms])
+        if not terms:
+            return NOTHING
+        # Most terms are in few totals: what is not there need not be added.
+        parts: Totals = Totals([], [], [], [], [], [], [], [])
+        for term in terms:
+            size, category = term.bytes, term.category
+            if term.host:
+                parts.host.append(size)
+            elif category in OUTSIDE:
+                parts.outside.append(size)
+            elif category == "allocator":
+                parts.slack.append(size)
+            else:
+                allocated, slack = allocator.held_bytes(term, self._expandable)
+                parts.requested.append(size)
+                parts.allocated.append(allocated)
+                parts.slack.append(slack)
+                if category in KINDS:
+                    getattr(parts, category).append(allocated)
+        return Totals._make(map(self._plus, parts))
 
-    def _of(self, term: Term) -> Row:
-        size, category = term.bytes, term.category
-        if term.host:
-            return 0, 0, 0, 0, size, 0, 0, 0
-        if category in OUTSIDE:
-            return 0, 0, 0, size, 0, 0, 0, 0
-        if category == "allocator":
-            return 0, 0, size, 0, 0, 0, 0, 0
-        allocated, slack = allocator.held_bytes(term, self._expandable)
-        if category == "parameters":
-            return size, allocated, slack, 0, 0, allocated, 0, 0
-        if category == "gradients":
-            return size, allocated, slack, 0, 0, 0, allocated, 0
-        if category == "optimizer":
-            return size, allocated, slack, 0, 0, 0, 0, allocated
-        return size, allocated, slack, 0, 0, 0, 0, 0
-
-    def _sum(self, rows: Sequence[Row]) -> Totals:
-        return Totals._make(map(self._plus, zip(*rows, strict=True))) if rows else NOTHING
-
-
-Row = tuple[Num, Num, Num, Num, Num, Num, Num, Num]
-"""A term's part of each total."""
+    def _sum(self, found: Sequence[Totals]) -> Totals:
+        return Totals._make(map(self._plus, zip(*found, strict=True)))

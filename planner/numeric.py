@@ -10,12 +10,20 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from functools import reduce
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 
 Num: TypeAlias = Any
 """An ``int`` (or ``float``) for one plan; an integer (or float) array for a sweep."""
+
+
+class Bounded(NamedTuple):
+    """A number that nobody can know exactly, between the least and the most that it can be."""
+
+    low: Num
+    centre: Num
+    high: Num
 
 
 def ceil_div(numerator: Num, denominator: Num) -> Num:
@@ -35,18 +43,14 @@ def power_of_two(value: Num) -> Num:
     return np.exp2(np.ceil(np.log2(np.maximum(value, 1)))).astype(np.int64)
 
 
-def maximum(first: Num, *others: Num) -> Num:
+def maximum(*values: Num) -> Num:
     """Largest of the arguments, element by element for arrays."""
-    if np.ndarray not in map(type, (first, *others)):
-        return max(first, *others) if others else first
-    return reduce(np.maximum, others, first)
+    return reduce(np.maximum, values) if np.ndarray in map(type, values) else max(values)
 
 
-def minimum(first: Num, *others: Num) -> Num:
+def minimum(*values: Num) -> Num:
     """Smallest of the arguments, element by element for arrays."""
-    if np.ndarray not in map(type, (first, *others)):
-        return min(first, *others) if others else first
-    return reduce(np.minimum, others, first)
+    return reduce(np.minimum, values) if np.ndarray in map(type, values) else min(values)
 
 
 def where(condition: Num, then: Num, otherwise: Num) -> Num:
@@ -68,4 +72,5 @@ def total(values: Sequence[Num]) -> Num:
             by_shape[value.shape] = value if known is None else known + value
         else:
             scalars = scalars + value
-    return sum(sorted(by_shape.values(), key=lambda array: array.size), scalars)
+    first, *larger = sorted(by_shape.values(), key=lambda array: array.size)
+    return sum(larger, first + scalars if scalars else first)

@@ -4,54 +4,42 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
-
-import numpy as np
+from functools import cached_property
+from typing import Any
 
 from planner.footprint import OUTSIDE, Instant, Term
 from planner.formulas.held import held
 from planner.levels import Totals
-from planner.numeric import Num, maximum
+from planner.numeric import Bounded, Num, maximum
 from planner.phases.phase import PhasePlan
 
 
-class Between(NamedTuple):
-    """A number of bytes with its bounds."""
-
-    low: Num
-    centre: Num
-    high: Num
-
-
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Reserved:
     """Segments of one phase: what its instants need, what is held beside, what was cached."""
 
     needed: Num
     doubt: Num
     held: Term | None
-    carried: Between
+    own: Bounded
+    """What its own instants bring about."""
+    carried: Bounded
 
-    @property
-    def own(self) -> Between:
-        """What its own instants bring about."""
-        return _with(self.needed, self.doubt, self.held)
-
-    @property
-    def total(self) -> Between:
+    @cached_property
+    def total(self) -> Bounded:
         """What is reserved at its peak."""
-        return Between(*map(maximum, self.own, self.carried))
+        return Bounded(*map(maximum, self.own, self.carried))
 
     @property
-    def inherited(self) -> Between:
+    def inherited(self) -> Bounded:
         """What it finds cached and does not need."""
-        return Between(*(whole - own for whole, own in zip(self.total, self.own, strict=True)))
+        return Bounded(*(whole - own for whole, own in zip(self.total, self.own, strict=True)))
 
 
-def _with(needed: Num, doubt: Num, more: Term | None) -> Between:
+def _with(needed: Num, doubt: Num, more: Term | None) -> Bounded:
     if more is None:
-        return Between(needed, needed, needed + doubt)
-    return Between(needed + more.low, needed + more.bytes, needed + doubt + more.high)
+        return Bounded(needed, needed, needed + doubt)
+    return Bounded(needed + more.low, needed + more.bytes, needed + doubt + more.high)
 
 
 def above(instant: Instant) -> Num:
@@ -66,7 +54,7 @@ def above(instant: Instant) -> Num:
 def doubt(phase: PhasePlan, sums: Sequence[Totals]) -> Num:
     """By how much a phase's instants may need more segments at their upper bounds."""
     doubts = [above(instant) for instant in phase.instants]
-    if not any(np.any(one) for one in doubts):
+    if all(isinstance(one, int) and not one for one in doubts):
         return 0
     most = maximum(*(one.device + more for one, more in zip(sums, doubts, strict=True)))
     return most - maximum(*(one.device for one in sums))
@@ -95,13 +83,9 @@ def reserved(
     ]
     doubts = [doubt(phase, each) for phase, each in zip(plans, sums, strict=True)]
     own = [_with(*of) for of in zip(needed, doubts, beside, strict=True)]
-    carried = (cached_before(plans, each, plan.empty_cache) for each in zip(*own, strict=True))
-    return [
-        Reserved(*of)
-        for of in zip(
-            needed, doubts, beside, map(Between._make, zip(*carried, strict=True)), strict=True
-        )
-    ]
+    before = (cached_before(plans, each, plan.empty_cache) for each in zip(*own, strict=True))
+    carried = map(Bounded._make, zip(*before, strict=True))
+    return [Reserved(*of) for of in zip(needed, doubts, beside, own, carried, strict=True)]
 
 
 def _apart(sums: Sequence[Totals]) -> tuple[Num, Num]:

@@ -6,7 +6,7 @@ switches) plan by plan. pandas is imported here only, when a sweep is made.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -36,6 +36,9 @@ Array = np.ndarray[Any, Any]
 
 LIMIT = 20_000_000
 """Most plans of one sweep; more would not fit into memory as a table."""
+
+PASS = 50_000
+"""Plans that are judged in one pass: arrays of more have to be got from the system each time."""
 
 WORDS = ("fits", "tight", "out of memory")
 
@@ -68,8 +71,9 @@ def sweep(
     arrays = {field: values for field, values in over.items() if field in VECTOR_FIELDS}
     others = {field: values for field, values in over.items() if field not in VECTOR_FIELDS}
     parts = [
-        _part(plan, dict(zip(others, combination, strict=True)), arrays, speeds)
+        _part(plan, dict(zip(others, combination, strict=True)), piece, speeds)
         for combination in product(*others.values())
+        for piece in _pieces(arrays)
     ]
     names = dict.fromkeys((*over, "valid", *chain(*(part.columns for part in parts))))
     table = pd.DataFrame({name: _column(name, parts) for name in names})
@@ -91,6 +95,18 @@ def _check(over: Mapping[str, Sequence[Any]]) -> None:
         size *= len(values)
     if size > LIMIT:
         raise ValueError(f"over: {size:,} plans are too many for one sweep; stay below {LIMIT:,}.")
+
+
+def _pieces(arrays: Mapping[str, Sequence[int]]) -> Iterator[Mapping[str, Sequence[int]]]:
+    """The arrays in the order of their rows, the first of them cut to what one pass judges."""
+    if not arrays:
+        yield arrays
+        return
+    first = next(iter(arrays))
+    rows = int(np.prod([len(values) for field, values in arrays.items() if field != first]))
+    most = max(PASS // max(rows, 1), 1)
+    for start in range(0, len(arrays[first]), most):
+        yield {**arrays, first: arrays[first][start : start + most]}
 
 
 class _Words(NamedTuple):

@@ -5,6 +5,9 @@ from __future__ import annotations
 import gc
 import os
 
+# Nearly all that is imported and collected lives until the end: it is not searched meanwhile.
+gc.disable()
+
 # The processes share two cores; torch, BLAS and the tests' own processes would each start as many
 # threads as there are cores, and threads that spin take another process's core from it.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
@@ -45,6 +48,10 @@ def pytest_configure(config: pytest.Config) -> None:
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
     return Rooms(config, log)
+
+
+def pytest_collection_finish() -> None:
+    gc.enable()
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

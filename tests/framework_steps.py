@@ -17,7 +17,24 @@ import torch
 import torch.nn.functional as F
 
 from head_steps import Batch, ratio_loss, squash
+from planner.dryrun.ask.request import configs_of
+from planner.dryrun.logs import curve
+from planner.dryrun.run.execute import dry_run
+from planner.estimate import estimate
 from planner.formulas.logits import Head
+from planner.plan import Plan
+
+
+def closed_form_meets(plan: Plan, framework: str, *, within: float) -> None:
+    """Every phase that the framework's own code has is what the estimate says of it."""
+    log = dry_run(plan, configs_of(plan), code=framework)
+    assert not any("otherwise" in note or "full depth" in note for note in log.notes), log.notes
+    closed = {phase.name: phase for phase in estimate(plan).phases}
+    for peak in curve.peaks(log):
+        terms = closed[peak.phase].terms
+        besides = sum(term.bytes for term in terms if term.name == "cuBLAS workspaces")
+        own = closed[peak.phase].requested_bytes - besides
+        assert abs(own / peak.total_bytes - 1) <= within, peak.phase
 
 
 @contextmanager

@@ -15,7 +15,8 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("numeric", "units", "problem", "rule", "linktext", "disk_cache", "footprint", "speeds"),
+    ("numeric", "units", "problem", "rule", "linktext", "disk_cache", "imports"),
+    ("footprint", "speeds"),
     ("catalog",),
     ("frameworks",),
     ("formulas",),

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.catalog.gpu_catalog import Gpu
+from planner.numeric import Bounded
 from planner.units import GIB, MIB
 
 READ = "2026-11-20"
@@ -25,14 +26,6 @@ class Observation:
     size_bytes: int
     what: str
     source: str
-
-
-class Bounded(NamedTuple):
-    """A number of bytes that nobody can know exactly."""
-
-    low: int
-    centre: int
-    high: int
 
 
 @dataclass(frozen=True, slots=True)

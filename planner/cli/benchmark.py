@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from planner.cli.answer import may_be_json, table
+from planner.imports import kept_for_good
 from planner.units import read_seconds
 
 if TYPE_CHECKING:
@@ -88,8 +89,9 @@ def _measured(
     if device == "cpu":
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
-    from planner.benchmark.run.clock import Cancelled
-    from planner.benchmark.run.session import bench_of, run_benchmark
+    with kept_for_good():
+        from planner.benchmark.run.clock import Cancelled
+        from planner.benchmark.run.session import bench_of, run_benchmark
 
     def report(name: str, number: int, count: int) -> None:
         print(f"{number} of {count}: {name}", file=sys.stderr, flush=True)

@@ -81,12 +81,12 @@ def held_bytes(term: Term, expandable: bool) -> tuple[Num, Num]:
 
 
 def _held(size: Num, tensors: Num, layout: Layout, expandable: bool) -> tuple[Num, Num]:
-    if layout:
-        each = [(count, _whole(size * share + 0.5)) for count, share in layout]
-    else:
-        tensors = maximum(tensors, 1)
-        each = [(tensors, _whole(ceil_div(size, tensors)))]
-    allocated: Num = sum(count * ((one + BLOCK - 1) & -BLOCK) for count, one in each)
+    if not layout:
+        count = maximum(tensors, 1)
+        one = _whole(ceil_div(size, count))
+        return count * _blocks(one), 0 if expandable else _slack(count, one)
+    each = [(count, _whole(size * share + 0.5)) for count, share in layout]
+    allocated: Num = sum(count * _blocks(one) for count, one in each)
     return allocated, 0 if expandable else sum(_slack(count, one) for count, one in each)
 
 
@@ -101,6 +101,10 @@ def _whole(value: Num) -> Num:
     return int(value)
 
 
+def _blocks(each: Num) -> Num:
+    return (each + BLOCK - 1) & -BLOCK
+
+
 def _slack(count: Num, each: Num) -> Num:
     # Up to the next multiple of a power of two; no division, which is what sweeps wait for.
     alone = -each & (LARGE_ROUNDING - 1)
@@ -108,10 +112,15 @@ def _slack(count: Num, each: Num) -> Num:
         if each >= LARGE_FROM:
             return count * alone
         return count * ((LARGE_SEGMENT % each) * each // LARGE_SEGMENT) if each > SMALL else 0
-    if np.min(each) >= LARGE_FROM:
+    each = np.asarray(each)
+    large = each >= LARGE_FROM
+    if large.all():
         return count * alone
-    shared = (LARGE_SEGMENT % maximum(each, 1)) * each // LARGE_SEGMENT
-    own = np.where(each >= LARGE_FROM, alone, np.where(each > SMALL, shared, 0))
+    own = np.where(large, alone, 0)
+    between = ~large & (each > SMALL)
+    if between.any():
+        few = each[between]
+        own[between] = (LARGE_SEGMENT % few) * few // LARGE_SEGMENT
     return count * own
 
 

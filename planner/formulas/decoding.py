@@ -120,10 +120,10 @@ def decode_seconds(
         engine=engine,
         kv_value_bytes=kv_value_bytes,
     )
-    full, last = wave(sequences=running), wave(sequences=maximum(rest, 1))
-    if full is None or last is None:
-        return None
-    return waves * full + where(rest > 0, last, 0.0)
+    full = wave(sequences=running)
+    if full is None or isinstance(rest, int) and not rest:
+        return None if full is None else waves * full
+    return waves * full + where(rest > 0, wave(sequences=maximum(rest, 1)), 0.0)
 
 
 def _wave_seconds(

@@ -45,6 +45,10 @@ class Expression:
 
     def value(self, **inputs: Num) -> Num:
         """The expression's value; ``NameError`` when an input is missing."""
+        return self.of(inputs)
+
+    def of(self, inputs: dict[str, Num]) -> Num:
+        """The same of inputs that are together already, and more of them than it reads."""
         return eval(self.code, SCOPE, inputs)
 
 
@@ -85,7 +89,8 @@ class Formula(Expression):
 
         ``between`` bounds, in bytes, what nobody can know exactly.
         """
-        return Term(
+        low, high = between
+        fields = (
             label or self.name,
             role,
             self.category,
@@ -97,5 +102,8 @@ class Formula(Expression):
             tensors,
             layout,
             host,
-            *between,
+            low,
+            high,
         )
+        # Term's own __new__ would only put the same fields together by name.
+        return tuple.__new__(Term, fields)

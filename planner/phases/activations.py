@@ -10,6 +10,7 @@ from planner.catalog.architecture import Architecture
 from planner.footprint import Term
 from planner.formulas.activations import (
     EMBEDDING_DROPOUT,
+    Workload,
     adapter_copies,
     autocast_weight_copies,
     checkpointed_saved,
@@ -24,7 +25,7 @@ from planner.numeric import Num
 from planner.phases import host
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
-from planner.phases.scene import Scene, shared
+from planner.phases.scene import Scene, once, shared
 
 AFTER_LAYERS = ("hidden states", "final norm", "input of the language-model head")
 """Beginnings of the names of what the model saves after its last layer: what the last layer made
@@ -60,13 +61,14 @@ def shared_by_layers(scene: Scene, role: Role) -> Iterable[Term]:
 @shared
 def next_input(scene: Scene, role: Role) -> Iterable[Term]:
     """What a layer is about to read, before it keeps it."""
-    return (term for term in _outside(scene, role, "none") if term.name == "hidden states")
+    return (term for term in _outside(scene, role, saves=False) if term.name == "hidden states")
 
 
 @shared
 def masks(scene: Scene, role: Role) -> Iterable[Term]:
     """The attention masks that forward() names while layers run."""
-    return (t for t in _outside(scene, role, "none") if t.name.startswith("attention mask"))
+    outside = _outside(scene, role, saves=False)
+    return (term for term in outside if term.name.startswith("attention mask"))
 
 
 @shared
@@ -79,10 +81,16 @@ def final_norm(scene: Scene, role: Role) -> Iterable[Term]:
     return (term for term in _outside(scene, role) if term.name.startswith(AFTER_LAYERS))
 
 
-def _outside(scene: Scene, role: Role, trains: str = "") -> tuple[Term, ...]:
-    workload = scene.training_workload(role)
-    bare = replace(workload, trains=trains) if trains else workload
-    return model_saved(role.arch, bare, role=role.name)
+@once
+def _outside(scene: Scene, role: Role, *, saves: bool = True) -> tuple[Term, ...]:
+    workload = scene.training_workload(role) if saves else _saving_nothing(scene, role)
+    return model_saved(role.arch, workload, role=role.name)
+
+
+@once
+def _saving_nothing(scene: Scene, role: Role) -> Workload:
+    """The training forward as it runs inside a checkpoint, or before anything is saved."""
+    return replace(scene.training_workload(role), trains="none")
 
 
 @shared
@@ -126,9 +134,8 @@ def layer_forward(scene: Scene, role: Role, sparse: int | None = None) -> tuple[
     Inside a checkpoint nothing is saved, so all of it passes. ``sparse`` chooses a kind
     of layer where the model has two.
     """
-    workload = scene.training_workload(role)
-    if scene.plan.gradient_checkpointing == "full":
-        workload = replace(workload, trains="none")
+    whole = scene.plan.gradient_checkpointing == "full"
+    workload = _saving_nothing(scene, role) if whole else scene.training_workload(role)
     slides = all_slide(role.arch)
     return layer_forward_transient(
         role.arch, workload, role=role.name, sliding=slides, sparse=sparse

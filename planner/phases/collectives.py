@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 from planner.footprint import Term
 from planner.formulas import sharding
@@ -107,6 +106,7 @@ def again(scene: Scene, role: Role) -> tuple[Term, ...]:
     return () if whole or not scene.fsdp else _root(scene, role)
 
 
+@once
 def _root(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The root's weights beside the buffer they arrived in."""
     buffer = sharding.ROOT_GATHER_BUFFER(
@@ -136,6 +136,7 @@ def root(scene: Scene, role: Role) -> Term:
     )
 
 
+@shared
 def reductions_at_layer(
     scene: Scene, role: Role, *, first: bool = False, whole: bool = True
 ) -> Iterator[Term]:
@@ -165,11 +166,17 @@ def reductions_at_end(scene: Scene, role: Role) -> Iterator[Term]:
     yield from _zero_buckets(scene, role)
 
 
-def root_gradients(scene: Scene, role: Role, elements: int, **more: Any) -> Term:
+@once
+def root_gradients(
+    scene: Scene, role: Role, elements: int, *, tensors: int = 1, label: str = ""
+) -> Term:
     """Gradients of ``elements`` of the root, not sharded yet."""
-    width = scene.q.compute_bytes
     return sharding.ROOT_GRADIENTS(
-        role.name, root_parameters_trained=elements, value_bytes=width, **more
+        role.name,
+        label=label,
+        tensors=tensors,
+        root_parameters_trained=elements,
+        value_bytes=scene.q.compute_bytes,
     )
 
 

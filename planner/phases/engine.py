@@ -126,6 +126,7 @@ def share_bytes(scene: Scene) -> Num:
     return int(scene.plan.gpu_memory_utilization * scene.facts.budget_bytes)
 
 
+@once
 def shortfall_bytes(scene: Scene) -> Num:
     """Bytes by which the share is too small for weights, working set and one sequence."""
     if not scene.plan.rollout.startswith("vllm"):

@@ -6,22 +6,20 @@ The first node is looked at, which holds the most of what is not spread evenly.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from planner.footprint import Layout, Term
 from planner.formulas import host
 from planner.frameworks.host_side import HostSide
 from planner.numeric import Num, ceil_div, maximum, minimum, power_of_two
 from planner.phases.role import Role
-
-if TYPE_CHECKING:
-    from planner.phases.scene import Scene
+from planner.phases.scene import Scene, shared
 
 ROLE = "process"
 FILE_BYTES = {"float32": 4}
 """Bytes of a weight in a checkpoint, by the dtype its config states; 2 for any other."""
 
 
+@shared
 def processes(scene: Scene) -> Iterator[Term]:
     """Every process of a node, and what they pass to each other."""
     side, plan = scene.framework.host, scene.plan

@@ -12,7 +12,7 @@ from planner.phases import activations, collectives, positions
 from planner.phases.baseline import resident
 from planner.phases.phase import PhasePlan, scoring
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene, shared
+from planner.phases.scene import Moment, Scene, once, shared
 from planner.phases.vocabulary import casts_tiles, inference_head, scored_in_step
 
 Bundles = tuple[tuple[Term, ...], ...]
@@ -105,6 +105,7 @@ def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
         )
 
 
+@once
 def _embedded(scene: Scene, role: Role, *, first: bool = False) -> tuple[Term, ...]:
     rows, row_tokens = scene.q.logprob_rows, scene.q.logprob_row_tokens
     return (positions.embedded(scene, role, rows, row_tokens, saved=first),)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
-from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from planner import workload
 from planner.catalog.architecture import Architecture
@@ -53,10 +53,10 @@ def once(
 
     @wraps(make)
     def kept(owner: Owner, /, *of: Of.args, **how: Of.kwargs) -> Found:
-        key = (make, of, *how.values())
-        if key not in owner.memory:
-            owner.memory[key] = make(owner, *of, **how)
-        return cast("Found", owner.memory[key])
+        key, memory = (make, of, *how.items()), owner.memory
+        if key not in memory:
+            memory[key] = make(owner, *of, **how)
+        return memory[key]  # type: ignore[no-any-return]
 
     return kept
 

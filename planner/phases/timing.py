@@ -23,7 +23,7 @@ from planner.numeric import Num, ceil_div, maximum
 from planner.phases.baseline import adapter_bytes
 from planner.phases.phase import Decoding, PhasePlan, Work
 from planner.phases.role import Role
-from planner.phases.scene import Scene
+from planner.phases.scene import Scene, once
 
 
 def phase_seconds(scene: Scene, phase: PhasePlan) -> Num | None:
@@ -124,8 +124,13 @@ def _gather(scene: Scene, role: Role, passes: Num) -> Num | None:
     """Gathering every weight once per pass; nothing when weights are not sharded."""
     if not (scene.fsdp or scene.zero_stage == 3):
         return 0.0
+    return _times(_gather_once(scene, role), passes)
+
+
+@once
+def _gather_once(scene: Scene, role: Role) -> Num | None:
     size = (role.parameters + role.adapters) * scene.q.compute_bytes
-    return _collective(scene, all_gather_seconds, size, scene.q.shards, passes)
+    return _collective(scene, all_gather_seconds, size, scene.q.shards)
 
 
 def _reduce(scene: Scene, role: Role, passes: Num) -> Num | None:
@@ -135,17 +140,21 @@ def _reduce(scene: Scene, role: Role, passes: Num) -> Num | None:
         return 0.0
     size = role.trainable * (q.reduce_bytes if scene.fsdp else q.gradient_bytes)
     if scene.fsdp or scene.zero_stage >= 2:
-        return _collective(scene, reduce_scatter_seconds, size, q.shards, passes)
-    return _collective(scene, all_reduce_seconds, size, q.training_gpus, q.updates_per_step)
+        return _times(_collective(scene, reduce_scatter_seconds, size, q.shards), passes)
+    reduced = _collective(scene, all_reduce_seconds, size, q.training_gpus)
+    return _times(reduced, q.updates_per_step)
 
 
 def _collective(
-    scene: Scene, seconds: Callable[..., Num | None], size: Num, ranks: Num, times: Num = 1
+    scene: Scene, seconds: Callable[..., Num | None], size: Num, ranks: Num
 ) -> Num | None:
-    """Seconds of a collective of ``size`` bytes, so many times."""
+    """Seconds of a collective of ``size`` bytes."""
     nodes = scene.plan.gpus_per_node
-    once = seconds(scene.facts.gpu, size_bytes=size, ranks=ranks, gpus_per_node=nodes)
-    return None if once is None else once * times
+    return seconds(scene.facts.gpu, size_bytes=size, ranks=ranks, gpus_per_node=nodes)
+
+
+def _times(seconds: Num | None, times: Num) -> Num | None:
+    return None if seconds is None else seconds * times
 
 
 def _sum(*seconds: Num | None) -> Num | None:

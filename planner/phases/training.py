@@ -104,7 +104,7 @@ def embedded(scene: Scene, role: Role) -> Iterator[Term]:
 
 def with_terms(instant: Instant, more: tuple[Term, ...]) -> Instant:
     """The instant with further terms of its own."""
-    return replace(instant, terms=(*instant.terms, *more))
+    return instant._replace(terms=(*instant.terms, *more))
 
 
 def optimizer_instants(

@@ -7,7 +7,7 @@ from planner.formulas import logits
 from planner.phases import backward, in_loss, phase, shared_critic, training
 from planner.phases.phase import PhasePlan
 from planner.phases.positions import IN_PIECES
-from planner.phases.scene import Scene
+from planner.phases.scene import Scene, once
 from planner.phases.vocabulary import inference_head, path, scored_in_step
 
 
@@ -82,6 +82,7 @@ def critic_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
     )
 
 
+@once
 def kept_for_update(scene: Scene, names: tuple[str, ...]) -> tuple[Term, ...]:
     """Per-token numbers that earlier phases leave on the GPU until the update."""
     plan, q = scene.plan, scene.q

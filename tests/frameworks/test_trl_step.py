@@ -13,9 +13,9 @@ from accelerate.state import AcceleratorState
 from accuracy.trl_cases import AUTOCAST, BASE, CASES, ENGINE, FOUR_BIT, HALF, LIVE, TWICE, Case
 from accuracy.trl_runs import dry_peaks, real_peaks
 from accuracy.trl_summary import stored
+from framework_steps import closed_form_meets
 from planner.dryrun.ask.answer import answer
 from planner.dryrun.ask.document import dry_run_to_json
-from planner.dryrun.ask.request import configs_of
 from planner.dryrun.ask.stand_in import OURS, stand_in
 from planner.dryrun.logs import curve
 from planner.dryrun.logs.log import EMPTY_CACHE
@@ -51,14 +51,7 @@ def test_the_closed_form_is_what_trl_does(case: Case) -> None:
     """At a real model's size, where no constant of TRL's head hides the layers."""
     plan = case.whole
     assert not own_step.refusal(plan)
-    log = dry_run(plan, configs_of(plan), code=FRAMEWORK.name)
-    assert not any("TRL's trainer" in note or "full depth" in note for note in log.notes), log.notes
-    closed = {phase.name: phase for phase in estimate(plan).phases}
-    for peak in curve.peaks(log):
-        terms = closed[peak.phase].terms
-        besides = sum(term.bytes for term in terms if term.name == "cuBLAS workspaces")
-        own = closed[peak.phase].requested_bytes - besides
-        assert own == pytest.approx(peak.total_bytes, rel=TOLERANCE), peak.phase
+    closed_form_meets(plan, FRAMEWORK.name, within=TOLERANCE)
 
 
 @pytest.mark.parametrize(

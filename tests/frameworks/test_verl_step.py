@@ -11,12 +11,10 @@ from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 
 from accuracy.verl_cases import BASE, CASES, LIVE, Case
 from accuracy.verl_runs import dry_peaks, real_peaks
-from planner.dryrun.ask.request import configs_of
+from framework_steps import closed_form_meets
 from planner.dryrun.ask.stand_in import stand_in
 from planner.dryrun.logs import curve
-from planner.dryrun.run.execute import dry_run
 from planner.dryrun.run.world import On
-from planner.estimate import estimate
 from planner.frameworks import OWN
 from planner.frameworks.verl import FRAMEWORK, own_step
 from planner.frameworks.verl.run import kernels, seams, step, told
@@ -50,14 +48,7 @@ def test_every_phase_peaks_where_the_allocator_says(name: str, head: On) -> None
 
 def test_the_closed_form_is_what_verl_does() -> None:
     plan = Plan(**{**BASE, **WHOLE, "method": "grpo"})
-    log = dry_run(plan, configs_of(plan), code=FRAMEWORK.name)
-    assert not any("verl's engine" in note or "full depth" in note for note in log.notes), log.notes
-    closed = {phase.name: phase for phase in estimate(plan).phases}
-    for peak in curve.peaks(log):
-        terms = closed[peak.phase].terms
-        besides = sum(term.bytes for term in terms if term.name == "cuBLAS workspaces")
-        own = closed[peak.phase].requested_bytes - besides
-        assert own == pytest.approx(peak.total_bytes, rel=TOLERANCE), peak.phase
+    closed_form_meets(plan, FRAMEWORK.name, within=TOLERANCE)
 
 
 @pytest.mark.parametrize("seam", ["without_gpu", "_models", "Data"])

@@ -8,7 +8,6 @@ objects with ``result`` or ``error``; a line ``{"ready": true}`` says that impor
 
 from __future__ import annotations
 
-import gc
 import json
 import os
 import resource
@@ -20,6 +19,8 @@ from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, TextIO
+
+from planner.imports import kept_for_good
 
 MEMORY_BYTES = 4 * 2**30
 """No dry run needs more data than this, whatever the model."""
@@ -101,15 +102,14 @@ def refused_by_torch(error: RuntimeError) -> str:
 
 
 def warm_up() -> None:
-    """What takes seconds and is done once: imports. The collector need not look at them again."""
-    import torch
+    """What takes seconds and is done once: imports."""
+    with kept_for_good():
+        import torch
 
-    import planner.dryrun.run.execute
-    import planner.dryrun.run.spot  # noqa: F401
+        import planner.dryrun.run.execute
+        import planner.dryrun.run.spot  # noqa: F401
 
     torch.set_num_threads(1)
-    gc.collect()
-    gc.freeze()
 
 
 def serve(requests: TextIO, answers: TextIO) -> None:

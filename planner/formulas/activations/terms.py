@@ -27,7 +27,8 @@ class Moments(NamedTuple):
 
     def heights(self, sizes: Mapping[str, Num]) -> list[Num]:
         """Bytes alive at each moment."""
-        units = [KINDS[kind].value(copies=1, **sizes) for kind in self.kinds]
+        one = {**sizes, "copies": 1}
+        units = [KINDS[kind].of(one) for kind in self.kinds]
         if np.ndarray not in map(type, units):
             return (self.counts @ units).tolist()  # type: ignore[no-any-return]
         rows = self.counts.tolist()

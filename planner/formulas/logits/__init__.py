@@ -12,7 +12,6 @@ tensor over the vocabulary.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Protocol
 
 from planner.footprint import Instant, Term
@@ -176,7 +175,7 @@ def _labelled(
     if not copied:
         return instants
     labels = SHIFTED_LABELS(head.role, tokens=head.tokens)
-    return tuple(replace(instant, terms=(*instant.terms, labels)) for instant in instants)
+    return tuple(instant._replace(terms=(*instant.terms, labels)) for instant in instants)
 
 
 def _loss(head: Head, objective: str) -> Way:

@@ -7,7 +7,6 @@ the folder, and ends when whoever started it does.
 from __future__ import annotations
 
 import contextlib
-import gc
 import os
 import sys
 import threading
@@ -18,6 +17,7 @@ from typing import Any
 
 from pydantic_core import to_jsonable_python
 
+from planner.imports import kept_for_good
 from planner.trial.ask.folders import TrialFolder, alive
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import TrialResult
@@ -47,11 +47,8 @@ def run(request: TrialRequest, folder: TrialFolder) -> TrialResult:
     first = int(os.environ.get("RANK", "0")) == 0
     if first:
         folder.say("imports")
-    from planner.trial.run.runner import run_trial
-
-    # Every run collects garbage; libraries' own objects need not be looked at each time.
-    gc.collect()
-    gc.freeze()
+    with kept_for_good():
+        from planner.trial.run.runner import run_trial
 
     def report(name: str, more: dict[str, Any]) -> None:
         if not first:

@@ -29,8 +29,6 @@ def shorten(model: nn.Module, depth: int) -> None:
                 object.__setattr__(settings, key, depth)
 
 
-
-
 def _configs(model: nn.Module) -> list[Any]:
     return [each.config for each in model.modules() if getattr(each, "config", None) is not None]
 
