@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from planner.estimate import estimate
+from planner.methods import method_of
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.host_memory import GUARDED, guarded_bytes
 from planner.trial.ask.request import TrialRequest
@@ -43,9 +44,10 @@ def describe(request: TrialRequest) -> Description:
         rank = f", as rank 0 of {plan.gpus - plan.rollout_gpus}"
         if request.processes > 1:
             rank = f", as {request.processes} processes"
+    device = "this machine's processor" if request.where == "cpu" else request.where
     weights = "random weights" if not request.model_folder else "the local folder's weights"
     runs = (
-        f"{running.method} on {request.where}{rank}: {request.warm_up + request.steps} steps, "
+        f"{method_of(running).label} on {device}{rank}: {request.warm_up + request.steps} steps, "
         f"{request.steps} of them measured, all {layers_of(plan)} layers{cut}, with {weights} and "
         f"batches of {request.lengths} length."
     )
