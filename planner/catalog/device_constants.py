@@ -171,6 +171,33 @@ ENGINE_COMMUNICATORS = Interval(
 """Handles, code and communicators of an engine over several GPUs."""
 
 
+ENGINE_ADAPTERS = Observation(
+    round(1.39 * GIB),
+    "a vision-language model that serves adapters, A100 80GB, vLLM 0.8",
+    "vLLM logs, 2025-07",
+)
+"""The one published start-up log of an engine with adapters that says its memory outside PyTorch."""
+
+THREADS = {"7.0": 2048, "7.5": 1024, "8.0": 2048, "8.6": 1536, "8.9": 1536, "12.0": 1536}
+"""Threads that a multiprocessor holds at once, by compute capability (CUDA's programming guide)."""
+
+
+def resident_threads(gpu: Gpu) -> int:
+    """Threads that a card holds at once; of a card that nobody described as an A100's."""
+    return (gpu.multiprocessors or 108) * THREADS.get(gpu.compute_capability or "", 2048)
+
+
+def adapter_bytes(gpu: Gpu) -> int:
+    """The most that an engine's libraries take more for serving adapters.
+
+    Triton's kernels for adapters keep registers that do not fit in local memory, which a context
+    has once, for every thread a card holds (NVIDIA, forums.developer.nvidia.com/t/289339). So the
+    one log goes by threads.
+    """
+    more = ENGINE_ADAPTERS.size_bytes - ENGINE_LIBRARIES.central_bytes
+    return more * resident_threads(gpu) // (108 * 2048)
+
+
 class Captured(NamedTuple):
     """What vLLM logged that capturing its graphs took."""
 
@@ -230,6 +257,17 @@ def graph_bounds() -> tuple[int, int]:
         seen.gib * GIB / (seen.captures * (capture + seen.layers * layer)) for seen in GRAPHS
     ]
     return round(1000 * min(parts)), round(1000 * max(parts))
+
+
+ADAPTER_GRAPHS = (1.62, 2.38)
+"""GiB of an engine's graphs with adapters alone, and with a second set without them: what
+github.com/vllm-project/vllm/pull/25914, since when both are captured, logged of one engine."""
+
+
+def graph_times(adapters: bool) -> int:
+    """Thousandths of what graphs without adapters take."""
+    alone, both = ADAPTER_GRAPHS
+    return round(1000 * both / (both - alone)) if adapters else 1000
 
 
 GRAPH_CAPTURE_BYTES, GRAPH_LAYER_BYTES = graph_costs()

@@ -15,7 +15,7 @@ from planner.phases import engine
 from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.units import GIB
+from planner.units import GIB, MIB
 
 STARTED = {
     "method": "grpo",
@@ -105,7 +105,41 @@ def test_sleep_keeps_neither_weights_nor_cache() -> None:
     assert {term.name for term in asleep.terms if term.category == "engine"} == {
         "engine libraries",
         "engine CUDA graphs",
+        "engine input buffers",
     }
+
+
+def test_embeddings_of_the_largest_batch_are_beside_the_share() -> None:
+    """vLLM's model runner makes them before it begins to count: 64 MiB by its issue 35023."""
+    found = scene(model="Qwen/Qwen3-8B", max_num_batched_tokens=8192)
+    awake = engine.awake(found)
+    assert named(awake, "engine input buffers") == 64 * MIB
+    pool = engine.share_bytes(found) - sum(part.bytes for part in (*engine._kept(found), awake[0]))
+    profiled = engine._working_set(found, 8192).bytes
+    assert named(awake, "engine KV cache pool") == pool - profiled
+
+
+@pytest.mark.parametrize(("framework", "served"), [("plain", True), ("trl", False), ("verl", True)])
+def test_an_engine_that_serves_adapters_captures_twice(framework: str, served: bool) -> None:
+    """2.38 GiB where 0.76 are without adapters (vllm pull request 25914); TRL merges them."""
+    full = scene(framework=framework, gpus=8)
+    adapters = scene(framework=framework, gpus=8, finetuning="lora")
+    plain, more = (named(engine._kept(one), "engine CUDA graphs") for one in (full, adapters))
+    assert more / plain == pytest.approx(2.38 / 0.76 if served else 1, rel=1e-3)
+
+
+def test_libraries_of_an_engine_with_adapters_are_bounded_by_the_threads_of_a_card() -> None:
+    """1.39 GiB were logged on an A100 of 108 * 2,048 threads; an L4 has 58 * 1,536."""
+
+    def high(gpu: str, **changes: object) -> float:
+        found = engine._kept(scene(gpu=gpu, finetuning="lora", **changes))
+        (libraries,) = (term for term in found if term.name == "engine libraries")
+        assert libraries.high is not None
+        return float(libraries.high / GIB)
+
+    assert high("a100-80gb") == pytest.approx(1.39)
+    assert high("l4") == pytest.approx(0.25 + 1.14 * 58 * 1536 / (108 * 2048))
+    assert high("a100-80gb", framework="trl") == pytest.approx(0.46)
 
 
 def test_only_verls_engine_has_a_context_of_its_own() -> None:
@@ -130,7 +164,8 @@ def test_real_prompts_need_less_than_the_profile_run_and_the_pool_does_not_grow(
     working = named(awake, "engine working set")
     assert working == engine._working_set(found, 16 * 1024).bytes
     saved = engine._working_set(found, 65_536).bytes - working
-    assert sum(int(term.bytes) for term in awake) == engine.share_bytes(found) - saved
+    buffers = named(awake, "engine input buffers")
+    assert sum(int(term.bytes) for term in awake) == engine.share_bytes(found) - saved + buffers
 
 
 def test_the_first_rollout_is_told_apart_from_later_ones() -> None:
