@@ -108,6 +108,26 @@ CUDA_CONTEXT = Interval(
             LLM_D,
         ),
         Observation(
+            414 * MIB,
+            "each of three other ranks' contexts on the first of four A100 40GB",
+            "https://github.com/awslabs/keys_values/issues/92",
+        ),
+        Observation(
+            516 * MIB,
+            "another rank's process on a card of 79.21 GiB",
+            "https://github.com/tdrussell/diffusion-pipe/issues/153",
+        ),
+        Observation(
+            round((14.25 - 12.87) * GIB - 912.01 * MIB),
+            "A100 40GB: in use, less what PyTorch held, in an out-of-memory message, 2025-01",
+            "https://github.com/TianheWu/CoSeR/issues/10",
+        ),
+        Observation(
+            round((17.05 - 15.43 - 1.07) * GIB),
+            "the same on an L4, fine-tuning a 7B model, 2025-03",
+            "https://github.com/instructlab/instructlab/issues/2666",
+        ),
+        Observation(
             616 * MIB,
             "a server process that has only pinned host memory, 2026; card not named",
             "https://github.com/LMCache/LMCache/issues/4019",
@@ -176,7 +196,7 @@ ENGINE_ADAPTERS = Observation(
     "a vision-language model that serves adapters, A100 80GB, vLLM 0.8",
     "vLLM logs, 2025-07",
 )
-"""The one published start-up log of an engine with adapters that says its memory outside PyTorch."""
+"""The one start-up log of an engine with adapters that says its memory outside PyTorch."""
 
 THREADS = {"7.0": 2048, "7.5": 1024, "8.0": 2048, "8.6": 1536, "8.9": 1536, "12.0": 1536}
 """Threads that a multiprocessor holds at once, by compute capability (CUDA's programming guide)."""
@@ -190,8 +210,8 @@ def resident_threads(gpu: Gpu) -> int:
 def adapter_bytes(gpu: Gpu) -> int:
     """The most that an engine's libraries take more for serving adapters.
 
-    Triton's kernels for adapters keep registers that do not fit in local memory, which a context
-    has once, for every thread a card holds (NVIDIA, forums.developer.nvidia.com/t/289339). So the
+    Of what further kernels need, local memory is the largest part that could be: a context has
+    it once, for every thread a card holds (NVIDIA, forums.developer.nvidia.com/t/289339). So the
     one log goes by threads.
     """
     more = ENGINE_ADAPTERS.size_bytes - ENGINE_LIBRARIES.central_bytes

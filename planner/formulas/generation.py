@@ -171,7 +171,7 @@ ENGINE_GRAPHS = Formula(
     source="vLLM captures piecewise graphs for 1, 2, 4, 8 … tokens up to min(2 max_num_seqs, 512) "
     "and full ones up to max_num_seqs; bytes by 24 start-up logs; where adapters are served once "
     "more with them, 2.38 GiB for 0.76 (catalog/device_constants.py)",
-    why="Captured graphs keep their nodes and buffers, also while the engine sleeps. An engine that "
+    why="Captured graphs keep their nodes and buffers, also while the engine sleeps. One that "
     "serves adapters captures each size with them and without (cudagraph_specialize_lora).",
 )
 
