@@ -125,10 +125,12 @@ def _grown(scene: Scene, phase: Phase, most: int) -> Phase:
     """The phase with an upper bound of what steps of other lengths leave in the cache."""
     if not most:
         return phase
-    size = {"most": most, "card": scene.facts.budget_bytes, "reached": phase.high_bytes}
-    between = (0, int(GROWN.value(counted=1, **size)))
-    term = GROWN("process", counted=0, between=between, **size)
-    return replace(phase, terms=(*phase.terms, term)) if term.high else phase
+    card, reached = scene.facts.budget_bytes, phase.high_bytes
+    high = int(GROWN.value(counted=1, most=most, card=card, reached=reached))
+    if not high:
+        return phase
+    term = GROWN("process", counted=0, most=most, card=card, reached=reached, between=(0, high))
+    return replace(phase, terms=(*phase.terms, term))
 
 
 def _phase(

@@ -79,7 +79,9 @@ def test_the_card_bounds_growth_and_growth_decides_no_verdict() -> None:
     whole, varied = (estimate(Plan(**VARIED | {"batch_shape": s})) for s in ("full", "padded"))
     assert whole.high_bytes < varied.high_bytes < varied.budget_bytes
     card = {"gpu": "custom", "gpu_bytes": (whole.high_bytes + varied.high_bytes) // 2}
-    small, fixed = (estimate(Plan(**VARIED | card | {"batch_shape": s})) for s in ("padded", "full"))
+    small, fixed = (
+        estimate(Plan(**VARIED | card | {"batch_shape": shape})) for shape in ("padded", "full")
+    )
     assert fixed.high_bytes < small.high_bytes == small.budget_bytes
     assert small.verdict.word == fixed.verdict.word == "fits"
     (term,) = (term for term in small.worst.terms if term.name == GROWN.name)
