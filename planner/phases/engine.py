@@ -127,7 +127,7 @@ def _graphs(scene: Scene) -> Term:
         "times": device_constants.graph_times(_serves_adapters(scene)),
     }
     likely = generation.ENGINE_GRAPHS.value(**sizes)
-    low, high = device_constants.GRAPH_LOW, device_constants.GRAPH_HIGH
+    low, high = device_constants.GRAPH_BOUNDS[bool(scene.policy.arch.sparse_layers)]
     between = (likely * low // 1000, likely * high // 1000)
     return generation.ENGINE_GRAPHS(ROLE, between=between, **sizes)
 
