@@ -84,7 +84,7 @@ def _kept(scene: Scene) -> tuple[Term, ...]:
         )
     ]
     if not plan.enforce_eager:
-        parts.append(_graphs(scene))
+        parts.append(_graphs(scene, _serves_adapters(scene)))
     if arch.sparse_layers:
         parts.append(
             generation.ENGINE_EXPERT_WORKSPACE(
@@ -115,7 +115,7 @@ def _serves_adapters(scene: Scene) -> bool:
     return scene.plan.finetuning != "full" and not merges
 
 
-def _graphs(scene: Scene) -> Term:
+def _graphs(scene: Scene, adapters: bool) -> Term:
     plan = scene.plan
     piecewise = captured_sizes(minimum(2 * plan.max_num_seqs, MOST_CAPTURED))
     whole = captured_sizes(minimum(plan.max_num_seqs, MOST_CAPTURED))
@@ -124,7 +124,7 @@ def _graphs(scene: Scene) -> Term:
         "capture_bytes": device_constants.GRAPH_CAPTURE_BYTES,
         "layers": scene.policy.arch.layers,
         "layer_bytes": device_constants.GRAPH_LAYER_BYTES,
-        "times": device_constants.graph_times(_serves_adapters(scene)),
+        "times": device_constants.graph_times(adapters),
     }
     likely = generation.ENGINE_GRAPHS.value(**sizes)
     low, high = device_constants.GRAPH_BOUNDS[bool(scene.policy.arch.sparse_layers)]
@@ -148,12 +148,18 @@ def share_bytes(scene: Scene) -> Num:
 
 
 def shortfall_bytes(scene: Scene) -> Num:
-    """Bytes by which the share is too small for weights, working set and one sequence."""
+    """Bytes by which the share is too small for weights, working set and one sequence.
+
+    Graphs with adapters are left out: what they take is one log's, which is little to refuse by.
+    """
     if not scene.plan.rollout.startswith("vllm"):
         return 0
+    doubted: Num = 0
+    if _serves_adapters(scene) and not scene.plan.enforce_eager:
+        doubted = _graphs(scene, adapters=True).bytes - _graphs(scene, adapters=False).bytes
     profiled = _working_set(scene, scene.plan.max_num_batched_tokens)
     needed = sum(part.bytes for part in (_weights(scene), *_kept(scene), profiled))
-    return maximum(needed + _one_sequence_bytes(scene) - share_bytes(scene), 0)
+    return maximum(needed - doubted + _one_sequence_bytes(scene) - share_bytes(scene), 0)
 
 
 def sequences_each(scene: Scene) -> Num:
