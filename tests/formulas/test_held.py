@@ -9,7 +9,7 @@ import pytest
 from accuracy import held as replays
 from planner.estimate import estimate, word_of
 from planner.footprint import Footprint
-from planner.formulas.growth import GROWN, GROWTH
+from planner.formulas.growth import GROWN, GROWTH, most_growth
 from planner.formulas.held import SHARES, held, kind_of
 from planner.levels import NOTHING, Totals
 from planner.phases.phase import PhasePlan
@@ -54,6 +54,14 @@ def test_growth_is_the_most_of_any_order_beyond_one_length() -> None:
     emptied = {**row, "fields": {**fields, "empty_cache": "between-phases"}, "varied_bytes": [900]}
     paged = {**row, "fields": {**fields, "expandable_segments": True}, "varied_bytes": [900]}
     assert replays.growth([row, emptied, paged]) == {(False, False, False): 500}
+
+
+def test_growth_follows_the_phase_in_which_most_comes_and_goes_logits_too() -> None:
+    """1 MB moves in one phase; in the other 0.8, beside 0.7 of logits that leave no holes."""
+    plan = Plan(gradient_checkpointing="full", empty_cache="never")
+    terms = [held(plan, size, 4_000_000, 0, 0) for size in (5_000_000, 4_800_000)]
+    most = most_growth(plan, [None, *terms], [0, 0, 700_000])
+    assert most == 1_500 * GROWTH[kind_of(plan)]
 
 
 VARIED = {
