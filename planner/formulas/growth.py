@@ -4,7 +4,7 @@ Blocks that a short step left do not fit a longer one, which takes segments of i
 both are cached. Nothing is given back but when the card is full: then whole free segments go, and
 the run goes on. So growth ends no run, and the card bounds it. How fast it comes depends on the
 order of lengths: half of the replays of a kind grew by nothing to 0.4 of what comes and goes in a
-step, the worst by 0.4 to 1.1; none by more than 0.2 where the cache is emptied between phases or
+step, the worst by 0.4 to 1.1; none by more than 0.22 where the cache is emptied between phases or
 segments expand. It is an upper bound therefore, with nothing at the centre.
 """
 
