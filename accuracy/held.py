@@ -1,9 +1,10 @@
 """What the caching allocator holds and no tensor uses, as replays of dry runs find it.
 
-``python -m accuracy.held --out FILE`` runs a drawn set of plans dry (some ten minutes on one core)
+``python -m accuracy.held --out FILE`` runs a drawn set of plans dry (half an hour on one core)
 and writes, of each, the most segments that its executed phases reserve: by the closed form, which
 knows rounding and unused ends of segments, and by the replay of every allocation and free. The
-difference, over what it follows, is the share of :mod:`planner.formulas.held`.
+difference, over what it follows, is the share of :mod:`planner.formulas.held`. Then the step's
+replay at five lengths, each twice and in drawn orders: :mod:`planner.formulas.growth`.
 Imports torch only where it runs.
 """
 
@@ -15,18 +16,22 @@ import json
 import random
 import statistics
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from planner.dryrun.logs.log import Log
+from planner.dryrun.logs.replay import replay
 from planner.estimate import estimate
 from planner.footprint import Footprint, Phase
 from planner.formulas.allocator import CACHED
+from planner.formulas.growth import may_grow
 from planner.formulas.held import HELD, Kind, Share, kind_of
 from planner.plan import Plan, try_plan
 
 MEASURED = Path(__file__).parent / "measured" / "held.json"
 PLANS = 200
+ORDERS = 3
 MODELS = (
     "Qwen/Qwen3-0.6B",
     "Qwen/Qwen2.5-1.5B",
@@ -79,15 +84,39 @@ def drawn() -> Iterator[dict[str, Any]]:
 
 
 def measure(plan: Plan) -> dict[str, Any] | None:
-    """Closed form and replay of a plan; None where no step runs dry."""
-    from planner.dryrun.ask.answer import answer
-    from planner.dryrun.run.worker import execute
+    """Closed form and replays of a plan; None where no step runs dry."""
+    from planner.dryrun.ask import request
+    from planner.dryrun.ask.stand_in import stand_in
+    from planner.dryrun.logs import lengths
+    from planner.dryrun.run.execute import dry_run
 
-    found = execute({"plan": plan.model_dump()})
-    if "error" in found:
+    standing, configs = stand_in(plan).plan, request.configs_of(plan)
+    try:
+        shorter = (lengths.shortened(standing, each) for each in lengths.SHARES)
+        logs = [dry_run(each, configs) for each in shorter]
+    except (ValueError, NotImplementedError, RuntimeError):
         return None
-    ran = answer(plan, found["result"]).footprint
-    return {**closed(plan), "replayed_bytes": max(phase.reserved_bytes for phase in _ran(ran))}
+    settings, workspace = request.settings_of(plan), request.workspace_of(plan)
+
+    def most(steps: Sequence[Log]) -> int:
+        found = replay(lengths.chained(steps), settings, workspace_bytes=workspace)
+        return max(phase.reserved_bytes for phase in found.phases.values())
+
+    return {
+        **closed(plan),
+        "replayed_bytes": most(logs[:1]),
+        "varied_bytes": [most(steps) for steps in orders(logs)],
+    }
+
+
+def orders(logs: Sequence[Log]) -> list[list[Log]]:
+    """Each length twice, in orders drawn once for all plans."""
+    found = []
+    for seed in range(ORDERS):
+        steps = [*logs, *logs]
+        random.Random(seed).shuffle(steps)
+        found.append(steps)
+    return found
 
 
 def closed(plan: Plan) -> dict[str, Any]:
@@ -95,7 +124,13 @@ def closed(plan: Plan) -> dict[str, Any]:
     phase = max(_ran(estimate(plan)), key=_needed)
     (term,) = (term for term in phase.terms if term.name == HELD.name)
     moving = HELD.value(**{**term.inputs, "share": 1000})
-    return {"needed_bytes": _needed(phase), "moving_bytes": moving}
+    sharded, _, adapters = kind_of(plan)
+    logits = [term.bytes for term in phase.terms if term.category == "logits" and not term.host]
+    return {
+        "needed_bytes": _needed(phase),
+        "moving_bytes": moving,
+        "spared_bytes": int(sum(logits)) if sharded and not adapters else 0,
+    }
 
 
 def _ran(footprint: Footprint) -> list[Phase]:
@@ -106,6 +141,21 @@ def _needed(phase: Phase) -> int:
     return phase.reserved_bytes - sum(
         int(term.bytes) for term in phase.terms if term.name in (HELD.name, CACHED.name)
     )
+
+
+def growth(rows: list[dict[str, Any]]) -> dict[Kind, int]:
+    """Of each kind of plan the most that its rows grow by, in thousandths of what they follow.
+
+    Of plans whose cache nothing empties and whose segments do not expand.
+    """
+    found: defaultdict[Kind, list[float]] = defaultdict(list)
+    for row in rows:
+        plan = Plan(**row["fields"])
+        if may_grow(plan.model_copy(update={"batch_shape": "padded"})):
+            more = max(row["varied_bytes"]) - row["replayed_bytes"]
+            moving = row["moving_bytes"] + row["spared_bytes"]
+            found[kind_of(plan)].append(more / max(moving, 1))
+    return {kind: round(1000 * max(values)) for kind, values in sorted(found.items())}
 
 
 def share(row: Mapping[str, Any]) -> float:
@@ -142,6 +192,8 @@ def main() -> None:
     out.write_text(json.dumps({"plans": PLANS, "rows": rows}, indent=0) + "\n", encoding="utf-8")
     for kind, found_share in shares(rows).items():
         print(f"    {kind}: {found_share},")
+    for kind, most in growth(rows).items():
+        print(f"    {kind}: {most},")
 
 
 if __name__ == "__main__":

@@ -139,8 +139,8 @@ MISSING = """
 
 - Measurements of our own: peaks per phase on a GPU, with the versions the planner names. A later
   trial records them and this page will show them first.
-- Fragmentation. The estimate rounds tensors to blocks and segments, and adds no remainder
-  that depends on the order of events; that comes with the dry run's allocator.
+- What the allocator holds, by a plan's own order of events: the estimate has bounds of the plan's
+  kind (decision 0022), the dry run the replay itself.
 - Mixtures of experts, DPO, distillation, Megatron and Liger, as listed under *not predicted*.
 """
 

@@ -15,6 +15,7 @@ from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
 from planner.footprint import Footprint, Instant, Phase, StatedError, Term, Verdict, worst_of
 from planner.formulas import allocator
+from planner.formulas.growth import GROWN, most_growth
 from planner.formulas.held import kept_bytes
 from planner.levels import Adder, Totals
 from planner.methods import part
@@ -112,7 +113,24 @@ def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
         for phase, each, peak in zip(plans, sums, peaks, strict=True)
     ]
     segments = reserved(scene.plan, plans, needed, kept, sums)
-    return tuple(_phase(scene, *of) for of in zip(plans, sums, peaks, segments, strict=True))
+    spared = [of - each[at].kept for of, each, at in zip(kept, sums, peaks, strict=True)]
+    growth = int(most_growth(scene.plan, [one.held for one in segments], spared))
+    return tuple(
+        _grown(scene, _phase(scene, *of), growth if of[-1].held is not None else 0)
+        for of in zip(plans, sums, peaks, segments, strict=True)
+    )
+
+
+def _grown(scene: Scene, phase: Phase, most: int) -> Phase:
+    """The phase with an upper bound of what steps of other lengths leave in the cache."""
+    if not most:
+        return phase
+    card, reached = scene.facts.budget_bytes, phase.high_bytes
+    high = int(GROWN.value(counted=1, most=most, card=card, reached=reached))
+    if not high:
+        return phase
+    term = GROWN("process", counted=0, most=most, card=card, reached=reached, between=(0, high))
+    return replace(phase, terms=(*phase.terms, term))
 
 
 def _phase(

@@ -14,6 +14,7 @@ import numpy as np
 
 from planner.estimate import MARGIN, phase_plans
 from planner.footprint import OUTSIDE, Instant, trainers_own
+from planner.formulas.growth import GROWN, most_growth
 from planner.formulas.held import kept_bytes
 from planner.grid import Grid, followed
 from planner.levels import Adder, Totals
@@ -189,7 +190,9 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
     peaks = [_peak(grid, phase, each) for phase, each in zip(plans, sums, strict=True)]
     needed, kept = ([peak[name] for peak in peaks] for name in ("needed", "kept"))
     segments = reserved(grid, plans, needed, kept, sums)
-    worst = _Worst(grid)
+    spared = [peak["kept"] - peak["lasting"] for peak in peaks]
+    growth = most_growth(grid, [one.held for one in segments], spared)
+    worst = _Worst(grid, growth, facts.budget_bytes)
     columns = {}
     for number, (phase, peak, held) in enumerate(zip(plans, peaks, segments, strict=True)):
         columns[f"phase: {phase.name}"] = worst.meet(number, phase.rank, peak, held)
@@ -221,8 +224,8 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
 class _Worst:
     """The phase that makes the peak, plan by plan: :func:`planner.footprint.worst_of` on arrays."""
 
-    def __init__(self, grid: Grid) -> None:
-        self._grid = grid
+    def __init__(self, grid: Grid, growth: Num, card: Num) -> None:
+        self._grid, self._growth, self._card = grid, growth, card
         self._size = int(np.prod(grid.shape, dtype=np.int64))
         self._highest: dict[str, Array] = {}
         self._maker: dict[str, Array] = {}
@@ -241,7 +244,11 @@ class _Worst:
         low, reserved, high = held.total
         outside, own = peak["outside"], held.own.centre
         self.low = np.maximum(self.low, self._spread(low + outside - peak["below"]))
-        self.high = np.maximum(self.high, self._spread(high + outside + peak["above"]))
+        most = high + outside + peak["above"]
+        if held.held is not None:
+            size = {"most": self._growth, "card": self._card, "reached": most}
+            most = most + GROWN.value(counted=1, **size)
+        self.high = np.maximum(self.high, self._spread(most))
         sizes = {
             "device": reserved + outside,
             "needed": own,
@@ -288,6 +295,7 @@ def _at_peak(plan: Grid, instant: Instant, sums: Totals) -> dict[str, Num]:
     return {
         **{name: getattr(sums, name) for name in OF_PEAK},
         "kept": kept_bytes(plan, instant, sums.kept),
+        "lasting": sums.kept,
         "below": total([term.bytes - term.low for term in doubtful]),
         "above": total([term.high - term.bytes for term in doubtful]),
     }

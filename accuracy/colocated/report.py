@@ -76,7 +76,11 @@ def _shown(errors: Sequence[float]) -> str:
 def _above() -> str:
     """How many rows the driver saw above the cold estimate's upper bound."""
     above = sum(item.row.device_peak_bytes > item.high for item in found())
-    return f"Measured above the cold estimate's own upper bound: {above} rows of {len(found())}."
+    wide = float(np.median([item.high / item.cold - 1 for item in found()]))
+    return (
+        f"Measured above the cold estimate's own upper bound: {above} rows of {len(found())}. That "
+        f"bound is {_percent(wide)} above the centre (median)."
+    )
 
 
 def _errors(model: str, card: str, phase: str, name: str) -> list[float]:

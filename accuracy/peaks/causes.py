@@ -17,11 +17,7 @@ CAUSES: Mapping[tuple[str, str], str] = {
     ("fms full, 2 GPUs, mean lengths only", "allocated"): (
         "the longest batch decides, and only the mean is known"
     ),
-    ("litgpt qlora", "allocated"): (
-        "litgpt's NF4 has no double quantisation (4 bytes instead of about 1 for 64 values), and "
-        "the bitsandbytes of its time kept every 4-bit layer's input for the backward; read, not "
-        "measured apart"
-    ),
+    ("litgpt qlora", "allocated"): "as LoRA of the same model: its rows are a few per cent off too",
     ("litgpt full", "allocated"): (
         "weights and gradients alone are 14.2 GiB: the figure has no room for the two moments of "
         "the AdamW that the config names today"

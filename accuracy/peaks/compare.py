@@ -32,6 +32,14 @@ class Compared:
     high_device: int
     """The upper bound that the estimate states of its device bytes."""
 
+    most_added: int
+    """The most that any instant's additions are: their segments stay cached, wherever the peak."""
+
+    @property
+    def high_completed(self) -> int:
+        """The same with what no field says."""
+        return self.high_device + self.most_added
+
     def error(self, level: str) -> float:
         """Signed relative error of the estimate at a level."""
         return self.estimated[level] / self.row.peaks[level] - 1
@@ -46,7 +54,7 @@ def compared(row: Row, how: Planned) -> Compared:
     plan = Plan(**how.fields)
     footprint = estimate(plan)
     estimated = _levels(footprint)
-    size, instant, additions = _completed(plan, how)
+    size, instant, additions, most = _completed(plan, how)
     more = size - estimated["allocated"]
     return Compared(
         row=row,
@@ -57,6 +65,7 @@ def compared(row: Row, how: Planned) -> Compared:
         additions=additions,
         verdict=footprint.verdict.word,
         high_device=max(high_bytes(phase) for phase in _update(footprint)),
+        most_added=most,
     )
 
 
@@ -79,18 +88,20 @@ def _update(footprint: Footprint) -> list[Phase]:
     return [phase for phase in footprint.phases if phase.name in UPDATE]
 
 
-def _completed(plan: Plan, how: Planned) -> tuple[int, str, tuple[Addition, ...]]:
-    """The highest instant's allocated bytes with the additions that belong to it."""
+def _completed(plan: Plan, how: Planned) -> tuple[int, str, tuple[Addition, ...], int]:
+    """The highest instant's allocated bytes with its additions, and the most that any adds."""
     scene, adder = scene_of(plan), Adder(plan.expandable_segments)
     best: tuple[int, str, tuple[Addition, ...]] = (-1, "", ())
+    most = 0
     for phase in phase_plans(scene):
         if phase.name not in UPDATE:
             continue
         for instant in phase.instants:
             found = tuple(how.more(scene, phase.name, instant))
-            size = _allocated(adder, instant) + sum(addition.bytes for addition in found)
+            more = sum(addition.bytes for addition in found)
+            size, most = _allocated(adder, instant) + more, max(most, more)
             best = max(best, (size, f"{phase.name}: {instant.name}", found), key=lambda it: it[0])
-    return best
+    return *best, most
 
 
 def _allocated(adder: Adder, instant: Instant) -> int:

@@ -8,10 +8,16 @@ four GPUs are those of one. Rows are padded to the longest of a micro-batch and 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
-from accuracy.peaks.planned import NO_SUM, How, Left, Planned
+from accuracy.peaks.planned import NO_SUM, How, Left, Planned, nothing
 from accuracy.peaks.rows import Row
+from accuracy.quantity import Addition
+from planner.footprint import Instant
+from planner.formulas import state
+from planner.formulas.parameters import weights as weights_of
+from planner.phases.scene import Scene
 
 MODELS = {
     "gemma-2-9b": "google/gemma-2-9b",
@@ -60,7 +66,58 @@ def how(row: Row) -> How:
         fields=_fields(row, model, targets),
         exact=False,
         assumed=ASSUMED,
+        more=_quantised if row.tuning == "qlora" else nothing,
     )
+
+
+def _quantised(scene: Scene, phase: str, instant: Instant) -> Iterable[Addition]:
+    """What litgpt's NF4 and the bitsandbytes of its time hold beside a plan's step."""
+    yield _blocks(scene)
+    if phase == "policy forward":
+        yield _inputs(scene, graphs=2)
+    elif phase == "policy backward":
+        yield _inputs(scene, graphs=1)
+    if "chunk" in instant.name:
+        yield Addition(
+            bytes=scene.q.compute_bytes * _head(scene),
+            why="the head, in 4 bits too, widened for each chunk",
+        )
+
+
+def _blocks(scene: Scene) -> Addition:
+    """``bnb.nf4``: an fp32 scale for each 64 values, and no second quantisation; the head too."""
+    head = _head(scene)
+    linear = head + _projections(scene)
+    here = linear // 2 + 4 * (linear // 64)
+    there = state.FOUR_BIT_WEIGHTS.value(quantised=linear - head) + scene.q.compute_bytes * head
+    return Addition(bytes=int(here - there), why="fp32 scales, and the head in 4 bits")
+
+
+def _inputs(scene: Scene, *, graphs: int) -> Addition:
+    """Inputs of all 4-bit products of a layer, which no other operation of it saves.
+
+    Until July 2024 (its pull request 1270) bitsandbytes' ``MatMul4Bit`` kept its input as an
+    attribute of the graph's node (``ctx.tensors = (A, B)``), which no backward frees; litgpt's
+    ``loss`` holds a graph until the next forward has a loss.
+    """
+    arch = scene.policy.arch
+    # Of queries, keys and values one; of the output; of gate and up one; of down.
+    each = 2 * arch.hidden + arch.heads * arch.head_dim + arch.intermediate
+    size = arch.layers * scene.q.compute_bytes * each * scene.q.micro_tokens
+    return Addition(
+        bytes=int(graphs * size),
+        why="inputs of 4-bit products, kept by their nodes until the graph goes"
+        + (", and those of the graph before" if graphs > 1 else ""),
+    )
+
+
+def _projections(scene: Scene) -> int:
+    listed = weights_of(scene.policy.arch, "lm")
+    return int(sum(weight.total_elements for weight in listed if weight.kind == "linear"))
+
+
+def _head(scene: Scene) -> int:
+    return int(scene.policy.arch.vocab * scene.policy.arch.hidden)
 
 
 def _fields(row: Row, model: str, targets: list[str]) -> dict[str, Any]:

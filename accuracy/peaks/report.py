@@ -92,8 +92,18 @@ def _percent(error: float) -> str:
 def _above(ran: Sequence[Compared]) -> str:
     """How many rows the driver saw above the estimate's upper bound."""
     at = [item for item in ran if "device" in item.row.peaks]
-    above = sum(item.row.peaks["device"] > item.high_device for item in at)
-    return f"Measured device bytes above the estimate's own upper bound: {above} rows of {len(at)}."
+    above = [item for item in at if item.row.peaks["device"] > item.high_device]
+    still = [item for item in above if item.row.peaks["device"] > item.high_completed]
+    wide = np.median([item.high_device / item.estimated["device"] - 1 for item in at])
+    listed = ", ".join(
+        f"{item.row.id} {(item.row.peaks['device'] - item.high_completed) / GIB:+.2f} GiB"
+        for item in still
+    )
+    return (
+        f"Measured device bytes above the estimate's own upper bound: {len(above)} rows of "
+        f"{len(at)}; with what no field says, {len(still)}{f': {listed}' if still else ''}. The "
+        f"upper bound is {_percent(float(wide))} above the centre (median)."
+    )
 
 
 def _worst(ran: Sequence[Compared]) -> str:

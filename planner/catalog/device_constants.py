@@ -101,6 +101,26 @@ CUDA_CONTEXT = Interval(
             LLM_D,
         ),
         Observation(
+            414 * MIB,
+            "each of three other ranks' contexts on the first of four A100 40GB",
+            "https://github.com/awslabs/keys_values/issues/92",
+        ),
+        Observation(
+            516 * MIB,
+            "another rank's process on a card of 79.21 GiB",
+            "https://github.com/tdrussell/diffusion-pipe/issues/153",
+        ),
+        Observation(
+            round((14.25 - 12.87) * GIB - 912.01 * MIB),
+            "A100 40GB: in use, less what PyTorch held, in an out-of-memory message, 2025-01",
+            "https://github.com/TianheWu/CoSeR/issues/10",
+        ),
+        Observation(
+            round((17.05 - 15.43 - 1.07) * GIB),
+            "the same on an L4, fine-tuning a 7B model, 2025-03",
+            "https://github.com/instructlab/instructlab/issues/2666",
+        ),
+        Observation(
             616 * MIB,
             "a server process that has only pinned host memory, 2026; card not named",
             "https://github.com/LMCache/LMCache/issues/4019",
@@ -164,6 +184,33 @@ ENGINE_COMMUNICATORS = Interval(
 """Handles, code and communicators of an engine over several GPUs."""
 
 
+ENGINE_ADAPTERS = Observation(
+    round(1.39 * GIB),
+    "a vision-language model that serves adapters, A100 80GB, vLLM 0.8",
+    "vLLM logs, 2025-07",
+)
+"""The one start-up log of an engine with adapters that says its memory outside PyTorch."""
+
+THREADS = {"7.0": 2048, "7.5": 1024, "8.0": 2048, "8.6": 1536, "8.9": 1536, "12.0": 1536}
+"""Threads that a multiprocessor holds at once, by compute capability (CUDA's programming guide)."""
+
+
+def resident_threads(gpu: Gpu) -> int:
+    """Threads that a card holds at once; of a card that nobody described as an A100's."""
+    return (gpu.multiprocessors or 108) * THREADS.get(gpu.compute_capability or "", 2048)
+
+
+def adapter_bytes(gpu: Gpu) -> int:
+    """The most that an engine's libraries take more for serving adapters.
+
+    Of what further kernels need, local memory is the largest part that could be: a context has
+    it once, for every thread a card holds (NVIDIA, forums.developer.nvidia.com/t/289339). So the
+    one log goes by threads.
+    """
+    more = ENGINE_ADAPTERS.size_bytes - ENGINE_LIBRARIES.central_bytes
+    return more * resident_threads(gpu) // (108 * 2048)
+
+
 class Captured(NamedTuple):
     """What vLLM logged that capturing its graphs took."""
 
@@ -171,6 +218,7 @@ class Captured(NamedTuple):
     layers: int
     captures: int
     gib: float
+    experts: bool = False
 
 
 GRAPHS_CUT = (
@@ -198,15 +246,15 @@ GRAPHS = (
     Captured("Mistral-Small-24B", 40, 102, 1.06),
     Captured("Qwen2.5-72B over two GPUs", 80, 102, 1.61),
     Captured("Llama-3.3-70B w8a8 over two GPUs", 80, 102, 1.85),
-    Captured("Mixtral-8x7B over two GPUs", 32, 102, 0.93),
-    Captured("Llama-4-Scout over four GPUs", 48, 102, 1.13),
-    Captured("Qwen3-30B-A3B", 48, 102, 1.41),
-    Captured("Qwen1.5-MoE-A2.7B", 24, 102, 1.10),
-    Captured("DeepSeek-V2-Lite", 27, 102, 1.57),
-    Captured("gpt-oss-20b", 24, 166, 1.84),
+    Captured("Mixtral-8x7B over two GPUs", 32, 102, 0.93, experts=True),
+    Captured("Llama-4-Scout over four GPUs", 48, 102, 1.13, experts=True),
+    Captured("Qwen3-30B-A3B", 48, 102, 1.41, experts=True),
+    Captured("Qwen1.5-MoE-A2.7B", 24, 102, 1.10, experts=True),
+    Captured("DeepSeek-V2-Lite", 27, 102, 1.57, experts=True),
+    Captured("gpt-oss-20b", 24, 166, 1.84, experts=True),
     Captured("Qwen3-0.6B, 11 piecewise and 7 full graphs, 2026-06", 28, 18, 0.04),
 )
-"""Published logs beside :func:`graph_costs`: dense models within - 29 and + 9 %."""
+"""Published logs beside :func:`graph_costs`: dense, with many captures, within - 29 and + 9 %."""
 
 
 def graph_costs() -> tuple[int, int]:
@@ -216,17 +264,33 @@ def graph_costs() -> tuple[int, int]:
     return round(quarter.gib * GIB / quarter.captures - quarter.layers * layer), round(layer)
 
 
-def graph_bounds() -> tuple[int, int]:
-    """The least and most that a log says, in thousandths of what its captures and layers say."""
+def graph_bounds(experts: bool) -> tuple[int, int]:
+    """The least and most that a log says, in thousandths of what its captures and layers say.
+
+    The least of all logs, since one of few captures is far below; the most of models with experts,
+    or of those without.
+    """
     capture, layer = graph_costs()
-    parts = [
-        seen.gib * GIB / (seen.captures * (capture + seen.layers * layer)) for seen in GRAPHS
-    ]
-    return round(1000 * min(parts)), round(1000 * max(parts))
+    parts = {
+        seen: seen.gib * GIB / (seen.captures * (capture + seen.layers * layer)) for seen in GRAPHS
+    }
+    most = max(part for seen, part in parts.items() if seen.experts == experts)
+    return round(1000 * min(parts.values())), round(1000 * most)
+
+
+ADAPTER_GRAPHS = (1.62, 2.38)
+"""GiB of an engine's graphs with adapters alone, and with a second set without them: what
+github.com/vllm-project/vllm/pull/25914, since when both are captured, logged of one engine."""
+
+
+def graph_times(adapters: bool) -> int:
+    """Thousandths of what graphs without adapters take."""
+    alone, both = ADAPTER_GRAPHS
+    return round(1000 * both / (both - alone)) if adapters else 1000
 
 
 GRAPH_CAPTURE_BYTES, GRAPH_LAYER_BYTES = graph_costs()
-GRAPH_LOW, GRAPH_HIGH = graph_bounds()
+GRAPH_BOUNDS = {experts: graph_bounds(experts) for experts in (False, True)}
 
 
 def context(gpu: Gpu) -> Bounded:

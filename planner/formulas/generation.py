@@ -153,13 +153,26 @@ ENGINE_EXPERT_WORKSPACE = Formula(
     why="Routed rows of one layer, for the largest batch the engine accepts; sleep keeps it.",
 )
 
+ENGINE_BUFFERS = Formula(
+    "engine input buffers",
+    "max_num_batched_tokens * hidden * value_bytes",
+    category="engine",
+    source="vLLM v1/worker/gpu_model_runner.py: inputs_embeds, made for every model before weights "
+    "load, outside the sleeping pool; issue 35023 asks to leave it out, pull request 35975, which "
+    "did, was closed unmerged",
+    why="Embeddings of the largest batch have a buffer, also where prompts come as token ids.",
+    ignores="ids, positions and slots: 20 bytes a token",
+)
+
 ENGINE_GRAPHS = Formula(
     "engine CUDA graphs",
-    "captures * (capture_bytes + layers * layer_bytes)",
+    "captures * (capture_bytes + layers * layer_bytes) * times // 1000",
     category="engine",
     source="vLLM captures piecewise graphs for 1, 2, 4, 8 … tokens up to min(2 max_num_seqs, 512) "
-    "and full ones up to max_num_seqs; bytes by 24 start-up logs (catalog/device_constants.py)",
-    why="Captured graphs keep their nodes and buffers, also while the engine sleeps.",
+    "and full ones up to max_num_seqs; bytes by 24 start-up logs; where adapters are served once "
+    "more with them, 2.38 GiB for 0.76 (catalog/device_constants.py)",
+    why="Captured graphs keep their nodes and buffers, also while the engine sleeps. One that "
+    "serves adapters captures each size with them and without (cudagraph_specialize_lora).",
 )
 
 ENGINE_LIBRARIES = Formula(
@@ -167,7 +180,8 @@ ENGINE_LIBRARIES = Formula(
     "library_bytes",
     category="engine",
     source="catalog/device_constants.py: what vLLM logs as memory outside PyTorch, from "
-    "start-up logs; with communicators only where the engine is spread over GPUs",
+    "start-up logs; with communicators only where the engine is spread over GPUs; at most more "
+    "where it serves adapters, by one log and the threads a card holds at once",
     why="Handles, code and communicators that the driver keeps for the engine; sleep keeps them.",
 )
 

@@ -52,7 +52,7 @@ HELD = Formula(
     "leaves blocks that do not fit what follows, and "
     "weights, gradients, the optimizer's tensors and all others seldom fit each other's: apart "
     "is what each kind needs at its own worst moment, together what all need at one.",
-    ignores="growth over many steps of different lengths, which the dry run's lengths show",
+    ignores="growth over steps of different lengths, which has a bound of its own",
 )
 
 

@@ -20,6 +20,8 @@ class HostSide:
     """What a cluster's own services hold on a node."""
     engine_in_trainer: bool = True
     """A colocated engine is part of the rank's process; else it has its own on each GPU."""
+    engine_merges_adapters: bool = False
+    """Trained adapters reach the engine as merged weights; else it serves them beside its base."""
     engine_helpers: int = 0
     """Processes without a card that stand before each engine in processes of its own."""
     stored_bytes_per_token: int = 0

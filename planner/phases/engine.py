@@ -29,7 +29,7 @@ def held(scene: Scene, moment: Moment) -> Iterator[Term]:
     if plan.vllm_sleep_level == 0 or moment == "rollout":
         yield from awake(scene)
         return
-    yield from _kept(scene)
+    yield from (*_kept(scene), _buffers(scene))
     weights = _weights(scene)
     if moment == "weight sync":
         yield weights
@@ -49,7 +49,7 @@ def awake(scene: Scene) -> tuple[Term, ...]:
     """Weights, what sleep keeps, the working set of real requests, and the KV cache pool, last.
 
     The pool is what the share leaves beside the working set that the engine was profiled with,
-    which it gives back.
+    which it gives back. Buffers are made before vLLM begins to count, so the share leaves them out.
     """
     weights, kept = _weights(scene), _kept(scene)
     pool = generation.ENGINE_KV_POOL(
@@ -60,26 +60,31 @@ def awake(scene: Scene) -> tuple[Term, ...]:
         kept_bytes=sum(part.bytes for part in kept),
         one_sequence_bytes=_one_sequence_bytes(scene),
     )
-    return (weights, *kept, _working_set(scene, _prompt_tokens_at_once(scene)), pool)
+    working = _working_set(scene, _prompt_tokens_at_once(scene))
+    return (weights, *kept, _buffers(scene), working, pool)
 
 
 @once
 def _kept(scene: Scene) -> tuple[Term, ...]:
-    """What an engine keeps asleep: all that is neither in its pool of weights nor in its cache."""
+    """What an engine keeps asleep of its share: neither in its pool of weights nor in its cache."""
     plan, arch = scene.plan, scene.policy.arch
     spread = plan.rollout_tensor_parallel > 1
     libraries = (
         device_constants.ENGINE_COMMUNICATORS if spread else device_constants.ENGINE_LIBRARIES
     ).bounded
+    most = libraries.high
+    if _serves_adapters(scene):
+        more = device_constants.adapter_bytes(scene.facts.gpu)
+        most = max(most, libraries.centre + more)
     parts = [
         generation.ENGINE_LIBRARIES(
             ROLE,
             library_bytes=libraries.centre,
-            between=(libraries.low, libraries.high),
+            between=(libraries.low, most),
         )
     ]
     if not plan.enforce_eager:
-        parts.append(_graphs(scene))
+        parts.append(_graphs(scene, _serves_adapters(scene)))
     if arch.sparse_layers:
         parts.append(
             generation.ENGINE_EXPERT_WORKSPACE(
@@ -95,7 +100,22 @@ def _kept(scene: Scene) -> tuple[Term, ...]:
     return tuple(parts)
 
 
-def _graphs(scene: Scene) -> Term:
+@once
+def _buffers(scene: Scene) -> Term:
+    return generation.ENGINE_BUFFERS(
+        ROLE,
+        max_num_batched_tokens=scene.plan.max_num_batched_tokens,
+        hidden=scene.policy.arch.hidden,
+        value_bytes=scene.q.compute_bytes,
+    )
+
+
+def _serves_adapters(scene: Scene) -> bool:
+    merges = scene.framework.host.engine_merges_adapters
+    return scene.plan.finetuning != "full" and not merges
+
+
+def _graphs(scene: Scene, adapters: bool) -> Term:
     plan = scene.plan
     piecewise = captured_sizes(minimum(2 * plan.max_num_seqs, MOST_CAPTURED))
     whole = captured_sizes(minimum(plan.max_num_seqs, MOST_CAPTURED))
@@ -104,9 +124,10 @@ def _graphs(scene: Scene) -> Term:
         "capture_bytes": device_constants.GRAPH_CAPTURE_BYTES,
         "layers": scene.policy.arch.layers,
         "layer_bytes": device_constants.GRAPH_LAYER_BYTES,
+        "times": device_constants.graph_times(adapters),
     }
     likely = generation.ENGINE_GRAPHS.value(**sizes)
-    low, high = device_constants.GRAPH_LOW, device_constants.GRAPH_HIGH
+    low, high = device_constants.GRAPH_BOUNDS[bool(scene.policy.arch.sparse_layers)]
     between = (likely * low // 1000, likely * high // 1000)
     return generation.ENGINE_GRAPHS(ROLE, between=between, **sizes)
 
@@ -128,12 +149,18 @@ def share_bytes(scene: Scene) -> Num:
 
 @once
 def shortfall_bytes(scene: Scene) -> Num:
-    """Bytes by which the share is too small for weights, working set and one sequence."""
+    """Bytes by which the share is too small for weights, working set and one sequence.
+
+    Graphs with adapters are left out: what they take is one log's, which is little to refuse by.
+    """
     if not scene.plan.rollout.startswith("vllm"):
         return 0
+    doubted: Num = 0
+    if _serves_adapters(scene) and not scene.plan.enforce_eager:
+        doubted = _graphs(scene, adapters=True).bytes - _graphs(scene, adapters=False).bytes
     profiled = _working_set(scene, scene.plan.max_num_batched_tokens)
     needed = sum(part.bytes for part in (_weights(scene), *_kept(scene), profiled))
-    return maximum(needed + _one_sequence_bytes(scene) - share_bytes(scene), 0)
+    return maximum(needed - doubted + _one_sequence_bytes(scene) - share_bytes(scene), 0)
 
 
 def sequences_each(scene: Scene) -> Num:

@@ -9,6 +9,7 @@ import pytest
 from accuracy import held as replays
 from planner.estimate import estimate, word_of
 from planner.footprint import Footprint
+from planner.formulas.growth import GROWN, GROWTH, most_growth
 from planner.formulas.held import SHARES, held, kind_of
 from planner.levels import NOTHING, Totals
 from planner.phases.phase import PhasePlan
@@ -33,6 +34,66 @@ def test_shares_are_the_least_middle_and_most_in_thousandths() -> None:
         for k in range(21)
     ]
     assert replays.shares(rows) == {(False, False, False): (0, 100, 200)}
+
+
+def test_growth_is_that_of_the_committed_replays() -> None:
+    rows = json.loads(replays.MEASURED.read_text(encoding="utf-8"))["rows"]
+    assert replays.growth(rows) == dict(GROWTH)
+    assert GROWTH.keys() == SHARES.keys()
+
+
+def test_growth_is_the_most_of_any_order_beyond_one_length() -> None:
+    """Of 100 that it follows 30 are held at one length, 80 in the worst order of several."""
+    fields = {
+        "gpus": 1, "sharding": "none", "gradient_checkpointing": "none", "empty_cache": "never"
+    }  # fmt: skip
+    row = {
+        "fields": fields, "needed_bytes": 300, "moving_bytes": 100,
+        "replayed_bytes": 330, "spared_bytes": 0, "varied_bytes": [330, 380, 340],
+    }  # fmt: skip
+    emptied = {**row, "fields": {**fields, "empty_cache": "between-phases"}, "varied_bytes": [900]}
+    paged = {**row, "fields": {**fields, "expandable_segments": True}, "varied_bytes": [900]}
+    assert replays.growth([row, emptied, paged]) == {(False, False, False): 500}
+
+
+def test_growth_follows_the_phase_in_which_most_comes_and_goes_logits_too() -> None:
+    """1 MB moves in one phase; in the other 0.8, beside 0.7 of logits that leave no holes."""
+    plan = Plan(gradient_checkpointing="full", empty_cache="never")
+    terms = [held(plan, size, 4_000_000, 0, 0) for size in (5_000_000, 4_800_000)]
+    most = most_growth(plan, [None, *terms], [0, 0, 700_000])
+    assert most == 1_500 * GROWTH[kind_of(plan)]
+
+
+VARIED = {
+    "model": "mistralai/Mistral-7B-v0.1", "method": "sft", "gpu": "a100-80gb", "gpus": 2,
+    "sharding": "fsdp1", "batch_shape": "padded", "empty_cache": "never",
+    "gradient_checkpointing": "full", "micro_batch_size": 4, "prompts_per_step": 8,
+    "master_dtype": "none", "gradient_dtype": "bf16", "optimizer": "adamw-fused",
+    "prompt_tokens": 1024, "response_tokens": 3072,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    "one", [{"batch_shape": "full"}, {"empty_cache": "every-step"}, {"expandable_segments": True}]
+)
+def test_only_a_cache_that_meets_other_lengths_grows(one: dict[str, object]) -> None:
+    found = [estimate(Plan(**fields)) for fields in (VARIED, VARIED | one)]
+    grows = [GROWN.name in {term.name for term in each.worst.terms} for each in found]
+    assert grows == [True, False]
+
+
+def test_the_card_bounds_growth_and_growth_decides_no_verdict() -> None:
+    """On a card between both upper bounds: the driver then has free segments back."""
+    whole, varied = (estimate(Plan(**VARIED | {"batch_shape": s})) for s in ("full", "padded"))
+    assert whole.high_bytes < varied.high_bytes < varied.budget_bytes
+    card = {"gpu": "custom", "gpu_bytes": (whole.high_bytes + varied.high_bytes) // 2}
+    small, fixed = (
+        estimate(Plan(**VARIED | card | {"batch_shape": shape})) for shape in ("padded", "full")
+    )
+    assert fixed.high_bytes < small.high_bytes == small.budget_bytes
+    assert small.verdict.word == fixed.verdict.word == "fits"
+    (term,) = (term for term in small.worst.terms if term.name == GROWN.name)
+    assert term.bytes == 0 == term.low
 
 
 def test_what_stays_leaves_no_holes() -> None:

@@ -103,5 +103,11 @@ FRAMEWORK = Framework(
     liger_patches_trained_only=True,
     reduces_once_an_update=True,
     # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.
-    host=HostSide(imports_bytes=334 * MIB, engine_helpers=1, pins_activations=True),
+    host=HostSide(
+        imports_bytes=334 * MIB,
+        # VLLMGeneration.sync_weights: merge_adapter, load_weights, unmerge_adapter.
+        engine_merges_adapters=True,
+        engine_helpers=1,
+        pins_activations=True,
+    ),
 )
