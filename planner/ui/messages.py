@@ -9,16 +9,16 @@ from typing import Literal
 import pandas as pd
 import streamlit as st
 
-from planner.plan import Plan, choices
+from planner.plan import Plan
 from planner.plan.chosen import Change, differences
 from planner.plan.link import BENCHMARK, CALIBRATION, Reading
 from planner.problem import Problem
 from planner.speeds import obstacle as obstacle_of_speeds
 from planner.trial.evidence.correction import apply, obstacle
 from planner.ui import compute
-from planner.ui.display import plain, say
+from planner.ui.display import plain
 from planner.ui.elements import said, text_table
-from planner.ui.inputs.choices import name
+from planner.ui.inputs.choices import spoken as choice
 from planner.ui.inputs.fields import short_label
 from planner.ui.inputs.groups import GROUPS
 from planner.ui.state import draft as drafts
@@ -169,8 +169,7 @@ def changes_table(changes: Collection[Change], key: str) -> None:
 
 def spoken(change: Change, which: Literal["before", "after"] = "after") -> str:
     """A value as its list of choices shows it."""
-    value = getattr(change, which)
-    return name(change.field, value) if choices(change.field) else say(value)
+    return choice(change.field, getattr(change, which))
 
 
 def what_it_does(before: Plan | None, after: Plan | None) -> str:

@@ -15,6 +15,7 @@ from planner.methods import methods
 from planner.plan import choices
 from planner.plan.facts import KNOWN_TORCH
 from planner.plan.rules import UNMODELLED
+from planner.ui.display import say
 
 NAMES: Mapping[tuple[str, str], str] = {
     ("finetuning", "full"): "Full",
@@ -22,7 +23,49 @@ NAMES: Mapping[tuple[str, str], str] = {
     ("finetuning", "qlora"): "QLoRA",
     ("kv_cache_dtype", "auto"): "compute dtype",
     ("base_dtype", "compute"): "compute dtype",
+    ("sharding", "ddp"): "DDP",
+    ("sharding", "zero1"): "ZeRO-1",
+    ("sharding", "zero2"): "ZeRO-2",
+    ("sharding", "zero3"): "ZeRO-3",
+    ("sharding", "fsdp1"): "FSDP1",
+    ("sharding", "fsdp2"): "FSDP2",
+    ("optimizer", "adamw-fused"): "AdamW, fused",
+    ("optimizer", "adamw-foreach"): "AdamW, foreach",
+    ("optimizer", "adamw-8bit"): "AdamW, 8-bit",
+    ("optimizer", "paged-adamw-8bit"): "AdamW, 8-bit paged",
+    ("optimizer", "sgd"): "SGD",
+    ("optimizer_step", "update"): "after each update",
+    ("optimizer_step", "micro-batch"): "after each micro-batch",
+    ("optimizer_step", "in-backward"): "in the backward",
+    ("offload", "parameters"): "weights",
+    ("offload", "all"): "weights and optimizer",
+    ("offload", "optimizer-between-phases"): "optimizer, between phases",
+    ("offload", "parameters-between-phases"): "weights, between phases",
+    ("offload", "all-between-phases"): "both, between phases",
+    ("attention", "sdpa"): "SDPA",
+    ("attention", "flash"): "FlashAttention",
+    ("logits", "full"): "full logits",
+    ("logits", "response"): "logits of the response",
+    ("logits", "chunked"): "chunked",
+    ("logits", "fused"): "fused linear cross-entropy",
+    ("kl", "loss"): "in the loss",
+    ("kl", "reward"): "in the reward",
+    ("reference", "copy"): "copy of the model",
+    ("reference", "offloaded"): "copy, offloaded",
+    ("reference", "adapter-disabled"): "adapter disabled",
+    ("reference", "frozen-adapter"): "frozen second adapter",
+    ("reference", "cached-logprobs"): "cached log-probs",
+    ("reference", "cached-activations"): "cached activations",
+    ("reference", "dual-output"): "dual output",
+    ("reward", "model"): "reward model",
+    ("rollout", "in-graph"): "in the graph",
+    ("rollout", "hf"): "Transformers' generate",
+    ("rollout", "vllm-colocated"): "vLLM, colocated",
+    ("rollout", "vllm-separate"): "vLLM, GPUs of its own",
+    ("empty_cache", "between-phases"): "between phases",
+    ("empty_cache", "every-step"): "every step",
 }
+"""What a value is called where its own word is no reader's."""
 
 options = choices
 """The values a field of choices can have; empty for other fields."""
@@ -48,3 +91,8 @@ def name(field: str, value: str) -> str:
     if field == "framework":
         text = framework_named(value).label
     return f"{text} (not modelled yet)" if not_yet(field, value) else text
+
+
+def spoken(field: str, value: Any) -> str:
+    """A field's value as a sentence says it: a choice as its list shows it."""
+    return name(field, value) if options(field) else say(value)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.plan import Plan
-from planner.ui.display import say
+from planner.ui.inputs.choices import spoken
 
 
 @dataclass(frozen=True, slots=True)
@@ -257,7 +257,8 @@ _NAMES = tuple(sorted((name for name in Plan.model_fields if "_" in name), key=l
 
 def changes_in_words(changes: Mapping[str, Any]) -> str:
     """Fields by label with the values they get."""
-    return ", ".join(f"{short_label(name)} → {say(value)}" for name, value in changes.items())
+    found = changes.items()
+    return ", ".join(f"{short_label(field)} → {spoken(field, value)}" for field, value in found)
 
 
 def help_text(name: str) -> str:

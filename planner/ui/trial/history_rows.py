@@ -13,7 +13,8 @@ from planner.trial.ask.result import TrialResult
 from planner.trial.history import Filter, History, Summary
 from planner.trial.history.exchange import export
 from planner.trial.history.store import Added
-from planner.ui.display import Unit, say
+from planner.ui.display import Unit
+from planner.ui.inputs.choices import spoken
 from planner.ui.inputs.fields import short_label
 from planner.ui.trial.words import LEVELS, NOBODY, share
 from planner.units import read_seconds
@@ -71,7 +72,7 @@ def changed(first: TrialResult, second: TrialResult) -> str:
     """What the second trial has otherwise than the first, in words; empty when nothing."""
     before, after = (one.planned().model_dump() for one in (first, second))
     parts = [
-        f"{short_label(field)}: {say(before[field])} → {say(after[field])}"
+        f"{short_label(field)}: {spoken(field, before[field])} → {spoken(field, after[field])}"
         for field in before
         if before[field] != after[field]
     ]
