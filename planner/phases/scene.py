@@ -215,7 +215,7 @@ class Scene:
         return 4 if precision == "autocast-bf16" else self.q.compute_bytes
 
 
-def scene_of(plan: Any, facts: Facts) -> Scene:
+def scene_of(plan: Plan, facts: Facts) -> Scene:
     """The scene of a plan or grid."""
     setup = setup_of(plan)
     return Scene(
