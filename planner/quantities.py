@@ -6,12 +6,15 @@ Works on a plan and on a sweep's grid alike (see :mod:`planner.numeric`).
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planner.methods import method_of
 from planner.numeric import Num, ceil_div, maximum, minimum, where
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 VECTOR_FIELDS: tuple[str, ...] = (
     "gpus",
@@ -76,7 +79,7 @@ class Quantities:
         return self.logprob_rows * self.logprob_row_tokens
 
 
-def quantities(plan: Any) -> Quantities:
+def quantities(plan: Plan) -> Quantities:
     """Quantities of a plan (or of anything with its fields)."""
     training_gpus = plan.gpus - plan.rollout_gpus
     shards = (
@@ -120,7 +123,7 @@ def quantities(plan: Any) -> Quantities:
 
 
 def _micro_batch(
-    plan: Any, size: Num, row_tokens: Num, available: Num, pair: int
+    plan: Plan, size: Num, row_tokens: Num, available: Num, pair: int
 ) -> tuple[Num, Num, Num]:
     """Rows, tokens per row and sequences of one forward of ``size`` units of ``pair`` rows.
 

@@ -7,9 +7,12 @@ Forms of ``reference`` whose log-probs the loss itself makes have no pass of the
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.methods import method_of
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 IN_LOSS = ("cached-activations", "dual-output")
 """Made of each micro-batch in its training forward, instead of once a step before it."""
@@ -19,48 +22,48 @@ ON_POLICY = ("adapter-disabled", "frozen-adapter")
 """The policy's own model answers, without its adapters or with others that never train."""
 
 
-def compares(plan: Any) -> bool:
+def compares(plan: Plan) -> bool:
     """Whether the loss compares with a reference."""
     method = method_of(plan)
     return bool(getattr(plan, method.kl_field) != "none" or method.held_to_reference)
 
 
-def on_policy(plan: Any) -> bool:
+def on_policy(plan: Plan) -> bool:
     """Whether the policy's own model answers for the reference."""
     return compares(plan) and plan.reference in ON_POLICY
 
 
-def frozen_adapter(plan: Any) -> bool:
+def frozen_adapter(plan: Plan) -> bool:
     """Whether the policy has a second adapter, the reference's, which never trains."""
     return compares(plan) and plan.reference == "frozen-adapter"
 
 
-def in_loss(plan: Any) -> bool:
+def in_loss(plan: Plan) -> bool:
     """Whether the loss makes the reference's log-probs."""
     return compares(plan) and plan.reference in IN_LOSS
 
 
-def cached(plan: Any) -> bool:
+def cached(plan: Plan) -> bool:
     """Whether the reference's last hidden states come with the batch."""
     return compares(plan) and plan.reference == "cached-activations"
 
 
-def dual(plan: Any) -> bool:
+def dual(plan: Plan) -> bool:
     """Whether one forward has the outputs of policy and reference."""
     return compares(plan) and plan.reference == "dual-output"
 
 
-def stored(plan: Any) -> bool:
+def stored(plan: Plan) -> bool:
     """Whether what the loss needs of the reference is computed apart, and kept."""
     return compares(plan) and plan.reference in ("cached-logprobs", "cached-activations")
 
 
-def elsewhere(plan: Any) -> bool:
+def elsewhere(plan: Plan) -> bool:
     """Whether that happens in every step, on other GPUs: sampled responses are new each time."""
     return stored(plan) and method_of(plan).generates
 
 
-def own_head(plan: Any) -> bool:
+def own_head(plan: Plan) -> bool:
     """Whether the reference's head is a copy of its own: adapters leave the policy's frozen."""
     return cached(plan) and plan.finetuning == "full"
 

@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.footprint import OUTSIDE, Instant, Term
 from planner.formulas.held import held
 from planner.levels import Totals
 from planner.numeric import Bounded, Num, maximum
 from planner.phases.phase import PhasePlan
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,7 @@ def doubt(phase: PhasePlan, sums: Sequence[Totals]) -> Num:
 
 
 def reserved(
-    plan: Any,
+    plan: Plan,
     plans: Sequence[PhasePlan],
     needed: Sequence[Num],
     kept: Sequence[Num],

@@ -93,12 +93,12 @@ class Setup:
         return int(sharding[-1]) if sharding.startswith("zero") else 0
 
 
-def setup_of(plan: Any) -> Setup:
+def setup_of(plan: Plan) -> Setup:
     """The setup of a plan or grid."""
     return Setup(plan=plan, q=quantities(plan), models=tuple(_models(plan)))
 
 
-def _models(plan: Any) -> Iterator[ModelSetup]:
+def _models(plan: Plan) -> Iterator[ModelSetup]:
     """Every model of a run, in the order in which they are built."""
     method = method_of(plan)
     adapted = plan.finetuning != "full"
@@ -144,7 +144,7 @@ POLICY_USED_IN = frozenset(("load", "old log-probs", "policy update", "weight sy
 WEIGHTS_WAIT = ("parameters-between-phases", "all-between-phases")
 
 
-def _policy_used_too(plan: Any) -> frozenset[str]:
+def _policy_used_too(plan: Plan) -> frozenset[str]:
     """Phases that need the policy's weights only under some plans."""
     found = ("rollout",) if plan.rollout == "hf" else ()
     if plan.reference in references.ON_POLICY:
@@ -152,7 +152,7 @@ def _policy_used_too(plan: Any) -> frozenset[str]:
     return frozenset(found)
 
 
-def _stored(plan: Any) -> Dtype:
+def _stored(plan: Plan) -> Dtype:
     """What trained models' weights are kept in: the master copy's dtype, where that is kept.
 
     DeepSpeed keeps its fp32 copy apart, as optimizer state. A frozen base under adapters is in a
@@ -163,11 +163,11 @@ def _stored(plan: Any) -> Dtype:
     if frozen_base and plan.base_dtype == "fp32":
         return "fp32"
     if plan.master_dtype == "none" or plan.sharding.startswith("zero") or frozen_base:
-        return plan.dtype  # type: ignore[no-any-return]
+        return plan.dtype
     return "fp32"
 
 
-def _reference(plan: Any) -> Iterator[ModelSetup]:
+def _reference(plan: Plan) -> Iterator[ModelSetup]:
     """The frozen reference, when it is a model of its own.
 
     Where it is loaded like the policy an fp32 master means an fp32 reference; otherwise it is kept

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import chain, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -183,15 +183,15 @@ def _along(values: Sequence[int], shape: tuple[int, ...], position: int) -> Arra
 def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
     """The columns of every plan of a grid."""
     facts = facts_of(grid, speeds)
-    scene = scene_of(grid, facts)
+    scene = scene_of(cast("Plan", grid), facts)  # it reads like one
     plans = phase_plans(scene)
     adder = Adder(grid.expandable_segments, total)
     sums = [[adder.totals(instant) for instant in phase.instants] for phase in plans]
     peaks = [_peak(grid, phase, each) for phase, each in zip(plans, sums, strict=True)]
     needed, kept = ([peak[name] for peak in peaks] for name in ("needed", "kept"))
-    segments = reserved(grid, plans, needed, kept, sums)
+    segments = reserved(scene.plan, plans, needed, kept, sums)
     spared = [peak["kept"] - peak["lasting"] for peak in peaks]
-    growth = most_growth(grid, [one.held for one in segments], spared)
+    growth = most_growth(scene.plan, [one.held for one in segments], spared)
     worst = _Worst(grid, growth, facts.budget_bytes)
     columns = {}
     for number, (phase, peak, held) in enumerate(zip(plans, peaks, segments, strict=True)):

@@ -158,6 +158,7 @@ def sources_of(modules: tuple[str, ...]) -> str:
     return _hash([sorted(seen.values()), libraries, platform.machine(), platform.system()])
 
 
+@cache
 def _path(module: str) -> Path | None:
     """The file of a module of this repository; None for others and for the closed form."""
     if any(module == part or module.startswith(f"{part}.") for part in CLOSED_FORM):

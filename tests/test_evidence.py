@@ -46,6 +46,7 @@ def forget() -> Any:
 
     def clear() -> None:
         evidence.sources_of.cache_clear()
+        evidence._path.cache_clear()
         evidence._read.cache_clear()
         evidence.gathered.clear()
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Any
 
+import pandas as pd
 import pytest
 
 from planner.estimate import estimate
@@ -96,3 +98,15 @@ def test_bad_axes_are_refused_by_name(over: dict[str, Any], word: str) -> None:
 
 def test_vector_fields_are_fields() -> None:
     assert set(VECTOR_FIELDS) <= set(Plan.model_fields)
+
+
+def test_rows_do_not_depend_on_how_many_are_judged_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = Plan(**BASES["grpo"])
+    over: dict[str, Any] = {
+        "response_tokens": range(100, 1000, 90),
+        "optimizer": ["sgd", "adamw-fused"],
+        "micro_batch_size": [1, 2, 3],
+    }
+    whole = sweep(plan, over)
+    monkeypatch.setattr(sys.modules["planner.sweep"], "PASS", 7)
+    pd.testing.assert_frame_equal(sweep(plan, over), whole)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.formulas.lora import lora_weights
 from planner.frameworks.program import Decision
 from planner.plan.facts import facts_of
 from planner.setup import setup_of
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
-def shared_decisions(plan: Any) -> Iterator[Decision]:
+
+def shared_decisions(plan: Plan) -> Iterator[Decision]:
     """Model, dtypes, adapters, batches, and what saves memory."""
     policy = setup_of(plan).models[0]
     yield Decision(name="model", value=plan.model)
@@ -84,7 +87,7 @@ def shared_decisions(plan: Any) -> Iterator[Decision]:
     yield Decision(name="steps", value=plan.steps)
 
 
-def lora_modules(plan: Any) -> tuple[str, ...]:
+def lora_modules(plan: Plan) -> tuple[str, ...]:
     """Names that this model's family has for the planned adapters' modules; none without."""
     if plan.finetuning == "full":
         return ()

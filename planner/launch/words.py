@@ -5,10 +5,13 @@ A note or package is a row of :func:`planner.launch.script.chosen`: whether it a
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.frameworks.framework import Framework
 from planner.plan.facts import facts_of
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 Row = tuple[object, str]
 
@@ -16,7 +19,7 @@ TORCH_DTYPE = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
 
 
-def kernels(plan: Any) -> tuple[Row, ...]:
+def kernels(plan: Plan) -> tuple[Row, ...]:
     """Packages of kernels that the estimate supposes."""
     stateful = facts_of(plan).policy.stateful_layers
     return (
@@ -33,18 +36,18 @@ def own_settings(framework: Framework) -> str:
     )
 
 
-def entropy_note(plan: Any, coefficient: float) -> Row:
+def entropy_note(plan: Plan, coefficient: float) -> Row:
     """The coefficient that the export chose."""
     return (plan.entropy, f"The entropy coefficient is {coefficient}; the plan has no field.")
 
 
-def full_rows_note(plan: Any) -> Row:
+def full_rows_note(plan: Plan) -> Row:
     """What a script cannot see to."""
     text = "Full rows are a property of the data: every row has the planned length."
     return (plan.batch_shape == "full", text)
 
 
-def other_framework_note(plan: Any, framework: Framework) -> Row:
+def other_framework_note(plan: Plan, framework: Framework) -> Row:
     """Whose memory the estimate is of."""
     text = f"The plan was estimated for framework {plan.framework}, not {framework.label}."
     return (plan.framework != framework.name, text)

@@ -221,7 +221,7 @@ class Scene:
         return 4 if wide else self.embedding_bytes(of)
 
 
-def scene_of(plan: Any, facts: Facts) -> Scene:
+def scene_of(plan: Plan, facts: Facts) -> Scene:
     """The scene of a plan or grid."""
     setup = setup_of(plan)
     return Scene(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner import references
 from planner.catalog.architecture import Architecture
@@ -22,8 +22,11 @@ from planner.problem import Problem
 from planner.setup import setup_of
 from planner.workload import inference_workload, prompt_workload, training_workload
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
-def uncovered(plan: Any) -> list[Problem]:
+
+def uncovered(plan: Plan) -> list[Problem]:
     """What is not covered of a plan that breaks no rule; empty when all is."""
     facts = facts_of(plan)
     try:
@@ -34,7 +37,7 @@ def uncovered(plan: Any) -> list[Problem]:
     return [*_loss(plan), *method_of(plan).fact_problems(plan, facts)]
 
 
-def _passes(plan: Any, facts: Facts) -> Iterator[tuple[Architecture, Workload]]:
+def _passes(plan: Plan, facts: Facts) -> Iterator[tuple[Architecture, Workload]]:
     """Every way in which a model of the plan runs."""
     setup = setup_of(plan)
     generates = plan.rollout == "hf"
@@ -50,7 +53,7 @@ def _passes(plan: Any, facts: Facts) -> Iterator[tuple[Architecture, Workload]]:
             yield arch, prompt_workload(setup, model, facts.gpu)
 
 
-def _loss(plan: Any) -> Iterator[Problem]:
+def _loss(plan: Plan) -> Iterator[Problem]:
     """What is not modelled of how this version of the framework meets the vocabulary."""
     code = framework_named(plan.framework).loss_code(plan.framework_version)
     refused = {"framework_version": code.no_cross_entropy} if _cross_entropy(plan) else {}
@@ -62,7 +65,7 @@ def _loss(plan: Any) -> Iterator[Problem]:
             yield Problem(field, f"{_capital(complaint)}.", f"{_capital(fix)}.")
 
 
-def _cross_entropy(plan: Any) -> bool:
+def _cross_entropy(plan: Plan) -> bool:
     return method_of(plan).objective == "cross-entropy"
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner import catalog
 from planner.frameworks import OWN, framework_named
 from planner.methods import method_of
 from planner.plan.facts import facts_of
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
-def subject(plan: Any) -> str:
+
+def subject(plan: Plan) -> str:
     """``GRPO of Qwen2.5-7B with TRL 1.16.0``; a framework of our own has PyTorch's version."""
     label = framework_named(plan.framework).label
     if plan.framework == OWN:
@@ -20,7 +23,7 @@ def subject(plan: Any) -> str:
     return f"{method_of(plan).title} of {model_name(plan)} with {framework}"
 
 
-def model_name(plan: Any) -> str:
+def model_name(plan: Plan) -> str:
     """The policy's name without its owner; a config that nobody named says that it is one."""
     catalogued = any(model.id == plan.model for model in catalog.models())
     if plan.config and not catalogued:  # the Hub's, by the id that was asked for

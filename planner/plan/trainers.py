@@ -5,11 +5,14 @@ from __future__ import annotations
 from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.frameworks import framework_named, frameworks
 from planner.frameworks.trainer import Trainer
 from planner.methods import folder_of, methods
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 
 @cache
@@ -29,7 +32,7 @@ def trainer_of(framework: str, method: str) -> Trainer:
     return Trainer(missing=f"{owner.label} has no trainer for {methods()[method].title}.")
 
 
-def trainer_for(plan: Any) -> Trainer:
+def trainer_for(plan: Plan) -> Trainer:
     """The trainer of a plan or grid."""
     return trainer_of(plan.framework, plan.method)
 
