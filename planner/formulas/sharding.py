@@ -29,12 +29,26 @@ GATHERED_LAYERS = Formula(
     why="The layer that computes is whole; all are when they are not resharded after forward.",
 )
 
+LEFT = (GATHERED_ROOT.name, GATHERED_LAYERS.name)
+"""What a forward without gradient may leave behind."""
+
 GATHER_BUFFER = Formula(
     "all-gather buffer",
     "layer_parameters * value_bytes",
     category="buffers",
     source=FSDP + ": the flat output of one group lives until the next group's copy-out",
     why="Weights arrive in one flat buffer and are copied out of it.",
+)
+
+LEFT_GATHER_BUFFER = Formula(
+    "all-gather buffer where layers were left gathered",
+    "maximum(layer_parameters * value_bytes * again, root_parameters * value_bytes * "
+    "minimum(maximum(fsdp_size - 1, 0), 1) - earlier_gradients_bytes)",
+    category="buffers",
+    source=FSDP + ": no next group's copy-out frees the root's; verl 0.9.1 EngineEvalModeCtx "
+    "reshards the root's own weights where fsdp_size is above 1",
+    why="Layers that an earlier forward left whole are not gathered again, at most the root is; "
+    "after an update's first micro-batch (again) they are, beside its gradients.",
 )
 
 ROOT_GATHER_BUFFER = Formula(

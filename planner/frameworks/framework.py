@@ -55,6 +55,9 @@ class Framework:
     """Nothing freezes a whole reference, so autocast caches copies of its weights, too."""
     reference_streamed: bool = False
     """FSDP streams an offloaded reference from host RAM while it computes."""
+    leaves_gathered: bool = False
+    """FSDP's weights stay as a forward without gradient has left them: gathered, where they are not
+    resharded after it, until a backward of the model ends; a model without one has none."""
     reference_gathered_whole: bool = False
     """FSDP shards the reference as one unit, which a forward gathers whole."""
     autocasts_adapters: bool = False

@@ -7,50 +7,110 @@ from typing import Any
 
 from planner.footprint import Term
 from planner.formulas import sharding
-from planner.numeric import Num
+from planner.numeric import Num, minimum
 from planner.phases.role import Role
-from planner.phases.scene import Scene, once, shared
+from planner.phases.scene import Moment, Scene, once, shared
 
 
-def at_layer(scene: Scene, role: Role, *, backward_of: int | None = None) -> tuple[Term, ...]:
+def at_layer(
+    scene: Scene, role: Role, *, backward_of: int | None = None, trains: bool = False
+) -> tuple[Term, ...]:
     """Gathered weights while a layer of the role computes.
 
     ``backward_of`` is the place of the layer that goes backward: those below it are still whole
     where layers are not resharded after their forward, and below the first there is nothing
-    left to gather. Without it the last layer goes forward.
+    left to gather. Without it the last layer goes forward, and ``trains`` says that it keeps what
+    its backward needs.
     """
     whole = 0 if backward_of is None else backward_of + 1
     layers = (whole or role.arch.layers) if _stays_whole(scene, role) else 1
     # A backward whose layers are still whole has nothing to gather.
     kept = whole and not scene.plan.reshard_after_forward
-    return _around(scene, role, layers, not kept and whole != 1)
+    left = not whole and _finds_gathered(scene, role, trains)
+    return _around(scene, role, layers, not kept and whole != 1, left, trains)
 
 
-def at_head(scene: Scene, role: Role, *, backward: bool = False) -> tuple[Term, ...]:
+def at_head(
+    scene: Scene, role: Role, *, backward: bool = False, trains: bool = False
+) -> tuple[Term, ...]:
     """Gathered weights while head and loss compute, or go backward."""
     stay = _stays_whole(scene, role)
+    left = not backward and _finds_gathered(scene, role, trains)
     # A backward whose layers are still whole has nothing to gather ahead.
-    return _around(scene, role, stay * role.arch.layers, not (backward and stay))
+    return _around(scene, role, stay * role.arch.layers, not (backward and stay), left, trains)
 
 
 def beside_loss(
-    scene: Scene, role: Role, inside: bool, *, backward: bool = False
+    scene: Scene, role: Role, inside: bool, *, backward: bool = False, trains: bool = False
 ) -> tuple[Term, ...]:
     """Gathered weights while a loss computes, or goes backward.
 
-    Where it takes the model's output, its root is resharded by then; ``inside`` says that the
-    instant is one of the head itself.
+    Where it takes the model's output, its forward has ended by then, and its root may be resharded;
+    ``inside`` says that the instant is one of the head itself.
     """
-    resharded = scene.plan.reshard_after_forward or not role.trained
     outside = scene.framework.loss_code(scene.plan.framework_version).outside_model and not inside
-    if not (scene.fsdp and outside and resharded) or _wrapped_whole(scene, role):
-        return at_head(scene, role, backward=backward)
+    if not (scene.fsdp and outside) or _wrapped_whole(scene, role):
+        return at_head(scene, role, backward=backward, trains=trains)
+    if _root_stays(scene, role):
+        layers = _stays_whole(scene, role) * role.arch.layers
+        return _around(scene, role, layers, False)
     return (_pool(scene, role, live_bytes=0),)
 
 
+BETWEEN = ("reference log-probs", "reward", "values", "critic update")
+"""Moments between the policy's first forward of a step and its update."""
+
+
+def left_gathered(scene: Scene, role: Role, moment: Moment) -> Iterator[Term]:
+    """Weights that forwards without gradient at other moments have left gathered.
+
+    Those of the policy until its backward, those of a model without one from the first step on;
+    a critic's own update is what follows its forward.
+    """
+    model, plan = scene.setup[role.name], scene.plan
+    left = moment in BETWEEN and not role.value_head if role.trained else moment != "load"
+    if not _leaves_gathered(scene) or not left or moment in model.used_in or model.waits == "host":
+        return
+    if _root_stays(scene, role):
+        # verl's EngineEvalModeCtx reshards the root's own where fsdp_size is above 1.
+        yield sharding.GATHERED_ROOT(
+            role.name,
+            root_parameters=_flat_root(scene, role) * (plan.shard_size <= 1),
+            value_bytes=scene.q.compute_bytes,
+            tensors=3,
+        )
+    if _stays_whole(scene, role):
+        yield _gathered(scene, role, role.arch.layers)
+
+
+def _leaves_gathered(scene: Scene) -> bool:
+    return scene.fsdp and scene.framework.leaves_gathered
+
+
+def _finds_gathered(scene: Scene, role: Role, trains: bool = False) -> bool:
+    """Whether a forward finds layers gathered that an earlier one without gradient has left.
+
+    A frozen model's are those of the step before, a reference's of the policy's weights those of
+    its old log-probs.
+    """
+    kept = _leaves_gathered(scene) and scene.setup[role.name].waits != "host"
+    whole = kept and _stays_whole(scene, role)
+    return whole and (trains or not role.trained or role.disabled)
+
+
 @shared
-def _around(scene: Scene, role: Role, layers: int, gathers: bool) -> Iterator[Term]:
-    """Weights beside ``layers`` whole ones, perhaps while the next one's arrive."""
+def _around(
+    scene: Scene,
+    role: Role,
+    layers: int,
+    gathers: bool,
+    left: bool = False,
+    trains: bool = False,
+) -> Iterator[Term]:
+    """Weights beside ``layers`` whole ones, perhaps while the next one's arrive.
+
+    What an earlier forward has ``left`` whole does not.
+    """
     width = scene.q.compute_bytes
     if _wrapped_whole(scene, role):
         parameters = role.parameters
@@ -61,7 +121,7 @@ def _around(scene: Scene, role: Role, layers: int, gathers: bool) -> Iterator[Te
         yield root(scene, role)
         if layers:
             yield _gathered(scene, role, layers)
-        buffer = _gather_buffer(scene, role)
+        buffer = _left_buffer(scene, role, trains) if left else _gather_buffer(scene, role)
         if gathers:
             yield buffer
         yield _pool(scene, role, live_bytes=gathers * buffer.bytes)
@@ -86,7 +146,7 @@ def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]
     A group's flat buffer is freed when the next group has been copied out of its own: the
     root's beside the first layer's, a layer's beside the next one's.
     """
-    if not scene.fsdp or _wrapped_whole(scene, role):
+    if not scene.fsdp or _wrapped_whole(scene, role) or _finds_gathered(scene, role):
         return
     own = _gather_buffer(scene, role)
     yield "first layer's weights arrive", (*_root(scene, role), _gathered(scene, role, 1), own)
@@ -103,7 +163,7 @@ def before_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
 
 def again(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The root's weights as a backward begins, beside the buffer they arrive in; FSDP only."""
-    whole = not scene.plan.reshard_after_forward or _wrapped_whole(scene, role)
+    whole = _root_stays(scene, role) or _wrapped_whole(scene, role)
     return () if whole or not scene.fsdp else _root(scene, role)
 
 
@@ -116,8 +176,19 @@ def _root(scene: Scene, role: Role) -> tuple[Term, ...]:
 
 
 def _stays_whole(scene: Scene, role: Role) -> bool:
-    """Whether layers stay gathered after their forward; those of a frozen model never do."""
-    return role.trained and not scene.plan.reshard_after_forward
+    """Whether layers stay gathered after their forward; a frozen model's do where ours is not."""
+    stay = role.trained or _leaves_gathered(scene)
+    return stay and not scene.plan.reshard_after_forward
+
+
+def _root_stays(scene: Scene, role: Role) -> bool:
+    """Whether the root does, too: FSDP1 never reshards it after a forward.
+
+    torch 2.13 ``_runtime_utils.py``, ``_post_forward_reshard``: ``not state._is_root``. The plain
+    step wraps by FSDP2 whatever the plan says.
+    """
+    flat = scene.plan.sharding == "fsdp1" and _leaves_gathered(scene)
+    return flat or _stays_whole(scene, role)
 
 
 def _wrapped_whole(scene: Scene, role: Role) -> bool:
@@ -225,6 +296,22 @@ def _flat(scene: Scene, role: Role) -> Num:
 def _flat_root(scene: Scene, role: Role) -> Num:
     """The same of what is outside the layers."""
     return role.root_parameters + scene.padding(role, "root")
+
+
+def _left_buffer(scene: Scene, role: Role, trains: bool) -> Term:
+    """What the last group that was gathered has arrived in."""
+    q = scene.q
+    trained = scene.sharded_trainable(role) // scene.shards_of("gradients")
+    return sharding.LEFT_GATHER_BUFFER(
+        role.name,
+        layer_parameters=_flat(scene, role),
+        root_parameters=_flat_root(scene, role),
+        value_bytes=_travelling(scene),
+        again=trains * minimum(q.micro_batches * q.updates_per_step - 1, 1),
+        fsdp_size=scene.plan.shard_size,
+        earlier_gradients_bytes=trains * minimum(q.micro_batches - 1, 1) * trained
+        * q.gradient_bytes,
+    )
 
 
 @once

@@ -38,7 +38,7 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
             name=f"last {kind.word}layer's forward",
             terms=(
                 *activations.layer_forward(scene, role, kind.sparse),
-                *collectives.at_layer(scene, role),
+                *collectives.at_layer(scene, role, trains=True),
             ),
             shared=(
                 *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
@@ -184,7 +184,11 @@ def at_head(
             positions.while_scoring(scene, role, forward=not backward),
             activations.weight_copies(scene, role, layers=copied, head=whole),
             collectives.beside_loss(
-                scene, role, role.value_head or loss.name in logits.INSIDE_MODEL, backward=backward
+                scene,
+                role,
+                role.value_head or loss.name in logits.INSIDE_MODEL,
+                backward=backward,
+                trains=True,
             ),
         ),
     )

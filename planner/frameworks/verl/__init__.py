@@ -118,6 +118,9 @@ FRAMEWORK = Framework(
     ),
     reference_loaded_like_policy=True,
     reference_streamed=True,
+    # transformer_impl.py: nothing follows a pass of infer_batch but EngineEvalModeCtx, which
+    # reshards the root's own weights where fsdp_size is above 1.
+    leaves_gathered=True,
     base_in_master_dtype=True,
     sync_bucket_bytes=2 * GIB,
     host=HostSide(

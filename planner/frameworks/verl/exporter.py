@@ -149,6 +149,7 @@ def _actor(plan: Any) -> dict[str, object]:
         f"+{reference}.fsdp_config.mixed_precision.param_dtype": (
             plan.dtype if whole and plan.dtype != "bf16" else None
         ),
+        f"{reference}.fsdp_config.fsdp_size": plan.shard_size or None if whole else None,
         f"{reference}.fsdp_config.reshard_after_forward": (
             plan.reshard_after_forward if whole else None
         ),
