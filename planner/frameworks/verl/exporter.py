@@ -320,9 +320,5 @@ def _notes(plan: Any) -> tuple[str, ...]:
         (plan.kl != "none", f"The KL coefficient is verl's default, {KL_COEFFICIENT}."),
         entropy_note(plan, ENTROPY_COEFFICIENT),
         full_rows_note(plan),
-        (
-            _estimator(plan).critic and plan.finetuning == "lora",
-            "The critic is trained with adapters too, like the policy.",
-        ),
         other_framework_note(plan, FRAMEWORK),
     )
