@@ -24,6 +24,7 @@ from planner.frameworks.trl.limits import step_obstacles
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.verl.limits import obstacles
 from planner.frameworks.verl.own_step import overrides
+from planner.launch.launch import Obstacle
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
 
@@ -54,8 +55,10 @@ MODELS = (
     "allenai/OLMoE-1B-7B-0924",
 )
 """Vocabularies small and large, tied and not, and a mixture."""
-ROWS = 64
+ROWS = {"trl": 64, "verl": 48}
 """A grid has at least as many plans: every pair once, then once more, until there are."""
+NO_CRITIC = ("allenai/OLMo-2-0425-1B", "allenai/OLMoE-1B-7B-0924")
+"""Models of which transformers has no token classifier, which verl makes its critic of."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,6 +134,12 @@ BLAMED = {
     "logits": ("method",),
 }
 """Factors behind a field that is in the way."""
+def _in_verls_way(plan: Plan) -> tuple[Obstacle, ...]:
+    if plan.critic == "separate" and plan.model in NO_CRITIC:
+        return (Obstacle(field="model", why="It has no critic.", fix="Take another."),)
+    return obstacles(plan)
+
+
 NOT_SAMPLED = ("entropy", "kl", "temperature", "rollout")
 
 GRIDS = {
@@ -164,7 +173,7 @@ GRIDS = {
                 "reshard_after_forward": (True, False),
                 "logprob_micro_batch_size": (1, 2, 4),
             },
-            in_the_way=obstacles,
+            in_the_way=_in_verls_way,
             told=overrides,
             without={},
             alone=("ppo", "reinforce++"),
@@ -177,8 +186,8 @@ GRIDS = {
 def design(framework: str) -> Design:
     """The grid as rows of factors, in which every possible pair occurs."""
     found = Design(GRIDS[framework].factors, GRIDS[framework].judged, seed=2026)
-    while len(found.rows) < ROWS:
-        found.cover(ROWS)
+    while len(found.rows) < ROWS[framework]:
+        found.cover(ROWS[framework])
     return found
 
 

@@ -58,6 +58,8 @@ class Framework:
     leaves_gathered: bool = False
     """FSDP's weights stay as a forward without gradient has left them: gathered, where they are not
     resharded after it, until a backward of the model ends; a model without one has none."""
+    wraps_tables: bool = False
+    """FSDP2 has an untied embedding and a head as units of their own, like layers."""
     reference_gathered_whole: bool = False
     """FSDP shards the reference as one unit, which a forward gathers whole."""
     autocasts_adapters: bool = False

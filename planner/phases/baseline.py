@@ -218,7 +218,7 @@ def _late_gradients(scene: Scene, role: Role) -> int:
     if not role.root_trainable:
         return 0
     if scene.fsdp:
-        return role.root_trainable
+        return role.root_trainable - role.head_parameters * collectives.head_apart(scene, role)
     tied = role.arch.tied and not role.value_head
     positions = role.arch.learned_positions * role.arch.hidden
     return positions + (0 if tied else role.arch.vocab * role.arch.hidden)

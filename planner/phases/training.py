@@ -82,9 +82,13 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
         *(() if scene.plan.activation_offload else (activations.next_input(scene, role),)),
         embedded(scene, role),
     )
+    above = (
+        *while_saved(scene, role, kept, running=False),
+        activations.inside_final_norm(scene, role),
+    )
     for name, arriving in collectives.arrivals(scene, role):
-        first = name.startswith("first")
-        yield Instant(name=name, terms=arriving, shared=before if first else after)
+        shared = {"first": before, "head's": above}.get(name.split()[0], after)
+        yield Instant(name=name, terms=arriving, shared=shared)
 
 
 def named_masks(scene: Scene, role: Role) -> Bundles:
