@@ -68,6 +68,8 @@ class Framework:
     """The frozen base below adapters is stored like the adapters, in the master dtype."""
     liger_patches_trained_only: bool = False
     """Liger's kernels reach the trained model; a reference that stands by then has none."""
+    decays_weights: bool = False
+    """Its optimizers decay weights unless told otherwise."""
     reduces_once_an_update: bool = False
     """FSDP reduces gradients in an update's last micro-batch alone; they are whole until then."""
     sync_bucket_bytes: int = 0

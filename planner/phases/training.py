@@ -210,6 +210,14 @@ def _step_temporaries(scene: Scene, role: Role) -> Iterator[Term]:
                 value_bytes=q.master_bytes,
                 **sizes,
             )
+        if plan.optimizer == "sgd" and scene.framework.decays_weights:
+            trained = (each for each in role.splits if each.adapter == (role.adapters > 0))
+            yield state.DECAYED_GRADIENT(
+                role.name,
+                largest_weight=max(each.rows * each.width for each in trained),
+                shards=sizes["shards"],
+                value_bytes=q.master_bytes,
+            )
         if scene.zero_stage and plan.dtype != "fp32":
             yield state.ZERO_STEP_TEMPORARY(role.name, **sizes)
     if scene.zero_stage in (1, 2):

@@ -124,6 +124,8 @@ FRAMEWORK = Framework(
     # fsdp_utils.py, _select_fsdp2_wrap_targets: embed_tokens and lm_head where they are not tied.
     wraps_tables=True,
     base_in_master_dtype=True,
+    # workers/config/optimizer.py: weight_decay 0.01.
+    decays_weights=True,
     sync_bucket_bytes=2 * GIB,
     host=HostSide(
         imports_bytes=351 * MIB,
