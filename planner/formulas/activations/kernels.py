@@ -47,9 +47,6 @@ def _eager(
     same = (by_head or setting.cached) and alike
     # Of one row they are a view, which keeps the product of all three alive.
     viewed = setting.one_row and by_head and layer.heads_fused and alike
-    # So is one shared head's: its repetition needs no room even then.
-    shared = setting.one_row and arch.kv_heads == 1
-    grouped = grouped or shared
     key_states = _repeated(layer, key, "keys")
     value_states = _repeated(layer, value, "values")
     weights = _product(

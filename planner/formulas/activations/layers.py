@@ -173,8 +173,7 @@ def settings(
 
 def _by_rows(arch: Architecture, workload: Workload, setting: Setting) -> list[tuple[Setting, Num]]:
     """The setting of one row and of several, where eager attention keeps something else of one."""
-    viewed = arch.fused_qkv or arch.family == "gpt_neox" or arch.kv_heads == 1
-    if setting.attention != "eager" or not viewed:
+    if setting.attention != "eager" or not (arch.fused_qkv or arch.family == "gpt_neox"):
         return [(setting, 1)]
     single = where(workload.sequences == 1, 1, 0)
     both = [(replace(setting, one_row=True), single), (setting, 1 - single)]
