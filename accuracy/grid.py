@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping
-from functools import cache
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, partial
 from importlib.metadata import version
 from multiprocessing import get_context
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any
 
 from accuracy.pairs import Design, Row, all_pairs
 from planner import catalog
+from planner.frameworks import OWN
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
 
@@ -129,6 +130,8 @@ WITHOUT: Mapping[str, tuple[str, ...]] = {
 }
 """Factors that a method's defaults decide."""
 
+GROUPED = ("grpo", "intuitor", "rloo")
+"""Methods whose drawn plans have two responses a prompt."""
 UNROLLED = {64: 4, 129: 7, 512: 8, 1024: 12, 3096: 16}
 """Responses of GRADE are as short as its documents have them, since every token is a forward."""
 
@@ -144,14 +147,20 @@ def fields(row: Row) -> dict[str, Any]:
     values["prompt_tokens"], values["response_tokens"] = lengths
     if method == "grade":
         values["response_tokens"] = UNROLLED[lengths[1]]
-    per_update: Any = row["accumulation"]
-    sequences = values["gpus"] * row["micro_batch_size"] * per_update
-    group = 2 if method in ("grpo", "intuitor", "rloo") else 1
-    values["responses_per_prompt"] = group
-    values["prompts_per_update"] = max(sequences // group, 1)
-    values["prompts_per_step"] = values["prompts_per_update"] * row["updates"]
-    values["gpu"] = "h100-80gb"
-    return values
+    return values | batches(row, values["gpus"], 2 if method in GROUPED else 1)
+
+
+def batches(row: Row, gpus: int, group: int) -> dict[str, Any]:
+    """Responses and prompts that make as many micro-batches and updates as the row says."""
+    drawn: Any = row
+    sequences = gpus * drawn["micro_batch_size"] * drawn["accumulation"]
+    per_update = max(sequences // group, 1)
+    return {
+        "responses_per_prompt": group,
+        "prompts_per_update": per_update,
+        "prompts_per_step": per_update * drawn["updates"],
+        "gpu": "h100-80gb",
+    }
 
 
 BLAMED = {
@@ -245,17 +254,24 @@ def design() -> Design:
 
 def plans() -> Iterator[dict[str, Any]]:
     """Fields of every plan of the grid, each once."""
+    yield from distinct(map(fields, design().rows))
+
+
+def distinct(drawn: Iterable[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """Every plan's fields once."""
     seen = set()
-    for row in design().rows:
-        values = fields(row)
+    for values in drawn:
         key = json.dumps(values, sort_keys=True)
         if key not in seen:
             seen.add(key)
             yield values
 
 
-def measure(values: dict[str, Any]) -> dict[str, Any]:
-    """One plan's dry run: peaks by phase in requested bytes, and what is behind them."""
+def measure(values: dict[str, Any], code: str) -> dict[str, Any]:
+    """One plan's dry run: peaks by phase in requested bytes, and what is behind them.
+
+    ``code`` names the framework whose code runs.
+    """
     import torch
 
     from planner.dryrun.logs.curve import peaks
@@ -263,7 +279,7 @@ def measure(values: dict[str, Any]) -> dict[str, Any]:
 
     torch.set_num_threads(1)
     plan = Plan(**values)
-    log = dry_run(plan, configs(plan))
+    log = dry_run(plan, configs(plan), code=code)
     phases = {
         peak.phase: {"bytes": peak.total_bytes, "op": peak.op, "module": peak.module}
         for peak in peaks(log)
@@ -282,47 +298,58 @@ def versions() -> dict[str, str]:
     return {name: version(name) for name in ("torch", "transformers", "peft")}
 
 
-def drawn() -> dict[str, Any]:
-    """What the design covers: settings, pairs, and those that no valid plan has."""
-    found = design()
-    every = all_pairs(FACTORS) - found.impossible
+def drawn(found: Design) -> dict[str, Any]:
+    """What a design covers: settings, pairs, and those that no valid plan has."""
+    every = all_pairs(found.factors) - found.impossible
     return {
-        "factors": len(FACTORS),
+        "factors": len(found.factors),
         "pairs": len(every),
         "impossible": sorted(sorted(map(list, pair), key=repr) for pair in found.impossible),
     }
 
 
-def write(out: Path, rows: list[dict[str, Any]]) -> None:
+def write(out: Path, head: dict[str, Any], rows: list[dict[str, Any]]) -> None:
     """One row a line, so that differences can be read."""
-    head = json.dumps({"versions": versions(), **drawn()})
+    told = json.dumps(head)
     lines = ",\n".join(json.dumps(row) for row in rows)
-    out.write_text(f'{head[:-1]}, "rows": [\n{lines}\n]}}\n', "utf-8")
+    out.write_text(f'{told[:-1]}, "rows": [\n{lines}\n]}}\n', "utf-8")
+
+
+def parser(**told: Any) -> argparse.ArgumentParser:
+    """What a grid's command line takes."""
+    found = argparse.ArgumentParser(**told)
+    found.add_argument("--out", type=Path)
+    found.add_argument("--workers", type=int, default=1)
+    found.add_argument("--stride", type=int, default=1, help="run every so many plans only")
+    return found
+
+
+def run(
+    chosen: Sequence[dict[str, Any]], workers: int, code: str = OWN
+) -> list[dict[str, Any]]:
+    """A row of every plan, in order."""
+    rows: list[dict[str, Any]] = []
+    # A fresh process now and then gives back what torch's caches keep.
+    with get_context("spawn").Pool(workers, maxtasksperchild=50) as pool:
+        for done, row in enumerate(pool.imap(partial(measured, code=code), chosen), 1):
+            rows.append(row)
+            print(f"{done} of {len(chosen)}", row.get("error", ""), flush=True)
+    return rows
+
+
+def measured(values: dict[str, Any], code: str = OWN) -> dict[str, Any]:
+    """As :func:`measure`; a failure is a row with its message."""
+    try:
+        return measure(values, code)
+    except Exception as error:  # noqa: BLE001
+        return {"fields": values, "error": f"{type(error).__name__}: {error}"}
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the grid and write it."""
-    parser = argparse.ArgumentParser(prog="python -m accuracy.grid", description=__doc__)
-    parser.add_argument("--out", type=Path, default=MEASURED)
-    parser.add_argument("--workers", type=int, default=1)
-    parser.add_argument("--stride", type=int, default=1, help="run every so many plans only")
-    given = parser.parse_args(arguments)
-    chosen = list(plans())[:: given.stride]
-    rows: list[dict[str, Any]] = []
-    # A fresh process now and then gives back what torch's caches keep.
-    with get_context("spawn").Pool(given.workers, maxtasksperchild=50) as pool:
-        for done, row in enumerate(pool.imap(measured, chosen), 1):
-            rows.append(row)
-            print(f"{done} of {len(chosen)}", row.get("error", ""), flush=True)
-    write(given.out, rows)
-
-
-def measured(values: dict[str, Any]) -> dict[str, Any]:
-    """As :func:`measure`; a failure is a row with its message."""
-    try:
-        return measure(values)
-    except Exception as error:  # noqa: BLE001
-        return {"fields": values, "error": f"{type(error).__name__}: {error}"}
+    given = parser(prog="python -m accuracy.grid", description=__doc__).parse_args(arguments)
+    rows = run(list(plans())[:: given.stride], given.workers)
+    write(given.out or MEASURED, {"versions": versions(), **drawn(design())}, rows)
 
 
 if __name__ == "__main__":

@@ -55,18 +55,18 @@ class Difference:
 
 
 @cache
-def stored() -> dict[str, Any]:
+def stored(measured: Path = MEASURED) -> dict[str, Any]:
     """The committed dry runs, by ``python -m accuracy.grid``."""
-    found: dict[str, Any] = json.loads(MEASURED.read_text("utf-8"))
+    found: dict[str, Any] = json.loads(measured.read_text("utf-8"))
     return found
 
 
 @cache
-def differences() -> tuple[Difference, ...]:
+def differences(measured: Path = MEASURED) -> tuple[Difference, ...]:
     """Every executed phase of every plan that ran."""
     return tuple(
         found
-        for number, row in enumerate(stored()["rows"])
+        for number, row in enumerate(stored(measured)["rows"])
         if "error" not in row
         for found in of_row(number, row)
     )
@@ -88,9 +88,9 @@ def of_row(number: int, row: dict[str, Any]) -> Iterator[Difference]:
             )
 
 
-def percentile(share: float) -> float:
+def percentile(share: float, measured: Path = MEASURED) -> float:
     """Of the differences in absolute value."""
-    return float(np.percentile([abs(item.error) for item in differences()], share))
+    return float(np.percentile([abs(item.error) for item in differences(measured)], share))
 
 
 def text() -> str:
@@ -102,22 +102,29 @@ def text() -> str:
         factors=data["factors"],
         pairs=data["pairs"],
         impossible=len(data["impossible"]),
-        p95=_percent(percentile(95)),
-        p50=_percent(percentile(50)),
+        p95=percent(percentile(95)),
+        p50=percent(percentile(50)),
         refused=f"{len(refused)} plans have no dry run, each with its reason."
         if refused
         else "Every plan ran.",
     )
     parts = [
         introduction,
-        _table("method", found, lambda item: item.plan.method),
-        _table("phase", found, lambda item: item.phase.name),
-        _table("model", found, lambda item: item.plan.model.split("/")[1]),
+        *tables(found),
         f"The largest differences (of {len(found):,} phases, {_above(found)} are above 0.1 %):",
-        _largest(found),
+        largest(found),
     ]
     parts += [f"- plan {data['rows'].index(row)}: {row['error']}" for row in refused]
     return "\n\n".join(part.strip("\n") for part in parts)
+
+
+def tables(found: Sequence[Difference]) -> tuple[str, ...]:
+    """Percentiles by method, phase and model."""
+    return (
+        _table("method", found, lambda item: item.plan.method),
+        _table("phase", found, lambda item: item.phase.name),
+        _table("model", found, lambda item: item.plan.model.split("/")[1]),
+    )
 
 
 def _above(found: Iterable[Difference]) -> str:
@@ -142,7 +149,8 @@ def _row(name: str, errors: Sequence[float]) -> str:
     return f"| {name} | {len(errors)} | " + " | ".join(map(_signed, figures)) + " |"
 
 
-def _largest(found: Sequence[Difference]) -> str:
+def largest(found: Sequence[Difference]) -> str:
+    """The phases that are furthest apart."""
     lines = [
         "| plan | phase | closed form at | dry run at | difference | MiB |",
         "|---|---|---|---|---:|---:|",
@@ -158,7 +166,8 @@ def _largest(found: Sequence[Difference]) -> str:
     return "\n".join(lines)
 
 
-def _percent(value: float) -> str:
+def percent(value: float) -> str:
+    """As a person reads it, without a sign."""
     return f"{100 * value:.4f} %"
 
 

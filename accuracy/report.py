@@ -11,6 +11,7 @@ import numpy as np
 from accuracy import (
     cpu_summary,
     dry_run,
+    framework_summary,
     gpu_report,
     grid_summary,
     times,
@@ -82,6 +83,7 @@ def text() -> str:
         "## Measured on a GPU\n\n" + gpu_report.text(),
         "## Trials on a GPU\n\n" + trial_report.text(),
         "## Closed form beside dry runs\n\n" + grid_summary.text(),
+        "## Closed form beside frameworks' own step\n\n" + framework_summary.text(),
         "## Closed form beside the first dry runs\n\n" + DRY_RUN + "\n" + _dry_run(),
         "## Dry runs beside real runs on a CPU\n\n" + cpu_summary.text(),
         "## TRL's own step beside real runs on a CPU\n\n" + trl_summary.text(),

@@ -29,12 +29,42 @@ GATHERED_LAYERS = Formula(
     why="The layer that computes is whole; all are when they are not resharded after forward.",
 )
 
+LEFT = (GATHERED_ROOT.name, GATHERED_LAYERS.name)
+"""What a forward without gradient may leave behind."""
+
 GATHER_BUFFER = Formula(
     "all-gather buffer",
     "layer_parameters * value_bytes",
     category="buffers",
     source=FSDP + ": the flat output of one group lives until the next group's copy-out",
     why="Weights arrive in one flat buffer and are copied out of it.",
+)
+
+LEFT_GATHER_BUFFER = Formula(
+    "all-gather buffer where layers were left gathered",
+    "maximum(layer_parameters * value_bytes * again, root_parameters * value_bytes * "
+    "minimum(maximum(fsdp_size - 1, 0), 1) - earlier_gradients_bytes)",
+    category="buffers",
+    source=FSDP + ": no next group's copy-out frees the root's; verl 0.9.1 EngineEvalModeCtx "
+    "reshards the root's own weights where fsdp_size is above 1",
+    why="Layers that an earlier forward left whole are not gathered again, at most the root is; "
+    "after an update's first micro-batch (again) they are, beside its gradients.",
+)
+
+GATHERED_TABLE = Formula(
+    "gathered embedding or head",
+    "table_parameters * value_bytes",
+    category="parameters",
+    source=FSDP + "; verl 0.9.1 utils/fsdp_utils.py, _select_fsdp2_wrap_targets",
+    why="An embedding or head that is a unit of its own is whole while it computes, as a layer is.",
+)
+
+TABLE_GATHER_BUFFER = Formula(
+    "all-gather buffer of an embedding or head",
+    "table_parameters * value_bytes",
+    category="buffers",
+    source=FSDP + ": as any group's",
+    why="A unit of its own arrives in a flat buffer of its own.",
 )
 
 ROOT_GATHER_BUFFER = Formula(
@@ -94,6 +124,23 @@ ROOT_REDUCE_INPUT = Formula(
     category="buffers",
     source=FSDP,
     why="At the end of the backward the root's gradients are flattened in reduce_dtype.",
+)
+
+TABLE_REDUCE_INPUT = Formula(
+    "reduce-scatter input of an embedding or head",
+    "table_parameters * value_bytes",
+    category="buffers",
+    source=FSDP + ": as any group's, held until the next one's",
+    why="The gradient of a unit of its own is flattened into the reduction's dtype.",
+)
+
+TABLE_REDUCED = Formula(
+    "reduced gradient of an embedding or head",
+    "ceil_div(table_parameters, shards) * value_bytes",
+    category="gradients",
+    source=FSDP + "; _fsdp_collectives.py, foreach_reduce: its loop's name outlives the loop, and "
+    "with it a unit's last gradient",
+    why="What a unit's one gradient becomes is made before that gradient is gone.",
 )
 
 ZERO_BUCKETS = Formula(

@@ -164,6 +164,15 @@ FOREACH_TEMPORARY = Formula(
     why="The multi-tensor step holds a square root of every second moment at once.",
 )
 
+DECAYED_GRADIENT = Formula(
+    "gradient with weight decay",
+    "ceil_div(largest_weight, shards) * value_bytes",
+    category="optimizer",
+    source="torch 2.13.0 optim/sgd.py, _single_tensor_sgd: grad = grad.add(param, alpha=...); "
+    "DTensors are none of _foreach_supported_types (optim/optimizer.py)",
+    why="SGD adds a decayed weight to its gradient out of place, one tensor at a time.",
+)
+
 ZERO_STEP_TEMPORARY = Formula(
     "fp32 gradients of the step",
     "ceil_div(trainable, shards) * 4",

@@ -55,6 +55,11 @@ class Framework:
     """Nothing freezes a whole reference, so autocast caches copies of its weights, too."""
     reference_streamed: bool = False
     """FSDP streams an offloaded reference from host RAM while it computes."""
+    leaves_gathered: bool = False
+    """FSDP's weights stay as a forward without gradient has left them: gathered, where they are not
+    resharded after it, until a backward of the model ends; a model without one has none."""
+    wraps_tables: bool = False
+    """FSDP2 has an untied embedding and a head as units of their own, like layers."""
     reference_gathered_whole: bool = False
     """FSDP shards the reference as one unit, which a forward gathers whole."""
     autocasts_adapters: bool = False
@@ -63,6 +68,8 @@ class Framework:
     """The frozen base below adapters is stored like the adapters, in the master dtype."""
     liger_patches_trained_only: bool = False
     """Liger's kernels reach the trained model; a reference that stands by then has none."""
+    decays_weights: bool = False
+    """Its optimizers decay weights unless told otherwise."""
     reduces_once_an_update: bool = False
     """FSDP reduces gradients in an update's last micro-batch alone; they are whole until then."""
     sync_bucket_bytes: int = 0

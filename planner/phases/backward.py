@@ -25,6 +25,7 @@ from planner.phases.root_gradients import (
     cast_instants,
     end_instants,
     head_gradient,
+    head_reduced,
     late_head_gradient,
     tied_instants,
 )
@@ -55,6 +56,7 @@ def backward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> 
         *shared_critic.backward_instants(scene, role, kept, _kept_by_scoring(scene, role)),
         *(at_head(scene, role, with_terms(loss, idle), kept, backward=True) for loss in losses),
         *cast_instants(scene, role, kept),
+        *head_reduced(scene, role, kept),
         _final_norm(scene, role, kept),
         *_last_layers(scene, role, kept),
         *_first_layers(scene, role, kept),
@@ -96,7 +98,8 @@ def _final_norm(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
         terms=(
             *passing,
             *head_gradient(scene, role),
-            *collectives.at_head(scene, role, backward=True),
+            *collectives.above_layers(scene, role),
+            *collectives.reduced_head(scene, role),
         ),
         shared=while_saved(scene, role, kept, running=False),
     )

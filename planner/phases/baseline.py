@@ -16,7 +16,7 @@ from planner.formulas.formula import Formula
 from planner.formulas.parameters import weights as weights_of
 from planner.model_setup import ModelSetup
 from planner.numeric import Num
-from planner.phases import engine, host
+from planner.phases import collectives, engine, host
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene, once, shared
 from planner.workload import four_bit
@@ -43,6 +43,7 @@ def resident(scene: Scene, moment: Moment, *, gradients: str = "none") -> Iterat
             idle = moment not in model.used_in
             away = model.waits == "host, streamed" or (model.waits == "host" and idle)
             yield _weights(scene, role, "host" if away else "gpu")
+        yield from collectives.left_gathered(scene, role, moment)
     yield from _process(scene)
     yield from host.processes(scene)
     yield from engine.held(scene, moment)
@@ -217,7 +218,7 @@ def _late_gradients(scene: Scene, role: Role) -> int:
     if not role.root_trainable:
         return 0
     if scene.fsdp:
-        return role.root_trainable
+        return role.root_trainable - role.head_parameters * collectives.head_apart(scene, role)
     tied = role.arch.tied and not role.value_head
     positions = role.arch.learned_positions * role.arch.hidden
     return positions + (0 if tied else role.arch.vocab * role.arch.hidden)

@@ -6,50 +6,131 @@ from collections.abc import Iterator
 
 from planner.footprint import Term
 from planner.formulas import sharding
-from planner.numeric import Num
+from planner.numeric import Num, minimum, round_up
 from planner.phases.role import Role
-from planner.phases.scene import Scene, once, shared
+from planner.phases.scene import Moment, Scene, once, shared
 
 
-def at_layer(scene: Scene, role: Role, *, backward_of: int | None = None) -> tuple[Term, ...]:
+def at_layer(
+    scene: Scene, role: Role, *, backward_of: int | None = None, trains: bool = False
+) -> tuple[Term, ...]:
     """Gathered weights while a layer of the role computes.
 
     ``backward_of`` is the place of the layer that goes backward: those below it are still whole
     where layers are not resharded after their forward, and below the first there is nothing
-    left to gather. Without it the last layer goes forward.
+    left to gather. Without it the last layer goes forward, and ``trains`` says that it keeps what
+    its backward needs.
     """
     whole = 0 if backward_of is None else backward_of + 1
     layers = (whole or role.arch.layers) if _stays_whole(scene, role) else 1
     # A backward whose layers are still whole has nothing to gather.
     kept = whole and not scene.plan.reshard_after_forward
-    return _around(scene, role, layers, not kept and whole != 1)
+    left = not whole and _finds_gathered(scene, role, trains)
+    # Below the first layer there is an embedding that is a unit of its own.
+    ahead = (_table_buffer(scene, role),) if whole == 1 and _apart(scene, role) and not kept else ()
+    around = _around(
+        scene, role, layers, not kept and whole != 1, left, trains, headless=whole > 0
+    )
+    return (*around, *ahead)
 
 
-def at_head(scene: Scene, role: Role, *, backward: bool = False) -> tuple[Term, ...]:
+def at_head(
+    scene: Scene, role: Role, *, backward: bool = False, trains: bool = False
+) -> tuple[Term, ...]:
     """Gathered weights while head and loss compute, or go backward."""
     stay = _stays_whole(scene, role)
+    left = not backward and _finds_gathered(scene, role, trains)
+    own = () if stay or _apart(scene, role) < BOTH else (_gathered_table(scene, role),)
     # A backward whose layers are still whole has nothing to gather ahead.
-    return _around(scene, role, stay * role.arch.layers, not (backward and stay))
+    gathers = not (backward and stay)
+    last = not backward and _apart(scene, role) == BOTH
+    return (*own, *_around(scene, role, stay * role.arch.layers, gathers, left, trains, last))
+
+
+def above_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """Gathered weights when a head has gone backward, and the last layer is next."""
+    if _apart(scene, role) < BOTH:
+        return at_head(scene, role, backward=True)
+    stay = _stays_whole(scene, role)
+    return _around(scene, role, stay * role.arch.layers, not stay, headless=True)
 
 
 def beside_loss(
-    scene: Scene, role: Role, inside: bool, *, backward: bool = False
+    scene: Scene, role: Role, inside: bool, *, backward: bool = False, trains: bool = False
 ) -> tuple[Term, ...]:
     """Gathered weights while a loss computes, or goes backward.
 
-    Where it takes the model's output, its root is resharded by then; ``inside`` says that the
-    instant is one of the head itself.
+    Where it takes the model's output, its forward has ended by then, and its root may be resharded;
+    ``inside`` says that the instant is one of the head itself.
     """
-    resharded = scene.plan.reshard_after_forward or not role.trained
     outside = scene.framework.loss_code(scene.plan.framework_version).outside_model and not inside
-    if not (scene.fsdp and outside and resharded) or _wrapped_whole(scene, role):
-        return at_head(scene, role, backward=backward)
+    if not (scene.fsdp and outside) or _wrapped_whole(scene, role):
+        return at_head(scene, role, backward=backward, trains=trains)
+    if _root_stays(scene, role):
+        layers = _stays_whole(scene, role) * role.arch.layers
+        return _around(scene, role, layers, False)
     return (_pool(scene, role, live_bytes=0),)
 
 
+BETWEEN = ("reference log-probs", "reward", "values", "critic update")
+"""Moments between the policy's first forward of a step and its update."""
+
+
+def left_gathered(scene: Scene, role: Role, moment: Moment) -> Iterator[Term]:
+    """Weights that forwards without gradient at other moments have left gathered.
+
+    Those of the policy until its backward, those of a model without one from the first step on;
+    a critic's own update is what follows its forward.
+    """
+    model, plan = scene.setup[role.name], scene.plan
+    left = moment in BETWEEN and not role.value_head if role.trained else moment != "load"
+    if not _leaves_gathered(scene) or not left or moment in model.used_in or model.waits == "host":
+        return
+    if _root_stays(scene, role):
+        # verl's EngineEvalModeCtx reshards the root's own where fsdp_size is above 1.
+        tables = _apart(scene, role) * _table(scene, role)
+        own = (_flat_root(scene, role) - tables) * (plan.shard_size <= 1)
+        yield sharding.GATHERED_ROOT(
+            role.name,
+            root_parameters=own + tables,
+            value_bytes=scene.q.compute_bytes,
+            tensors=3,
+        )
+    if _stays_whole(scene, role):
+        yield _gathered(scene, role, role.arch.layers)
+
+
+def _leaves_gathered(scene: Scene) -> bool:
+    return scene.fsdp and scene.framework.leaves_gathered
+
+
+def _finds_gathered(scene: Scene, role: Role, trains: bool = False) -> bool:
+    """Whether a forward finds layers gathered that an earlier one without gradient has left.
+
+    A frozen model's are those of the step before, a reference's of the policy's weights those of
+    its old log-probs.
+    """
+    kept = _leaves_gathered(scene) and scene.setup[role.name].waits != "host"
+    whole = kept and _stays_whole(scene, role)
+    return whole and (trains or not role.trained or role.disabled)
+
+
 @shared
-def _around(scene: Scene, role: Role, layers: int, gathers: bool) -> Iterator[Term]:
-    """Weights beside ``layers`` whole ones, perhaps while the next one's arrive."""
+def _around(
+    scene: Scene,
+    role: Role,
+    layers: int,
+    gathers: bool,
+    left: bool = False,
+    trains: bool = False,
+    table: bool = False,
+    headless: bool = False,
+) -> Iterator[Term]:
+    """Weights beside ``layers`` whole ones, perhaps while the next one's arrive, or a ``table``'s.
+
+    What an earlier forward has ``left`` whole does not. A head of its own that has gone backward
+    (``headless``) is whole no more.
+    """
     width = scene.q.compute_bytes
     if _wrapped_whole(scene, role):
         parameters = role.parameters
@@ -57,10 +138,12 @@ def _around(scene: Scene, role: Role, layers: int, gathers: bool) -> Iterator[Te
             role.name, layout=role.layout, parameters=parameters, value_bytes=width
         )
     elif scene.fsdp:
-        yield root(scene, role)
+        yield root(scene, role, headless)
         if layers:
             yield _gathered(scene, role, layers)
-        buffer = _gather_buffer(scene, role)
+        buffer = _table_buffer(scene, role) if table else _gather_buffer(scene, role)
+        if left:
+            buffer = _left_buffer(scene, role, trains, table)
         if gathers:
             yield buffer
         yield _pool(scene, role, live_bytes=gathers * buffer.bytes)
@@ -70,9 +153,10 @@ def _around(scene: Scene, role: Role, layers: int, gathers: bool) -> Iterator[Te
 
 def _pool(scene: Scene, role: Role, live_bytes: Num) -> Term:
     """What the all-gather stream has cached beside its live buffer."""
+    apart = _apart(scene, role)
     return sharding.GATHER_POOL(
         role.name,
-        root_parameters=_flat_root(scene, role),
+        root_parameters=_table(scene, role) if apart else _flat_root(scene, role),
         layer_parameters=_flat(scene, role),
         value_bytes=_travelling(scene),
         live_bytes=live_bytes,
@@ -85,13 +169,22 @@ def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]
     A group's flat buffer is freed when the next group has been copied out of its own: the
     root's beside the first layer's, a layer's beside the next one's.
     """
-    if not scene.fsdp or _wrapped_whole(scene, role):
+    if not scene.fsdp or _wrapped_whole(scene, role) or _finds_gathered(scene, role):
         return
-    own = _gather_buffer(scene, role)
-    yield "first layer's weights arrive", (*_root(scene, role), _gathered(scene, role, 1), own)
-    layers = role.arch.layers
+    own, layers = _gather_buffer(scene, role), role.arch.layers
+    stay, first = _stays_whole(scene, role), _gathered(scene, role, 1)
+    whole = _gathered(scene, role, layers) if stay else first
+    if not _apart(scene, role):
+        yield "first layer's weights arrive", (*_root(scene, role), first, own)
+    else:
+        root_, table = root(scene, role), _gathered_table(scene, role)
+        buffer, tables = _table_buffer(scene, role), () if stay else (table,)
+        yield "first weights, the embedding's, arrive", (root_, *tables, buffer)
+        yield "first layer's weights arrive", (root_, first, own, buffer)
+        if _apart(scene, role) == BOTH:
+            beside = (whole,) if stay else tables
+            yield "head's weights arrive", (root_, *beside, own, buffer)
     if layers > 1:
-        whole = _gathered(scene, role, layers if _stays_whole(scene, role) else 1)
         yield "a layer's weights arrive", (root(scene, role), whole, own, own)
 
 
@@ -102,8 +195,12 @@ def before_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
 
 def again(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The root's weights as a backward begins, beside the buffer they arrive in; FSDP only."""
-    whole = not scene.plan.reshard_after_forward or _wrapped_whole(scene, role)
-    return () if whole or not scene.fsdp else _root(scene, role)
+    whole = _root_stays(scene, role) or _wrapped_whole(scene, role)
+    if whole or not scene.fsdp:
+        return ()
+    if _apart(scene, role) == BOTH:
+        return root(scene, role), _gathered_table(scene, role), _table_buffer(scene, role)
+    return _root(scene, role)
 
 
 @once
@@ -116,8 +213,19 @@ def _root(scene: Scene, role: Role) -> tuple[Term, ...]:
 
 
 def _stays_whole(scene: Scene, role: Role) -> bool:
-    """Whether layers stay gathered after their forward; those of a frozen model never do."""
-    return role.trained and not scene.plan.reshard_after_forward
+    """Whether layers stay gathered after their forward; a frozen model's do where ours is not."""
+    stay = role.trained or _leaves_gathered(scene)
+    return stay and not scene.plan.reshard_after_forward
+
+
+def _root_stays(scene: Scene, role: Role) -> bool:
+    """Whether the root does, too: FSDP1 never reshards it after a forward.
+
+    torch 2.13 ``_runtime_utils.py``, ``_post_forward_reshard``: ``not state._is_root``. The plain
+    step wraps by FSDP2 whatever the plan says.
+    """
+    flat = scene.plan.sharding == "fsdp1" and _leaves_gathered(scene)
+    return flat or _stays_whole(scene, role)
 
 
 def _wrapped_whole(scene: Scene, role: Role) -> bool:
@@ -126,13 +234,90 @@ def _wrapped_whole(scene: Scene, role: Role) -> bool:
 
 
 @once
-def root(scene: Scene, role: Role) -> Term:
-    """The root group's gathered weights."""
+def root(scene: Scene, role: Role, headless: bool = False) -> Term:
+    """The root group's gathered weights; with tables of their own where they stay whole."""
+    apart = _apart(scene, role)
+    if _stays_whole(scene, role):
+        apart = int(headless and apart == BOTH)
     return sharding.GATHERED_ROOT(
         role.name,
-        root_parameters=_flat_root(scene, role),
+        root_parameters=_flat_root(scene, role) - apart * _table(scene, role),
         value_bytes=scene.q.compute_bytes,
         tensors=3,
+    )
+
+
+BOTH = 2
+"""Tables of a model with a head over the vocabulary."""
+
+
+def _apart(scene: Scene, role: Role) -> int:
+    """How many tables over the vocabulary are units of their own: embedding, and head."""
+    wraps = scene.framework.wraps_tables and scene.plan.sharding == "fsdp2"
+    return 0 if not wraps or role.arch.tied else BOTH - role.value_head
+
+
+def _table(scene: Scene, role: Role) -> Num:
+    """Elements of one of them as they travel."""
+    return round_up(role.arch.vocab, scene.q.shards) * role.arch.hidden
+
+
+@once
+def _gathered_table(scene: Scene, role: Role) -> Term:
+    return sharding.GATHERED_TABLE(
+        role.name, table_parameters=_table(scene, role), value_bytes=scene.q.compute_bytes
+    )
+
+
+@once
+def _table_buffer(scene: Scene, role: Role) -> Term:
+    return sharding.TABLE_GATHER_BUFFER(
+        role.name, table_parameters=_table(scene, role), value_bytes=_travelling(scene)
+    )
+
+
+def head_apart(scene: Scene, role: Role) -> bool:
+    """Whether a head over the vocabulary trains as a unit of its own."""
+    return _apart(scene, role) == BOTH and role.root_trainable > 0
+
+
+def embedding_apart(scene: Scene, role: Role) -> bool:
+    """Whether the embedding does."""
+    return _apart(scene, role) > 0 and role.root_trainable > 0
+
+
+def table_reductions(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """Input and output of the reduction of an embedding's or a head's gradient."""
+    reduced = sharding.TABLE_REDUCED(
+        role.name,
+        table_parameters=_table(scene, role),
+        value_bytes=scene.q.reduce_bytes,
+        shards=scene.shards_of("gradients"),
+    )
+    return _table_reduction(scene, role), reduced
+
+
+def _table_reduction(scene: Scene, role: Role) -> Term:
+    return sharding.TABLE_REDUCE_INPUT(
+        role.name, table_parameters=_table(scene, role), value_bytes=scene.q.reduce_bytes
+    )
+
+
+def reduced_head(scene: Scene, role: Role) -> Iterator[Term]:
+    """What a head that is a unit of its own has left when the last layer goes backward."""
+    if head_apart(scene, role):
+        yield _table_reduction(scene, role)
+
+
+def embedding_again(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """An embedding of its own while it goes backward, beside the first layer's reduction."""
+    flat = _flat(scene, role)
+    return (
+        root(scene, role, True),
+        *(() if _stays_whole(scene, role) else (_gathered_table(scene, role),)),
+        sharding.REDUCE_INPUT(
+            role.name, layer_parameters_trained=flat, value_bytes=scene.q.reduce_bytes
+        ),
     )
 
 
@@ -155,12 +340,17 @@ def reductions_at_layer(
         yield sharding.REDUCE_INPUT(
             role.name, layer_parameters_trained=flat, value_bytes=q.reduce_bytes
         )
+    else:
+        yield from reduced_head(scene, role)
     yield from _zero_buckets(scene, role)
 
 
 def reductions_at_end(scene: Scene, role: Role) -> Iterator[Term]:
     """Unsharded root gradients and their reduction when the backward ends."""
-    if scene.fsdp and role.root_trainable:
+    if embedding_apart(scene, role):
+        yield root_gradients(scene, role, role.arch.vocab * role.arch.hidden)
+        yield from table_reductions(scene, role)
+    elif scene.fsdp and role.root_trainable:
         yield root_gradients(scene, role, role.root_trainable, tensors=3)
         yield root_reduction(scene, role)
     yield from _zero_buckets(scene, role)
@@ -192,11 +382,12 @@ def root_reduction(scene: Scene, role: Role) -> Term:
 def held_for_all_reduce(scene: Scene, role: Role, layers: int) -> Iterator[Term]:
     """What hybrid sharding keeps of the reductions of ``layers`` layers until the backward ends."""
     q = scene.q
+    head = role.head_parameters * head_apart(scene, role)
     if scene.pads:
         yield sharding.ALL_REDUCED(
             role.name,
             tensors=layers,
-            trained_elements=role.layer_trainable * layers,
+            trained_elements=role.layer_trainable * layers + head,
             shards=scene.shards_of("gradients"),
             value_bytes=q.reduce_bytes,
             narrower=int(q.gradient_bytes < q.reduce_bytes),
@@ -232,6 +423,22 @@ def _flat(scene: Scene, role: Role) -> Num:
 def _flat_root(scene: Scene, role: Role) -> Num:
     """The same of what is outside the layers."""
     return role.root_parameters + scene.padding(role, "root")
+
+
+def _left_buffer(scene: Scene, role: Role, trains: bool, table: bool) -> Term:
+    """What the last group that was gathered has arrived in."""
+    q = scene.q
+    trained = scene.sharded_trainable(role) // scene.shards_of("gradients")
+    return sharding.LEFT_GATHER_BUFFER(
+        role.name,
+        layer_parameters=_table(scene, role) if table else _flat(scene, role),
+        root_parameters=_flat_root(scene, role) - _apart(scene, role) * _table(scene, role),
+        value_bytes=_travelling(scene),
+        again=trains * minimum(q.micro_batches * q.updates_per_step - 1, 1),
+        fsdp_size=scene.plan.shard_size,
+        earlier_gradients_bytes=trains * minimum(q.micro_batches - 1, 1) * trained
+        * q.gradient_bytes,
+    )
 
 
 @once

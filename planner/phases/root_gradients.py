@@ -54,16 +54,45 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
     sharded = scene.fsdp and bool(role.root_trainable)
     yield from _table_instants(scene, role, kept)
     held = tuple(collectives.held_for_all_reduce(scene, role, role.arch.layers))
+    if collectives.embedding_apart(scene, role):
+        yield Instant(
+            name="embedding's gradient made",
+            terms=(*_dense(scene, role), *collectives.embedding_again(scene, role), *held),
+            shared=until_end(scene, role, kept, "layers"),
+        )
     yield Instant(
         name="embedding's backward",
         terms=(*_embedding(scene, role), *collectives.reductions_at_end(scene, role), *held),
         shared=until_end(scene, role, kept, "layers" if sharded else "all"),
     )
-    if sharded:
+    if sharded and not collectives.embedding_apart(scene, role):
         yield Instant(
             name="root's gradients reduced",
             terms=(collectives.root_reduction(scene, role), *held, *_reduced(scene, role)),
             shared=until_end(scene, role, kept, "all"),
+        )
+
+
+def _dense(scene: Scene, role: Role) -> Iterator[Term]:
+    """An embedding's gradient, and that of its output."""
+    tokens, hidden = scene.q.micro_tokens, role.arch.hidden
+    yield collectives.root_gradients(scene, role, role.arch.vocab * hidden)
+    yield EMBEDDING_OUTPUT_GRADIENT(
+        role.name, tokens=tokens, hidden=hidden, value_bytes=scene.q.compute_bytes
+    )
+
+
+def head_reduced(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
+    """A head that is a unit of its own gives its gradient away before the layers go backward."""
+    if collectives.head_apart(scene, role):
+        yield Instant(
+            name="head's gradient reduced",
+            terms=(
+                collectives.root_gradients(scene, role, role.head_parameters),
+                *collectives.table_reductions(scene, role),
+                *collectives.above_layers(scene, role),
+            ),
+            shared=after_loss(scene, role, kept),
         )
 
 
@@ -184,7 +213,16 @@ def head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
     """
     if not role.root_trainable:
         return
-    if scene.fsdp:
+    if collectives.head_apart(scene, role):
+        yield state.UPPER_LAYERS(
+            role.name,
+            tensors=1,
+            trainable_above=role.head_parameters,
+            shards=scene.shards_of("gradients"),
+            value_bytes=scene.q.gradient_bytes,
+            micro_batches=scene.q.micro_batches,
+        )
+    elif scene.fsdp:
         yield collectives.root_gradients(scene, role, role.head_parameters)
     elif _tied(role):
         yield _waiting(scene, role, 1)
@@ -202,9 +240,9 @@ def late_head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
 
     Of one micro-batch a tied head's is counted among them, as the embedding's.
     """
-    if scene.fsdp:
+    if scene.fsdp and not collectives.head_apart(scene, role):
         yield from head_gradient(scene, role)
-    elif role.root_trainable and _tied(role):
+    elif not scene.fsdp and role.root_trainable and _tied(role):
         yield _waiting(scene, role, scene.passes_on)
 
 

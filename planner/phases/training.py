@@ -38,7 +38,7 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
             name=f"last {kind.word}layer's forward",
             terms=(
                 *activations.layer_forward(scene, role, kind.sparse),
-                *collectives.at_layer(scene, role),
+                *collectives.at_layer(scene, role, trains=True),
             ),
             shared=(
                 *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
@@ -82,9 +82,13 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
         *(() if scene.plan.activation_offload else (activations.next_input(scene, role),)),
         embedded(scene, role),
     )
+    above = (
+        *while_saved(scene, role, kept, running=False),
+        activations.inside_final_norm(scene, role),
+    )
     for name, arriving in collectives.arrivals(scene, role):
-        first = name.startswith("first")
-        yield Instant(name=name, terms=arriving, shared=before if first else after)
+        shared = {"first": before, "head's": above}.get(name.split()[0], after)
+        yield Instant(name=name, terms=arriving, shared=shared)
 
 
 def named_masks(scene: Scene, role: Role) -> Bundles:
@@ -184,7 +188,11 @@ def at_head(
             positions.while_scoring(scene, role, forward=not backward),
             activations.weight_copies(scene, role, layers=copied, head=whole),
             collectives.beside_loss(
-                scene, role, role.value_head or loss.name in logits.INSIDE_MODEL, backward=backward
+                scene,
+                role,
+                role.value_head or loss.name in logits.INSIDE_MODEL,
+                backward=backward,
+                trains=True,
             ),
         ),
     )
@@ -201,6 +209,14 @@ def _step_temporaries(scene: Scene, role: Role) -> Iterator[Term]:
                 tensors=role.adapter_tensors,
                 value_bytes=q.master_bytes,
                 **sizes,
+            )
+        if plan.optimizer == "sgd" and scene.framework.decays_weights:
+            trained = (each for each in role.splits if each.adapter == (role.adapters > 0))
+            yield state.DECAYED_GRADIENT(
+                role.name,
+                largest_weight=max(each.rows * each.width for each in trained),
+                shards=sizes["shards"],
+                value_bytes=q.master_bytes,
             )
         if scene.zero_stage and plan.dtype != "fp32":
             yield state.ZERO_STEP_TEMPORARY(role.name, **sizes)

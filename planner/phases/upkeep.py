@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.footprint import Instant, Term
+from planner.formulas import sharding
 from planner.numeric import Num
 from planner.phases import engine, host
 from planner.phases.baseline import resident
@@ -31,7 +32,12 @@ def load(scene: Scene) -> PhasePlan:
         instants.append(
             Instant(
                 name="engine starts",
-                terms=tuple(term for term in at_start if term.category != "optimizer"),
+                terms=tuple(
+                    term
+                    for term in at_start
+                    # No step has left these behind yet.
+                    if term.category != "optimizer" and term.name not in sharding.LEFT
+                ),
             )
         )
     return PhasePlan(

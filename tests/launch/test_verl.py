@@ -96,6 +96,7 @@ def test_grpo_means_the_planned_batches(verl: Worker, tmp_path: Path) -> None:
         ({"entropy": True}, {f"{ACTOR}.entropy_coeff": 0.001}),
         ({"sharding": "fsdp1"}, {f"{ACTOR}.strategy": "fsdp"}),
         ({"shard_size": 4}, {f"{ACTOR}.fsdp_config.fsdp_size": 4}),
+        ({"shard_size": 4}, {f"{REF}.fsdp_config.fsdp_size": 4}),
         ({"offload": "all"}, {f"{ACTOR}.fsdp_config.offload_policy": True}),
         (
             {"offload": "all-between-phases"},
@@ -260,6 +261,17 @@ def test_dropout_of_adapters_is_refused() -> None:
     with pytest.raises(CannotExpress) as refused:
         export(plan.changed(lora_dropout=0.1), "verl")
     assert refused.value.fields == ("lora_dropout",)
+
+
+def test_adapters_in_a_critic_are_refused() -> None:
+    """peft asks every model under ``TaskType.CAUSAL_LM`` how it generates; a critic does not."""
+    plan = Plan(framework="verl", method="ppo", responses_per_prompt=1, finetuning="lora")
+    [why] = [sentence for sentence in why_not(plan, "verl") if "finetuning" in sentence]
+    assert "peft refuses them" in why and "Set finetuning to full" in why
+    whole = fitted(plan, "verl")
+    assert (whole.finetuning, why_not(whole, "verl")) == ("full", ())
+    alone = _fitting(finetuning="lora")
+    assert alone.finetuning == "lora" and why_not(alone, "verl") == ()
 
 
 @pytest.mark.parametrize(

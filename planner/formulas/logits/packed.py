@@ -59,11 +59,15 @@ ENTROPY_CHUNK_NUMBERS = Formula(
 
 def read_by_loss(head: Head) -> tuple[Term, ...]:
     """The raw output and, if the temperature is not 1, its divided copy."""
-    terms: tuple[Term, ...] = (narrow(LOGITS, head),)
-    if head.temperature_scaled:
-        label = "logits over the temperature"
-        terms += (narrow(WIDE_LOGITS, head, label=label),)
-    return terms
+    named = (narrow(LOGITS, head),) if head.temperature_scaled else ()
+    return (*named, *still_read(head))
+
+
+def still_read(head: Head) -> tuple[Term, ...]:
+    """What of it the backward finds: the raw output has no name any more."""
+    if not head.temperature_scaled:
+        return (narrow(LOGITS, head),)
+    return (narrow(WIDE_LOGITS, head, label="logits over the temperature"),)
 
 
 def scored(head: Head) -> tuple[Term, ...]:
@@ -164,7 +168,7 @@ def joined_backward(head: Head, small: Term) -> Instant:
     return Instant(
         name="rows' backward",
         terms=(
-            *read_by_loss(head),
+            *still_read(head),
             narrow(LOSS_GRADIENT, head, label="gradient of the logits without padding"),
             narrow(LOGITS_GRADIENT, head, label="gradient of the rows"),
             *squashed(head),
@@ -181,7 +185,7 @@ def compiled_entropy_backward(head: Head) -> Instant:
     return Instant(
         name="entropy backward",
         terms=(
-            *read_by_loss(head),
+            *still_read(head),
             narrow(LOSS_GRADIENT, head, label="gradient of the logits from the log-probs"),
             narrow(ENTROPY_GRADIENT, head, label="gradient of the logits from the entropy"),
             *squashed(head),

@@ -44,11 +44,16 @@ def obstacles(plan: Any) -> tuple[Obstacle, ...]:
 
 
 def step_obstacles(plan: Any) -> tuple[Obstacle, ...]:
-    """Of these, what stands in the way of the trainer's own step, whatever the engine is told."""
+    """Of these, what stands in the way of the trainer's own step, whatever the engine is told.
+
+    Adapters are of peft's and TRL's dtypes whether or not there is an export.
+    """
     found = Obstacles(plan)
     script = trainer_of(FRAMEWORK.name, plan.method).export
     if script is not None:
         _step(found, script)
+    else:
+        _precision(found)
     return tuple(found.found)
 
 

@@ -118,7 +118,14 @@ FRAMEWORK = Framework(
     ),
     reference_loaded_like_policy=True,
     reference_streamed=True,
+    # transformer_impl.py: nothing follows a pass of infer_batch but EngineEvalModeCtx, which
+    # reshards the root's own weights where fsdp_size is above 1.
+    leaves_gathered=True,
+    # fsdp_utils.py, _select_fsdp2_wrap_targets: embed_tokens and lm_head where they are not tied.
+    wraps_tables=True,
     base_in_master_dtype=True,
+    # workers/config/optimizer.py: weight_decay 0.01.
+    decays_weights=True,
     sync_bucket_bytes=2 * GIB,
     host=HostSide(
         imports_bytes=351 * MIB,

@@ -149,6 +149,7 @@ def _actor(plan: Any) -> dict[str, object]:
         f"+{reference}.fsdp_config.mixed_precision.param_dtype": (
             plan.dtype if whole and plan.dtype != "bf16" else None
         ),
+        f"{reference}.fsdp_config.fsdp_size": plan.shard_size or None if whole else None,
         f"{reference}.fsdp_config.reshard_after_forward": (
             plan.reshard_after_forward if whole else None
         ),
@@ -319,9 +320,5 @@ def _notes(plan: Any) -> tuple[str, ...]:
         (plan.kl != "none", f"The KL coefficient is verl's default, {KL_COEFFICIENT}."),
         entropy_note(plan, ENTROPY_COEFFICIENT),
         full_rows_note(plan),
-        (
-            _estimator(plan).critic and plan.finetuning == "lora",
-            "The critic is trained with adapters too, like the policy.",
-        ),
         other_framework_note(plan, FRAMEWORK),
     )

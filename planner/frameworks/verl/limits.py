@@ -99,6 +99,17 @@ def _roles(found: Obstacles) -> None:
         )
     if trainer_of(FRAMEWORK.name, plan.method).export.critic:
         found.only("critic", "separate", why="verl's critic is a model of its own.")
+        if plan.finetuning == "lora":
+            # transformer_impl.py, _build_lora_module: TaskType.CAUSAL_LM, whose PeftModel asks a
+            # token classifier for prepare_inputs_for_generation.
+            found.refuse(
+                "finetuning",
+                "verl asks for the policy's adapters in its critic, too, and peft refuses them in "
+                "a model that does not generate.",
+                "Set finetuning to full, or method to one without a critic.",
+                finetuning="full",
+                **({} if plan.kl == "none" else {"reference": "offloaded"}),
+            )
     found.only(
         "reward",
         "rule",

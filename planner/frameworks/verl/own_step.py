@@ -39,10 +39,6 @@ def refusal(plan: Any) -> str:
         (plan.optimizer == "adamw-8bit", "the 8-bit optimizer is another package's"),
         (plan.logits in exporter.KERNELS, "its fused kernels replace a class's forward for good"),
         (plan.max_tokens_per_micro_batch > 0, "rows that fill a token budget depend on data"),
-        (
-            plan.critic == "separate" and plan.finetuning != "full",
-            "peft 0.21 refuses the adapters that verl asks for in a critic",
-        ),
         (plan.reward == "model", "reward models read text"),
     ):
         if holds:

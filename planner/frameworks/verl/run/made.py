@@ -150,7 +150,7 @@ def batch(plan: Plan, *, training: bool) -> Any:
         },
         {
             # trainer_base.py and what engine_workers.py adds to it
-            "temperature": 1.0,
+            "temperature": plan.temperature,
             "global_batch_size": plan.prompts_per_update * plan.responses_per_prompt,
             "use_dynamic_bsz": False,
             "micro_batch_size_per_gpu": int(size),

@@ -1,0 +1,208 @@
+"""The closed form beside dry runs of frameworks' own code, over every possible pair of settings.
+
+``python -m accuracy.framework_grid trl`` (or ``verl``) draws the plans as :mod:`accuracy.grid` does
+and runs each by that framework's own code: a plan that its code does not run is in no grid. Takes
+ten minutes on one core. docs/accuracy.md compares what was measured with the closed form of the
+moment.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from accuracy import grid
+from accuracy.pairs import Design, Row
+from planner.dryrun.ask.request import versions_of
+from planner.frameworks import own_step
+from planner.frameworks.trl.limits import step_obstacles
+from planner.frameworks.trl.own_step import arguments
+from planner.frameworks.verl.limits import obstacles
+from planner.frameworks.verl.own_step import overrides
+from planner.launch.launch import Obstacle
+from planner.plan import Plan, try_plan
+from planner.plan.relevance import without_effect
+
+Factors = Mapping[str, tuple[Any, ...]]
+
+SHARED: Factors = {
+    "finetuning": ("full", "lora"),
+    "lora_targets": ("all-linear", "q_proj,v_proj"),
+    "dtype": ("bf16", "fp32"),
+    "master_dtype": ("none", "fp32"),
+    "gradient_checkpointing": ("none", "full"),
+    "optimizer": ("adamw-fused", "adamw-foreach", "sgd"),
+    "entropy": (False, True),
+    "kl": ("none", "loss", "reward"),
+    "temperature": (1.0, 0.7),
+    "lengths": ((64, 64), (128, 512), (512, 129), (1000, 1048)),
+    "micro_batch_size": (1, 2, 4),
+    "accumulation": (1, 2, 5),
+    "updates": (1, 2),
+}
+MODELS = (
+    "HuggingFaceTB/SmolLM2-135M",
+    "Qwen/Qwen2.5-0.5B",
+    "Qwen/Qwen3-0.6B",
+    "meta-llama/Llama-3.2-1B",
+    "allenai/OLMo-2-0425-1B",
+    "Qwen/Qwen2.5-7B",
+    "allenai/OLMoE-1B-7B-0924",
+)
+"""Vocabularies small and large, tied and not, and a mixture."""
+ROWS = {"trl": 64, "verl": 48}
+"""A grid has at least as many plans: every pair once, then once more, until there are."""
+NO_CRITIC = ("allenai/OLMo-2-0425-1B", "allenai/OLMoE-1B-7B-0924")
+"""Models of which transformers has no token classifier, which verl makes its critic of."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FrameworkGrid:
+    """What varies in the plans of a framework, and where what they measured stands."""
+
+    framework: str
+    factors: Factors
+    in_the_way: Any
+    """Fields of a plan that an export refuses."""
+    told: Any
+    """Every setting that the framework's own configuration is given."""
+    without: Mapping[str, tuple[str, ...]]
+    """Factors that a method's defaults decide."""
+    alone: tuple[str, ...] = ()
+    """Methods whose prompts have one response each."""
+
+    @property
+    def measured(self) -> Path:
+        """The committed dry runs."""
+        return grid.MEASURED.with_name(f"closed-form-vs-{self.framework}.json")
+
+    def fields(self, row: Row) -> dict[str, Any]:
+        """The plan's fields of a row of the design."""
+        method: Any = row["method"]
+        apart = (*grid.OF_PLAN, *self.without.get(method, ()))
+        values: dict[str, Any] = {key: value for key, value in row.items() if key not in apart}
+        values["framework"] = self.framework
+        separate = values.get("rollout") == "vllm-separate"
+        values |= grid.GPUS[str(row.get("shards", "1"))] if "shards" in row else ALONE[separate]
+        lengths: Any = row["lengths"]
+        values["prompt_tokens"], values["response_tokens"] = lengths
+        values.setdefault("logprob_micro_batch_size", row["micro_batch_size"])
+        gpus = values["gpus"] - values.get("rollout_gpus", 0)
+        return values | grid.batches(row, gpus, 1 if method in self.alone else 2)
+
+    def judged(self, row: Row) -> tuple[Row, Iterable[str]]:
+        """The values of a row that have an effect in its plan; what to change when it has none."""
+        plan, problems = try_plan(self.fields(row))
+        names = [problem.field for problem in problems]
+        if plan is not None:
+            names = [one.field for one in self.in_the_way(plan)]
+            if not names and own_step(self.framework).refusal(plan):  # type: ignore[union-attr]
+                names = list(self.factors)
+        if plan is None or names:
+            blamed = {name for field in names for name in BLAMED.get(field, (field,))}
+            return {}, blamed & set(self.factors)
+        idle = {*without_effect(plan), *self.without.get(plan.method, ())}
+        return {name: value for name, value in row.items() if name not in idle}, ()
+
+    def plans(self) -> list[dict[str, Any]]:
+        """Fields of every plan, each once."""
+        return list(grid.distinct(map(self.fields, design(self.framework).rows)))
+
+    def key(self, values: dict[str, Any]) -> str:
+        """A hash of what a plan's run is told: the framework's settings, and versions."""
+        plan = Plan(**values)
+        told = [self.told(plan), dict(versions_of(plan)), grid.configs(plan)["policy"], values]
+        return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+
+
+ALONE = (
+    {"gpus": 1, "sharding": "none"},
+    {"gpus": 2, "sharding": "none", "rollout_gpus": 1},
+)
+"""One GPU that trains, without and with another that samples."""
+BLAMED = {
+    "prompts_per_update": ("accumulation", "micro_batch_size"),
+    "sharding": ("shards",),
+    "gradient_dtype": ("master_dtype", "dtype", "finetuning"),
+    "reduce_dtype": ("dtype",),
+    "response_tokens": ("lengths",),
+    "logits": ("method",),
+}
+"""Factors behind a field that is in the way."""
+def _in_verls_way(plan: Plan) -> tuple[Obstacle, ...]:
+    if plan.critic == "separate" and plan.model in NO_CRITIC:
+        return (Obstacle(field="model", why="It has no critic.", fix="Take another."),)
+    return obstacles(plan)
+
+
+NOT_SAMPLED = ("entropy", "kl", "temperature", "rollout")
+
+GRIDS = {
+    found.framework: found
+    for found in (
+        FrameworkGrid(
+            framework="trl",
+            factors={
+                "method": ("sft", "dpo", "grpo", "rloo"),
+                "model": (*MODELS, "google/gemma-3-1b-pt"),
+                **SHARED,
+                "finetuning": ("full", "lora", "qlora"),
+                "attention": ("eager", "sdpa"),
+                "batch_shape": ("full", "padded"),
+                "rollout": ("hf", "vllm-separate"),
+            },
+            in_the_way=step_obstacles,
+            told=arguments,
+            without={"sft": NOT_SAMPLED, "dpo": NOT_SAMPLED},
+            alone=("sft", "dpo"),
+        ),
+        FrameworkGrid(
+            framework="verl",
+            factors={
+                "method": ("grpo", "ppo", "rloo", "reinforce++"),
+                "model": MODELS,
+                **SHARED,
+                "attention": ("sdpa", "flash"),
+                "batch_shape": ("full", "padded", "packed"),
+                "shards": tuple(grid.GPUS)[1:],
+                "reshard_after_forward": (True, False),
+                "logprob_micro_batch_size": (1, 2, 4),
+            },
+            in_the_way=_in_verls_way,
+            told=overrides,
+            without={},
+            alone=("ppo", "reinforce++"),
+        ),
+    )
+}
+
+
+@cache
+def design(framework: str) -> Design:
+    """The grid as rows of factors, in which every possible pair occurs."""
+    found = Design(GRIDS[framework].factors, GRIDS[framework].judged, seed=2026)
+    while len(found.rows) < ROWS[framework]:
+        found.cover(ROWS[framework])
+    return found
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run a framework's grid and write it."""
+    parser = grid.parser(prog="python -m accuracy.framework_grid", description=__doc__)
+    parser.add_argument("framework", choices=GRIDS)
+    given = parser.parse_args(arguments)
+    chosen = GRIDS[given.framework]
+    rows = grid.run(chosen.plans()[:: given.stride], given.workers, given.framework)
+    versions = dict(versions_of(Plan(**rows[0]["fields"])))
+    head = {"versions": versions, **grid.drawn(design(given.framework))}
+    keyed = [{"key": chosen.key(row["fields"]), **row} for row in rows]
+    grid.write(given.out or chosen.measured, head, keyed)
+
+
+if __name__ == "__main__":
+    main()
