@@ -1,0 +1,170 @@
+"""Processes of a sharded plan: as accelerate's launcher starts them, and as one without data.
+
+What an export writes for ``accelerate launch`` is read by accelerate's own launcher. On tensors
+without data this process is the first of a group whose others are not there.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+import torch.distributed as dist
+from accelerate.commands.launch import _validate_launch_command, launch_command_parser
+from accelerate.parallelism_config import ParallelismConfig
+from accelerate.state import PartialState
+from accelerate.utils import DistributedType, operations
+from accelerate.utils.launch import prepare_multi_gpu_env
+from torch.distributed.fsdp._fully_shard import _fully_shard
+from torch.nn.parallel import DistributedDataParallel, distributed
+from torch.testing._internal.distributed.fake_pg import FakeStore
+from torch.utils._python_dispatch import _disable_current_modes
+
+from planner.frameworks.trl.accelerate import accelerate_files
+from planner.frameworks.trl.limits import training_gpus
+from planner.plan import Plan
+
+PORT = 29500
+"""accelerate's own; nobody listens, for the group is there already."""
+
+
+@contextmanager
+def launched(plan: Plan, folder: Path, device: torch.device, rank: int = 0) -> Iterator[None]:
+    """Inside, accelerate finds a plan's launch and, where it asks, its processes' group.
+
+    It takes a GPU's way whatever ``device`` is: of a CPU it knows no FSDP, and only a GPU's way
+    shards as the plan's launch does. DDP is told no card.
+
+    Args:
+        plan: what is launched; nothing is done where one process trains unsharded.
+        folder: where accelerate's YAML is written.
+        device: where tensors are.
+        rank: this process among all.
+    """
+    if plan.sharding == "none":
+        yield
+        return
+    processes = str(training_gpus(plan))
+    environment = _environment(plan, folder) | {
+        "RANK": str(rank),
+        "LOCAL_RANK": str(rank),
+        "WORLD_SIZE": processes,
+        "LOCAL_WORLD_SIZE": processes,
+        "ACCELERATE_TORCH_DEVICE": device.type,
+        "ACCELERATE_BYPASS_DEVICE_MAP": "true",
+    }
+
+    def as_gpus(*_: object, **__: object) -> tuple[str, DistributedType]:
+        return "gloo", DistributedType.MULTI_GPU
+
+    with (
+        patch.dict(os.environ, environment),
+        patch.object(PartialState, "_prepare_backend", as_gpus),
+    ):
+        yield
+
+
+def _environment(plan: Plan, folder: Path) -> dict[str, str]:
+    """What ``accelerate launch`` hands to its processes."""
+    given = folder / "accelerate.yaml"
+    given.write_text(accelerate_files(plan)[0].text, "utf-8")
+    told = launch_command_parser().parse_args(["--config_file", str(given), "train.py"])
+    told, _, _ = _validate_launch_command(told)
+    told.main_process_port = PORT
+    return dict(prepare_multi_gpu_env(told))
+
+
+@contextmanager
+def alone(plan: Plan) -> Iterator[None]:
+    """Inside, a sharded plan's first process runs without data, and without the others."""
+    if plan.sharding == "none":
+        yield
+        return
+    processes = training_gpus(plan)
+
+    def gathered(objects: list[Any]) -> list[Any]:
+        return list(objects) * processes
+
+    kind = _ddp(processes) if plan.sharding == "ddp" else _fsdp2()
+    with patch.object(operations, "_gpu_gather_object", gathered), kind:
+        yield
+
+
+@contextmanager
+def _ddp(processes: int) -> Iterator[None]:
+    """DDP's reducer fills its buckets, and nobody reduces them.
+
+    Shapes are compared, weights and buffers are sent and buckets made anew (by the order in which
+    gradients came) by reading data. The new ones would be as many bytes.
+    """
+    make: Callable[..., None] = DistributedDataParallel.__init__
+
+    @wraps(make)
+    def made(model: Any, *args: Any, **kwargs: Any) -> None:
+        make(model, *args, **kwargs)
+        model.register_comm_hook(None, lambda _, bucket: _reduced(bucket))
+
+    with ExitStack() as stack:
+        for owner, name, value in (
+            (distributed, "_verify_param_shape_across_processes", _nothing),
+            (distributed, "_sync_module_states", _nothing),
+            (DistributedDataParallel, "_sync_buffers", _nothing),
+            (DistributedDataParallel, "__init__", made),
+            (dist.Reducer, "_rebuild_buckets", lambda _: False),
+        ):
+            stack.enter_context(patch.object(owner, name, value))
+        dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=processes)
+        try:
+            yield
+        finally:
+            dist.destroy_process_group()
+
+
+def _reduced(bucket: Any) -> Any:
+    """In place of the all-reduce, which works in the bucket as well."""
+    future: Any = torch.futures.Future()
+    future.set_result(bucket.buffer())
+    return future
+
+
+@contextmanager
+def _fsdp2() -> Iterator[None]:
+    """accelerate shards what there is; ranks are counted on real tensors.
+
+    Weights that have no data are not loaded by one process for all, and are told apart by their
+    storage: they have no address.
+    """
+
+    def address(tensor: torch.Tensor) -> int:
+        return tensor.untyped_storage()._cdata
+
+    with ExitStack() as stack:
+        for owner, name in (
+            (_fully_shard, "_init_default_mesh"),
+            (ParallelismConfig, "build_device_mesh"),
+        ):
+            stack.enter_context(patch.object(owner, name, _known(getattr(owner, name))))
+        stack.enter_context(patch.dict(os.environ, {"FSDP_CPU_RAM_EFFICIENT_LOADING": "false"}))
+        stack.enter_context(patch.object(torch.Tensor, "data_ptr", address))
+        yield
+
+
+def _known(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function on what is known without data."""
+
+    @wraps(function)
+    def computed(*args: Any, **kwargs: Any) -> Any:
+        with _disable_current_modes():
+            return function(*args, **kwargs)
+
+    return computed
+
+
+def _nothing(*_: Any, **__: Any) -> None:
+    return None
