@@ -26,6 +26,8 @@ from torch.nn.parallel import DistributedDataParallel, distributed
 from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils._python_dispatch import _disable_current_modes
 
+from planner.dryrun.run.stage import DryStage
+from planner.dryrun.run.tracker import Tracker
 from planner.frameworks.trl.accelerate import accelerate_files
 from planner.frameworks.trl.limits import training_gpus
 from planner.plan import Plan
@@ -81,7 +83,7 @@ def _environment(plan: Plan, folder: Path) -> dict[str, str]:
 
 
 @contextmanager
-def alone(plan: Plan) -> Iterator[None]:
+def alone(plan: Plan, stage: DryStage) -> Iterator[None]:
     """Inside, a sharded plan's first process runs without data, and without the others."""
     if plan.sharding == "none":
         yield
@@ -91,13 +93,13 @@ def alone(plan: Plan) -> Iterator[None]:
     def gathered(objects: list[Any]) -> list[Any]:
         return list(objects) * processes
 
-    kind = _ddp(processes) if plan.sharding == "ddp" else _fsdp2()
+    kind = _ddp(processes, stage) if plan.sharding == "ddp" else _fsdp2()
     with patch.object(operations, "_gpu_gather_object", gathered), kind:
         yield
 
 
 @contextmanager
-def _ddp(processes: int) -> Iterator[None]:
+def _ddp(processes: int, stage: DryStage) -> Iterator[None]:
     """DDP's reducer fills its buckets, and nobody reduces them.
 
     Shapes are compared, weights and buffers are sent and buckets made anew (by the order in which
@@ -106,9 +108,10 @@ def _ddp(processes: int) -> Iterator[None]:
     make: Callable[..., None] = DistributedDataParallel.__init__
 
     @wraps(make)
-    def made(model: Any, *args: Any, **kwargs: Any) -> None:
-        make(model, *args, **kwargs)
-        model.register_comm_hook(None, lambda _, bucket: _reduced(bucket))
+    def made(wrapper: Any, model: torch.nn.Module, **kwargs: Any) -> None:
+        stage.labelled("policy", model)
+        make(wrapper, model, **kwargs)
+        wrapper.register_comm_hook(None, lambda _, bucket: _reduced(bucket, stage.tracker))
 
     with ExitStack() as stack:
         for owner, name, value in (
@@ -116,6 +119,7 @@ def _ddp(processes: int) -> Iterator[None]:
             (distributed, "_sync_module_states", _nothing),
             (DistributedDataParallel, "_sync_buffers", _nothing),
             (DistributedDataParallel, "__init__", made),
+            (dist, "_compute_bucket_assignment_by_size", _by_layer(stage.tracker)),
             (dist.Reducer, "_rebuild_buckets", lambda _: False),
         ):
             stack.enter_context(patch.object(owner, name, value))
@@ -126,8 +130,37 @@ def _ddp(processes: int) -> Iterator[None]:
             dist.destroy_process_group()
 
 
-def _reduced(bucket: Any) -> Any:
+def _by_layer(tracker: Tracker) -> Callable[..., tuple[list[list[int]], list[int]]]:
+    """Torch's own division into buckets, but none goes on where a layer ends.
+
+    Otherwise they would not repeat with the layers, as a shallow run needs; nor if those of the
+    last one were made right after its weights, as the last to get gradients would be first.
+    """
+    divide: Any = dist._compute_bucket_assignment_by_size
+
+    def divided(
+        weights: list[torch.Tensor], caps: list[int], sparse: list[bool]
+    ) -> tuple[list[list[int]], list[int]]:
+        places: dict[int, list[int]] = {}
+        for place, weight in enumerate(weights):
+            places.setdefault(tracker.block_of(weight), []).append(place)
+        buckets: list[list[int]] = []
+        limits: list[int] = []
+        for own in places.values():
+            told = [weights[place] for place in own], caps[-1:], [False] * len(own)
+            found, limited = divide(*told)
+            buckets += [[own[place] for place in bucket] for bucket in found]
+            limits += limited
+        return buckets[::-1], limits[::-1]
+
+    return divided
+
+
+def _reduced(bucket: Any, tracker: Tracker) -> Any:
     """In place of the all-reduce, which works in the bucket as well."""
+    block = tracker.block_of(bucket.parameters()[0])
+    told = {"role": "policy", "category": "gradients", "module": "DDP bucket", "block": block}
+    tracker.describe(bucket.buffer(), **told)
     future: Any = torch.futures.Future()
     future.set_result(bucket.buffer())
     return future
@@ -135,7 +168,7 @@ def _reduced(bucket: Any) -> Any:
 
 @contextmanager
 def _fsdp2() -> Iterator[None]:
-    """accelerate shards what there is; ranks are counted on real tensors.
+    """Accelerate shards what there is; ranks are counted on real tensors.
 
     Weights that have no data are not loaded by one process for all, and are told apart by their
     storage: they have no address.

@@ -51,7 +51,7 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", head: Head | None = No
         model = Models(plan, configs["policy"], stage)
         seamed = seams(stage.device, head or on, model.made, stage.empty_cache)
         launch = launched(plan, Path(folder), stage.device)
-        with silent(), seamed, unquantised(), launch, alone(plan), tracker:
+        with silent(), seamed, unquantised(), launch, alone(plan, stage), tracker:
             length = _trained(plan, Path(folder), tracker, stage)
         gc.collect()
     del tracker.log.events[length:]
