@@ -51,6 +51,11 @@ class Framework:
     """DPO's reference scores each micro-batch inside the loss, beside what the policy saved."""
     reference_loaded_like_policy: bool = False
     """A whole reference has the policy's stored dtype: fp32 beside an fp32 master."""
+    widens_as_it_shards: bool = False
+    """Weights to be sharded are loaded in the compute dtype; an fp32 master is made of trained ones.
+
+    The reference stays as it was loaded.
+    """
     reference_requires_gradients: bool = False
     """Nothing freezes a whole reference, so autocast caches copies of its weights, too."""
     reference_streamed: bool = False

@@ -97,6 +97,7 @@ FRAMEWORK = Framework(
     scores_reference_in_loss=True,
     autocasts_adapters=True,
     reference_loaded_like_policy=True,
+    widens_as_it_shards=True,
     reference_requires_gradients=True,
     reference_streamed=True,
     reference_gathered_whole=True,
