@@ -11,6 +11,7 @@ from __future__ import annotations
 from planner.formulas.formula import Formula
 
 FSDP = "torch 2.13.0 torch/distributed/fsdp/_fully_shard, _fsdp_param_group.py (read)"
+ACCELERATE = "accelerate 1.15.0 accelerate/utils/fsdp_utils.py, fsdp2_prepare_model (read)"
 ZERO_CONFIG = "DeepSpeed 0.19 runtime/zero/config.py defaults (read)"
 
 GATHERED_ROOT = Formula(
@@ -54,6 +55,30 @@ GATHER_POOL = Formula(
     why="The root's flat buffer is long freed, but its segment stays with its stream.",
 )
 
+GATHERED_EMBEDDING = Formula(
+    "gathered embedding",
+    "embedding_parameters * value_bytes",
+    category="parameters",
+    source=ACCELERATE,
+    why="The embedding is a unit of its own: whole for its lookup and, in the end, its gradient.",
+)
+
+EMBEDDING_GATHER_BUFFER = Formula(
+    "all-gather buffer of the embedding",
+    "embedding_parameters * value_bytes",
+    category="buffers",
+    source=ACCELERATE,
+    why="It arrives in a flat buffer, which lives until the first layer has been copied out.",
+)
+
+WHOLE_GATHER_BUFFER = Formula(
+    "all-gather buffer of all weights",
+    "parameters * value_bytes",
+    category="buffers",
+    source=FSDP + ": a unit's flat output lives until the next unit's, or the end of the forward",
+    why="A model that is one unit arrives in one flat buffer, and no other unit comes after it.",
+)
+
 REDUCE_INPUT = Formula(
     "reduce-scatter input",
     "layer_parameters_trained * value_bytes",
@@ -94,6 +119,14 @@ ROOT_REDUCE_INPUT = Formula(
     category="buffers",
     source=FSDP,
     why="At the end of the backward the root's gradients are flattened in reduce_dtype.",
+)
+
+REDUCE_OUTPUT = Formula(
+    "reduce-scatter output",
+    "ceil_div(root_parameters_trained, shards) * value_bytes * narrower",
+    category="buffers",
+    source=FSDP,
+    why="A reduced shard is cast to the format of its weight, where that is wider.",
 )
 
 ZERO_BUCKETS = Formula(

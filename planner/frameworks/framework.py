@@ -52,7 +52,7 @@ class Framework:
     reference_loaded_like_policy: bool = False
     """A whole reference has the policy's stored dtype: fp32 beside an fp32 master."""
     widens_as_it_shards: bool = False
-    """Weights to be sharded are loaded in the compute dtype; an fp32 master is made of trained ones.
+    """Weights to be sharded are loaded in the compute dtype; trained ones become an fp32 master.
 
     The reference stays as it was loaded.
     """
@@ -62,6 +62,11 @@ class Framework:
     """FSDP streams an offloaded reference from host RAM while it computes."""
     reference_gathered_whole: bool = False
     """FSDP shards the reference as one unit, which a forward gathers whole."""
+    head_stays_gathered: bool = False
+    """FSDP2's units are the embedding, each layer, and final norm with head, which stays gathered.
+
+    Tied embeddings are one unit with the head.
+    """
     autocasts_adapters: bool = False
     """Adapters in fp32 over a half-precision base run under autocast, as a trainer's default is."""
     base_in_master_dtype: bool = False

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, Literal
 
 from planner.footprint import Term
 from planner.formulas import sharding
 from planner.numeric import Num
+from planner.phases import units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
+
+Arriving = Literal["", "layer", "embedding", "head"]
+"""A unit that is on its way, or has been and left its buffer."""
 
 
 def at_layer(scene: Scene, role: Role, *, backward_of: int | None = None) -> tuple[Term, ...]:
@@ -23,14 +27,20 @@ def at_layer(scene: Scene, role: Role, *, backward_of: int | None = None) -> tup
     layers = (whole or role.arch.layers) if _stays_whole(scene, role) else 1
     # A backward whose layers are still whole has nothing to gather.
     kept = whole and not scene.plan.reshard_after_forward
-    return _around(scene, role, layers, not kept and whole != 1)
+    arriving: Arriving = "" if kept else "layer"
+    if whole == 1 and not kept:
+        arriving = "embedding" if units.apart(scene, role) else ""
+    return _around(scene, role, layers, arriving, head=False)
 
 
 def at_head(scene: Scene, role: Role, *, backward: bool = False) -> tuple[Term, ...]:
     """Gathered weights while head and loss compute, or go backward."""
     stay = _stays_whole(scene, role)
     # A backward whose layers are still whole has nothing to gather ahead.
-    return _around(scene, role, stay * role.arch.layers, not (backward and stay))
+    arriving: Arriving = "" if backward and stay else "layer"
+    if units.apart(scene, role) and not backward:
+        arriving = "head"
+    return _around(scene, role, stay * role.arch.layers, arriving, head=True)
 
 
 def beside_loss(
@@ -49,24 +59,36 @@ def beside_loss(
 
 
 @shared
-def _around(scene: Scene, role: Role, layers: int, gathers: bool) -> Iterator[Term]:
-    """Weights beside ``layers`` whole ones, perhaps while the next one's arrive."""
-    width = scene.q.compute_bytes
+def _around(
+    scene: Scene, role: Role, layers: int, arriving: Arriving, *, head: bool
+) -> Iterator[Term]:
+    """Weights beside ``layers`` whole ones, and the buffer that others are ``arriving`` in.
+
+    ``head`` says that the head computes, or its loss.
+    """
     if _wrapped_whole(scene, role):
-        parameters = role.parameters
-        yield sharding.WHOLE_COPY(
-            role.name, layout=role.layout, parameters=parameters, value_bytes=width
+        sizes = {"layout": role.layout, "parameters": role.parameters}
+        yield sharding.WHOLE_COPY(role.name, value_bytes=scene.q.compute_bytes, **sizes)
+        yield sharding.WHOLE_GATHER_BUFFER(
+            role.name, parameters=role.parameters, value_bytes=_travelling(scene)
         )
     elif scene.fsdp:
-        yield root(scene, role)
+        yield from _outside(scene, role, head)
         if layers:
             yield _gathered(scene, role, layers)
-        buffer = _gather_buffer(scene, role)
-        if gathers:
-            yield buffer
-        yield _pool(scene, role, live_bytes=gathers * buffer.bytes)
+        buffers = tuple(BUFFERS[one](scene, role) for one in (arriving,) if one)
+        yield from buffers
+        yield _pool(scene, role, live_bytes=sum(buffer.bytes for buffer in buffers))
     else:
         yield from _zero3(scene, role)
+
+
+def _outside(scene: Scene, role: Role, head: bool) -> Iterator[Term]:
+    """Gathered weights outside the layers."""
+    if head or not units.apart(scene, role):
+        yield root(scene, role)
+    if units.apart(scene, role) and _stays_whole(scene, role):
+        yield embedding(scene, role)
 
 
 def _pool(scene: Scene, role: Role, live_bytes: Num) -> Term:
@@ -88,31 +110,72 @@ def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]
     """
     if not scene.fsdp or _wrapped_whole(scene, role):
         return
-    own = _gather_buffer(scene, role)
-    yield "first layer's weights arrive", (*_root(scene, role), _gathered(scene, role, 1), own)
+    own, divided = _gather_buffer(scene, role), units.apart(scene, role)
+    stays = tuple(_outside(scene, role, head=False))
+    if divided:
+        yield "embedding's weights arrive", before_layers(scene, role)
+    near = (*stays, _embedding_buffer(scene, role)) if divided else _root(scene, role)
+    yield "first layer's weights arrive", (*near, _gathered(scene, role, 1), own)
     layers = role.arch.layers
+    whole = _gathered(scene, role, layers if _stays_whole(scene, role) else 1)
     if layers > 1:
-        whole = _gathered(scene, role, layers if _stays_whole(scene, role) else 1)
-        yield "a layer's weights arrive", (root(scene, role), whole, own, own)
+        yield "a layer's weights arrive", (*stays, whole, own, own)
+    if divided:
+        layers_whole = (*stays, whole) if _stays_whole(scene, role) else ()
+        yield HEAD_ARRIVES, (*layers_whole, *_root(scene, role), own)
+
+
+HEAD_ARRIVES = "head's weights arrive"
+"""FSDP's last instant of a forward's layers, where the head is a unit of its own."""
 
 
 def before_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """What a forward has gathered until its first layer: the root, beside the buffer it came in."""
+    """What a forward has gathered until its first layer, beside the buffer it came in."""
+    if scene.fsdp and units.apart(scene, role):
+        return embedding(scene, role), _embedding_buffer(scene, role)
     return _root(scene, role) if scene.fsdp else _zero3(scene, role)
 
 
 def again(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The root's weights as a backward begins, beside the buffer they arrive in; FSDP only."""
+    if units.head_stays(scene):
+        return ()
     whole = not scene.plan.reshard_after_forward or _wrapped_whole(scene, role)
     return () if whole or not scene.fsdp else _root(scene, role)
 
 
+def kept_for_backward(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """Weights outside the layers that stay gathered between forward and backward."""
+    return tuple(_outside(scene, role, head=True)) if units.head_stays(scene) else ()
+
+
 def _root(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The root's weights beside the buffer they arrived in."""
-    buffer = sharding.ROOT_GATHER_BUFFER(
+    return root(scene, role), _root_buffer(scene, role)
+
+
+@once
+def _root_buffer(scene: Scene, role: Role) -> Term:
+    return sharding.ROOT_GATHER_BUFFER(
         role.name, root_parameters=_flat_root(scene, role), value_bytes=_travelling(scene)
     )
-    return root(scene, role), buffer
+
+
+@once
+def _embedding_buffer(scene: Scene, role: Role) -> Term:
+    elements = units.of_embedding(scene, role)
+    return sharding.EMBEDDING_GATHER_BUFFER(
+        role.name, embedding_parameters=elements, value_bytes=_travelling(scene)
+    )
+
+
+@once
+def embedding(scene: Scene, role: Role) -> Term:
+    """The embedding, where it is a unit of its own and whole."""
+    elements = units.of_embedding(scene, role)
+    return sharding.GATHERED_EMBEDDING(
+        role.name, embedding_parameters=elements, value_bytes=scene.q.compute_bytes
+    )
 
 
 def _stays_whole(scene: Scene, role: Role) -> bool:
@@ -149,8 +212,10 @@ def reductions_at_layer(
         yield sharding.UNSHARDED_GRADIENTS(
             role.name, layer_parameters_trained=trained, value_bytes=q.compute_bytes
         )
-    if scene.fsdp and not first:
-        flat = trained if role.adapters else _flat(scene, role)
+    of_head = units.trained_of_head(scene, role)
+    if scene.fsdp and (of_head or not first):
+        above = _flat_root(scene, role) if first else _flat(scene, role)
+        flat = trained if role.adapters else above
         yield sharding.REDUCE_INPUT(
             role.name, layer_parameters_trained=flat, value_bytes=q.reduce_bytes
         )
@@ -160,7 +225,8 @@ def reductions_at_layer(
 def reductions_at_end(scene: Scene, role: Role) -> Iterator[Term]:
     """Unsharded root gradients and their reduction when the backward ends."""
     if scene.fsdp and role.root_trainable:
-        yield root_gradients(scene, role, role.root_trainable, tensors=3)
+        late = units.trained_at_end(scene, role)
+        yield root_gradients(scene, role, late, tensors=1 if units.apart(scene, role) else 3)
         yield root_reduction(scene, role)
     yield from _zero_buckets(scene, role)
 
@@ -177,8 +243,20 @@ def root_reduction(scene: Scene, role: Role) -> Term:
     """Input of the reduction of the root's gradients."""
     return sharding.ROOT_REDUCE_INPUT(
         role.name,
-        root_parameters_trained=role.root_trainable,
+        root_parameters_trained=units.trained_at_end(scene, role),
         value_bytes=scene.q.reduce_bytes,
+    )
+
+
+def reduced_at_end(scene: Scene, role: Role) -> Term:
+    """Output of that reduction."""
+    late = units.trained_at_end(scene, role)
+    return sharding.REDUCE_OUTPUT(
+        role.name,
+        root_parameters_trained=late,
+        shards=scene.shards_of("gradients"),
+        value_bytes=scene.q.reduce_bytes,
+        narrower=int(scene.q.gradient_bytes > scene.q.reduce_bytes),
     )
 
 
@@ -223,8 +301,9 @@ def _flat(scene: Scene, role: Role) -> Num:
 
 
 def _flat_root(scene: Scene, role: Role) -> Num:
-    """The same of what is outside the layers."""
-    return role.root_parameters + scene.padding(role, "root")
+    """The same of what is outside the layers, or of the head's unit alone."""
+    whole = role.root_parameters + scene.padding(role, "root")
+    return whole - units.of_embedding(scene, role) * units.apart(scene, role)
 
 
 @once
@@ -234,6 +313,10 @@ def _gather_buffer(scene: Scene, role: Role) -> Term:
         layer_parameters=_flat(scene, role),
         value_bytes=_travelling(scene),
     )
+
+
+BUFFERS = {"layer": _gather_buffer, "embedding": _embedding_buffer, "head": _root_buffer}
+"""What a unit's weights arrive in."""
 
 
 def _travelling(scene: Scene) -> Num:

@@ -83,8 +83,10 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
         embedded(scene, role),
     )
     for name, arriving in collectives.arrivals(scene, role):
-        first = name.startswith("first")
-        yield Instant(name=name, terms=arriving, shared=before if first else after)
+        early = name.startswith(("first", "embedding"))
+        late = (*while_saved(scene, role, kept, running=False), *after[-2:])
+        shared = before if early else late if name == collectives.HEAD_ARRIVES else after
+        yield Instant(name=name, terms=arriving, shared=shared)
 
 
 def named_masks(scene: Scene, role: Role) -> Bundles:
