@@ -18,7 +18,7 @@ import torch
 import torch.distributed as dist
 from accelerate.commands.launch import _validate_launch_command, launch_command_parser
 from accelerate.parallelism_config import ParallelismConfig
-from accelerate.state import PartialState
+from accelerate.state import AcceleratorState, PartialState
 from accelerate.utils import DistributedType, operations
 from accelerate.utils.launch import prepare_multi_gpu_env
 from torch.distributed.fsdp._fully_shard import _fully_shard
@@ -69,7 +69,10 @@ def launched(plan: Plan, folder: Path, device: torch.device, rank: int = 0) -> I
         patch.dict(os.environ, environment),
         patch.object(PartialState, "_prepare_backend", as_gpus),
     ):
-        yield
+        try:
+            yield
+        finally:
+            AcceleratorState._reset_state(reset_partial_state=True)
 
 
 def _environment(plan: Plan, folder: Path) -> dict[str, str]:
