@@ -98,11 +98,11 @@ UNSHARDED_GRADIENTS = Formula(
 ALL_REDUCED = Formula(
     "gradients held for their all-reduce",
     "ceil_div(trained_elements, shards) * value_bytes * "
-    "minimum(maximum(narrower, micro_batches - 1), 1) * minimum(replicas - 1, 1)",
+    "minimum(maximum(cast, micro_batches - 1), 1) * minimum(replicas - 1, 1)",
     category="gradients",
     source=FSDP + ": AllReduceState keeps each group's reduced gradients until the backward ends",
     why="With several copies of the shards, what the all-reduce works on waits for the end. It is "
-    "the gradient itself unless that is narrower, or was there before.",
+    "the gradient itself unless that is cast, or was there before.",
 )
 
 ROOT_GRADIENTS = Formula(
@@ -123,10 +123,10 @@ ROOT_REDUCE_INPUT = Formula(
 
 REDUCE_OUTPUT = Formula(
     "reduce-scatter output",
-    "ceil_div(root_parameters_trained, shards) * value_bytes * narrower",
+    "ceil_div(root_parameters_trained, shards) * value_bytes * cast",
     category="buffers",
     source=FSDP,
-    why="A reduced shard is cast to the format of its weight, where that is wider.",
+    why="A reduced shard is cast to the format of its weight, where that is another.",
 )
 
 ZERO_BUCKETS = Formula(

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from planner.footprint import Term
 from planner.formulas import sharding
-from planner.numeric import Num
+from planner.numeric import Num, minimum
 from planner.phases import units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
@@ -113,7 +113,7 @@ def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]
     own, divided = _gather_buffer(scene, role), units.apart(scene, role)
     stays = tuple(_outside(scene, role, head=False))
     if divided:
-        yield "embedding's weights arrive", before_layers(scene, role)
+        yield "embedding's weights arrive", (*stays, *before_layers(scene, role))
     near = (*stays, _embedding_buffer(scene, role)) if divided else _root(scene, role)
     yield "first layer's weights arrive", (*near, _gathered(scene, role, 1), own)
     layers = role.arch.layers
@@ -147,6 +147,24 @@ def again(scene: Scene, role: Role) -> tuple[Term, ...]:
 def kept_for_backward(scene: Scene, role: Role) -> tuple[Term, ...]:
     """Weights outside the layers that stay gathered between forward and backward."""
     return tuple(_outside(scene, role, head=True)) if units.head_stays(scene) else ()
+
+
+def left_gathered(scene: Scene, role: Role, passes: Num = 2) -> tuple[Term, ...]:
+    """The head's unit, as the first of some forwards without gradient leaves it to the next.
+
+    Not one that the loss itself has gathered, as it does with adapters.
+    """
+    if not units.head_stays(scene) or not role.trained or role.adapters:
+        return ()
+    again = minimum(passes - 1, 1)
+    return (
+        sharding.GATHERED_ROOT(
+            role.name,
+            label="gathered head weights, left by another forward",
+            root_parameters=_flat_root(scene, role) * again,
+            value_bytes=scene.q.compute_bytes,
+        ),
+    )
 
 
 def _root(scene: Scene, role: Role) -> tuple[Term, ...]:
@@ -256,7 +274,7 @@ def reduced_at_end(scene: Scene, role: Role) -> Term:
         root_parameters_trained=late,
         shards=scene.shards_of("gradients"),
         value_bytes=scene.q.reduce_bytes,
-        narrower=int(scene.q.gradient_bytes > scene.q.reduce_bytes),
+        cast=int(scene.q.gradient_bytes != scene.q.reduce_bytes),
     )
 
 
@@ -270,7 +288,7 @@ def held_for_all_reduce(scene: Scene, role: Role, layers: int) -> Iterator[Term]
             trained_elements=role.layer_trainable * layers,
             shards=scene.shards_of("gradients"),
             value_bytes=q.reduce_bytes,
-            narrower=int(q.gradient_bytes < q.reduce_bytes),
+            cast=int(q.gradient_bytes != q.reduce_bytes),
             micro_batches=q.micro_batches,
             replicas=q.data_parallel // q.shards,
         )

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from planner.footprint import Instant, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient, model_saved
 from planner.formulas.formula import Formula
-from planner.phases import activations, collectives, positions
+from planner.phases import activations, collectives, positions, units
 from planner.phases.baseline import resident
 from planner.phases.phase import PhasePlan, scoring
 from planner.phases.role import Role
@@ -57,6 +58,7 @@ def log_probs(
         role=role.name,
         instants=(
             *_layers(scene, role, base),
+            *_later_layers(scene, role, base),
             *_frozen_product(scene, role, base),
             *(_at_head(scene, role, base, instant) for instant in found),
             *(_at_head(scene, role, base, instant, extra_in_pieces) for instant in extra),
@@ -103,6 +105,17 @@ def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
         yield Instant(
             name=name, terms=(*arriving, *batch, *named), shared=(*base, _hidden(scene, role))
         )
+
+
+def _later_layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
+    """Layers of a later micro-batch, which finds a head that is a unit of its own gathered."""
+    if not units.apart(scene, role):
+        return
+    passes = -(-scene.q.sequences_per_gpu_step // scene.q.logprob_sequences)
+    left = collectives.left_gathered(scene, role, passes)
+    for instant in _layers(scene, role, (*base, left)) if left else ():
+        if instant.name != collectives.HEAD_ARRIVES:
+            yield replace(instant, name=f"{instant.name}, later")
 
 
 def _embedded(scene: Scene, role: Role, *, first: bool = False) -> tuple[Term, ...]:
