@@ -105,9 +105,21 @@ def alone(plan: Plan, stage: DryStage) -> Iterator[None]:
 def _ddp(processes: int, stage: DryStage) -> Iterator[None]:
     """DDP's reducer fills its buckets, and nobody reduces them.
 
-    Shapes are compared, weights and buffers are sent and buckets made anew (by the order in which
-    gradients came) by reading data. The new ones would be as many bytes.
+    Shapes are compared and buckets made anew (in the order in which gradients came) by reading
+    data. The new ones would be as many bytes.
     """
+    with ExitStack() as patched:
+        for owner, name, value in ddp_seams(stage):
+            patched.enter_context(patch.object(owner, name, value))
+        dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=processes)
+        try:
+            yield
+        finally:
+            dist.destroy_process_group()
+
+
+def ddp_seams(stage: DryStage) -> tuple[tuple[Any, str, Any], ...]:
+    """What of DDP is replaced: where, its name, by what."""
     make: Callable[..., None] = DistributedDataParallel.__init__
 
     @wraps(make)
@@ -116,21 +128,12 @@ def _ddp(processes: int, stage: DryStage) -> Iterator[None]:
         make(wrapper, model, **kwargs)
         wrapper.register_comm_hook(None, lambda _, bucket: _reduced(bucket, stage.tracker))
 
-    with ExitStack() as stack:
-        for owner, name, value in (
-            (distributed, "_verify_param_shape_across_processes", _nothing),
-            (distributed, "_sync_module_states", _nothing),
-            (DistributedDataParallel, "_sync_buffers", _nothing),
-            (DistributedDataParallel, "__init__", made),
-            (dist, "_compute_bucket_assignment_by_size", _by_layer(stage.tracker)),
-            (dist.Reducer, "_rebuild_buckets", lambda _: False),
-        ):
-            stack.enter_context(patch.object(owner, name, value))
-        dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=processes)
-        try:
-            yield
-        finally:
-            dist.destroy_process_group()
+    return (
+        (distributed, "_verify_param_shape_across_processes", _nothing),
+        (DistributedDataParallel, "__init__", made),
+        (dist, "_compute_bucket_assignment_by_size", _by_layer(stage.tracker)),
+        (dist.Reducer, "_rebuild_buckets", lambda _: False),
+    )
 
 
 def _by_layer(tracker: Tracker) -> Callable[..., tuple[list[list[int]], list[int]]]:
@@ -176,19 +179,25 @@ def _fsdp2() -> Iterator[None]:
     Weights that have no data are not loaded by one process for all, and are told apart by their
     storage: they have no address.
     """
+    with ExitStack() as patched:
+        for owner, name, value in fsdp2_seams():
+            patched.enter_context(patch.object(owner, name, value))
+        patched.enter_context(patch.dict(os.environ, {"FSDP_CPU_RAM_EFFICIENT_LOADING": "false"}))
+        yield
+
+
+def fsdp2_seams() -> tuple[tuple[Any, str, Any], ...]:
+    """What of FSDP2's preparation is replaced: where, its name, by what."""
 
     def address(tensor: torch.Tensor) -> int:
         return tensor.untyped_storage()._cdata
 
-    with ExitStack() as stack:
-        for owner, name in (
-            (_fully_shard, "_init_default_mesh"),
-            (ParallelismConfig, "build_device_mesh"),
-        ):
-            stack.enter_context(patch.object(owner, name, _known(getattr(owner, name))))
-        stack.enter_context(patch.dict(os.environ, {"FSDP_CPU_RAM_EFFICIENT_LOADING": "false"}))
-        stack.enter_context(patch.object(torch.Tensor, "data_ptr", address))
-        yield
+    mesh, groups = "_init_default_mesh", "build_device_mesh"
+    return (
+        (_fully_shard, mesh, _known(getattr(_fully_shard, mesh))),
+        (ParallelismConfig, groups, _known(getattr(ParallelismConfig, groups))),
+        (torch.Tensor, "data_ptr", address),
+    )
 
 
 def _known(function: Callable[..., Any]) -> Callable[..., Any]:
