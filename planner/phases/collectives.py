@@ -115,7 +115,7 @@ def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]
     if divided:
         yield "embedding's weights arrive", (*stays, *before_layers(scene, role))
     near = (*stays, _embedding_buffer(scene, role)) if divided else _root(scene, role)
-    yield "first layer's weights arrive", (*near, _gathered(scene, role, 1), own)
+    yield FIRST_ARRIVES, (*near, _gathered(scene, role, 1), own)
     layers = role.arch.layers
     whole = _gathered(scene, role, layers if _stays_whole(scene, role) else 1)
     if layers > 1:
@@ -125,6 +125,8 @@ def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]
         yield HEAD_ARRIVES, (*layers_whole, *_root(scene, role), own)
 
 
+FIRST_ARRIVES = "first layer's weights arrive"
+"""FSDP's first instant of a forward's layers."""
 HEAD_ARRIVES = "head's weights arrive"
 """FSDP's last instant of a forward's layers, where the head is a unit of its own."""
 
