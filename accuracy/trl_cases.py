@@ -78,6 +78,11 @@ PAIRS: dict[str, Any] = {"micro_batch_size": 1}
 CHECKPOINTED: dict[str, Any] = {"gradient_checkpointing": "full"}
 LONG: dict[str, Any] = {"prompt_tokens": 24, "response_tokens": 200}
 SHORT: dict[str, Any] = {"prompt_tokens": 120, "response_tokens": 8}
+DDP: dict[str, Any] = {"gpus": 2, "sharding": "ddp", "reduce_dtype": "fp32", "prompts_per_step": 8}
+FSDP2: dict[str, Any] = {"gpus": 1, "sharding": "fsdp2"}
+"""Of one process: of more, gloo's own threads free what they were given, unseen."""
+WHOLE_GPUS = 8
+"""Of a sharded case, in its comparison with the closed form."""
 ROWS: dict[str, Any] = {"micro_batch_size": 4, "prompts_per_step": 4}
 
 
@@ -113,6 +118,9 @@ class Case:
         told = {**BASE, "method": self.method, **self.changes, "gpu": "h100-80gb"}
         told["model"] = WHOLE.get(self.model, "Qwen/Qwen2.5-1.5B")
         told |= {name: SCALE * told[name] for name in ("prompt_tokens", "response_tokens")}
+        if told["sharding"] != "none":
+            told["prompts_per_step"] *= WHOLE_GPUS // told["gpus"]
+            told["gpus"] = WHOLE_GPUS
         return Plan(**told)
 
 
@@ -195,6 +203,21 @@ CASES = (
     Case("DPO, Llama, accumulated", "dpo", {**AUTOCAST, "prompts_per_step": 6}, "llama"),
     Case("DPO, mixture", "dpo", {**PAIRS, **AUTOCAST}, "olmoe"),
     Case("DPO, wide vocabulary, SGD", "dpo", {**PAIRS, "optimizer": "sgd"}, "wide vocabulary"),
+    Case("SFT, DDP", "sft", {**DDP, **AUTOCAST}),
+    Case("DPO, LoRA, DDP, checkpointed", "dpo", {**DDP, **AUTOCAST, **ADAPTERS, **CHECKPOINTED}),
+    Case("GRPO, KL, DDP", "grpo", {**HF, **KL, **DDP, "prompts_per_step": 4}),
+    Case("SFT, FSDP2", "sft", {**FSDP2, **AUTOCAST}),
+    Case(
+        "SFT, FSDP2, tied, accumulated", "sft",
+        {**FSDP2, **AUTOCAST, **CHECKPOINTED, "prompts_per_step": 6}, "qwen2, tied",
+    ),
+    Case("SFT, FSDP2, Llama, bf16 weights", "sft", {**FSDP2, **HALF}, "llama", head="gpu"),
+    Case(
+        "GRPO, KL, FSDP2, checkpointed", "grpo",
+        {**FSDP2, **HF, **KL, **AUTOCAST, **CHECKPOINTED},
+    ),
+    Case("DPO, FSDP2", "dpo", {**FSDP2, **AUTOCAST}, "qwen3"),
+    Case("DPO, LoRA, FSDP2", "dpo", {**FSDP2, **AUTOCAST, **ADAPTERS}),
 )
 FOUR_BIT = tuple(
     Case(f"{method.upper()}, QLoRA", method, {**changes, "finetuning": "qlora", **CHECKPOINTED})

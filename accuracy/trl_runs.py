@@ -2,7 +2,8 @@
 
 ``python -m accuracy.trl_runs --out accuracy/measured/trl-vs-cpu.json`` runs every case of
 :mod:`accuracy.trl_cases`. The real side is TRL's own: its constructor loads a checkpoint from disk,
-its ``train`` runs two steps, and torch's allocator reports every byte. Only responses come with the
+its ``train`` runs two steps, over gloo where a case is sharded (DDP in two processes, FSDP2 in
+one), and torch's allocator reports every byte. Only responses come with the
 batch. Beside it stand the dry run of the same plan with the CPU's branches, and, for a model of the
 catalog, the dry run that the closed form is compared with. What ran for real and has not changed is
 kept (``--anew`` runs everything). Takes ten minutes on one core, and no network.
@@ -33,14 +34,17 @@ import torch
 import transformers
 
 from accuracy.trl_cases import CASES, Case
+from accuracy.trl_ranks import group
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
 from planner.frameworks.trl import FRAMEWORK
+from planner.frameworks.trl.accelerate import accelerate_files
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.trl.run import made, phases, seams, step
 from planner.frameworks.trl.run.made import STEPS, fed, trainer_of
 from planner.frameworks.trl.run.phases import Phases
+from planner.frameworks.trl.run.ranks import launched
 from planner.frameworks.trl.run.seams import engine, kernels
 from planner.trial.run import allocations
 from planner.trial.run.allocations import Marks, peak_bytes
@@ -62,8 +66,8 @@ def whole_peaks(case: Case) -> dict[str, int]:
     return {peak.phase: peak.total_bytes for peak in curve.peaks(log)}
 
 
-def real_peaks(case: Case) -> dict[str, int]:
-    """The same of a real run, as torch's allocator saw it.
+def real_peaks(case: Case, rank: int = 0, store: Path | None = None) -> dict[str, int]:
+    """The same of a real run, as torch's allocator saw it; of a sharded one this process's.
 
     With the GPU's head its kernels compute nothing, and everything around them does. The checkpoint
     is in the other format, so that loading makes every weight: in its own, a CPU's weights are
@@ -98,7 +102,8 @@ def real_peaks(case: Case) -> dict[str, int]:
             return trainer
 
         on_gpu = kernels() if case.head == "gpu" else nullcontext()
-        with torch.backends.mkldnn.flags(enabled=False), on_gpu:
+        ranks = group(case, folder, rank, store or folder / "store")
+        with torch.backends.mkldnn.flags(enabled=False), on_gpu, ranks:
             return peak_bytes(two_steps)
 
 
@@ -108,6 +113,7 @@ def key(case: Case) -> str:
     told = [
         *(_sources(), {name: version(name) for name in LIBRARIES}, case.config, case.head),
         *(arguments(case.plan), {name: plan[name] for name in SHAPE}),
+        *(file.text for file in accelerate_files(case.plan)),
     ]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -116,7 +122,7 @@ def key(case: Case) -> str:
 def _sources() -> list[str]:
     """Without comments, which run nowhere."""
     ran = (made, phases, allocations, real_peaks, engine, kernels, seams._Launched, seams._in_lists)
-    return [ast.unparse(ast.parse(inspect.getsource(one))) for one in ran]
+    return [ast.unparse(ast.parse(inspect.getsource(one))) for one in (*ran, group, launched)]
 
 
 def measured(case: Case, kept: dict[str, Any]) -> dict[str, Any]:

@@ -170,8 +170,8 @@ def _stored(plan: Plan) -> Dtype:
 def _reference(plan: Plan) -> Iterator[ModelSetup]:
     """The frozen reference, when it is a model of its own.
 
-    Where it is loaded like the policy an fp32 master means an fp32 reference; otherwise it is kept
-    in the compute dtype.
+    Where it is loaded like the policy an fp32 master means an fp32 reference, unless that is made
+    as the policy is sharded; otherwise it is kept in the compute dtype.
     """
     if references.own_head(plan):
         yield ModelSetup(role="reference", config="policy", kind="head", stored=plan.dtype)
@@ -179,13 +179,14 @@ def _reference(plan: Plan) -> Iterator[ModelSetup]:
         return
     framework = framework_named(plan.framework)
     alike = framework.reference_loaded_like_policy and plan.finetuning == "full"
-    wide = alike and plan.master_dtype == "fp32"
+    replicated = plan.sharding in ("none", "ddp")
+    wide = plan.master_dtype == "fp32" and (replicated or not framework.widens_as_it_shards)
     streamed = plan.sharding.startswith("fsdp") and framework.reference_streamed
     away: Place = "host, streamed" if streamed else "host"
     yield ModelSetup(
         role="reference",
         config="policy",
-        stored="fp32" if wide else plan.dtype,
+        stored="fp32" if alike and wide else plan.dtype,
         waits=away if plan.reference == "offloaded" else "gpu",
         used_in=frozenset(("reference log-probs",)),
     )

@@ -117,7 +117,9 @@ def test_what_autocast_finds_in_adapters(fields: dict[str, Any], autocast: bool)
         ({}, "bf16", "gpu"),
         ({"reference": "offloaded"}, "bf16", "host"),
         # TRL and verl load it like the policy, so an fp32 master means an fp32 reference.
-        ({"framework": "trl"}, "fp32", "gpu"),
+        ({"framework": "trl", "sharding": "ddp", "reduce_dtype": "fp32"}, "fp32", "gpu"),
+        # TRL loads what is to be sharded in bf16, and accelerate widens what trains.
+        ({"framework": "trl"}, "bf16", "gpu"),
         ({"framework": "trl", "master_dtype": "none"}, "bf16", "gpu"),
         # verl's stays in host RAM, from which FSDP streams it.
         ({"framework": "verl"}, "fp32", "host, streamed"),

@@ -11,6 +11,7 @@ from __future__ import annotations
 from planner.formulas.formula import Formula
 
 FSDP = "torch 2.13.0 torch/distributed/fsdp/_fully_shard, _fsdp_param_group.py (read)"
+ACCELERATE = "accelerate 1.15.0 accelerate/utils/fsdp_utils.py, fsdp2_prepare_model (read)"
 ZERO_CONFIG = "DeepSpeed 0.19 runtime/zero/config.py defaults (read)"
 
 GATHERED_ROOT = Formula(
@@ -84,6 +85,30 @@ GATHER_POOL = Formula(
     why="The root's flat buffer is long freed, but its segment stays with its stream.",
 )
 
+GATHERED_EMBEDDING = Formula(
+    "gathered embedding",
+    "embedding_parameters * value_bytes",
+    category="parameters",
+    source=ACCELERATE,
+    why="The embedding is a unit of its own: whole for its lookup and, in the end, its gradient.",
+)
+
+EMBEDDING_GATHER_BUFFER = Formula(
+    "all-gather buffer of the embedding",
+    "embedding_parameters * value_bytes",
+    category="buffers",
+    source=ACCELERATE,
+    why="It arrives in a flat buffer, which lives until the first layer has been copied out.",
+)
+
+WHOLE_GATHER_BUFFER = Formula(
+    "all-gather buffer of all weights",
+    "parameters * value_bytes",
+    category="buffers",
+    source=FSDP + ": a unit's flat output lives until the next unit's, or the end of the forward",
+    why="A model that is one unit arrives in one flat buffer, and no other unit comes after it.",
+)
+
 REDUCE_INPUT = Formula(
     "reduce-scatter input",
     "layer_parameters_trained * value_bytes",
@@ -103,11 +128,11 @@ UNSHARDED_GRADIENTS = Formula(
 ALL_REDUCED = Formula(
     "gradients held for their all-reduce",
     "ceil_div(trained_elements, shards) * value_bytes * "
-    "minimum(maximum(narrower, micro_batches - 1), 1) * minimum(replicas - 1, 1)",
+    "minimum(maximum(cast, micro_batches - 1), 1) * minimum(replicas - 1, 1)",
     category="gradients",
     source=FSDP + ": AllReduceState keeps each group's reduced gradients until the backward ends",
     why="With several copies of the shards, what the all-reduce works on waits for the end. It is "
-    "the gradient itself unless that is narrower, or was there before.",
+    "the gradient itself unless that is cast, or was there before.",
 )
 
 ROOT_GRADIENTS = Formula(
@@ -141,6 +166,14 @@ TABLE_REDUCED = Formula(
     source=FSDP + "; _fsdp_collectives.py, foreach_reduce: its loop's name outlives the loop, and "
     "with it a unit's last gradient",
     why="What a unit's one gradient becomes is made before that gradient is gone.",
+)
+
+REDUCE_OUTPUT = Formula(
+    "reduce-scatter output",
+    "ceil_div(root_parameters_trained, shards) * value_bytes * cast",
+    category="buffers",
+    source=FSDP,
+    why="A reduced shard is cast to the format of its weight, where that is another.",
 )
 
 ZERO_BUCKETS = Formula(

@@ -51,6 +51,11 @@ class Framework:
     """DPO's reference scores each micro-batch inside the loss, beside what the policy saved."""
     reference_loaded_like_policy: bool = False
     """A whole reference has the policy's stored dtype: fp32 beside an fp32 master."""
+    widens_as_it_shards: bool = False
+    """Weights to be sharded are loaded in the compute dtype; trained ones become an fp32 master.
+
+    The reference stays as it was loaded.
+    """
     reference_requires_gradients: bool = False
     """Nothing freezes a whole reference, so autocast caches copies of its weights, too."""
     reference_streamed: bool = False
@@ -62,6 +67,11 @@ class Framework:
     """FSDP2 has an untied embedding and a head as units of their own, like layers."""
     reference_gathered_whole: bool = False
     """FSDP shards the reference as one unit, which a forward gathers whole."""
+    head_stays_gathered: bool = False
+    """FSDP2's units are the embedding, each layer, and final norm with head, which stays gathered.
+
+    Tied embeddings are one unit with the head.
+    """
     autocasts_adapters: bool = False
     """Adapters in fp32 over a half-precision base run under autocast, as a trainer's default is."""
     base_in_master_dtype: bool = False

@@ -17,7 +17,7 @@ from planner.formulas.activations import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
 from planner.frameworks.loss import CROSS_ENTROPY
 from planner.numeric import Num
-from planner.phases import activations, collectives, shared_critic
+from planner.phases import activations, collectives, shared_critic, units
 from planner.phases.baseline import adapter_bytes
 from planner.phases.layer_kinds import LayerKind, layer_kinds
 from planner.phases.role import Role
@@ -136,11 +136,12 @@ def _coming_down(
     """A layer near the top goes backward; FSDP reduces the one above beside it."""
     done = role.arch.layers - 1 - place
     above: tuple[Term, ...] = ()
-    if done and (kind.word or scene.fsdp):
+    of_head = units.trained_of_head(scene, role)
+    if (done and (kind.word or scene.fsdp)) or of_head:
         higher = state.UPPER_LAYERS(
             role.name,
-            tensors=done,
-            trainable_above=_trained_between(role, place + 1, role.arch.layers),
+            tensors=done + 2 * bool(of_head),
+            trainable_above=_trained_between(role, place + 1, role.arch.layers) + of_head,
             **_gradient_sizes(scene),
         )
         waiting = () if scene.setup.steps_in_backward else (higher,)
@@ -153,7 +154,7 @@ def _coming_down(
     leaf = scene.plan.activation_offload and role.adapters
     return Instant(
         name=name,
-        terms=(*head_gradient(scene, role), *above),
+        terms=(*(() if of_head else head_gradient(scene, role)), *above),
         shared=(
             *while_saved(scene, role, kept, done),
             *((activations.next_input(scene, role),) if leaf else ()),
@@ -167,7 +168,8 @@ def _reduced_above(scene: Scene, role: Role, place: int) -> Iterator[Term]:
     if scene.whole_gradient_bytes:
         yield state.REDUCED_ABOVE(
             role.name,
-            trainable_above=_trained_between(role, place, role.arch.layers),
+            trainable_above=_trained_between(role, place, role.arch.layers)
+            + units.trained_of_head(scene, role),
             whole_bytes=scene.whole_gradient_bytes,
             **_gradient_sizes(scene),
         )

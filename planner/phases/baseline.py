@@ -16,7 +16,7 @@ from planner.formulas.formula import Formula
 from planner.formulas.parameters import weights as weights_of
 from planner.model_setup import ModelSetup
 from planner.numeric import Num
-from planner.phases import collectives, engine, host
+from planner.phases import collectives, engine, host, units
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene, once, shared
 from planner.workload import four_bit
@@ -212,13 +212,14 @@ def _gradients(scene: Scene, role: Role, gradients: str) -> Term:
 def _late_gradients(scene: Scene, role: Role) -> int:
     """Trained elements whose gradient comes after the first layer's.
 
-    FSDP reduces its whole root group at the end; otherwise only the embedding is late,
-    and a tied one has its gradient from the head already.
+    FSDP reduces its whole root group at the end, unless the head is a unit of its own; otherwise
+    only the embedding is late, and a tied one has its gradient from the head already.
     """
     if not role.root_trainable:
         return 0
     if scene.fsdp:
-        return role.root_trainable - role.head_parameters * collectives.head_apart(scene, role)
+        own = role.head_parameters * collectives.head_apart(scene, role)
+        return units.trained_at_end(scene, role) - own
     tied = role.arch.tied and not role.value_head
     positions = role.arch.learned_positions * role.arch.hidden
     return positions + (0 if tied else role.arch.vocab * role.arch.hidden)

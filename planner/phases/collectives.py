@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Literal
 
 from planner.footprint import Term
 from planner.formulas import sharding
 from planner.numeric import Num, minimum, round_up
+from planner.phases import units
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene, once, shared
+
+Arriving = Literal["", "layer", "embedding", "head", "table"]
+"""A unit that is on its way, or has been and left its buffer."""
 
 
 def at_layer(
@@ -26,11 +31,12 @@ def at_layer(
     # A backward whose layers are still whole has nothing to gather.
     kept = whole and not scene.plan.reshard_after_forward
     left = not whole and _finds_gathered(scene, role, trains)
+    arriving: Arriving = "" if kept else "layer"
+    if whole == 1 and not kept:
+        arriving = "embedding" if units.apart(scene, role) else ""
     # Below the first layer there is an embedding that is a unit of its own.
     ahead = (_table_buffer(scene, role),) if whole == 1 and _apart(scene, role) and not kept else ()
-    around = _around(
-        scene, role, layers, not kept and whole != 1, left, trains, headless=whole > 0
-    )
+    around = _around(scene, role, layers, arriving, left, trains, headless=whole > 0)
     return (*around, *ahead)
 
 
@@ -42,9 +48,13 @@ def at_head(
     left = not backward and _finds_gathered(scene, role, trains)
     own = () if stay or _apart(scene, role) < BOTH else (_gathered_table(scene, role),)
     # A backward whose layers are still whole has nothing to gather ahead.
-    gathers = not (backward and stay)
-    last = not backward and _apart(scene, role) == BOTH
-    return (*own, *_around(scene, role, stay * role.arch.layers, gathers, left, trains, last))
+    arriving: Arriving = "" if backward and stay else "layer"
+    if units.apart(scene, role) and not backward:
+        arriving = "head"
+    if _apart(scene, role) == BOTH and not backward:
+        arriving = "table"
+    layers = stay * role.arch.layers
+    return (*own, *_around(scene, role, layers, arriving, left, trains, head=True))
 
 
 def above_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
@@ -52,7 +62,8 @@ def above_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
     if _apart(scene, role) < BOTH:
         return at_head(scene, role, backward=True)
     stay = _stays_whole(scene, role)
-    return _around(scene, role, stay * role.arch.layers, not stay, headless=True)
+    arriving: Arriving = "" if stay else "layer"
+    return _around(scene, role, stay * role.arch.layers, arriving, headless=True)
 
 
 def beside_loss(
@@ -68,7 +79,7 @@ def beside_loss(
         return at_head(scene, role, backward=backward, trains=trains)
     if _root_stays(scene, role):
         layers = _stays_whole(scene, role) * role.arch.layers
-        return _around(scene, role, layers, False)
+        return _around(scene, role, layers, "", head=True)
     return (_pool(scene, role, live_bytes=0),)
 
 
@@ -120,35 +131,43 @@ def _around(
     scene: Scene,
     role: Role,
     layers: int,
-    gathers: bool,
+    arriving: Arriving,
     left: bool = False,
     trains: bool = False,
-    table: bool = False,
+    *,
+    head: bool = False,
     headless: bool = False,
 ) -> Iterator[Term]:
-    """Weights beside ``layers`` whole ones, perhaps while the next one's arrive, or a ``table``'s.
+    """Weights beside ``layers`` whole ones, and the buffer that others are ``arriving`` in.
 
-    What an earlier forward has ``left`` whole does not. A head of its own that has gone backward
-    (``headless``) is whole no more.
+    What an earlier forward has ``left`` whole does not arrive. ``head`` says that the head
+    computes, or its loss; one of its own that has gone backward (``headless``) is whole no more.
     """
-    width = scene.q.compute_bytes
     if _wrapped_whole(scene, role):
-        parameters = role.parameters
-        yield sharding.WHOLE_COPY(
-            role.name, layout=role.layout, parameters=parameters, value_bytes=width
+        sizes = {"layout": role.layout, "parameters": role.parameters}
+        yield sharding.WHOLE_COPY(role.name, value_bytes=scene.q.compute_bytes, **sizes)
+        yield sharding.WHOLE_GATHER_BUFFER(
+            role.name, parameters=role.parameters, value_bytes=_travelling(scene)
         )
     elif scene.fsdp:
-        yield root(scene, role, headless)
+        yield from _outside(scene, role, head, headless)
         if layers:
             yield _gathered(scene, role, layers)
-        buffer = _table_buffer(scene, role) if table else _gather_buffer(scene, role)
-        if left:
-            buffer = _left_buffer(scene, role, trains, table)
-        if gathers:
-            yield buffer
-        yield _pool(scene, role, live_bytes=gathers * buffer.bytes)
+        buffers = tuple(BUFFERS[one](scene, role) for one in (arriving,) if one)
+        if left and arriving:
+            buffers = (_left_buffer(scene, role, trains, arriving == "table"),)
+        yield from buffers
+        yield _pool(scene, role, live_bytes=sum(buffer.bytes for buffer in buffers))
     else:
         yield from _zero3(scene, role)
+
+
+def _outside(scene: Scene, role: Role, head: bool, headless: bool = False) -> Iterator[Term]:
+    """Gathered weights outside the layers."""
+    if head or not units.apart(scene, role):
+        yield root(scene, role, headless)
+    if units.apart(scene, role) and _stays_whole(scene, role):
+        yield embedding(scene, role)
 
 
 def _pool(scene: Scene, role: Role, live_bytes: Num) -> Term:
@@ -174,27 +193,42 @@ def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]
     own, layers = _gather_buffer(scene, role), role.arch.layers
     stay, first = _stays_whole(scene, role), _gathered(scene, role, 1)
     whole = _gathered(scene, role, layers) if stay else first
-    if not _apart(scene, role):
-        yield "first layer's weights arrive", (*_root(scene, role), first, own)
-    else:
-        root_, table = root(scene, role), _gathered_table(scene, role)
-        buffer, tables = _table_buffer(scene, role), () if stay else (table,)
-        yield "first weights, the embedding's, arrive", (root_, *tables, buffer)
-        yield "first layer's weights arrive", (root_, first, own, buffer)
+    stays = tuple(_outside(scene, role, head=False))
+    if units.apart(scene, role):
+        yield "embedding's weights arrive", (*stays, *before_layers(scene, role))
+        yield FIRST_ARRIVES, (*stays, _embedding_buffer(scene, role), first, own)
+        yield HEAD_ARRIVES, (*(*stays, whole) * stay, *_root(scene, role), own)
+    elif _apart(scene, role):
+        table, buffer = _gathered_table(scene, role), _table_buffer(scene, role)
+        tables = () if stay else (table,)
+        yield "first weights, the embedding's, arrive", (*stays, *tables, buffer)
+        yield FIRST_ARRIVES, (*stays, first, own, buffer)
         if _apart(scene, role) == BOTH:
             beside = (whole,) if stay else tables
-            yield "head's weights arrive", (root_, *beside, own, buffer)
+            yield HEAD_ARRIVES, (*stays, *beside, own, buffer)
+    else:
+        yield FIRST_ARRIVES, (*_root(scene, role), first, own)
     if layers > 1:
-        yield "a layer's weights arrive", (root(scene, role), whole, own, own)
+        yield "a layer's weights arrive", (*stays, whole, own, own)
+
+
+FIRST_ARRIVES = "first layer's weights arrive"
+"""FSDP's first instant of a forward's layers."""
+HEAD_ARRIVES = "head's weights arrive"
+"""FSDP's last instant of a forward's layers, where the head is a unit of its own."""
 
 
 def before_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """What a forward has gathered until its first layer: the root, beside the buffer it came in."""
+    """What a forward has gathered until its first layer, beside the buffer it came in."""
+    if scene.fsdp and units.apart(scene, role):
+        return embedding(scene, role), _embedding_buffer(scene, role)
     return _root(scene, role) if scene.fsdp else _zero3(scene, role)
 
 
 def again(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The root's weights as a backward begins, beside the buffer they arrive in; FSDP only."""
+    if units.head_stays(scene):
+        return ()
     whole = _root_stays(scene, role) or _wrapped_whole(scene, role)
     if whole or not scene.fsdp:
         return ()
@@ -203,13 +237,57 @@ def again(scene: Scene, role: Role) -> tuple[Term, ...]:
     return _root(scene, role)
 
 
+def kept_for_backward(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """Weights outside the layers that stay gathered between forward and backward."""
+    return tuple(_outside(scene, role, head=True)) if units.head_stays(scene) else ()
+
+
+def left_by_another(scene: Scene, role: Role, passes: Num = 2) -> tuple[Term, ...]:
+    """The head's unit, as the first of some forwards without gradient leaves it to the next.
+
+    Not one that the loss itself has gathered, as it does with adapters.
+    """
+    if not units.head_stays(scene) or not role.trained or role.adapters:
+        return ()
+    again = minimum(passes - 1, 1)
+    return (
+        sharding.GATHERED_ROOT(
+            role.name,
+            label="gathered head weights, left by another forward",
+            root_parameters=_flat_root(scene, role) * again,
+            value_bytes=scene.q.compute_bytes,
+        ),
+    )
+
+
 @once
 def _root(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The root's weights beside the buffer they arrived in."""
-    buffer = sharding.ROOT_GATHER_BUFFER(
+    return root(scene, role), _root_buffer(scene, role)
+
+
+@once
+def _root_buffer(scene: Scene, role: Role) -> Term:
+    return sharding.ROOT_GATHER_BUFFER(
         role.name, root_parameters=_flat_root(scene, role), value_bytes=_travelling(scene)
     )
-    return root(scene, role), buffer
+
+
+@once
+def _embedding_buffer(scene: Scene, role: Role) -> Term:
+    elements = units.of_embedding(scene, role)
+    return sharding.EMBEDDING_GATHER_BUFFER(
+        role.name, embedding_parameters=elements, value_bytes=_travelling(scene)
+    )
+
+
+@once
+def embedding(scene: Scene, role: Role) -> Term:
+    """The embedding, where it is a unit of its own and whole."""
+    elements = units.of_embedding(scene, role)
+    return sharding.GATHERED_EMBEDDING(
+        role.name, embedding_parameters=elements, value_bytes=scene.q.compute_bytes
+    )
 
 
 def _stays_whole(scene: Scene, role: Role) -> bool:
@@ -335,8 +413,10 @@ def reductions_at_layer(
         yield sharding.UNSHARDED_GRADIENTS(
             role.name, layer_parameters_trained=trained, value_bytes=q.compute_bytes
         )
-    if scene.fsdp and not first:
-        flat = trained if role.adapters else _flat(scene, role)
+    of_head = units.trained_of_head(scene, role)
+    if scene.fsdp and (of_head or not first):
+        above = _flat_root(scene, role) if first else _flat(scene, role)
+        flat = trained if role.adapters else above
         yield sharding.REDUCE_INPUT(
             role.name, layer_parameters_trained=flat, value_bytes=q.reduce_bytes
         )
@@ -351,7 +431,8 @@ def reductions_at_end(scene: Scene, role: Role) -> Iterator[Term]:
         yield root_gradients(scene, role, role.arch.vocab * role.arch.hidden)
         yield from table_reductions(scene, role)
     elif scene.fsdp and role.root_trainable:
-        yield root_gradients(scene, role, role.root_trainable, tensors=3)
+        late = units.trained_at_end(scene, role)
+        yield root_gradients(scene, role, late, tensors=1 if units.apart(scene, role) else 3)
         yield root_reduction(scene, role)
     yield from _zero_buckets(scene, role)
 
@@ -374,8 +455,20 @@ def root_reduction(scene: Scene, role: Role) -> Term:
     """Input of the reduction of the root's gradients."""
     return sharding.ROOT_REDUCE_INPUT(
         role.name,
-        root_parameters_trained=role.root_trainable,
+        root_parameters_trained=units.trained_at_end(scene, role),
         value_bytes=scene.q.reduce_bytes,
+    )
+
+
+def reduced_at_end(scene: Scene, role: Role) -> Term:
+    """Output of that reduction."""
+    late = units.trained_at_end(scene, role)
+    return sharding.REDUCE_OUTPUT(
+        role.name,
+        root_parameters_trained=late,
+        shards=scene.shards_of("gradients"),
+        value_bytes=scene.q.reduce_bytes,
+        cast=int(scene.q.gradient_bytes != scene.q.reduce_bytes),
     )
 
 
@@ -390,7 +483,7 @@ def held_for_all_reduce(scene: Scene, role: Role, layers: int) -> Iterator[Term]
             trained_elements=role.layer_trainable * layers + head,
             shards=scene.shards_of("gradients"),
             value_bytes=q.reduce_bytes,
-            narrower=int(q.gradient_bytes < q.reduce_bytes),
+            cast=int(q.gradient_bytes != q.reduce_bytes),
             micro_batches=q.micro_batches,
             replicas=q.data_parallel // q.shards,
         )
@@ -421,8 +514,9 @@ def _flat(scene: Scene, role: Role) -> Num:
 
 
 def _flat_root(scene: Scene, role: Role) -> Num:
-    """The same of what is outside the layers."""
-    return role.root_parameters + scene.padding(role, "root")
+    """The same of what is outside the layers, or of the head's unit alone."""
+    whole = role.root_parameters + scene.padding(role, "root")
+    return whole - units.of_embedding(scene, role) * units.apart(scene, role)
 
 
 def _left_buffer(scene: Scene, role: Role, trains: bool, table: bool) -> Term:
@@ -448,6 +542,15 @@ def _gather_buffer(scene: Scene, role: Role) -> Term:
         layer_parameters=_flat(scene, role),
         value_bytes=_travelling(scene),
     )
+
+
+BUFFERS = {
+    "layer": _gather_buffer,
+    "embedding": _embedding_buffer,
+    "head": _root_buffer,
+    "table": _table_buffer,
+}
+"""What a unit's weights arrive in."""
 
 
 def _travelling(scene: Scene) -> Num:

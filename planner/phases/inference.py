@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from planner.footprint import Instant, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient, model_saved
 from planner.formulas.formula import Formula
-from planner.phases import activations, collectives, positions
+from planner.phases import activations, collectives, positions, units
 from planner.phases.baseline import resident
+from planner.phases.collectives import FIRST_ARRIVES as FIRST
 from planner.phases.phase import PhasePlan, scoring
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene, once, shared
@@ -37,6 +39,7 @@ def log_probs(
     extra_in_pieces: bool = False,
     kept: tuple[Term, ...] = (),
     beside: Bundles = (),
+    gathered: bool = False,
 ) -> PhasePlan:
     """Log-probs of the taken tokens under a role.
 
@@ -44,6 +47,7 @@ def log_probs(
     instants at the head (Intuitor's self-certainty), which copy the scored positions only where
     that works ``extra_in_pieces``. ``kept`` is what earlier phases left for the update. ``beside``
     is all that stays meanwhile, where that is more than what is resident at this moment.
+    ``gathered`` says that an earlier forward has left what is outside the layers gathered.
     """
     found = logits.logprob_instants(
         inference_head(scene, role),
@@ -56,7 +60,8 @@ def log_probs(
         name=moment,
         role=role.name,
         instants=(
-            *_layers(scene, role, base),
+            *(each for each in _layers(scene, role, base) if not (gathered and each.name == FIRST)),
+            *_later_layers(scene, role, base),
             *_frozen_product(scene, role, base),
             *(_at_head(scene, role, base, instant) for instant in found),
             *(_at_head(scene, role, base, instant, extra_in_pieces) for instant in extra),
@@ -103,6 +108,17 @@ def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
         yield Instant(
             name=name, terms=(*arriving, *batch, *named), shared=(*base, _hidden(scene, role))
         )
+
+
+def _later_layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
+    """Layers of a later micro-batch, which finds a head that is a unit of its own gathered."""
+    if not units.apart(scene, role):
+        return
+    passes = -(-scene.q.sequences_per_gpu_step // scene.q.logprob_sequences)
+    left = collectives.left_by_another(scene, role, passes)
+    for instant in _layers(scene, role, (*base, left)) if left else ():
+        if instant.name != collectives.HEAD_ARRIVES:
+            yield replace(instant, name=f"{instant.name}, later")
 
 
 @once

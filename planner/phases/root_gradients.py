@@ -14,7 +14,7 @@ from planner.formulas import logits, state
 from planner.formulas.formula import Formula
 from planner.methods import method_of
 from planner.numeric import Num
-from planner.phases import collectives
+from planner.phases import collectives, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene
 from planner.phases.training import after_loss, until_end
@@ -60,6 +60,17 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
             terms=(*_dense(scene, role), *collectives.embedding_again(scene, role), *held),
             shared=until_end(scene, role, kept, "layers"),
         )
+    elif sharded and units.apart(scene, role):
+        yield Instant(
+            name="embedding's gradient beside its weights",
+            terms=(
+                collectives.embedding(scene, role),
+                collectives.root_gradients(scene, role, units.trained_at_end(scene, role)),
+                *collectives.reductions_at_layer(scene, role, whole=False),
+                *held,
+            ),
+            shared=until_end(scene, role, kept, "layers"),
+        )
     yield Instant(
         name="embedding's backward",
         terms=(*_embedding(scene, role), *collectives.reductions_at_end(scene, role), *held),
@@ -68,7 +79,12 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
     if sharded and not collectives.embedding_apart(scene, role):
         yield Instant(
             name="root's gradients reduced",
-            terms=(collectives.root_reduction(scene, role), *held, *_reduced(scene, role)),
+            terms=(
+                collectives.root_reduction(scene, role),
+                *held,
+                *_reduced(scene, role),
+                *_reduced_apart(scene, role),
+            ),
             shared=until_end(scene, role, kept, "all"),
         )
 
@@ -121,13 +137,21 @@ def _table_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
         )
 
 
+def _reduced_apart(scene: Scene, role: Role) -> Iterator[Term]:
+    """Of an embedding that is a unit of its own the gradient, whole and reduced."""
+    if units.apart(scene, role):
+        late = units.trained_at_end(scene, role)
+        yield collectives.root_gradients(scene, role, late)
+        yield collectives.reduced_at_end(scene, role)
+
+
 def _reduced(scene: Scene, role: Role) -> Iterator[Term]:
     """The root's gradients after their reduction, where no other ones have waited for them."""
     if scene.setup.steps_in_backward:
         yield state.GRADIENTS(
             role.name,
             label="gradients of the root, reduced",
-            trainable=role.root_trainable + scene.padding(role, "root"),
+            trainable=units.trained_at_end(scene, role) + scene.padding(role, "root"),
             shards=scene.shards_of("gradients"),
             value_bytes=scene.q.gradient_bytes,
         )
@@ -238,11 +262,14 @@ def head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
 def late_head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
     """What of the head's gradient the gradients of all layers leave out near the end.
 
+    A head that is FSDP's unit of its own has been reduced by then.
+
     Of one micro-batch a tied head's is counted among them, as the embedding's.
     """
-    if scene.fsdp and not collectives.head_apart(scene, role):
-        yield from head_gradient(scene, role)
-    elif not scene.fsdp and role.root_trainable and _tied(role):
+    if scene.fsdp:
+        if not (units.apart(scene, role) or collectives.head_apart(scene, role)):
+            yield from head_gradient(scene, role)
+    elif role.root_trainable and _tied(role):
         yield _waiting(scene, role, scene.passes_on)
 
 

@@ -12,7 +12,7 @@ from dataclasses import replace
 from planner.footprint import Instant, Term
 from planner.formulas import logits, sharding, state
 from planner.frameworks.loss import CROSS_ENTROPY, VALUE
-from planner.phases import activations, collectives, positions
+from planner.phases import activations, collectives, positions, units
 from planner.phases.baseline import resident
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
@@ -82,12 +82,13 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
         *(() if scene.plan.activation_offload else (activations.next_input(scene, role),)),
         embedded(scene, role),
     )
-    above = (
-        *while_saved(scene, role, kept, running=False),
-        activations.inside_final_norm(scene, role),
-    )
+    # A unit of final norm and head arrives before the norm runs, a head's own after it.
+    divided = units.apart(scene, role)
+    inside = after[-2:] if divided else (activations.inside_final_norm(scene, role),)
+    above = (*while_saved(scene, role, kept, running=False), *inside)
     for name, arriving in collectives.arrivals(scene, role):
-        shared = {"first": before, "head's": above}.get(name.split()[0], after)
+        early = name.startswith(("first", "embedding"))
+        shared = before if early else above if name == collectives.HEAD_ARRIVES else after
         yield Instant(name=name, terms=arriving, shared=shared)
 
 

@@ -80,6 +80,9 @@ def test_trl_loads_and_shards_its_reference_so() -> None:
     trainer = source("trl/trainer/dpo_trainer.py").read_text("utf-8")
     assert 'ref_model_init_kwargs.setdefault("dtype", self.model.dtype)' in trainer
     assert TRL.reference_loaded_like_policy
+    sharded = function("accelerate/utils/fsdp_utils.py", "fsdp2_prepare_model")
+    assert "if param.requires_grad and param.dtype != torch.float32:" in sharded
+    assert "param.data = param.data.to(torch.float32)" in sharded and TRL.widens_as_it_shards
     whole = function("trl/models/utils.py", "prepare_fsdp").partition("fsdp_version == 2")[2]
     assert whole.count("fully_shard(") == 1 and "auto_wrap_policy" not in whole
     assert TRL.reference_gathered_whole

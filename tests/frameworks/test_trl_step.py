@@ -146,7 +146,7 @@ def test_only_phases_that_trl_has_are_estimated() -> None:
     for changes in (TWICE, ENGINE, {"framework": OWN}):
         others = replace(NAMED["GRPO"], changes={**NAMED["GRPO"].changes, **changes})
         assert old in [phase.name for phase in estimate(others.whole).phases], changes
-    sharded = plan.changed(gpus=2, sharding="fsdp2")
+    sharded = plan.changed(gpus=2, sharding="fsdp1")
     found = answer(sharded, worker.execute({"plan": sharded.model_dump()})["result"])
     assert found.standing.ran == OURS and not found.errors
     assert old not in [phase["phase"] for phase in found.phases]
@@ -158,7 +158,7 @@ def test_an_answer_says_whose_code_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = stand_in(plan)
     assert (theirs.code, theirs.ran) == (FRAMEWORK.name, "TRL 1.16.0's own code")
     assert theirs.plan == plan
-    sharded = stand_in(plan.model_copy(update={"gpus": 4, "sharding": "fsdp2"}))
+    sharded = stand_in(plan.model_copy(update={"gpus": 4, "sharding": "fsdp1"}))
     assert {"code": sharded.code, "ran": sharded.ran} == ours
     assert "TRL's own code did not run" in sharded.notes[0] and "no check" in sharded.notes[1]
     monkeypatch.setattr(own_step, "_installed", lambda: "")

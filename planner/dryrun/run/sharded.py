@@ -77,6 +77,7 @@ def _device_module(device: str, streams: bool) -> Iterator[None]:
     with ExitStack() as stack:
         for target, value in (
             (f"torch.{device}", SimpleNamespace(**handle)),
+            ("torch.accelerator.current_stream", torch.cpu.current_stream),
             (f"{FULLY_SHARD}._fully_shard._get_device_from_mesh", lambda _: torch.device(device)),
             (f"{FULLY_SHARD}._fsdp_collectives.dist", SimpleNamespace(**moved)),
             (

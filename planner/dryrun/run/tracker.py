@@ -129,11 +129,12 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         first = args[0] if args else None
         self._owners = []
         if isinstance(first, torch.Tensor):
-            self._owner = self._block_of(first)
+            self._owner = self.block_of(first)
         elif isinstance(first, (list, tuple)) and first and isinstance(first[0], torch.Tensor):
-            self._owners = [self._block_of(tensor) for tensor in first]
+            self._owners = [self.block_of(tensor) for tensor in first]
 
-    def _block_of(self, tensor: Any) -> int:
+    def block_of(self, tensor: Any) -> int:
+        """The layer of a weight, a gradient or an optimizer's state; that of others is unknown."""
         key = self.key_of(tensor) if isinstance(tensor, torch.Tensor) else None
         made = None if key is None else self.log.made[key]
         return made.block if made and made.category in KEPT_BY_LAYER else OUTSIDE

@@ -97,9 +97,11 @@ FRAMEWORK = Framework(
     scores_reference_in_loss=True,
     autocasts_adapters=True,
     reference_loaded_like_policy=True,
+    widens_as_it_shards=True,
     reference_requires_gradients=True,
     reference_streamed=True,
     reference_gathered_whole=True,
+    head_stays_gathered=True,
     liger_patches_trained_only=True,
     reduces_once_an_update=True,
     # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.

@@ -235,6 +235,7 @@ def _roles(found: Obstacles, script: Script) -> None:
     plan = found.plan
     found.only("kl", *script.kl, why="TRL's trainer of this method has its KL term elsewhere.")
     found.only("entropy", *(False, script.entropy), why="TRL's trainer has no entropy bonus.")
+    _adapters_off(found)
     if plan.kl == "none":
         found.only("reference", "none", why="Without a KL term TRL loads no reference.")
     elif plan.finetuning != "full":
@@ -244,6 +245,24 @@ def _roles(found: Obstacles, script: Script) -> None:
     else:
         where = "offloaded" if plan.offload == "all" else "copy"
         found.only("reference", where, why="TRL keeps the reference where the policy is.")
+
+
+def _adapters_off(found: Obstacles) -> None:
+    """A first forward without adapters shows FSDP2 a group whose trained weights are none.
+
+    It then gives fp32 adapters gradients in the frozen weights' dtype, which torch 2.13 refuses
+    (tried on a CPU). Where old log-probs are made, theirs is the first forward.
+    """
+    plan = found.plan
+    first = trainer_of(FRAMEWORK.name, plan.method).own_old_log_probs(plan)
+    half, fsdp2 = plan.dtype != "fp32", plan.sharding == "fsdp2"
+    if first and plan.kl != "none" and plan.finetuning == "lora" and half and fsdp2:
+        found.refuse(
+            "sharding",
+            "TRL's step begins with the adapters off, and FSDP2 then refuses their gradients.",
+            sharding="ddp",
+            reduce_dtype="fp32",
+        )
 
 
 def _engine(found: Obstacles) -> None:

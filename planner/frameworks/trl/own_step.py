@@ -10,7 +10,7 @@ from typing import Any
 
 from planner.frameworks.trl import FRAMEWORK, exporter
 from planner.frameworks.trl.accelerate import mixed_precision
-from planner.frameworks.trl.limits import step_obstacles, training_gpus
+from planner.frameworks.trl.limits import step_obstacles, zero
 from planner.frameworks.trl.own import Own
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of
@@ -36,7 +36,8 @@ def refusal(plan: Any) -> str:
         (own is None, "its trainer of this method has not been run without data"),
         (plan.framework_version != FRAMEWORK.versions[0], f"only {NAME}'s has been"),
         (_installed() != FRAMEWORK.versions[0], f"{NAME} is not installed here"),
-        (plan.sharding != "none" or training_gpus(plan) != 1, "it runs unsharded, on one GPU"),
+        (plan.sharding == "fsdp1", "FSDP1's flat parameters do not run without data"),
+        (zero(plan), "DeepSpeed's engine does not run without data"),
         (plan.liger, "Liger's kernels are patched in by the package, which is not asked here"),
         (plan.compile, "compiled layers do not run without data"),
         (plan.dtype == "fp16", "fp16 scales its gradients by what they hold"),
@@ -59,6 +60,8 @@ def no_trial(plan: Any) -> str:
 
     What :func:`refusal` says is said there.
     """
+    if plan.sharding != "none":
+        return f"{FRAMEWORK.label}'s own code did not run: a trial shards by its own step."
     if plan.rollout == "hf":
         return (
             f"{FRAMEWORK.label}'s own code did not run: it was given its responses, and a trial "
@@ -80,8 +83,13 @@ def left_out(plan: Any) -> dict[str, str]:
 
 
 def autocasts(plan: Any) -> bool:
-    """Whether accelerate runs the models under autocast."""
-    return mixed_precision(plan) != "no"
+    """Whether models run under autocast.
+
+    FSDP2 casts what it gathers instead; trainers that sample ask accelerate for it all the same.
+    """
+    own = own_of(plan)
+    samples = own is not None and own.rows == "prompts"
+    return mixed_precision(plan) != "no" and (samples or plan.sharding != "fsdp2")
 
 
 def arguments(plan: Any) -> dict[str, object]:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from planner import references
 from planner.footprint import Term
 from planner.formulas import logits
-from planner.phases import activations, in_loss, inference, training, update, upkeep
+from planner.phases import (
+    activations,
+    collectives,
+    in_loss,
+    inference,
+    training,
+    units,
+    update,
+    upkeep,
+)
 from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene
@@ -46,9 +55,21 @@ def _reference(scene: Scene) -> tuple[PhasePlan, ...]:
     if role is None or references.in_loss(scene.plan):
         return ()
     if scene.framework.scores_reference_in_loss:
-        beside = (*training.while_saved(scene, scene.policy, ()), *_scored_policy(scene))
+        own = scene.reference or units.apart(scene, role)
+        kept = collectives.kept_for_backward(scene, scene.policy) if own else ()
+        beside = (*training.while_saved(scene, scene.policy, ()), *_scored_policy(scene), kept)
         entropy = loss_code(scene).always_entropy
-        return (inference.log_probs(scene, REFERENCE, role, with_entropy=entropy, beside=beside),)
+        return (
+            inference.log_probs(
+                scene,
+                REFERENCE,
+                role,
+                with_entropy=entropy,
+                beside=beside,
+                # A policy that answers with its adapters off has its one unit gathered already.
+                gathered=units.head_stays(scene) and not own,
+            ),
+        )
     return (inference.log_probs(scene, REFERENCE, role, with_entropy=False),)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from planner import references
 from planner.footprint import Instant
-from planner.phases import in_loss, inference, reference_cache, rollout, update, upkeep
+from planner.phases import collectives, in_loss, inference, reference_cache, rollout, update, upkeep
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Moment, Scene
 from planner.phases.vocabulary import loss_code
@@ -74,6 +74,8 @@ def scoring(
     role = scene.reference
     if references.on_policy(scene.plan):
         role = scene.policy.as_reference()
+    if role is scene.reference and not own_old_log_probs(scene.plan):
+        kept = (*kept, *collectives.left_by_another(scene, scene.policy))
     if role is not None and not references.in_loss(scene.plan):
         found.append(inference.log_probs(scene, moment, role, with_entropy=False, kept=kept))
     if scene.reward is not None:

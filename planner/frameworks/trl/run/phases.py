@@ -118,7 +118,7 @@ class Phases(TrainerCallback):
             if not torch.is_grad_enabled():
                 self._leave()
 
-        model.register_forward_pre_hook(before)
+        model.register_forward_pre_hook(before, prepend=True)  # of what gathers its weights
         model.register_forward_hook(after)
 
 

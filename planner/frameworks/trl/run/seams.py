@@ -16,6 +16,7 @@ from unittest.mock import patch
 import torch
 from accelerate import Accelerator
 from accelerate.state import AcceleratorState, GradientState
+from torch._subclasses.fake_tensor import FakeTensor
 from transformers import Trainer, TrainingArguments
 from trl.kernels import chunked_logprob
 from trl.trainer import dpo_trainer, grpo_trainer, rloo_trainer, sft_trainer
@@ -126,11 +127,16 @@ def _autocast() -> Iterator[None]:
 @contextmanager
 def _lists() -> Iterator[None]:
     """Rewards and advantages are logged as lists; tensors without data have no values to list."""
+    values = torch.Tensor.tolist
 
     def zeros(sizes: Sequence[int]) -> Any:
         return [zeros(sizes[1:]) for _ in range(sizes[0])] if sizes else 0.0
 
-    with patch.object(torch.Tensor, "tolist", lambda tensor: zeros(tensor.shape)):
+    def listed(tensor: torch.Tensor) -> Any:
+        without = tensor.is_meta or isinstance(tensor, FakeTensor)
+        return zeros(tensor.shape) if without else values(tensor)
+
+    with patch.object(torch.Tensor, "tolist", listed):
         yield
 
 

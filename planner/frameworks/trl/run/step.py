@@ -23,6 +23,7 @@ from planner.dryrun.run.world import On, world
 from planner.frameworks.trl.own_step import autocasts
 from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
 from planner.frameworks.trl.run.phases import Phases
+from planner.frameworks.trl.run.ranks import alone, launched
 from planner.frameworks.trl.run.seams import Head, answers, seams, unquantised
 from planner.frameworks.trl.run.told import differences
 from planner.methods import method_of
@@ -49,7 +50,8 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", head: Head | None = No
     with inside as (tracker, stage, _), TemporaryDirectory() as folder:
         model = Models(plan, configs["policy"], stage)
         seamed = seams(stage.device, head or on, model.made, stage.empty_cache)
-        with silent(), seamed, unquantised(), tracker:
+        launch = launched(plan, Path(folder), stage.device)
+        with silent(), seamed, unquantised(), launch, alone(plan, stage), tracker:
             length = _trained(plan, Path(folder), tracker, stage)
         gc.collect()
     del tracker.log.events[length:]
@@ -98,14 +100,14 @@ class _Watched(TrainerCallback):
 
     def __init__(self, trainer: Any, tracker: Tracker, stage: DryStage) -> None:
         self._tracker, self._steps = tracker, 0
-        stage.built("policy", trainer.model)
-        if getattr(trainer, "ref_model", None) is not None:
-            stage.built("reference", trainer.ref_model)
         self._stage, self._trainer = stage, trainer
         trainer.add_callback(self)
 
     def on_train_begin(self, *_: Any, **__: Any) -> None:
-        """The optimizer is there, and the step's memory begins."""
+        """The optimizer is there, weights are sharded, and the step's memory begins."""
+        self._stage.built("policy", self._trainer.model)
+        if getattr(self._trainer, "ref_model", None) is not None:
+            self._stage.built("reference", self._trainer.ref_model)
         self._stage.optimized("policy", self._trainer.optimizer.optimizer)
         gc.collect()
         self._tracker.settle()

@@ -26,7 +26,9 @@ def differences(trainer: Any, plan: Plan) -> list[str]:
     planned = setup.model("reference")
     if reference is not None and planned is not None:
         found += _stored("reference", reference, planned)
-    autocast = trainer.accelerator.mixed_precision != "no"
+    accelerator = trainer.accelerator
+    # FSDP2 casts what it gathers.
+    autocast = accelerator.mixed_precision != "no" and not accelerator.is_fsdp2
     supposed = setup["policy"].autocast or setup.autocasts_adapters
     # Around 4-bit weights everything is in the compute dtype already.
     if autocast != supposed and plan.finetuning != "qlora":
