@@ -144,10 +144,12 @@ def _around(
     computes, or its loss; one of its own that has gone backward (``headless``) is whole no more.
     """
     if _wrapped_whole(scene, role):
-        sizes = {"layout": role.layout, "parameters": role.parameters}
-        yield sharding.WHOLE_COPY(role.name, value_bytes=scene.q.compute_bytes, **sizes)
+        width, parameters = scene.q.compute_bytes, role.parameters
+        yield sharding.WHOLE_COPY(
+            role.name, layout=role.layout, parameters=parameters, value_bytes=width
+        )
         yield sharding.WHOLE_GATHER_BUFFER(
-            role.name, parameters=role.parameters, value_bytes=_travelling(scene)
+            role.name, parameters=parameters, value_bytes=_travelling(scene)
         )
     elif scene.fsdp:
         yield from _outside(scene, role, head, headless)

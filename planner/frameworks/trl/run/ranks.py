@@ -32,6 +32,7 @@ from planner.frameworks.trl.accelerate import accelerate_files
 from planner.frameworks.trl.limits import training_gpus
 from planner.plan import Plan
 
+DIST: Any = dist  # not all of it is typed
 PORT = 29500
 """accelerate's own; nobody listens, for the group is there already."""
 
@@ -131,8 +132,8 @@ def ddp_seams(stage: DryStage) -> tuple[tuple[Any, str, Any], ...]:
     return (
         (distributed, "_verify_param_shape_across_processes", _nothing),
         (DistributedDataParallel, "__init__", made),
-        (dist, "_compute_bucket_assignment_by_size", _by_layer(stage.tracker)),
-        (dist.Reducer, "_rebuild_buckets", lambda _: False),
+        (DIST, "_compute_bucket_assignment_by_size", _by_layer(stage.tracker)),
+        (DIST.Reducer, "_rebuild_buckets", lambda _: False),
     )
 
 
@@ -142,7 +143,7 @@ def _by_layer(tracker: Tracker) -> Callable[..., tuple[list[list[int]], list[int
     Otherwise they would not repeat with the layers, as a shallow run needs; nor if those of the
     last one were made right after its weights, as the last to get gradients would be first.
     """
-    divide: Any = dist._compute_bucket_assignment_by_size
+    divide: Any = DIST._compute_bucket_assignment_by_size
 
     def divided(
         weights: list[torch.Tensor], caps: list[int], sparse: list[bool]
@@ -190,7 +191,7 @@ def fsdp2_seams() -> tuple[tuple[Any, str, Any], ...]:
     """What of FSDP2's preparation is replaced: where, its name, by what."""
 
     def address(tensor: torch.Tensor) -> int:
-        return tensor.untyped_storage()._cdata
+        return int(tensor.untyped_storage()._cdata)
 
     mesh, groups = "_init_default_mesh", "build_device_mesh"
     return (
