@@ -74,8 +74,8 @@ def real_peaks(case: Case, head: On = "gpu") -> dict[str, int]:
         def two_steps(marks: Marks) -> Any:
             engines = {role: made(role, config) for role in roles}
             steps = Steps(plan, engines, lambda training: batches[training].copy(), marks.phase)
-            gc.collect()
             for index in range(step.STEPS):
+                gc.collect()  # circles are found whenever the collector happens to look
                 if index == step.STEPS - 1:
                     with marks.last_step():
                         steps.step()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from planner.footprint import Instant, Term
 from planner.formulas import logits
@@ -118,7 +117,7 @@ def _later_layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
     left = collectives.left_by_another(scene, role, passes)
     for instant in _layers(scene, role, (*base, left)) if left else ():
         if instant.name != collectives.HEAD_ARRIVES:
-            yield replace(instant, name=f"{instant.name}, later")
+            yield instant._replace(name=f"{instant.name}, later")
 
 
 @once
