@@ -50,7 +50,8 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
     return Rooms(config, log)
 
 
-def pytest_collection_finish() -> None:
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtestloop() -> None:
     gc.enable()
 
 
