@@ -19,7 +19,8 @@ INTRODUCTION = """
 A dry run of a plan of TRL's executes TRL {trl}'s own trainers (docs/trl-step.md). Here they ran for
 real, on a CPU: {cases} small configurations of SFT, DPO, GRPO and RLOO, each from a checkpoint on
 disk through TRL's own loader, constructor and `train`, two optimizer steps, seen by PyTorch's own
-allocator alone. Responses come with the batch; nothing is sampled. In {on_gpu} of them the fused
+allocator alone; {sharded} are sharded, by DDP in two processes or by FSDP2 in one. Responses come
+with the batch; nothing is sampled. In {on_gpu} of them the fused
 head, optimizers and clipping take a GPU's branches on both sides; Triton's kernels then compute
 nothing. The command
 `python -m accuracy.trl_runs --out accuracy/measured/trl-vs-cpu.json` (torch {torch}, transformers
@@ -63,6 +64,7 @@ def text() -> str:
     """The section, without its title."""
     told = {
         "cases": len(CASES),
+        "sharded": sum("sharding" in case.changes for case in CASES),
         "on_gpu": sum(case.head == "gpu" for case in CASES),
         **stored()["versions"],
     }
