@@ -56,7 +56,7 @@ GATHERED_TABLE = Formula(
     "gathered embedding or head",
     "table_parameters * value_bytes",
     category="parameters",
-    source=FSDP + "; verl 0.9.1 utils/fsdp_utils.py, _select_fsdp2_wrap_targets",
+    source=FSDP + "; verl 0.9.1 utils/fsdp_utils.py, _select_fsdp2_wrap_targets; " + ACCELERATE,
     why="An embedding or head that is a unit of its own is whole while it computes, as a layer is.",
 )
 
@@ -83,22 +83,6 @@ GATHER_POOL = Formula(
     source="torch 2.13.0 _fsdp_collectives.py: all-gather outputs are allocated in a stream of "
     "their own, whose cached blocks no other stream can use",
     why="The root's flat buffer is long freed, but its segment stays with its stream.",
-)
-
-GATHERED_EMBEDDING = Formula(
-    "gathered embedding",
-    "embedding_parameters * value_bytes",
-    category="parameters",
-    source=ACCELERATE,
-    why="The embedding is a unit of its own: whole for its lookup and, in the end, its gradient.",
-)
-
-EMBEDDING_GATHER_BUFFER = Formula(
-    "all-gather buffer of the embedding",
-    "embedding_parameters * value_bytes",
-    category="buffers",
-    source=ACCELERATE,
-    why="It arrives in a flat buffer, which lives until the first layer has been copied out.",
 )
 
 WHOLE_GATHER_BUFFER = Formula(

@@ -17,7 +17,7 @@ from planner.formulas.activations import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
 from planner.frameworks.loss import CROSS_ENTROPY
 from planner.numeric import Num
-from planner.phases import activations, collectives, shared_critic, units
+from planner.phases import activations, collectives, reductions, shared_critic, units
 from planner.phases.baseline import adapter_bytes
 from planner.phases.layer_kinds import LayerKind, layer_kinds
 from planner.phases.role import Role
@@ -99,7 +99,7 @@ def _final_norm(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Instant:
             *passing,
             *head_gradient(scene, role),
             *collectives.above_layers(scene, role),
-            *collectives.reduced_head(scene, role),
+            *reductions.reduced_head(scene, role),
         ),
         shared=while_saved(scene, role, kept, running=False),
     )
@@ -148,7 +148,7 @@ def _coming_down(
         above = (
             *waiting,
             *_reduced_above(scene, role, place + 1),
-            *collectives.held_for_all_reduce(scene, role, done),
+            *reductions.held_for_all_reduce(scene, role, done),
         )
     # LoRA's embeddings beside the input of the running layer, where inputs are offloaded.
     leaf = scene.plan.activation_offload and role.adapters
@@ -204,7 +204,7 @@ def _near_the_end(
             *activations.first_layers(scene, role, place + 1),
             *late_head_gradient(scene, role),
             *((lower,) if to_come and not scene.setup.steps_in_backward else ()),
-            *collectives.held_for_all_reduce(scene, role, role.arch.layers - 1 - place),
+            *reductions.held_for_all_reduce(scene, role, role.arch.layers - 1 - place),
         ),
         shared=(
             *until_end(scene, role, kept, "layers"),
@@ -235,7 +235,7 @@ def _layer_backward(scene: Scene, role: Role, place: int, sparse: int | None) ->
         _activations(scene, role, sparse),
         (
             *collectives.at_layer(scene, role, backward_of=place),
-            *collectives.reductions_at_layer(scene, role, first=last, whole=not counted),
+            *reductions.at_layer(scene, role, first=last, whole=not counted),
             *_being_added(scene, role),
         ),
     )

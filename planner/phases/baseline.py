@@ -218,7 +218,7 @@ def _late_gradients(scene: Scene, role: Role) -> int:
     if not role.root_trainable:
         return 0
     if scene.fsdp:
-        own = role.head_parameters * collectives.head_apart(scene, role)
+        own = role.head_parameters * units.head_apart(scene, role)
         return units.trained_at_end(scene, role) - own
     tied = role.arch.tied and not role.value_head
     positions = role.arch.learned_positions * role.arch.hidden

@@ -14,7 +14,7 @@ from planner.formulas import logits, state
 from planner.formulas.formula import Formula
 from planner.methods import method_of
 from planner.numeric import Num
-from planner.phases import collectives, units
+from planner.phases import collectives, reductions, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene
 from planner.phases.training import after_loss, until_end
@@ -53,34 +53,34 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
     """
     sharded = scene.fsdp and bool(role.root_trainable)
     yield from _table_instants(scene, role, kept)
-    held = tuple(collectives.held_for_all_reduce(scene, role, role.arch.layers))
-    if collectives.embedding_apart(scene, role):
+    held = tuple(reductions.held_for_all_reduce(scene, role, role.arch.layers))
+    if units.embedding_apart(scene, role):
         yield Instant(
             name="embedding's gradient made",
-            terms=(*_dense(scene, role), *collectives.embedding_again(scene, role), *held),
+            terms=(*_dense(scene, role), *reductions.embedding_again(scene, role), *held),
             shared=until_end(scene, role, kept, "layers"),
         )
     elif sharded and units.apart(scene, role):
         yield Instant(
             name="embedding's gradient beside its weights",
             terms=(
-                collectives.embedding(scene, role),
-                collectives.root_gradients(scene, role, units.trained_at_end(scene, role)),
-                *collectives.reductions_at_layer(scene, role, whole=False),
+                collectives.gathered_table(scene, role),
+                reductions.root_gradients(scene, role, units.trained_at_end(scene, role)),
+                *reductions.at_layer(scene, role, whole=False),
                 *held,
             ),
             shared=until_end(scene, role, kept, "layers"),
         )
     yield Instant(
         name="embedding's backward",
-        terms=(*_embedding(scene, role), *collectives.reductions_at_end(scene, role), *held),
+        terms=(*_embedding(scene, role), *reductions.at_end(scene, role), *held),
         shared=until_end(scene, role, kept, "layers" if sharded else "all"),
     )
-    if sharded and not collectives.embedding_apart(scene, role):
+    if sharded and not units.embedding_apart(scene, role):
         yield Instant(
             name="root's gradients reduced",
             terms=(
-                collectives.root_reduction(scene, role),
+                reductions.root_reduction(scene, role),
                 *held,
                 *_reduced(scene, role),
                 *_reduced_apart(scene, role),
@@ -92,7 +92,7 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
 def _dense(scene: Scene, role: Role) -> Iterator[Term]:
     """An embedding's gradient, and that of its output."""
     tokens, hidden = scene.q.micro_tokens, role.arch.hidden
-    yield collectives.root_gradients(scene, role, role.arch.vocab * hidden)
+    yield reductions.root_gradients(scene, role, role.arch.vocab * hidden)
     yield EMBEDDING_OUTPUT_GRADIENT(
         role.name, tokens=tokens, hidden=hidden, value_bytes=scene.q.compute_bytes
     )
@@ -100,12 +100,12 @@ def _dense(scene: Scene, role: Role) -> Iterator[Term]:
 
 def head_reduced(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """A head that is a unit of its own gives its gradient away before the layers go backward."""
-    if collectives.head_apart(scene, role):
+    if units.head_apart(scene, role):
         yield Instant(
             name="head's gradient reduced",
             terms=(
-                collectives.root_gradients(scene, role, role.head_parameters),
-                *collectives.table_reductions(scene, role),
+                reductions.root_gradients(scene, role, role.head_parameters),
+                *reductions.table_reductions(scene, role),
                 *collectives.above_layers(scene, role),
             ),
             shared=after_loss(scene, role, kept),
@@ -141,8 +141,8 @@ def _reduced_apart(scene: Scene, role: Role) -> Iterator[Term]:
     """Of an embedding that is a unit of its own the gradient, whole and reduced."""
     if units.apart(scene, role):
         late = units.trained_at_end(scene, role)
-        yield collectives.root_gradients(scene, role, late)
-        yield collectives.reduced_at_end(scene, role)
+        yield reductions.root_gradients(scene, role, late)
+        yield reductions.reduced_at_end(scene, role)
 
 
 def _reduced(scene: Scene, role: Role) -> Iterator[Term]:
@@ -182,7 +182,7 @@ def tied_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[
         return
     labels = ("head's gradient", "embedding's gradient", "sum of both gradients")
     parts = (
-        collectives.root_gradients(scene, role, role.head_parameters, label=label)
+        reductions.root_gradients(scene, role, role.head_parameters, label=label)
         for label in labels[: 2 + sums_apart(scene, role)]
     )
     yield Instant(
@@ -190,8 +190,8 @@ def tied_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[
         terms=(
             *parts,
             collectives.root(scene, role),
-            *collectives.reductions_at_layer(scene, role, whole=False),
-            *collectives.held_for_all_reduce(scene, role, role.arch.layers),
+            *reductions.at_layer(scene, role, whole=False),
+            *reductions.held_for_all_reduce(scene, role, role.arch.layers),
         ),
         shared=until_end(scene, role, kept, "layers"),
     )
@@ -237,7 +237,7 @@ def head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
     """
     if not role.root_trainable:
         return
-    if collectives.head_apart(scene, role):
+    if units.head_apart(scene, role):
         yield state.UPPER_LAYERS(
             role.name,
             tensors=1,
@@ -247,7 +247,7 @@ def head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
             micro_batches=scene.q.micro_batches,
         )
     elif scene.fsdp:
-        yield collectives.root_gradients(scene, role, role.head_parameters)
+        yield reductions.root_gradients(scene, role, role.head_parameters)
     elif _tied(role):
         yield _waiting(scene, role, 1)
     else:
@@ -267,7 +267,7 @@ def late_head_gradient(scene: Scene, role: Role) -> Iterator[Term]:
     Of one micro-batch a tied head's is counted among them, as the embedding's.
     """
     if scene.fsdp:
-        if not (units.apart(scene, role) or collectives.head_apart(scene, role)):
+        if not (units.apart(scene, role) or units.head_apart(scene, role)):
             yield from head_gradient(scene, role)
     elif role.root_trainable and _tied(role):
         yield _waiting(scene, role, scene.passes_on)

@@ -1,8 +1,12 @@
-"""What FSDP gathers outside the layers: one root unit, or an embedding and a head apart."""
+"""What FSDP gathers and reduces as one: layers, a root, embeddings and heads that are units apart.
+
+accelerate makes an embedding one unit, and final norm and head another; verl makes an untied
+embedding and a head units of their own, and leaves the norm to the root.
+"""
 
 from __future__ import annotations
 
-from planner.numeric import Num, ceil_div
+from planner.numeric import Num, round_up
 from planner.phases.role import Role
 from planner.phases.scene import Scene
 
@@ -23,12 +27,6 @@ def head_stays(scene: Scene) -> bool:
     return scene.plan.sharding == "fsdp2" and scene.framework.head_stays_gathered
 
 
-def of_embedding(scene: Scene, role: Role) -> Num:
-    """Elements of the embedding's unit as they travel, padding included."""
-    rows = ceil_div(role.arch.vocab, scene.q.shards) * scene.q.shards
-    return rows * role.arch.hidden
-
-
 def trained_at_end(scene: Scene, role: Role) -> int:
     """Trained elements whose gradients are reduced when the whole backward has ended."""
     return role.root_trainable - trained_of_head(scene, role)
@@ -39,3 +37,40 @@ def trained_of_head(scene: Scene, role: Role) -> int:
     if not (apart(scene, role) and role.root_trainable):
         return 0
     return role.root_trainable - role.arch.vocab * role.arch.hidden
+
+
+BOTH = 2
+"""Tables of a model with a head over the vocabulary."""
+
+
+def tables_apart(scene: Scene, role: Role) -> int:
+    """How many tables over the vocabulary are units of their own: embedding, and head."""
+    wraps = scene.framework.wraps_tables and scene.plan.sharding == "fsdp2"
+    return 0 if not wraps or role.arch.tied else BOTH - role.value_head
+
+
+def of_table(scene: Scene, role: Role) -> Num:
+    """Elements of an embedding or a head as they travel, padding included."""
+    return round_up(role.arch.vocab, scene.q.shards) * role.arch.hidden
+
+
+def head_apart(scene: Scene, role: Role) -> bool:
+    """Whether a head over the vocabulary trains as a unit of its own."""
+    return tables_apart(scene, role) == BOTH and role.root_trainable > 0
+
+
+def embedding_apart(scene: Scene, role: Role) -> bool:
+    """Whether the embedding does."""
+    return tables_apart(scene, role) > 0 and role.root_trainable > 0
+
+
+def of_layer(scene: Scene, role: Role) -> Num:
+    """Elements of one layer as they travel, padding included."""
+    adapters = role.layer_adapters * (1 + role.second_adapter)
+    return role.layer_parameters + adapters + scene.padding(role, "layer")
+
+
+def of_root(scene: Scene, role: Role) -> Num:
+    """The same of what is outside the layers, or of the head's unit alone."""
+    whole = role.root_parameters + scene.padding(role, "root")
+    return whole - of_table(scene, role) * apart(scene, role)

@@ -41,9 +41,11 @@ class Collected(Phases):
 
 
 def test_every_phase_peaks_where_the_allocator_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What gloo's own threads free is not seen, and only adds: the least of some runs counts."""
     monkeypatch.setattr(trl_runs, "Phases", Collected)
     case = NAMED["SFT, FSDP2"]
-    real, dry = real_peaks(case), dry_peaks(case)
+    dry = dry_peaks(case)
+    real = min((real_peaks(case) for _ in range(3)), key=lambda peaks: sum(peaks.values()))
     assert stored()["cases"][case.name]["real_bytes"] == pytest.approx(real, rel=TOLERANCE)
     assert dry == pytest.approx(real, rel=TOLERANCE) and list(dry) == list(real)
 
