@@ -74,7 +74,7 @@ def canonical(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _bounded(key: str, value: Any) -> Any:
-    shown = key[:40]
+    shown = key[:40] if key.isidentifier() else repr(key[:40])
     if isinstance(value, Mapping):
         return canonical(value)
     if isinstance(value, list):

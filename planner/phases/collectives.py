@@ -96,6 +96,8 @@ def left_gathered(scene: Scene, role: Role, moment: Moment) -> Iterator[Term]:
     a critic's own update is what follows its forward.
     """
     model, plan = scene.setup[role.name], scene.plan
+    if _one_stays(scene, role) and moment != "load" and moment not in model.used_in:
+        yield _whole_copy(scene, role)
     left = moment in BETWEEN and not role.value_head if role.trained else moment != "load"
     if not _leaves_gathered(scene) or not left or moment in model.used_in or model.waits == "host":
         return
@@ -146,13 +148,11 @@ def _around(
     computes, or its loss; one of its own that has gone backward (``headless``) is whole no more.
     """
     if _wrapped_whole(scene, role):
-        width, parameters = scene.q.compute_bytes, role.parameters
-        yield sharding.WHOLE_COPY(
-            role.name, layout=role.layout, parameters=parameters, value_bytes=width
-        )
-        yield sharding.WHOLE_GATHER_BUFFER(
-            role.name, parameters=parameters, value_bytes=_travelling(scene)
-        )
+        yield _whole_copy(scene, role)
+        if not _one_stays(scene, role):
+            yield sharding.WHOLE_GATHER_BUFFER(
+                role.name, parameters=role.parameters, value_bytes=_travelling(scene)
+            )
     elif scene.fsdp:
         yield from _outside(scene, role, head, headless)
         if layers:
@@ -264,6 +264,15 @@ def left_by_another(scene: Scene, role: Role, passes: Num = 2) -> tuple[Term, ..
     )
 
 
+def left_for_reference(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """What the policy's old log-probs leave gathered beside a reference, in accelerate's units."""
+    left = left_by_another(scene, role)
+    if units.head_stays(scene) and stays_whole(scene, role):
+        tables = (gathered_table(scene, role),) if units.apart(scene, role) else ()
+        left = (*left, *tables, _gathered(scene, role, role.arch.layers))
+    return left
+
+
 @once
 def _root(scene: Scene, role: Role) -> tuple[Term, ...]:
     """The root's weights beside the buffer they arrived in."""
@@ -296,6 +305,21 @@ def _root_stays(scene: Scene, role: Role) -> bool:
 def _wrapped_whole(scene: Scene, role: Role) -> bool:
     """Whether a forward gathers the whole reference, which is one unit to FSDP."""
     return scene.fsdp and role.name == "reference" and scene.framework.reference_gathered_whole
+
+
+def _one_stays(scene: Scene, role: Role) -> bool:
+    """Whether that one is whole from its first forward on: no backward ever reshards it."""
+    return _wrapped_whole(scene, role) and not scene.plan.reshard_after_forward
+
+
+@once
+def _whole_copy(scene: Scene, role: Role) -> Term:
+    return sharding.WHOLE_COPY(
+        role.name,
+        layout=role.layout,
+        parameters=role.parameters,
+        value_bytes=scene.q.compute_bytes,
+    )
 
 
 @once

@@ -147,6 +147,12 @@ HOSTILE = st.one_of(
 ROWS = {row.model_type: dict(row.config) for row in catalog.models()}
 
 
+def test_a_name_of_several_lines_is_quoted_in_one() -> None:
+    with pytest.raises(ValueError, match="^config: ") as refused:
+        pasted({**ROWS["glm4_moe"], "hidden_size": {"a\nb": 2**31 + 1}})
+    assert str(refused.value).startswith(r"config: 'a\nb' is 2,147,483,649")
+
+
 @settings(max_examples=200, deadline=None)
 @given(st.data())
 def test_any_change_of_a_real_config_is_an_answer_or_a_sentence(data: st.DataObject) -> None:

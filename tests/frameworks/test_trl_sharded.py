@@ -56,6 +56,7 @@ def test_every_phase_peaks_where_the_allocator_says(monkeypatch: pytest.MonkeyPa
         Case("untied", "sft", {**FSDP2, **AUTOCAST, **CHECKPOINTED}, "qwen3"),
         Case("groups", "sft", {**FSDP2, **AUTOCAST, **CHECKPOINTED, "shard_size": 4}),
         Case("DDP", "sft", {**DDP, **AUTOCAST}),
+        Case("whole", "grpo", {**FSDP2, **KL, **AUTOCAST, "reshard_after_forward": False}),
     ],
     ids=str,
 )

@@ -160,7 +160,8 @@ def test_every_field_is_written_judged_or_declared(monkeypatch: pytest.MonkeyPat
         ),
         "verl": (
             Plan(**BOTH | {"logits": "full"}, framework="verl"),
-            Plan(**BOTH, method="ppo", finetuning="lora"),
+            Plan(**BOTH, method="ppo"),
+            Plan(**BOTH, finetuning="lora"),
         ),
         "plain": (
             Plan(method="grade", gpus=1, finetuning="lora"),

@@ -75,7 +75,7 @@ def scoring(
     if references.on_policy(scene.plan):
         role = scene.policy.as_reference()
     if role is scene.reference and not own_old_log_probs(scene.plan):
-        kept = (*kept, *collectives.left_by_another(scene, scene.policy))
+        kept = (*kept, *collectives.left_for_reference(scene, scene.policy))
     if role is not None and not references.in_loss(scene.plan):
         found.append(inference.log_probs(scene, moment, role, with_entropy=False, kept=kept))
     if scene.reward is not None:
