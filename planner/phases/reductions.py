@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from planner.footprint import Term
 from planner.formulas import sharding
-from planner.phases import collectives, units
+from planner.phases import gathered, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
 
@@ -37,10 +37,10 @@ def reduced_head(scene: Scene, role: Role) -> Iterator[Term]:
 def embedding_again(scene: Scene, role: Role) -> tuple[Term, ...]:
     """An embedding of its own while it goes backward, beside the first layer's reduction."""
     flat = units.of_layer(scene, role)
-    stays = collectives.stays_whole(scene, role)
-    whole = () if stays else (collectives.gathered_table(scene, role),)
+    stays = gathered.layers_stay(scene, role)
+    whole = () if stays else (gathered.table(scene, role),)
     return (
-        collectives.root(scene, role, True),
+        gathered.root(scene, role, True),
         *whole,
         sharding.REDUCE_INPUT(
             role.name, layer_parameters_trained=flat, value_bytes=scene.q.reduce_bytes

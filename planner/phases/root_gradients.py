@@ -14,7 +14,7 @@ from planner.formulas import logits, state
 from planner.formulas.formula import Formula
 from planner.methods import method_of
 from planner.numeric import Num
-from planner.phases import collectives, reductions, units
+from planner.phases import collectives, gathered, reductions, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene
 from planner.phases.training import after_loss, until_end
@@ -64,7 +64,7 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
         yield Instant(
             name="embedding's gradient beside its weights",
             terms=(
-                collectives.gathered_table(scene, role),
+                gathered.table(scene, role),
                 reductions.root_gradients(scene, role, units.trained_at_end(scene, role)),
                 *reductions.at_layer(scene, role, whole=False),
                 *held,
@@ -189,7 +189,7 @@ def tied_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[
         name="tied gradients added",
         terms=(
             *parts,
-            collectives.root(scene, role),
+            gathered.root(scene, role),
             *reductions.at_layer(scene, role, whole=False),
             *reductions.held_for_all_reduce(scene, role, role.arch.layers),
         ),

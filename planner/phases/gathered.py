@@ -1,0 +1,189 @@
+"""What sharding has gathered of a role: units while they are whole, and what they arrived in."""
+
+from __future__ import annotations
+
+from planner.footprint import Term
+from planner.formulas import sharding
+from planner.numeric import Num, minimum
+from planner.phases import units
+from planner.phases.role import Role
+from planner.phases.scene import Scene, once
+
+
+@once
+def root_arrived(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """The root's weights beside the buffer they arrived in."""
+    return root(scene, role), root_buffer(scene, role)
+
+
+@once
+def root_buffer(scene: Scene, role: Role) -> Term:
+    """What the root's arrive in."""
+    return sharding.ROOT_GATHER_BUFFER(
+        role.name, root_parameters=units.of_root(scene, role), value_bytes=travelling(scene)
+    )
+
+
+def layers_stay(scene: Scene, role: Role) -> bool:
+    """Whether layers stay gathered after their forward; a frozen model's do where ours is not."""
+    stay = role.trained or leaves_gathered(scene)
+    return stay and not scene.plan.reshard_after_forward
+
+
+def root_stays(scene: Scene, role: Role) -> bool:
+    """Whether the root does, too: FSDP1 never reshards it after a forward.
+
+    torch 2.13 ``_runtime_utils.py``, ``_post_forward_reshard``: ``not state._is_root``. The plain
+    step wraps by FSDP2 whatever the plan says.
+    """
+    flat = scene.plan.sharding == "fsdp1" and leaves_gathered(scene)
+    return flat or layers_stay(scene, role)
+
+
+def wrapped_whole(scene: Scene, role: Role) -> bool:
+    """Whether a forward gathers the whole reference, which is one unit to FSDP."""
+    return scene.fsdp and role.name == "reference" and scene.framework.reference_gathered_whole
+
+
+def reference_stays(scene: Scene, role: Role) -> bool:
+    """Whether that one is whole from its first forward on: no backward ever reshards it."""
+    return wrapped_whole(scene, role) and not scene.plan.reshard_after_forward
+
+
+@once
+def reference(scene: Scene, role: Role) -> Term:
+    """A reference that is one unit, while it is whole."""
+    return sharding.WHOLE_COPY(
+        role.name,
+        layout=role.layout,
+        parameters=role.parameters,
+        value_bytes=scene.q.compute_bytes,
+    )
+
+
+@once
+def root(scene: Scene, role: Role, headless: bool = False) -> Term:
+    """The root group's gathered weights; with tables of their own where they stay whole."""
+    apart = units.tables_apart(scene, role)
+    if layers_stay(scene, role):
+        apart = int(headless and apart == units.BOTH)
+    return sharding.GATHERED_ROOT(
+        role.name,
+        root_parameters=units.of_root(scene, role) - apart * units.of_table(scene, role),
+        value_bytes=scene.q.compute_bytes,
+        tensors=3,
+    )
+
+
+@once
+def table(scene: Scene, role: Role) -> Term:
+    """An embedding or a head that is a unit of its own, while it is whole."""
+    return sharding.GATHERED_TABLE(
+        role.name, table_parameters=units.of_table(scene, role), value_bytes=scene.q.compute_bytes
+    )
+
+
+@once
+def table_buffer(scene: Scene, role: Role) -> Term:
+    """What those arrive in."""
+    return sharding.TABLE_GATHER_BUFFER(
+        role.name, table_parameters=units.of_table(scene, role), value_bytes=travelling(scene)
+    )
+
+
+@once
+def layers(scene: Scene, role: Role, count: int) -> Term:
+    """``count`` layers that are whole."""
+    return sharding.GATHERED_LAYERS(
+        role.name,
+        gathered_layers=count,
+        layer_parameters=units.of_layer(scene, role),
+        value_bytes=scene.q.compute_bytes,
+        tensors=count * 9,
+    )
+
+
+def leaves_gathered(scene: Scene) -> bool:
+    """Whether weights stay as a forward without gradient has left them."""
+    return scene.fsdp and scene.framework.leaves_gathered
+
+
+def finds_gathered(scene: Scene, role: Role, trains: bool = False) -> bool:
+    """Whether a forward finds layers gathered that an earlier one without gradient has left.
+
+    A frozen model's are those of the step before, a reference's of the policy's weights those of
+    its old log-probs.
+    """
+    kept = leaves_gathered(scene) and scene.setup[role.name].waits != "host"
+    whole = kept and layers_stay(scene, role)
+    return whole and (trains or not role.trained or role.disabled)
+
+
+def left_buffer(scene: Scene, role: Role, trains: bool, table: bool) -> Term:
+    """What the last group that was gathered has arrived in."""
+    q = scene.q
+    trained = scene.sharded_trainable(role) // scene.shards_of("gradients")
+    tables = units.tables_apart(scene, role) * units.of_table(scene, role)
+    return sharding.LEFT_GATHER_BUFFER(
+        role.name,
+        layer_parameters=units.of_table(scene, role) if table else units.of_layer(scene, role),
+        root_parameters=units.of_root(scene, role) - tables,
+        value_bytes=travelling(scene),
+        again=trains * minimum(q.micro_batches * q.updates_per_step - 1, 1),
+        fsdp_size=scene.plan.shard_size,
+        earlier_gradients_bytes=trains * minimum(q.micro_batches - 1, 1) * trained
+        * q.gradient_bytes,
+    )
+
+
+def pool(scene: Scene, role: Role, live_bytes: Num) -> Term:
+    """What the all-gather stream has cached beside its live buffer."""
+    apart = units.tables_apart(scene, role)
+    return sharding.GATHER_POOL(
+        role.name,
+        root_parameters=units.of_table(scene, role) if apart else units.of_root(scene, role),
+        layer_parameters=units.of_layer(scene, role),
+        value_bytes=travelling(scene),
+        live_bytes=live_bytes,
+    )
+
+
+@once
+def layer_buffer(scene: Scene, role: Role) -> Term:
+    """What a layer's arrive in."""
+    return sharding.GATHER_BUFFER(
+        role.name,
+        layer_parameters=units.of_layer(scene, role),
+        value_bytes=travelling(scene),
+    )
+
+
+BUFFERS = {
+    "layer": layer_buffer,
+    "embedding": table_buffer,
+    "head": root_buffer,
+    "table": table_buffer,
+}
+"""What a unit's weights arrive in."""
+
+
+def travelling(scene: Scene) -> Num:
+    """Bytes of a weight on its way: none where there is one shard, which is cast and not gathered.
+
+    torch 2.13 ``_fsdp_param_group.py``, ``unshard``: ``if world_size == 1``.
+    """
+    return scene.q.compute_bytes * (scene.q.shards > 1)
+
+
+def zero3(scene: Scene, role: Role) -> tuple[Term, ...]:
+    """What DeepSpeed's third stage has gathered; nothing of others."""
+    if scene.zero_stage != 3:
+        return ()
+    return (
+        sharding.ZERO3_LIVE(
+            role.name,
+            parameters=role.parameters,
+            value_bytes=scene.q.compute_bytes,
+            layout=role.layout,
+        ),
+    )
