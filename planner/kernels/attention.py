@@ -109,23 +109,18 @@ def _asked(
     window: Num,
     training: bool,
 ) -> Asked:
-    """Past the window another table answers than before it."""
+    """A layer with a window is answered by tables of such layers, at every length."""
     shares = grid(whose.card, kind, table)
-    length = sizes[-1]
 
     def share() -> Num:
         if not isinstance(window, np.ndarray) and not window:
             return shares(*sizes)
-        past = (length > window) & (window > 0)
-        if not np.any(past):
-            return shares(*sizes)
         lender = loan(gpu.key, f"{kind}_{table}_window")
         assert lender is not None
-        beside = sizes[2] / whose.stretch * lender.stretch
-        windowed = window_grid(lender.card, kind, table)(
-            maximum(window, 1), *sizes[:2], beside, length
-        )
-        return windowed if np.all(past) else where(past, windowed, shares(*sizes))
+        dim, group, lanes, length = sizes
+        lanes = lanes / whose.stretch * lender.stretch
+        cut = window_grid(lender.card, kind, table)(maximum(window, 1), dim, group, lanes, length)
+        return where(window > 0, cut, shares(*sizes)) if isinstance(window, np.ndarray) else cut
 
     return Question(gpu, peaks, whose, *work, COMPUTE[training], share), shares, sizes
 

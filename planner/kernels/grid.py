@@ -63,7 +63,10 @@ class Grid:
         self.curve: Callable[..., Curve] = lru_cache(CURVES)(self._curve)
 
     def __call__(self, *sizes: Num) -> Num:
-        """The share at these sizes, which broadcast."""
+        """The share at these sizes, which broadcast; an axis of one point asks nothing."""
+        sizes = tuple(
+            size if len(logs) > 1 else 1 for size, logs in zip(sizes, self.logs, strict=True)
+        )
         arrays = [axis for axis, size in enumerate(sizes) if isinstance(size, np.ndarray)]
         if len(arrays) < 2:
             along = arrays[0] if arrays else int(np.argmax(self.shares.shape))
@@ -108,9 +111,9 @@ def _place(logs: Floats, at: float) -> tuple[int, float]:
 def _between(values: Floats, axis: int, logs: Floats, size: float) -> Floats:
     """The grid without one axis, at one size of it."""
     low, part = _place(logs, math.log(size))
-    before: Floats = values.take(low, axis)
+    before: Floats = np.asarray(values.take(low, axis))
     if part:
-        before = before + part * np.asarray(values.take(low + 1, axis) - before)
+        return before + part * (values.take(low + 1, axis) - before)
     return before
 
 
