@@ -72,7 +72,8 @@ def _between(card: str, dtype: str, *shape: float) -> Curve:
     return Curve(x, np.average(lines, axis=0, weights=1 / apart))
 
 
-_curve: Callable[..., Curve] = lru_cache(CURVES)(_between)
+curve_of: Callable[..., Curve] = lru_cache(CURVES)(_between)
+"""The same, kept."""
 
 
 def question(
@@ -103,7 +104,7 @@ def question(
 
     def share() -> Num:
         if np.ndarray not in map(type, shape):
-            return _curve(whose.card, table, *stretched)(filling)
+            return curve_of(whose.card, table, *stretched)(filling)
         return _by_shape(whose, table, filling, *stretched)
 
     return Question(gpu, peaks, whose, flops, moved, COMPUTE[training], share)
@@ -148,5 +149,5 @@ def _by_shape(whose: Loan, table: str, filling: Num, *shape: Num) -> Floats:
     share: Floats = np.empty(at.shape)
     for number, own in enumerate(found.T.tolist()):
         here = index == number
-        share[here] = _curve(whose.card, table, *own)(at[here])
+        share[here] = curve_of(whose.card, table, *own)(at[here])
     return share
