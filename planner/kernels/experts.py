@@ -93,7 +93,7 @@ def question(
     positive(experts=experts, experts_per_token=experts_per_token)
     if np.any(experts_per_token > experts):
         raise ValueError("experts_per_token: a token meets no more experts than there are.")
-    table = TABLE_OF[dtype]
+    table = TABLE_OF.get(dtype, dtype)
     found = lent(gpu, dtype, f"experts_{table}")
     if found is None:
         return None
