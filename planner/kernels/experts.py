@@ -19,7 +19,7 @@ from planner.kernels.grid import CURVES, Curve, Floats
 from planner.kernels.products import COMPUTE, RESULT_BYTES, TABLE_OF, VALUE_BYTES
 from planner.kernels.question import Question, lent, limits, log_shares, positive
 from planner.kernels.tables import Loan, arrays
-from planner.numeric import Num
+from planner.numeric import Num, maximum
 
 NEIGHBOURS = 4
 """Measured shapes that a shape between them is averaged from."""
@@ -29,7 +29,11 @@ def work(
     tokens: Num, hidden: Num, intermediate: Num, experts: Num, per_token: Num, dtype: str
 ) -> tuple[Num, Num]:
     """FLOPs, and bytes: weights of every expert that some token meets, rows in and out."""
-    met = experts * (1.0 - (1.0 - 1.0 * per_token / experts) ** tokens)
+    # Experts that tokens meet when they choose evenly; a power is slow of an array.
+    passed = maximum(1.0 - 1.0 * per_token / experts, 1e-300)
+    several = isinstance(passed, np.ndarray) or isinstance(tokens, np.ndarray)
+    missed = np.exp(tokens * np.log(passed)) if several else passed**tokens
+    met = experts * (1.0 - missed)
     weights = 3.0 * met * hidden * intermediate * VALUE_BYTES[dtype]
     rows = tokens * (1.0 + per_token) * (hidden + intermediate) * RESULT_BYTES[dtype]
     return 6.0 * tokens * per_token * hidden * intermediate, weights + rows
