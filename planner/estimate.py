@@ -22,12 +22,12 @@ from planner.methods import part
 from planner.phases.phase import PhasePlan
 from planner.phases.reference_cache import reference_cache
 from planner.phases.scene import Scene, scene_of
-from planner.phases.timing import phase_seconds
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.labels import subject
 from planner.segments import Reserved, above, reserved
 from planner.speeds import Speeds, obstacle
+from planner.timing.phase import phase_terms
 from planner.units import read_gib
 
 MARGIN = 0.9
@@ -138,6 +138,7 @@ def _phase(
 ) -> Phase:
     """The phase at its ``peak``, the instant with the most requested bytes."""
     instant, own = phase.instants[peak], sums[peak]
+    times = phase_terms(scene, phase)
     alive, reserved, inherited = instant.everything, segments.total.centre, segments.inherited
     idle = sum(term.bytes for term in alive if term.category == "allocator" and not term.host)
     extra = (
@@ -164,7 +165,8 @@ def _phase(
         reserved_bytes=int(reserved),
         device_bytes=int(reserved + own.outside),
         host_bytes=max(int(one.host) for one in sums),
-        seconds=phase_seconds(scene, phase),
+        seconds=None if times is None else sum(term.seconds for term in times),
+        times=times or (),
         per_step=phase.per_step,
         executed=phase.executed,
         inherited_bytes=int(inherited.centre),

@@ -71,6 +71,22 @@ class Term(NamedTuple):
     high: Num | None = None
 
 
+class TimeTerm(NamedTuple):
+    """One cause of a phase's time: its seconds, and all a person needs to check them.
+
+    ``evidence`` says which measured rows a share is from, where it is from any.
+    """
+
+    name: str
+    role: str
+    seconds: Num
+    formula: str
+    inputs: Mapping[str, Num]
+    source: str
+    ignores: str = ""
+    evidence: str = ""
+
+
 class Instant(NamedTuple):
     """A moment inside a phase and every term alive at it.
 
@@ -125,6 +141,8 @@ class Phase:
     device_bytes: int
     host_bytes: int | None
     seconds: float | None
+    times: tuple[TimeTerm, ...] = ()
+    """What ``seconds`` are made of; they sum to it. Empty where that is not known."""
     per_step: bool = True
     executed: bool = True
     """As in :class:`PhasePlan`."""
@@ -315,6 +333,19 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "high_bytes": phase.high_bytes,
         "host_bytes": phase.host_bytes,
         "seconds": phase.seconds,
+        "times": [
+            {
+                "name": term.name,
+                "role": term.role,
+                "seconds": float(term.seconds),
+                "formula": term.formula,
+                "inputs": {name: float(value) for name, value in term.inputs.items()},
+                "source": term.source,
+                "ignores": term.ignores,
+                "evidence": term.evidence,
+            }
+            for term in phase.times
+        ],
         "error": None if phase.error is None else _error_json(phase.error),
         "terms": [
             {

@@ -22,13 +22,13 @@ from planner.numeric import Num, maximum, total, where
 from planner.phases import engine
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene, scene_of
-from planner.phases.timing import phase_seconds
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.facts import facts_of
 from planner.plan.rules import valid
 from planner.quantities import VECTOR_FIELDS
 from planner.segments import Reserved, reserved
 from planner.speeds import Speeds, obstacle
+from planner.timing.phase import phase_seconds
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -23,7 +23,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("methods", "model_setup", "references", "quantities", "setup", "workload"),
     ("plan",),
     ("steps",),
-    ("phases",),
+    ("phases", "timing"),
     ("methods/",),
     ("levels", "segments", "estimate", "cautions"),
     ("dryrun",),

@@ -9,6 +9,7 @@ card, so its rate is an assumption kept by name in ``efficiencies.json``.
 from __future__ import annotations
 
 import re
+from typing import Any
 
 from planner.catalog.efficiencies import typical
 from planner.catalog.gpu_catalog import Gpu
@@ -72,6 +73,15 @@ EXPOSED = Rate(
     source="FSDP2 and DDP prefetch on a stream of their own",
     why="Collectives run beside the layers; only what outlasts them is waited for.",
     ignores="the first gather and the last reduction, which nothing hides",
+)
+
+GATHERED_WEIGHTS = Rate(
+    "weights gathered for the engine",
+    "gather_seconds",
+    unit="seconds",
+    source=NCCL,
+    why="Every GPU that generates receives the whole policy.",
+    ignores="buckets, loading and waking",
 )
 
 # PCI-SIG: 8, 16, 32 and 64 GT/s on 16 lanes, one direction, after line coding.
@@ -157,16 +167,21 @@ def all_reduce_seconds(gpu: Gpu, *, size_bytes: Num, ranks: Num, gpus_per_node: 
     return _collective(REDUCE, gpu, size_bytes, ranks, gpus_per_node)
 
 
+def host_copy_rates(gpu: Gpu) -> dict[str, Any] | None:
+    """Rate of the card's slot and the share that copies reach; None when it is unknown."""
+    slot = slot_bytes_per_second(gpu)
+    if slot is None:
+        return None
+    return {"slot_bytes_per_second": slot, "share": typical("host-copy-bandwidth", gpu)}
+
+
 def host_copy_seconds(gpu: Gpu, *, size_bytes: Num) -> Num | None:
     """Seconds to move bytes between pinned host memory and the card, one direction.
 
     None when the card's slot is unknown.
     """
-    slot = slot_bytes_per_second(gpu)
-    if slot is None:
-        return None
-    share = typical("host-copy-bandwidth", gpu)
-    return HOST_COPY(size_bytes=size_bytes, slot_bytes_per_second=slot, share=share)
+    rates = host_copy_rates(gpu)
+    return None if rates is None else HOST_COPY(size_bytes=size_bytes, **rates)
 
 
 def exposed_seconds(*, communication_seconds: Num, compute_seconds: Num) -> Num:

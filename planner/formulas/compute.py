@@ -9,6 +9,8 @@ peak for the dtype gives None, never a guess.
 
 from __future__ import annotations
 
+from typing import Any
+
 from planner.catalog.architecture import Architecture
 from planner.catalog.efficiencies import Key, efficiencies, typical
 from planner.catalog.gpu_catalog import Gpu
@@ -83,6 +85,13 @@ COMPUTE_SECONDS = Rate(
     source="Williams et al. 2009 (roofline), with the share that published runs reach",
     why="Training and log-probability passes are limited by matrix products.",
     ignores="small matrices, small models and eager kernels, which reach a smaller share",
+)
+LAUNCH_SECONDS = Rate(
+    "launches that outlast the computation",
+    "maximum(layer_runs * launch_seconds - compute_seconds, 0)",
+    unit="seconds",
+    source="efficiencies.json hf-step-seconds-per-layer",
+    why="The host launches kernels while the card computes; whichever is slower decides.",
 )
 OPTIMIZER_SECONDS = Rate(
     "optimizer step",
@@ -186,13 +195,18 @@ def backward_flops(
     )
 
 
-def compute_seconds(gpu: Gpu, *, flops: Num, dtype: str, key: Key) -> Num | None:
-    """Seconds of FLOPs at the share ``key``; None when the card's peak is unknown."""
+def compute_rates(gpu: Gpu, *, dtype: str, key: Key) -> dict[str, Any] | None:
+    """Peak and share of computation; None when the card's peak is unknown."""
     peak = gpu.flops_per_second(dtype)
     if peak is None:
         return None
-    share = typical(key, gpu)
-    return COMPUTE_SECONDS(flops=flops, peak_flops_per_second=peak, share=share)
+    return {"peak_flops_per_second": peak, "share": typical(key, gpu)}
+
+
+def compute_seconds(gpu: Gpu, *, flops: Num, dtype: str, key: Key) -> Num | None:
+    """Seconds of FLOPs at the share ``key``; None when the card's peak is unknown."""
+    rates = compute_rates(gpu, dtype=dtype, key=key)
+    return None if rates is None else COMPUTE_SECONDS(flops=flops, **rates)
 
 
 def forward_seconds(
@@ -212,16 +226,19 @@ def forward_seconds(
     return compute_seconds(gpu, flops=flops, dtype=dtype, key="forward-compute")
 
 
-def optimizer_seconds(gpu: Gpu, *, bytes_touched: Num) -> Num | None:
-    """Seconds to read and write ``bytes_touched``; None when the bandwidth is unknown."""
+def memory_rates(gpu: Gpu) -> dict[str, Any] | None:
+    """Bandwidth and share of an update; None when the card's bandwidth is unknown."""
     bandwidth = gpu.bandwidth_bytes_per_second
     if bandwidth is None:
         return None
-    return OPTIMIZER_SECONDS(
-        bytes_touched=bytes_touched,
-        bandwidth_bytes_per_second=bandwidth,
-        share=typical("optimizer-bandwidth", gpu),
-    )
+    share = typical("optimizer-bandwidth", gpu)
+    return {"bandwidth_bytes_per_second": bandwidth, "share": share}
+
+
+def optimizer_seconds(gpu: Gpu, *, bytes_touched: Num) -> Num | None:
+    """Seconds to read and write ``bytes_touched``; None when the bandwidth is unknown."""
+    rates = memory_rates(gpu)
+    return None if rates is None else OPTIMIZER_SECONDS(bytes_touched=bytes_touched, **rates)
 
 
 STEP_KEYS: tuple[Key, ...] = (

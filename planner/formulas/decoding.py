@@ -65,6 +65,14 @@ STEP_SECONDS = Rate(
     why="The host launches kernels while the card computes; whichever is slower sets the step.",
 )
 
+DECODING = Rate(
+    "rollout",
+    "rounds * round_seconds",
+    unit="seconds",
+    source=POPE,
+    why="Every round prefills its prompts, then decodes until its longest response ends.",
+)
+
 
 def decode_seconds(
     arch: Architecture,

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from typing import Literal
 
+from planner.footprint import TimeTerm
 from planner.formulas.formula import Expression
+from planner.numeric import Num
 
 Unit = Literal["seconds", "FLOPs", "bytes per second", "positions", "values"]
 
@@ -43,3 +45,17 @@ class Rate(Expression):
         REGISTRY[name] = self
 
     __call__ = Expression.value
+
+    def term(self, role: str, *, label: str = "", evidence: str = "", **inputs: Num) -> TimeTerm:
+        """The seconds as a cause of a phase's time; ``evidence`` is of the shares in ``inputs``."""
+        fields = (
+            label or self.name,
+            role,
+            self.of(inputs),
+            self.expression,
+            inputs,
+            self.source,
+            self.ignores,
+            evidence,
+        )
+        return tuple.__new__(TimeTerm, fields)

@@ -2,7 +2,7 @@
 
 The table says, for each model and pass of a phase, how many positions run through the layers, how
 many of them meet the head, and how often: on one GPU, in one step. Times
-(:mod:`planner.phases.timing`) and the trial's cadence read the same rows.
+(:mod:`planner.timing`) and the trial's cadence read the same rows.
 """
 
 from __future__ import annotations

@@ -18,8 +18,8 @@ from planner.numeric import Num
 from planner.phases.baseline import resident
 from planner.phases.phase import PhasePlan, Work, scoring
 from planner.phases.scene import Moment, Scene
-from planner.phases.timing import phase_seconds
 from planner.phases.vocabulary import scored_in_step
+from planner.timing.phase import phase_seconds
 
 SIZE = Formula(
     "cached reference outside the GPU",

@@ -48,6 +48,19 @@ class TermFigures(Strict):
     host: bool = False
 
 
+class TimeFigures(Strict):
+    """One cause of a phase's seconds."""
+
+    name: Line
+    role: Line
+    seconds: Signed
+    formula: Text = ""
+    inputs: Values = {}
+    source: Text = ""
+    ignores: Text = ""
+    evidence: Text = ""
+
+
 class ErrorFigures(Strict):
     """Relative error to expect, signed; None when nobody knows."""
 
@@ -80,6 +93,7 @@ class PhaseFigures(Strict):
     device_after_bytes: Bytes | None = None
     host_bytes: Bytes | None = None
     seconds: Seconds | None = None
+    times: Annotated[tuple[TimeFigures, ...], Field(max_length=200)] = ()
     first_seconds: Seconds | None = None
     tokens: Number | None = None
     tokens_per_second: Number | None = None

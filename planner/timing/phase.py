@@ -1,0 +1,61 @@
+"""Seconds of a phase in one step, as terms that add up to them.
+
+Compute, collectives and host copies of one pass overlap as far as FSDP overlaps them:
+the longer one counts. A phase whose time nobody can derive from the plan (loading, saving,
+validation) has none.
+"""
+
+from __future__ import annotations
+
+from planner.footprint import TimeTerm
+from planner.numeric import Num
+from planner.phases.phase import Decoding, PhasePlan, Work
+from planner.phases.scene import Scene
+from planner.timing import engine, trainer
+from planner.timing.traffic import exposed
+
+Terms = tuple[TimeTerm, ...]
+
+
+def phase_terms(scene: Scene, phase: PhasePlan) -> Terms | None:
+    """What a phase's time is made of; its seconds are their sum. None when that is unknown."""
+    if not phase.work:
+        return None
+    passes: list[list[Work]] = []
+    for row in phase.work:
+        # A row beside another shares its pass.
+        together = passes.pop() if row.beside else []
+        passes.append([*together, row])
+    found: Terms = ()
+    for rows in passes:
+        terms = _together(scene, rows)
+        if terms is None:
+            return None
+        found += terms
+    return found
+
+
+def phase_seconds(scene: Scene, phase: PhasePlan) -> Num | None:
+    """Seconds a phase takes in one step; None when that is unknown."""
+    terms = phase_terms(scene, phase)
+    return None if terms is None else sum(term.seconds for term in terms)
+
+
+def _together(scene: Scene, rows: list[Work]) -> Terms | None:
+    """Compute of one pass, and what of its traffic it does not hide."""
+    computed: Terms = ()
+    for row in rows:
+        terms = _compute(scene, row)
+        if terms is None:
+            return None
+        computed += terms
+    waited = exposed(scene, rows, sum(term.seconds for term in computed))
+    return None if waited is None else (*computed, *waited)
+
+
+def _compute(scene: Scene, row: Work) -> Terms | None:
+    if isinstance(row, Decoding):
+        return engine.decoding(scene, row)
+    if row.run == "send":
+        return engine.weight_sync(scene)
+    return trainer.optimizer(scene, row) if row.run == "optimizer" else trainer.passes(scene, row)
