@@ -37,8 +37,7 @@ def done_of(scene: Scene, plans: Iterable[PhasePlan]) -> Done:
         updates.append(phase.name)
         for row in phase.work:
             if row.run in TRAINING:
-                flops, least = row.flops or 0.0, _once(row)
-                needed, performed = needed + least, performed + flops
+                needed, performed = needed + _flops(_once(row)), performed + _flops(row)
     return Done(
         tokens=scene.q.sequences_per_step * scene.q.row_tokens,
         model_flops=needed,
@@ -47,8 +46,13 @@ def done_of(scene: Scene, plans: Iterable[PhasePlan]) -> Done:
     )
 
 
-def _once(row: Work) -> Num:
-    """Operations of a pass that computes nothing twice."""
+def _once(row: Work) -> Work:
+    """The pass, computing nothing twice."""
     if not row.recomputed and not row.scored_again:
-        return row.flops or 0.0
-    return replace(row, recomputed=0, scored_again=0).flops or 0.0
+        return row
+    return replace(row, recomputed=0, scored_again=0)
+
+
+def _flops(row: Work) -> Num:
+    flops = row.flops
+    return 0.0 if flops is None else flops

@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from planner.kernels import tables_of
 from planner.timing.error import KIND_OF, Factors, factors
 
 if TYPE_CHECKING:
@@ -21,11 +22,12 @@ STEP = "step"
 
 def doubt_of(scene: Scene, phase: str = STEP) -> Factors:
     """The factors of a phase of the plan; those of a whole step where nobody publishes it."""
-    own = scene.facts.gpu.speeds is not None
+    gpu = scene.facts.gpu
+    tables = None if gpu.speeds is not None else tables_of(gpu)
     return _factors(
         phase if phase in KIND_OF else STEP,
         scene.policy.arch.sparse_layers > 0,
-        not own,
+        tables is not None and tables.own,
         scene.plan.length_distribution != "",
     )
 
