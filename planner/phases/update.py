@@ -13,7 +13,7 @@ from planner.phases.vocabulary import inference_head, path, scored_in_step
 
 def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan, ...]:
     """Policy forward, policy backward and optimizer step."""
-    role, scored = scene.policy, scored_in_step(scene)
+    role, scored = scene.policy, scored_in_step(scene, gradient=True)
     return (
         PhasePlan(
             name="policy forward",
@@ -93,7 +93,7 @@ def kept_for_update(scene: Scene, names: tuple[str, ...]) -> tuple[Term, ...]:
             inference_head(scene, scene.policy),
             name=name,
             sequences=q.sequences_per_gpu_step,
-            tokens=plan.response_tokens,
+            tokens=q.response_tokens,
             role="policy",
         )
         for name in names
