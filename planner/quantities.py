@@ -64,11 +64,11 @@ class Quantities:
 
     A sequence is one response behind its prompt; DPO's pair is two of them. ``response_tokens`` and
     ``row_tokens`` are those of the longest response and row there can be, for which memory is
-    planned; ``training`` and ``scoring`` are what time is planned for. An update ends with an optimizer step, which may follow every
-    micro-batch; ``micro_rows`` and ``micro_row_tokens`` describe one training
-    forward (a packed micro-batch is one long row); ``micro_batches`` is the number of forwards
-    per update (gradient accumulation); the ``logprob_`` fields say the same of a forward
-    without gradient.
+    planned; ``training`` and ``scoring`` are what time is planned for. An update ends with an
+    optimizer step, which may follow every micro-batch; ``micro_rows`` and ``micro_row_tokens``
+    describe one training forward (a packed micro-batch is one long row); ``micro_batches`` is the
+    number of forwards per update (gradient accumulation); the ``logprob_`` fields say the same of a
+    forward without gradient.
     """
 
     training_gpus: Num

@@ -42,7 +42,7 @@ def processes(scene: Scene) -> Iterator[Term]:
         imports_bytes=side.imports_bytes,
         services_bytes=side.services_bytes,
     )
-    tokens = scene.q.sequences_per_step * scene.q.row_tokens
+    tokens = scene.q.sequences_per_step * (plan.prompt_tokens + plan.response_tokens)
     yield host.SHARED_OBJECTS(
         ROLE, host=True, batch_tokens=tokens, bytes_per_token=side.stored_bytes_per_token
     )

@@ -85,7 +85,7 @@ def critic_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
 @once
 def kept_for_update(scene: Scene, names: tuple[str, ...]) -> tuple[Term, ...]:
     """Per-token numbers that earlier phases leave on the GPU until the update."""
-    plan, q = scene.plan, scene.q
+    q = scene.q
     return tuple(
         in_loss.cache(scene)
         if name == in_loss.CACHE
