@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
+from typing import NamedTuple
 
 from accuracy.timings import runs, trainers
 from accuracy.timings.planned import How, Left, Planned
 from accuracy.timings.rows import Row, rows
 from accuracy.timings.split import Side
-from planner.catalog.kernel_cards import has_tables
 from planner.estimate import estimate
 from planner.footprint import Footprint
-from planner.plan import Plan, try_plan
+from planner.kernels import tables_of
+from planner.plan import try_plan
 from planner.plan.facts import facts_of
 from planner.timing.error import KIND_OF
 
@@ -22,27 +22,37 @@ PHASES = ("rollout", "log-probs", "update", "weight sync", "step")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Compared:
-    """A row, its plan, and seconds by published phase: a trainer's step is its update."""
+class Figure:
+    """One phase of one row: published and predicted seconds, and what they are judged with."""
 
-    row: Row
-    how: Planned
-    plan: Plan
-    published: Mapping[str, float]
-    predicted: Mapping[str, float]
+    id: str
+    project: str
+    confidence: str
+    exact: bool
+    phase: str
+    group: str
+    """Which of the targets speaks of it."""
     mixture: bool
     tables: bool
+    lengths: bool
+    published: float
+    predicted: float
+    alternatives: str
+    """Rows that are ways to do the same: of one project and model."""
+    tokens: float
+    """Of a step, all GPUs together; 0 where not known."""
+    gpus: int
+    assumed: str
 
     @property
-    def group(self) -> str:
-        """Which of the targets speaks of it."""
-        if self.row.trainer:
-            return MIXED_TRAINING if self.mixture else TRAINING
-        return MIXTURES if self.mixture else DENSE
+    def error(self) -> float:
+        """Signed relative error of the seconds."""
+        return self.predicted / self.published - 1
 
-    def error(self, phase: str) -> float:
-        """Signed relative error of a phase's seconds."""
-        return self.predicted[phase] / self.published[phase] - 1
+    @property
+    def judged(self) -> bool:
+        """Whether a target speaks of it: high confidence, exact, lengths known."""
+        return self.confidence == "high" and self.exact and self.lengths
 
 
 DENSE, MIXTURES = "RL, dense", "RL, mixtures"
@@ -53,10 +63,7 @@ TARGETS = {DENSE: 0.15, MIXTURES: 0.30, TRAINING: 0.12, MIXED_TRAINING: 0.30}
 
 def how(row: Row) -> How:
     """How one row is planned; ``KeyError`` for a project that nobody mapped."""
-    by_project = trainers.PROJECTS
-    if row.trainer and row.project in by_project:
-        return trainers.how(row)
-    return runs.how(row)
+    return trainers.how(row) if row.trainer else runs.how(row)
 
 
 def published(row: Row, told: Planned) -> dict[str, float]:
@@ -86,53 +93,73 @@ def predicted(footprint: Footprint) -> dict[str, float]:
 
 
 @cache
-def results(side: Side, *, final: bool = False) -> tuple[tuple[Compared, ...], tuple[Reason, ...]]:
-    """Every row of a side with a plan, compared; and every other one with its reason.
+def results(side: Side, *, final: bool = False) -> tuple[tuple[Figure, ...], tuple[Reason, ...]]:
+    """Figures of every row of a side that has a plan, and every other row with its reason.
 
     Raises:
         ValueError: for the held side, unless it is scored for the last time.
     """
     if side == "held" and not final:
         raise ValueError("The held half is scored once, at the end: pass --final.")
-    done: list[Compared] = []
+    found: list[Figure] = []
     left: list[Reason] = []
     for row in rows(final=final):
-        if row.side != side:
-            continue
-        item = compared(row)
-        if isinstance(item, Compared):
-            done.append(item)
-        else:
-            left.append((row, item))
-    return tuple(done), tuple(left)
+        if row.side == side:
+            item = figures(row)
+            if isinstance(item, str):
+                left.append(Reason(row.id, item))
+            else:
+                found += item
+    return tuple(found), tuple(left)
 
 
-Reason = tuple[Row, str]
-"""A row without a prediction, and why."""
+class Reason(NamedTuple):
+    """A row without a prediction, and why."""
+
+    id: str
+    words: str
 
 
-def compared(row: Row) -> Compared | str:
-    """The row beside its plan's estimate, or why it has none."""
+def figures(row: Row) -> list[Figure] | str:
+    """The row's phases beside its plan's estimate, or why it has none."""
     told = how(row)
     if isinstance(told, Left):
         return told.reason
     plan, problems = try_plan(told.fields)
     if plan is None:
-        return f"refused: {problems[0].sentence}"
-    figures = published(row, told)
-    if not figures:
+        return f"refused: {problems[0].message}"
+    known = published(row, told)
+    if not known:
         return "no seconds of a phase that a plan has"
     seconds = predicted(estimate(plan))
-    missing = figures.keys() - seconds.keys()
-    if missing == figures.keys():
-        return "the estimate has no time of it"
-    gpu = facts_of(plan).gpu
-    return Compared(
-        row=row,
-        how=told,
-        plan=plan,
-        published={name: value for name, value in figures.items() if name in seconds},
-        predicted={name: seconds[name] for name in figures if name in seconds},
-        mixture=bool(facts_of(plan).policy.architecture.sparse_layers),
-        tables=has_tables(gpu),
-    )
+    facts = facts_of(plan)
+    mixture = bool(facts.policy.sparse_layers)
+    kernels = tables_of(facts.gpu)
+    return [
+        Figure(
+            id=row.id,
+            project=row.project,
+            confidence=row.confidence,
+            exact=told.exact,
+            phase=phase,
+            group=group_of(row, mixture),
+            mixture=mixture,
+            tables=kernels is not None and kernels.own,
+            lengths=told.lengths,
+            published=value,
+            predicted=told.rounds * seconds[phase],
+            alternatives=f"{row.project} {row['model']}",
+            tokens=told.tokens,
+            gpus=row["gpus"],
+            assumed=told.assumed,
+        )
+        for phase, value in known.items()
+        if phase in seconds
+    ] or "the estimate has no time of it"
+
+
+def group_of(row: Row, mixture: bool) -> str:
+    """Which target a row is judged by."""
+    if row.trainer:
+        return MIXED_TRAINING if mixture else TRAINING
+    return MIXTURES if mixture else DENSE

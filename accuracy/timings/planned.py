@@ -16,7 +16,8 @@ class Planned:
     parallelism does not touch. ``exact`` where the source states what decides the time and a plan
     can say it; ``assumed`` is what was taken otherwise, one sentence for all rows that share it.
     ``lengths`` says whether responses' mean is known (rows of one length count: nothing is cut
-    short), ``tokens`` how many of all GPUs' a published rate counts in a step.
+    short), ``tokens`` how many of all GPUs' a published rate counts in a step, ``rounds`` how many
+    of the plan's steps a published one is.
     """
 
     fields: dict[str, Any]
@@ -24,6 +25,7 @@ class Planned:
     exact: bool = False
     lengths: bool = True
     tokens: float = 0.0
+    rounds: int = 1
     only: tuple[str, ...] = ()
 
 

@@ -147,13 +147,15 @@ def _open_r1(row: Row) -> How:
             rollout_gpus=1,
             gpu_memory_utilization=0.7,
             batch_shape="padded",
-            prompts_per_step=16,
+            prompts_per_step=2,
             responses_per_prompt=7,
             micro_batch_size=2,
             prompt_tokens=PROMPT_OF_MATHS,
             kl="loss",
         ),
-        assumed="maths questions of 200 tokens; TRL of 2025-02 as the plain step",
+        rounds=8,
+        assumed="maths questions of 200 tokens; TRL of 2025-02 generated anew for each of eight "
+        "accumulated micro-batches: eight plain steps of one, seven updates too many",
     )
 
 

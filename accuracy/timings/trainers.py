@@ -17,6 +17,8 @@ from accuracy.timings.planned import LESSER, How, Left, Planned, card, model, pa
 from accuracy.timings.rows import Row
 from planner.catalog import encode_config
 
+FP8 = "fp8 products in training: no field says"
+
 MPT = {
     "MPT-1b": (2048, 24, 16),
     "MPT-3b": (2560, 32, 20),
@@ -37,6 +39,16 @@ TUNED = {
 }
 """torchtune's table, from its third row on: each technique stays on in the rows below it."""
 
+OTHERS = {
+    "NVIDIA-NeMo/RL": "Megatron, whose parallelism is not stated",
+    "NVIDIA-NeMo/Megatron-Bridge": FP8,
+    "NVIDIA-NeMo/Automodel": "expert-parallel training",
+    "NVIDIA/Megatron-LM": "Megatron, whose parallelism is not stated",
+    "summarizeddata.com": "batch and lengths are not stated",
+    "allenai/open-instruct": "a model that the catalog does not have, and pairs of unknown length",
+}
+"""Projects no row of which has a plan, by what stops the rows that no parallelism does."""
+
 
 def how(row: Row) -> How:
     """A trainer's row as a plan; ``KeyError`` for a project that nobody mapped."""
@@ -47,7 +59,17 @@ def how(row: Row) -> How:
         "modelscope/ms-swift": _swift,
         "PrimeIntellect-ai/prime-rl": _prime,
     }
-    return known[row.project](row)
+    if row.project in known:
+        return known[row.project](row)
+    return Left(reason=_elsewhere(row))
+
+
+def _elsewhere(row: Row) -> str:
+    """Why no row of a project has a plan."""
+    split = parallel(row)
+    if split:
+        return f"{split}-parallel training"
+    return OTHERS[row.project]
 
 
 def _plan(row: Row, *, batch: int, **more: Any) -> dict[str, Any]:
@@ -102,7 +124,7 @@ def _titan(row: Row) -> How:
     if split:
         return Left(reason=f"{split}-parallel training")
     if "fp8" in row["other"]:
-        return Left(reason="fp8 products in training: no field says")
+        return Left(reason=FP8)
     whole = "full AC" in row["other"]
     batch = row["micro_batch"] * row["gpus"]
     compiled = "compile" in row["other"]

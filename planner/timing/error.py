@@ -71,19 +71,18 @@ def factors(phase: str, *, mixture: bool, tables: bool, lengths: bool) -> Factor
         raise ValueError(f"phase: {phase!r} has no published seconds; choose one of {known}.")
     asked = Regime(kind, mixture, tables, lengths)
     known_cells = _cells()
-    found = next(regime for regime in _wider(asked) if regime in known_cells)
-    low, high, rows, projects = known_cells[found]
+    found = next(regime for regime in wider(asked) if regime in known_cells)
+    cell = known_cells[found]
     sentence = (
-        f"{low:.2f} to {high:.2f} times the estimate: {rows} published "
-        f"{_plural(found.phase, rows)}{_of(found)} from {projects} "
-        f"project{'' if projects == 1 else 's'} (docs/accuracy.md)."
+        f"{cell.low:.2f} to {cell.high:.2f} times the estimate: {cell.rows} published "
+        f"{_plural(found.phase)}{_of(found)} of {cell.projects} projects (docs/accuracy.md)."
     )
     if found != asked:
-        sentence += f" Too few are known{_of(asked)} of a {kind}, so this is wider."
-    return Factors(low=low, high=high, rows=rows, words=sentence)
+        sentence += f" Too few {_plural(kind)}{_of(asked)} are published for a narrower one."
+    return Factors(low=cell.low, high=cell.high, rows=cell.rows, words=sentence)
 
 
-def _wider(regime: Regime) -> Iterator[Regime]:
+def wider(regime: Regime) -> Iterator[Regime]:
     """The regime and those around it, closest first; the last has every run there is."""
     yield regime
     yield regime._replace(tables=None)
@@ -104,23 +103,31 @@ def _of(regime: Regime) -> str:
     return "".join(parts)
 
 
-def _plural(phase: str | None, rows: int) -> str:
-    word = phase or "phase of any kind"
-    if rows == 1 or phase == "log-probs":
-        return word
-    return "phases of any kind" if phase is None else f"{word}s"
+def _plural(phase: str | None) -> str:
+    if phase is None:
+        return "phases of any kind"
+    return phase if phase.endswith("s") else f"{phase}s"
+
+
+class Cell(NamedTuple):
+    """The interval of one regime."""
+
+    low: float
+    high: float
+    rows: int
+    projects: int
+
+    def has(self, ratio: float) -> bool:
+        """Whether published ÷ predicted lies inside."""
+        return self.low <= ratio <= self.high
 
 
 @cache
-def _cells() -> dict[Regime, tuple[float, float, int, int]]:
-    """Regime → low, high, rows and projects."""
+def _cells() -> dict[Regime, Cell]:
     text = files("planner.catalog").joinpath("time_errors.json").read_text("utf-8")
     return {
-        Regime(cell["phase"], cell["mixture"], cell["tables"], cell["lengths"]): (
-            cell["low"],
-            cell["high"],
-            cell["rows"],
-            cell["projects"],
+        Regime(*(cell[name] for name in Regime._fields)): Cell(
+            *(cell[name] for name in Cell._fields)
         )
         for cell in json.loads(text)["regimes"]
     }
