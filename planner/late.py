@@ -7,16 +7,23 @@ how soon. Evaluates the estimate at each length that the plan's distribution has
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 
+from planner.footprint import Footprint
 from planner.grid import Grid
 from planner.lengths import lengths_of
 from planner.plan import Plan
 from planner.quantities import quantities
 from planner.sweep import judge
 
+Bytes = npt.NDArray[np.int64]
+Fits = npt.NDArray[np.bool_]
+PARTS = 32
+"""Stretches that a search is cut into at a time: one pass judges them all."""
 CELLS = 512
 """Parts that a length is told in where several are added up."""
 
@@ -45,7 +52,7 @@ class Lateness:
         if self.fitting_tokens == self.longest_tokens:
             return (
                 f"Memory is planned for responses of {self.longest_tokens:,} tokens; "
-                f"{_share(self.reached)} of steps have one."
+                f"{_steps(self.reached)} one."
             )
         if not self.fitting_tokens or self.beyond > 0.999:
             return (
@@ -54,52 +61,51 @@ class Lateness:
             )
         fits = f"Responses of up to {self.fitting_tokens:,} tokens fit"
         if self.beyond < 1e-9:
-            return f"{fits}, and practically no step has a longer one."
-        return (
-            f"{fits}; {_share(self.beyond)} of steps have longer ones, so the run ends out of "
-            f"memory after about {max(1 / self.beyond, 1):,.0f} steps."
-        )
+            return f"{fits}; next to no step has longer ones."
+        soon = f"after about {1 / self.beyond:,.0f} steps" if self.beyond < 0.7 else "at once"
+        return f"{fits}; {_steps(self.beyond)} longer ones, so the run ends out of memory {soon}."
 
 
-def lateness(plan: Plan) -> Lateness | None:
-    """What a plan's longest responses do; None for a plan without a distribution."""
-    if not plan.length_distribution:
+def lateness(footprint: Footprint) -> Lateness | None:
+    """What a plan's longest responses do; None where it has no distribution, or does not start."""
+    plan = footprint.plan
+    if not plan.length_distribution or footprint.blockers:
         return None
     lengths, q = lengths_of(plan), quantities(plan)
     longest, sequences = int(lengths.longest), int(q.sequences_per_step)
     usual = round(float(lengths.longest_of(sequences)))
     tried = sorted({*(int(one.tokens) for one in lengths.bins), usual, longest})
     peaks = _peaks(plan, tried)
-    fitting = _fitting(plan, tried, peaks)
+    fitting = _fitting(plan, tried, peaks <= footprint.budget_bytes, footprint.budget_bytes)
     return Lateness(
         longest_tokens=longest,
         reached=_some(float(lengths.reaching(longest)), sequences),
         usual_tokens=usual,
-        usual_device_bytes=int(peaks[0][tried.index(usual)]),
+        usual_device_bytes=int(peaks[tried.index(usual)]),
         fitting_tokens=fitting,
         beyond=_beyond(plan, fitting),
     )
 
 
-def _peaks(plan: Plan, tokens: list[int]) -> tuple[np.ndarray, np.ndarray]:
-    """Peak bytes, and whether they fit, where no response is longer."""
+def _peaks(plan: Plan, tokens: Sequence[int]) -> Bytes:
+    """Peak bytes where no response is longer, for each of these lengths."""
     found = judge(Grid(plan.changed(length_distribution=""), {"response_tokens": tokens}))
-    return found["device_bytes"], found["verdict"].codes < 2
+    peaks: Bytes = found["device_bytes"]
+    return peaks
 
 
-def _fitting(plan: Plan, tried: list[int], peaks: tuple[np.ndarray, np.ndarray]) -> int:
-    """The longest response that fits, to a token."""
-    fits = peaks[1]
+def _fitting(plan: Plan, tried: Sequence[int], fits: Fits, budget_bytes: int) -> int:
+    """The longest response that fits, to a token; more tokens never need less."""
     if fits.all():
         return tried[-1]
-    place = int(np.argmin(fits))
-    low, high = (tried[place - 1] if place else 0), tried[place]
-    while high - low > 1:
-        step = sorted({low + (high - low) * part // 32 for part in range(1, 32)} - {low, high})
-        inside = _peaks(plan, step)[1]
-        first = int(np.argmin(inside)) if not inside.all() else len(step)
-        low, high = (step[first - 1] if first else low), (step[first] if first < len(step) else high)
-    return low
+    marks: Sequence[int] = (0, *tried)
+    while True:
+        first = 1 + int(np.argmin((*fits, False)))
+        low, high = marks[first - 1], marks[first]
+        if high - low == 1:
+            return low
+        inside = sorted({low + (high - low) * part // PARTS for part in range(1, PARTS)} - {low})
+        marks, fits = (low, *inside, high), _peaks(plan, inside) <= budget_bytes
 
 
 def _beyond(plan: Plan, fitting: int) -> float:
@@ -132,7 +138,9 @@ def _some(share: float, count: int) -> float:
     return float(-np.expm1(count * np.log1p(-share))) if share < 1 else 1.0
 
 
-def _share(value: float) -> str:
-    if 0.0005 <= value < 0.9995:
-        return f"{value:.1%}" if value < 0.1 else f"{value:.0%}"
-    return "all" if value > 0.5 else f"{value:.2g}"
+def _steps(share: float) -> str:
+    if share > 0.9995:
+        return "every step has"
+    if share < 0.0005:
+        return f"one step in {1 / max(share, 1e-12):,.0f} has"
+    return f"{share:.1%} of steps have" if share < 0.1 else f"{share:.0%} of steps have"
