@@ -58,7 +58,7 @@ def counted(lines: Iterable[str], tokenizer: Tokenizer | None = None) -> Counter
                 texts += _of_json(stripped, found)
             elif len(stripped) > ROW_CHARACTERS:
                 raise ValueError("too long for numbers")
-            elif columns is None and not stripped[0].isdigit():
+            elif not found and columns is None and (stripped[0].isalpha() or stripped[0] == '"'):
                 columns = _header(stripped)
             else:
                 _of_row(stripped, columns, found)

@@ -17,6 +17,17 @@ def lengths_of(plan: Any) -> Lengths:
     return clipped(*_bins(text), plan.response_tokens)
 
 
+def at_longest(plan: Any) -> Any:
+    """The plan whose every response is the longest there can be: what a step is really run at."""
+    if not plan.length_distribution:
+        return plan
+    longest = int(lengths_of(plan).longest)
+    changes = {"length_distribution": "", "response_tokens": longest}
+    if plan.validation_response_tokens == plan.response_tokens:
+        changes["validation_response_tokens"] = longest
+    return plan.changed(**changes)
+
+
 @lru_cache(maxsize=256)
 def _bins(text: str) -> tuple[tuple[Bin, ...], int]:
     shape = from_text(text)
