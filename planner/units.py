@@ -81,6 +81,11 @@ def read_usd_between(usd: float, low: float | None, high: float | None) -> str:
     return read_usd(usd) + _bounds(low, high, lambda each: f"${each:,.{digits}f}")
 
 
+def read_usd_bounds(low: float, high: float) -> str:
+    """The interval alone: ``$88–$351``."""
+    return f"{read_usd(low)}–{read_usd(high)}"
+
+
 def read_figure_between(value: float, low: float | None, high: float | None) -> str:
     """A rate or an amount to three digits, with its interval: ``3,627 (1,813–7,253)``."""
     digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 0.1 else 4
