@@ -16,7 +16,7 @@ PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("numeric", "units", "problem", "rule", "linktext", "disk_cache", "imports"),
-    ("footprint", "speeds"),
+    ("footprint", "speeds", "lengths"),
     ("catalog",),
     ("frameworks",),
     ("formulas", "kernels"),
