@@ -145,7 +145,7 @@ def _paged_warnings(scene: Scene) -> Iterator[str]:
 
 
 def _model_warnings(scene: Scene) -> Iterator[str]:
-    arch, rows = scene.policy.arch, scene.q.row_tokens
+    arch, rows = scene.policy.arch, scene.plan.prompt_tokens + scene.plan.response_tokens
     if not arch.learned_positions and rows > arch.max_positions:
         yield (
             f"prompt_tokens + response_tokens = {rows:,} is longer than the "
