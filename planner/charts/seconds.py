@@ -43,7 +43,9 @@ def phase_seconds(rows: pd.DataFrame, *, ink: str = INK["light"]) -> alt.LayerCh
         "label:N",
         sort=list(dict.fromkeys(label)),
         title=None,
-        axis=alt.Axis(labelExpr="split(datum.value, '|')", labelLimit=190, ticks=False),
+        axis=alt.Axis(
+            labelExpr="split(datum.value, '|')", labelLimit=190, labelOverlap=False, ticks=False
+        ),
     )
     x = alt.X(
         "time:Q",
@@ -62,7 +64,7 @@ def phase_seconds(rows: pd.DataFrame, *, ink: str = INK["light"]) -> alt.LayerCh
                 "cause:N",
                 scale=alt.Scale(domain=causes, range=_colors(causes)),
                 legend=alt.Legend(
-                    title=None, orient="top", columns=2, symbolType="square", labelLimit=185
+                    title=None, orient="top", columns=1, symbolType="square", labelLimit=260
                 ),
             ),
             order=alt.Order("rank:Q"),
@@ -104,4 +106,4 @@ def _colors(causes: list[str]) -> list[str]:
 
 def height(phases: int, causes: int) -> int:
     """Pixels of the whole chart of so many phases: bars, legend and axis."""
-    return ROW * phases + 60 + 20 * -(-min(causes, len(CAUSE_COLORS)) // 2)
+    return ROW * phases + 70 + 18 * min(causes, len(CAUSE_COLORS))

@@ -7,12 +7,12 @@ import streamlit as st
 
 from planner.charts import seconds as drawn
 from planner.cost import Cost
-from planner.footprint import Footprint, Phase, TimeTerm
+from planner.footprint import Footprint, Phase, TimeTerm, highest, lowest
 from planner.lengths import with_typical, words
 from planner.throughput import Figure, read_figure, read_run, throughput
 from planner.ui import compute
 from planner.ui.display import put_in
-from planner.ui.elements import ink, opened, row
+from planner.ui.elements import ink, opened, row, share_column
 from planner.ui.state import session
 from planner.ui.tables import phase_name
 from planner.units import read_number, read_seconds, read_seconds_between
@@ -106,8 +106,13 @@ def cause_rows(footprint: Footprint) -> pd.DataFrame:
             "most": phase.high_seconds,
         }
         for phase in timed(footprint)
-        for term in phase.times
+        for term in _lasting(phase)
     )
+
+
+def _lasting(phase: Phase) -> list[TimeTerm]:
+    """Causes that take any time; a phase of none has its one cause of nothing."""
+    return [term for term in phase.times if float(term.seconds)] or list(phase.times[:1])
 
 
 def between(of: Phase) -> str:
@@ -118,7 +123,7 @@ def between(of: Phase) -> str:
 def causes(footprint: Footprint) -> None:
     """Every cause of a step's time, longest first; the chosen one opens to its formula."""
     found = sorted(
-        ((phase, term) for phase in timed(footprint) for term in phase.times),
+        ((phase, term) for phase in timed(footprint) for term in _lasting(phase)),
         key=lambda pair: -float(pair[1].seconds),
     )
     if not found or not footprint.step_seconds:
@@ -130,19 +135,25 @@ def causes(footprint: Footprint) -> None:
             "Cause": term.name,
             "Phase": phase_name(phase),
             "Model": term.role,
-            "Time": read_seconds(float(term.seconds)),
-            "Share of step": float(term.seconds) / total,
+            "Time": _term_between(phase, float(term.seconds)),
+            "Share of step": 100 * float(term.seconds) / total,
         }
         for phase, term in found
     )
-    share = st.column_config.ProgressColumn(min_value=0, max_value=1, format="percent")
-    place = opened(rows, "causes", "Causes of a step's time", {"Share of step": share})
+    shares = {"Share of step": share_column()}
+    place = opened(rows, "causes", "Causes of a step's time", shares)
     phase, term = found[place]
     explain_time(term)
     st.caption(
         f"{phase_name(phase)} in all: {between(phase)}; "
         f"{'nobody knows its error.' if phase.doubt is None else phase.doubt.words}"
     )
+
+
+def _term_between(phase: Phase, seconds: float) -> str:
+    """A cause's seconds, as uncertain as its phase's."""
+    low, high = lowest(seconds, phase.doubt), highest(seconds, phase.doubt)
+    return read_seconds_between(seconds, low, high)
 
 
 def explain_time(term: TimeTerm) -> None:
