@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("footprint", "speeds"),
     ("catalog",),
     ("frameworks",),
-    ("formulas",),
+    ("formulas", "kernels"),
     ("methods", "model_setup", "references", "quantities", "setup", "workload"),
     ("plan",),
     ("steps",),

@@ -1,0 +1,186 @@
+"""Measured kernel tables of the catalog, from the parquet files of ``aiconfigurator-core`` 0.12.0.
+
+Called by ``scripts/distill_kernels``. What is kept, and how rows fold onto grids, stands at each
+function below and in ``planner/catalog/kernels/NOTICE.md``, which this writes too.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import json
+import sys
+import zipfile
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+ROOT = Path(__file__).resolve().parents[2]
+OUT = ROOT / "planner" / "catalog" / "kernels"
+DATA = "aiconfigurator_core/systems/data"
+CARDS = {
+    "h100-80gb": ("h100_sxm", "0.24.0"),
+    "h200-141gb": ("h200_sxm", "0.24.0"),
+    "b200-180gb": ("b200_sxm", "0.24.0"),
+    "b300-288gb": ("b300_sxm", "0.24.0"),
+    "gb200-186gb": ("gb200", "0.24.0"),
+    "gb300-288gb": ("gb300", "0.24.0"),
+    "l40s": ("l40s", "0.24.0"),
+    "rtx-pro-6000-blackwell": ("rtx_pro_6000_server", "0.24.0"),
+    "a100-80gb": ("a100_sxm", "0.14.0"),
+}
+"""Key of the catalog: the wheel's name of the card, and the version of vLLM that was measured."""
+REDUCE_VERSION = {"l40s": "0.22.0"}
+"""Where all-reduce was last measured under another version."""
+DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
+ROUTING = "power_law_1.2"
+GROUPS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
+PREFILL_GROUPS = (1, 2, 4, 8, 16, 32, 64)
+HEAD_DIMS = (64, 128, 192, 256, 512)
+
+
+class Wheel:
+    """Parquet files of one card out of the wheel."""
+
+    def __init__(self, path: Path, card: str, version: str) -> None:
+        self.archive = zipfile.ZipFile(path)
+        self.card, self.version = card, version
+        self.used: list[str] = []
+
+    def table(self, kind: str, name: str, version: str = "") -> pd.DataFrame:
+        """One table of vLLM's kernels."""
+        path = f"{DATA}/{self.card}/{kind}/vllm/{version or self.version}/{name}.parquet"
+        self.used.append(path.removeprefix("aiconfigurator_core/systems/"))
+        return pd.read_parquet(io.BytesIO(self.archive.read(path)))
+
+
+def gridded(
+    rows: pd.DataFrame, columns: Iterable[str], axes: Iterable[Iterable[int]]
+) -> np.ndarray:
+    """Natural logarithm of the median milliseconds on a grid; NaN where nothing was measured."""
+    columns, axes = list(columns), [list(axis) for axis in axes]
+    for column, axis in zip(columns, axes, strict=True):
+        rows = rows[rows[column].isin(axis)]
+    middle = np.log(rows.groupby(columns)["latency"].median())
+    grid = np.full([len(axis) for axis in axes], np.nan, np.float32)
+    codes = [
+        np.searchsorted(axis, middle.index.get_level_values(column))
+        for column, axis in zip(columns, axes, strict=True)
+    ]
+    grid[tuple(codes)] = middle.to_numpy()
+    return grid.astype(np.float16)
+
+
+def products(wheel: Wheel) -> dict[str, np.ndarray]:
+    """Matrix products: every (n, k), and rows without those one above a tile's edge."""
+    rows = wheel.table("gemm", "gemm_perf")
+    sizes = [int(m) for m in sorted(rows.m.unique()) if m == 1 or m % 2 == 0]
+    wide = sorted(int(n) for n in rows.n.unique())
+    found: dict[str, np.ndarray] = {
+        "products_rows": np.array(sizes, np.int32),
+        "products_outer": np.array(wide, np.int32),
+        "products_inner": np.array(sorted(int(k) for k in rows.k.unique()), np.int32),
+    }
+    for dtype, name in DTYPES.items():
+        part = rows[rows.gemm_dtype == name]
+        if len(part):
+            axes = [found[f"products_{axis}"] for axis in ("rows", "outer", "inner")]
+            found[f"products_{dtype}"] = gridded(part, "mnk", axes)
+    return found
+
+
+def attention(wheel: Wheel) -> dict[str, np.ndarray]:
+    """Attention without a window; rows that do the same work on other heads fold together."""
+    found: dict[str, np.ndarray] = {}
+    for kind, name, groups in (
+        ("prefill", "context_attention_perf", PREFILL_GROUPS),
+        ("decode", "generation_attention_perf", GROUPS),
+    ):
+        rows = wheel.table("attention", name)
+        if "window_size" in rows:
+            rows = rows[rows.window_size == 0]
+        rows = rows[rows.num_heads % rows.num_key_value_heads == 0]
+        heads = rows.num_heads if kind == "prefill" else rows.num_key_value_heads
+        rows = rows.assign(
+            group=rows.num_heads // rows.num_key_value_heads,
+            lanes=rows.batch_size * heads,
+            length=rows.isl + rows.step if kind == "decode" else rows.isl,
+        )
+        dims = [dim for dim in HEAD_DIMS if dim in set(rows.head_dim)]
+        lanes = [2**power for power in range(15) if 2**power <= rows.lanes.max()]
+        lengths = sorted(int(length) for length in rows.length.unique())
+        axes = (dims, groups, lanes, lengths)
+        for axis, values in zip(("head_dim", "group", "lanes", "length"), axes, strict=True):
+            found[f"{kind}_{axis}"] = np.array(values, np.int32)
+        for dtype, stored in DTYPES.items() if kind == "decode" else [("bf16", "bfloat16")]:
+            part = rows[rows.kv_cache_dtype == stored]
+            if len(part):
+                columns = ("head_dim", "group", "lanes", "length")
+                found[f"{kind}_{dtype}"] = gridded(part, columns, axes)
+    return found
+
+
+def experts(wheel: Wheel) -> dict[str, np.ndarray]:
+    """Mixtures on one GPU: a slice of tensor parallelism is a narrower expert."""
+    rows = wheel.table("moe", "moe_perf")
+    rows = rows[(rows.moe_ep_size == 1) & (rows.distribution == ROUTING)]
+    rows = rows.assign(inter_size=rows.inter_size // rows.moe_tp_size)
+    shape = ["hidden_size", "inter_size", "num_experts", "topk"]
+    found = {}
+    for dtype, name in DTYPES.items():
+        part = rows[rows.moe_dtype == name]
+        if not len(part):
+            continue
+        tokens = sorted(int(count) for count in part.num_tokens.unique())
+        shapes = part[shape].drop_duplicates().sort_values(shape).reset_index(drop=True)
+        part = part.merge(shapes.assign(row=shapes.index), on=shape)
+        found[f"experts_{dtype}_shapes"] = shapes.to_numpy(np.int32)
+        found[f"experts_{dtype}_tokens"] = np.array(tokens, np.int32)
+        found[f"experts_{dtype}"] = gridded(part, ("row", "num_tokens"), (shapes.index, tokens))
+    return found
+
+
+def reduce(wheel: Wheel, version: str) -> dict[str, np.ndarray]:
+    """All-reduce inside a node as vLLM does it in CUDA graphs; sizes in bytes."""
+    rows = wheel.table("comm", "custom_allreduce_perf", version)
+    rows = rows[rows.kernel_source == "vLLM_custom_graph"]
+    rows = rows.assign(size=rows.message_size * 2)
+    ranks, sizes = (sorted(int(value) for value in rows[c].unique()) for c in ("num_gpus", "size"))
+    return {
+        "reduce_ranks": np.array(ranks, np.int32),
+        "reduce_bytes": np.array(sizes, np.int64),
+        "reduce": gridded(rows, ("num_gpus", "size"), (ranks, sizes)),
+    }
+
+
+def digest(tables: dict[str, np.ndarray]) -> str:
+    """Hash of what the tables hold, whatever compressed them."""
+    found = hashlib.sha256()
+    for name in sorted(tables):
+        found.update(f"{name} {tables[name].dtype.str} {tables[name].shape}\n".encode())
+        found.update(np.ascontiguousarray(tables[name]).tobytes())
+    return found.hexdigest()
+
+
+def main(folder: Path) -> None:
+    """Write every card's tables, the index, the notice and the licence."""
+    (core,) = folder.glob("aiconfigurator_core-0.12.0-*.whl")
+    (whole,) = folder.glob("aiconfigurator-0.12.0-*.whl")
+    OUT.mkdir(exist_ok=True)
+    index = {}
+    for key, (card, version) in CARDS.items():
+        wheel = Wheel(core, card, version)
+        tables = products(wheel) | attention(wheel) | experts(wheel)
+        tables |= reduce(wheel, REDUCE_VERSION.get(key, version))
+        np.savez_compressed(OUT / f"{key}.npz", **tables)
+        index[key] = {"version": f"vLLM {version}", "files": wheel.used, "sha256": digest(tables)}
+        print(key, (OUT / f"{key}.npz").stat().st_size, "bytes")
+    (OUT / "index.json").write_text(json.dumps(index, indent=1) + "\n")
+    licence = zipfile.ZipFile(whole).read("aiconfigurator-0.12.0.dist-info/licenses/LICENSE")
+    (OUT / "LICENSE").write_bytes(licence)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
