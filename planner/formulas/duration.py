@@ -13,7 +13,7 @@ from planner.footprint import TimeTerm
 from planner.formulas.formula import Expression
 from planner.numeric import Num
 
-Unit = Literal["seconds", "FLOPs", "bytes per second", "positions", "values"]
+Unit = Literal["seconds", "FLOPs", "bytes", "bytes per second", "positions", "values"]
 
 REGISTRY: dict[str, Rate] = {}
 

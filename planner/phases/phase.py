@@ -37,7 +37,7 @@ class Work:
     rounds: Num = 1
     """Times that the pass is run."""
     layer_runs: Num = 0
-    """Layers whose kernels the host launches one by one, a floor under the time; 0 for none."""
+    """Layers that run one by one, where a round is more than one forward; 0: a round is one."""
     recomputed: int = 0
     """Times that a backward repeats the layers' forward."""
     scored_again: int = 0
