@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from accuracy.timings import serving
 from accuracy.timings.compare import PHASES, TARGETS, Figure, Reason, results
 from accuracy.timings.rank import ranked
 from accuracy.timings.rows import rows
@@ -31,6 +32,7 @@ def text() -> str:
     parts.append(side(seen, left))
     parts.append(f"Before lengths and kernels by shape ({_before()['model']}):")
     parts.append(medians(before(seen)) + "\n\n" + orders(before(seen)))
+    parts.append("### Serving, token by token\n\n" + serving.text())
     parts.append("### Scored once, at the end")
     if HELD.exists():
         told = json.loads(HELD.read_text("utf-8"))
