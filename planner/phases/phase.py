@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from planner.footprint import Instant
 from planner.formulas.compute import backward_flops, forward_flops, head_flops
+from planner.lengths import Lengths
 from planner.numeric import Num
 from planner.phases.role import Role
 
@@ -36,6 +37,8 @@ class Work:
     """Positions that meet the vocabulary."""
     rounds: Num = 1
     """Times that the pass is run."""
+    imbalance: Num = 1
+    """Positions on the GPU with the most, which the others wait for, over ``tokens``."""
     layer_runs: Num = 0
     """Layers whose kernels the host launches one by one, a floor under the time; 0 for none."""
     recomputed: int = 0
@@ -68,11 +71,15 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding(Work):
-    """Responses token by token: ``sequences`` on each engine."""
+    """Responses token by token: ``sequences`` on each engine.
+
+    ``response_tokens`` is the cap, ``lengths`` how long the responses are below it.
+    """
 
     sequences: Num
     prompt_tokens: Num
     response_tokens: Num
+    lengths: Lengths
     engine: Literal["hf", "vllm"]
     max_num_seqs: Num
     kv_value_bytes: int
@@ -101,14 +108,15 @@ class PhasePlan:
 
 def scoring(scene: Scene, role: Role, *, scored_tokens: Num, elsewhere: bool = False) -> Work:
     """All sequences of the step once through a role, in forwards without gradient."""
-    q = scene.q
+    passes = scene.q.scoring
     return Work(
         role=role,
         run="score",
-        tokens=q.sequences_per_gpu_step * q.row_tokens,
-        row_tokens=q.row_tokens,
+        tokens=passes.tokens,
+        row_tokens=passes.row_tokens,
         scored_tokens=scored_tokens,
-        rounds=-(-q.sequences_per_gpu_step // q.logprob_sequences),
+        rounds=passes.rounds,
+        imbalance=passes.imbalance,
         elsewhere=elsewhere,
     )
 
@@ -129,14 +137,15 @@ def training(
     scored_again: int = 0,
 ) -> Work:
     """All sequences of the step once forward or backward through a trained role."""
-    q = scene.q
+    passes = scene.q.training
     return Work(
         role=role,
         run=run,
-        tokens=q.sequences_per_gpu_step * q.row_tokens,
-        row_tokens=q.row_tokens,
+        tokens=passes.tokens,
+        row_tokens=passes.row_tokens,
         scored_tokens=scored_tokens,
-        rounds=q.micro_batches * q.updates_per_step,
+        rounds=passes.rounds,
+        imbalance=passes.imbalance,
         recomputed=int(run == "backward" and scene.plan.gradient_checkpointing == "full"),
         scored_again=scored_again,
     )
@@ -144,4 +153,4 @@ def training(
 
 def updating(scene: Scene, role: Role) -> Work:
     """The optimizer's updates of a step."""
-    return Work(role=role, run="optimizer", rounds=scene.q.updates_per_step)
+    return Work(role=role, run="optimizer", rounds=scene.q.optimizer_rounds)

@@ -41,13 +41,13 @@ def size(scene: Scene, responses: Num) -> Term:
         width, number_bytes = scene.policy.arch.hidden, scene.q.compute_bytes
     elif method_of(plan).held_to_reference:
         return SIZE("reference", responses=responses, numbers=1, number_bytes=number_bytes)
-    numbers = plan.response_tokens * width
+    numbers = scene.q.response_tokens * width
     return SIZE("reference", responses=responses, numbers=numbers, number_bytes=number_bytes)
 
 
 def work(scene: Scene) -> Work:
     """The pass over one step's responses; hidden states are taken before the head."""
-    scored = 0 if references.cached(scene.plan) else scored_in_step(scene)
+    scored = 0 if references.cached(scene.plan) else scored_in_step(scene, gradient=False)
     return scoring(scene, scene.policy.as_reference(), scored_tokens=scored, elsewhere=True)
 
 
