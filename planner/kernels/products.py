@@ -16,7 +16,7 @@ from planner.catalog.gpu_catalog import gpu as catalog_gpu
 from planner.kernels.grid import Grid
 from planner.kernels.roofline import kernel_seconds, limits, positive
 from planner.kernels.tables import arrays, lender
-from planner.numeric import Num, maximum
+from planner.numeric import Num
 
 VALUE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
 RESULT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 2}

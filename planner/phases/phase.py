@@ -83,9 +83,16 @@ class Decoding(Work):
     engine: Literal["hf", "vllm"]
     max_num_seqs: Num
     kv_value_bytes: int
+    chunk_tokens: Num
+    """Prompt tokens of one pass at most."""
     tensor_parallel: int = 1
-    concurrent: Num | None = None
-    """Sequences that the cache has room for, when fewer."""
+    engines: Num = 1
+    """Engines that are waited for together."""
+    group: Num = 1
+    """Responses that share the cache of their prompt."""
+    cache_tokens: Num | None = None
+    """Tokens that the cache has room for, where it may be short of it."""
+    eager: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -86,6 +86,7 @@ def _reference(scene: Scene) -> tuple[Work, ...]:
             engine="hf",
             max_num_seqs=q.micro_rows,
             kv_value_bytes=q.compute_bytes,
+            chunk_tokens=q.micro_rows * plan.prompt_tokens,
         ),
     )
 
