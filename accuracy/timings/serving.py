@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from planner.catalog import gpu, model
-from planner.formulas.decoding import decode_seconds
+from planner.timing.engine_step import decode_step_seconds, prefill_seconds
 
 FILE = Path(__file__).parents[1] / "measured" / "serving.json"
 BEFORE = FILE.with_name("timings-before.json")
@@ -83,28 +83,23 @@ def _predicted(row: dict[str, str]) -> float | None:
     dtype = DTYPES.get(row["precision"])
     if dtype is None:
         return None
-    batch, output = int(row["batch_size"]), int(row["osl"])
+    batch, prompt, output = (int(row[key]) for key in ("batch_size", "isl", "osl"))
     small_cache = dtype == "fp8" and row["backend"] == "trtllm"
-
-    def seconds(response_tokens: int) -> float:
-        found = decode_seconds(
-            model(MODELS[row["model_path"]]).architecture,
-            gpu(CARDS[row["system"]]),
-            sequences=batch,
-            prompt_tokens=int(row["isl"]),
-            response_tokens=response_tokens,
-            dtype=dtype,
-            tensor_parallel=int(row["tp_size"]),
-            engine="vllm",
-            max_num_seqs=batch,
-            kv_value_bytes=1 if small_cache else 2,
-        )
-        assert found is not None
-        return float(found)
-
-    first, second = seconds(1), seconds(2)
-    prefill = first - (second - first)
-    return (seconds(output) - prefill / batch) / output
+    on: dict[str, Any] = {"tensor_parallel": int(row["tp_size"]), "dtype": dtype}
+    arch = model(MODELS[row["model_path"]]).architecture
+    card = gpu(CARDS[row["system"]])
+    step = decode_step_seconds(
+        arch,
+        card,
+        sequences=batch,
+        context_tokens=prompt + (output + 1) / 2,
+        kv_value_bytes=1 if small_cache else 2,
+        **on,
+    )
+    prefill = prefill_seconds(arch, card, prompts=1, prompt_tokens=prompt, **on)
+    if step is None or prefill is None:
+        return None
+    return float(step + (batch - 1) / output * prefill)
 
 
 def summary(points: Sequence[Scored]) -> list[dict[str, Any]]:
