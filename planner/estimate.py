@@ -27,6 +27,8 @@ from planner.plan.facts import facts_of
 from planner.plan.labels import subject
 from planner.segments import Reserved, above, reserved
 from planner.speeds import Speeds, obstacle
+from planner.timing.done import done_of
+from planner.timing.doubt import doubt_of
 from planner.timing.phase import phase_terms
 from planner.units import read_gib
 
@@ -62,7 +64,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     phases = _phases(scene, plans)
     worst = worst_of(phases)
     blockers, warnings, notes = cautions_of(scene, phases)
-    source = seconds_source(facts.gpu)
+    source, step = seconds_source(facts.gpu), step_seconds(phases)
     if facts.gpu.speeds is not None:
         notes = (*notes, f"Times rest on {source}.")
     return Footprint(
@@ -72,13 +74,15 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
         budget_bytes=facts.budget_bytes,
         phases=phases,
         worst=worst,
-        step_seconds=step_seconds(phases),
+        step_seconds=step,
         error=UNMEASURED,
         warnings=warnings,
         blockers=blockers,
         notes=notes,
         speeds=speeds,
         seconds_source=source,
+        doubt=None if step is None else doubt_of(scene),
+        done=done_of(scene, plans),
         reference_cache=reference_cache(scene),
     )
 
@@ -167,6 +171,7 @@ def _phase(
         host_bytes=max(int(one.host) for one in sums),
         seconds=None if times is None else sum(term.seconds for term in times),
         times=times or (),
+        doubt=None if times is None else doubt_of(scene, phase.name),
         per_step=phase.per_step,
         executed=phase.executed,
         inherited_bytes=int(inherited.centre),

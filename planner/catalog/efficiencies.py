@@ -30,7 +30,12 @@ Key = Literal[
     "host-update-seconds",
     "host-update-seconds-torch",
     "hf-step-seconds-per-layer",
-    "engine-step-seconds-per-layer",
+    "engine-host-seconds-per-step",
+    "engine-host-seconds-per-sequence",
+    "engine-eager-seconds-per-layer",
+    "engine-load-seconds-per-tensor",
+    "engine-request-seconds",
+    "remap-bytes-per-second",
 ]
 
 

@@ -238,7 +238,7 @@ STEP_KEYS: tuple[Key, ...] = (
     "training-compute",
     "forward-compute",
     "decode-bandwidth",
-    "engine-step-seconds-per-layer",
+    "engine-host-seconds-per-step",
 )
 """What the time of a step inside one node rests on."""
 

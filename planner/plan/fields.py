@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from planner.frameworks import OWN, complaint, frameworks
+from planner.lengths.text import MAX_CHARACTERS, canonical
 
 Sharding = Literal["none", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2"]
 Dtype = Literal["bf16", "fp16", "fp32"]
@@ -36,11 +37,19 @@ def _known_framework(name: str) -> str:
     return name
 
 
+def _distribution(text: str) -> str:
+    try:
+        return canonical(text)
+    except ValueError as error:
+        raise PydanticCustomError("lengths", "it {text}", {"text": str(error)}) from None
+
+
 Tokens = Annotated[int, Field(ge=1, le=4_194_304)]
 Count = Annotated[int, Field(ge=1, le=1_048_576)]
 CountOrNone = Annotated[int, Field(ge=0, le=1_048_576)]
 Bytes = Annotated[int, Field(ge=0, le=2**53)]
 Framework = Annotated[str, AfterValidator(_known_framework)]
+Distribution = Annotated[str, Field(max_length=MAX_CHARACTERS), AfterValidator(_distribution)]
 Name = Annotated[str, Field(max_length=160, pattern=r"^[\w.\-/]*$")]
 Version = Annotated[str, Field(max_length=32, pattern=r"^[\w.+]+$")]
 
@@ -106,8 +115,8 @@ class PlanFields(BaseModel):
     batch_shape: Literal["full", "padded", "packed"] = Field(
         "padded", description="Rows without padding, padded rows, or one packed row."
     )
-    length_distribution: Annotated[str, Field(max_length=4096)] = Field(
-        "", description="Histogram of response lengths; empty plans for the longest."
+    length_distribution: Distribution = Field(
+        "", description="How long responses are; empty: every one has response_tokens."
     )
 
     finetuning: Literal["full", "lora", "qlora"] = Field("full", description="What is trained.")

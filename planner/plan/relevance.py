@@ -17,7 +17,6 @@ from planner.rule import NoEffect
 
 UNMODELLED = (
     "turns",
-    "length_distribution",
     "tensor_parallel",
     "pipeline_parallel",
     "context_parallel",
@@ -55,6 +54,11 @@ ALWAYS: tuple[NoEffect, ...] = (
         ("logprob_micro_batch_size", "micro_batch_size"),
         "max_tokens_per_micro_batch decides",
         lambda plan: plan.max_tokens_per_micro_batch > 0,
+    ),
+    NoEffect(
+        ("length_distribution",),
+        "all rows have one length",
+        lambda plan: plan.batch_shape == "full" or plan.rollout == "in-graph",
     ),
     NoEffect(("reference",), "there is no KL term", lambda plan: not references.compares(plan)),
     NoEffect(

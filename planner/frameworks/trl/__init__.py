@@ -104,6 +104,8 @@ FRAMEWORK = Framework(
     head_stays_gathered=True,
     liger_patches_trained_only=True,
     reduces_once_an_update=True,
+    # _generate_and_score_completions pads what split_tensor_dict then cuts.
+    pads_rollout=True,
     # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.
     host=HostSide(
         imports_bytes=334 * MIB,

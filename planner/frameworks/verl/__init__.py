@@ -126,6 +126,8 @@ FRAMEWORK = Framework(
     base_in_master_dtype=True,
     # workers/config/optimizer.py: weight_decay 0.01.
     decays_weights=True,
+    # trainer.balance_batch, true unless told otherwise: _balance_batch of ray_trainer.py.
+    balances_tokens=True,
     sync_bucket_bytes=2 * GIB,
     host=HostSide(
         imports_bytes=351 * MIB,

@@ -11,8 +11,7 @@ import streamlit as st
 from planner.charts import curves as drawn
 from planner.plan import Plan
 from planner.ui import compute
-from planner.ui.elements import download, numbers, segments
-from planner.ui.plan.phases import ink
+from planner.ui.elements import download, ink, numbers, segments
 from planner.ui.scaling import own_peak
 from planner.ui.scaling.axes import AXES, MODEL, TITLES, border, models, relatives
 from planner.ui.state import session
