@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from accuracy.timings import serving
 from accuracy.timings.compare import PHASES, TARGETS, Figure, Reason, results
 from accuracy.timings.rank import ranked
 from accuracy.timings.rows import rows
@@ -22,6 +23,7 @@ BEFORE = HELD.with_name("timings-before.json")
 """What the seen half was predicted before lengths and kernels by shape."""
 
 RANK_TARGET = 0.8
+MOST_NAMED = 4
 
 
 def text() -> str:
@@ -31,6 +33,7 @@ def text() -> str:
     parts.append(side(seen, left))
     parts.append(f"Before lengths and kernels by shape ({_before()['model']}):")
     parts.append(medians(before(seen)) + "\n\n" + orders(before(seen)))
+    parts.append("### Serving, token by token\n\n" + serving.text())
     parts.append("### Scored once, at the end")
     if HELD.exists():
         told = json.loads(HELD.read_text("utf-8"))
@@ -127,13 +130,20 @@ def table(figures: Sequence[Figure]) -> str:
         f"| {'' if one.lengths else 'caps'} |"
         for one in sorted(figures, key=lambda one: -abs(np.log(1 + one.error)))
     ]
-    assumed: dict[str, list[str]] = {}
+    assumed: dict[str, dict[str, str]] = {}
     for one in figures:
-        if one.id not in assumed.setdefault(one.assumed, []):
-            assumed[one.assumed].append(one.id)
+        assumed.setdefault(one.assumed, {})[one.id] = one.project
     lines += ["", "Planned as:", ""]
-    lines += [f"- {words}: {', '.join(ids)}." for words, ids in assumed.items()]
+    lines += [f"- {words}: {_named(ids)}." for words, ids in assumed.items()]
     return "\n".join(lines)
+
+
+def _named(projects: Mapping[str, str]) -> str:
+    """Rows by name, or where they are many by project."""
+    if len(projects) <= MOST_NAMED:
+        return ", ".join(projects)
+    counted = Counter(projects.values())
+    return ", ".join(f"{count} rows of {project}" for project, count in counted.items())
 
 
 def reasons(left: Iterable[Reason]) -> str:

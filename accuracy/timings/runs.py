@@ -1,4 +1,8 @@
-"""RL runs: whole steps where a plan can say how they trained, else the rollout alone."""
+"""RL runs: whole steps where a plan can say how they trained, else the rollout alone.
+
+Sources that publish a mean say nothing of the spread: it is that of the shape that the planner
+offers (planner/lengths/typical.py).
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,9 @@ from typing import Any
 
 from accuracy.timings.planned import LESSER, How, Left, Planned, card, model, parallel
 from accuracy.timings.rows import Row
+from planner.lengths.text import to_text
+from planner.lengths.typical import typical
+from planner.lengths.value import clipped
 
 UNSAID = "the source does not say which card, or how many"
 NO_LENGTHS = "neither lengths nor their caps are published"
@@ -40,9 +47,9 @@ def how(row: Row) -> How:
 
 
 def _plan(row: Row, **more: Any) -> dict[str, Any]:
-    """What all runs share; responses stop at the mean where it is known, else at their cap."""
+    """What all runs share; responses as :func:`lengths` where their mean is known, else capped."""
     told = row["parallel"]
-    mean = row["response_tokens_mean"]
+    cap, mean = row["response_tokens_cap"], row["response_tokens_mean"]
     return {
         "model": model(row),
         "method": "grpo",
@@ -53,10 +60,25 @@ def _plan(row: Row, **more: Any) -> dict[str, Any]:
         "attention": "flash",
         "rollout": "vllm-colocated",
         "rollout_tensor_parallel": told.get("gen_tp", 1),
-        "response_tokens": round(mean or row["response_tokens_cap"]),
+        "response_tokens": round(cap),
+        "length_distribution": lengths(mean, round(cap)) if mean else "",
         "kl": "none",
         **more,
     }
+
+
+def lengths(mean: float, cap: int) -> str:
+    """The offered shape, as wide as it is, moved until its mean under the cap is this one."""
+
+    def under(scale: int) -> float:
+        shape = typical(scale)
+        return float(clipped(shape.bins, shape.longest, cap).mean)
+
+    low, high = 1, 64 * cap
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if under(middle) < mean else (low, middle)
+    return to_text(typical(low))
 
 
 def _verl(row: Row) -> How:
@@ -171,6 +193,7 @@ def _nemo(row: Row) -> How:
     if apart:
         more = {"rollout": "vllm-separate", "rollout_gpus": int(apart[2])}
     samples = row["prompts_per_step"] * row["responses_per_prompt"]
+    cap = row["sequence_tokens"]
     return Planned(
         fields=_plan(
             row,
@@ -182,6 +205,8 @@ def _nemo(row: Row) -> How:
             micro_batch_size=row["micro_batch"],
             max_tokens_per_micro_batch=4096,
             prompt_tokens=prompt,
+            response_tokens=cap - prompt,
+            length_distribution=lengths(row["response_tokens_mean"], cap - prompt),
             kl="loss",
             **more,
         ),

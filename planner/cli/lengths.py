@@ -6,6 +6,7 @@ import argparse
 import json
 import sys
 from collections import Counter
+from math import isfinite
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -71,6 +72,8 @@ def _shape(arguments: argparse.Namespace) -> tuple[Shape, str]:
     try:
         match sorted(asked):
             case ["mean", "spread"]:
+                if not isfinite(arguments.mean):
+                    raise ValueError(f"has a mean of {arguments.mean:g} tokens")
                 return lognormal(round(arguments.mean), arguments.spread), "Lognormal"
             case ["cap", "cut", "mean"]:
                 shape = logged(arguments.mean, arguments.cut, arguments.cap)
