@@ -28,6 +28,7 @@ from planner.plan.labels import subject
 from planner.segments import Reserved, above, reserved
 from planner.speeds import Speeds, obstacle
 from planner.timing.phase import phase_terms
+from planner.timing.step import balance, of_phases
 from planner.units import read_gib
 
 MARGIN = 0.9
@@ -63,6 +64,8 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     worst = worst_of(phases)
     blockers, warnings, notes = cautions_of(scene, phases)
     source = seconds_source(facts.gpu)
+    sides = balance(plan, phases)
+    notes = (*notes, sides) if sides else notes
     if facts.gpu.speeds is not None:
         notes = (*notes, f"Times rest on {source}.")
     return Footprint(
@@ -72,7 +75,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
         budget_bytes=facts.budget_bytes,
         phases=phases,
         worst=worst,
-        step_seconds=step_seconds(phases),
+        step_seconds=of_phases(plan.rollout_overlap, phases),
         error=UNMEASURED,
         warnings=warnings,
         blockers=blockers,
@@ -179,13 +182,6 @@ def _doubted(instant: Instant, doubt: int) -> Iterator[Term]:
     if doubt or own:
         between = (0, int(doubt - own))
         yield allocator.DOUBTED("process", counted=0, most=doubt, own=own, between=between)
-
-
-def step_seconds(phases: tuple[Phase, ...]) -> float | None:
-    """Seconds of one step: every phase that happens each step, or None when one is unknown."""
-    seconds = [phase.seconds for phase in phases if phase.per_step]
-    known = [value for value in seconds if value is not None]
-    return float(sum(known)) if len(known) == len(seconds) else None
 
 
 def word_of(device_bytes: int, high_bytes: int, budget_bytes: int, blocked: bool = False) -> str:

@@ -28,7 +28,8 @@ from planner.plan.rules import valid
 from planner.quantities import VECTOR_FIELDS
 from planner.segments import Reserved, reserved
 from planner.speeds import Speeds, obstacle
-from planner.timing.phase import phase_seconds
+from planner.timing.phase import phase_terms
+from planner.timing.step import spent, step_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -347,11 +348,8 @@ def _blocked(scene: Scene, peaks: Sequence[Mapping[str, Num]]) -> Num:
 
 
 def _step_seconds(scene: Scene, plans: Sequence[PhasePlan]) -> Num:
-    seconds: Num = 0.0
-    for phase in plans:
-        if phase.per_step:
-            one = phase_seconds(scene, phase)
-            if one is None:
-                return float("nan")
-            seconds = seconds + one
-    return seconds
+    found = step_seconds(
+        scene.plan.rollout_overlap,
+        (spent(one.name, one.rank, phase_terms(scene, one)) for one in plans if one.per_step),
+    )
+    return float("nan") if found is None else found
