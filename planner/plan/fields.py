@@ -190,6 +190,10 @@ class PlanFields(BaseModel):
         "vllm-colocated", description="What generates the responses."
     )
     rollout_gpus: CountOrNone = Field(0, description="GPUs set apart for a separate engine.")
+    rollout_overlap: Literal["synchronous", "one-step-off", "asynchronous"] = Field(
+        "synchronous",
+        description="Whether a separate engine generates while the trainer trains.",
+    )
     rollout_tensor_parallel: Count = Field(1, description="GPUs one engine is split over.")
     gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = Field(
         0.5, description="Share of the card the engine takes."

@@ -43,7 +43,9 @@ ALWAYS: tuple[NoEffect, ...] = (
         lambda plan: plan.rollout != "vllm-colocated",
     ),
     NoEffect(
-        ("rollout_gpus",), "no separate engine", lambda plan: plan.rollout != "vllm-separate"
+        ("rollout_gpus", "rollout_overlap"),
+        "no separate engine",
+        lambda plan: plan.rollout != "vllm-separate",
     ),
     NoEffect(
         ("validation_response_tokens",),

@@ -16,7 +16,6 @@ from planner.phases.scene import Scene
 from planner.timing import rollout
 from planner.timing.engine_step import Generator, Parts
 from planner.timing.rollout import Stretch
-from planner.timing.weight_sync import weight_sync as weight_sync
 
 Terms = tuple[TimeTerm, ...]
 

@@ -27,7 +27,7 @@ from planner.kernels import (
     reduce_seconds,
 )
 from planner.kernels.tables import arrays, loan
-from planner.numeric import Num, maximum, minimum, where
+from planner.numeric import Num, maximum, minimum
 
 VALUE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
 CAPTURED = 512
@@ -78,7 +78,11 @@ class Generator:
     def parts(self, rows: Num) -> Parts | None:
         """Of a forward of so many rows, all of which meet the head."""
         found = _curves(self.arch, self.gpu, self.dtype, self.tensor_parallel, self.logprobs)
-        return None if found is None else Parts(*(np.interp(rows, KNOTS, one) for one in found))
+        if found is None:
+            return None
+        if not isinstance(rows, np.ndarray):
+            return Parts(*(float(np.interp(rows, KNOTS, one)) for one in found))
+        return Parts(*(np.interp(rows, KNOTS, one) for one in found))
 
     def rows(self, sequences: Num) -> Num:
         """Rows that a step computes for so many running sequences."""
@@ -202,12 +206,12 @@ def prefill_seconds(
 
 def padded(sequences: Num) -> Num:
     """Rows of the smallest captured graph that holds so many sequences; beyond all, no more."""
-    rows = np.ceil(sequences)
-    small = where(rows <= 1, 1.0, where(rows <= 2, 2.0, 4.0))
-    eights = np.ceil(rows / 8) * 8
-    large = where(rows <= 256, eights, np.ceil(rows / 16) * 16)
-    graph = where(rows <= 4, small, large)
-    return where(graph <= CAPTURED, graph, 1.0 * sequences)
+    if not isinstance(sequences, np.ndarray):
+        if sequences > CAPTURED:
+            return sequences
+        return int(KNOTS[np.searchsorted(KNOTS, sequences)])
+    graph = KNOTS[np.searchsorted(KNOTS, np.minimum(sequences, CAPTURED))]
+    return np.where(sequences > CAPTURED, sequences, graph)
 
 
 @lru_cache(maxsize=1024)

@@ -13,6 +13,7 @@ from planner.phases.phase import Decoding, PhasePlan, Work
 from planner.phases.scene import Scene
 from planner.timing import engine, trainer, updates
 from planner.timing.traffic import exposed
+from planner.timing.weight_sync import weight_sync
 
 Terms = tuple[TimeTerm, ...]
 
@@ -57,5 +58,5 @@ def _compute(scene: Scene, row: Work) -> Terms | None:
     if isinstance(row, Decoding):
         return engine.decoding(scene, row)
     if row.run == "send":
-        return engine.weight_sync(scene)
+        return weight_sync(scene)
     return updates.optimizer(scene, row) if row.run == "optimizer" else trainer.computed(scene, row)

@@ -189,6 +189,11 @@ TEXTS: Mapping[str, FieldText] = {
         "transformers' generate.",
     ),
     "rollout_gpus": FieldText("GPUs of the engine"),
+    "rollout_overlap": FieldText(
+        "Overlap",
+        "One step off policy, engine and trainer work at once on neighbouring batches; "
+        "asynchronously the engine does not wait for a batch to end either.",
+    ),
     "rollout_tensor_parallel": FieldText("Tensor parallel size", "GPUs of one engine."),
     "gpu_memory_utilization": FieldText(
         "GPU memory utilization",

@@ -111,6 +111,7 @@ GROUPS: tuple[Group, ...] = (
             "rollout",
             "temperature",
             "rollout_gpus",
+            "rollout_overlap",
             "rollout_tensor_parallel",
             "gpu_memory_utilization",
             "vllm_sleep_level",
