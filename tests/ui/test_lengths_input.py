@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from ui.opened_pages import field, link_of, opened, words
-
 from planner.lengths.text import to_text
 from planner.lengths.typical import typical
+from ui.opened_pages import field, link_of, opened, words
 
 KEY = "response lengths"
 
