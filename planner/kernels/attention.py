@@ -111,16 +111,18 @@ def _asked(
 ) -> Asked:
     """A layer with a window is answered by tables of such layers, at every length."""
     shares = grid(whose.card, kind, table)
+    # A window as wide as the longest sequence that was measured cuts nothing.
+    cuts = (window > 0) & (window < int(shares.axes[-1][-1]))
 
     def share() -> Num:
-        if not isinstance(window, np.ndarray) and not window:
+        if cuts is False or not np.any(cuts):
             return shares(*sizes)
         lender = loan(gpu.key, f"{kind}_{table}_window")
         assert lender is not None
         dim, group, lanes, length = sizes
         lanes = lanes / whose.stretch * lender.stretch
         cut = window_grid(lender.card, kind, table)(maximum(window, 1), dim, group, lanes, length)
-        return where(window > 0, cut, shares(*sizes)) if isinstance(window, np.ndarray) else cut
+        return cut if np.all(cuts) else where(cuts, cut, shares(*sizes))
 
     return Question(gpu, peaks, whose, *work, COMPUTE[training], share), shares, sizes
 

@@ -36,13 +36,13 @@ def work(
 
 
 @cache
-def _curves(card: str, dtype: str) -> tuple[Floats, tuple[Curve, ...]]:
+def curves(card: str, dtype: str) -> tuple[Floats, tuple[Curve, ...]]:
     """Logarithms of the measured shapes, and shares by tokens an expert of each."""
     found = arrays(card)
     shapes, tokens = found[f"experts_{dtype}_shapes"], found[f"experts_{dtype}_tokens"]
     peaks = limits(catalog_gpu(card), dtype)
     assert peaks is not None
-    curves = []
+    found_curves = []
     for shape, row in zip(shapes, found[f"experts_{dtype}"].astype(float), strict=True):
         known = ~np.isnan(row)
         hidden, inter, experts, per_token = (float(size) for size in shape)
@@ -50,25 +50,25 @@ def _curves(card: str, dtype: str) -> tuple[Floats, tuple[Curve, ...]]:
         shares = log_shares(
             peaks, *work(counts, hidden, inter, experts, per_token, dtype), row[known]
         )
-        curves.append(Curve(np.log(counts * per_token / experts), shares))
-    return np.log(shapes.astype(float)), tuple(curves)
+        found_curves.append(Curve(np.log(counts * per_token / experts), shares))
+    return np.log(shapes.astype(float)), tuple(found_curves)
 
 
 def nearest(card: str, dtype: str, *shape: float) -> tuple[list[int], Floats]:
     """Rows of the nearest measured shapes, and their squared distances in log space."""
-    apart = np.sum((_curves(card, dtype)[0] - np.log(shape)) ** 2, axis=1)
+    apart = np.sum((curves(card, dtype)[0] - np.log(shape)) ** 2, axis=1)
     rows = np.argsort(apart, kind="stable")[:NEIGHBOURS]
     return rows.tolist(), apart[rows]
 
 
 def _between(card: str, dtype: str, *shape: float) -> Curve:
     """Shares by tokens an expert between the nearest shapes, by inverse squared distance."""
-    curves = _curves(card, dtype)[1]
+    measured = curves(card, dtype)[1]
     rows, apart = nearest(card, dtype, *shape)
     if apart[0] < 1e-9:
-        return curves[rows[0]]
-    x = curves[rows[0]].x
-    lines = [np.interp(x, curves[row].x, curves[row].y) for row in rows]
+        return measured[rows[0]]
+    x = measured[rows[0]].x
+    lines = [np.interp(x, measured[row].x, measured[row].y) for row in rows]
     return Curve(x, np.average(lines, axis=0, weights=1 / apart))
 
 
