@@ -85,15 +85,15 @@ def published(row: Row, told: Planned) -> dict[str, float]:
     return {name: value for name, value in known.items() if name in (told.only or known)}
 
 
-def answers(footprint: Footprint, told: Planned) -> dict[str, float]:
-    """What the estimate says of each of them."""
+def answers(footprint: Footprint, told: Planned, row: Row) -> dict[str, float]:
+    """What the estimate says of each of them; a trainer's rate is of its updates and GPUs alone."""
     found = {name: told.rounds * value for name, value in predicted(footprint).items()}
-    done, step = footprint.done, found.get("step")
+    done, step = footprint.done, found.get("update" if row.trainer else "step")
     if done is None or not step:
         return found
     tokens = told.tokens or told.rounds * done.tokens
     peak = facts_of(footprint.plan).gpu.flops_per_second(footprint.plan.dtype)
-    found[RATE] = float(tokens / step / footprint.plan.gpus)
+    found[RATE] = float(tokens / step / row["gpus"])
     if peak and "update" in found:
         found[MFU] = float(told.rounds * done.model_flops / found["update"] / peak)
     return found
@@ -150,7 +150,7 @@ def figures(row: Row) -> list[Figure] | str:
     known = published(row, told)
     if not known:
         return "no seconds of a phase that a plan has"
-    seconds = answers(estimate(plan), told)
+    seconds = answers(estimate(plan), told, row)
     facts = facts_of(plan)
     mixture = bool(facts.policy.sparse_layers)
     kernels = tables_of(facts.gpu)
