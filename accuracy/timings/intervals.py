@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from accuracy.timings.compare import Figure, results
+from accuracy.timings.compare import PHASES, Figure, results
 from planner.timing import error
 from planner.timing.error import Cell, Regime
 
@@ -83,7 +83,9 @@ def covered(figures: Iterable[Figure], known: dict[Regime, Cell]) -> tuple[int, 
 
 def write() -> str:
     """Write the intervals of the seen half; the sentence says what they cover."""
-    figures = [one for one in results("seen")[0] if one.confidence != "low"]
+    figures = [
+        one for one in results("seen")[0] if one.confidence != "low" and one.phase in PHASES
+    ]
     told: dict[str, Any] = {
         "about": "Published over predicted seconds, 5th to 95th percentile of the widest project, "
         "by phase and regime (null is either); written by python -m accuracy.timings --intervals "

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accuracy.timings.compare import Figure
+from accuracy.timings.compare import PHASES, Figure
 
 LEAST = 3
 """Rows below which an order says nothing."""
@@ -30,7 +30,7 @@ class Ranked(NamedTuple):
 def ranked(figures: Iterable[Figure]) -> tuple[Ranked, ...]:
     """Every set of at least three alternatives, the largest first."""
     sets: dict[tuple[str, str], list[Figure]] = {}
-    for figure in figures:
+    for figure in (one for one in figures if one.phase in PHASES):
         sets.setdefault((figure.alternatives, figure.phase), []).append(figure)
     found = (
         Ranked(

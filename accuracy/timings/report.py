@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from accuracy.timings import serving
-from accuracy.timings.compare import PHASES, TARGETS, Figure, Reason, results
+from accuracy.timings.compare import PHASES, RATES, TARGETS, Figure, Reason, results
 from accuracy.timings.rank import ranked
 from accuracy.timings.rows import rows
 
@@ -77,7 +77,7 @@ def medians(figures: Sequence[Figure]) -> str:
         "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for group, target in TARGETS.items():
-        for phase in PHASES:
+        for phase in (*PHASES, *RATES):
             of_all = [one for one in figures if (one.group, one.phase) == (group, phase)]
             if not of_all:
                 continue
@@ -121,7 +121,7 @@ def orders(figures: Sequence[Figure]) -> str:
 def table(figures: Sequence[Figure]) -> str:
     """Every figure, by how far it is off."""
     lines = [
-        "| row | phase | published, s | predicted, s | error | confidence | judged | lengths |",
+        "| row | phase | published | predicted | error | confidence | judged | lengths |",
         "|---|---|---:|---:|---:|---|---|---|",
     ]
     lines += [
@@ -170,4 +170,6 @@ was looked at while the time model was built, the other was scored once. Nothing
 either. *Judged* are figures of high confidence whose source states what decides the time and
 whose lengths are known; the others are approximations whose assumptions stand below each table.
 Errors are predicted over published seconds, less one. A training run without rollouts publishes
-its update; a published rate is turned into the seconds of a step."""
+its update; a rate published without seconds is turned into those of a step, and rates are compared
+themselves, too (above zero is then too fast). Seconds, tokens a second, or a share of the peak:
+sources count operations of their own for MFU, attention in full or by half."""

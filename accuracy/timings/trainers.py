@@ -213,12 +213,16 @@ def _prime(row: Row) -> How:
     else:
         rank = 16 if adapters else 0
         fields = prime_rl.fields(model(row), card(row), gpus, tokens, offload=offload, rank=rank)
-    return Planned(
-        fields=fields,
-        exact=True,
-        tokens=2.0 * gpus * tokens,
-        assumed=prime_rl.ASSUMED,
-    )
+        if rank and "A3B" in row["model"]:
+            fields["lora_targets"] = "q_proj,k_proj,v_proj,o_proj"
+            return _fed(row, fields, prime_rl.ASSUMED + " Adapters not on experts.")
+    return _fed(row, fields, prime_rl.ASSUMED)
+
+
+def _fed(row: Row, fields: dict[str, Any], assumed: str) -> Planned:
+    """Two rows a card and step, whose tokens and experts decide the time."""
+    tokens = 2.0 * row["gpus"] * row["sequence_tokens"]
+    return Planned(fields=fields, exact=True, tokens=tokens, assumed=assumed)
 
 
 def _number(pattern: str, row: Row) -> int:
