@@ -15,7 +15,7 @@ CAUSE_COLORS = (
 LEFT = "other causes"
 BAR = 18
 ROW = 42
-ROW_PADDING = 3
+ROW_PADDING = -7
 ENTRY = 18
 """Pixels of a bar, of a phase, between entries of the legend, and of such an entry."""
 WIDEST = 1.5
@@ -72,7 +72,7 @@ def phase_seconds(rows: pd.DataFrame, *, ink: str = INK["light"]) -> alt.LayerCh
                     columns=1,
                     symbolType="square",
                     rowPadding=ROW_PADDING,
-                    labelLimit=260,
+                    labelLimit=232,
                 ),
             ),
             order=alt.Order("rank:Q"),
@@ -114,4 +114,4 @@ def _colors(causes: list[str]) -> list[str]:
 
 def height(phases: int, causes: int) -> int:
     """Pixels of the whole chart of so many phases: bars, legend and axis."""
-    return ROW * phases + 80 + ENTRY * min(causes, len(CAUSE_COLORS))
+    return ROW * phases + 110 + ENTRY * min(causes, len(CAUSE_COLORS))

@@ -55,9 +55,10 @@ def _lengths(footprint: Footprint) -> None:
     shorter = compute.footprint(typical)
     with row("lengths-offer"):
         st.markdown(
-            f":material/straighten: Time is of **{words(plan)}**; real ones are mostly shorter. "
-            f"With {words(typical)}, a typical shape, a step takes **{_step(shorter)}** instead of "
-            f"{_step(footprint)}."
+            f":small[:material/straighten: Time is of **{words(plan)}**; real ones are mostly "
+            f"shorter. With {words(typical)}, a typical shape, a step takes **{_step(shorter)}** "
+            f"instead of {_step(footprint)}.]",
+            width="stretch",
         )
         st.button(
             "Use this shape",
