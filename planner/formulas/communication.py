@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from planner.catalog.efficiencies import typical
+from planner.catalog.efficiencies import efficiencies, typical
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.duration import Rate
 from planner.numeric import Num, minimum, where
@@ -77,23 +77,26 @@ EXPOSED = Rate(
 
 PIPELINE = Rate(
     "collectives that layers do not hide",
-    "rounds * (first_seconds + (layers - 1) * maximum(traffic_seconds - layer_seconds, 0)"
-    " + last_seconds)",
+    "rounds * (first_seconds + (layers - 1) * maximum(traffic_seconds - layer_seconds,"
+    " collective_seconds * (1 - 1 / slowdown)) + last_seconds)",
     unit="seconds",
     source="torch 2.13 FSDP2 _fsdp_param_group.py, DeepSpeed partitioned_param_coordinator.py "
     "(read): one layer is fetched ahead",
     why="What comes before the first layer computes, and the last reduction, have nothing to hide "
-    "behind; in between a layer's traffic hides behind one layer's computation at most.",
-    ignores="that collectives and products slow each other down while they share a card",
+    "behind; in between a layer's traffic hides behind one layer's computation at most, which it "
+    "slows down meanwhile: collectives hold multiprocessors that products are laid out for.",
+    ignores="that products slow collectives down as well",
 )
 LATE_REDUCTION = Rate(
     "reduction that the backward does not hide",
-    "updates * maximum(reduce_seconds - backward_seconds, bucket_seconds)",
+    "updates * maximum(reduce_seconds - backward_seconds, reduce_seconds * (1 - 1 / slowdown),"
+    " bucket_seconds)",
     unit="seconds",
     source="torch 2.13 distributed.py (read): buckets of 25 MiB, reduced in the last micro-batch "
     "before an update alone",
-    why="Buckets are reduced while earlier layers go backward; the last has nothing behind it.",
-    ignores="that collectives and products slow each other down while they share a card",
+    why="Buckets are reduced while earlier layers go backward, which that slows down; the last has "
+    "nothing to hide behind.",
+    ignores="that products slow collectives down as well",
 )
 BARE = Rate(
     "collectives that nothing hides",
@@ -103,6 +106,12 @@ BARE = Rate(
     why="They run where the computation would.",
 )
 BUCKET_BYTES = 25 * 2**20
+
+
+def slowdown(gpu: Gpu) -> float:
+    """How many times as long products take beside a collective; next to nothing over PCIe."""
+    span = efficiencies()["overlap-slowdown"].of(gpu)
+    return span.low if gpu.interconnect_bytes_per_second is None else span.typical
 
 GATHERED_WEIGHTS = Rate(
     "weights gathered for the engine",
