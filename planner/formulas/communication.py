@@ -14,7 +14,7 @@ from typing import Any
 from planner.catalog.efficiencies import efficiencies, typical
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.duration import Rate
-from planner.numeric import Num, minimum, where
+from planner.numeric import Num, ceil_div, minimum, where
 
 NCCL = "github.com/NVIDIA/nccl-tests doc/PERFORMANCE.md: bus bandwidth of each collective"
 
@@ -58,6 +58,19 @@ REDUCE = Rate(
     why="A reduce-scatter followed by an all-gather.",
     ignores="overlap with computation, and trees, which are faster for small tensors",
 )
+LATENCY = Rate(
+    "latency of a collective",
+    "latency_seconds + (nodes - 1) * (network_hop_seconds + (gpus_per_node - 1)"
+    " * link_hop_seconds)",
+    unit="seconds",
+    source="github.com/NVIDIA/nccl src/graph/tuning.cc (read): a ring's hop takes 14 us over the "
+    "network and 3.4 us over a link; efficiencies.json collective-latency inside one node",
+    why="A ring passes through every GPU of every node before it is closed.",
+    ignores="trees, which close sooner for small tensors",
+)
+NETWORK_HOP_SECONDS = 14e-6
+LINK_HOP_SECONDS = 3.4e-6
+
 HOST_COPY = Rate(
     "copy between host and card",
     "size_bytes / (slot_bytes_per_second * share)",
@@ -175,7 +188,13 @@ def _collective(
     rate = bus_bytes_per_second(gpu, ranks=ranks, gpus_per_node=gpus_per_node)
     if rate is None:
         return None
-    latency = typical("collective-latency", gpu)
+    latency = LATENCY(
+        latency_seconds=typical("collective-latency", gpu),
+        nodes=ceil_div(ranks, gpus_per_node),
+        gpus_per_node=gpus_per_node,
+        network_hop_seconds=NETWORK_HOP_SECONDS,
+        link_hop_seconds=LINK_HOP_SECONDS,
+    )
     return formula(
         size_bytes=size_bytes,
         ranks=ranks,
