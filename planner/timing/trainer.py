@@ -37,7 +37,16 @@ def computed(scene: Scene, row: Work) -> Terms | None:
         found = tuple(_causes(it))
         if not all(found):
             return None
-    return (*found, _launches(it, found)) if it.runs_layers else found
+    if it.runs_layers:
+        found = (*found, _launches(it, found))
+    if isinstance(row.imbalance, (int, float)) and row.imbalance == 1:
+        return found
+    waited = passes.IMBALANCE.term(
+        row.role.name,
+        imbalance=row.imbalance,
+        computed_seconds=sum(term.seconds for term in found),
+    )
+    return (*found, waited)
 
 
 def _launches(it: Passing, found: Terms) -> TimeTerm:
