@@ -25,6 +25,7 @@ from accuracy.peaks import report as peaks_report
 from accuracy.prediction import Predicted, Unpredicted
 from accuracy.published import Row, rows
 from accuracy.quantity import Answer
+from accuracy.timings import report as timings_report
 from planner.catalog import gpu
 from planner.formulas.compute import time_error
 from planner.units import GIB
@@ -88,6 +89,7 @@ def text() -> str:
         "## Dry runs beside real runs on a CPU\n\n" + cpu_summary.text(),
         "## TRL's own step beside real runs on a CPU\n\n" + trl_summary.text(),
         "## Time model beside published speeds\n\n" + TIMES + "\n" + _times(),
+        "## Seconds of public runs\n\n" + timings_report.text(),
         MISSING,
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"

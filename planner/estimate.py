@@ -27,6 +27,8 @@ from planner.plan.facts import facts_of
 from planner.plan.labels import subject
 from planner.segments import Reserved, above, reserved
 from planner.speeds import Speeds, obstacle
+from planner.timing.done import done_of
+from planner.timing.doubt import doubt_of
 from planner.timing.phase import phase_terms
 from planner.timing.step import balance, of_phases
 from planner.units import read_gib
@@ -63,7 +65,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     phases = _phases(scene, plans)
     worst = worst_of(phases)
     blockers, warnings, notes = cautions_of(scene, phases)
-    source = seconds_source(facts.gpu)
+    source, step = seconds_source(facts.gpu), of_phases(plan.rollout_overlap, phases)
     sides = balance(plan, phases)
     notes = (*notes, sides) if sides else notes
     if facts.gpu.speeds is not None:
@@ -75,13 +77,15 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
         budget_bytes=facts.budget_bytes,
         phases=phases,
         worst=worst,
-        step_seconds=of_phases(plan.rollout_overlap, phases),
+        step_seconds=step,
         error=UNMEASURED,
         warnings=warnings,
         blockers=blockers,
         notes=notes,
         speeds=speeds,
         seconds_source=source,
+        doubt=None if step is None else doubt_of(scene),
+        done=done_of(scene, plans),
         reference_cache=reference_cache(scene),
     )
 
@@ -170,6 +174,7 @@ def _phase(
         host_bytes=max(int(one.host) for one in sums),
         seconds=None if times is None else sum(term.seconds for term in times),
         times=times or (),
+        doubt=None if times is None else doubt_of(scene, phase.name),
         per_step=phase.per_step,
         executed=phase.executed,
         inherited_bytes=int(inherited.centre),

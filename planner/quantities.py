@@ -238,8 +238,7 @@ def _passes(
             rounds=rounds,
             imbalance=_slowest(rows, micro if meets else between, dealt),
         )
-    samples = method_of(plan).generates
-    together = sequences if code.pads_rollout and samples else micro
+    together = sequences if pads_rollout(plan) else micro
     longest = lengths.longest_in(together)
     whole = longest.after(plan.prompt_tokens)
     imbalance = lengths.longest_in(together * dealt).after(plan.prompt_tokens).mean / whole.mean
@@ -252,6 +251,11 @@ def _passes(
         rounds=rounds,
         imbalance=imbalance,
     )
+
+
+def pads_rollout(plan: Plan) -> bool:
+    """Whether rows are padded to the longest response that their GPU sampled in the step."""
+    return framework_named(plan.framework).pads_rollout and method_of(plan).generates
 
 
 def _slowest(rows: Lengths, count: Num, gpus: Num) -> Num:

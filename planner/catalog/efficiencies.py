@@ -27,6 +27,8 @@ Key = Literal[
     "network-bytes-per-second",
     "collective-latency",
     "host-copy-bandwidth",
+    "host-update-seconds",
+    "host-update-seconds-torch",
     "hf-step-seconds-per-layer",
     "engine-host-seconds-per-step",
     "engine-host-seconds-per-sequence",

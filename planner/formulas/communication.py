@@ -75,6 +75,35 @@ EXPOSED = Rate(
     ignores="the first gather and the last reduction, which nothing hides",
 )
 
+PIPELINE = Rate(
+    "collectives that layers do not hide",
+    "rounds * (first_seconds + (layers - 1) * maximum(traffic_seconds - layer_seconds, 0)"
+    " + last_seconds)",
+    unit="seconds",
+    source="torch 2.13 FSDP2 _fsdp_param_group.py, DeepSpeed partitioned_param_coordinator.py "
+    "(read): one layer is fetched ahead",
+    why="What comes before the first layer computes, and the last reduction, have nothing to hide "
+    "behind; in between a layer's traffic hides behind one layer's computation at most.",
+    ignores="that collectives and products slow each other down while they share a card",
+)
+LATE_REDUCTION = Rate(
+    "reduction that the backward does not hide",
+    "updates * maximum(reduce_seconds - backward_seconds, bucket_seconds)",
+    unit="seconds",
+    source="torch 2.13 distributed.py (read): buckets of 25 MiB, reduced in the last micro-batch "
+    "before an update alone",
+    why="Buckets are reduced while earlier layers go backward; the last has nothing behind it.",
+    ignores="that collectives and products slow each other down while they share a card",
+)
+BARE = Rate(
+    "collectives that nothing hides",
+    "times * seconds_each",
+    unit="seconds",
+    source="DeepSpeed zero/config.py (read): overlap_comm is off below stage 3 unless asked for",
+    why="They run where the computation would.",
+)
+BUCKET_BYTES = 25 * 2**20
+
 # PCI-SIG: 8, 16, 32 and 64 GT/s on 16 lanes, one direction, after line coding.
 PCIE_X16_BYTES_PER_SECOND = {"3": 15.75e9, "4": 31.5e9, "5": 63.0e9, "6": 121.0e9}
 

@@ -1,70 +1,112 @@
 """Seconds of one layer's experts on one GPU, by their shape and the tokens that meet them.
 
-What was measured: vLLM's fused experts (three products, the activation and the sum over a token's
-experts; routing given), replayed from a CUDA graph. Tokens fall on experts by a power law
-(exponent 1.2), so imbalance is inside the share; dispatch between GPUs is not.
+What was measured: vLLM's fused experts (three products, the activation between them, the sum over
+a token's experts; which experts a token meets is given), replayed from a CUDA graph where it could
+be captured. Tokens fall on experts by a power law of exponent 1.2, so that imbalance on one GPU is
+in the share; the router, shared experts and the exchange between GPUs are not.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache, lru_cache
 
 import numpy as np
 
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.gpu_catalog import gpu as catalog_gpu
-from planner.kernels.grid import Curve
-from planner.kernels.products import RESULT_BYTES, TABLE_OF, VALUE_BYTES
-from planner.kernels.roofline import kernel_seconds, limits, positive
-from planner.kernels.tables import arrays, lender
+from planner.kernels.grid import CURVES, Curve, Floats
+from planner.kernels.products import COMPUTE, RESULT_BYTES, TABLE_OF, VALUE_BYTES
+from planner.kernels.question import Question, lent, limits, log_shares, positive
+from planner.kernels.tables import Loan, arrays
 from planner.numeric import Num
 
 NEIGHBOURS = 4
-CURVES = 4096
+"""Measured shapes that a shape between them is averaged from."""
 
 
-def experts_work(
+def work(
     tokens: Num, hidden: Num, intermediate: Num, experts: Num, per_token: Num, dtype: str
 ) -> tuple[Num, Num]:
-    """FLOPs and bytes: weights of every expert that a token meets once, rows in and out."""
-    flops = 6.0 * tokens * per_token * hidden * intermediate
-    met = experts * (1.0 - (1.0 - per_token / experts) ** tokens)
+    """FLOPs, and bytes: weights of every expert that some token meets, rows in and out."""
+    met = experts * (1.0 - (1.0 - 1.0 * per_token / experts) ** tokens)
     weights = 3.0 * met * hidden * intermediate * VALUE_BYTES[dtype]
     rows = tokens * (1.0 + per_token) * (hidden + intermediate) * RESULT_BYTES[dtype]
-    return flops, weights + rows
+    return 6.0 * tokens * per_token * hidden * intermediate, weights + rows
 
 
 @cache
-def _curves(card: str, dtype: str) -> tuple[np.ndarray, tuple[Curve, ...]]:
+def curves(card: str, dtype: str) -> tuple[Floats, tuple[Curve, ...]]:
     """Logarithms of the measured shapes, and shares by tokens an expert of each."""
     found = arrays(card)
     shapes, tokens = found[f"experts_{dtype}_shapes"], found[f"experts_{dtype}_tokens"]
-    rates = limits(catalog_gpu(card), dtype)
-    assert rates is not None
-    curves = []
-    for shape, measured in zip(shapes, found[f"experts_{dtype}"].astype(float), strict=True):
-        known = ~np.isnan(measured)
+    peaks = limits(catalog_gpu(card), dtype)
+    assert peaks is not None
+    found_curves = []
+    for shape, row in zip(shapes, found[f"experts_{dtype}"].astype(float), strict=True):
+        known = ~np.isnan(row)
         hidden, inter, experts, per_token = (float(size) for size in shape)
         counts = tokens[known].astype(float)
-        flops, size = experts_work(counts, hidden, inter, experts, per_token, dtype)
-        least = np.maximum(flops / rates[0], size / rates[1])
-        shares = np.minimum(np.log(least * 1e3) - measured[known], 0.0)
-        curves.append(Curve(np.log(counts * per_token / experts), shares))
-    return np.log(shapes.astype(float)), tuple(curves)
+        shares = log_shares(
+            peaks, *work(counts, hidden, inter, experts, per_token, dtype), row[known]
+        )
+        found_curves.append(Curve(np.log(counts * per_token / experts), shares))
+    return np.log(shapes.astype(float)), tuple(found_curves)
 
 
-@lru_cache(CURVES)
-def _curve(card: str, dtype: str, *shape: float) -> Curve:
+def nearest(card: str, dtype: str, *shape: float) -> tuple[list[int], Floats]:
+    """Rows of the nearest measured shapes, and their squared distances in log space."""
+    apart = np.sum((curves(card, dtype)[0] - np.log(shape)) ** 2, axis=1)
+    rows = np.argsort(apart, kind="stable")[:NEIGHBOURS]
+    return rows.tolist(), apart[rows]
+
+
+def _between(card: str, dtype: str, *shape: float) -> Curve:
     """Shares by tokens an expert between the nearest shapes, by inverse squared distance."""
-    shapes, curves = _curves(card, dtype)
-    apart = np.sum((shapes - np.log(shape)) ** 2, axis=1)
-    nearest = np.argsort(apart, kind="stable")[:NEIGHBOURS]
-    x = curves[nearest[0]].x
-    if apart[nearest[0]] < 1e-9:
-        return curves[nearest[0]]
-    weights = 1 / apart[nearest]
-    lines = [np.interp(x, curves[index].x, curves[index].y) for index in nearest]
-    return Curve(x, np.average(lines, axis=0, weights=weights))
+    measured = curves(card, dtype)[1]
+    rows, apart = nearest(card, dtype, *shape)
+    if apart[0] < 1e-9:
+        return measured[rows[0]]
+    x = measured[rows[0]].x
+    lines = [np.interp(x, measured[row].x, measured[row].y) for row in rows]
+    return Curve(x, np.average(lines, axis=0, weights=1 / apart))
+
+
+_curve: Callable[..., Curve] = lru_cache(CURVES)(_between)
+
+
+def question(
+    gpu: Gpu,
+    *,
+    tokens: Num,
+    hidden: Num,
+    expert_intermediate: Num,
+    experts: Num,
+    experts_per_token: Num,
+    dtype: str,
+    training: bool = False,
+) -> Question | None:
+    """The experts as a question."""
+    shape = (hidden, expert_intermediate, experts, experts_per_token)
+    positive(tokens=tokens, hidden=hidden, expert_intermediate=expert_intermediate)
+    positive(experts=experts, experts_per_token=experts_per_token)
+    if np.any(experts_per_token > experts):
+        raise ValueError("experts_per_token: a token meets no more experts than there are.")
+    table = TABLE_OF[dtype]
+    found = lent(gpu, dtype, f"experts_{table}")
+    if found is None:
+        return None
+    peaks, whose = found
+    filling = tokens * (1.0 * experts_per_token / experts)
+    stretched = (hidden, expert_intermediate * whose.stretch, experts, experts_per_token)
+    flops, moved = work(tokens, *shape, dtype)
+
+    def share() -> Num:
+        if np.ndarray not in map(type, shape):
+            return _curve(whose.card, table, *stretched)(filling)
+        return _by_shape(whose, table, filling, *stretched)
+
+    return Question(gpu, peaks, whose, flops, moved, COMPUTE[training], share)
 
 
 def experts_seconds(
@@ -80,48 +122,31 @@ def experts_seconds(
 ) -> Num | None:
     """Seconds of the forward of one layer's routed experts for ``tokens`` tokens.
 
-    ``experts`` are those that this GPU holds and ``experts_per_token`` those of them that a token
-    meets on average. None where the card's peaks are unknown; ``ValueError`` for a size that is
-    not above 0.
+    Of a slice of tensor parallelism ``expert_intermediate`` is the slice's. None where the card's
+    peaks are unknown; ``ValueError`` for a size that is not a finite number above 0.
     """
-    shape = (hidden, expert_intermediate, experts, experts_per_token)
-    positive(
+    found = question(
+        gpu,
         tokens=tokens,
         hidden=hidden,
         expert_intermediate=expert_intermediate,
         experts=experts,
         experts_per_token=experts_per_token,
+        dtype=dtype,
+        training=training,
     )
-    rates = limits(gpu, dtype)
-    table = TABLE_OF[dtype]
-    card = lender(gpu.key, f"experts_{table}") if rates else None
-    if rates is None or card is None:
-        return None
-    flops, size = experts_work(tokens, *shape, dtype)
-    filling = tokens * (1.0 * experts_per_token / experts)
-    if np.ndarray not in map(type, shape):
-        share = _curve(card, table, *shape)(filling)
-    else:
-        share = _by_shape(card, table, filling, *shape)
-    return kernel_seconds(
-        gpu,
-        rates,
-        flops=flops,
-        size_bytes=size,
-        share=share,
-        compute="training-compute" if training else "forward-compute",
-    )
+    return None if found is None else found.seconds()
 
 
-def _by_shape(card: str, table: str, filling: Num, *shape: Num) -> np.ndarray:
+def _by_shape(whose: Loan, table: str, filling: Num, *shape: Num) -> Floats:
     """Shares where the shape itself varies: one curve for each shape that occurs."""
     sizes = np.broadcast_arrays(*shape)
     found, which = np.unique(
         np.stack([size.ravel() for size in sizes]), axis=1, return_inverse=True
     )
     at, index = np.broadcast_arrays(filling, which.reshape(sizes[0].shape))
-    share = np.empty(at.shape)
-    for number, own in enumerate(found.T):
+    share: Floats = np.empty(at.shape)
+    for number, own in enumerate(found.T.tolist()):
         here = index == number
-        share[here] = _curve(card, table, *map(float, own))(at[here])
+        share[here] = _curve(whose.card, table, *own)(at[here])
     return share

@@ -9,22 +9,27 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
+from collections.abc import Callable, Iterator
 from functools import lru_cache
+from itertools import product
 
 import numpy as np
+import numpy.typing as npt
 
 from planner.numeric import Num
 
-CURVES = 4096
-"""Curves kept; a plan needs some dozens."""
+Floats = npt.NDArray[np.float64]
+
+CURVES = 1024
+"""Curves kept of a grid; a plan needs some dozens."""
 
 
 class Curve:
     """Logarithm of a share over the logarithm of one size."""
 
-    __slots__ = ("at", "points", "values", "x", "y")
+    __slots__ = ("points", "values", "x", "y")
 
-    def __init__(self, x: np.ndarray, y: np.ndarray) -> None:
+    def __init__(self, x: Floats, y: Floats) -> None:
         self.x, self.y = x, y
         self.points: list[float] = x.tolist()
         self.values: list[float] = y.tolist()
@@ -43,28 +48,46 @@ class Curve:
 
 
 class Grid:
-    """Shares by sizes, one axis each; equal only to itself."""
+    """Shares by sizes, one axis each, beside the milliseconds that were measured."""
 
-    __slots__ = ("axes", "curve", "logs", "shares")
+    __slots__ = ("axes", "curve", "logs", "milliseconds", "shares")
 
-    def __init__(self, axes: tuple[np.ndarray, ...], shares: np.ndarray) -> None:
+    def __init__(
+        self, axes: tuple[npt.NDArray[np.int32], ...], milliseconds: Floats, shares: Floats
+    ) -> None:
         """``axes``: sizes, rising. ``shares``: their logarithms, NaN where nothing is known."""
         self.axes = axes
-        self.logs = tuple(np.log(axis.astype(np.float64)) for axis in axes)
-        self.shares = filled(shares.astype(np.float64))
-        self.curve = lru_cache(CURVES)(self._curve)
+        self.logs: tuple[Floats, ...] = tuple(np.log(axis.astype(np.float64)) for axis in axes)
+        self.milliseconds = milliseconds
+        self.shares = filled(shares)
+        self.curve: Callable[..., Curve] = lru_cache(CURVES)(self._curve)
 
     def __call__(self, *sizes: Num) -> Num:
-        """The share at these sizes, which broadcast."""
-        open_axes = [axis for axis, size in enumerate(sizes) if isinstance(size, np.ndarray)]
-        if len(open_axes) < 2:
-            along = open_axes[0] if open_axes else 0
+        """The share at these sizes, which broadcast; an axis of one point asks nothing."""
+        sizes = tuple(
+            size if len(logs) > 1 else 1 for size, logs in zip(sizes, self.logs, strict=True)
+        )
+        arrays = [axis for axis, size in enumerate(sizes) if isinstance(size, np.ndarray)]
+        if len(arrays) < 2:
+            along = arrays[0] if arrays else int(np.argmax(self.shares.shape))
             return self.curve(along, *sizes[:along], *sizes[along + 1 :])(sizes[along])
         values = self.shares
         for axis in reversed(range(len(sizes))):
-            if axis not in open_axes:
+            if axis not in arrays:
                 values = _between(values, axis, self.logs[axis], sizes[axis])
-        return np.exp(_mixed(values, [self.logs[axis] for axis in open_axes], sizes, open_axes))
+        logs = [self.logs[axis] for axis in arrays]
+        return np.exp(_mixed(values, logs, [sizes[axis] for axis in arrays]))
+
+    def around(self, *sizes: float) -> Iterator[tuple[float, tuple[int, ...]]]:
+        """Measured points at the corners around a size: distance in log space, and index."""
+        places = [_place(logs, math.log(at)) for logs, at in zip(self.logs, sizes, strict=True)]
+        for index in product(*({low, low + 1} if part else {low} for low, part in places)):
+            if not np.isnan(self.milliseconds[index]):
+                apart = [
+                    logs[i] - math.log(at)
+                    for logs, i, at in zip(self.logs, index, sizes, strict=True)
+                ]
+                yield math.hypot(*apart), index
 
     def _curve(self, along: int, *others: float) -> Curve:
         values = self.shares
@@ -75,18 +98,9 @@ class Grid:
         return Curve(self.logs[along], values)
 
 
-def _between(values: np.ndarray, axis: int, logs: np.ndarray, size: float) -> np.ndarray:
-    """The grid without one axis, at one size of it."""
-    low, part = _place(logs, math.log(size))
-    before = values.take(low, axis)
-    if not part:
-        return before
-    return before + part * (values.take(low + 1, axis) - before)
-
-
-def _place(logs: np.ndarray, at: float) -> tuple[int, float]:
-    """Index of the point before and how far behind it, from 0 to 1."""
-    if len(logs) == 1 or at <= logs[0]:
+def _place(logs: Floats, at: float) -> tuple[int, float]:
+    """Index of the point before and how far behind it, from 0 up to 1."""
+    if at <= logs[0]:
         return 0, 0.0
     if at >= logs[-1]:
         return len(logs) - 1, 0.0
@@ -94,20 +108,30 @@ def _place(logs: np.ndarray, at: float) -> tuple[int, float]:
     return low, float((at - logs[low]) / (logs[low + 1] - logs[low]))
 
 
-def _mixed(
-    values: np.ndarray, logs: list[np.ndarray], sizes: tuple[Num, ...], open_axes: list[int]
-) -> np.ndarray:
-    """Between the corners around each element; sizes stay on their own axes of an open mesh."""
-    flat = values.ravel()
+def _between(values: Floats, axis: int, logs: Floats, size: float) -> Floats:
+    """The grid without one axis, at one size of it."""
+    low, part = _place(logs, math.log(size))
+    before: Floats = np.asarray(values.take(low, axis))
+    if part:
+        return before + part * (values.take(low + 1, axis) - before)
+    return before
+
+
+def _places(logs: Floats, size: Num) -> tuple[npt.NDArray[np.intp], Floats]:
+    """The same of an array; a whole part of the last step stands for the end."""
+    at = np.clip(np.log(size), logs[0], logs[-1])
+    low = np.minimum(np.searchsorted(logs, at, "right") - 1, len(logs) - 2)
+    return low, (at - logs[low]) / (logs[low + 1] - logs[low])
+
+
+def _mixed(values: Floats, logs: list[Floats], sizes: list[Num]) -> Floats:
+    """Between the corners around each element."""
+    if len(sizes) == 2 and (found := _meshed(values, logs, sizes)) is not None:
+        return found
     corners: list[tuple[Num, Num]] = [(0, 1.0)]
-    for position, axis in enumerate(open_axes):
-        points = logs[position]
+    for position, size in enumerate(sizes):
         stride = math.prod(values.shape[position + 1 :])
-        if len(points) == 1:
-            continue
-        at = np.clip(np.log(sizes[axis]), points[0], points[-1])
-        low = np.clip(np.searchsorted(points, at, "right") - 1, 0, len(points) - 2)
-        part = (at - points[low]) / (points[low + 1] - points[low])
+        low, part = _places(logs[position], size)
         corners = [
             corner
             for index, weight in corners
@@ -116,18 +140,40 @@ def _mixed(
                 (index + (low + 1) * stride, weight * part),
             )
         ]
-    total: np.ndarray = sum(flat[index] * weight for index, weight in corners)
+    flat = values.ravel()
+    total: Floats = np.asarray(sum(flat[index] * weight for index, weight in corners))
     return total
 
 
-def filled(values: np.ndarray) -> np.ndarray:
-    """The grid with every hole filled by the nearest point along its last axes first."""
+def _meshed(values: Floats, logs: list[Floats], sizes: list[Num]) -> Floats | None:
+    """Two sizes that vary along different axes of an open mesh: one after the other."""
+    shape = np.broadcast_shapes(sizes[0].shape, sizes[1].shape)
+    rank = len(shape)
+    first, second = ((1,) * (rank - size.ndim) + size.shape for size in sizes)
+    if any(a > 1 and b > 1 for a, b in zip(first, second, strict=True)):
+        return None
+    (low, part), (then, rest) = (
+        _places(axis, size.ravel()) for axis, size in zip(logs, sizes, strict=True)
+    )
+    rows = values[low] + part[:, None] * (values[low + 1] - values[low])
+    steps = np.diff(rows, axis=1)
+    mixed: Floats = rows[:, then] + steps[:, then] * rest
+    order = [axis for pair in zip(range(rank), range(rank, 2 * rank), strict=True) for axis in pair]
+    return mixed.reshape(first + second).transpose(order).reshape(shape)
+
+
+def filled(values: Floats) -> Floats:
+    """The grid with every hole filled by the nearest point before it, else behind it.
+
+    Along the last axis first, so that a size that was never measured takes the share of the
+    nearest length before that of another shape.
+    """
     for axis in reversed(range(values.ndim)):
         for _ in range(2):
             known = ~np.isnan(values)
-            shape = [1] * values.ndim
-            shape[axis] = values.shape[axis]
-            own = np.arange(values.shape[axis]).reshape(shape)
+            own = np.arange(values.shape[axis]).reshape(
+                [-1 if at == axis else 1 for at in range(values.ndim)]
+            )
             last = np.maximum.accumulate(np.where(known, own, 0), axis)
             values = np.flip(np.take_along_axis(values, last, axis), axis)
     return values

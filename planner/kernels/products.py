@@ -1,8 +1,9 @@
 """Seconds of one matrix product by its shape.
 
-What was measured: ``torch.nn.functional.linear`` (bf16) and vLLM's scaled product (fp8, with the
-quantisation of its input), replayed from a CUDA graph over several weights: kernels back to back,
-without a launch gap.
+What was measured: vLLM's ``RowParallelLinear`` without a bias (``torch.nn.functional.linear`` in
+bf16; in fp8 its scaled product with the static quantisation of the input), six layers with weights
+of their own on the same input, replayed from a CUDA graph after three warm-ups, a sixth of it: the
+kernel back to back with its like, without host time and without a gap before the launch.
 """
 
 from __future__ import annotations
@@ -11,46 +12,60 @@ from functools import cache
 
 import numpy as np
 
+from planner.catalog.efficiencies import Key
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.gpu_catalog import gpu as catalog_gpu
 from planner.kernels.grid import Grid
-from planner.kernels.roofline import kernel_seconds, limits, positive
-from planner.kernels.tables import arrays, lender
+from planner.kernels.question import Question, lent, limits, log_shares, positive
+from planner.kernels.tables import arrays
 from planner.numeric import Num
 
+AXES = ("rows", "outer", "inner")
 VALUE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
 RESULT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 2}
 TABLE_OF = {"bf16": "bf16", "fp16": "bf16", "fp32": "bf16", "fp8": "fp8"}
-"""fp16 runs the kernels of bf16. Nobody measured fp32: it is taken to reach the share of its own
-peak that bf16 reaches of its own at the same shape."""
+"""fp16 runs at the rates of bf16. Nobody measured fp32: it is taken to reach the share of its own
+roofline (the peak without tensor cores) that bf16 reaches of its own at the same shape."""
+Pass = dict[bool, Key]
+COMPUTE: Pass = {False: "forward-compute", True: "training-compute"}
+"""Efficiency of a card's own benchmark, without and with training."""
 
 
-def product_flops(rows: Num, inner: Num, outer: Num) -> Num:
-    """A multiplication and an addition each."""
-    return 2.0 * rows * inner * outer
-
-
-def product_bytes(rows: Num, inner: Num, outer: Num, dtype: str) -> Num:
-    """Both operands read once, the result written once."""
-    return VALUE_BYTES[dtype] * (1.0 * rows * inner + 1.0 * inner * outer) + RESULT_BYTES[
-        dtype
-    ] * (1.0 * rows * outer)
+def work(rows: Num, inner: Num, outer: Num, dtype: str) -> tuple[Num, Num]:
+    """FLOPs, and bytes: both operands read once, the result written once."""
+    moved = VALUE_BYTES[dtype] * inner * (1.0 * rows + outer) + RESULT_BYTES[dtype] * rows * outer
+    return 2.0 * rows * inner * outer, moved
 
 
 @cache
 def grid(card: str, dtype: str) -> Grid:
     """Shares measured on a card, by rows, outer and inner size."""
     found = arrays(card)
-    axes = tuple(found[f"products_{axis}"] for axis in ("rows", "outer", "inner"))
-    rates = limits(catalog_gpu(card), dtype)
-    assert rates is not None
+    axes = tuple(found[f"products_{axis}"] for axis in AXES)
+    peaks = limits(catalog_gpu(card), dtype)
+    assert peaks is not None
     rows, outer, inner = np.meshgrid(*(axis.astype(float) for axis in axes), indexing="ij")
-    least = np.maximum(
-        product_flops(rows, inner, outer) / rates[0],
-        product_bytes(rows, inner, outer, dtype) / rates[1],
-    )
     measured = found[f"products_{dtype}"].astype(np.float64)
-    return Grid(axes, np.minimum(np.log(least * 1e3) - measured, 0.0))
+    return Grid(axes, measured, log_shares(peaks, *work(rows, inner, outer, dtype), measured))
+
+
+def question(
+    gpu: Gpu, *, rows: Num, inner: Num, outer: Num, dtype: str, training: bool = False
+) -> tuple[Question, Grid, tuple[Num, ...]] | None:
+    """The product as a question, the grid that answers it and the sizes it is asked at."""
+    positive(rows=rows, inner=inner, outer=outer)
+    table = TABLE_OF[dtype]
+    found = lent(gpu, dtype, f"products_{table}")
+    if found is None:
+        return None
+    peaks, whose = found
+    shares = grid(whose.card, table)
+    sizes = (rows, outer * whose.stretch, inner)
+    flops, moved = work(rows, inner, outer, dtype)
+    asked = Question(
+        gpu, peaks, whose, flops, moved, COMPUTE[training], lambda: shares(*sizes)
+    )
+    return asked, shares, sizes
 
 
 def products_seconds(
@@ -58,20 +73,9 @@ def products_seconds(
 ) -> Num | None:
     """Seconds to multiply ``rows x inner`` by ``inner x outer``, once.
 
-    ``training`` says which share of a card's own benchmark replaces the table. None where the
-    card's peaks are unknown; ``ValueError`` for a size that is not above 0.
+    ``dtype`` is ``bf16``, ``fp16``, ``fp32`` or ``fp8``; ``training`` says which efficiency of a
+    card's own benchmark replaces the table. None where the card's peaks are unknown;
+    ``ValueError`` for a size that is not a finite number above 0.
     """
-    positive(rows=rows, inner=inner, outer=outer)
-    rates = limits(gpu, dtype)
-    table = TABLE_OF[dtype]
-    card = lender(gpu.key, f"products_{table}") if rates else None
-    if rates is None or card is None:
-        return None
-    return kernel_seconds(
-        gpu,
-        rates,
-        flops=product_flops(rows, inner, outer),
-        size_bytes=product_bytes(rows, inner, outer, dtype),
-        share=grid(card, table)(rows, outer, inner),
-        compute="training-compute" if training else "forward-compute",
-    )
+    found = question(gpu, rows=rows, inner=inner, outer=outer, dtype=dtype, training=training)
+    return None if found is None else found[0].seconds()

@@ -1,27 +1,29 @@
-"""Whose measured kernels a card's times rest on, and the grids made of them, read on first use.
+"""Whose measured kernels a card's times rest on, and the arrays of them, read on first use.
 
-A table holds milliseconds of one card (``planner/catalog/kernels``); a grid holds shares, roofline
-by measured time, at most 1: tables were measured again and again on the same operands, part of
-which stay in the second-level cache, and no kernel of a real step finds its weights there. A card
-without tables borrows the shares of the card with tables that is nearest in compute by bandwidth.
+A card without tables borrows. Who lends was decided by leaving one card out at a time
+(``docs/kernels.md``): cards of the same compute capability come first, then those of its major
+version, then all; among them the one nearest in compute by bandwidth. The lender is asked about a
+kernel that lasts as long as the borrower's: one size is multiplied by the ratio of bandwidths,
+since what a kernel takes beside its work (filling, draining, the last wave) is time, not a share.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.gpu_catalog import gpu as catalog_gpu
 
-SOURCE = "aiconfigurator-core 0.12.0 (NVIDIA, Apache-2.0), distilled"
+SOURCE = "aiconfigurator-core 0.12.0 (NVIDIA, Apache-2.0), distilled: planner/catalog/kernels"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,8 +40,17 @@ class Tables:
     @property
     def words(self) -> str:
         """For a sentence."""
-        whose = "this card" if self.own else self.card
-        return f"kernels measured on {whose} under {self.version}"
+        if self.own:
+            return f"kernels measured on this card under {self.version}"
+        return f"shares borrowed from {self.card}, measured under {self.version}"
+
+
+class Loan(NamedTuple):
+    """A table and the factor on one size at which it is asked."""
+
+    card: str
+    stretch: float
+    """Bandwidth of the lender by that of the borrower; 1 for a card's own table."""
 
 
 @cache
@@ -50,43 +61,64 @@ def _index() -> Mapping[str, Mapping[str, Any]]:
 
 
 @cache
-def arrays(card: str) -> Mapping[str, np.ndarray]:
+def arrays(card: str) -> Mapping[str, npt.NDArray[Any]]:
     """Everything that was distilled of one card, as its file holds it."""
     with (files("planner.catalog") / "kernels" / f"{card}.npz").open("rb") as file:
         return dict(np.load(file, allow_pickle=False))
 
 
 @cache
-def lender(key: str, table: str = "products_bf16") -> str | None:
-    """Catalog key of the card whose table a card uses; None where its rates are unknown."""
-    if key in _index() and table in arrays(key):
-        return key
+def loan(key: str, table: str) -> Loan | None:
+    """Whose table a card of the catalog uses; None where its rates are unknown."""
+    owners = [card for card, entry in _index().items() if table in entry["tables"]]
+    if key in owners:
+        return Loan(key, 1.0)
     try:
-        ratio = _ratio(catalog_gpu(key))
+        own = catalog_gpu(key)
     except ValueError:
         return None
-    if ratio is None:
-        return None
-    lenders = [card for card in _index() if table in arrays(card)]
-
-    def distance(card: str) -> tuple[float, str]:
-        other = _ratio(catalog_gpu(card))
-        assert other is not None
-        return abs(math.log(ratio / other)), card
-
-    return min(lenders, key=distance)
+    return nearest(own, owners) if _ratio(own) else None
 
 
-def _ratio(gpu: Gpu) -> float | None:
-    """FLOPs by byte at which a card's two limits meet."""
-    flops, bandwidth = gpu.bf16_flops_per_second, gpu.bandwidth_bytes_per_second
-    flops = flops or gpu.fp16_flops_per_second
-    return flops / bandwidth if flops and bandwidth else None
+def nearest(own: Gpu, owners: Sequence[str]) -> Loan:
+    """The one of these cards that lends to a card whose peaks are known."""
+
+    def distance(card: str) -> tuple[int, float, str]:
+        other = catalog_gpu(card)
+        return -_kinship(own, other), abs(math.log(_ratio(own) / _ratio(other))), card
+
+    card = min(owners, key=distance)
+    return Loan(card, _bandwidth(catalog_gpu(card)) / _bandwidth(own))
+
+
+def _kinship(own: Gpu, other: Gpu) -> int:
+    """2 for the same compute capability, 1 for the same major version, else 0."""
+    mine, theirs = own.compute_capability or "", other.compute_capability or ""
+    if mine == theirs:
+        return 2
+    return int(mine.partition(".")[0] == theirs.partition(".")[0])
+
+
+def _ratio(gpu: Gpu) -> float:
+    """FLOPs by byte at which a card's two limits meet; 0 where either is unknown."""
+    flops = gpu.bf16_flops_per_second or gpu.fp16_flops_per_second or 0.0
+    bandwidth = _bandwidth(gpu)
+    return flops / bandwidth if bandwidth else 0.0
+
+
+def _bandwidth(gpu: Gpu) -> float:
+    return gpu.bandwidth_bytes_per_second or 0.0
+
+
+def version_of(card: str) -> str:
+    """Engine under which a card's kernels were measured."""
+    version: str = _index()[card]["version"]
+    return version
 
 
 def tables_of(gpu: Gpu) -> Tables | None:
     """Whose tables a card's times rest on; None where its peaks are unknown."""
-    card = lender(gpu.key)
-    if card is None:
+    found = loan(gpu.key, "products_bf16")
+    if found is None:
         return None
-    return Tables(own=card == gpu.key, card=card, version=_index()[card]["version"])
+    return Tables(own=found.card == gpu.key, card=found.card, version=version_of(found.card))

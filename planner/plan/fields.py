@@ -116,7 +116,9 @@ class PlanFields(BaseModel):
         "padded", description="Rows without padding, padded rows, or one packed row."
     )
     length_distribution: Distribution = Field(
-        "", description="How long responses are; empty: every one has response_tokens."
+        "",
+        title="Response lengths",
+        description="How long responses are; empty: every one has response_tokens.",
     )
 
     finetuning: Literal["full", "lora", "qlora"] = Field("full", description="What is trained.")

@@ -1,7 +1,7 @@
 """Measured kernel tables of the catalog, from the parquet files of ``aiconfigurator-core`` 0.12.0.
 
 Called by ``scripts/distill_kernels``. What is kept, and how rows fold onto grids, stands at each
-function below and in ``planner/catalog/kernels/NOTICE.md``, which this writes too.
+function below and in ``NOTICE``, which ships beside the tables.
 """
 
 from __future__ import annotations
@@ -34,9 +34,14 @@ CARDS = {
 """Key of the catalog: the wheel's name of the card, and the version of vLLM that was measured."""
 REDUCE_VERSION = {"l40s": "0.22.0"}
 """Where all-reduce was last measured under another version."""
+NCCL_VERSION = {"l40s": "2.27.3", "a100-80gb": "2.27.3"}
+COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "alltoall")
 DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
 ROUTING = "power_law_1.2"
-GROUPS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
+TWO_PRODUCTS = {"0.24.0": {(2688, 1856), (2048, 5120)}}
+"""Hidden and inner size of experts without a gate (Nemotron 3), measured as the two products they
+are since that version: no table of gated experts."""
+DECODE_GROUPS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
 PREFILL_GROUPS = (1, 2, 4, 8, 16, 32, 64)
 HEAD_DIMS = (64, 128, 192, 256, 512)
 
@@ -49,9 +54,11 @@ class Wheel:
         self.card, self.version = card, version
         self.used: list[str] = []
 
-    def table(self, kind: str, name: str, version: str = "") -> pd.DataFrame:
-        """One table of vLLM's kernels."""
-        path = f"{DATA}/{self.card}/{kind}/vllm/{version or self.version}/{name}.parquet"
+    def table(
+        self, kind: str, name: str, version: str = "", engine: str = "vllm"
+    ) -> pd.DataFrame:
+        """One table of an engine's kernels."""
+        path = f"{DATA}/{self.card}/{kind}/{engine}/{version or self.version}/{name}.parquet"
         self.used.append(path.removeprefix("aiconfigurator_core/systems/"))
         return pd.read_parquet(io.BytesIO(self.archive.read(path)))
 
@@ -92,33 +99,44 @@ def products(wheel: Wheel) -> dict[str, np.ndarray]:
 
 
 def attention(wheel: Wheel) -> dict[str, np.ndarray]:
-    """Attention without a window; rows that do the same work on other heads fold together."""
+    """Attention; rows that do the same work on other heads fold together by their median."""
     found: dict[str, np.ndarray] = {}
     for kind, name, groups in (
         ("prefill", "context_attention_perf", PREFILL_GROUPS),
-        ("decode", "generation_attention_perf", GROUPS),
+        ("decode", "generation_attention_perf", DECODE_GROUPS),
     ):
         rows = wheel.table("attention", name)
-        if "window_size" in rows:
-            rows = rows[rows.window_size == 0]
+        if "window_size" not in rows:
+            rows = rows.assign(window_size=0)
         rows = rows[rows.num_heads % rows.num_key_value_heads == 0]
         heads = rows.num_heads if kind == "prefill" else rows.num_key_value_heads
         rows = rows.assign(
             group=rows.num_heads // rows.num_key_value_heads,
             lanes=rows.batch_size * heads,
-            length=rows.isl + rows.step if kind == "decode" else rows.isl,
+            length=rows.isl + rows.step,
         )
-        dims = [dim for dim in HEAD_DIMS if dim in set(rows.head_dim)]
-        lanes = [2**power for power in range(15) if 2**power <= rows.lanes.max()]
-        lengths = sorted(int(length) for length in rows.length.unique())
-        axes = (dims, groups, lanes, lengths)
-        for axis, values in zip(("head_dim", "group", "lanes", "length"), axes, strict=True):
+        columns = ("head_dim", "group", "lanes", "length")
+        axes = (
+            [dim for dim in HEAD_DIMS if dim in set(rows.head_dim)],
+            groups,
+            [2**power for power in range(15) if 2**power <= rows.lanes.max()],
+            sorted(int(length) for length in rows.length.unique()),
+        )
+        for axis, values in zip(columns, axes, strict=True):
             found[f"{kind}_{axis}"] = np.array(values, np.int32)
-        for dtype, stored in DTYPES.items() if kind == "decode" else [("bf16", "bfloat16")]:
-            part = rows[rows.kv_cache_dtype == stored]
-            if len(part):
-                columns = ("head_dim", "group", "lanes", "length")
-                found[f"{kind}_{dtype}"] = gridded(part, columns, axes)
+        # Prefill runs on bf16 whatever the cache holds.
+        for dtype in DTYPES if kind == "decode" else ("bf16",):
+            part = rows[rows.kv_cache_dtype == DTYPES[dtype]]
+            if not len(part):
+                continue
+            whole = part[part.window_size == 0]
+            found[f"{kind}_{dtype}"] = gridded(whole, columns, axes)
+            widths = sorted(int(width) for width in part.window_size.unique() if width)
+            cut = [gridded(part[part.window_size == width], columns, axes) for width in widths]
+            kept = [at for at, grid in enumerate(cut) if not np.isnan(grid).all()]
+            if kept:
+                found[f"{kind}_{dtype}_window"] = np.stack([cut[at] for at in kept])
+                found[f"{kind}_{dtype}_widths"] = np.array([widths[at] for at in kept], np.int32)
     return found
 
 
@@ -126,6 +144,9 @@ def experts(wheel: Wheel) -> dict[str, np.ndarray]:
     """Mixtures on one GPU: a slice of tensor parallelism is a narrower expert."""
     rows = wheel.table("moe", "moe_perf")
     rows = rows[(rows.moe_ep_size == 1) & (rows.distribution == ROUTING)]
+    if wheel.version in TWO_PRODUCTS:
+        known = zip(rows.hidden_size, rows.inter_size, strict=True)
+        rows = rows[[pair not in TWO_PRODUCTS[wheel.version] for pair in known]]
     rows = rows.assign(inter_size=rows.inter_size // rows.moe_tp_size)
     shape = ["hidden_size", "inter_size", "num_experts", "topk"]
     found = {}
@@ -155,6 +176,19 @@ def reduce(wheel: Wheel, version: str) -> dict[str, np.ndarray]:
     }
 
 
+def collectives(wheel: Wheel, version: str) -> dict[str, np.ndarray]:
+    """NCCL inside a node (nccl-tests on fp16); sizes in bytes, of a gather what it gathers."""
+    rows = wheel.table("comm", "nccl_perf", version, "nccl")
+    rows = rows[rows.nccl_dtype == "half"]
+    rows = rows.assign(size=rows.message_size * 2)
+    ranks, sizes = (sorted(int(value) for value in rows[c].unique()) for c in ("num_gpus", "size"))
+    found = {"nccl_ranks": np.array(ranks, np.int32), "nccl_bytes": np.array(sizes, np.int64)}
+    for kind in COLLECTIVES:
+        part = rows[rows.op_name == kind]
+        found[f"nccl_{kind}"] = gridded(part, ("num_gpus", "size"), (ranks, sizes))
+    return found
+
+
 def digest(tables: dict[str, np.ndarray]) -> str:
     """Hash of what the tables hold, whatever compressed them."""
     found = hashlib.sha256()
@@ -162,6 +196,28 @@ def digest(tables: dict[str, np.ndarray]) -> str:
         found.update(f"{name} {tables[name].dtype.str} {tables[name].shape}\n".encode())
         found.update(np.ascontiguousarray(tables[name]).tobytes())
     return found.hexdigest()
+
+
+NOTICE = """# Measured kernel tables
+
+Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES. Licensed under the Apache License 2.0
+(`LICENSE` in this folder, as it ships in the wheel `aiconfigurator` 0.12.0).
+
+The `.npz` files are derived from parquet files of the wheel `aiconfigurator-core` 0.12.0
+(`aiconfigurator_core/systems/data`, https://github.com/ai-dynamo/aiconfigurator); `index.json` names
+the files each was made of. Changes made here, all by `scripts/distill_kernels`:
+
+- Latencies became natural logarithms of milliseconds in half precision on dense grids, NaN where
+  nothing was measured; repeats became their median.
+- Matrix products: bf16 and fp8 (per tensor) only; odd row counts other than 1 were left out.
+- Attention: rows with the same head size, group (query heads a key/value head), lanes (sequences
+  times query heads in prefill, times key/value heads in decode) and length became one, by their
+  median; groups and lanes beyond the grids were left out; prefill only with a bf16 cache.
+- Mixtures: bf16 and fp8, one GPU or a slice of tensor parallelism (expert parallelism left out),
+  routing by a power law of exponent 1.2; experts without a gate were left out.
+- All-reduce of vLLM in CUDA graphs, and NCCL's collectives in fp16; message sizes became bytes.
+- All other tables, data types, engines and versions were left out.
+"""
 
 
 def main(folder: Path) -> None:
@@ -174,12 +230,19 @@ def main(folder: Path) -> None:
         wheel = Wheel(core, card, version)
         tables = products(wheel) | attention(wheel) | experts(wheel)
         tables |= reduce(wheel, REDUCE_VERSION.get(key, version))
+        tables |= collectives(wheel, NCCL_VERSION.get(key, "2.29.2"))
         np.savez_compressed(OUT / f"{key}.npz", **tables)
-        index[key] = {"version": f"vLLM {version}", "files": wheel.used, "sha256": digest(tables)}
+        index[key] = {
+            "version": f"vLLM {version}",
+            "files": wheel.used,
+            "tables": sorted(name for name, table in tables.items() if table.dtype == np.float16),
+            "sha256": digest(tables),
+        }
         print(key, (OUT / f"{key}.npz").stat().st_size, "bytes")
     (OUT / "index.json").write_text(json.dumps(index, indent=1) + "\n")
     licence = zipfile.ZipFile(whole).read("aiconfigurator-0.12.0.dist-info/licenses/LICENSE")
     (OUT / "LICENSE").write_bytes(licence)
+    (OUT / "NOTICE.md").write_text(NOTICE)
 
 
 if __name__ == "__main__":

@@ -143,6 +143,7 @@ GROUPS: tuple[Group, ...] = (
 NOT_SHOWN: Mapping[str, str] = {
     "config": "set by “Other model…”",
     "gpu_bytes": "set by “Other card…”",
+    "length_distribution": "set by “Response lengths”, below the response's cap",
     **dict.fromkeys(
         (
             "tensor_parallel",
@@ -150,7 +151,6 @@ NOT_SHOWN: Mapping[str, str] = {
             "context_parallel",
             "expert_parallel",
             "turns",
-            "length_distribution",
             "liger",
         ),
         "has one modelled value so far",
