@@ -53,13 +53,20 @@ class Grid:
     __slots__ = ("axes", "curve", "logs", "milliseconds", "shares")
 
     def __init__(
-        self, axes: tuple[npt.NDArray[np.int32], ...], milliseconds: Floats, shares: Floats
+        self,
+        axes: tuple[npt.NDArray[np.int32], ...],
+        milliseconds: Floats,
+        shares: Floats,
+        holes: tuple[int, ...],
     ) -> None:
-        """``axes``: sizes, rising. ``shares``: their logarithms, NaN where nothing is known."""
+        """``axes``: sizes, rising. ``shares``: their logarithms, NaN where nothing is known.
+
+        A hole takes the share of the nearest point along the first axis of ``holes`` that has one.
+        """
         self.axes = axes
         self.logs: tuple[Floats, ...] = tuple(np.log(axis.astype(np.float64)) for axis in axes)
         self.milliseconds = milliseconds
-        self.shares = filled(shares)
+        self.shares = filled(shares, holes)
         self.curve: Callable[..., Curve] = lru_cache(CURVES)(self._curve)
 
     def __call__(self, *sizes: Num) -> Num:
@@ -162,13 +169,9 @@ def _meshed(values: Floats, logs: list[Floats], sizes: list[Num]) -> Floats | No
     return mixed.reshape(first + second).transpose(order).reshape(shape)
 
 
-def filled(values: Floats) -> Floats:
-    """The grid with every hole filled by the nearest point before it, else behind it.
-
-    Along the last axis first, so that a size that was never measured takes the share of the
-    nearest length before that of another shape.
-    """
-    for axis in reversed(range(values.ndim)):
+def filled(values: Floats, axes: tuple[int, ...]) -> Floats:
+    """The grid with every hole filled by the point before it along an axis, else behind it."""
+    for axis in axes:
         for _ in range(2):
             known = ~np.isnan(values)
             own = np.arange(values.shape[axis]).reshape(

@@ -21,6 +21,8 @@ from planner.kernels.tables import arrays
 from planner.numeric import Num
 
 AXES = ("rows", "outer", "inner")
+HOLES = (0, 1, 2)
+"""Axes along which holes are filled, in turn."""
 VALUE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
 RESULT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 2}
 TABLE_OF = {"bf16": "bf16", "fp16": "bf16", "fp32": "bf16", "fp8": "fp8"}
@@ -46,7 +48,8 @@ def grid(card: str, dtype: str) -> Grid:
     assert peaks is not None
     rows, outer, inner = np.meshgrid(*(axis.astype(float) for axis in axes), indexing="ij")
     measured = found[f"products_{dtype}"].astype(np.float64)
-    return Grid(axes, measured, log_shares(peaks, *work(rows, inner, outer, dtype), measured))
+    shares = log_shares(peaks, *work(rows, inner, outer, dtype), measured)
+    return Grid(axes, measured, shares, HOLES)
 
 
 def question(
@@ -54,7 +57,7 @@ def question(
 ) -> tuple[Question, Grid, tuple[Num, ...]] | None:
     """The product as a question, the grid that answers it and the sizes it is asked at."""
     positive(rows=rows, inner=inner, outer=outer)
-    table = TABLE_OF[dtype]
+    table = TABLE_OF.get(dtype, dtype)
     found = lent(gpu, dtype, f"products_{table}")
     if found is None:
         return None

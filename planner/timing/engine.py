@@ -91,6 +91,9 @@ class _Rollout:
         row, generator = self.row, self.generator
         sizes = (row.lengths, row.prompt_tokens, row.sequences)
         busy = rollout.full_load(*sizes, self.at_once)
+        if row.engine == "hf":
+            # The pass over the prompts has answered the first token.
+            busy = busy._replace(steps=busy.steps - 1)
         parts = generator.parts(generator.rows(self.at_once))
         attended = generator.attention(busy.sequences, busy.context_tokens)
         if parts is None or attended is None:
@@ -134,8 +137,8 @@ class _Rollout:
         row = self.row
         if row.engine == "hf":
             # Every row is computed until the longest of any GPU ends.
-            steps = row.lengths.longest_of(row.sequences * row.engines)
-            context = row.prompt_tokens + (steps + 1) / 2
+            steps = row.lengths.longest_of(row.sequences * row.engines) - 1
+            context = row.prompt_tokens + (steps + 2) / 2
             found: tuple[Stretch, ...] = (Stretch(self.at_once, steps, context),)
         else:
             sizes = (row.lengths, row.prompt_tokens, row.sequences)

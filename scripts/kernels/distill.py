@@ -204,8 +204,8 @@ Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES. Licensed under the Apac
 (`LICENSE` in this folder, as it ships in the wheel `aiconfigurator` 0.12.0).
 
 The `.npz` files are derived from parquet files of the wheel `aiconfigurator-core` 0.12.0
-(`aiconfigurator_core/systems/data`, https://github.com/ai-dynamo/aiconfigurator); `index.json` names
-the files each was made of. Changes made here, all by `scripts/distill_kernels`:
+(`aiconfigurator_core/systems/data`, https://github.com/ai-dynamo/aiconfigurator); `index.json`
+names the files each was made of. Changes made here, all by `scripts/distill_kernels`:
 
 - Latencies became natural logarithms of milliseconds in half precision on dense grids, NaN where
   nothing was measured; repeats became their median.

@@ -102,3 +102,13 @@ def test_a_link_with_lengths_opens_as_ones_own() -> None:
 def test_lengths_are_not_asked_for_where_rows_have_one() -> None:
     assert not shown(opened(v="4", batch_shape="full"))
     assert not shown(opened(v="4", method="grade"))
+
+
+def test_a_run_that_ends_late_is_told_from_which_length_on() -> None:
+    late = opened(
+        v="4", response_tokens="16384", micro_batch_size="4", prompts_per_step="64",
+        prompts_per_update="64", length_distribution="1~hist_500~900_1500~90_3000~9_16000~1",
+    )
+    assert "The longest responses.** Responses of up to" in words(late)
+    assert "ends out of memory after about" in words(late)
+    assert "The longest responses" not in words(opened())
