@@ -300,3 +300,12 @@ def test_half_a_benchmark_replaces_half() -> None:
     mixed = kernels.products_seconds(own, **thin)
     assert mixed[0] == pytest.approx(2 * (8192 * 8193 + 8192) / 3.35e12 / 0.5)
     assert mixed[1] == pytest.approx(kernels.products_seconds(H100, **large), rel=1e-12)
+
+
+def test_a_card_measured_at_one_head_size_answers_for_several() -> None:
+    look, sizes = LOOKS["decode"]
+    card = gpu("a100-80gb")
+    several = look(card, **{**sizes, "head_dim": np.array([64, 128])})
+    assert several.tolist() == pytest.approx(
+        [look(card, **{**sizes, "head_dim": dim}) for dim in (64, 128)], rel=1e-12
+    )
