@@ -153,6 +153,7 @@ def _tune(row: Row) -> How:
         sharding="none",
         master_dtype="none",
         batch_shape="packed",
+        attention="sdpa",
         gradient_checkpointing="none",
         compile="packed" not in row["other"] or "compile" in row["other"],
     )
@@ -170,7 +171,8 @@ def _tune(row: Row) -> How:
         fields=fields,
         exact=row["sequence_tokens"] == 4096,
         tokens=2.0 * row["sequence_tokens"],
-        assumed="one packed row of two, adapters of rank 8 on every linear layer",
+        assumed="one packed row of two, SDPA for its masked kernel, adapters of rank 8 on every "
+        "linear layer",
     )
 
 
