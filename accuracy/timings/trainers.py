@@ -153,7 +153,6 @@ def _tune(row: Row) -> How:
         sharding="none",
         master_dtype="none",
         batch_shape="packed",
-        attention="sdpa",
         gradient_checkpointing="none",
         compile="packed" not in row["other"] or "compile" in row["other"],
     )
@@ -171,8 +170,8 @@ def _tune(row: Row) -> How:
         fields=fields,
         exact=fields["gradient_checkpointing"] == "none",
         tokens=2.0 * row["sequence_tokens"],
-        assumed="one packed row of two, SDPA for its masked kernel, adapters of rank 8 on every "
-        "linear layer",
+        assumed="one packed row of two, flash attention for its masked kernel (under checkpointing a "
+        "plan then runs its layers uncompiled), adapters of rank 8 on every linear layer",
     )
 
 
