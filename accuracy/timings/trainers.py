@@ -170,7 +170,7 @@ def _tune(row: Row) -> How:
         fields=fields,
         exact=fields["gradient_checkpointing"] == "none",
         tokens=2.0 * row["sequence_tokens"],
-        assumed="one packed row of two, flash attention for its masked kernel (under checkpointing a "
+        assumed="one packed row of two, flash attention for its masked kernel (checkpointed, a "
         "plan then runs its layers uncompiled), adapters of rank 8 on every linear layer",
     )
 
