@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from accuracy.timings import serving
+from accuracy.timings import chains, serving
 from accuracy.timings.compare import PHASES, RATES, TARGETS, Figure, Reason, results
 from accuracy.timings.rank import ranked
 from accuracy.timings.rows import rows
@@ -34,6 +34,7 @@ def text() -> str:
     parts.append(f"Before lengths and kernels by shape ({_before()['model']}):")
     parts.append(medians(before(seen)) + "\n\n" + orders(before(seen)))
     parts.append("### Serving, token by token\n\n" + serving.text())
+    parts.append("### Where a change for the better is not\n\n" + chains.text())
     parts.append("### Scored once, at the end")
     if HELD.exists():
         told = json.loads(HELD.read_text("utf-8"))
