@@ -86,13 +86,6 @@ COMPUTE_SECONDS = Rate(
     why="Training and log-probability passes are limited by matrix products.",
     ignores="small matrices, small models and eager kernels, which reach a smaller share",
 )
-LAUNCH_SECONDS = Rate(
-    "launches that outlast the computation",
-    "maximum(layer_runs * launch_seconds - compute_seconds, 0)",
-    unit="seconds",
-    source="efficiencies.json hf-step-seconds-per-layer",
-    why="The host launches kernels while the card computes; whichever is slower decides.",
-)
 OPTIMIZER_SECONDS = Rate(
     "optimizer step",
     "bytes_touched / (bandwidth_bytes_per_second * share)",

@@ -16,6 +16,7 @@ from planner.numeric import Num
 Unit = Literal[
     "seconds",
     "FLOPs",
+    "bytes",
     "bytes per second",
     "positions",
     "values",

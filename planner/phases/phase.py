@@ -40,7 +40,7 @@ class Work:
     imbalance: Num = 1
     """Positions on the GPU with the most, which the others wait for, over ``tokens``."""
     layer_runs: Num = 0
-    """Layers whose kernels the host launches one by one, a floor under the time; 0 for none."""
+    """Layers that run one by one, where a round is more than one forward; 0: a round is one."""
     recomputed: int = 0
     """Times that a backward repeats the layers' forward."""
     scored_again: int = 0

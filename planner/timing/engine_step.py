@@ -26,7 +26,7 @@ from planner.kernels import (
     products_seconds,
     reduce_seconds,
 )
-from planner.kernels.tables import arrays, lender
+from planner.kernels.tables import arrays, loan
 from planner.numeric import Num, maximum, minimum, where
 
 VALUE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
@@ -326,7 +326,8 @@ def _sampler(arch: Architecture, gpu: Gpu, logprobs: bool) -> Num | None:
 
 def least_kernel_seconds(gpu: Gpu) -> float | None:
     """The shortest time of any product that was measured on the card whose tables it uses."""
-    card = lender(gpu.key)
+    lent = loan(gpu.key, "products_bf16")
+    card = lent.card if lent else None
     if card is None:
         return None
     return float(np.exp(np.nanmin(arrays(card)["products_bf16"].astype(np.float64)))) / 1e3

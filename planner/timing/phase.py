@@ -11,7 +11,7 @@ from planner.footprint import TimeTerm
 from planner.numeric import Num
 from planner.phases.phase import Decoding, PhasePlan, Work
 from planner.phases.scene import Scene
-from planner.timing import engine, trainer
+from planner.timing import engine, trainer, updates
 from planner.timing.traffic import exposed
 
 Terms = tuple[TimeTerm, ...]
@@ -58,4 +58,4 @@ def _compute(scene: Scene, row: Work) -> Terms | None:
         return engine.decoding(scene, row)
     if row.run == "send":
         return engine.weight_sync(scene)
-    return trainer.optimizer(scene, row) if row.run == "optimizer" else trainer.passes(scene, row)
+    return updates.optimizer(scene, row) if row.run == "optimizer" else trainer.computed(scene, row)

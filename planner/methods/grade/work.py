@@ -28,7 +28,6 @@ def backward(scene: Scene) -> tuple[Work, ...]:
     back = replace(
         all_steps,
         run="backward",
-        layer_runs=(2 + again) * all_steps.layer_runs,
         recomputed=again,
         gathered=False,
     )
