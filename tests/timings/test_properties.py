@@ -11,11 +11,11 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from benchmarks_of_cards import H100
 
 from accuracy.timings import chains
 from accuracy.timings.chains import FASTER, FILE, RUN, captured, faster, larger, seconds, slower
 from accuracy.timings.chains import shorter as shorter_tails
+from benchmarks_of_cards import H100
 
 SFT: dict[str, Any] = {
     "method": "sft",
