@@ -39,8 +39,8 @@ def text() -> str:
     if HELD.exists():
         told = json.loads(HELD.read_text("utf-8"))
         parts.append(f"Scored on {told['scored']} and recorded; it is not scored again.")
-        held = [Figure(**one) for one in told["figures"]]
-        parts.append(side(held, [Reason(*one) for one in told["left"]]))
+        parts.append(told["coverage"])
+        parts.append(side(held(), [Reason(*one) for one in told["left"]]))
     else:
         parts.append("Not scored yet.")
     return "\n\n".join(parts)
@@ -58,10 +58,22 @@ def _before() -> dict[str, Any]:
     return told
 
 
-def record(scored: str) -> None:
-    """Score the held half and write it down."""
+def held() -> list[Figure]:
+    """The held half's figures as they were scored; none before."""
+    if not HELD.exists():
+        return []
+    return [Figure(**one) for one in json.loads(HELD.read_text("utf-8"))["figures"]]
+
+
+def record(scored: str, coverage: str) -> None:
+    """Write down the held half as it is scored now, with what the intervals cover of it."""
     figures, left = results("held", final=True)
-    told = {"scored": scored, "figures": [asdict(one) for one in figures], "left": left}
+    told = {
+        "scored": scored,
+        "coverage": coverage,
+        "figures": [asdict(one) for one in figures],
+        "left": left,
+    }
     HELD.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
 
 
