@@ -109,7 +109,7 @@ def words(seen: Sequence[Figure], held: Sequence[Figure]) -> str:
     """What intervals cover of figures that had no part in them."""
     inside, scored = coverage(seen)
     found = (
-        f"Of the seen half {inside} of {scored} figures lie in the interval that the other projects "
+        f"Of the seen half {inside} of {scored} figures lie in the interval that other projects "
         "give them"
     )
     if held:
