@@ -123,11 +123,14 @@ def test_intervals_are_those_of_the_widest_project() -> None:
     found = intervals.cells(some)
     cell = found[Regime("update", False, True, True)]
     assert (cell.low, cell.high, cell.rows, cell.projects) == (0.5, 3.0, 44, 2)
-    # One project alone, or four rows, have none of their own.
+    # One project alone, or three rows, have none of their own.
     assert Regime("update", False, True, True) not in intervals.cells(some[:40])
-    few = [*ratios("p/one", 1, 1), *ratios("p/two", 1, 1)]
+    few = [*ratios("p/one", 1, 1), *ratios("p/two", 1)]
     assert Regime("update", False, True, True) not in intervals.cells(few)
     assert Regime(None) in intervals.cells(few)
+    # All took longer: the estimate itself is still in the interval.
+    slow = intervals.cells([*ratios("p/one", 2, 3), *ratios("p/two", 2, 3)])[Regime(None)]
+    assert slow.low == 1.0 and slow.high == pytest.approx(2.95)
 
 
 def test_a_project_has_no_part_in_its_own_interval() -> None:
@@ -135,6 +138,8 @@ def test_a_project_has_no_part_in_its_own_interval() -> None:
     other = ratios("p/three", *[2.0] * 5)
     assert intervals.coverage([*alike, *other]) == (10, 15)
     assert intervals.covered(other, intervals.cells(alike)) == (0, 5)
+    assert "10 of 15" in intervals.words([*alike, *other], [])
+    assert "held half 0 of 5" in intervals.words(alike, other)
 
 
 def test_few_rows_fall_back_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
