@@ -169,9 +169,8 @@ def attention(
         seconds = products_seconds(gpu, dtype=dtype, **sizes)
         one = 2.0 * sizes["rows"] * arch.head_dim * length
     else:
-        kv_heads = arch.kv_heads if how == "flash" or batch_shape == "full" else arch.heads
         sizes = {"sequences": sequences, "tokens": length, "heads": arch.heads}
-        sizes |= {"kv_heads": kv_heads, "head_dim": arch.head_dim}
+        sizes |= {"kv_heads": arch.kv_heads, "head_dim": arch.head_dim}
         seconds = prefill_attention_seconds(gpu, dtype=dtype, **sizes)
         one = 2.0 * sequences * length * (length + 1) * arch.heads * arch.head_dim
     if seconds is None or peak is None:
