@@ -7,7 +7,7 @@ curve over the rows of a forward, which is kept: a sweep of a million plans read
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Shape(NamedTuple):
 
     inner: int
     outer: int
-    count: float
+    matrices: float
 
 
 Shapes = tuple[Shape, ...]
@@ -85,7 +85,7 @@ def products_share(
     peak = gpu.flops_per_second(dtype)
     inner, outer, count = (np.array(column, dtype=float) for column in zip(*shapes, strict=True))
     rows = ROWS[:, None]
-    sizes = []
+    sizes: list[dict[str, Any]] = []
     if inputs:
         sizes.append({"rows": rows, "inner": outer, "outer": inner})
     if weights:
