@@ -36,7 +36,7 @@ def decoding(scene: Scene, row: Decoding) -> Terms | None:
     steps = found.steps()
     if prompts is None or steps is None:
         return None
-    return (*prompts, *steps)
+    return (*prompts, *steps, *found.rewards())
 
 
 class _Rollout:
@@ -173,6 +173,17 @@ class _Rollout:
         if self.row.engine != "hf":
             return 0.0
         return causes.COPIED_CACHE(steps=1, **self._cache(of))
+
+    def rewards(self) -> Iterator[TimeTerm]:
+        """What rules and other machines take to score what was generated."""
+        plan = self.scene.plan
+        if plan.reward_seconds:
+            yield from self._term(
+                causes.REWARDS,
+                responses=self.row.rewarded,
+                concurrency=plan.reward_concurrency,
+                reward_seconds=plan.reward_seconds,
+            )
 
     def _preempted(self) -> Iterator[TimeTerm]:
         """Sequences beyond those that the cache holds at their mean length."""

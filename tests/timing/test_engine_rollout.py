@@ -199,3 +199,13 @@ def test_a_sweep_has_what_each_estimate_has(changes: dict[str, object]) -> None:
         values = {name: int(row[name]) for name in MESH}
         one = estimate(plan.changed(**values, prompts_per_update=values["prompts_per_step"]))
         assert row["step_seconds"] == pytest.approx(one.step_seconds, rel=1e-9)
+
+
+def test_rewards_are_waited_for_and_resampling_generates_more() -> None:
+    slow = BASE.changed(reward_seconds=0.5, reward_concurrency=64)
+    # 128 prompts with 8 responses, 64 at a time: sixteen rounds of half a second.
+    assert terms(slow)["rewards waited for"] == pytest.approx(8)
+    assert total(slow) - total(BASE) == pytest.approx(8)
+    again = slow.changed(resampling_factor=1.5)
+    assert total(again) == pytest.approx(1.5 * total(slow))
+    assert total(slow.changed(reward="model")) == pytest.approx(total(BASE))

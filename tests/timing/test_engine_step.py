@@ -45,7 +45,9 @@ def product(rows: float, inner: int, outer: int, card=H100) -> float:
     return products_seconds(card, rows=rows, inner=inner, outer=outer, dtype="bf16")
 
 
-def attention(sequences: float, context: float, heads: int = 32, kv_heads: int = 8) -> float:
+def attention(
+    sequences: float, context: float, heads: int = 32, kv_heads: int = 8, window: int = 0
+) -> float:
     return decode_attention_seconds(
         H100,
         sequences=sequences,
@@ -54,6 +56,7 @@ def attention(sequences: float, context: float, heads: int = 32, kv_heads: int =
         kv_heads=kv_heads,
         head_dim=64,
         kv_value_bytes=2,
+        window=window,
         dtype="bf16",
     )
 
@@ -147,7 +150,7 @@ def test_a_window_ends_what_attention_reads() -> None:
         decode_step_seconds(one, H100, sequences=128, context_tokens=4000)
         for one in (SMALL, slides)
     )
-    spared = 8 * (attention(128, 4000) - attention(128, 256))
+    spared = 8 * (attention(128, 4000) - attention(128, 4000, window=256))
     assert whole - half == pytest.approx(spared)
 
 
