@@ -80,7 +80,8 @@ def _by_layer(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTer
     reduces = sharded and backward and role.trained
     if not gathers and not reduces and _is_zero(copied):
         return
-    gather = root = reduce = last = 0.0
+    gather: Num | None = 0.0
+    root, reduce, last = gather, gather, gather
     if gathers:
         gather, root = _gathers(scene, role)
     if reduces:
