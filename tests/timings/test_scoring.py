@@ -146,6 +146,7 @@ def test_few_rows_fall_back_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = {
         Regime("update", False, None, True): Cell(0.9, 1.2, 12, 3),
         Regime("update"): Cell(0.7, 1.5, 20, 4),
+        Regime("step", False): Cell(0.6, 1.6, 8, 2),
         Regime(None): Cell(0.2, 4.0, 40, 6),
     }
     monkeypatch.setattr(error, "_cells", lambda: cells)
@@ -155,6 +156,7 @@ def test_few_rows_fall_back_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "12 published updates of dense models with lengths given of 3" in dense.words
     assert "Too few updates of dense models on cards with kernel tables" in dense.words
     assert factors("update", mixture=True, **asked).low == 0.7
+    assert factors("step", mixture=False, **asked).low == 0.6
     widest = factors("rollout", mixture=True, **asked)
     assert (widest.low, widest.high) == (0.2, 4.0)
     assert "phases of any kind" in widest.words
