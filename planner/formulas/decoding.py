@@ -117,6 +117,14 @@ LONGEST = Rate(
     why="Beyond what the same tokens take while every place is filled: a few long responses decode "
     "nearly alone.",
 )
+REWARDS = Rate(
+    "rewards waited for",
+    "ceil_div(responses, concurrency) * reward_seconds",
+    unit="seconds",
+    source="what the plan says of its rule or its machine",
+    why="So many rewards at a time, once the responses are there.",
+    ignores="frameworks that score what has ended while others still decode",
+)
 RECOMPUTED = Rate(
     "recomputation of preempted sequences",
     "sequences * tokens_each * seconds_per_token",

@@ -56,13 +56,12 @@ def explain(kind: Kind, gpu: Gpu, **sizes: Any) -> Explanation | None:
     if kind == "experts":
         asked = experts.question(gpu, **sizes)
         return None if asked is None else _explained(asked, gpu, _expert_rows(asked, sizes))
-    ask: Callable[..., tuple[Question, Grid, tuple[float, ...]] | None]
-    ask = {
+    asks: dict[str, Callable[..., tuple[Question, Grid, tuple[float, ...]] | None]] = {
         "products": products.question,
         "prefill": attention.prefill_question,
         "decode": attention.decode_question,
-    }[kind]
-    found = ask(gpu, **sizes)
+    }
+    found = asks[kind](gpu, **sizes)
     if found is None:
         return None
     names = products.AXES if kind == "products" else attention.AXES

@@ -1,10 +1,10 @@
 """Whose measured kernels a card's times rest on, and the arrays of them, read on first use.
 
 A card without tables borrows. Who lends was decided by leaving one card out at a time
-(``docs/kernels.md``): cards of the same compute capability come first, then those of its major
-version, then all; among them the one nearest in compute by bandwidth. The lender is asked about a
-kernel that lasts as long as the borrower's: one size is multiplied by the ratio of bandwidths,
-since what a kernel takes beside its work (filling, draining, the last wave) is time, not a share.
+(``docs/kernels.md``): cards of the same compute capability come first, then all; among them the
+one nearest in compute by bandwidth. The lender is asked about a kernel that lasts as long as the
+borrower's: one size is multiplied by the ratio of bandwidths, since what a kernel takes beside its
+work (filling, draining, the last wave) is time, not a share.
 """
 
 from __future__ import annotations
@@ -83,20 +83,13 @@ def loan(key: str, table: str) -> Loan | None:
 def nearest(own: Gpu, owners: Sequence[str]) -> Loan:
     """The one of these cards that lends to a card whose peaks are known."""
 
-    def distance(card: str) -> tuple[int, float, str]:
+    def distance(card: str) -> tuple[bool, float, str]:
         other = catalog_gpu(card)
-        return -_kinship(own, other), abs(math.log(_ratio(own) / _ratio(other))), card
+        stranger = own.compute_capability != other.compute_capability
+        return stranger, abs(math.log(_ratio(own) / _ratio(other))), card
 
     card = min(owners, key=distance)
     return Loan(card, _bandwidth(catalog_gpu(card)) / _bandwidth(own))
-
-
-def _kinship(own: Gpu, other: Gpu) -> int:
-    """2 for the same compute capability, 1 for the same major version, else 0."""
-    mine, theirs = own.compute_capability or "", other.compute_capability or ""
-    if mine == theirs:
-        return 2
-    return int(mine.partition(".")[0] == theirs.partition(".")[0])
 
 
 def _ratio(gpu: Gpu) -> float:

@@ -187,6 +187,13 @@ class PlanFields(BaseModel):
     reward: Literal["rule", "model", "remote"] = Field(
         "rule", description="Where rewards come from."
     )
+    reward_seconds: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = Field(
+        0.0, description="Seconds that the reward of one response takes, by rule or remote."
+    )
+    reward_concurrency: Count = Field(1, description="Rewards made at the same time.")
+    resampling_factor: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = Field(
+        1.0, description="Responses generated for each that is trained on."
+    )
 
     rollout: Literal["none", "in-graph", "hf", "vllm-colocated", "vllm-separate"] = Field(
         "vllm-colocated", description="What generates the responses."

@@ -43,7 +43,7 @@ def _as_before(fields: Fields) -> Fields:
 
 
 def _in_turn(fields: Fields) -> Fields:
-    """Version 4 knew no engine that generates while the trainer trains."""
+    """Version 4 knew neither an engine beside the trainer nor rewards that take time."""
     return fields
 
 
@@ -63,6 +63,9 @@ ADDED: Mapping[str, int] = {
     "chunk_tokens": 4,
     "optimizer_step": 4,
     "temperature": 4,
+    "resampling_factor": 5,
+    "reward_concurrency": 5,
+    "reward_seconds": 5,
     "rollout_overlap": 5,
 }
 """Fields that came later, each with its first version: an older link did not leave them out."""

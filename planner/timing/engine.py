@@ -36,7 +36,7 @@ def decoding(scene: Scene, row: Decoding) -> Terms | None:
     steps = found.steps()
     if prompts is None or steps is None:
         return None
-    return (*prompts, *steps)
+    return (*prompts, *steps, *found.rewards())
 
 
 class _Rollout:
@@ -91,6 +91,9 @@ class _Rollout:
         row, generator = self.row, self.generator
         sizes = (row.lengths, row.prompt_tokens, row.sequences)
         busy = rollout.full_load(*sizes, self.at_once)
+        if row.engine == "hf":
+            # The pass over the prompts has answered the first token.
+            busy = busy._replace(steps=busy.steps - 1)
         parts = generator.parts(generator.rows(self.at_once))
         attended = generator.attention(busy.sequences, busy.context_tokens)
         if parts is None or attended is None:
@@ -134,8 +137,8 @@ class _Rollout:
         row = self.row
         if row.engine == "hf":
             # Every row is computed until the longest of any GPU ends.
-            steps = row.lengths.longest_of(row.sequences * row.engines)
-            context = row.prompt_tokens + (steps + 1) / 2
+            steps = row.lengths.longest_of(row.sequences * row.engines) - 1
+            context = row.prompt_tokens + (steps + 2) / 2
             found: tuple[Stretch, ...] = (Stretch(self.at_once, steps, context),)
         else:
             sizes = (row.lengths, row.prompt_tokens, row.sequences)
@@ -170,6 +173,17 @@ class _Rollout:
         if self.row.engine != "hf":
             return 0.0
         return causes.COPIED_CACHE(steps=1, **self._cache(of))
+
+    def rewards(self) -> Iterator[TimeTerm]:
+        """What rules and other machines take to score what was generated."""
+        plan = self.scene.plan
+        if plan.reward_seconds:
+            yield from self._term(
+                causes.REWARDS,
+                responses=self.row.rewarded,
+                concurrency=plan.reward_concurrency,
+                reward_seconds=plan.reward_seconds,
+            )
 
     def _preempted(self) -> Iterator[TimeTerm]:
         """Sequences beyond those that the cache holds at their mean length."""

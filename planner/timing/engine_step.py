@@ -7,6 +7,7 @@ None.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -230,9 +231,10 @@ def _curves(
         _head(arch, gpu, dtype, tensor_parallel),
         _sampler(arch, gpu, logprobs),
     )
-    if any(one is None for one in found):
+    known = [one for one in found if one is not None]
+    if len(known) < len(found):
         return None
-    return tuple(np.minimum.accumulate((one + 0 * KNOTS)[::-1])[::-1] for one in found)
+    return tuple(np.minimum.accumulate((one + 0 * KNOTS)[::-1])[::-1] for one in known)
 
 
 def _products(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
@@ -345,13 +347,15 @@ def _memory(gpu: Gpu) -> dict[str, float] | None:
     return {"bandwidth_bytes_per_second": bandwidth, "share": share}
 
 
-def _by_window(arch: Architecture, kernel: object, gpu: Gpu, sizes: dict[str, Num]) -> Num | None:
+def _by_window(
+    arch: Architecture, kernel: Callable[..., Num | None], gpu: Gpu, sizes: dict[str, Num]
+) -> Num | None:
     """All layers that keep keys and values: those that see everything, and those with a window."""
     sliding = arch.sliding_layers if arch.sliding_window else 0
     seconds: Num = 0.0
     for layers, window in ((arch.cache_layers - sliding, 0), (sliding, arch.sliding_window)):
         if layers:
-            one = kernel(gpu, window=window, **sizes)  # type: ignore[operator]
+            one = kernel(gpu, window=window, **sizes)
             if one is None:
                 return None
             seconds = seconds + layers * one

@@ -89,6 +89,12 @@ FRAMEWORK = Framework(
             "Set rollout_overlap to synchronous, or framework to plain or verl.",
         ),
         Rule(
+            "resampling_factor",
+            lambda p: p.resampling_factor != 1,
+            "TRL trains on every response that it samples.",
+            "Set resampling_factor to 1, or framework to plain or verl.",
+        ),
+        Rule(
             "base_dtype",
             lambda p: p.base_dtype == "fp32" and p.finetuning == "qlora",
             "TRL's trainers leave weights beside 4-bit ones in the model's dtype.",

@@ -183,6 +183,16 @@ TEXTS: Mapping[str, FieldText] = {
         "Reward", "rule: code checks the answer. model: a network. remote: on other machines."
     ),
     "reward_model": FieldText("Reward model", "A Hub id of the catalog."),
+    "reward_seconds": FieldText(
+        "Seconds per reward", "What a rule or another machine takes to score one response."
+    ),
+    "reward_concurrency": FieldText("Rewards at once"),
+    "resampling_factor": FieldText(
+        "Resampling",
+        "Responses generated for each that is trained on, where groups of equal rewards are "
+        "thrown away and sampled anew.",
+        "times",
+    ),
     "rollout": FieldText(
         "Engine",
         "vllm-colocated shares the training GPUs; vllm-separate has GPUs of its own; hf is "

@@ -96,6 +96,8 @@ GROUPS: tuple[Group, ...] = (
             "critic_model",
             "reward",
             "reward_model",
+            "reward_seconds",
+            "reward_concurrency",
         ),
     ),
     *(
@@ -112,6 +114,7 @@ GROUPS: tuple[Group, ...] = (
             "temperature",
             "rollout_gpus",
             "rollout_overlap",
+            "resampling_factor",
             "rollout_tensor_parallel",
             "gpu_memory_utilization",
             "vllm_sleep_level",
