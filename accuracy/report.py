@@ -25,8 +25,7 @@ from accuracy.peaks import report as peaks_report
 from accuracy.prediction import Predicted, Unpredicted
 from accuracy.published import Row, rows
 from accuracy.quantity import Answer
-from planner.catalog import gpu
-from planner.formulas.compute import time_error
+from accuracy.timings import report as timings_report
 from planner.units import GIB
 
 LARGE = 0.10
@@ -88,6 +87,7 @@ def text() -> str:
         "## Dry runs beside real runs on a CPU\n\n" + cpu_summary.text(),
         "## TRL's own step beside real runs on a CPU\n\n" + trl_summary.text(),
         "## Time model beside published speeds\n\n" + TIMES + "\n" + _times(),
+        "## Seconds of public runs\n\n" + timings_report.text(),
         MISSING,
     ]
     return "\n\n".join(part.strip("\n") for part in parts) + "\n"
@@ -265,7 +265,7 @@ def _times() -> str:
         "|---|---|---:|---:|---:|---|---|",
     ]
     for figure in times.figures():
-        low, high, _ = time_error(gpu(figure.card), keys=figure.keys)
+        low, high = figure.between
         lines.append(
             f"| {figure.what} | {figure.card} | {figure.seconds:.3g} | {figure.predicted:.3g} "
             f"| {percent(figure.signed_error)} | {low:.2f} to {high:.2f} | {figure.source} |"

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from planner import references
 from planner.catalog import measured, spot
 from planner.footprint import Phase
+from planner.lengths import lengths_of, words
 from planner.phases import engine
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import path
 from planner.plan.defaults import fill
 from planner.plan.relevance import without_effect
+from planner.quantities import pads_rollout
 from planner.units import read_bytes, read_gib
 from planner.workload import compile_breaks
 
@@ -51,6 +53,7 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
             *_model_warnings(scene),
             *_measured_warnings(scene),
             *_host_warnings(scene, phases),
+            *_padding_warnings(scene),
         ),
         (
             *_notes(scene, phases),
@@ -145,7 +148,7 @@ def _paged_warnings(scene: Scene) -> Iterator[str]:
 
 
 def _model_warnings(scene: Scene) -> Iterator[str]:
-    arch, rows = scene.policy.arch, scene.q.row_tokens
+    arch, rows = scene.policy.arch, scene.plan.prompt_tokens + scene.plan.response_tokens
     if not arch.learned_positions and rows > arch.max_positions:
         yield (
             f"prompt_tokens + response_tokens = {rows:,} is longer than the "
@@ -229,7 +232,7 @@ def _gradient_notes(scene: Scene) -> Iterator[str]:
 
 def _notes(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
     plan, runs = scene.plan, path(scene)
-    yield "Lengths are planned at their caps: every row is as long as prompt + response."
+    yield from _length_notes(scene)
     if any(phase.host_bytes for phase in phases):
         yield (
             "Host RAM counts processes and what is offloaded, loaded or gathered; pages of files "
@@ -257,6 +260,47 @@ def _notes(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
         yield (
             "fp32 weights without sharding mean autocast: half-precision copies of the weights "
             "live through each forward and backward."
+        )
+
+
+def _length_notes(scene: Scene) -> Iterator[str]:
+    """What time and memory take the lengths for."""
+    plan, passes = scene.plan, scene.q.training
+    if not plan.length_distribution:
+        yield "Lengths are planned at their caps: every row is as long as prompt + response."
+        return
+    lengths, cap = lengths_of(plan), plan.response_tokens
+    yield f"Times rest on {words(plan)}, behind prompts of {plan.prompt_tokens:,} tokens each."
+    if lengths.longest < cap:
+        yield (
+            f"No counted response is longer than {lengths.longest:,} tokens, so rows are planned "
+            f"for that and not for their cap of {cap:,}; a longer one needs more memory."
+        )
+    else:
+        yield "Memory is planned for the longest row there can be: prompt + response at their caps."
+    real = scene.q.sequences_per_gpu_step * (plan.prompt_tokens + lengths.mean)
+    if plan.batch_shape != "packed":
+        beside = "of a GPU's whole rollout" if pads_rollout(plan) else "of its micro-batch"
+        yield (
+            f"{1 - real / passes.tokens:.0%} of what training computes is padding: each row is as "
+            f"long as the longest {beside}."
+        )
+    if passes.imbalance > 1.005:
+        yield (
+            f"The GPU with the longest rows computes {passes.imbalance - 1:.0%} more than the "
+            "others do on average, which wait for it."
+        )
+
+
+def _padding_warnings(scene: Scene) -> Iterator[str]:
+    """A budget of tokens that padding comes on top of."""
+    plan = scene.plan
+    uneven = plan.length_distribution and plan.batch_shape == "padded"
+    if uneven and plan.max_tokens_per_micro_batch:
+        yield (
+            "max_tokens_per_micro_batch counts tokens without padding: short responses padded to a "
+            "long one beside them take more than it, which the memory does not count; set "
+            "batch_shape to packed."
         )
 
 

@@ -5,9 +5,13 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 from planner.footprint import Footprint
+from planner.formulas.throughput import DOLLARS, RUN_GPU_HOURS, STEP_GPU_HOURS
+from planner.numeric import Num
 from planner.plan.facts import facts_of
+from planner.references import ReferenceCache
 from planner.units import read_bytes, read_seconds, read_usd
 
 OLD_AFTER_DAYS = 60
@@ -18,9 +22,12 @@ class Cost:
     """What a run costs; None where the price or the time is unknown.
 
     A run's hours and dollars have a cached reference's pass in them: before the run, or in each
-    step on other GPUs, as many of the same card for as long as it takes.
+    step on other GPUs, as many of the same card for as long as it takes. They are as uncertain as
+    the footprint's ``step_seconds``; the price's own range is beside them.
     """
 
+    gpu_hours_per_step: float | None
+    gpu_hours_run: float | None
     usd_per_step: float | None
     usd_run: float | None
     hours_run: float | None
@@ -42,47 +49,84 @@ def cost(footprint: Footprint, *, today: dt.date | None = None) -> Cost:
     does not run has no hours and no cost.
     """
     plan = footprint.plan
-    listed = facts_of(plan).gpu.price
-    low = high = price = plan.price_per_gpu_hour or None
-    source, date, old = "typed in", "", False
-    if price is None and listed is not None:
-        low, high = listed.usd_per_hour_low, listed.usd_per_hour_high
-        price = (low + high) / 2
-        source, date = listed.source, listed.date
-        old = _is_old(listed.date, today or dt.date.today())
-    elif price is None:
-        source = "nobody has listed a price for this card"
-    hours = None
-    if footprint.step_seconds is not None and footprint.verdict.word != "out of memory":
-        hours = footprint.step_seconds * plan.steps / 3600
-    run = None if hours is None or price is None else hours * price * plan.gpus
-    before, elsewhere = _pass_hours(footprint)
-    scoring = price and (before + elsewhere) * price * (plan.gpus - plan.rollout_gpus)
-    in_steps = price and elsewhere * price * (plan.gpus - plan.rollout_gpus)
+    asked = price_of(plan)
+    runs = footprint.verdict.word != "out of memory"
+    seconds = footprint.step_seconds if runs else None
+    before, elsewhere = pass_seconds(footprint.reference_cache)
+    step = run = None
+    if seconds is not None:
+        step, run = (float(each) for each in gpu_hours(plan, seconds, before, elsewhere))
+    pass_hours = (before + plan.steps * elsewhere) * (plan.gpus - plan.rollout_gpus) / 3600
     return Cost(
-        usd_per_step=None if run is None else (run + (in_steps or 0)) / plan.steps,
-        usd_run=None if run is None else run + (scoring or 0),
-        hours_run=None if hours is None else hours + before,
-        usd_reference=None if run is None else scoring,
-        price_per_gpu_hour=price,
-        price_low=low,
-        price_high=high,
-        price_source=source,
-        price_date=date,
-        price_is_old=old,
+        gpu_hours_per_step=step,
+        gpu_hours_run=run,
+        usd_per_step=_paid(step, asked.per_gpu_hour),
+        usd_run=_paid(run, asked.per_gpu_hour),
+        hours_run=None if seconds is None else (seconds * plan.steps + before) / 3600,
+        usd_reference=_paid(None if run is None else pass_hours, asked.per_gpu_hour),
+        price_per_gpu_hour=asked.per_gpu_hour,
+        price_low=asked.low,
+        price_high=asked.high,
+        price_source=asked.source,
+        price_date=asked.date,
+        price_is_old=bool(asked.date) and _is_old(asked.date, today or dt.date.today()),
     )
 
 
-def _pass_hours(footprint: Footprint) -> tuple[float, float]:
-    """Hours of a cached reference's passes: before the run, and on other GPUs in its steps.
+class HourlyPrice(NamedTuple):
+    """Dollars of one GPU for an hour; None where nobody has said."""
+
+    per_gpu_hour: float | None
+    low: float | None
+    high: float | None
+    source: str
+    date: str = ""
+
+
+def price_of(plan: Any) -> HourlyPrice:
+    """The price typed into a plan (or a sweep's grid), or else the middle of the catalog's."""
+    own, listed = plan.price_per_gpu_hour or None, facts_of(plan).gpu.price
+    if own is not None:
+        return HourlyPrice(own, own, own, "typed in")
+    if listed is None:
+        return HourlyPrice(None, None, None, "nobody has listed a price for this card")
+    low, high = listed.usd_per_hour_low, listed.usd_per_hour_high
+    return HourlyPrice((low + high) / 2, low, high, listed.source, listed.date)
+
+
+def gpu_hours(plan: Any, seconds: Num, before: Num, elsewhere: Num) -> tuple[Num, Num]:
+    """GPU-hours of a step and of the run; arrays where the plan is a sweep's grid.
+
+    Args:
+        plan: whose GPUs and steps they are.
+        seconds: of a step.
+        before: a cached reference's pass before the run, in seconds.
+        elsewhere: its pass in each step, on as many other GPUs as train.
+    """
+    training = plan.gpus - plan.rollout_gpus
+    step = STEP_GPU_HOURS(
+        step_seconds=seconds, gpus=plan.gpus, elsewhere_seconds=elsewhere, training_gpus=training
+    )
+    run = RUN_GPU_HOURS(
+        steps=plan.steps, step_gpu_hours=step, before_seconds=before, training_gpus=training
+    )
+    return step, run
+
+
+def _paid(hours: float | None, price: float | None) -> float | None:
+    if hours is None or price is None:
+        return None
+    return float(DOLLARS(gpu_hours=hours, usd_per_gpu_hour=price))
+
+
+def pass_seconds(cache: ReferenceCache | None) -> tuple[float, float]:
+    """Seconds of a cached reference's passes: before the run, and on other GPUs in each step.
 
     A pass takes as long as the card's scoring does, whose time is known where a step's is.
     """
-    cache = footprint.reference_cache
     if cache is None or cache.seconds is None:
         return 0.0, 0.0
-    hours = cache.seconds / 3600
-    return (0.0, hours * footprint.plan.steps) if cache.each_step else (hours, 0.0)
+    return (0.0, cache.seconds) if cache.each_step else (cache.seconds, 0.0)
 
 
 def reference_words(footprint: Footprint, cost: Cost) -> str:

@@ -11,7 +11,6 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Literal, cast
 
-from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
 from planner.footprint import Footprint, Instant, Phase, StatedError, Term, Verdict, worst_of
 from planner.formulas import allocator
@@ -27,7 +26,11 @@ from planner.plan.facts import facts_of
 from planner.plan.labels import subject
 from planner.segments import Reserved, above, reserved
 from planner.speeds import Speeds, obstacle
+from planner.timing.done import done_of
+from planner.timing.doubt import doubt_of
 from planner.timing.phase import phase_terms
+from planner.timing.source import seconds_source
+from planner.timing.step import balance, of_phases
 from planner.units import read_gib
 
 MARGIN = 0.9
@@ -62,7 +65,9 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     phases = _phases(scene, plans)
     worst = worst_of(phases)
     blockers, warnings, notes = cautions_of(scene, phases)
-    source = seconds_source(facts.gpu)
+    source, step = seconds_source(facts.gpu), of_phases(plan.rollout_overlap, phases)
+    sides = balance(plan, phases)
+    notes = (*notes, sides) if sides else notes
     if facts.gpu.speeds is not None:
         notes = (*notes, f"Times rest on {source}.")
     return Footprint(
@@ -72,13 +77,15 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
         budget_bytes=facts.budget_bytes,
         phases=phases,
         worst=worst,
-        step_seconds=step_seconds(phases),
+        step_seconds=step,
         error=UNMEASURED,
         warnings=warnings,
         blockers=blockers,
         notes=notes,
         speeds=speeds,
         seconds_source=source,
+        doubt=None if step is None else doubt_of(scene),
+        done=done_of(scene, plans),
         reference_cache=reference_cache(scene),
     )
 
@@ -167,6 +174,7 @@ def _phase(
         host_bytes=max(int(one.host) for one in sums),
         seconds=None if times is None else sum(term.seconds for term in times),
         times=times or (),
+        doubt=None if times is None else doubt_of(scene, phase.name),
         per_step=phase.per_step,
         executed=phase.executed,
         inherited_bytes=int(inherited.centre),
@@ -179,13 +187,6 @@ def _doubted(instant: Instant, doubt: int) -> Iterator[Term]:
     if doubt or own:
         between = (0, int(doubt - own))
         yield allocator.DOUBTED("process", counted=0, most=doubt, own=own, between=between)
-
-
-def step_seconds(phases: tuple[Phase, ...]) -> float | None:
-    """Seconds of one step: every phase that happens each step, or None when one is unknown."""
-    seconds = [phase.seconds for phase in phases if phase.per_step]
-    known = [value for value in seconds if value is not None]
-    return float(sum(known)) if len(known) == len(seconds) else None
 
 
 def word_of(device_bytes: int, high_bytes: int, budget_bytes: int, blocked: bool = False) -> str:

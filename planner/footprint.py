@@ -16,6 +16,8 @@ from planner.speeds import Speeds
 
 if TYPE_CHECKING:
     from planner.references import ReferenceCache
+    from planner.timing.done import Done
+    from planner.timing.error import Factors
 
 Category = Literal[
     "parameters",
@@ -143,6 +145,8 @@ class Phase:
     seconds: float | None
     times: tuple[TimeTerm, ...] = ()
     """What ``seconds`` are made of; they sum to it. Empty where that is not known."""
+    doubt: Factors | None = None
+    """How far published runs lay from such seconds; None where ``seconds`` are."""
     per_step: bool = True
     executed: bool = True
     """As in :class:`PhasePlan`."""
@@ -152,6 +156,16 @@ class Phase:
     """Which rung this phase's figures are from."""
     error: StatedError | None = None
     """Of ``device_bytes``, where trials or committed measurements say it; else None."""
+
+    @property
+    def low_seconds(self) -> float | None:
+        """The least that ``seconds`` stand for; None where they or their error are not known."""
+        return lowest(self.seconds, self.doubt)
+
+    @property
+    def high_seconds(self) -> float | None:
+        """The most that they stand for."""
+        return highest(self.seconds, self.doubt)
 
     @property
     def own_bytes(self) -> int:
@@ -195,6 +209,16 @@ class Phase:
             if not term.host:
                 sums[term.category] = sums.get(term.category, 0) + int(term.bytes)
         return {category: sums[category] for category in CATEGORIES if sums.get(category)}
+
+
+def lowest(figure: float | None, doubt: Factors | None) -> float | None:
+    """The least of what comes of seconds in proportion; None where it or its error is unknown."""
+    return None if figure is None or doubt is None else figure * doubt.low
+
+
+def highest(figure: float | None, doubt: Factors | None) -> float | None:
+    """The most of it."""
+    return None if figure is None or doubt is None else figure * doubt.high
 
 
 def worst_of(phases: Sequence[Phase]) -> Phase:
@@ -248,8 +272,22 @@ class Footprint:
     """The benchmark that the estimate was given for its times; None where it was given none."""
     seconds_source: str = ""
     """What the times rest on, with versions."""
+    doubt: Factors | None = None
+    """How far published steps lay from such seconds as ``step_seconds``."""
+    done: Done | None = None
+    """What a step computes, which rates are taken of; None where nothing was estimated."""
     reference_cache: ReferenceCache | None = None
     """What a cached reference costs beside the step's memory; None where the plan has none."""
+
+    @property
+    def low_seconds(self) -> float | None:
+        """The least that ``step_seconds`` stand for; None where they or their error are unknown."""
+        return lowest(self.step_seconds, self.doubt)
+
+    @property
+    def high_seconds(self) -> float | None:
+        """The most that they stand for."""
+        return highest(self.step_seconds, self.doubt)
 
     @property
     def device_bytes(self) -> int:
@@ -305,6 +343,9 @@ def to_json(footprint: Footprint) -> dict[str, Any]:
         "high_bytes": footprint.high_bytes,
         "host_bytes": footprint.host_bytes,
         "seconds": footprint.step_seconds,
+        "low_seconds": footprint.low_seconds,
+        "high_seconds": footprint.high_seconds,
+        "seconds_error": footprint.doubt.words if footprint.doubt else None,
         "seconds_from": footprint.seconds_source or None,
         "reference_cache": footprint.reference_cache and asdict(footprint.reference_cache),
         "worst_phase": worst.name,
@@ -333,6 +374,9 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "high_bytes": phase.high_bytes,
         "host_bytes": phase.host_bytes,
         "seconds": phase.seconds,
+        "low_seconds": phase.low_seconds,
+        "high_seconds": phase.high_seconds,
+        "seconds_error": phase.doubt.words if phase.doubt else None,
         "times": [
             {
                 "name": term.name,

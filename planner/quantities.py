@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from planner.frameworks import framework_named
+from planner.lengths import Lengths, lengths_of
 from planner.methods import method_of
 from planner.numeric import Num, ceil_div, maximum, minimum, where
 
@@ -37,20 +39,42 @@ BYTES_OF_DTYPE = {"bf16": 2, "fp16": 2, "fp32": 4}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Passes:
+    """What all forwards of one kind compute in a step on one GPU: what takes time.
+
+    Rows have the lengths that are expected: a padded row that of the longest beside it, a packed
+    one its own. Memory is planned for the longest there can be instead.
+    """
+
+    tokens: Num
+    """Positions that run through the layers, padding included."""
+    row_tokens: Num
+    """Of equally long rows in which attention meets as many pairs."""
+    response_tokens: Num
+    """Of one row: those that a loss may score."""
+    rounds: Num
+    """Forwards in a step."""
+    imbalance: Num = 1
+    """Positions on the GPU with the most, which the others wait for, over those on average."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Quantities:
     """What one optimizer update means for one GPU.
 
-    A sequence is one response behind its prompt; DPO's pair is two of them. ``row_tokens`` is
-    the capped length of a row; an update ends with an optimizer step, which may follow every
-    micro-batch; ``micro_rows`` and ``micro_row_tokens`` describe one training
-    forward (a packed micro-batch is one long row); ``micro_batches`` is the number of forwards
-    per update (gradient accumulation); the ``logprob_`` fields say the same of a forward
-    without gradient.
+    A sequence is one response behind its prompt; DPO's pair is two of them. ``response_tokens`` and
+    ``row_tokens`` are those of the longest response and row there can be, for which memory is
+    planned; ``training`` and ``scoring`` are what time is planned for. An update ends with an
+    optimizer step, which may follow every micro-batch; ``micro_rows`` and ``micro_row_tokens``
+    describe one training forward (a packed micro-batch is one long row); ``micro_batches`` is the
+    number of forwards per update (gradient accumulation); the ``logprob_`` fields say the same of a
+    forward without gradient.
     """
 
     training_gpus: Num
     data_parallel: Num
     shards: Num
+    response_tokens: Num
     row_tokens: Num
     sequences_per_step: Num
     sequences_per_gpu_step: Num
@@ -63,6 +87,9 @@ class Quantities:
     logprob_rows: Num
     logprob_row_tokens: Num
     logprob_sequences: Num
+    training: Passes
+    scoring: Passes
+    optimizer_rounds: Num
     compute_bytes: int
     master_bytes: int
     gradient_bytes: int
@@ -87,7 +114,8 @@ def quantities(plan: Plan) -> Quantities:
         if plan.sharding in ("none", "ddp")
         else where(plan.shard_size == 0, training_gpus, plan.shard_size)
     )
-    row_tokens = plan.prompt_tokens + plan.response_tokens
+    lengths = lengths_of(plan)
+    row_tokens = plan.prompt_tokens + lengths.longest
     # Chosen and rejected responses run in one forward; a micro-batch holds whole pairs.
     pair = method_of(plan).texts_per_response
     units = plan.prompts_per_step * plan.responses_per_prompt
@@ -98,11 +126,30 @@ def quantities(plan: Plan) -> Quantities:
     updates = ceil_div(plan.prompts_per_step, plan.prompts_per_update)
     micro_batches = ceil_div(per_update * pair, micro[2])
     accumulates = plan.optimizer_step == "update"
+    training = _passes(
+        plan,
+        lengths,
+        gpus=training_gpus,
+        sequences=per_step * pair,
+        between=per_update * pair,
+        micro=micro[2],
+        rounds=updates * micro_batches,
+    )
+    scoring = _passes(
+        plan,
+        lengths,
+        gpus=training_gpus,
+        sequences=per_step * pair,
+        between=per_step * pair,
+        micro=logprob[2],
+        rounds=ceil_div(per_step * pair, logprob[2]),
+    )
     compute_bytes = BYTES_OF_DTYPE[plan.dtype]
     return Quantities(
         training_gpus=training_gpus,
         data_parallel=training_gpus,
         shards=shards,
+        response_tokens=lengths.longest,
         row_tokens=row_tokens,
         sequences_per_step=units * pair,
         sequences_per_gpu_step=per_step * pair,
@@ -115,6 +162,9 @@ def quantities(plan: Plan) -> Quantities:
         logprob_rows=logprob[0],
         logprob_row_tokens=logprob[1],
         logprob_sequences=logprob[2],
+        training=training,
+        scoring=scoring,
+        optimizer_rounds=updates if accumulates else training.rounds,
         compute_bytes=compute_bytes,
         master_bytes=compute_bytes if plan.master_dtype == "none" else 4,
         gradient_bytes=BYTES_OF_DTYPE[plan.gradient_dtype],
@@ -144,3 +194,69 @@ def _micro_batch(
         return sequences, row_tokens, sequences
     filled = minimum(maximum(budget, unit_tokens), unit_tokens * available)
     return 1, where(budget > 0, filled, size * unit_tokens), sequences
+
+
+def _passes(
+    plan: Plan,
+    lengths: Lengths,
+    *,
+    gpus: Num,
+    sequences: Num,
+    between: Num,
+    micro: Num,
+    rounds: Num,
+) -> Passes:
+    """One kind of forward over a GPU's ``sequences`` of a step.
+
+    ``between`` are those between two updates, ``micro`` those of a forward at the longest, in
+    which the step would take ``rounds`` of them.
+    """
+    rows = lengths.after(plan.prompt_tokens)
+    if len(lengths.bins) == 1:
+        return Passes(
+            tokens=sequences * rows.longest,
+            row_tokens=rows.longest,
+            response_tokens=lengths.longest,
+            rounds=rounds,
+        )
+    code, budget = framework_named(plan.framework), plan.max_tokens_per_micro_batch
+    dealt = 1 if code.balances_tokens else gpus
+    if isinstance(budget, np.ndarray) or budget > 0:
+        # As verl's rearrange_micro_batches: as few as hold the tokens of the GPU with the most.
+        holds = maximum(budget, 1)
+        most = rows.most_of(between, dealt)
+        few = minimum(maximum(np.ceil(most / holds), 1.0), between)
+        rounds = where(budget > 0, sequences / between * few, rounds)
+        micro = where(budget > 0, between / few, micro)
+    # What a GPU computes until it waits for the others: a forward that gathers weights, or all.
+    meets = plan.sharding.startswith("fsdp") or plan.sharding == "zero3"
+    if plan.batch_shape == "packed":
+        return Passes(
+            tokens=sequences * rows.mean,
+            row_tokens=rows.attended,
+            response_tokens=lengths.mean,
+            rounds=rounds,
+            imbalance=_slowest(rows, micro if meets else between, dealt),
+        )
+    together = sequences if pads_rollout(plan) else micro
+    longest = lengths.longest_in(together)
+    whole = longest.after(plan.prompt_tokens)
+    imbalance = lengths.longest_in(together * dealt).after(plan.prompt_tokens).mean / whole.mean
+    if not (meets or together is sequences):
+        imbalance = _slowest(whole, between / micro, dealt)
+    return Passes(
+        tokens=sequences * whole.mean,
+        row_tokens=whole.attended,
+        response_tokens=longest.mean,
+        rounds=rounds,
+        imbalance=imbalance,
+    )
+
+
+def pads_rollout(plan: Plan) -> bool:
+    """Whether rows are padded to the longest response that their GPU sampled in the step."""
+    return framework_named(plan.framework).pads_rollout and method_of(plan).generates
+
+
+def _slowest(rows: Lengths, count: Num, gpus: Num) -> Num:
+    return rows.most_of(count, gpus) / (count * rows.mean)

@@ -12,15 +12,18 @@ from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
+from planner.cost import gpu_hours, price_of
 from planner.estimate import MARGIN, phase_plans
 from planner.footprint import OUTSIDE, Instant, trainers_own
 from planner.formulas.growth import GROWN, most_growth
 from planner.formulas.held import kept_bytes
+from planner.formulas.throughput import MODEL_FLOPS_UTILIZATION, TOKENS_PER_SECOND
 from planner.grid import Grid, followed
 from planner.levels import Adder, Totals
 from planner.numeric import Num, maximum, total, where
 from planner.phases import engine
 from planner.phases.phase import PhasePlan
+from planner.phases.reference_cache import pass_seconds
 from planner.phases.scene import Scene, scene_of
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.facts import facts_of
@@ -28,7 +31,10 @@ from planner.plan.rules import valid
 from planner.quantities import VECTOR_FIELDS
 from planner.segments import Reserved, reserved
 from planner.speeds import Speeds, obstacle
-from planner.timing.phase import phase_seconds
+from planner.timing.done import Done, done_of
+from planner.timing.doubt import doubt_of
+from planner.timing.phase import phase_terms
+from planner.timing.step import spent, step_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -40,6 +46,8 @@ LIMIT = 20_000_000
 
 PASS = 50_000
 """Plans that are judged in one pass: arrays of more have to be got from the system each time."""
+
+UNKNOWN = float("nan")
 
 WORDS = ("fits", "tight", "out of memory")
 
@@ -53,8 +61,11 @@ def sweep(
     numbers are missing), ``requested_bytes``, ``reserved_bytes``, ``device_bytes``,
     ``trainer_bytes`` (:func:`planner.footprint.trainers_own`), ``engine_bytes`` (the most that an
     engine holds of the trainer's card), ``host_bytes``, ``budget_bytes``, ``verdict``,
-    ``worst_phase``, ``trainer_phase`` (of the trainer's own peak), ``step_seconds`` (NaN when
-    unknown) and ``phase: <name>`` with each phase's device bytes.
+    ``worst_phase``, ``trainer_phase`` (of the trainer's own peak), ``step_seconds`` with
+    ``low_step_seconds`` and ``high_step_seconds``, ``tokens_per_second_per_gpu``, ``mfu`` (of the
+    update), ``gpu_hours_run`` and ``usd_run`` with ``low_usd_run`` and ``high_usd_run`` (NaN when
+    unknown; no hours and no dollars of a plan that does not run), and ``phase: <name>`` with each
+    phase's device bytes.
 
     ``speeds`` are a benchmark's shares of the card's peaks; rows with another card have those of
     the catalog.
@@ -216,7 +227,7 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
         "verdict": _Words(code, WORDS),
         "worst_phase": _Words(found["number"], names),
         "trainer_phase": _Words(grid.spread(_own_phase(plans, peaks), np.int8), names),
-        "step_seconds": grid.spread(_step_seconds(scene, plans), np.float64),
+        **_money(grid, scene, _times(scene, plans), out),
         **columns,
     }
 
@@ -346,12 +357,53 @@ def _blocked(scene: Scene, peaks: Sequence[Mapping[str, Num]]) -> Num:
     return blocked
 
 
-def _step_seconds(scene: Scene, plans: Sequence[PhasePlan]) -> Num:
-    seconds: Num = 0.0
-    for phase in plans:
-        if phase.per_step:
-            one = phase_seconds(scene, phase)
-            if one is None:
-                return float("nan")
-            seconds = seconds + one
-    return seconds
+class _Times(NamedTuple):
+    """Seconds of a step and of its updates, and what they get done; NaN when unknown."""
+
+    step: Num
+    updates: Num
+    done: Done
+
+
+def _times(scene: Scene, plans: Sequence[PhasePlan]) -> _Times:
+    done = done_of(scene, plans)
+    phases = [
+        spent(phase.name, phase.rank, phase_terms(scene, phase))
+        for phase in plans
+        if phase.per_step
+    ]
+    step = step_seconds(scene.plan.rollout_overlap, phases)
+    updates = [one.seconds for one in phases if one.name in done.updates]
+    known = [seconds for seconds in updates if seconds is not None]
+    return _Times(
+        UNKNOWN if step is None else step,
+        sum(known) if known and len(known) == len(updates) else UNKNOWN,
+        done,
+    )
+
+
+def _money(grid: Grid, scene: Scene, times: _Times, out: Array) -> dict[str, Array]:
+    """What steps and runs take and yield; no hours and no dollars of those that are ``out``."""
+    plan, doubt, done = scene.plan, doubt_of(scene), times.done
+    peak, price = scene.facts.gpu.flops_per_second(plan.dtype), price_of(plan).per_gpu_hour
+    passes = pass_seconds(scene) or (UNKNOWN, UNKNOWN)
+    hours = np.where(out, UNKNOWN, grid.spread(gpu_hours(plan, times.step, *passes)[1], np.float64))
+    seconds = grid.spread(times.step, np.float64)
+    usd = hours * (UNKNOWN if price is None else price)
+    mfu: Num = UNKNOWN
+    if peak is not None:
+        mfu = MODEL_FLOPS_UTILIZATION(
+            model_flops=done.model_flops, update_seconds=times.updates, peak_flops_per_second=peak
+        )
+    rate = TOKENS_PER_SECOND(tokens=done.tokens, step_seconds=times.step, gpus=plan.gpus)
+    return {
+        "step_seconds": seconds,
+        "low_step_seconds": seconds * doubt.low,
+        "high_step_seconds": seconds * doubt.high,
+        "tokens_per_second_per_gpu": grid.spread(rate, np.float64),
+        "mfu": grid.spread(mfu, np.float64),
+        "gpu_hours_run": hours,
+        "usd_run": usd,
+        "low_usd_run": usd * doubt.low,
+        "high_usd_run": usd * doubt.high,
+    }

@@ -5,6 +5,8 @@ Inside the package memory is ``int`` bytes, time ``float`` seconds, money USD.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 KIB = 1024
 MIB = 1024**2
 GIB = 1024**3
@@ -33,20 +35,66 @@ def read_gib(size_bytes: float) -> str:
 
 def read_seconds(seconds: float) -> str:
     """Seconds as a person reads them: ``2.4 h``, ``3.1 min``, ``42 s``, ``18 ms``."""
-    if seconds >= 86400:
-        return f"{seconds / 86400:.1f} days"
-    if seconds >= 3600:
-        return f"{seconds / 3600:.1f} h"
-    if seconds >= 60:
-        return f"{seconds / 60:.1f} min"
-    if seconds >= 1:
-        return f"{seconds:.3g} s"
-    return f"{seconds * 1e3:.3g} ms"
+    unit, name = _time_unit(seconds)
+    return f"{_in_unit(seconds, unit)} {name}"
+
+
+def read_seconds_between(seconds: float, low: float | None, high: float | None) -> str:
+    """The same with its interval, in one unit: ``4.2 min (3.1–6.0)``."""
+    unit, _ = _time_unit(seconds)
+    return read_seconds(seconds) + _bounds(low, high, lambda each: _in_unit(each, unit))
+
+
+def read_seconds_bounds(low: float, high: float) -> str:
+    """The interval alone: ``3.1–6.0 min``, in the unit of its upper end."""
+    unit, name = _time_unit(high)
+    return f"{_in_unit(low, unit)}–{_in_unit(high, unit)} {name}"
+
+
+TIMES = ((86400.0, "days"), (3600.0, "h"), (60.0, "min"), (1.0, "s"), (1e-3, "ms"))
+
+
+def _time_unit(seconds: float) -> tuple[float, str]:
+    return next((each for each in TIMES if seconds >= each[0]), TIMES[-1])
+
+
+def _in_unit(seconds: float, unit: float) -> str:
+    value = seconds / unit
+    if unit > 1:
+        return f"{value:.1f}"
+    return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
+
+
+def _bounds(low: float | None, high: float | None, read: Callable[[float], str]) -> str:
+    """An interval behind a figure; nothing where nobody knows one."""
+    return "" if low is None or high is None else f" ({read(low)}–{read(high)})"
 
 
 def read_usd(usd: float) -> str:
     """Dollars as a person reads them: ``$1,234`` or ``$0.12``."""
     return f"${usd:,.0f}" if usd >= 100 else f"${usd:,.2f}"
+
+
+def read_usd_between(usd: float, low: float | None, high: float | None) -> str:
+    """The same with its interval: ``$175 ($88–$351)``."""
+    digits = 0 if usd >= 100 else 2
+    return read_usd(usd) + _bounds(low, high, lambda each: f"${each:,.{digits}f}")
+
+
+def read_usd_bounds(low: float, high: float) -> str:
+    """The interval alone: ``$88–$351``."""
+    return f"{read_usd(low)}–{read_usd(high)}"
+
+
+def read_figure_between(value: float, low: float | None, high: float | None) -> str:
+    """A rate or an amount to three digits, with its interval: ``3,627 (1,813–7,253)``."""
+    digits = 0 if value >= 100 else 1 if value >= 10 else 2 if value >= 0.1 else 4
+    return f"{value:,.{digits}f}" + _bounds(low, high, lambda each: f"{each:,.{digits}f}")
+
+
+def read_share_between(share: float, low: float | None, high: float | None) -> str:
+    """A share of a peak: ``34 % (17–68)``."""
+    return f"{share:.0%}".replace("%", " %") + _bounds(low, high, lambda each: f"{100 * each:.0f}")
 
 
 def read_count(count: int, noun: str) -> str:

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     ("numeric", "units", "problem", "rule", "linktext", "disk_cache", "imports"),
-    ("footprint", "speeds"),
+    ("footprint", "speeds", "lengths"),
     ("catalog",),
     ("frameworks",),
     ("formulas", "kernels"),
@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("dryrun",),
     ("trial",),
     ("benchmark", "sampling"),
-    ("grid", "sweep", "recommend", "cost"),
+    ("grid", "sweep", "recommend", "cost", "late"),
     ("charts", "launch", "frameworks/", "examples", "accuracy"),
     ("cli", "ui"),
     ("__main__",),

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
-from typing import Any
+from functools import partial
 
 from planner.cli import plan_argument
 from planner.cli.answer import (
@@ -18,8 +17,10 @@ from planner.cli.answer import (
     table,
 )
 from planner.cost import cost, price_words, reference_words
-from planner.footprint import Footprint, to_json
-from planner.units import read_gib, read_seconds, read_usd
+from planner.footprint import Footprint, Phase
+from planner.late import longest_responses
+from planner.throughput import answer_json, read_figure, read_run, throughput
+from planner.units import read_gib, read_seconds_between
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -27,6 +28,13 @@ def register(parser: argparse.ArgumentParser) -> None:
     plan_argument.takes_plan(parser)
     may_be_json(parser)
     may_fail(parser)
+
+
+YIELDED = {
+    "tokens_per_second_per_gpu": "{} tokens/s per GPU",
+    "mfu": "{} MFU of the update",
+    "hfu": "{} HFU",
+}
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -47,12 +55,8 @@ def run(arguments: argparse.Namespace) -> int:
         from planner.trial.evidence.stated_error import stated
 
         footprint = stated(footprint, own_comparisons(asked.plan.method))
-    show(arguments, footprint, _json, _text)
+    show(arguments, footprint, answer_json, _text)
     return status(arguments, footprint.verdict.word)
-
-
-def _json(footprint: Footprint) -> dict[str, Any]:
-    return {**to_json(footprint), "cost": asdict(cost(footprint))}
 
 
 def _text(footprint: Footprint) -> str:
@@ -62,7 +66,7 @@ def _text(footprint: Footprint) -> str:
             phase.rank,
             read_gib(phase.device_bytes),
             known(read_gib, phase.host_bytes),
-            known(read_seconds, phase.seconds),
+            known(partial(_between, phase), phase.seconds),
         )
         for phase in footprint.phases
     ]
@@ -75,6 +79,7 @@ def _text(footprint: Footprint) -> str:
         *_time_and_money(footprint),
         *filter(None, [reference_words(footprint, cost(footprint))]),
         _bounds(footprint),
+        *filter(None, [longest_responses(footprint)]),
         error_line(footprint),
         *(f"warning: {warning}" for warning in doubts),
         *(f"note: {note}" for note in footprint.notes),
@@ -90,15 +95,30 @@ def _bounds(footprint: Footprint) -> str:
     )
 
 
+def _between(of: Phase | Footprint, seconds: float) -> str:
+    return read_seconds_between(seconds, of.low_seconds, of.high_seconds)
+
+
 def _time_and_money(footprint: Footprint) -> list[str]:
     """What a step and the run take; nothing of a plan that does not run."""
     if footprint.verdict.word == "out of memory":
         return []
     found, step = cost(footprint), footprint.step_seconds
-    lines = [f"One step: {'time unknown' if step is None else read_seconds(step)}."]
-    if found.usd_run is None or found.usd_per_step is None or found.hours_run is None:
+    if step is None:
+        return ["One step: time unknown.", f"Cost: not known; {price_words(found)}."]
+    figures = throughput(footprint, found)
+    said = [
+        words.format(read_figure(figures[key])) for key, words in YIELDED.items() if key in figures
+    ]
+    run = read_run(footprint, found)
+    lines = [
+        f"One step: {_between(footprint, step)}; {', '.join(said)}.",
+        f"The run: {run} for {footprint.plan.steps:,} steps, "
+        f"{read_figure(figures['gpu_hours_run'])} GPU-hours.",
+    ]
+    if footprint.doubt is not None:
+        lines += [f"Times between brackets: {footprint.doubt.words}"]
+    if "usd_run" not in figures:
         return [*lines, f"Cost: not known; {price_words(found)}."]
-    run = f"{read_usd(found.usd_run)} for {footprint.plan.steps:,} steps"
-    hours = read_seconds(found.hours_run * 3600)
-    each = read_usd(found.usd_per_step)
-    return [*lines, f"Cost: {each} a step, {run} ({hours}); {price_words(found)}."]
+    each, whole = (read_figure(figures[key]) for key in ("usd_per_step", "usd_run"))
+    return [*lines, f"Cost: {each} a step, {whole} the run; {price_words(found)}."]

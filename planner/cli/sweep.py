@@ -6,7 +6,7 @@ import argparse
 import json
 import math
 import sys
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,12 @@ from planner.cli.answer import may_be_json, show, table
 from planner.cli.axes import MAX_POINTS, parse_axis
 from planner.plan.link import CALIBRATION
 from planner.problem import PlanError, Problem
-from planner.units import read_gib, read_seconds
+from planner.units import (
+    read_figure_between,
+    read_gib,
+    read_seconds_between,
+    read_usd_between,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -69,19 +74,38 @@ def _json(frame: pd.DataFrame) -> Any:
 
 def _text(frame: pd.DataFrame, fields: list[str]) -> str:
     """The swept fields, then the answer; an impossible plan has only its fields."""
-    header = (*fields, "verdict", "GPU GiB", "of GiB", "host GiB", "worst phase", "step")
-    right = (*range(len(fields)), *(len(fields) + place for place in (1, 2, 3, 5)))
-    return table(header, [_row(row, fields) for row in frame.to_dict("records")], right)
+    rows = [_row(row, fields) for row in frame.to_dict("records")]
+    return table((*fields, *HEADER), rows, (*range(len(fields)), *(len(fields) + n for n in RIGHT)))
+
+
+HEADER = (
+    *("verdict", "GPU GiB", "of GiB", "host GiB", "worst phase"),
+    *("step", "tokens/s per GPU", "cost of run"),
+)
+RIGHT = (1, 2, 3, 5, 6, 7)
 
 
 def _row(row: dict[Hashable, Any], fields: list[str]) -> tuple[str, ...]:
     own = tuple(f"{row[field]:,}" if _counts(row[field]) else str(row[field]) for field in fields)
     if not row["valid"]:
-        return (*own, "impossible", "", "", "", "", "")
+        return (*own, "impossible", *("" for _ in HEADER[1:]))
     sizes = (read_gib(row[f"{name}_bytes"]) for name in ("device", "budget", "host"))
-    seconds = row["step_seconds"]
-    step = "?" if math.isnan(seconds) else read_seconds(seconds)
-    return (*own, row["verdict"], *sizes, row["worst_phase"], step)
+    step = (row[f"{end}step_seconds"] for end in ("", "low_", "high_"))
+    usd = (row[f"{end}usd_run"] for end in ("", "low_", "high_"))
+    runs = row["verdict"] != "out of memory"
+    return (
+        *own,
+        row["verdict"],
+        *sizes,
+        row["worst_phase"],
+        _known(read_seconds_between, *step),
+        _known(read_figure_between, row["tokens_per_second_per_gpu"]),
+        _known(read_usd_between, *usd) if runs else "",
+    )
+
+
+def _known(read: Callable[..., str], value: float, *between: float) -> str:
+    return "?" if math.isnan(value) else read(value, *(between or (None, None)))
 
 
 def _counts(value: Any) -> bool:

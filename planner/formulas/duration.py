@@ -13,7 +13,18 @@ from planner.footprint import TimeTerm
 from planner.formulas.formula import Expression
 from planner.numeric import Num
 
-Unit = Literal["seconds", "FLOPs", "bytes per second", "positions", "values"]
+Unit = Literal[
+    "seconds",
+    "FLOPs",
+    "bytes",
+    "bytes per second",
+    "positions",
+    "values",
+    "tokens per second",
+    "share of the peak",
+    "GPU-hours",
+    "US dollars",
+]
 
 REGISTRY: dict[str, Rate] = {}
 

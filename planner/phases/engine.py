@@ -163,19 +163,28 @@ def shortfall_bytes(scene: Scene) -> Num:
     return maximum(needed - doubted + _one_sequence_bytes(scene) - share_bytes(scene), 0)
 
 
-def sequences_each(scene: Scene) -> Num:
-    """Sequences of one step that each engine has to generate."""
+def engines(scene: Scene) -> Num:
+    """Engines, each over ``rollout_tensor_parallel`` GPUs."""
     plan = scene.plan
     separate = plan.rollout == "vllm-separate"
     gpus = plan.rollout_gpus if separate else scene.q.training_gpus
-    engines = maximum(gpus // plan.rollout_tensor_parallel, 1)
-    return ceil_div(scene.q.sequences_per_step, engines)
+    return maximum(gpus // plan.rollout_tensor_parallel, 1)
+
+
+def sequences_each(scene: Scene) -> Num:
+    """Sequences of one step that each engine has to generate."""
+    return ceil_div(scene.q.sequences_per_step, engines(scene))
 
 
 def concurrent_sequences(scene: Scene) -> Num:
     """Whole-length sequences that the KV cache pool holds at once."""
     pool = awake(scene)[-1].bytes
     return maximum(pool // maximum(_one_sequence_bytes(scene), 1), 1)
+
+
+def cache_tokens(scene: Scene) -> Num:
+    """Tokens of any sequences that the KV cache pool holds at once."""
+    return awake(scene)[-1].bytes // maximum(_token_bytes(scene), 1)
 
 
 def kv_value_bytes(plan: Plan) -> int:
@@ -217,10 +226,16 @@ def _working_set(scene: Scene, tokens: Num) -> Term:
 
 def _one_sequence_bytes(scene: Scene) -> Num:
     """KV cache of the longest sequence the engine must be able to hold, per GPU."""
-    plan, arch = scene.plan, scene.policy.arch
+    plan = scene.plan
     longest = plan.prompt_tokens + maximum(plan.response_tokens, plan.validation_response_tokens)
+    return _token_bytes(scene) * longest
+
+
+def _token_bytes(scene: Scene) -> int:
+    """KV cache of one token, per GPU."""
+    plan, arch = scene.plan, scene.policy.arch
     heads = max(arch.kv_heads // plan.rollout_tensor_parallel, 1)
-    return 2 * arch.cache_layers * heads * arch.head_dim * kv_value_bytes(plan) * longest
+    return 2 * arch.cache_layers * heads * arch.head_dim * kv_value_bytes(plan)
 
 
 def sync_buffer(scene: Scene) -> Term:

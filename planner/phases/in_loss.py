@@ -50,7 +50,7 @@ def cache(scene: Scene) -> Term:
     return CACHED(
         "reference",
         sequences=scene.q.sequences_per_gpu_step,
-        tokens=scene.plan.response_tokens,
+        tokens=scene.q.response_tokens,
         hidden=scene.policy.arch.hidden,
         value_bytes=scene.q.compute_bytes,
     )
@@ -63,7 +63,7 @@ def made(scene: Scene) -> Iterator[Term]:
             training_head(scene, scene.policy),
             name="reference log-probs of the micro-batch",
             sequences=scene.q.micro_sequences,
-            tokens=scene.plan.response_tokens,
+            tokens=scene.q.response_tokens,
             role="policy",
         )
 
@@ -75,15 +75,15 @@ def work(scene: Scene) -> Iterator[Work]:
     """
     plan, q, policy = scene.plan, scene.q, scene.policy
     if references.dual(plan):
-        row = training(scene, policy, "forward", scored_tokens=scored_in_step(scene))
+        row = training(scene, policy, "forward", scored_tokens=scored_in_step(scene, gradient=True))
         yield replace(row, run="score", beside=True, gathered=False)
     elif references.cached(plan):
         own = scene.reference
         yield Work(
             role=own or policy,
             run="score",
-            scored_tokens=q.sequences_per_gpu_step * plan.response_tokens,
-            rounds=q.micro_batches * q.updates_per_step,
+            scored_tokens=q.sequences_per_gpu_step * q.training.response_tokens,
+            rounds=q.training.rounds,
             beside=True,
             gathered=own is not None,
             host_bytes=cache(scene).bytes,
@@ -103,7 +103,7 @@ def _from_cache(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """The head's product, before the policy's forward."""
     policy, q = scene.policy, scene.q
     own = scene.reference
-    tokens = q.micro_sequences * scene.plan.response_tokens
+    tokens = q.micro_sequences * q.response_tokens
     head = replace(inference_head(scene, policy), tokens=tokens, rows=q.micro_sequences)
     weights = (
         *collectives.before_layers(scene, policy),

@@ -65,7 +65,7 @@ def log_probs(
             *(_at_head(scene, role, base, instant) for instant in found),
             *(_at_head(scene, role, base, instant, extra_in_pieces) for instant in extra),
         ),
-        work=(scoring(scene, role, scored_tokens=scored_in_step(scene)),),
+        work=(scoring(scene, role, scored_tokens=scored_in_step(scene, gradient=False)),),
     )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Literal
 
 from planner.footprint import Instant
 from planner.formulas.compute import backward_flops, forward_flops, head_flops
+from planner.lengths import Lengths
 from planner.numeric import Num
 from planner.phases.role import Role
 
@@ -36,8 +37,10 @@ class Work:
     """Positions that meet the vocabulary."""
     rounds: Num = 1
     """Times that the pass is run."""
+    imbalance: Num = 1
+    """Positions on the GPU with the most, which the others wait for, over ``tokens``."""
     layer_runs: Num = 0
-    """Layers whose kernels the host launches one by one, a floor under the time; 0 for none."""
+    """Layers that run one by one, where a round is more than one forward; 0: a round is one."""
     recomputed: int = 0
     """Times that a backward repeats the layers' forward."""
     scored_again: int = 0
@@ -68,17 +71,30 @@ class Work:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Decoding(Work):
-    """Responses token by token: ``sequences`` on each engine."""
+    """Responses token by token: ``sequences`` on each engine.
+
+    ``response_tokens`` is the cap, ``lengths`` how long the responses are below it.
+    """
 
     sequences: Num
     prompt_tokens: Num
     response_tokens: Num
+    lengths: Lengths
     engine: Literal["hf", "vllm"]
     max_num_seqs: Num
     kv_value_bytes: int
+    chunk_tokens: Num
+    """Prompt tokens of one pass at most."""
     tensor_parallel: int = 1
-    concurrent: Num | None = None
-    """Sequences that the cache has room for, when fewer."""
+    engines: Num = 1
+    """Engines that are waited for together."""
+    group: Num = 1
+    """Responses that share the cache of their prompt."""
+    cache_tokens: Num | None = None
+    """Tokens that the cache has room for, where it may be short of it."""
+    eager: bool = False
+    rewarded: Num = 0
+    """Responses of all engines whose rewards are waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -101,14 +117,15 @@ class PhasePlan:
 
 def scoring(scene: Scene, role: Role, *, scored_tokens: Num, elsewhere: bool = False) -> Work:
     """All sequences of the step once through a role, in forwards without gradient."""
-    q = scene.q
+    passes = scene.q.scoring
     return Work(
         role=role,
         run="score",
-        tokens=q.sequences_per_gpu_step * q.row_tokens,
-        row_tokens=q.row_tokens,
+        tokens=passes.tokens,
+        row_tokens=passes.row_tokens,
         scored_tokens=scored_tokens,
-        rounds=-(-q.sequences_per_gpu_step // q.logprob_sequences),
+        rounds=passes.rounds,
+        imbalance=passes.imbalance,
         elsewhere=elsewhere,
     )
 
@@ -129,14 +146,15 @@ def training(
     scored_again: int = 0,
 ) -> Work:
     """All sequences of the step once forward or backward through a trained role."""
-    q = scene.q
+    passes = scene.q.training
     return Work(
         role=role,
         run=run,
-        tokens=q.sequences_per_gpu_step * q.row_tokens,
-        row_tokens=q.row_tokens,
+        tokens=passes.tokens,
+        row_tokens=passes.row_tokens,
         scored_tokens=scored_tokens,
-        rounds=q.micro_batches * q.updates_per_step,
+        rounds=passes.rounds,
+        imbalance=passes.imbalance,
         recomputed=int(run == "backward" and scene.plan.gradient_checkpointing == "full"),
         scored_again=scored_again,
     )
@@ -144,4 +162,4 @@ def training(
 
 def updating(scene: Scene, role: Role) -> Work:
     """The optimizer's updates of a step."""
-    return Work(role=role, run="optimizer", rounds=scene.q.updates_per_step)
+    return Work(role=role, run="optimizer", rounds=scene.q.optimizer_rounds)

@@ -41,13 +41,13 @@ def size(scene: Scene, responses: Num) -> Term:
         width, number_bytes = scene.policy.arch.hidden, scene.q.compute_bytes
     elif method_of(plan).held_to_reference:
         return SIZE("reference", responses=responses, numbers=1, number_bytes=number_bytes)
-    numbers = plan.response_tokens * width
+    numbers = scene.q.response_tokens * width
     return SIZE("reference", responses=responses, numbers=numbers, number_bytes=number_bytes)
 
 
 def work(scene: Scene) -> Work:
     """The pass over one step's responses; hidden states are taken before the head."""
-    scored = 0 if references.cached(scene.plan) else scored_in_step(scene)
+    scored = 0 if references.cached(scene.plan) else scored_in_step(scene, gradient=False)
     return scoring(scene, scene.policy.as_reference(), scored_tokens=scored, elsewhere=True)
 
 
@@ -62,6 +62,21 @@ def waited_for(scene: Scene, moment: Moment, kept: tuple[Term, ...]) -> PhasePla
     )
 
 
+def pass_seconds(scene: Scene) -> tuple[Num, Num] | None:
+    """Seconds of the reference's passes before the run, and in each step on GPUs of its own.
+
+    Zeros where the plan's reference has none; None where a pass's time is not known.
+    """
+    plan: Any = scene.plan
+    if not references.stored(plan):
+        return 0.0, 0.0
+    once = PhasePlan(name="", role="reference", instants=(), work=(work(scene),))
+    seconds = phase_seconds(scene, once)
+    if seconds is None:
+        return None
+    return (0.0, seconds) if references.elsewhere(plan) else (plan.steps * seconds, 0.0)
+
+
 def reference_cache(scene: Scene) -> references.ReferenceCache | None:
     """What the plan's cached reference costs; None where it has none."""
     plan: Any = scene.plan
@@ -69,14 +84,13 @@ def reference_cache(scene: Scene) -> references.ReferenceCache | None:
         return None
     each_step, q = references.elsewhere(plan), scene.q
     steps = 1 if each_step else plan.steps
-    once = PhasePlan(name="", role="reference", instants=(), work=(work(scene),))
-    seconds = phase_seconds(scene, once)
+    passes = pass_seconds(scene)
     here = int(size(scene, q.sequences_per_gpu_step).bytes)
     responses = steps * int(q.sequences_per_step)
     return references.ReferenceCache(
         each_step=each_step,
         responses=responses,
-        seconds=None if seconds is None else float(steps * seconds),
+        seconds=None if passes is None else float(sum(passes)),
         weight_bytes=int(scene.policy.parameters * q.compute_bytes),
         disk_bytes=0 if each_step else int(size(scene, responses).bytes),
         step_bytes=int(size(scene, q.sequences_per_step).bytes),

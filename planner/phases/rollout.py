@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from planner.footprint import Instant, Term
 from planner.formulas import generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
+from planner.lengths import lengths_of
 from planner.numeric import Num, maximum
 from planner.phases import activations, collectives, engine, kv_cache, positions
 from planner.phases.baseline import resident
@@ -17,7 +18,7 @@ from planner.workload import prompt_workload
 
 def rollout(scene: Scene) -> PhasePlan:
     """Responses for every prompt of the step."""
-    return _generate(scene, "rollout", scene.plan.response_tokens)
+    return _generate(scene, "rollout", scene.q.response_tokens)
 
 
 def validation(scene: Scene) -> PhasePlan:
@@ -65,20 +66,29 @@ def _decoding(scene: Scene) -> Decoding:
     plan, q = scene.plan, scene.q
     own = plan.rollout == "hf"
     sequences = q.sequences_per_gpu_step
+    lengths = lengths_of(plan)
+    rows = lengths.after(plan.prompt_tokens)
     return Decoding(
         role=scene.policy,
         run="decode",
-        tokens=sequences * q.row_tokens,
-        row_tokens=q.row_tokens,
-        scored_tokens=sequences * plan.response_tokens,
+        tokens=sequences * rows.mean,
+        row_tokens=rows.attended,
+        scored_tokens=sequences * lengths.mean,
         sequences=sequences if own else engine.sequences_each(scene),
         prompt_tokens=plan.prompt_tokens,
         response_tokens=plan.response_tokens,
+        lengths=lengths,
         engine="hf" if own else "vllm",
         max_num_seqs=sequences if own else plan.max_num_seqs,
         kv_value_bytes=q.compute_bytes if own else engine.kv_value_bytes(plan),
         tensor_parallel=1 if own else plan.rollout_tensor_parallel,
-        concurrent=None if own else engine.concurrent_sequences(scene),
+        chunk_tokens=sequences * plan.prompt_tokens if own else plan.max_num_batched_tokens,
+        engines=q.training_gpus if own else engine.engines(scene),
+        group=1 if own else plan.responses_per_prompt,
+        cache_tokens=None if own else engine.cache_tokens(scene),
+        eager=plan.enforce_eager,
+        rounds=plan.resampling_factor,
+        rewarded=0 if plan.reward == "model" else q.sequences_per_step * plan.resampling_factor,
     )
 
 

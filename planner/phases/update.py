@@ -13,7 +13,7 @@ from planner.phases.vocabulary import inference_head, path, scored_in_step
 
 def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan, ...]:
     """Policy forward, policy backward and optimizer step."""
-    role, scored = scene.policy, scored_in_step(scene)
+    role, scored = scene.policy, scored_in_step(scene, gradient=True)
     return (
         PhasePlan(
             name="policy forward",
@@ -85,7 +85,7 @@ def critic_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
 @once
 def kept_for_update(scene: Scene, names: tuple[str, ...]) -> tuple[Term, ...]:
     """Per-token numbers that earlier phases leave on the GPU until the update."""
-    plan, q = scene.plan, scene.q
+    q = scene.q
     return tuple(
         in_loss.cache(scene)
         if name == in_loss.CACHE
@@ -93,7 +93,7 @@ def kept_for_update(scene: Scene, names: tuple[str, ...]) -> tuple[Term, ...]:
             inference_head(scene, scene.policy),
             name=name,
             sequences=q.sequences_per_gpu_step,
-            tokens=plan.response_tokens,
+            tokens=q.response_tokens,
             role="policy",
         )
         for name in names

@@ -43,10 +43,13 @@ def certainty_head(scene: Scene, *, gradient: bool) -> Head:
     return replace(made, logits_dtype="fp32", autocast_casts=scene.plan.logits_dtype != "fp32")
 
 
-def scored_in_step(scene: Scene) -> Num:
+def scored_in_step(scene: Scene, *, gradient: bool) -> Num:
     """Positions of one step that meet the vocabulary in one pass over all of a GPU's sequences."""
     sequences = scene.q.sequences_per_gpu_step
-    return _tokens_at_head(scene, sequences, sequences * scene.q.row_tokens)
+    passes = scene.q.training if gradient else scene.q.scoring
+    if scene.plan.batch_shape == "packed" and not _scores_all(scene):
+        return sequences * passes.response_tokens
+    return _tokens_at_head(scene, sequences, passes.tokens, passes.response_tokens)
 
 
 @once
@@ -80,7 +83,7 @@ def _head(
     compiled = loss.compiles_packed_entropy and plan.batch_shape == "packed"
     wide = loss.fp32_without_gradient and (not gradient or (entropy and not compiled))
     autocasts = _autocasts(scene, role) and runs in MATERIALISED
-    scored = _tokens_at_head(scene, rows, tokens)
+    scored = _tokens_at_head(scene, rows, tokens, scene.q.response_tokens)
     if loss.gathers_scored_rows and plan.batch_shape != "packed":
         # A row's last position predicts nothing: it carries no label, and is left behind.
         scored = scored - rows
@@ -119,15 +122,18 @@ def casts_tiles(scene: Scene, role: Role) -> bool:
     return fp32 and loss_code(scene).casts_by_tile
 
 
-def _tokens_at_head(scene: Scene, rows: Num, tokens: Num) -> Num:
+def _scores_all(scene: Scene) -> bool:
+    return policy_objective(scene.plan) == CROSS_ENTROPY or path(scene) == "full"
+
+
+def _tokens_at_head(scene: Scene, rows: Num, tokens: Num, response_tokens: Num) -> Num:
     """All tokens, or the response's only.
 
     Padded and full rows keep the last ``response_tokens + 1`` positions
     (``logits_to_keep``); a packed row is thinned to its share of response tokens.
     """
-    plan = scene.plan
-    if policy_objective(plan) == CROSS_ENTROPY or path(scene) == "full":
+    if _scores_all(scene):
         return tokens
-    if plan.batch_shape == "packed":
-        return ceil_div(tokens * plan.response_tokens, scene.q.row_tokens)
-    return rows * (plan.response_tokens + 1)
+    if scene.plan.batch_shape == "packed":
+        return ceil_div(tokens * response_tokens, scene.q.row_tokens)
+    return rows * (response_tokens + 1)

@@ -12,6 +12,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from planner.frameworks import OWN, complaint, frameworks
+from planner.lengths.text import MAX_CHARACTERS, canonical
 
 Sharding = Literal["none", "ddp", "zero1", "zero2", "zero3", "fsdp1", "fsdp2"]
 Dtype = Literal["bf16", "fp16", "fp32"]
@@ -36,11 +37,19 @@ def _known_framework(name: str) -> str:
     return name
 
 
+def _distribution(text: str) -> str:
+    try:
+        return canonical(text)
+    except ValueError as error:
+        raise PydanticCustomError("lengths", "it {text}", {"text": str(error)}) from None
+
+
 Tokens = Annotated[int, Field(ge=1, le=4_194_304)]
 Count = Annotated[int, Field(ge=1, le=1_048_576)]
 CountOrNone = Annotated[int, Field(ge=0, le=1_048_576)]
 Bytes = Annotated[int, Field(ge=0, le=2**53)]
 Framework = Annotated[str, AfterValidator(_known_framework)]
+Distribution = Annotated[str, Field(max_length=MAX_CHARACTERS), AfterValidator(_distribution)]
 Name = Annotated[str, Field(max_length=160, pattern=r"^[\w.\-/]*$")]
 Version = Annotated[str, Field(max_length=32, pattern=r"^[\w.+]+$")]
 
@@ -106,8 +115,10 @@ class PlanFields(BaseModel):
     batch_shape: Literal["full", "padded", "packed"] = Field(
         "padded", description="Rows without padding, padded rows, or one packed row."
     )
-    length_distribution: Annotated[str, Field(max_length=4096)] = Field(
-        "", description="Histogram of response lengths; empty plans for the longest."
+    length_distribution: Distribution = Field(
+        "",
+        title="Response lengths",
+        description="How long responses are; empty: every one has response_tokens.",
     )
 
     finetuning: Literal["full", "lora", "qlora"] = Field("full", description="What is trained.")
@@ -176,11 +187,22 @@ class PlanFields(BaseModel):
     reward: Literal["rule", "model", "remote"] = Field(
         "rule", description="Where rewards come from."
     )
+    reward_seconds: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = Field(
+        0.0, description="Seconds that the reward of one response takes, by rule or remote."
+    )
+    reward_concurrency: Count = Field(1, description="Rewards made at the same time.")
+    resampling_factor: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = Field(
+        1.0, description="Responses generated for each that is trained on."
+    )
 
     rollout: Literal["none", "in-graph", "hf", "vllm-colocated", "vllm-separate"] = Field(
         "vllm-colocated", description="What generates the responses."
     )
     rollout_gpus: CountOrNone = Field(0, description="GPUs set apart for a separate engine.")
+    rollout_overlap: Literal["synchronous", "one-step-off", "asynchronous"] = Field(
+        "synchronous",
+        description="Whether a separate engine generates while the trainer trains.",
+    )
     rollout_tensor_parallel: Count = Field(1, description="GPUs one engine is split over.")
     gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = Field(
         0.5, description="Share of the card the engine takes."

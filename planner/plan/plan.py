@@ -109,12 +109,20 @@ REMEDIES: Mapping[Any, str] = {
 }
 
 
+OWN_REMEDIES: Mapping[str, str] = {
+    "length_distribution": "Leave it empty, or take the text that `python -m planner lengths` "
+    "writes",
+}
+"""Where a text is no name."""
+
+
 def remedy(field: str) -> str:
     """What to do about a value of the wrong kind or size: for people, with the meaning."""
     info = Plan.model_fields.get(field)
     if info is None:
         return "Leave it out."
-    kind = "Choose one of these" if choices(field) else REMEDIES[info.annotation]
+    usual = "Choose one of these" if choices(field) else REMEDIES[info.annotation]
+    kind = OWN_REMEDIES.get(field, usual)
     return f"{kind}. It means: {info.description}"
 
 

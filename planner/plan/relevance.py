@@ -17,7 +17,6 @@ from planner.rule import NoEffect
 
 UNMODELLED = (
     "turns",
-    "length_distribution",
     "tensor_parallel",
     "pipeline_parallel",
     "context_parallel",
@@ -44,7 +43,9 @@ ALWAYS: tuple[NoEffect, ...] = (
         lambda plan: plan.rollout != "vllm-colocated",
     ),
     NoEffect(
-        ("rollout_gpus",), "no separate engine", lambda plan: plan.rollout != "vllm-separate"
+        ("rollout_gpus", "rollout_overlap"),
+        "no separate engine",
+        lambda plan: plan.rollout != "vllm-separate",
     ),
     NoEffect(
         ("validation_response_tokens",),
@@ -55,6 +56,24 @@ ALWAYS: tuple[NoEffect, ...] = (
         ("logprob_micro_batch_size", "micro_batch_size"),
         "max_tokens_per_micro_batch decides",
         lambda plan: plan.max_tokens_per_micro_batch > 0,
+    ),
+    NoEffect(
+        ("length_distribution",),
+        "all rows have one length",
+        lambda plan: plan.batch_shape == "full" or plan.rollout == "in-graph",
+    ),
+    NoEffect(
+        ("resampling_factor",),
+        "no responses are sampled",
+        lambda plan: plan.rollout in ("none", "in-graph"),
+    ),
+    NoEffect(
+        ("reward_seconds", "reward_concurrency"),
+        "no rule or other machine scores responses",
+        lambda plan: plan.rollout in ("none", "in-graph") or plan.reward == "model",
+    ),
+    NoEffect(
+        ("reward_concurrency",), "rewards take no time", lambda plan: plan.reward_seconds == 0
     ),
     NoEffect(("reference",), "there is no KL term", lambda plan: not references.compares(plan)),
     NoEffect(

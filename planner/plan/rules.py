@@ -36,7 +36,6 @@ def _above_one(field: str) -> Callable[[Any], Num]:
 UNMODELLED: tuple[Rule, ...] = (
     Rule("gradient_checkpointing", _is("gradient_checkpointing", "selective"), f"gradient_checkpointing selective {NOT_YET}", "Choose none or full."),
     Rule("turns", lambda plan: plan.turns != 1, f"turns above 1 {NOT_YET}", "Set turns to 1 and response_tokens to the whole conversation's."),
-    Rule("length_distribution", lambda plan: plan.length_distribution != "", f"length_distribution {NOT_YET}", "Leave it empty; lengths are planned at their caps."),
     *(
         Rule(field, _above_one(field), f"{field} above 1 {NOT_YET}", "Set it to 1.")
         for field in ("tensor_parallel", "pipeline_parallel", "context_parallel", "expert_parallel")
@@ -88,6 +87,7 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("rollout_gpus", lambda p: (p.rollout_gpus >= p.gpus) & (p.rollout_gpus > 0), "rollout_gpus leaves no GPU to train on.", "Lower rollout_gpus or raise gpus."),
     Rule("rollout_gpus", lambda p: (p.rollout == "vllm-separate") & (p.rollout_gpus == 0), "A separate engine needs GPUs of its own.", "Set rollout_gpus."),
     Rule("rollout_gpus", lambda p: (p.rollout != "vllm-separate") & (p.rollout_gpus != 0), "rollout_gpus is for rollout vllm-separate.", "Set rollout_gpus to 0."),
+    Rule("rollout_overlap", lambda p: p.rollout_overlap != "synchronous" and p.rollout != "vllm-separate", "Only an engine with GPUs of its own generates while the trainer trains.", "Set rollout_overlap to synchronous, or rollout to vllm-separate."),
     Rule("rollout_tensor_parallel", lambda p: (p.rollout == "vllm-colocated") & (p.gpus % p.rollout_tensor_parallel != 0), "rollout_tensor_parallel must divide gpus.", "Choose a divisor of gpus."),
     Rule("rollout_tensor_parallel", lambda p: (p.rollout == "vllm-separate") & (p.rollout_gpus % p.rollout_tensor_parallel != 0), "rollout_tensor_parallel must divide rollout_gpus.", "Choose a divisor of rollout_gpus."),
     Rule("rollout", lambda p: not method_of(p).generates and p.rollout != "none", "This method generates nothing.", "Set rollout to none."),
@@ -113,6 +113,8 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("logits_dtype", lambda p: p.dtype == "fp32" and p.logits_dtype != "fp32", "With dtype fp32 the logits are fp32.", "Set logits_dtype to fp32."),
     Rule("attention", lambda p: p.attention == "flash" and not _half(p), "Flash attention computes in half precision only.", "Set attention to sdpa, or dtype to bf16."),
     Rule("batch_shape", lambda p: p.batch_shape == "packed" and p.attention == "eager", "Packed rows need a kernel that keeps sequences apart.", "Set attention to flash or sdpa."),
+    Rule("length_distribution", lambda p: p.length_distribution != "" and p.batch_shape == "full", "With batch_shape full all rows have one length.", "Set batch_shape to padded or packed, or leave length_distribution empty."),
+    Rule("length_distribution", lambda p: p.length_distribution != "" and p.rollout == "in-graph", "Generated in the training graph, every response has response_tokens.", "Leave length_distribution empty."),
     Rule("reference", lambda p: p.reference == "adapter-disabled" and not _adapters(p), "Only adapters can be disabled to get the reference.", "Set reference to copy or offloaded, or finetuning to lora."),
     Rule("reference", lambda p: p.reference == "frozen-adapter" and not _adapters(p), "A second adapter needs a model with adapters.", "Set finetuning to lora, or reference to copy or offloaded."),
     Rule("reference", lambda p: p.reference == "dual-output" and not _adapters(p), "Only a model with adapters has the reference's weights in the forward that trains.", "Set finetuning to lora, or reference to copy."),

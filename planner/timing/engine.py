@@ -1,47 +1,199 @@
-"""Seconds of a rollout, and of the weights that a generator is sent."""
+"""Seconds of a rollout, by cause: its prompts, its steps at full load, and what waits."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 from planner.footprint import TimeTerm
-from planner.formulas.communication import GATHERED_WEIGHTS, all_gather_seconds
-from planner.formulas.compute import OPTIMIZER_SECONDS, memory_rates
-from planner.formulas.decoding import DECODING, decode_seconds
+from planner.formulas import decoding as causes
+from planner.formulas.compute import memory_rates
+from planner.formulas.duration import Rate
+from planner.kernels import tables_of
+from planner.numeric import Num, maximum, minimum
 from planner.phases.phase import Decoding
 from planner.phases.scene import Scene
-from planner.timing.traffic import collective
+from planner.timing import rollout
+from planner.timing.engine_step import Generator, Parts
+from planner.timing.rollout import Stretch
+
+Terms = tuple[TimeTerm, ...]
 
 
-def decoding(scene: Scene, row: Decoding) -> tuple[TimeTerm, ...] | None:
+def decoding(scene: Scene, row: Decoding) -> Terms | None:
     """Every response of a step, token by token; None when a peak of the card is unknown."""
-    each = decode_seconds(
-        row.role.arch,
-        scene.facts.gpu,
-        sequences=row.sequences,
-        prompt_tokens=row.prompt_tokens,
-        response_tokens=row.response_tokens,
+    generator = Generator(
+        arch=row.role.arch,
+        gpu=scene.facts.gpu,
         dtype=scene.plan.dtype,
         tensor_parallel=row.tensor_parallel,
-        engine=row.engine,
-        max_num_seqs=row.max_num_seqs,
         kv_value_bytes=row.kv_value_bytes,
-        concurrent=row.concurrent,
+        engine=row.engine,
+        eager=row.eager,
     )
-    if each is None:
+    found = _Rollout(scene, row, generator)
+    prompts = found.prompts()
+    steps = found.steps()
+    if prompts is None or steps is None:
         return None
-    return (DECODING.term(row.role.name, rounds=row.rounds, round_seconds=each),)
+    return (*prompts, *steps, *found.rewards())
 
 
-def weight_sync(scene: Scene) -> tuple[TimeTerm, ...] | None:
-    """The policy's weights to its generator; None when nothing says how fast they travel."""
-    role = scene.policy
-    size = role.parameters * scene.q.compute_bytes
-    if scene.plan.sharding == "none" and scene.plan.rollout != "vllm-separate":
-        rates = memory_rates(scene.facts.gpu)
-        if rates is None:
+class _Rollout:
+    """One engine's share of a rollout; the terms of its time."""
+
+    def __init__(self, scene: Scene, row: Decoding, generator: Generator) -> None:
+        self.scene, self.row, self.generator = scene, row, generator
+        tables = tables_of(generator.gpu)
+        self.words = tables.words if tables and generator.gpu.speeds is None else ""
+        self.group = minimum(row.group, row.sequences)
+        self.held = rollout.held(row.lengths, row.prompt_tokens, self.group)
+        self.at_once = self._at_once(self.held.mean)
+
+    def _at_once(self, each: Num) -> Num:
+        row = self.row
+        return rollout.running(row.sequences, row.max_num_seqs, row.cache_tokens, each)
+
+    def _term(self, rate: Rate, **inputs: Num) -> Iterator[TimeTerm]:
+        """The term, unless it takes no time."""
+        words = self.words if rate.source == causes.KERNELS else ""
+        term = rate.term(self.row.role.name, evidence=words, **inputs)
+        if not isinstance(term.seconds, (int, float)) or term.seconds:
+            yield term
+
+    def prompts(self) -> Terms | None:
+        """Prefill of all prompts."""
+        row, generator = self.row, self.generator
+        tokens = rollout.prefilled_tokens(row.sequences, row.prompt_tokens, self.group)
+        at_once = minimum(tokens, row.chunk_tokens)
+        passed = generator.prefill(at_once)
+        prompts = maximum(at_once // row.prompt_tokens, 1)
+        attended = generator.prefill_attention(prompts, row.prompt_tokens)
+        if passed is None or attended is None:
             return None
-        copied = OPTIMIZER_SECONDS.term(
-            role.name, label="weights copied", bytes_touched=2 * size, **rates
+        seconds, launches = passed
+        passes = row.rounds * tokens / at_once
+        own = row.sequences / self.group
+        self.token_seconds = maximum(seconds, launches) / at_once
+        return (
+            *self._term(
+                causes.PREFILL, passes=passes, pass_seconds=seconds, launch_seconds=launches
+            ),
+            *self._term(
+                causes.PREFILL_ATTENTION,
+                passes=row.rounds * maximum(own / prompts, 1),
+                pass_seconds=attended,
+            ),
         )
-        return (copied,)
-    seconds = collective(scene, all_gather_seconds, size, scene.plan.gpus)
-    return None if seconds is None else (GATHERED_WEIGHTS.term(role.name, gather_seconds=seconds),)
+
+    def steps(self) -> Terms | None:
+        """Decoding, until the longest response of any engine ends."""
+        row, generator = self.row, self.generator
+        sizes = (row.lengths, row.prompt_tokens, row.sequences)
+        busy = rollout.full_load(*sizes, self.at_once)
+        if row.engine == "hf":
+            # The pass over the prompts has answered the first token.
+            busy = busy._replace(steps=busy.steps - 1)
+        parts = generator.parts(generator.rows(self.at_once))
+        attended = generator.attention(busy.sequences, busy.context_tokens)
+        if parts is None or attended is None:
+            return None
+        copied = self._copied(busy)
+        kernels = sum(parts) + attended + copied
+        host = generator.host(self.at_once)
+        seconds = self._decoding_seconds(busy)
+        busy_seconds = busy.steps * maximum(kernels, host)
+        return (
+            *self._at_full_load(busy, parts, attended),
+            *self._term(
+                causes.HOST,
+                steps=row.rounds * busy.steps,
+                host_seconds=host,
+                kernel_seconds=kernels,
+            ),
+            *self._term(
+                causes.LONGEST,
+                decoding_seconds=row.rounds * seconds,
+                busy_seconds=row.rounds * busy_seconds,
+            ),
+            *self._preempted(),
+        )
+
+    def _at_full_load(self, busy: Stretch, parts: Parts, attended: Num) -> Iterator[TimeTerm]:
+        steps = self.row.rounds * busy.steps
+        yield from self._term(causes.PRODUCTS, steps=steps, step_seconds=parts.products)
+        yield from self._term(causes.ATTENTION, steps=steps, step_seconds=attended)
+        if self.row.engine == "hf":
+            yield from self._term(causes.COPIED_CACHE, steps=steps, **self._cache(busy))
+        yield from self._term(causes.SMALL, steps=steps, step_seconds=parts.small)
+        yield from self._term(
+            causes.HEAD, steps=steps, head_seconds=parts.head, sampler_seconds=parts.sampler
+        )
+        if self.row.tensor_parallel > 1:
+            yield from self._term(causes.REDUCTIONS, steps=steps, step_seconds=parts.reductions)
+
+    def _decoding_seconds(self, busy: Stretch) -> Num:
+        """What decoding really takes, at the sequences that are alive."""
+        row = self.row
+        if row.engine == "hf":
+            # Every row is computed until the longest of any GPU ends.
+            steps = row.lengths.longest_of(row.sequences * row.engines) - 1
+            context = row.prompt_tokens + (steps + 2) / 2
+            found: tuple[Stretch, ...] = (Stretch(self.at_once, steps, context),)
+        else:
+            sizes = (row.lengths, row.prompt_tokens, row.sequences)
+            found = rollout.stretches(*sizes, self.at_once, row.engines)
+        return sum(one.total(self._step(one)) for one in found)
+
+    def _step(self, of: Stretch) -> Num:
+        generator = self.generator
+        parts = generator.parts(generator.rows(of.sequences))
+        attended = generator.attention(of.sequences, of.context_tokens)
+        assert parts is not None and attended is not None
+        kernels = sum(parts) + attended + self._copied(of)
+        return maximum(kernels, generator.host(of.sequences))
+
+    def _cache(self, of: Stretch) -> dict[str, Any]:
+        """What transformers copies of its cache at every token."""
+        arch = self.row.role.arch
+        rates = memory_rates(self.generator.gpu)
+        assert rates is not None
+        return {
+            "sequences": of.sequences,
+            "tokens": of.context_tokens,
+            "bytes_per_token": 2
+            * arch.cache_layers
+            * arch.kv_heads
+            * arch.head_dim
+            * self.row.kv_value_bytes,
+            **rates,
+        }
+
+    def _copied(self, of: Stretch) -> Num:
+        if self.row.engine != "hf":
+            return 0.0
+        return causes.COPIED_CACHE(steps=1, **self._cache(of))
+
+    def rewards(self) -> Iterator[TimeTerm]:
+        """What rules and other machines take to score what was generated."""
+        plan = self.scene.plan
+        if plan.reward_seconds:
+            yield from self._term(
+                causes.REWARDS,
+                responses=self.row.rewarded,
+                concurrency=plan.reward_concurrency,
+                reward_seconds=plan.reward_seconds,
+            )
+
+    def _preempted(self) -> Iterator[TimeTerm]:
+        """Sequences beyond those that the cache holds at their mean length."""
+        row = self.row
+        if row.cache_tokens is None:
+            return
+        admitted = self._at_once(self.held.prompt)
+        yield from self._term(
+            causes.RECOMPUTED,
+            sequences=row.rounds * row.sequences * (1 - self.at_once / admitted),
+            tokens_each=self.held.mean,
+            seconds_per_token=self.token_seconds,
+        )

@@ -1,83 +1,236 @@
-"""Seconds of collectives and host copies that a pass needs, and what of them it does not hide."""
+"""Seconds of collectives and host copies that a pass needs, as far as it does not hide them.
+
+Sharded weights arrive layer by layer, one ahead; replicas reduce their gradients bucket by bucket.
+Cards without a link of their own send collectives through the slot that host copies take too.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from planner.footprint import TimeTerm
 from planner.formulas.communication import (
+    BARE,
+    BUCKET_BYTES,
     EXPOSED,
+    LATE_REDUCTION,
+    PIPELINE,
     all_gather_seconds,
     all_reduce_seconds,
     host_copy_seconds,
     reduce_scatter_seconds,
+    slowdown,
 )
-from planner.numeric import Num, maximum
+from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases.phase import Work
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
+from planner.timing.terms import UNKNOWN
 
 
 def exposed(
     scene: Scene, rows: Iterable[Work], compute_seconds: Num
 ) -> tuple[TimeTerm, ...] | None:
     """Traffic of a pass that outlasts what it computes; None when nothing says how fast it is."""
-    rows = list(rows)
-    seconds = _sum(*(_traffic(scene, row) for row in rows))
-    if seconds is None:
-        return None
-    if isinstance(seconds, float) and not seconds:
-        return ()
-    role = rows[0].role.name
-    waited = EXPOSED.term(role, communication_seconds=seconds, compute_seconds=compute_seconds)
-    return (waited,)
+    found = tuple(term for row in rows for term in _causes(scene, row, compute_seconds))
+    return found if all(found) else None
 
 
-def _traffic(scene: Scene, row: Work) -> Num | None:
-    """Seconds of collectives and host copies that a row needs, whatever hides them."""
-    if row.run in ("score", "forward"):
-        gathers = _gather(scene, row.role, row.rounds) if row.gathered else 0.0
-        if isinstance(row.host_bytes, int) and not row.host_bytes:
-            return gathers
-        return _sum(gathers, host_copy_seconds(scene.facts.gpu, size_bytes=row.host_bytes))
-    if row.run != "backward":
-        return 0.0
-    plan, q, role = scene.plan, scene.q, row.role
-    traffic = _sum(
-        _gather(scene, role, row.rounds if plan.reshard_after_forward else 0 * row.rounds),
-        _reduce(scene, role, row.rounds),
-    )
-    if plan.activation_offload:
-        inputs = role.arch.layers * role.arch.hidden * q.compute_bytes
-        copies = host_copy_seconds(scene.facts.gpu, size_bytes=2 * inputs * row.tokens)
-        known = traffic is not None and copies is not None
-        return maximum(traffic, copies) if known else None
-    return traffic
+def _causes(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTerm]:
+    if row.run not in ("score", "forward", "backward"):
+        if row.run == "optimizer":
+            yield from _weights_moved(scene, row)
+        return
+    if row.run == "score":
+        yield from _weights_moved(scene, row)
+    if isinstance(row.tokens, int) and not row.tokens:
+        yield from _head_alone(scene, row, compute_seconds)
+    else:
+        yield from _by_layer(scene, row, compute_seconds)
+        if row.run == "backward":
+            yield from _replicas(scene, row, compute_seconds)
 
 
-def _gather(scene: Scene, role: Role, passes: Num) -> Num | None:
-    """Gathering every weight once per pass; nothing when weights are not sharded."""
-    if not (scene.fsdp or scene.zero_stage == 3):
-        return 0.0
-    return _times(_gather_once(scene, role), passes)
+def _head_alone(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTerm]:
+    """A head's weights and what the host sends it, behind the pass that it is a part of."""
+    sharded = row.gathered and _sharded(scene)
+    size = (row.role.root_parameters if sharded else 0) * scene.q.compute_bytes
+    seconds = collective(scene, all_gather_seconds, size, scene.q.shards) if sharded else 0.0
+    copies = _copy(scene, row.host_bytes)
+    if seconds is None or copies is None:
+        yield UNKNOWN
+    elif sharded or not _is_zero(row.host_bytes):
+        yield EXPOSED.term(
+            row.role.name,
+            communication_seconds=seconds * row.rounds + copies,
+            compute_seconds=compute_seconds,
+        )
+
+
+def _by_layer(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTerm]:
+    """Gathers, reductions and copies that go along with the layers."""
+    q, role, plan = scene.q, row.role, scene.plan
+    layers, backward = role.arch.layers, row.run == "backward"
+    sharded = _sharded(scene)
+    gathers = sharded and row.gathered and (not backward or plan.reshard_after_forward)
+    copied = _copied_layer(scene, row)
+    if copied is None:
+        yield UNKNOWN
+        return
+    reduces = sharded and backward and role.trained
+    if not gathers and not reduces and _is_zero(copied):
+        return
+    gather: Num | None = 0.0
+    root, reduce, last = gather, gather, gather
+    if gathers:
+        gather, root = _gathers(scene, role)
+    if reduces:
+        reduce, last = _reductions(scene, role)
+    if any(value is None for value in (gather, root, reduce, last)):
+        yield UNKNOWN
+        return
+    layer_seconds = compute_seconds / row.rounds / layers
+    label = "gathers and reductions" if reduces else "gathers"
+    if not (gathers or reduces):
+        label = "host copies"
+    first = gather + (0.0 if backward else root)
+    reducing = q.updates_per_step if scene.setup.reduces_once else row.rounds
+    passes = [(row.rounds, reduce, last)]
+    if reduces and scene.setup.reduces_once:
+        passes = [(reducing, reduce, last), (maximum(row.rounds - reducing, 0), 0.0, 0.0)]
+    for rounds, sent, end in passes:
+        traffic = _together(scene, gather + sent, copied)
+        yield PIPELINE.term(
+            role.name,
+            label=f"{label} that layers do not hide",
+            rounds=rounds,
+            first_seconds=first,
+            layers=layers,
+            traffic_seconds=traffic,
+            collective_seconds=gather + sent,
+            slowdown=slowdown(scene.facts.gpu),
+            layer_seconds=layer_seconds,
+            last_seconds=end,
+        )
+
+
+def _sharded(scene: Scene) -> bool:
+    return scene.fsdp or scene.zero_stage == 3
 
 
 @once
-def _gather_once(scene: Scene, role: Role) -> Num | None:
-    size = (role.parameters + role.adapters) * scene.q.compute_bytes
-    return collective(scene, all_gather_seconds, size, scene.q.shards)
+def _gathers(scene: Scene, role: Role) -> tuple[Num | None, Num | None]:
+    """Seconds to gather a layer, and all that is outside of them."""
+    width, shards = scene.q.compute_bytes, scene.q.shards
+    root = role.root_parameters
+    layer = (role.parameters - root + role.adapters) / role.arch.layers
+    return (
+        collective(scene, all_gather_seconds, layer * width, shards),
+        collective(scene, all_gather_seconds, root * width, shards),
+    )
 
 
-def _reduce(scene: Scene, role: Role, passes: Num) -> Num | None:
-    """Spreading gradients: every pass under FSDP and ZeRO-2/3, once per update otherwise."""
+@once
+def _reductions(scene: Scene, role: Role) -> tuple[Num | None, Num | None]:
+    """Seconds to reduce a layer's gradients, and those that come last."""
     q = scene.q
-    if scene.plan.sharding == "none":
-        return 0.0
-    size = role.trainable * (q.reduce_bytes if scene.fsdp else q.gradient_bytes)
-    if scene.fsdp or scene.zero_stage >= 2:
-        return _times(collective(scene, reduce_scatter_seconds, size, q.shards), passes)
-    reduced = collective(scene, all_reduce_seconds, size, q.training_gpus)
-    return _times(reduced, q.updates_per_step)
+    width = q.reduce_bytes if scene.fsdp else q.gradient_bytes
+    root = role.root_trainable
+    layer = (role.trainable - root) / role.arch.layers
+    return (
+        _spread(scene, layer * width, width),
+        _spread(scene, (root + layer) * width, width),
+    )
+
+
+def _spread(scene: Scene, size: Num, width: int) -> Num | None:
+    """A reduction over the shards, and over the replicas of each where there are several."""
+    q = scene.q
+    inside = collective(scene, reduce_scatter_seconds, size, q.shards)
+    if scene.plan.shard_size == 0 or inside is None:
+        return inside
+    replicas = maximum(q.training_gpus // q.shards, 1)
+    between = all_reduce_seconds(
+        scene.facts.gpu,
+        size_bytes=size / q.shards,
+        ranks=replicas,
+        gpus_per_node=maximum(scene.plan.gpus_per_node // q.shards, 1),
+    )
+    return None if between is None else inside + between
+
+
+def _replicas(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTerm]:
+    """Gradients of whole models: once an update, under ZeRO-2 in every micro-batch."""
+    q, role, plan = scene.q, row.role, scene.plan
+    if plan.sharding == "none" or _sharded(scene) or not role.trained:
+        return
+    size = role.trainable * q.gradient_bytes
+    how = all_reduce_seconds if plan.sharding == "ddp" else reduce_scatter_seconds
+    seconds = collective(scene, how, size, q.training_gpus)
+    if seconds is None:
+        yield UNKNOWN
+    elif plan.sharding != "ddp":
+        times = row.rounds if scene.zero_stage == 2 else q.updates_per_step
+        yield BARE.term(role.name, label="gradients reduced", times=times, seconds_each=seconds)
+    else:
+        bucket = minimum(size, BUCKET_BYTES)
+        each = collective(scene, how, bucket, q.training_gpus)
+        assert each is not None
+        yield LATE_REDUCTION.term(
+            role.name,
+            updates=q.updates_per_step,
+            reduce_seconds=each * ceil_div(size, bucket),
+            backward_seconds=compute_seconds / row.rounds,
+            slowdown=slowdown(scene.facts.gpu),
+            bucket_seconds=each,
+        )
+
+
+def _copied_layer(scene: Scene, row: Work) -> Num | None:
+    """Seconds of host copies of one layer in one round: its input, weights that stay there."""
+    q, arch = scene.q, row.role.arch
+    size: Num = 0
+    if scene.plan.activation_offload and row.run != "score":
+        size = row.tokens / row.rounds * arch.hidden * q.compute_bytes
+    if scene.plan.offload == "all" or _waits(scene, row) == "host, streamed":
+        own = row.role.parameters * row.role.weight_bytes / scene.shards_of("weights")
+        size = size + own / arch.layers
+    return _copy(scene, size)
+
+
+def _weights_moved(scene: Scene, row: Work) -> Iterator[TimeTerm]:
+    """Weights that wait in host RAM are fetched for a phase and put away after it."""
+    if _waits(scene, row) != "host":
+        return
+    own = row.role.parameters * row.role.weight_bytes / scene.shards_of("weights")
+    seconds = _copy(scene, own)
+    if seconds is None:
+        yield UNKNOWN
+        return
+    yield BARE.term(
+        row.role.name, label="weights fetched and put away", times=2, seconds_each=seconds
+    )
+
+
+def _waits(scene: Scene, row: Work) -> str:
+    model = scene.setup.model(row.role.name)
+    return "gpu" if model is None else model.waits
+
+
+def _copy(scene: Scene, size: Num) -> Num | None:
+    return 0.0 if _is_zero(size) else host_copy_seconds(scene.facts.gpu, size_bytes=size)
+
+
+def _together(scene: Scene, collectives: Num, copies: Num) -> Num:
+    """Side by side where cards have a link of their own, one after the other over the slot."""
+    if _is_zero(copies):
+        return collectives
+    linked = scene.facts.gpu.interconnect_bytes_per_second is not None
+    return maximum(collectives, copies) if linked else collectives + copies
+
+
+def _is_zero(value: Num) -> bool:
+    return isinstance(value, (int, float)) and not value
 
 
 def collective(
@@ -86,12 +239,3 @@ def collective(
     """Seconds of a collective over the plan's nodes."""
     nodes = scene.plan.gpus_per_node
     return seconds(scene.facts.gpu, size_bytes=size_bytes, ranks=ranks, gpus_per_node=nodes)
-
-
-def _times(seconds: Num | None, times: Num) -> Num | None:
-    return None if seconds is None else seconds * times
-
-
-def _sum(*seconds: Num | None) -> Num | None:
-    known = [value for value in seconds if value is not None]
-    return sum(known) if len(known) == len(seconds) else None

@@ -1,55 +1,181 @@
-"""Seconds that a model's passes and updates compute on one GPU."""
+"""Seconds that a model's passes compute on one GPU, cause by cause.
+
+Where a person's own benchmark gives the share of a whole pass, that share has norms, casts and
+waiting in it already, and stands alone; otherwise products, attention and what memory limits are
+terms of their own, each by the shape that one micro-batch gives it.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from planner.catalog.efficiencies import Key, typical
 from planner.footprint import TimeTerm
-from planner.formulas.communication import HOST_COPY, host_copy_rates
-from planner.formulas.compute import (
-    COMPUTE_SECONDS,
-    LAUNCH_SECONDS,
-    OPTIMIZER_SECONDS,
-    compute_rates,
-    memory_rates,
-)
-from planner.numeric import ceil_div
-from planner.phases.baseline import adapter_bytes
+from planner.formulas import memory_bound, passes
+from planner.formulas.compute import COMPUTE_SECONDS, compute_rates
+from planner.formulas.memory_bound import SCORE_BYTES, SCORES
+from planner.numeric import maximum, where
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
+from planner.timing import head, layers
+from planner.timing.passing import Passing
+from planner.timing.terms import UNKNOWN, by_memory, by_share, read
+
+Terms = tuple[TimeTerm, ...]
 
 
-def passes(scene: Scene, row: Work) -> tuple[TimeTerm, ...] | None:
-    """A forward or a backward of a whole step; None when the card's peak is unknown."""
-    gpu, role = scene.facts.gpu, row.role
+def computed(scene: Scene, row: Work) -> Terms | None:
+    """A forward or a backward of a whole step; None when a rate of the card is unknown."""
+    it = Passing(scene=scene, row=row)
     key: Key = "forward-compute" if row.run == "score" else "training-compute"
-    rates = compute_rates(gpu, dtype=scene.plan.dtype, key=key)
+    rates = compute_rates(it.gpu, dtype=scene.plan.dtype, key=key)
     if rates is None:
         return None
-    computed = COMPUTE_SECONDS.term(role.name, flops=row.flops, **rates)
-    if isinstance(row.layer_runs, int) and not row.layer_runs:
-        return (computed,)
-    waited = LAUNCH_SECONDS.term(
-        role.name,
-        layer_runs=row.layer_runs,
-        launch_seconds=typical("hf-step-seconds-per-layer", gpu),
-        compute_seconds=computed.seconds,
+    if it.gpu.speeds is not None and it.gpu.speeds.of(key) is not None:
+        found: Terms = (COMPUTE_SECONDS.term(row.role.name, flops=row.flops, **rates),)
+    else:
+        found = tuple(_causes(it))
+        if not all(found):
+            return None
+    if it.runs_layers:
+        found = (*found, _launches(it, found))
+    return found
+
+
+def _launches(it: Passing, found: Terms) -> TimeTerm:
+    kernels = memory_bound.layer_kernels(it.arch, it.mode, it.scene.plan.attention, it.adapted)
+    return passes.LAUNCHES.term(
+        it.row.role.name,
+        forwards=it.forwards * (1 + it.again),
+        layers=it.arch.layers,
+        kernels=kernels,
+        usual_kernels=memory_bound.USUAL_KERNELS,
+        launch_seconds=typical("hf-step-seconds-per-layer", it.gpu),
+        computed_seconds=sum(term.seconds for term in found),
     )
-    return computed, waited
 
 
-def optimizer(scene: Scene, row: Work) -> tuple[TimeTerm, ...] | None:
-    """The updates of a step; None when the card's bandwidth, or its slot, is unknown."""
-    plan, q, role, gpu = scene.plan, scene.q, row.role, scene.facts.gpu
-    state_bytes = 3 * (adapter_bytes(scene) if role.adapters else q.master_bytes)
-    own = ceil_div(scene.sharded_trainable(role), scene.shards_of("optimizer"))
-    touched = own * (2 * state_bytes + q.gradient_bytes) * row.rounds
-    rates = memory_rates(gpu)
-    if rates is None:
-        return None
-    step = OPTIMIZER_SECONDS.term(role.name, bytes_touched=touched, **rates)
-    if plan.offload == "none":
-        return (step,)
-    slot = host_copy_rates(gpu)
-    if slot is None:
-        return None
-    return step, HOST_COPY.term(role.name, size_bytes=2 * own * state_bytes, **slot)
+def _causes(it: Passing) -> Iterator[TimeTerm]:
+    """Terms; an empty one where a rate is unknown."""
+    role = it.row.role.name
+    if it.runs_layers:
+        forward = tuple(_layers(it, backward=False))
+        if not it.backward:
+            yield from forward
+        else:
+            yield from _layers(it, backward=True)
+            if it.again:
+                if not all(forward):
+                    yield UNKNOWN
+                    return
+                yield passes.RECOMPUTED.term(
+                    role, times=it.again, forward_seconds=sum(one.seconds for one in forward)
+                )
+        yield from _weights(it)
+    if it.scores:
+        yield from head.causes(it)
+
+
+def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
+    """One forward or one backward through all layers, without what checkpoints repeat."""
+    arch, row, plan = it.arch, it.row, it.scene.plan
+    shapes, trains = layers.projections(arch), it.weights_train
+    times = 1 + trains if backward else 1
+    share = layers.products_share(it.gpu, shapes, it.dtype, backward, backward and trains)
+    flops = layers.projections_flops(arch, tokens=1.0 * row.tokens)
+    yield by_share(it, passes.PRODUCTS, times * flops, read(share, it.rows))
+    if arch.sparse_layers and not arch.measured:
+        share = layers.experts_share(it.gpu, arch, it.dtype)
+        flops = layers.experts_flops(arch, tokens=1.0 * row.tokens)
+        yield by_share(it, passes.EXPERTS, times * flops, read(share, it.rows))
+    moved = memory_bound.layers_bytes(arch, it.mode, it.value_bytes, backward=backward)
+    if it.adapters:
+        yield from _adapters(it, backward)
+        moved += _beside_adapters(it, backward)
+    found = layers.attention(
+        it.gpu,
+        arch,
+        how=plan.attention,
+        batch_shape=plan.batch_shape,
+        torch_version=plan.torch_version,
+        dtype=it.dtype,
+        tokens=row.tokens,
+        row_tokens=row.row_tokens,
+        rows=it.rows,
+    )
+    yield _attention(it, found, backward)
+    size = row.tokens * moved
+    if plan.attention == "eager":
+        scores = SCORE_BYTES(
+            tokens=row.tokens,
+            row_tokens=row.row_tokens,
+            heads=arch.heads,
+            score_bytes=SCORES[backward] * it.value_bytes / 2,
+        )
+        size = size + arch.cache_layers * scores
+    yield by_memory(it, "norms, rotary embedding, activations and sums", size)
+
+
+def _attention(it: Passing, found: layers.Attention | None, backward: bool) -> TimeTerm:
+    if found is None:
+        return UNKNOWN
+    if not backward:
+        return by_share(it, passes.ATTENTION, found.flops, found.share)
+    eager = it.scene.plan.attention == "eager"
+    share = passes.ATTENTION_BACK_SHARE(
+        forward_share=found.share,
+        backward_over_forward=1.0 if eager else passes.BACK_OVER_FORWARD,
+    )
+    return by_share(it, passes.ATTENTION, (2.0 if eager else 2.5) * found.flops, share)
+
+
+def _adapters(it: Passing, backward: bool) -> Iterator[TimeTerm]:
+    share = layers.products_share(it.gpu, it.adapters, it.adapter_dtype, backward, backward)
+    flops = (2 if backward else 1) * 2.0 * it.row.tokens * layers.elements(it.adapters)
+    yield by_share(it, passes.ADAPTERS, flops, read(share, it.rows), it.adapter_dtype)
+
+
+def _beside_adapters(it: Passing, backward: bool) -> float:
+    plan, rank = it.scene.plan, it.scene.plan.lora_rank
+    ins = sum(shape.inner * shape.matrices for shape in it.adapters if shape.outer == rank)
+    outs = sum(shape.outer * shape.matrices for shape in it.adapters if shape.inner == rank)
+    drops = plan.lora_dropout > 0 and it.row.run != "score"
+    wide = it.adapter_dtype == "fp32"
+    return memory_bound.adapter_bytes(ins, outs, wide=wide, drops=drops, backward=backward)
+
+
+def _weights(it: Passing) -> Iterator[TimeTerm]:
+    """What is done to weights and their gradients in each round, however few tokens it has."""
+    scene, row, shapes = it.scene, it.row, layers.projections(it.arch)
+    plan, q = scene.plan, scene.q
+    uses = it.forwards * (1 + it.again)
+    if it.four_bit:
+        moved = passes.DEQUANTISED(
+            uses=uses, elements=layers.elements(shapes), value_bytes=it.value_bytes
+        )
+        yield by_memory(it, passes.DEQUANTISED.name, moved)
+    if it.precision == "autocast-bf16":
+        moved = passes.CAST_WEIGHTS(uses=uses, elements=layers.elements(shapes))
+        yield by_memory(it, passes.CAST_WEIGHTS.name, moved)
+    once = scene.setup.reduces_once
+    if it.backward and not scene.setup.steps_in_backward:
+        whole = once or not (scene.fsdp or scene.zero_stage >= 2)
+        moved = passes.ACCUMULATED(
+            additions=maximum(row.rounds - q.updates_per_step, 0),
+            elements=row.role.trainable / (1 if whole else q.shards),
+            value_bytes=q.gradient_bytes,
+        )
+        yield by_memory(it, passes.ACCUMULATED.name, moved)
+    if plan.sharding == "fsdp2" and row.gathered:
+        moved = passes.COPIED_SHARDS(
+            gathers=row.rounds * (plan.reshard_after_forward if it.backward else 1),
+            elements=row.role.parameters,
+            gathered_bytes=2 * q.compute_bytes,
+            reductions=(q.updates_per_step if once else row.rounds) * it.backward,
+            trainable=row.role.trainable,
+            reduced_bytes=q.compute_bytes + q.reduce_bytes,
+        )
+        moved = moved * where(q.shards > 1, 1.0, 0.0)
+        yield by_memory(it, passes.COPIED_SHARDS.name, moved)
+
+

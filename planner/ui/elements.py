@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from planner.charts.marks import INK
 from planner.ui.display import plain
 from planner.ui.inputs.fields import labelled
 from planner.ui.state import session
@@ -85,6 +86,34 @@ def text_table(
         },
         **more,
     )
+
+
+def opened(
+    rows: pd.DataFrame, key: str, alt: str, columns: dict[str, Any] | None = None, most: int = 10
+) -> int:
+    """A table of which one row is chosen, the first until another is; gives its place."""
+    found = st.dataframe(
+        rows,
+        hide_index=True,
+        height=(min(len(rows), most) + 1) * ROW + 3,
+        key=key,
+        alt=alt,
+        on_select=session.acted,
+        selection_mode="single-row-required",
+        column_config=columns,
+    )
+    chosen = found.selection.rows
+    return chosen[0] if chosen and chosen[0] < len(rows) else 0
+
+
+def share_column() -> Any:
+    """The configuration of a column of shares in percent."""
+    return st.column_config.ProgressColumn(min_value=0, max_value=100, format="%.0f %%")
+
+
+def ink() -> str:
+    """Colour of words over charts, for the visitor's appearance."""
+    return INK["dark" if st.context.theme.type == "dark" else "light"]
 
 
 def numbers(names: Iterable[str], format: str) -> dict[str, Any]:

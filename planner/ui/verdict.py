@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import streamlit as st
 
 from planner.cost import Cost, reference_words
 from planner.footprint import Footprint, Phase
-from planner.formulas.compute import time_error
-from planner.plan.facts import facts_of
+from planner.throughput import throughput
+from planner.ui import compute
 from planner.ui.display import UNKNOWN, interval, percent
 from planner.ui.elements import TONES, bullets, card, cards, tell
 from planner.ui.inputs.fields import labelled
 from planner.ui.state import session
 from planner.ui.tables import phase_name
-from planner.units import read_seconds, read_usd
+from planner.units import read_seconds, read_seconds_bounds, read_usd, read_usd_bounds
 
 SHOWN_CATEGORIES = 3
 DOES_NOT_RUN = "does not run"
@@ -37,10 +39,10 @@ def sentence(footprint: Footprint) -> None:
 def figures(footprint: Footprint, cost: Cost) -> None:
     """The row of metrics."""
     worst = footprint.worst
-    low, high, sentence = time_error(facts_of(footprint.plan, footprint.speeds).gpu)
     runs = footprint.verdict.word != "out of memory"
     unknown = UNKNOWN if runs else "—"
-    hours = "time not known" if cost.hours_run is None else read_seconds(cost.hours_run * 3600)
+    figures = throughput(footprint, cost)
+    usd = figures.get("usd_run")
     places = cards(6, 105)
     card(
         places,
@@ -64,16 +66,16 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         places,
         "Step time",
         f"≈ {read_seconds(seconds)}" if seconds is not None else unknown,
-        f"× {low:.1f} to {high:.1f}" if runs else DOES_NOT_RUN,
-        "Operations and bytes against the card's peak rates (a roofline). "
-        f"{sentence} Source: {footprint.seconds_source}.",
+        _below(footprint, footprint.low_seconds, footprint.high_seconds, read_seconds_bounds),
+        "Operations and bytes against the card's peak rates (a roofline), at the share of them "
+        f"that was measured: {footprint.seconds_source}. {_doubt(footprint)}",
     )
     card(
         places,
         "Cost of run",
         f"≈ {read_usd(cost.usd_run)}" if cost.usd_run is not None else unknown,
-        hours if runs else DOES_NOT_RUN,
-        _price(cost),
+        _below(footprint, usd and usd.low, usd and usd.high, read_usd_bounds),
+        f"{_price(cost)} {_doubt(footprint)}",
     )
     card(
         places,
@@ -91,6 +93,22 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         span = f"The peak is between {least} and {most}: {UNKNOWABLE}. "
     price = f"  \n{_price_line(cost)}" if runs else ""
     st.caption(f"{span}Error of the peak: {known}{error.source.rstrip('.')}.{price}")
+
+
+def _below(
+    footprint: Footprint,
+    low: float | None,
+    high: float | None,
+    read: Callable[[float, float], str],
+) -> str:
+    """An interval below its figure, or why there is none."""
+    if footprint.verdict.word == "out of memory":
+        return DOES_NOT_RUN
+    return UNKNOWN if low is None or high is None else read(low, high)
+
+
+def _doubt(footprint: Footprint) -> str:
+    return "" if footprint.doubt is None else f"The interval: {footprint.doubt.words}"
 
 
 def _price_line(cost: Cost) -> str:
@@ -154,6 +172,9 @@ def cautions(footprint: Footprint) -> None:
         st.error(labelled(text), icon=":material/block:")
     for text in footprint.warnings:
         st.warning(labelled(text), icon=":material/info:")
+    longest = compute.longest_responses(footprint.plan)
+    if longest:
+        st.markdown(f"**The longest responses.** {longest}")
     if footprint.notes:
         with st.expander("What this estimate assumes", icon=":material/notes:", key="assumes"):
             bullets(footprint.notes, escape=False)

@@ -22,6 +22,7 @@ from planner.catalog import spot
 from planner.dryrun.ask import store
 from planner.dryrun.ask.answer import DryRun, answer
 from planner.dryrun.ask.request import key_of
+from planner.lengths import at_longest
 from planner.plan import Plan
 
 POLL_SECONDS = 0.05
@@ -59,7 +60,7 @@ class Port:
         """The dry run of a plan, from the store when it was asked before.
 
         Args:
-            plan: what to run.
+            plan: what to run, with every response the longest there can be.
             full_depth: run every layer instead of repeating a block.
             lengths: also string steps of different lengths together, for fragmentation.
             snapshot: where to write a snapshot for PyTorch's memory viewer.
@@ -68,12 +69,13 @@ class Port:
         Raises:
             DryRunError: with a sentence, when there is no answer.
         """
-        key = key_of(plan, full_depth=full_depth)
+        run = at_longest(plan)
+        key = key_of(run, full_depth=full_depth)
         found = None if snapshot else store.load(key, self._folder)
         if found is not None and lengths and "lengths" not in found:
             found = None
         if found is None:
-            request = {"plan": plan.model_dump(), "full_depth": full_depth, "lengths": lengths}
+            request = {"plan": run.model_dump(), "full_depth": full_depth, "lengths": lengths}
             if snapshot is not None:
                 request["snapshot"] = str(snapshot.resolve())
             found = self._ask(request, cancelled)
@@ -98,7 +100,7 @@ class Port:
 
     def remembered(self, plan: Plan, *, full_depth: bool = False) -> DryRun | None:
         """The stored answer of a plan, at once; None when it was never asked."""
-        found = store.load(key_of(plan, full_depth=full_depth), self._folder)
+        found = store.load(key_of(at_longest(plan), full_depth=full_depth), self._folder)
         return None if found is None else answer(plan, found)
 
     def warm_up(self) -> None:

@@ -140,6 +140,11 @@ def _rollout(found: Obstacles) -> None:
     )
     if plan.rollout == "vllm-colocated":
         found.only("rollout_gpus", 0, why="A colocated engine has no GPUs of its own.")
+    found.only(
+        "resampling_factor",
+        1.0,
+        why="The script that is written keeps every group; verl's filter_groups is not set here.",
+    )
     level = 1 if plan.finetuning == "lora" else 2
     found.only(
         "vllm_sleep_level",

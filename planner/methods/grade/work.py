@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from planner.lengths import lengths_of
 from planner.methods.grade.fields import own
 from planner.methods.grade.reward_graph import judge
 from planner.numeric import Num
@@ -27,7 +28,6 @@ def backward(scene: Scene) -> tuple[Work, ...]:
     back = replace(
         all_steps,
         run="backward",
-        layer_runs=(2 + again) * all_steps.layer_runs,
         recomputed=again,
         gathered=False,
     )
@@ -81,9 +81,11 @@ def _reference(scene: Scene) -> tuple[Work, ...]:
             sequences=q.micro_rows,
             prompt_tokens=plan.prompt_tokens,
             response_tokens=plan.response_tokens,
+            lengths=lengths_of(plan),
             engine="hf",
             max_num_seqs=q.micro_rows,
             kv_value_bytes=q.compute_bytes,
+            chunk_tokens=q.micro_rows * plan.prompt_tokens,
         ),
     )
 

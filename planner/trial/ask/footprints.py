@@ -93,6 +93,10 @@ class PhaseFigures(Strict):
     device_after_bytes: Bytes | None = None
     host_bytes: Bytes | None = None
     seconds: Seconds | None = None
+    low_seconds: Seconds | None = None
+    high_seconds: Seconds | None = None
+    seconds_error: Text | None = None
+    """What a predicted time's interval rests on."""
     times: Annotated[tuple[TimeFigures, ...], Field(max_length=200)] = ()
     first_seconds: Seconds | None = None
     tokens: Number | None = None
@@ -147,6 +151,9 @@ class FootprintFigures(Strict):
     high_bytes: Bytes | None = None
     host_bytes: Bytes | None = None
     seconds: Seconds | None = None
+    low_seconds: Seconds | None = None
+    high_seconds: Seconds | None = None
+    seconds_error: Text | None = None
     seconds_from: Text | None = None
     """What a predicted time rests on."""
     reference_cache: ReferenceFigures | None = None

@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
+from planner.lengths import at_longest
 from planner.plan import Plan
 from planner.plan.link import from_query_string, to_query_string
 from planner.trial.ask.result import Device, WholePlanLink, now
@@ -121,13 +122,13 @@ class TrialRequest(Strict):
 
 
 def request_of(plan: Plan, **choices: object) -> TrialRequest:
-    """A request for a plan.
+    """A request for a plan, whose every response is then the longest there can be.
 
     Raises:
         ValueError: a sentence that names the field.
     """
     with _said():
-        return TrialRequest.model_validate({"plan": to_query_string(plan), **choices})
+        return TrialRequest.model_validate({"plan": to_query_string(at_longest(plan)), **choices})
 
 
 def read_request(text: str) -> TrialRequest:

@@ -14,8 +14,7 @@ from planner.plan import Plan
 from planner.ui import compute
 from planner.ui.display import plain
 from planner.ui.dry_run import tables
-from planner.ui.elements import ROW, bullets, download, numbers, text_table
-from planner.ui.plan.phases import ink
+from planner.ui.elements import ROW, bullets, download, ink, numbers, text_table
 from planner.ui.state import session
 from planner.units import read_seconds
 

@@ -17,9 +17,8 @@ from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.ui import compute
-from planner.ui.elements import card, cards
+from planner.ui.elements import card, cards, ink
 from planner.ui.examples.claims import value
-from planner.ui.plan.phases import ink
 from planner.ui.scaling import own_peak
 from planner.ui.state import session
 

@@ -17,7 +17,7 @@ from planner.examples.dry_runs import Case
 from planner.examples.planned import planned
 from planner.footprint import Footprint
 from planner.ui import elements
-from planner.ui.plan.phases import ink
+from planner.ui.elements import ink
 from planner.ui.state import session
 
 

@@ -10,6 +10,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+from planner import lengths
 from planner.frameworks import framework_named
 from planner.methods import methods
 from planner.plan import choices
@@ -62,6 +63,7 @@ NAMES: Mapping[tuple[str, str], str] = {
     ("rollout", "hf"): "Transformers' generate",
     ("rollout", "vllm-colocated"): "vLLM, colocated",
     ("rollout", "vllm-separate"): "vLLM, GPUs of its own",
+    ("rollout_overlap", "one-step-off"): "one step off policy",
     ("empty_cache", "between-phases"): "between phases",
     ("empty_cache", "every-step"): "every step",
 }
@@ -95,4 +97,6 @@ def name(field: str, value: str) -> str:
 
 def spoken(field: str, value: Any) -> str:
     """A field's value as a sentence says it: a choice as its list shows it."""
+    if field == "length_distribution":
+        return lengths.named(value)
     return name(field, value) if options(field) else say(value)

@@ -17,8 +17,8 @@ from planner.sampling.derived import value_bytes_of
 from planner.sampling.estimate import SamplingEstimate, Stage, curve, estimate
 from planner.sampling.plan import SamplingPlan
 from planner.ui.display import UNKNOWN, plain, put_in
-from planner.ui.elements import TONES, bullets, card, cards, download, folded, tell
-from planner.ui.plan.phases import explain, ink
+from planner.ui.elements import TONES, bullets, card, cards, download, folded, ink, tell
+from planner.ui.plan.numbers import explain
 from planner.ui.sampling import state, trying
 from planner.ui.sampling.texts import LABELS, spoken
 from planner.ui.state import session

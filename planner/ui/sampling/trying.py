@@ -32,8 +32,7 @@ from planner.sampling.plan import SamplingPlan
 from planner.trial.ask.folders import data_folder
 from planner.ui import uploads
 from planner.ui.display import plain
-from planner.ui.elements import doubt, download, named_choice, row, text_table
-from planner.ui.plan.phases import ink
+from planner.ui.elements import doubt, download, ink, named_choice, row, text_table
 from planner.ui.state import session
 from planner.ui.trial import controls
 from planner.ui.trial.allowed import SETTING, permitted

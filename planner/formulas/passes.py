@@ -1,0 +1,114 @@
+"""Seconds of what a pass over a model computes, cause by cause, each by its share of a peak.
+
+FLOPs are those of :mod:`planner.formulas.compute`; the shares are of kernels measured at the shapes
+that one micro-batch gives them (:mod:`planner.kernels`). A kernel's share holds nothing but the
+kernel: norms, casts, waiting and launches are terms of their own.
+"""
+
+from __future__ import annotations
+
+from planner.formulas.duration import Rate
+
+TABLES = "kernel tables of the catalog (docs/kernels.md), at the shapes of one micro-batch"
+FLASH = "FlashAttention-2 (arXiv 2307.08691)"
+
+PRODUCTS = Rate(
+    "matrix products",
+    "flops / (peak_flops_per_second * share)",
+    unit="seconds",
+    source=TABLES,
+    why="Every projection by its own shape: tokens by width in by width out. Backward, a gradient "
+    "of the input has the widths swapped, and one of the weight is a product of width out by "
+    "tokens by width in.",
+    ignores="that nobody measured a backward: its products are taken for forward ones of their "
+    "shape, an assumption that is right within 0.8 to 1.1 of the share",
+)
+EXPERTS = Rate(
+    "experts",
+    "flops / (peak_flops_per_second * share)",
+    unit="seconds",
+    source=TABLES,
+    why="All of a layer's experts in grouped products, by the tokens that meet each; uneven "
+    "routing is inside the share.",
+    ignores="that the kernels measured are vLLM's: those of training are taken to be as fast, and "
+    "a gradient of input or weight as fast as the forward",
+)
+ATTENTION = Rate(
+    "attention",
+    "flops / (peak_flops_per_second * share)",
+    unit="seconds",
+    source=TABLES,
+    why="Scores and values of the pairs that the kernel computes: under a causal mask half of the "
+    "square, under a mask that is given all of it.",
+)
+ATTENTION_BACK_SHARE = Rate(
+    "share of attention's backward",
+    "forward_share * backward_over_forward",
+    unit="values",
+    source=f"{FLASH}, abstract and section 4: 63 % of an A100's peak back, 73 % forward",
+    why="Two and a half times the operations, at a somewhat smaller share of the peak.",
+    ignores="that it was read for one card: 0.75 to 1 elsewhere",
+)
+BACK_OVER_FORWARD = 0.86
+FLASH2_ON_HOPPER = 0.35
+"""FlashAttention-3 (arXiv 2407.08608), abstract: FlashAttention-2 reaches 35 % on an H100."""
+
+ADAPTERS = Rate(
+    "adapters",
+    "flops / (peak_flops_per_second * share)",
+    unit="seconds",
+    source=TABLES,
+    why="Two narrow products for each adapted projection, which fill little of a card.",
+)
+HEAD = Rate(
+    "language model head, products",
+    "flops / (peak_flops_per_second * share)",
+    unit="seconds",
+    source=TABLES,
+    why="Every scored position meets the whole vocabulary, as many rows at once as the loss makes.",
+)
+RECOMPUTED = Rate(
+    "forward again under checkpointing",
+    "times * forward_seconds",
+    unit="seconds",
+    source="torch.utils.checkpoint: the layers' forward runs once more before their backward",
+    why="Products, attention and memory-bound kernels alike; the head is not repeated.",
+)
+DEQUANTISED = Rate(
+    "4-bit weights made whole",
+    "uses * elements * (0.5 + value_bytes)",
+    unit="bytes",
+    source="bitsandbytes MatMul4Bit: dequantize_4bit in the forward and again in the backward",
+    why="Each use of a matrix reads it in 4 bits and writes it in the compute dtype.",
+    ignores="scales, and that the kernel may be limited by its table look-ups",
+)
+CAST_WEIGHTS = Rate(
+    "weights cast for autocast",
+    "uses * elements * 6",
+    unit="bytes",
+    source="torch autocast: fp32 weights are cast once in each forward, their gradients back",
+    why="Four bytes read and two written, or the other way round.",
+)
+ACCUMULATED = Rate(
+    "gradients added to earlier ones",
+    "additions * elements * 3 * value_bytes",
+    unit="bytes",
+    source="torch AccumulateGrad: both read, one written, for each micro-batch after the first",
+    why="Small micro-batches add up a whole model's gradients again and again.",
+)
+COPIED_SHARDS = Rate(
+    "copies around gathers and reductions",
+    "gathers * elements * gathered_bytes + reductions * trainable * reduced_bytes",
+    unit="bytes",
+    source="torch 2.13 FSDP2 _fsdp_collectives.py: split_with_sizes_copy, chunk_cat (read)",
+    why="What was gathered is copied out of one buffer, what is reduced into one.",
+)
+LAUNCHES = Rate(
+    "launches that outlast the computation",
+    "maximum(forwards * layers * kernels / usual_kernels * launch_seconds - computed_seconds, 0)",
+    unit="seconds",
+    source="efficiencies.json hf-step-seconds-per-layer, of a Llama layer's forward of 40 kernels",
+    why="The host launches kernels while the card computes; whichever is slower decides.",
+    ignores="that autograd launches a backward's kernels, about twice as many, from C++ in about "
+    "half the time each: as long as the forward's, 0.7 to 1.5 times",
+)

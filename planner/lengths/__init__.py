@@ -1,0 +1,11 @@
+"""How long responses are: the plan's ``length_distribution`` as a value.
+
+:func:`lengths_of` gives a plan's (or a sweep's grid's) lengths, cut at ``response_tokens``; a plan
+that has no distribution has every response at its cap. Imports nothing of a plan.
+"""
+
+from planner.lengths.planned import at_longest, lengths_of
+from planner.lengths.value import Alive, Bin, Lengths
+from planner.lengths.words import named, with_typical, words
+
+__all__ = ["Alive", "Bin", "Lengths", "at_longest", "lengths_of", "named", "with_typical", "words"]

@@ -1,0 +1,1 @@
+"""What needs a tokenizer's library: a process of the command line."""

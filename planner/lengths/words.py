@@ -1,0 +1,46 @@
+"""A plan's lengths in words, and the plan with the shape that is offered in place of none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.lengths.planned import lengths_of
+from planner.lengths.shape import Histogram, Uniform
+from planner.lengths.text import from_text, to_text
+from planner.lengths.typical import typical
+
+
+def words(plan: Any) -> str:
+    """What a plan's time rests on, to stand beside it: ``every response at its cap of …``."""
+    cap = f"{plan.response_tokens:,}"
+    if not plan.length_distribution:
+        return f"every response at its cap of {cap} tokens"
+    lengths, shape = lengths_of(plan), from_text(plan.length_distribution)
+    kind = "lognormal"
+    if isinstance(shape, Histogram):
+        kind = f"counted, at most {shape.longest:,}"
+    elif isinstance(shape, Uniform):
+        kind = f"as often from {shape.low:,} to {shape.longest:,}"
+    share = lengths.reaching(plan.response_tokens)
+    cut = f", {share:.0%} cut at {cap}" if share >= 0.005 else ""
+    return f"responses of {lengths.mean:,.0f} tokens on average ({kind}{cut})"
+
+
+def named(text: str) -> str:
+    """A distribution's text as a list of changes says it."""
+    if not text:
+        return "all at their cap"
+    shape = from_text(text)
+    if isinstance(shape, Histogram):
+        return f"counted, at most {shape.longest:,} tokens"
+    if isinstance(shape, Uniform):
+        return f"from {shape.low:,} to {shape.longest:,} tokens"
+    return f"lognormal of {shape.mean:,} ± {shape.spread:,} tokens"
+
+
+def with_typical(plan: Any) -> Any | None:
+    """The plan with the offered shape; None where it has lengths, or none are sampled."""
+    sampled = plan.rollout not in ("none", "in-graph") and plan.batch_shape != "full"
+    if plan.length_distribution or not sampled:
+        return None
+    return plan.changed(length_distribution=to_text(typical(plan.response_tokens)))

@@ -1,0 +1,68 @@
+"""What a step gets done, which rates are taken of: its tokens, and its updates' operations."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from typing import NamedTuple
+
+from planner.lengths import lengths_of
+from planner.numeric import Num
+from planner.phases.phase import PhasePlan, Work
+from planner.phases.scene import Scene
+
+TRAINING = ("forward", "backward")
+
+
+class Done(NamedTuple):
+    """Of one step; numbers, or arrays of a sweep's grid."""
+
+    tokens: Num
+    """Prompt and response tokens of all its sequences, padding left out."""
+    model_flops: Num
+    """Operations on one GPU that forward and backward of what trains need for its tokens."""
+    performed_flops: Num
+    """The same with padding, and with all that is computed a second time."""
+    updates: tuple[str, ...]
+    """Phases that make an update: forward, backward and optimizer."""
+
+
+def done_of(scene: Scene, plans: Iterable[PhasePlan]) -> Done:
+    """What a step of these phases gets done."""
+    q, rows = scene.q, lengths_of(scene.plan).after(scene.plan.prompt_tokens)
+    padded = q.training.tokens / (q.sequences_per_gpu_step * rows.mean)
+    longer = q.training.row_tokens / rows.attended
+    needed: Num = 0.0
+    performed: Num = 0.0
+    updates = []
+    for phase in plans:
+        if not any(row.run in (*TRAINING, "optimizer") for row in phase.work):
+            continue
+        updates.append(phase.name)
+        for row in phase.work:
+            if row.run in TRAINING:
+                needed = needed + _flops(_needed(row, padded, longer))
+                performed = performed + _flops(row)
+    return Done(
+        tokens=q.sequences_per_step * rows.mean,
+        model_flops=needed,
+        performed_flops=performed,
+        updates=tuple(updates),
+    )
+
+
+def _needed(row: Work, padded: Num, longer: Num) -> Work:
+    """The pass without padding (so many times the tokens, and rows so much longer), done once."""
+    return replace(
+        row,
+        tokens=row.tokens / padded,
+        row_tokens=row.row_tokens / longer,
+        scored_tokens=row.scored_tokens / padded,
+        recomputed=0,
+        scored_again=0,
+    )
+
+
+def _flops(row: Work) -> Num:
+    flops = row.flops
+    return 0.0 if flops is None else flops

@@ -1,0 +1,37 @@
+"""How far a plan's seconds may be off: what published runs of its regime say.
+
+The factors of a step are those of whole steps that were published, never a sum over its phases'
+intervals: what makes one phase slow (a small model, a busy host, a card at 500 W) makes its
+neighbours slow as well, and steps published whole have that in them. A run is as many of the same
+step, so its relative error is the step's.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import TYPE_CHECKING
+
+from planner.kernels import tables_of
+from planner.timing.error import KIND_OF, Factors, factors
+
+if TYPE_CHECKING:
+    from planner.phases.scene import Scene
+
+STEP = "step"
+
+
+def doubt_of(scene: Scene, phase: str = STEP) -> Factors:
+    """The factors of a phase of the plan; those of a whole step where nobody publishes it."""
+    gpu = scene.facts.gpu
+    tables = None if gpu.speeds is not None else tables_of(gpu)
+    return _factors(
+        phase if phase in KIND_OF else STEP,
+        scene.policy.arch.sparse_layers > 0,
+        tables is not None and tables.own,
+        scene.plan.length_distribution != "",
+    )
+
+
+@cache
+def _factors(phase: str, mixture: bool, tables: bool, lengths: bool) -> Factors:
+    return factors(phase, mixture=mixture, tables=tables, lengths=lengths)

@@ -1,0 +1,133 @@
+"""How far published runs lay from this model's seconds: factors by phase and regime.
+
+``planner/catalog/time_errors.json`` is written by ``python -m accuracy.timings --intervals``
+from published runs beside their plans (docs/accuracy.md): for a phase and a regime the 5th to 95th
+percentile of published ÷ predicted, the widest of the projects that published it. A regime that
+too few runs fill has the interval of the one around it, up to the widest of all, and says so.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Literal, NamedTuple
+
+Kind = Literal["rollout", "log-probs", "update", "weight sync", "step"]
+"""What runs publish seconds of."""
+
+KIND_OF: dict[str, Kind] = {
+    "rollout": "rollout",
+    "old log-probs": "log-probs",
+    "reference log-probs": "log-probs",
+    "values": "log-probs",
+    "reward": "log-probs",
+    "policy forward": "update",
+    "policy backward": "update",
+    "optimizer step": "update",
+    "critic update": "update",
+    "weight sync": "weight sync",
+}
+"""A phase of a footprint → what runs publish of it; loading and saving are published by nobody."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Factors:
+    """Predicted seconds × ``low`` to × ``high`` is where published runs lay."""
+
+    low: float
+    high: float
+    rows: int
+    words: str
+    """How many runs of which regime, and that it is a wider one than asked for where it is."""
+
+
+class Regime(NamedTuple):
+    """Runs that are judged together; None is either."""
+
+    phase: str | None
+    mixture: bool | None = None
+    tables: bool | None = None
+    lengths: bool | None = None
+
+
+def factors(phase: str, *, mixture: bool, tables: bool, lengths: bool) -> Factors:
+    """The interval of a phase in a regime, or of the closest wider one that runs were found of.
+
+    Args:
+        phase: one of :data:`Kind`, or a footprint's phase (:data:`KIND_OF`).
+        mixture: whether the model has experts.
+        tables: whether the card has kernel tables of its own.
+        lengths: whether the plan says how long responses are, not only at most.
+
+    Raises:
+        ValueError: for a phase that nobody publishes.
+    """
+    kind = KIND_OF.get(phase, phase)
+    if kind not in KIND_OF.values() and kind != "step":
+        known = ", ".join((*KIND_OF, "update", "step"))
+        raise ValueError(f"phase: {phase!r} has no published seconds; choose one of {known}.")
+    asked = Regime(kind, mixture, tables, lengths)
+    known_cells = _cells()
+    found = next(regime for regime in wider(asked) if regime in known_cells)
+    cell = known_cells[found]
+    sentence = (
+        f"{cell.low:.2f} to {cell.high:.2f} times the estimate: {cell.rows} published "
+        f"{_plural(found.phase)}{_of(found)} of {cell.projects} projects (docs/accuracy.md)."
+    )
+    if found != asked:
+        sentence += f" Too few {_plural(kind)}{_of(asked)} are published for a narrower one."
+    return Factors(low=cell.low, high=cell.high, rows=cell.rows, words=sentence)
+
+
+def wider(regime: Regime) -> Iterator[Regime]:
+    """The regime and those around it, closest first; the last has every run there is."""
+    yield regime
+    yield regime._replace(tables=None)
+    yield regime._replace(tables=None, lengths=None)
+    yield Regime(regime.phase)
+    yield Regime(None)
+
+
+def _of(regime: Regime) -> str:
+    """The regime in words, empty for all."""
+    parts = []
+    if regime.mixture is not None:
+        parts.append(" of mixtures" if regime.mixture else " of dense models")
+    if regime.tables is not None:
+        parts.append(f" on cards with{'' if regime.tables else 'out'} kernel tables of their own")
+    if regime.lengths is not None:
+        parts.append(f" with{'' if regime.lengths else 'out'} lengths given")
+    return "".join(parts)
+
+
+def _plural(phase: str | None) -> str:
+    if phase is None:
+        return "phases of any kind"
+    return phase if phase.endswith("s") else f"{phase}s"
+
+
+class Cell(NamedTuple):
+    """The interval of one regime."""
+
+    low: float
+    high: float
+    rows: int
+    projects: int
+
+    def has(self, ratio: float) -> bool:
+        """Whether published ÷ predicted lies inside."""
+        return self.low <= ratio <= self.high
+
+
+@cache
+def _cells() -> dict[Regime, Cell]:
+    text = files("planner.catalog").joinpath("time_errors.json").read_text("utf-8")
+    return {
+        Regime(*(cell[name] for name in Regime._fields)): Cell(
+            *(cell[name] for name in Cell._fields)
+        )
+        for cell in json.loads(text)["regimes"]
+    }

@@ -1,0 +1,203 @@
+"""Shares of the peak that a model's layers reach at the shapes of one micro-batch.
+
+Layers are alike, so a model is looked up once for all of them. Products of fixed widths become one
+curve over the rows of a forward, which is kept: a sweep of a million plans reads it like one plan.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from planner.catalog.architecture import Architecture
+from planner.catalog.cudnn import CUDNN_OF_TORCH, comes_first
+from planner.catalog.gpu_catalog import Gpu
+from planner.formulas.compute import attention_flops, layers_flops
+from planner.formulas.lora import lora_weights
+from planner.formulas.parameters import active_layers_parameter_count, layer_weights
+from planner.formulas.passes import FLASH2_ON_HOPPER
+from planner.kernels import experts_seconds, prefill_attention_seconds, products_seconds, tables_of
+from planner.kernels.grid import Curve
+from planner.numeric import Num, maximum, minimum
+
+ROWS = np.exp2(np.arange(22 * 8 + 1) / 8)
+"""Rows of a forward at which a curve is drawn: eight to a doubling, up to four million."""
+
+
+class Shape(NamedTuple):
+    """Projections of one shape in all layers together."""
+
+    inner: int
+    outer: int
+    matrices: float
+
+
+Shapes = tuple[Shape, ...]
+
+
+@lru_cache(maxsize=512)
+def projections(arch: Architecture) -> Shapes:
+    """Every matrix that all tokens meet in the layers, experts left out.
+
+    What a measured model's list gives no widths for stands as square matrices of its width.
+    """
+    found: dict[tuple[int, int], float] = {}
+    for weight in layer_weights(arch):
+        shape = (weight.in_features, weight.out_features)
+        if weight.kind == "router" and not arch.measured:
+            shape = (arch.hidden, arch.experts)
+        if weight.kind in ("linear", "router") and all(shape):
+            found[shape] = found.get(shape, 0) + weight.count
+    if arch.measured:
+        listed = sum(inner * outer * count for (inner, outer), count in found.items())
+        left = active_layers_parameter_count(arch) - listed
+        if left > 0:
+            square = (arch.hidden, arch.hidden)
+            found[square] = found.get(square, 0) + left / arch.hidden**2
+    return tuple(Shape(*shape, count) for shape, count in found.items())
+
+
+@lru_cache(maxsize=512)
+def adapters(arch: Architecture, rank: int, targets: tuple[str, ...]) -> Shapes:
+    """Both matrices of every adapter."""
+    found: dict[tuple[int, int], float] = {}
+    for weight in lora_weights(arch, targets):
+        for shape in ((weight.in_features, rank), (rank, weight.out_features)):
+            found[shape] = found.get(shape, 0) + weight.count
+    return tuple(Shape(*shape, count) for shape, count in found.items())
+
+
+def elements(shapes: Shapes) -> float:
+    """Weights of the shapes together; a token's FLOPs are twice as many."""
+    return sum(inner * outer * count for inner, outer, count in shapes)
+
+
+@lru_cache(maxsize=512)
+def products_share(
+    gpu: Gpu, shapes: Shapes, dtype: str, inputs: bool, weights: bool
+) -> Curve | None:
+    """Share of the peak by rows of a forward; None where the card's peaks are unknown.
+
+    Of the forward, unless gradients of ``inputs`` or ``weights`` are asked for, or both.
+    """
+    peak = gpu.flops_per_second(dtype)
+    inner, outer, count = (np.array(column, dtype=float) for column in zip(*shapes, strict=True))
+    rows = ROWS[:, None]
+    sizes: list[dict[str, Any]] = []
+    if inputs:
+        sizes.append({"rows": rows, "inner": outer, "outer": inner})
+    if weights:
+        sizes.append({"rows": outer, "inner": rows, "outer": inner})
+    seconds: Num = 0.0
+    for size in sizes or [{"rows": rows, "inner": inner, "outer": outer}]:
+        one = products_seconds(gpu, dtype=dtype, **size)
+        if one is None:
+            return None
+        seconds = seconds + one
+    flops = 2 * max(len(sizes), 1) * elements(shapes) * ROWS
+    return Curve(np.log(ROWS), np.log(flops / (peak * (seconds * count).sum(axis=1))))
+
+
+@lru_cache(maxsize=512)
+def experts_share(gpu: Gpu, arch: Architecture, dtype: str) -> Curve | None:
+    """The same of a layer's routed experts, by tokens of a forward."""
+    peak = gpu.flops_per_second(dtype)
+    seconds = experts_seconds(
+        gpu,
+        tokens=ROWS,
+        hidden=arch.hidden,
+        expert_intermediate=arch.expert_intermediate,
+        experts=arch.experts,
+        experts_per_token=arch.experts_per_token,
+        dtype=dtype,
+    )
+    if seconds is None:
+        return None
+    flops = experts_flops(arch, tokens=ROWS) / arch.sparse_layers
+    return Curve(np.log(ROWS), np.log(flops / (peak * seconds)))
+
+
+def experts_flops(arch: Architecture, *, tokens: Num) -> Num:
+    """FLOPs of the experts of all layers, where they are products of their own."""
+    if arch.measured or not arch.sparse_layers:
+        return 0.0
+    values = (3 if arch.gated else 2) * arch.hidden * arch.expert_intermediate
+    return 2.0 * tokens * arch.sparse_layers * arch.experts_per_token * values
+
+
+def projections_flops(arch: Architecture, *, tokens: Num) -> Num:
+    """FLOPs of the layers' other products."""
+    return layers_flops(arch, tokens=tokens) - experts_flops(arch, tokens=tokens)
+
+
+class Attention(NamedTuple):
+    """What a kernel computes, and the share of the peak that it does so at."""
+
+    flops: Num
+    share: Num
+
+
+def attention(
+    gpu: Gpu,
+    arch: Architecture,
+    *,
+    how: str,
+    batch_shape: str,
+    torch_version: str,
+    dtype: str,
+    tokens: Num,
+    row_tokens: Num,
+    rows: Num,
+) -> Attention | None:
+    """Attention of all layers over ``tokens`` of a step, ``rows`` of them in one forward.
+
+    A kernel that is given a mask computes the whole square, of all that is packed in a row.
+    None where nothing is known of the card.
+    """
+    causal = attention_flops(arch, tokens=tokens, row_tokens=row_tokens)
+    if not (arch.heads and arch.head_dim and arch.cache_layers):
+        return Attention(causal, 1.0)
+    square = batch_shape == "packed" and how != "flash"
+    length = maximum(rows, row_tokens) if square else row_tokens
+    length = maximum(length, 1.0)
+    sequences = maximum(rows / length, 1.0)
+    peak = gpu.flops_per_second(dtype)
+    if how == "eager":
+        sizes = {"rows": sequences * length * arch.heads, "inner": arch.head_dim, "outer": length}
+        seconds = products_seconds(gpu, dtype=dtype, **sizes)
+        one = 2.0 * sizes["rows"] * arch.head_dim * length
+    else:
+        sizes = {"sequences": sequences, "tokens": length, "heads": arch.heads}
+        sizes |= {"kv_heads": arch.kv_heads, "head_dim": arch.head_dim}
+        seconds = prefill_attention_seconds(gpu, dtype=dtype, **sizes)
+        one = 2.0 * sequences * length * (length + 1) * arch.heads * arch.head_dim
+    if seconds is None or peak is None:
+        return None
+    share = one / (peak * seconds)
+    if how != "eager":
+        share = _capped(share, gpu, how, torch_version)
+    masked = how == "eager" or (how == "sdpa" and batch_shape != "full")
+    if not masked:
+        return Attention(causal, share)
+    whole = 4.0 * arch.cache_layers * arch.heads * arch.head_dim * tokens * length
+    return Attention(whole, share)
+
+
+def _capped(share: Num, gpu: Gpu, how: str, torch_version: str) -> Num:
+    """FlashAttention-2 on Hopper, where the tables have a later kernel."""
+    if not (gpu.compute_capability or "").startswith("9."):
+        return share
+    if how == "sdpa" and comes_first(
+        gpu.compute_capability, CUDNN_OF_TORCH.get(torch_version, 0)
+    ):
+        return share
+    return minimum(share, FLASH2_ON_HOPPER)
+
+
+@lru_cache(maxsize=128)
+def evidence(gpu: Gpu) -> str:
+    """Whose kernels the shares are of."""
+    tables = tables_of(gpu)
+    return "" if tables is None else tables.words

@@ -1,0 +1,191 @@
+"""Time on the Plan page: what a step's seconds rest on, drawn by phase, and each cause opened."""
+
+from __future__ import annotations
+
+import pandas as pd
+import streamlit as st
+
+from planner.charts import seconds as drawn
+from planner.cost import Cost
+from planner.footprint import Footprint, Phase, TimeTerm, highest, lowest
+from planner.lengths import with_typical, words
+from planner.throughput import Figure, read_figure, read_run, throughput
+from planner.ui import compute
+from planner.ui.display import put_in
+from planner.ui.elements import ink, opened, row, share_column
+from planner.ui.state import session
+from planner.ui.tables import phase_name
+from planner.units import read_number, read_seconds, read_seconds_between
+
+YIELDED = {
+    "tokens_per_second_per_gpu": "**{}** tokens/s per GPU",
+    "mfu": "**{}** MFU of the update",
+    "hfu": "**{}** HFU",
+}
+MEANING = (
+    "Tokens per second and GPU: prompt and response tokens of a step, by all its seconds and all "
+    "its GPUs.  \nMFU, model FLOPs utilization: what forward and backward need at least, against "
+    "what the card could have done in the update's time.  \nHFU, hardware FLOPs utilization: the "
+    "same with what is computed twice, as gradient checkpointing does, and with padding.  \n"
+    "GPU-hours: all GPUs of the plan, for as long as the run takes.  \nBetween brackets: where "
+    "published runs lay."
+)
+
+
+def rests_on(footprint: Footprint, price: Cost) -> None:
+    """Below the figures: rates, the run's length, and which lengths of responses all that is of."""
+    figures = throughput(footprint, price)
+    if not figures:
+        return
+    known = [key for key in YIELDED if key in figures]
+    said = [YIELDED[key].format(read_figure(figures[key])) for key in known]
+    run = f"the run **{read_run(footprint, price)}**"
+    hours = f"**{read_figure(figures['gpu_hours_run'])}** GPU-hours"
+    st.markdown(f":small[{' · '.join((*said, run, hours))}]", help=MEANING)
+    _lengths(footprint)
+
+
+def _lengths(footprint: Footprint) -> None:
+    plan = footprint.plan
+    typical = with_typical(plan)
+    if typical is None:
+        if plan.length_distribution:
+            st.caption(f"Time is of {words(plan)}.")
+        return
+    shorter = compute.footprint(typical)
+    with row("lengths-offer"):
+        st.markdown(
+            f":small[:material/straighten: Time is of **{words(plan)}**; real ones are mostly "
+            f"shorter. With {words(typical)}, a typical shape, a step takes **{_step(shorter)}** "
+            f"instead of {_step(footprint)}.]",
+            width="stretch",
+        )
+        st.button(
+            "Use this shape",
+            key="use-typical",
+            on_click=session.apply,
+            args=({"length_distribution": typical.length_distribution},),
+        )
+
+
+def _step(footprint: Footprint) -> str:
+    seconds = footprint.step_seconds
+    return "a time not known" if seconds is None else read_seconds(seconds)
+
+
+def timed(footprint: Footprint) -> tuple[Phase, ...]:
+    """The phases of a step whose time is known."""
+    return tuple(one for one in footprint.phases if one.per_step and one.seconds is not None)
+
+
+def bars(footprint: Footprint) -> None:
+    """Each phase's seconds by cause."""
+    rows = cause_rows(footprint)
+    if rows.empty:
+        st.info("Nobody has published this card's peaks, so no time is known.")
+        return
+    phases = timed(footprint)
+    st.altair_chart(
+        drawn.phase_seconds(rows, ink=ink()),
+        key="seconds-chart",
+        height=drawn.height(len(phases), rows["cause"].nunique()),
+        alt=f"Seconds of each phase: {', '.join(f'{phase_name(p)} {between(p)}' for p in phases)}.",
+    )
+
+
+def cause_rows(footprint: Footprint) -> pd.DataFrame:
+    """One row per phase and cause, as :func:`planner.charts.seconds.phase_seconds` draws them."""
+    return pd.DataFrame(
+        {
+            "phase": phase_name(phase),
+            "cause": term.name,
+            "role": term.role,
+            "seconds": float(term.seconds),
+            "total": phase.seconds,
+            "said": between(phase),
+            "least": phase.low_seconds,
+            "most": phase.high_seconds,
+        }
+        for phase in timed(footprint)
+        for term in _lasting(phase)
+    )
+
+
+def _lasting(phase: Phase) -> list[TimeTerm]:
+    """Causes that take any time; a phase of none has its one cause of nothing."""
+    return [term for term in phase.times if float(term.seconds)] or list(phase.times[:1])
+
+
+def between(of: Phase) -> str:
+    """A phase's seconds with their interval."""
+    return read_seconds_between(of.seconds or 0.0, of.low_seconds, of.high_seconds)
+
+
+def causes(footprint: Footprint) -> None:
+    """Every cause of a step's time, longest first; the chosen one opens to its formula."""
+    found = sorted(
+        ((phase, term) for phase in timed(footprint) for term in _lasting(phase)),
+        key=lambda pair: -float(pair[1].seconds),
+    )
+    if not found or not footprint.step_seconds:
+        st.caption("No time is known of this plan.")
+        return
+    total = footprint.step_seconds
+    rows = pd.DataFrame(
+        {
+            "Time": _term_between(phase, float(term.seconds)),
+            "Cause": term.name,
+            "Phase": phase_name(phase),
+            "Model": term.role,
+            "Share of step": 100 * float(term.seconds) / total,
+        }
+        for phase, term in found
+    )
+    shares = {"Share of step": share_column()}
+    place = opened(rows, "causes", "Causes of a step's time", shares)
+    phase, term = found[place]
+    explain_time(term)
+    st.caption(
+        f"{phase_name(phase)} in all: {between(phase)}; "
+        f"{'nobody knows its error.' if phase.doubt is None else phase.doubt.words}"
+    )
+
+
+def _term_between(phase: Phase, seconds: float) -> str:
+    """A cause's seconds, as uncertain as its phase's."""
+    low, high = lowest(seconds, phase.doubt), highest(seconds, phase.doubt)
+    return read_seconds_between(seconds, low, high)
+
+
+def explain_time(term: TimeTerm) -> None:
+    """Formula, the same with the numbers put in, measured rows, source, and what is left out."""
+    _computed(term.formula, term.inputs, f"{float(term.seconds):,.4g} seconds")
+    measured = f"Rests on: {term.evidence.rstrip('.')}. " if term.evidence else ""
+    left_out = f" Left out: {term.ignores}." if term.ignores else ""
+    st.caption(f"{measured}Source: {term.source}.{left_out}")
+
+
+def rates(footprint: Footprint, price: Cost) -> None:
+    """Every figure that comes of the seconds; the chosen one opens to its formula."""
+    found: list[Figure] = list(throughput(footprint, price).values())
+    if not found:
+        st.caption("A plan that does not run, or whose time is not known, yields nothing.")
+        return
+    rows = pd.DataFrame(
+        {
+            "Value": read_figure(one),
+            "Figure": one.name[0].upper() + one.name[1:],
+            "Unit": "" if one.rate.unit in ("US dollars", "share of the peak") else one.rate.unit,
+        }
+        for one in found
+    )
+    figure = found[opened(rows, "rates", "What a step's time yields and costs")]
+    value = f"{read_number(figure.value)} {figure.rate.unit}"
+    _computed(figure.rate.expression, figure.inputs, value)
+    left_out = f" Left out: {figure.rate.ignores}." if figure.rate.ignores else ""
+    st.caption(f"{figure.rate.why} Source: {figure.rate.source}.{left_out}")
+
+
+def _computed(formula: str, inputs: object, value: str) -> None:
+    text = f"{formula}\n= {put_in(formula, inputs)}\n= {value}"  # type: ignore[arg-type]
+    st.code(text, language=None, wrap_lines=True)
