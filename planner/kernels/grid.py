@@ -50,7 +50,7 @@ class Curve:
 class Grid:
     """Shares by sizes, one axis each, beside the milliseconds that were measured."""
 
-    __slots__ = ("axes", "curve", "logs", "milliseconds", "shares")
+    __slots__ = ("axes", "curve", "logs", "longest", "milliseconds", "points", "shares")
 
     def __init__(
         self,
@@ -67,16 +67,18 @@ class Grid:
         self.logs: tuple[Floats, ...] = tuple(np.log(axis.astype(np.float64)) for axis in axes)
         self.milliseconds = milliseconds
         self.shares = filled(shares, holes)
+        self.longest = int(np.argmax(shares.shape))
+        self.points = frozenset(axis for axis, size in enumerate(shares.shape) if size == 1)
         self.curve: Callable[..., Curve] = lru_cache(CURVES)(self._curve)
 
     def __call__(self, *sizes: Num) -> Num:
         """The share at these sizes, which broadcast; an axis of one point asks nothing."""
-        sizes = tuple(
-            size if len(logs) > 1 else 1 for size, logs in zip(sizes, self.logs, strict=True)
-        )
         arrays = [axis for axis, size in enumerate(sizes) if isinstance(size, np.ndarray)]
+        for axis in self.points.intersection(arrays):
+            arrays.remove(axis)
+            sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
         if len(arrays) < 2:
-            along = arrays[0] if arrays else int(np.argmax(self.shares.shape))
+            along = arrays[0] if arrays else self.longest
             return self.curve(along, *sizes[:along], *sizes[along + 1 :])(sizes[along])
         values = self.shares
         for axis in reversed(range(len(sizes))):

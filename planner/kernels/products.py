@@ -8,6 +8,7 @@ kernel back to back with its like, without host time and without a gap before th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
@@ -28,8 +29,7 @@ RESULT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 2}
 TABLE_OF = {"bf16": "bf16", "fp16": "bf16", "fp32": "bf16", "fp8": "fp8"}
 """fp16 runs at the rates of bf16. Nobody measured fp32: it is taken to reach the share of its own
 roofline (the peak without tensor cores) that bf16 reaches of its own at the same shape."""
-Pass = dict[bool, Key]
-COMPUTE: Pass = {False: "forward-compute", True: "training-compute"}
+COMPUTE: Mapping[bool, Key] = {False: "forward-compute", True: "training-compute"}
 """Efficiency of a card's own benchmark, without and with training."""
 
 

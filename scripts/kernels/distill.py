@@ -20,6 +20,15 @@ import pandas as pd
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "planner" / "catalog" / "kernels"
 DATA = "aiconfigurator_core/systems/data"
+WHEELS = {
+    "aiconfigurator_core-0.12.0-cp311-abi3-manylinux_2_28_x86_64.whl": (
+        "aadc4aad0a00bf8a61c477c62bef43de479849c3aa0b1c3078068e08309eccc4"
+    ),
+    "aiconfigurator-0.12.0-py3-none-any.whl": (
+        "95ef03bfdf2560072e5c47404cbec2fcdd73b8dcdfba72951322e7f1c03de3a9"
+    ),
+}
+"""SHA-256 of the wheels with the tables and with the licence."""
 CARDS = {
     "h100-80gb": ("h100_sxm", "0.24.0"),
     "h200-141gb": ("h200_sxm", "0.24.0"),
@@ -222,19 +231,21 @@ names the files each was made of. Changes made here, all by `scripts/distill_ker
 
 def main(folder: Path) -> None:
     """Write every card's tables, the index, the notice and the licence."""
-    (core,) = folder.glob("aiconfigurator_core-0.12.0-*.whl")
-    (whole,) = folder.glob("aiconfigurator-0.12.0-*.whl")
+    core, whole = (folder / name for name in WHEELS)
+    for wheel, expected in zip((core, whole), WHEELS.values(), strict=True):
+        if hashlib.sha256(wheel.read_bytes()).hexdigest() != expected:
+            raise SystemExit(f"{wheel.name}: these are not the bytes that were published.")
     OUT.mkdir(exist_ok=True)
     index = {}
     for key, (card, version) in CARDS.items():
-        wheel = Wheel(core, card, version)
-        tables = products(wheel) | attention(wheel) | experts(wheel)
-        tables |= reduce(wheel, REDUCE_VERSION.get(key, version))
-        tables |= collectives(wheel, NCCL_VERSION.get(key, "2.29.2"))
+        source = Wheel(core, card, version)
+        tables = products(source) | attention(source) | experts(source)
+        tables |= reduce(source, REDUCE_VERSION.get(key, version))
+        tables |= collectives(source, NCCL_VERSION.get(key, "2.29.2"))
         np.savez_compressed(OUT / f"{key}.npz", **tables)
         index[key] = {
             "version": f"vLLM {version}",
-            "files": wheel.used,
+            "files": source.used,
             "tables": sorted(name for name, table in tables.items() if table.dtype == np.float16),
             "sha256": digest(tables),
         }

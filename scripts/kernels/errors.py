@@ -19,7 +19,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts" / "kernels")]
 
-from distill import CARDS, DTYPES, ROUTING, TWO_PRODUCTS, Wheel  # noqa: E402
+from distill import CARDS, DTYPES, ROUTING, TWO_PRODUCTS, WHEELS, Wheel  # noqa: E402
 
 from planner import kernels  # noqa: E402
 from planner.catalog.gpu_catalog import gpu  # noqa: E402
@@ -107,7 +107,7 @@ def sizes_left_out() -> Iterator[str]:
 
 def rows_of_the_wheel(folder: Path) -> Iterator[str]:
     """Raw rows, those that folded onto a grid and those that no grid holds."""
-    (path,) = folder.glob("aiconfigurator_core-0.12.0-*.whl")
+    path = folder / next(iter(WHEELS))
     held: dict[str, list[np.ndarray]] = {}
     for card, (name, version) in CARDS.items():
         wheel, own = Wheel(path, name, version), gpu(card)

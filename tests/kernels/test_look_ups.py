@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import replace
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ LOOKS: dict[str, tuple[Look, dict[str, Any]]] = {
         {"size_bytes": 3_000_000, "ranks": 4},
     ),
 }
+KEY = attrgetter("key")
 ROOFED = ("products", "prefill", "decode", "experts")
 each = pytest.mark.parametrize("name", LOOKS)
 
@@ -69,6 +71,9 @@ def test_what_was_measured_comes_back() -> None:
     decode = kernels.decode_attention_seconds
     full = {"sequences": 64, "context_tokens": 2048, "kv_value_bytes": 2, **HEADS}
     assert measured("h100-80gb", decode, **full) == near(0.18667734, rel=0.03)
+    short = {"sequences": 8, "context_tokens": 128, **HEADS}
+    assert measured("h100-80gb", decode, **short, kv_value_bytes=2) == near(0.0125973, rel=0.05)
+    assert measured("h100-80gb", decode, **short, kv_value_bytes=1) == near(0.0154453, rel=0.05)
     cut = {"sequences": 256, "context_tokens": 1024, "heads": 64, "kv_heads": 8, "head_dim": 64}
     windowed = {**cut, "window": 128, "kv_value_bytes": 2, "dtype": "bf16"}
     assert measured("h100-80gb", decode, **windowed) == near(0.11081067, rel=0.05)
@@ -124,7 +129,7 @@ def test_three_arrays_broadcast() -> None:
 
 
 @pytest.mark.parametrize("name", ROOFED)
-@pytest.mark.parametrize("card", [card for card in gpus() if kernels.tables_of(card)], ids=str)
+@pytest.mark.parametrize("card", [card for card in gpus() if kernels.tables_of(card)], ids=KEY)
 def test_nothing_is_faster_than_its_roofline(name: str, card: Gpu) -> None:
     """L40S keeps 96 MB in its cache, and was measured at thrice its memory's bandwidth."""
     look, sizes = LOOKS[name]
@@ -300,3 +305,30 @@ def test_half_a_benchmark_replaces_half() -> None:
     mixed = kernels.products_seconds(own, **thin)
     assert mixed[0] == pytest.approx(2 * (8192 * 8193 + 8192) / 3.35e12 / 0.5)
     assert mixed[1] == pytest.approx(kernels.products_seconds(H100, **large), rel=1e-12)
+
+
+def test_a_card_measured_at_one_head_size_answers_for_several() -> None:
+    look, sizes = LOOKS["decode"]
+    card = gpu("a100-80gb")
+    several = look(card, **{**sizes, "head_dim": np.array([64, 128])})
+    assert several.tolist() == pytest.approx(
+        [look(card, **{**sizes, "head_dim": dim}) for dim in (64, 128)], rel=1e-12
+    )
+
+
+def test_the_roofline_of_experts_counts_those_that_tokens_meet() -> None:
+    """Three products of 2,048 x 768; one token meets 8 of 128 experts, and 50,000 meet all."""
+    one = kernels.explain("experts", H100, tokens=1, **MIXTURE)
+    many = kernels.explain("experts", H100, tokens=50_000, **MIXTURE)
+    assert one is not None and many is not None
+    rows = 9 * (2048 + 768) * 2
+    assert one.roofline_seconds == pytest.approx((8 * 3 * 2048 * 768 * 2 + rows) / 3.35e12)
+    assert many.roofline_seconds == pytest.approx(2 * 50_000 * 8 * 3 * 2048 * 768 / 989e12)
+
+
+def test_experts_next_to_a_measured_shape_take_about_as_long() -> None:
+    look, sizes = LOOKS["experts"]
+    for tokens in (8, 512, 8192):
+        there = look(H100, **{**sizes, "tokens": tokens})
+        beside = look(H100, **{**sizes, "tokens": tokens, "expert_intermediate": 772})
+        assert beside == pytest.approx(there, rel=0.02)
