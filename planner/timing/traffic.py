@@ -19,6 +19,7 @@ from planner.formulas.communication import (
     all_reduce_seconds,
     host_copy_seconds,
     reduce_scatter_seconds,
+    slowdown,
 )
 from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases.phase import Work
@@ -79,7 +80,8 @@ def _by_layer(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTer
     reduces = sharded and backward and role.trained
     if not gathers and not reduces and _is_zero(copied):
         return
-    gather = root = reduce = last = 0.0
+    gather: Num | None = 0.0
+    root, reduce, last = gather, gather, gather
     if gathers:
         gather, root = _gathers(scene, role)
     if reduces:
@@ -105,6 +107,8 @@ def _by_layer(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTer
             first_seconds=first,
             layers=layers,
             traffic_seconds=traffic,
+            collective_seconds=gather + sent,
+            slowdown=slowdown(scene.facts.gpu),
             layer_seconds=layer_seconds,
             last_seconds=end,
         )
@@ -177,6 +181,7 @@ def _replicas(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTer
             updates=q.updates_per_step,
             reduce_seconds=each * ceil_div(size, bucket),
             backward_seconds=compute_seconds / row.rounds,
+            slowdown=slowdown(scene.facts.gpu),
             bucket_seconds=each,
         )
 

@@ -37,7 +37,16 @@ def computed(scene: Scene, row: Work) -> Terms | None:
         found = tuple(_causes(it))
         if not all(found):
             return None
-    return (*found, _launches(it, found)) if it.runs_layers else found
+    if it.runs_layers:
+        found = (*found, _launches(it, found))
+    if isinstance(row.imbalance, (int, float)) and row.imbalance == 1:
+        return found
+    waited = passes.IMBALANCE.term(
+        row.role.name,
+        imbalance=row.imbalance,
+        computed_seconds=sum(term.seconds for term in found),
+    )
+    return (*found, waited)
 
 
 def _launches(it: Passing, found: Terms) -> TimeTerm:
@@ -135,8 +144,8 @@ def _adapters(it: Passing, backward: bool) -> Iterator[TimeTerm]:
 
 def _beside_adapters(it: Passing, backward: bool) -> float:
     plan, rank = it.scene.plan, it.scene.plan.lora_rank
-    ins = sum(shape.inner * shape.count for shape in it.adapters if shape.outer == rank)
-    outs = sum(shape.outer * shape.count for shape in it.adapters if shape.inner == rank)
+    ins = sum(shape.inner * shape.matrices for shape in it.adapters if shape.outer == rank)
+    outs = sum(shape.outer * shape.matrices for shape in it.adapters if shape.inner == rank)
     drops = plan.lora_dropout > 0 and it.row.run != "score"
     wide = it.adapter_dtype == "fp32"
     return memory_bound.adapter_bytes(ins, outs, wide=wide, drops=drops, backward=backward)

@@ -7,10 +7,12 @@ that a causal row sees.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from benchmarks_of_cards import H100
 from planner import catalog
 from planner.catalog.efficiencies import typical
 from planner.estimate import estimate, phase_plans
@@ -18,6 +20,7 @@ from planner.phases.phase import Work
 from planner.phases.scene import scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.speeds import Speeds
 from planner.trial.run.cadence import step_flops
 
 ROW, RESPONSE = 1024, 512
@@ -105,15 +108,28 @@ def test_the_premise_takes_the_heads_second_pass_forward_and_back(how: str) -> N
 
 
 def test_the_second_head_pass_takes_its_time() -> None:
-    """At the share of the peak that a forward without gradient reaches."""
-    seconds: dict[str, dict[str, Any]] = {}
+    """At the share of the peak that a forward without gradient was measured to reach."""
+    phases = {}
     for method in ("intuitor", "grpo"):
-        phases = estimate(plan(method, logits="full")).phases
-        seconds[method] = {phase.name: phase.seconds for phase in phases}
-    more = seconds["intuitor"]["old log-probs"] - seconds["grpo"]["old log-probs"]
-    card = catalog.gpu(plan("grpo").gpu)
-    rate = card.flops_per_second("bf16") * typical("forward-compute", card)
-    assert more == pytest.approx(2 * ALL / rate)
+        found = estimate(plan(method, logits="full"), H100).phases
+        phases[method] = next(phase for phase in found if phase.name == "old log-probs")
+    rate = catalog.gpu(plan("grpo").gpu).flops_per_second("bf16") * 0.29
+    computed = {
+        method: sum(term.seconds for term in phase.times if term.name == "computation")
+        for method, phase in phases.items()
+    }
+    assert computed["intuitor"] - computed["grpo"] == pytest.approx(2 * ALL / rate)
+
+
+def test_the_second_head_pass_is_products_and_the_losses_bytes() -> None:
+    """Without a benchmark: twice the head's products, and what is read and written of logits."""
+    names = {}
+    for method in ("intuitor", "grpo"):
+        found = estimate(plan(method, logits="full")).phases
+        old = next(phase for phase in found if phase.name == "old log-probs")
+        names[method] = [term.name for term in old.times]
+    for name in ("language model head, products", "loss over the vocabulary"):
+        assert names["intuitor"].count(name) == 2 * names["grpo"].count(name) == 2
 
 
 def test_adapters_leave_the_gradient_of_weights_out() -> None:
@@ -156,8 +172,8 @@ def reference_row(asked: Plan) -> Work:
     return rows(asked)["policy forward"][1]
 
 
-def seconds(asked: Plan) -> dict[str, float | None]:
-    return {phase.name: phase.seconds for phase in estimate(asked).phases}
+def seconds(asked: Plan, speeds: Speeds | None = None) -> dict[str, float | None]:
+    return {phase.name: phase.seconds for phase in estimate(asked, speeds).phases}
 
 
 @pytest.mark.parametrize("sequences", [1, 3])
@@ -182,21 +198,25 @@ def test_a_reference_without_gradient_takes_a_forwards_share_of_the_peak() -> No
     prefixes = range(512, 1024)
     pairs = sum(each * (each + 1) / 2 for each in prefixes)
     flops = 64 * products(sum(prefixes), pairs, 512)
-    without = seconds(grade(**size, grade_kl="none", reference="none"))["policy forward"]
-    whole = seconds(grade(**size))["policy forward"]
+    measured = replace(H100, speeds=H100.speeds[1:2])
+    without = seconds(grade(**size, grade_kl="none", reference="none"), measured)["policy forward"]
+    whole = seconds(grade(**size), measured)["policy forward"]
     card = catalog.gpu(grade().gpu)
-    rate = card.flops_per_second("bf16") * typical("forward-compute", card)
+    rate = card.flops_per_second("bf16") * 0.29
     assert whole - without == pytest.approx(flops / rate, rel=1e-3)
-    cached = seconds(grade(**size, grade_reference_cache=True))["policy forward"]
+    cached = seconds(grade(**size, grade_reference_cache=True), measured)["policy forward"]
     floor = 512 * 24 * typical("hf-step-seconds-per-layer", card)
-    assert floor < cached - without < 1.05 * floor < (whole - without) / 2
+    assert floor < cached - without < 1.1 * floor < (whole - without) / 2
 
 
 @pytest.mark.parametrize("cached", [False, True])
 def test_a_short_row_waits_for_its_launches(cached: bool) -> None:
-    """Every token launches 24 layers; the products hide behind that, cached or not."""
+    """Every token launches 24 layers; the products hide behind that, cached or not.
+
+    Eager attention launches six kernels more than a usual layer's forty.
+    """
     without = seconds(grade(grade_kl="none", reference="none"))["policy forward"]
     found = seconds(grade(grade_reference_cache=cached))["policy forward"]
     card = catalog.gpu(grade().gpu)
-    floor = SOFT * 24 * typical("hf-step-seconds-per-layer", card)
-    assert found - without == pytest.approx(floor, rel=2e-3)
+    floor = SOFT * 24 * typical("hf-step-seconds-per-layer", card) * (1 if cached else 46 / 40)
+    assert found - without == pytest.approx(floor, rel=2e-2 if cached else 2e-3)

@@ -1,0 +1,305 @@
+"""Seconds of training passes, cause by cause, against sums made by hand.
+
+One GPU, Qwen2.5-0.5B: 24 layers of width 896, 14 heads of 64, 2 key/value heads, MLP 4,864,
+vocabulary 151,936. An H100: 989 TFLOP/s in bf16, 3.35 TB/s.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from benchmarks_of_cards import H100 as BENCHMARK
+from planner import catalog
+from planner.estimate import estimate, phase_plans
+from planner.footprint import TimeTerm
+from planner.formulas.communication import (
+    LATE_REDUCTION,
+    LATENCY,
+    PIPELINE,
+    all_gather_seconds,
+    slowdown,
+)
+from planner.kernels import experts_seconds, prefill_attention_seconds, products_seconds
+from planner.phases.scene import scene_of
+from planner.plan import Plan
+from planner.plan.facts import facts_of
+from planner.timing.phase import phase_seconds, phase_terms
+
+CARD = catalog.gpu("h100-80gb")
+LAYERS, HIDDEN, KEYS, MLP, VOCAB = 24, 896, 128, 4864, 151_936
+PROJECTIONS = [(HIDDEN, HIDDEN)] * 2 + [(HIDDEN, KEYS)] * 2 + [(HIDDEN, MLP)] * 2 + [(MLP, HIDDEN)]
+COPIED = 3.35e12 * 0.77
+"""Bytes a second that a copy reaches."""
+ROWS, ROW = 4, 1024
+
+
+def plan(**changes: Any) -> Plan:
+    usual: dict[str, Any] = {
+        "model": "Qwen/Qwen2.5-0.5B",
+        "method": "sft",
+        "gpus": 1,
+        "sharding": "none",
+        "master_dtype": "none",
+        "gradient_dtype": "bf16",
+        "prompts_per_step": 8,
+        "prompts_per_update": 8,
+        "micro_batch_size": ROWS,
+        "prompt_tokens": ROW - 512,
+        "response_tokens": 512,
+        "batch_shape": "full",
+        "attention": "sdpa",
+        "gradient_checkpointing": "none",
+        "logits": "full",
+    }
+    return Plan(**{**usual, **changes})
+
+
+def terms(asked: Plan, phase: str, **facts: Any) -> dict[str, TimeTerm]:
+    given = facts_of(asked)
+    scene = scene_of(asked, replace(given, gpu=replace(given.gpu, **facts)))
+    found = next(one for one in phase_plans(scene) if one.name == phase)
+    made = phase_terms(scene, found)
+    assert made is not None
+    assert sum(term.seconds for term in made) == pytest.approx(phase_seconds(scene, found))
+    return {term.name: term for term in made}
+
+
+def took(asked: Plan, phase: str, name: str) -> float:
+    return float(terms(asked, phase)[name].seconds)
+
+
+def product(rows: int, inner: int, outer: int) -> float:
+    return products_seconds(CARD, rows=rows, inner=inner, outer=outer, dtype="bf16")
+
+
+def test_a_forwards_products_are_those_of_its_micro_batch() -> None:
+    rows = ROWS * ROW
+    by_hand = 2 * LAYERS * sum(product(rows, *shape) for shape in PROJECTIONS)
+    assert took(plan(), "policy forward", "matrix products") == pytest.approx(by_hand, rel=0.01)
+    small = 8 * LAYERS * sum(product(ROW, *shape) for shape in PROJECTIONS)
+    one = plan(micro_batch_size=1)
+    assert took(one, "policy forward", "matrix products") == pytest.approx(small, rel=0.01)
+    assert small > by_hand
+
+
+def test_a_backward_swaps_widths_and_turns_tokens_into_depth() -> None:
+    rows = ROWS * ROW
+    by_hand = 2 * LAYERS * sum(
+        product(rows, outer, inner) + product(outer, rows, inner) for inner, outer in PROJECTIONS
+    )
+    assert took(plan(), "policy backward", "matrix products") == pytest.approx(by_hand, rel=0.01)
+
+
+def test_attention_is_a_prefills_and_its_backward_two_and_a_half_at_less_of_the_peak() -> None:
+    one = prefill_attention_seconds(
+        CARD, sequences=ROWS, tokens=ROW, heads=14, kv_heads=2, head_dim=64, dtype="bf16"
+    )
+    forward = took(plan(), "policy forward", "attention")
+    assert forward == pytest.approx(2 * LAYERS * one, rel=1e-3)
+    assert took(plan(), "policy backward", "attention") == pytest.approx(forward * 2.5 / 0.86)
+
+
+def test_a_mask_costs_the_whole_square() -> None:
+    masked, causal = plan(batch_shape="padded"), plan()
+    both_masked = (took(each, "policy forward", "attention") for each in (masked, causal))
+    quotient = next(both_masked) / next(both_masked)
+    assert quotient == pytest.approx(2 * ROW / (ROW + 1))
+    flash, eager = plan(attention="flash"), plan(attention="eager")
+    share = terms(flash, "policy forward")["attention"].inputs["share"]
+    assert share <= 0.35  # FlashAttention-2 on Hopper
+    both = ("attention", "norms, rotary embedding, activations and sums")
+    slow, quick = (
+        sum(took(each, "policy forward", name) for name in both) for each in (eager, causal)
+    )
+    assert slow > 2 * quick
+
+
+def test_the_head_and_its_loss_by_hand() -> None:
+    rows = ROWS * ROW
+    found = terms(plan(logits_dtype="fp32"), "policy forward")
+    products = 2 * product(rows, HIDDEN, VOCAB)
+    assert found["language model head, products"].seconds == pytest.approx(products, rel=0.01)
+    # Cast to fp32 (6 bytes) and normalised (8).
+    assert found["loss over the vocabulary"].seconds == pytest.approx(
+        8 * ROW * VOCAB * 14 / COPIED
+    )
+
+
+def test_checkpointing_repeats_the_layers_of_a_forward() -> None:
+    forward = terms(plan(), "policy forward")
+    layers = ("matrix products", "attention", "norms, rotary embedding, activations and sums")
+    name = "forward again under checkpointing"
+    again = took(plan(gradient_checkpointing="full"), "policy backward", name)
+    assert again == pytest.approx(sum(forward[name].seconds for name in layers))
+
+
+def test_a_short_forward_waits_for_its_launches() -> None:
+    short = plan(micro_batch_size=1, prompt_tokens=32, response_tokens=32)
+    found = terms(short, "policy forward")
+    # 8 forwards of 24 layers at 0.88 ms, less what the card computes meanwhile.
+    whole = sum(term.seconds for term in found.values())
+    assert whole == pytest.approx(8 * LAYERS * 0.88e-3)
+    compiled = sum(t.seconds for t in terms(short.changed(compile=True), "policy forward").values())
+    assert compiled < whole / 2
+    long = plan(micro_batch_size=8, prompt_tokens=3584)
+    assert took(long, "policy forward", "launches that outlast the computation") == 0
+
+
+@pytest.mark.parametrize("phase", ["policy forward", "policy backward"])
+@pytest.mark.parametrize("switch", ["compile", "liger"])
+def test_fused_kernels_are_never_slower(phase: str, switch: str) -> None:
+    for sizes in ({}, {"micro_batch_size": 1, "prompt_tokens": 16, "response_tokens": 16}):
+        eager, fused = (
+            sum(one.seconds for one in terms(plan(**sizes, **{switch: on}), phase).values())
+            for on in (False, True)
+        )
+        assert fused < eager
+
+
+def test_gradients_of_each_further_micro_batch_are_added_up() -> None:
+    parameters = 494_032_768
+    once = took(plan(), "policy backward", "gradients added to earlier ones")
+    assert once == pytest.approx(1 * parameters * 3 * 2 / COPIED)
+    many = took(plan(micro_batch_size=1), "policy backward", "gradients added to earlier ones")
+    assert many == pytest.approx(7 * once)
+
+
+def test_autocast_casts_every_matrix_in_each_micro_batch() -> None:
+    wide = plan(master_dtype="fp32", gradient_dtype="fp32")
+    matrices = LAYERS * sum(inner * outer for inner, outer in PROJECTIONS)
+    assert took(wide, "policy forward", "weights cast for autocast") == pytest.approx(
+        2 * matrices * 6 / COPIED
+    )
+
+
+ADAPTED: dict[str, Any] = {"finetuning": "lora", "lora_rank": 16, "lora_targets": "all-linear"}
+
+
+def test_adapters_are_narrow_products_and_spare_the_weights_gradients() -> None:
+    backward = terms(plan(**ADAPTED), "policy backward")
+    rows = ROWS * ROW
+    by_hand = 2 * LAYERS * sum(product(rows, outer, inner) for inner, outer in PROJECTIONS)
+    assert backward["matrix products"].seconds == pytest.approx(by_hand, rel=0.01)
+    narrow = backward["adapters"].inputs
+    assert narrow["share"] < 0.2 < backward["matrix products"].inputs["share"]
+    # Both matrices of each, twice on the way back.
+    wide = LAYERS * sum(inner + outer for inner, outer in PROJECTIONS)
+    assert narrow["flops"] == pytest.approx(2 * 2 * 2 * rows * 16 * wide)
+
+
+def test_four_bits_are_made_whole_at_each_use() -> None:
+    four = plan(**{**ADAPTED, "finetuning": "qlora"})
+    matrices = LAYERS * sum(inner * outer for inner, outer in PROJECTIONS)
+    name = "4-bit weights made whole"
+    assert took(four, "policy forward", name) == pytest.approx(2 * matrices * 2.5 / COPIED)
+    twice = four.changed(gradient_checkpointing="full")
+    assert took(twice, "policy backward", name) == 2 * took(four, "policy forward", name)
+
+
+def test_experts_run_by_the_tokens_that_meet_them() -> None:
+    mixture = plan(model="Qwen/Qwen3-30B-A3B", gpus=8, sharding="fsdp2", prompts_per_step=64,
+                   prompts_per_update=64)  # fmt: skip
+    one = experts_seconds(
+        CARD, tokens=ROWS * ROW, hidden=2048, expert_intermediate=768, experts=128,
+        experts_per_token=8, dtype="bf16",
+    )  # fmt: skip
+    assert took(mixture, "policy forward", "experts") == pytest.approx(2 * 48 * one, rel=0.01)
+    assert took(mixture, "policy backward", "experts") == pytest.approx(4 * 48 * one, rel=0.01)
+
+
+def test_a_benchmarks_share_stands_alone() -> None:
+    """It is of whole layers: norms, casts and losses are in it already."""
+    phases = {one.name: one for one in estimate(plan(), BENCHMARK).phases}
+    names = [term.name for term in phases["policy forward"].times]
+    assert names == ["computation", "launches that outlast the computation"]
+    linear = LAYERS * sum(inner * outer for inner, outer in PROJECTIONS) + HIDDEN * VOCAB
+    pairs = LAYERS * 4 * HIDDEN * ROW * (ROW + 1) / 2
+    flops = 8 * (2 * linear * ROW + pairs)
+    assert phases["policy forward"].seconds == pytest.approx(flops / (989.4e12 * 0.3), rel=2e-3)
+
+
+@pytest.mark.parametrize("phase", ["policy forward", "policy backward", "optimizer step"])
+def test_more_bandwidth_is_never_slower(phase: str) -> None:
+    long = plan(micro_batch_size=8, prompt_tokens=3584)
+    seconds = [
+        sum(one.seconds for one in terms(long, phase, bandwidth_bytes_per_second=each).values())
+        for each in (3.35e12, 4e12, 8e12)
+    ]
+    assert seconds[0] > seconds[1] > seconds[2]
+
+
+def test_what_nobody_measured_has_no_time() -> None:
+    asked = plan()
+    scene = scene_of(asked, replace(facts_of(asked), gpu=catalog.gpu("v100-16gb")))
+    found = {phase.name: phase_terms(scene, phase) for phase in phase_plans(scene)}
+    assert found["policy forward"] is None
+
+
+def test_a_pipeline_by_hand() -> None:
+    """Ten layers of 3 s beside 2 s of traffic: what it hides behind takes 1.8 times as long."""
+    sizes = {"rounds": 2, "first_seconds": 1.0, "layers": 10, "last_seconds": 0.5, "slowdown": 1.8}
+    hidden = PIPELINE(**sizes, traffic_seconds=2.0, collective_seconds=2.0, layer_seconds=3.0)
+    assert hidden == pytest.approx(2 * (1.0 + 9 * 2 * (1 - 1 / 1.8) + 0.5))
+    seen = PIPELINE(**sizes, traffic_seconds=8.0, collective_seconds=8.0, layer_seconds=3.0)
+    assert seen == pytest.approx(2 * (1.0 + 9 * 5 + 0.5))
+    copies = PIPELINE(**sizes, traffic_seconds=2.0, collective_seconds=0.0, layer_seconds=3.0)
+    assert copies == pytest.approx(3.0)
+
+
+def test_replicas_reduce_once_an_update_and_the_last_bucket_is_seen() -> None:
+    whole = {"updates": 1, "slowdown": 1.0, "bucket_seconds": 0.01}
+    assert LATE_REDUCTION(**whole, reduce_seconds=0.5, backward_seconds=2.0) == 0.01
+    assert LATE_REDUCTION(**whole, reduce_seconds=2.5, backward_seconds=2.0) == 0.5
+    ddp = plan(gpus=8, sharding="ddp", prompts_per_step=64, prompts_per_update=64)
+    one, four = (terms(ddp.changed(micro_batch_size=n), "policy backward") for n in (8, 2))
+    name = LATE_REDUCTION.name
+    assert one[name].inputs["updates"] == four[name].inputs["updates"] == 1
+    assert four[name].inputs["backward_seconds"] < one[name].inputs["backward_seconds"]
+
+
+def test_collectives_over_slots_are_seen_and_smaller_micro_batches_see_more() -> None:
+    sizes = {"gpus": 8, "sharding": "fsdp2", "prompts_per_step": 64, "prompts_per_update": 64}
+    name = "gathers and reductions that layers do not hide"
+    linked = took(plan(**sizes), "policy backward", name)
+    slots = took(plan(**sizes, gpu="h100-80gb-pcie"), "policy backward", name)
+    small = took(plan(**sizes, micro_batch_size=1), "policy backward", name)
+    assert slots > 3 * linked and small > 2 * linked
+    assert slowdown(CARD) == 1.8 and slowdown(catalog.gpu("l40s")) == 1.1
+
+
+def test_a_ring_closes_later_over_many_nodes() -> None:
+    hops = LATENCY(
+        latency_seconds=13.6e-6, nodes=64, gpus_per_node=8, network_hop_seconds=14e-6,
+        link_hop_seconds=3.4e-6,
+    )  # fmt: skip
+    assert hops == pytest.approx(13.6e-6 + 63 * (14e-6 + 7 * 3.4e-6))
+    tiny = all_gather_seconds(CARD, size_bytes=8, ranks=512, gpus_per_node=8)
+    assert tiny == pytest.approx(hops, rel=1e-3)
+
+
+def test_an_update_reads_and_writes_what_its_implementation_does() -> None:
+    parameters = 494_032_768
+    wide = {"master_dtype": "fp32", "gradient_dtype": "fp32"}
+    fused = took(plan(**wide), "optimizer step", "optimizer step")
+    assert fused == pytest.approx(parameters * (6 * 4 + 4) / COPIED)
+    each = took(plan(**wide, optimizer="adamw-foreach"), "optimizer step", "optimizer step")
+    assert each == pytest.approx(parameters * (20 * 4 + 4) / COPIED)
+    small = took(plan(**wide, optimizer="adamw-8bit"), "optimizer step", "optimizer step")
+    assert small == pytest.approx(parameters * (2 * 4 + 4 + 4) / COPIED)
+    clipped = took(plan(**wide), "optimizer step", "bytes of clipping gradients")
+    assert clipped == pytest.approx(parameters * 12 / COPIED)
+
+
+def test_hosts_update_what_waits_there() -> None:
+    sizes: dict[str, Any] = {"gpus": 8, "prompts_per_step": 64, "prompts_per_update": 64}
+    sizes |= {"master_dtype": "fp32", "gradient_dtype": "fp32"}
+    zero = terms(plan(**sizes, sharding="zero2", offload="optimizer"), "optimizer step")
+    name = "update by the host's processors"
+    assert zero[name].seconds == pytest.approx(494_032_768 * 7.1e-10, rel=1e-3)
+    torch = terms(plan(**sizes, sharding="fsdp2", offload="all"), "optimizer step")
+    assert torch[name].seconds == pytest.approx(494_032_768 * 4.8e-9, rel=5e-3)
+    near = terms(plan(**sizes, sharding="zero2"), "optimizer step")
+    assert name not in near and "updated weights gathered" in near
