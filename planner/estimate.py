@@ -11,7 +11,6 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Literal, cast
 
-from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
 from planner.footprint import Footprint, Instant, Phase, StatedError, Term, Verdict, worst_of
 from planner.formulas import allocator
@@ -30,6 +29,7 @@ from planner.speeds import Speeds, obstacle
 from planner.timing.done import done_of
 from planner.timing.doubt import doubt_of
 from planner.timing.phase import phase_terms
+from planner.timing.source import seconds_source
 from planner.timing.step import balance, of_phases
 from planner.units import read_gib
 

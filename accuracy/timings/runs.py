@@ -16,6 +16,7 @@ from planner.lengths.typical import typical
 from planner.lengths.value import clipped
 
 UNSAID = "the source does not say which card, or how many"
+SET = "its project has set a constant of the time model since the split"
 NO_LENGTHS = "neither lengths nor their caps are published"
 CAPS = "lengths are not published: planned at their caps"
 ROLLOUT_ALONE = "training is parallel in ways that no plan has, so the rollout alone is compared"
@@ -37,7 +38,7 @@ def how(row: Row) -> How:
         "hiyouga/EasyR1": lambda _: Left(reason="images beside text"),
         "huggingface/open-r1": _open_r1,
         "NVIDIA-NeMo/RL": _nemo,
-        "NovaSky-AI/SkyRL": _sky,
+        "NovaSky-AI/SkyRL": lambda _: Left(reason=SET),
         "rllm-org/rllm": _rllm,
         "inclusionAI/AReaL": lambda _: Left(reason=NO_LENGTHS),
         "NVIDIA/NeMo-Aligner": lambda _: Left(reason="an engine that no plan has (TensorRT-LLM)"),
@@ -219,22 +220,6 @@ def _nemo(row: Row) -> How:
         tokens=samples * (prompt + row["response_tokens_mean"]),
         assumed="Megatron without tensor or pipeline parallelism as data parallel with a sharded "
         "optimizer; its recipe checkpoints layers and packs rows of 4,096",
-    )
-
-
-def _sky(row: Row) -> How:
-    if "speculative" in row["engine"]:
-        return Left(reason="speculative decoding: no field says")
-    return Planned(
-        fields=_plan(
-            row,
-            prompts_per_step=row["prompts_per_step"],
-            responses_per_prompt=row["responses_per_prompt"],
-            prompt_tokens=PROMPT_OF_MATHS,
-        ),
-        only=("rollout",),
-        lengths=False,
-        assumed=f"{ROLLOUT_ALONE}; {CAPS}",
     )
 
 

@@ -50,7 +50,7 @@ def _together(scene: Scene, rows: list[Work]) -> Terms | None:
         terms = _compute(scene, row)
         if terms is None:
             return None
-        computed += (*terms, *uneven(row, terms))
+        computed += (*terms, *uneven(scene, row, terms))
     waited = exposed(scene, rows, sum(term.seconds for term in computed))
     return None if waited is None else (*computed, *waited)
 

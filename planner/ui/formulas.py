@@ -138,9 +138,10 @@ def tables() -> None:
             rows = table_rows()
             st.dataframe(rows, hide_index=True, key="kernel-tables-rows", alt="Tables by card")
             st.caption(
-                "A card without tables of its own borrows those of the card whose ratio of "
-                "compute to bandwidth is nearest: the share of the peak is borrowed, the peaks are "
-                f"its own. Tables: {SOURCE}. A benchmark of your own card replaces them."
+                "A card without tables of its own borrows shares of the peak from its next of "
+                "kin, nearest in compute by bandwidth; the peaks are its own. Each kind of kernel "
+                f"is borrowed by itself, here matrix products in bf16. Tables: {SOURCE}. A "
+                "benchmark of your own card replaces them."
             )
 
 

@@ -123,11 +123,14 @@ def test_intervals_are_those_of_the_widest_project() -> None:
     found = intervals.cells(some)
     cell = found[Regime("update", False, True, True)]
     assert (cell.low, cell.high, cell.rows, cell.projects) == (0.5, 3.0, 44, 2)
-    # One project alone, or four rows, have none of their own.
+    # One project alone, or three rows, have none of their own.
     assert Regime("update", False, True, True) not in intervals.cells(some[:40])
-    few = [*ratios("p/one", 1, 1), *ratios("p/two", 1, 1)]
+    few = [*ratios("p/one", 1, 1), *ratios("p/two", 1)]
     assert Regime("update", False, True, True) not in intervals.cells(few)
     assert Regime(None) in intervals.cells(few)
+    # All took longer: the estimate itself is still in the interval.
+    slow = intervals.cells([*ratios("p/one", 2, 3), *ratios("p/two", 2, 3)])[Regime(None)]
+    assert slow.low == 1.0 and slow.high == pytest.approx(2.95)
 
 
 def test_a_project_has_no_part_in_its_own_interval() -> None:
@@ -135,12 +138,15 @@ def test_a_project_has_no_part_in_its_own_interval() -> None:
     other = ratios("p/three", *[2.0] * 5)
     assert intervals.coverage([*alike, *other]) == (10, 15)
     assert intervals.covered(other, intervals.cells(alike)) == (0, 5)
+    assert "10 of 15" in intervals.words([*alike, *other], [])
+    assert "held half 0 of 5" in intervals.words(alike, other)
 
 
 def test_few_rows_fall_back_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = {
         Regime("update", False, None, True): Cell(0.9, 1.2, 12, 3),
         Regime("update"): Cell(0.7, 1.5, 20, 4),
+        Regime("step", False): Cell(0.6, 1.6, 8, 2),
         Regime(None): Cell(0.2, 4.0, 40, 6),
     }
     monkeypatch.setattr(error, "_cells", lambda: cells)
@@ -150,6 +156,7 @@ def test_few_rows_fall_back_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "12 published updates of dense models with lengths given of 3" in dense.words
     assert "Too few updates of dense models on cards with kernel tables" in dense.words
     assert factors("update", mixture=True, **asked).low == 0.7
+    assert factors("step", mixture=False, **asked).low == 0.6
     widest = factors("rollout", mixture=True, **asked)
     assert (widest.low, widest.high) == (0.2, 4.0)
     assert "phases of any kind" in widest.words

@@ -57,10 +57,10 @@ def _list(phase: Phase) -> None:
     st.caption(f"At {phase.instant}: {', '.join(totals)}.")
     rows = pd.DataFrame(
         {
+            "Size": session.read(int(term.bytes)),
             "What": term.name,
             "Model": term.role,
             "Kind": "host RAM" if term.host else term.category,
-            "Size": session.read(int(term.bytes)),
             "Share of peak": None
             if term.host
             else 100 * int(term.bytes) / max(phase.device_bytes, 1),

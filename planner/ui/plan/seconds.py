@@ -55,9 +55,10 @@ def _lengths(footprint: Footprint) -> None:
     shorter = compute.footprint(typical)
     with row("lengths-offer"):
         st.markdown(
-            f":material/straighten: Time is of **{words(plan)}**; real ones are mostly shorter. "
-            f"With {words(typical)}, a typical shape, a step takes **{_step(shorter)}** instead of "
-            f"{_step(footprint)}."
+            f":small[:material/straighten: Time is of **{words(plan)}**; real ones are mostly "
+            f"shorter. With {words(typical)}, a typical shape, a step takes **{_step(shorter)}** "
+            f"instead of {_step(footprint)}.]",
+            width="stretch",
         )
         st.button(
             "Use this shape",
@@ -132,10 +133,10 @@ def causes(footprint: Footprint) -> None:
     total = footprint.step_seconds
     rows = pd.DataFrame(
         {
+            "Time": _term_between(phase, float(term.seconds)),
             "Cause": term.name,
             "Phase": phase_name(phase),
             "Model": term.role,
-            "Time": _term_between(phase, float(term.seconds)),
             "Share of step": 100 * float(term.seconds) / total,
         }
         for phase, term in found
@@ -159,7 +160,7 @@ def _term_between(phase: Phase, seconds: float) -> str:
 def explain_time(term: TimeTerm) -> None:
     """Formula, the same with the numbers put in, measured rows, source, and what is left out."""
     _computed(term.formula, term.inputs, f"{float(term.seconds):,.4g} seconds")
-    measured = f"Measured: {term.evidence.rstrip('.')}. " if term.evidence else ""
+    measured = f"Rests on: {term.evidence.rstrip('.')}. " if term.evidence else ""
     left_out = f" Left out: {term.ignores}." if term.ignores else ""
     st.caption(f"{measured}Source: {term.source}.{left_out}")
 
@@ -172,8 +173,8 @@ def rates(footprint: Footprint, price: Cost) -> None:
         return
     rows = pd.DataFrame(
         {
-            "Figure": one.name[0].upper() + one.name[1:],
             "Value": read_figure(one),
+            "Figure": one.name[0].upper() + one.name[1:],
             "Unit": "" if one.rate.unit in ("US dollars", "share of the peak") else one.rate.unit,
         }
         for one in found

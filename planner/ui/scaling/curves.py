@@ -61,7 +61,7 @@ def choose(plan: Plan, other: Plan | None) -> Choice:
         help="The field that goes along the axis; everything else stays as in the plan.",
     )
     values = _models(plan) if field == MODEL else _range(field, plan)
-    left, right = st.columns(2)
+    left, right = st.columns([3, 2])
     quantity = segments(
         "Show",
         [MEMORY, *FIGURES],
