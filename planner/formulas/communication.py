@@ -120,6 +120,7 @@ BARE = Rate(
 )
 BUCKET_BYTES = 25 * 2**20
 
+
 def slowdown(gpu: Gpu) -> float:
     """How many times as long products take beside a collective; next to nothing over PCIe."""
     span = efficiencies()["overlap-slowdown"].of(gpu)
