@@ -7,6 +7,7 @@ offers (planner/lengths/typical.py).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from accuracy.timings.planned import LESSER, How, Left, Planned, card, model, parallel
@@ -31,7 +32,7 @@ MEASURED = "Qwen/Qwen3.5"
 
 def how(row: Row) -> How:
     """A run's row as a plan; ``KeyError`` for a project that nobody mapped."""
-    known = {
+    known: dict[str, Callable[[Row], How]] = {
         "verl-project/verl": _verl,
         "OpenRLHF/OpenRLHF": lambda _: Left(reason=NO_LENGTHS),
         "RLinf/RLinf": _rlinf,
