@@ -69,7 +69,8 @@ def _branches(plan: Plan, on: On, device: str) -> AbstractContextManager[Branche
     if on == "cpu":
         if plan.liger:
             raise ValueError("liger: its kernels run on no CPU; compare without them.")
-        return cpu_branches(plan.batch_shape, plan.attention, device)
+        sequences = int(quantities(plan).micro_sequences)
+        return cpu_branches(plan.batch_shape, plan.attention, device, sequences)
     return gpu_branches(
         card=traits(facts_of(plan).gpu, plan.torch_version),
         batch_shape=plan.batch_shape,

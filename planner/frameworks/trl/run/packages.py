@@ -1,0 +1,88 @@
+"""What a plan's trainer asks of data or of packages that compute on cards only.
+
+Stands beside :mod:`planner.frameworks.trl.run.seams`, for plans that need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from accelerate import Accelerator
+from torch.utils._python_dispatch import _disable_current_modes
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+
+from planner.dryrun.run.stage import DryStage
+from planner.frameworks.trl.run.eight_bit import bitsandbytes
+from planner.plan import Plan
+from planner.plan.fields import EIGHT_BIT
+
+
+@contextmanager
+def packages(plan: Plan, stage: DryStage, *, on_card: bool) -> Iterator[None]:
+    """Inside, a trainer of the plan's finds what it asks for.
+
+    Args:
+        plan: what it trains.
+        stage: where, without data.
+        on_card: whether a card's way is taken: a CPU pages no optimizer state.
+    """
+    with ExitStack() as stack:
+        if plan.batch_shape == "packed":
+            stack.enter_context(_collated(stage.device))
+        if plan.optimizer in EIGHT_BIT:
+            paged = stage.tracker.on_host if on_card else None
+            stack.enter_context(bitsandbytes(paged))
+        if plan.dtype == "fp16":
+            stack.enter_context(scaled())
+        yield
+
+
+@contextmanager
+def _collated(device: torch.device) -> Iterator[None]:
+    """TRL's collator finds where sequences begin in what the ids are: on real tensors, unseen.
+
+    The batch is then given without data, as large.
+    """
+    collate = DataCollatorForLanguageModeling.torch_call
+
+    def collated(collator: Any, examples: list[dict[str, Any]]) -> dict[str, Any]:
+        with _disable_current_modes():
+            found = collate(collator, examples)
+        given: dict[int, Any] = {}  # boundaries of queries are those of keys
+        for value in found.values():
+            tensor = isinstance(value, torch.Tensor)
+            given[id(value)] = torch.empty_like(value, device=device) if tensor else value
+        return {name: given[id(value)] for name, value in found.items()}
+
+    with patch.object(DataCollatorForLanguageModeling, "torch_call", collated):
+        yield
+
+
+@contextmanager
+def scaled() -> Iterator[None]:
+    """fp16 as on a card: of a CPU accelerate asks for neither autocast nor a scaler.
+
+    The scaler is torch's own. Its update reads whether any gradient is infinite; none is.
+    """
+    make = Accelerator.__init__
+
+    @wraps(make)
+    def made(accelerator: Any, *args: Any, **kwargs: Any) -> None:
+        make(accelerator, *args, **kwargs)
+        if accelerator.mixed_precision == "fp16" and accelerator.scaler is None:
+            accelerator.native_amp = True
+            accelerator.scaler = torch.amp.GradScaler("cpu")
+
+    def stepped(_: Any, optimizer: Any, __: Any, *args: Any, **kwargs: Any) -> Any:
+        return optimizer.step(*args, **kwargs)
+
+    with (
+        patch.object(Accelerator, "__init__", made),
+        patch.object(torch.amp.GradScaler, "_maybe_opt_step", stepped),
+    ):
+        yield
