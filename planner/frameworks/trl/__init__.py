@@ -103,6 +103,7 @@ FRAMEWORK = Framework(
     reference_gathered_whole=True,
     head_stays_gathered=True,
     liger_patches_trained_only=True,
+    widens_moments_of_embeddings=True,
     reduces_once_an_update=True,
     # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.
     host=HostSide(
