@@ -1,8 +1,8 @@
 """What a case of TRL's asks of packages that compute on cards, in its real run on a CPU.
 
 The packages' own code around their kernels runs, the kernels compute nothing. flash-attn's are
-torch's flash operators, which keep and return the same tensors; of bitsandbytes the package itself
-has to be there (``pip install --no-deps bitsandbytes==0.50.2``; no test needs it).
+torch's flash operators, which keep and return the same tensors; the others have to be there
+(``pip install --no-deps bitsandbytes==0.50.2 liger-kernel==0.8.5 triton==3.7.1``), for no test.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ from torch.utils._pytree import tree_map_only
 from transformers import PreTrainedModel
 
 from planner.dryrun.run.branches.flash import flash_attention
+from planner.formulas.activations.liger import DERIVED, VERSION
 from planner.frameworks.trl.run.packages import scaled
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 
-BITSANDBYTES = "0.50.2"
-"""The version that ran."""
+VERSIONS = {"eight_bit": "bitsandbytes 0.50.2", "liger": f"liger-kernel {VERSION}, triton 3.7.1"}
+"""What ran."""
 
 
 @contextmanager
@@ -42,7 +43,22 @@ def told(plan: Plan) -> list[str]:
     """What of this decides a real run, as text; nothing where it asks for no package."""
     asked = _asked(plan)
     code = [ast.unparse(ast.parse(inspect.getsource(inspect.unwrap(one)))) for one in asked]
-    return [*code, BITSANDBYTES] if eight_bit in asked else code
+    return [*code, *(VERSIONS[one.__name__] for one in asked if one.__name__ in VERSIONS)]
+
+
+@contextmanager
+def liger() -> Iterator[None]:
+    """Liger's own modules, whose Triton kernels are launched and do nothing."""
+    jit = import_module("triton.runtime.jit")
+    families = [import_module(f"transformers.models.{one}.modeling_{one}") for one in DERIVED]
+    launched = lambda *_, **__: lambda *_, **__: None  # noqa: E731
+    with ExitStack() as stack:
+        for family in families:
+            stack.enter_context(patch.dict(vars(family)))  # Liger never takes itself out
+        stack.enter_context(patch.object(jit.JITFunction, "__getitem__", launched))
+        name = "transformers.integrations.liger.is_liger_kernel_available"
+        stack.enter_context(patch(name, lambda: True))
+        yield
 
 
 def _asked(plan: Plan) -> list[Callable[[], AbstractContextManager[None]]]:
@@ -50,6 +66,7 @@ def _asked(plan: Plan) -> list[Callable[[], AbstractContextManager[None]]]:
         (plan.attention == "flash", flash),
         (plan.optimizer in EIGHT_BIT, eight_bit),
         (plan.dtype == "fp16", scaled),
+        (plan.liger, liger),
     )
     return [kind for needed, kind in kinds if needed]
 

@@ -60,15 +60,14 @@ def world(
             enter(endings(tracker))
         else:
             wrap, tracker = unsharded, Tracker(branches.scratch, device=device, answers=answers)
-        kernels = enter(liger_kernels(multiprocessors(plan.gpu))) if plan.liger else None
+        cores = multiprocessors(plan.gpu) if on == "gpu" else 1
+        kernels = enter(liger_kernels(cores)) if plan.liger else None
         yield tracker, DryStage(tracker, device, branches, kernels), wrap
         tracker.log.notes.extend(branches.notes)
 
 
 def _branches(plan: Plan, on: On, device: str) -> AbstractContextManager[Branches | CpuBranches]:
     if on == "cpu":
-        if plan.liger:
-            raise ValueError("liger: its kernels run on no CPU; compare without them.")
         sequences = int(quantities(plan).micro_sequences)
         return cpu_branches(plan.batch_shape, plan.attention, device, sequences)
     return gpu_branches(

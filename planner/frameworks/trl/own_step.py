@@ -38,7 +38,6 @@ def refusal(plan: Any) -> str:
         (_installed() != FRAMEWORK.versions[0], f"{NAME} is not installed here"),
         (plan.sharding == "fsdp1", "FSDP1's flat parameters do not run without data"),
         (zero(plan), "DeepSpeed's engine does not run without data"),
-        (plan.liger, "Liger's kernels are patched in by the package, which is not asked here"),
         (plan.compile, "compiled layers do not run without data"),
         (plan.activation_offload, "offloaded activations wait on streams"),
         (plan.offload != "none", "offloaded state is moved by an engine"),

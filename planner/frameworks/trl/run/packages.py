@@ -14,6 +14,7 @@ from unittest.mock import patch
 import torch
 from accelerate import Accelerator
 from torch.utils._python_dispatch import _disable_current_modes
+from transformers.integrations.liger import unwrap_peft_model
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from planner.dryrun.run.stage import DryStage
@@ -39,6 +40,9 @@ def packages(plan: Plan, stage: DryStage, *, on_card: bool) -> Iterator[None]:
             stack.enter_context(bitsandbytes(paged))
         if plan.dtype == "fp16":
             stack.enter_context(scaled())
+        if plan.liger:
+            applied = lambda model, _: stage.liger(unwrap_peft_model(model))  # noqa: E731
+            stack.enter_context(patch("transformers.trainer.apply_liger_kernel", applied))
         yield
 
 
