@@ -22,7 +22,7 @@ from transformers import PreTrainedModel
 
 from planner.dryrun.run.branches.flash import flash_attention
 from planner.formulas.activations.liger import DERIVED, VERSION
-from planner.frameworks.trl.run.packages import scaled
+from planner.frameworks.trl.run.packages import cached, scaled
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 
@@ -66,6 +66,7 @@ def _asked(plan: Plan) -> list[Callable[[], AbstractContextManager[None]]]:
         (plan.attention == "flash", flash),
         (plan.optimizer in EIGHT_BIT, eight_bit),
         (plan.dtype == "fp16", scaled),
+        (plan.reference == "cached-logprobs", cached),
         (plan.liger, liger),
     )
     return [kind for needed, kind in kinds if needed]

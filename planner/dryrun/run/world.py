@@ -18,7 +18,7 @@ from planner.catalog.multiprocessors import multiprocessors
 from planner.dryrun.run.branches import Branches, cpu_branches, gpu_branches, traits
 from planner.dryrun.run.branches.cpu import CpuBranches
 from planner.dryrun.run.branches.liger import liger_kernels
-from planner.dryrun.run.sharded import endings, mesh_of, resizes, streams
+from planner.dryrun.run.sharded import endings, layers_together, mesh_of, resizes, streams
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.tracker import NOTHING, Tracker
 from planner.plan import Plan
@@ -58,6 +58,7 @@ def world(
             tracker = Tracker(branches.scratch, streams(), device, answers)
             enter(resizes(tracker))
             enter(endings(tracker))
+            enter(layers_together(tracker))
         else:
             wrap, tracker = unsharded, Tracker(branches.scratch, device=device, answers=answers)
         cores = multiprocessors(plan.gpu) if on == "gpu" else 1

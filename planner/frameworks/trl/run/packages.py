@@ -15,6 +15,8 @@ import torch
 from accelerate import Accelerator
 from torch.utils._python_dispatch import _disable_current_modes
 from transformers.integrations.liger import unwrap_peft_model
+from trl.trainer import dpo_trainer
+from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
 
 from planner.dryrun.run.stage import DryStage
@@ -33,11 +35,12 @@ def packages(plan: Plan, stage: DryStage, *, on_card: bool) -> Iterator[None]:
         on_card: whether a card's way is taken: a CPU pages no optimizer state.
     """
     with ExitStack() as stack:
-        if plan.batch_shape == "packed":
-            stack.enter_context(_collated(stage.device))
+        stack.enter_context(_collated(stage.device))
         if plan.optimizer in EIGHT_BIT:
             paged = stage.tracker.on_host if on_card else None
             stack.enter_context(bitsandbytes(paged))
+        if plan.reference == "cached-logprobs":
+            stack.enter_context(cached())
         if plan.dtype == "fp16":
             stack.enter_context(scaled())
         if plan.liger:
@@ -48,7 +51,7 @@ def packages(plan: Plan, stage: DryStage, *, on_card: bool) -> Iterator[None]:
 
 @contextmanager
 def _collated(device: torch.device) -> Iterator[None]:
-    """TRL's collator finds where sequences begin in what the ids are: on real tensors, unseen.
+    """SFT's collator finds in a packed row's positions where sequences begin: on real tensors.
 
     The batch is then given without data, as large.
     """
@@ -77,7 +80,8 @@ def scaled() -> Iterator[None]:
 
     @wraps(make)
     def made(accelerator: Any, *args: Any, **kwargs: Any) -> None:
-        make(accelerator, *args, **kwargs)
+        with patch.object(Accelerator, "device", property(lambda _: torch.device("cpu"))):
+            make(accelerator, *args, **kwargs)
         if accelerator.mixed_precision == "fp16" and accelerator.scaler is None:
             accelerator.native_amp = True
             accelerator.scaler = torch.amp.GradScaler("cpu")
@@ -88,5 +92,26 @@ def scaled() -> Iterator[None]:
     with (
         patch.object(Accelerator, "__init__", made),
         patch.object(torch.amp.GradScaler, "_maybe_opt_step", stepped),
+    ):
+        yield
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """A reference's cached log-probs come with the batch: the pass before the training is not made.
+
+    Its files are named by what the weights are.
+    """
+    collate = DataCollatorForPreference.torch_call
+
+    def collated(collator: Any, examples: list[dict[str, Any]]) -> dict[str, Any]:
+        log_probs = {"ref_chosen_logps": 0.0, "ref_rejected_logps": 0.0}
+        found: dict[str, Any] = collate(collator, [{**each, **log_probs} for each in examples])
+        return found
+
+    with (
+        patch.object(dpo_trainer, "hash_module", lambda _: ""),
+        patch.object(dpo_trainer.DPOTrainer, "_precompute_ref_logps", lambda _, data, *__: data),
+        patch.object(DataCollatorForPreference, "torch_call", collated),
     ):
         yield
