@@ -83,6 +83,12 @@ FSDP2: dict[str, Any] = {"gpus": 1, "sharding": "fsdp2"}
 """Of one process: of more, gloo's own threads free what they were given, unseen."""
 WHOLE_GPUS = 8
 """Of a sharded case, in its comparison with the closed form."""
+PACKED: dict[str, Any] = {"batch_shape": "packed"}
+FLASH: dict[str, Any] = {"attention": "flash"}
+EIGHT_BIT: dict[str, Any] = {"optimizer": "adamw-8bit"}
+FP16: dict[str, Any] = {"dtype": "fp16", "master_dtype": "fp32"}
+LIGER: dict[str, Any] = {"liger": True}
+CACHED: dict[str, Any] = {"reference": "cached-logprobs"}
 ROWS: dict[str, Any] = {"micro_batch_size": 4, "prompts_per_step": 4}
 
 
@@ -218,6 +224,44 @@ CASES = (
     ),
     Case("DPO, FSDP2", "dpo", {**FSDP2, **AUTOCAST}, "qwen3"),
     Case("DPO, LoRA, FSDP2", "dpo", {**FSDP2, **AUTOCAST, **ADAPTERS}),
+    Case("SFT, packed", "sft", PACKED),
+    Case("SFT, packed, flash, autocast", "sft", {**PACKED, **FLASH, **AUTOCAST}, head="gpu"),
+    Case(
+        "SFT, packed, flash, LoRA, checkpointed", "sft",
+        {**PACKED, **FLASH, **AUTOCAST, **ADAPTERS, **CHECKPOINTED}, "llama",
+    ),
+    Case(
+        "SFT, packed, flash, accumulated", "sft",
+        {**PACKED, **FLASH, **HALF, "prompts_per_step": 6}, "qwen2, tied",
+    ),
+    Case("SFT, packed, FSDP2", "sft", {**PACKED, **FLASH, **FSDP2, **AUTOCAST}),
+    Case("GRPO, KL, flash, padded", "grpo", {**ENGINE, **KL, **AUTOCAST, **FLASH, **PADDED}),
+    Case("DPO, flash", "dpo", {**HALF, **FLASH}),
+    Case("SFT, 8-bit AdamW", "sft", EIGHT_BIT),
+    Case("SFT, 8-bit AdamW, tied, autocast", "sft", {**EIGHT_BIT, **AUTOCAST}, "qwen2, tied"),
+    Case("DPO, LoRA, 8-bit AdamW", "dpo", {**EIGHT_BIT, **AUTOCAST, **ADAPTERS}),
+    Case(
+        "GRPO, KL, paged AdamW", "grpo",
+        {**ENGINE, **KL, **AUTOCAST, "optimizer": "paged-adamw-8bit"},
+    ),
+    Case("SFT, fp16", "sft", FP16),
+    Case("SFT, fp16, 8-bit AdamW", "sft", {**FP16, **EIGHT_BIT, **CHECKPOINTED}, "llama"),
+    Case("DPO, LoRA, fp16", "dpo", {**FP16, **ADAPTERS}),
+    Case(
+        "GRPO, KL, fp16, foreach", "grpo",
+        {**ENGINE, **KL, **FP16, "optimizer": "adamw-foreach"}, head="gpu",
+    ),
+    Case("GRPO, KL, fp16, FSDP2", "grpo", {**FSDP2, **HF, **KL, **FP16}),
+    Case("SFT, Liger", "sft", LIGER),
+    Case("SFT, Liger, Llama, autocast", "sft", {**LIGER, **AUTOCAST}, "llama", head="gpu"),
+    Case("SFT, Liger, Gemma 2", "sft", {**LIGER, **HALF, "attention": "eager"}, "gemma2"),
+    Case(
+        "DPO, LoRA, Liger, checkpointed", "dpo",
+        {**LIGER, **AUTOCAST, **ADAPTERS, **CHECKPOINTED},
+    ),
+    Case("GRPO, KL, Liger", "grpo", {**ENGINE, **KL, **LIGER, **AUTOCAST}, "qwen3"),
+    Case("DPO, cached log-probs", "dpo", {**CACHED, **AUTOCAST}),
+    Case("DPO, LoRA, cached log-probs", "dpo", {**CACHED, **AUTOCAST, **ADAPTERS}),
 )
 FOUR_BIT = tuple(
     Case(f"{method.upper()}, QLoRA", method, {**changes, "finetuning": "qlora", **CHECKPOINTED})

@@ -34,6 +34,8 @@ import torch
 import transformers
 
 from accuracy.trl_cases import CASES, Case
+from accuracy.trl_packages import packages
+from accuracy.trl_packages import told as packages_told
 from accuracy.trl_ranks import group
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs import curve
@@ -114,6 +116,7 @@ def key(case: Case) -> str:
         *(_sources(), {name: version(name) for name in LIBRARIES}, case.config, case.head),
         *(arguments(case.plan), {name: plan[name] for name in SHAPE}),
         *(file.text for file in accelerate_files(case.plan)),
+        *packages_told(case.plan),
     ]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
@@ -128,7 +131,8 @@ def _sources() -> list[str]:
 def measured(case: Case, kept: dict[str, Any]) -> dict[str, Any]:
     """A case's row; what is ``kept`` of its real run stays if it would be the same."""
     now = key(case)
-    real = kept["real_bytes"] if kept.get("key") == now else real_peaks(case)
+    with packages(case.plan):
+        real = kept["real_bytes"] if kept.get("key") == now else real_peaks(case)
     dry = dry_peaks(case)
     if list(real) != list(dry):
         raise ValueError(f"{case}: phases {list(real)} in the real run, {list(dry)} in the dry one")

@@ -135,6 +135,14 @@ ADAM_8BIT_MOMENTS = Formula(
     ignores="tensors below 4,096 values, which keep fp32 moments (norms and biases)",
 )
 
+TABLE_MOMENTS = Formula(
+    "fp32 moments of embeddings",
+    "2 * tables * 4",
+    category="optimizer",
+    source="transformers 5.23 trainer.py, create_optimizer: optim_bits 32 for every nn.Embedding",
+    why="transformers' trainer asks bitsandbytes to leave embeddings' moments in fp32.",
+)
+
 PAGED_ELEMENTS = 100_000
 """Smallest tensor whose moments bitsandbytes 0.50.2 pages (optim/optimizer.py)."""
 

@@ -80,6 +80,8 @@ class Framework:
     """Liger's kernels reach the trained model; a reference that stands by then has none."""
     decays_weights: bool = False
     """Its optimizers decay weights unless told otherwise."""
+    widens_moments_of_embeddings: bool = False
+    """8-bit optimizers of bitsandbytes are asked for fp32 moments of embeddings."""
     reduces_once_an_update: bool = False
     """FSDP reduces gradients in an update's last micro-batch alone; they are whole until then."""
     pads_rollout: bool = False

@@ -13,12 +13,14 @@ from planner.catalog import device_constants
 from planner.footprint import Term
 from planner.formulas import allocator, state
 from planner.formulas.formula import Formula
+from planner.formulas.parameters import Weight
 from planner.formulas.parameters import weights as weights_of
 from planner.model_setup import ModelSetup
 from planner.numeric import Num
 from planner.phases import collectives, engine, host, units
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene, once, shared
+from planner.plan.fields import EIGHT_BIT
 from planner.workload import four_bit
 
 Place = Literal["gpu", "host"]
@@ -148,6 +150,8 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
     if plan.optimizer == "paged-adamw-8bit":
         yield from _paged(scene, role)
     elif plan.optimizer != "sgd":
+        tables = _tables(scene, role)
+        wide = sum(weight.elements for weight in tables)
         formula, width = state.ADAM_MOMENTS, {"value_bytes": scene.q.master_bytes}
         if plan.optimizer == "adamw-8bit":
             formula, width = state.ADAM_8BIT_MOMENTS, {}
@@ -159,20 +163,39 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
             # Two tensors for each trained weight.
             layout=tuple((2 * count, share / 2) for count, share in role.trained_layout),
             tensors=2 * role.adapter_tensors,
-            trainable=scene.sharded_trainable(role),
+            trainable=scene.sharded_trainable(role) - wide,
             shards=shards,
             **width,
         )
+        if wide:
+            yield _placed(
+                scene,
+                place,
+                state.TABLE_MOMENTS,
+                role,
+                layout=tuple((2, weight.elements / wide / 2) for weight in tables),
+                tables=wide,
+            )
+
+
+def _tables(scene: Scene, role: Role) -> list[Weight]:
+    """Embeddings whose moments are fp32 beside 8-bit ones; FSDP2's are torchao's, which has none."""
+    asked = scene.framework.widens_moments_of_embeddings and scene.plan.optimizer in EIGHT_BIT
+    if not asked or role.adapters or scene.plan.sharding not in ("none", "ddp"):
+        return []
+    listed = weights_of(role.arch, "token-score" if role.value_head else "lm")
+    return [weight for weight in listed if weight.kind in ("embedding", "position")]
 
 
 def _paged(scene: Scene, role: Role) -> Iterator[Term]:
     """Moments in unified memory, which make room as they are evicted; small ones cannot be."""
+    wide = sum(weight.elements for weight in _tables(scene, role))
     trained = [each for each in role.splits if each.adapter == (role.adapters > 0)]
     large = [each for each in trained if each.rows * each.width >= state.PAGED_ELEMENTS]
-    paged = sum(each.count * each.rows * each.width for each in large)
-    yield scene.offloaded(role.name, "8-bit Adam moments, paged", 2 * paged)
-    tensors = 2 * sum(each.count for each in trained)
-    yield state.UNPAGED_MOMENTS(role.name, tensors=tensors, trainable=role.trainable, paged=paged)
+    paged = sum(each.count * each.rows * each.width for each in large) - wide
+    yield scene.offloaded(role.name, "8-bit Adam moments, paged", 2 * paged + 8 * wide)
+    tensors, trainable = 2 * sum(each.count for each in trained), role.trainable - wide
+    yield state.UNPAGED_MOMENTS(role.name, tensors=tensors, trainable=trainable, paged=paged)
 
 
 @once

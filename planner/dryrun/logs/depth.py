@@ -10,7 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from planner.dryrun.logs.log import BIRTH, BLOCK, DEATH, OUTSIDE, SCRATCH, Event, Log, after_ends
+from planner.dryrun.logs.log import (
+    BIRTH,
+    BLOCK,
+    DEATH,
+    OUTSIDE,
+    SCRATCH,
+    Event,
+    Log,
+    Made,
+    after_ends,
+)
 from planner.dryrun.logs.repeat import Cut, Irregular, Repeat
 from planner.dryrun.logs.sweeps import Sweep, layer_sweeps
 
@@ -76,6 +86,12 @@ class _Layers(Repeat):
             for other in (place - period, place + period):
                 if _shape(sweep.blocks[other]) != own:
                     raise Irregular(f"layers {place} and {other} differ")
+
+    def made(self, key: int, layer: int) -> Made:
+        """A buffer of all layers is as much larger as layers are put in."""
+        found = self.log.made[key]
+        more = self.cut.copies * sum(found.by_layer[self.cut.first : self.cut.after])
+        return found._replace(size_bytes=found.size_bytes + more) if more else found
 
     def mark(self, event: Event, place: int | None, layer: int) -> None:
         kind, key, _ = event

@@ -46,6 +46,8 @@ class Made(NamedTuple):
     stream: int = 0
     host: bool = False
     block: int = OUTSIDE
+    by_layer: tuple[int, ...] = ()
+    """Bytes that each layer has in it, of a buffer outside the layers that is all of theirs."""
 
 
 @dataclass(slots=True)

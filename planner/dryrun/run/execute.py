@@ -14,10 +14,9 @@ from planner.dryrun.logs.log import Log
 from planner.dryrun.logs.repeat import Irregular
 from planner.dryrun.logs.rounds import unroll
 from planner.dryrun.run.world import On, world
-from planner.frameworks import OWN, framework_named
+from planner.frameworks import OWN
 from planner.methods import part
 from planner.plan import Plan
-from planner.setup import setup_of
 from planner.steps import models
 from planner.steps import run as runs
 
@@ -51,7 +50,7 @@ def dry_run(
         ValueError: naming the field, for what the step has no code for.
     """
     filled = {role: _filled(config) for role, config in configs.items()}
-    pattern = None if full_depth or _one_unit(plan) else _pattern(plan, filled)
+    pattern = None if full_depth else _pattern(plan, filled)
     if code != OWN:
         theirs = import_module(f"planner.frameworks.{code}.run.step")
 
@@ -103,12 +102,6 @@ def _pattern(plan: Plan, filled: Configs) -> Pattern | None:
     margin = SHARDED_MARGIN if plan.sharding.startswith("fsdp") else MARGIN
     patterns = {pattern_of(layer_kinds(config), margin) for config in filled.values()}
     return patterns.pop() if len(patterns) == 1 else None
-
-
-def _one_unit(plan: Plan) -> bool:
-    """Whether FSDP2 gathers all of a reference at once, of which no layer is a part to repeat."""
-    whole = framework_named(plan.framework).reference_gathered_whole
-    return plan.sharding == "fsdp2" and whole and setup_of(plan).model("reference") is not None
 
 
 def _filled(config: Mapping[str, Any]) -> dict[str, Any]:

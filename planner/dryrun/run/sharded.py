@@ -156,3 +156,44 @@ def endings(tracker: Tracker) -> Iterator[None]:
 
     with patch.object(FSDPState, "_root_post_backward_final_callback", ended):
         yield
+
+
+@contextmanager
+def layers_together(tracker: Tracker) -> Iterator[None]:
+    """Say which layers' weights are gathered where one unit is many layers.
+
+    Gathered weights belong to their layers then, and the flat buffer knows each one's share.
+    """
+    from torch.distributed.fsdp._fully_shard import _fsdp_param_group as groups
+
+    gather, copy_out = groups.foreach_all_gather, groups.foreach_all_gather_copy_out
+
+    def blocks_of(params: Any) -> list[int]:
+        found = [tracker.block_of(each.sharded_param._local_tensor) for each in params]
+        return found if len({*found} - {OUTSIDE}) > 1 else []
+
+    def gathered(params: Any, group: Any, *given: Any, **named: Any) -> Any:
+        result = gather(params, group, *given, **named)
+        blocks = blocks_of(params)
+        if result is None or not blocks:
+            return result
+        shares = [0] * (max(blocks) + 1)
+        told = result.param_all_gather_input_numels, result.param_all_gather_input_dtypes
+        for block, numels, dtypes in zip(blocks, *told, strict=True):
+            if block != OUTSIDE:
+                sizes = (n * dtype.itemsize for n, dtype in zip(numels, dtypes, strict=True))
+                shares[block] += group.size() * sum(sizes)
+        tracker.describe(result.all_gather_output, by_layer=tuple(shares))
+        return result
+
+    def copied(result: Any, params: Any, group: Any) -> None:
+        copy_out(result, params, group)
+        for block, each in zip(blocks_of(params), params, strict=False):
+            for tensor in each.all_gather_outputs:
+                tracker.describe(tensor, block=block)
+
+    with (
+        patch.object(groups, "foreach_all_gather", gathered),
+        patch.object(groups, "foreach_all_gather_copy_out", copied),
+    ):
+        yield

@@ -18,7 +18,7 @@ from planner.catalog.multiprocessors import multiprocessors
 from planner.dryrun.run.branches import Branches, cpu_branches, gpu_branches, traits
 from planner.dryrun.run.branches.cpu import CpuBranches
 from planner.dryrun.run.branches.liger import liger_kernels
-from planner.dryrun.run.sharded import endings, mesh_of, resizes, streams
+from planner.dryrun.run.sharded import endings, layers_together, mesh_of, resizes, streams
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.tracker import NOTHING, Tracker
 from planner.plan import Plan
@@ -58,18 +58,19 @@ def world(
             tracker = Tracker(branches.scratch, streams(), device, answers)
             enter(resizes(tracker))
             enter(endings(tracker))
+            enter(layers_together(tracker))
         else:
             wrap, tracker = unsharded, Tracker(branches.scratch, device=device, answers=answers)
-        kernels = enter(liger_kernels(multiprocessors(plan.gpu))) if plan.liger else None
+        cores = multiprocessors(plan.gpu) if on == "gpu" else 1
+        kernels = enter(liger_kernels(cores)) if plan.liger else None
         yield tracker, DryStage(tracker, device, branches, kernels), wrap
         tracker.log.notes.extend(branches.notes)
 
 
 def _branches(plan: Plan, on: On, device: str) -> AbstractContextManager[Branches | CpuBranches]:
     if on == "cpu":
-        if plan.liger:
-            raise ValueError("liger: its kernels run on no CPU; compare without them.")
-        return cpu_branches(plan.batch_shape, plan.attention, device)
+        sequences = int(quantities(plan).micro_sequences)
+        return cpu_branches(plan.batch_shape, plan.attention, device, sequences)
     return gpu_branches(
         card=traits(facts_of(plan).gpu, plan.torch_version),
         batch_shape=plan.batch_shape,

@@ -116,6 +116,7 @@ FRAMEWORK = Framework(
     reference_gathered_whole=True,
     head_stays_gathered=True,
     liger_patches_trained_only=True,
+    widens_moments_of_embeddings=True,
     reduces_once_an_update=True,
     # Until its server was vLLM's own (pull request 6765), update_named_param for every weight.
     sends_each_weight=("1.14.0",),

@@ -112,14 +112,7 @@ def _batch(found: Obstacles, script: Script) -> None:
             "Set micro_batch_size to a divisor.",
             micro_batch_size=1,
         )
-    if not script.samples:
-        if plan.batch_shape == "packed" and plan.dtype == "fp32":
-            found.only(
-                "batch_shape", "padded", "full", why="Flash, which packing needs, has no fp32."
-            )
-        elif plan.batch_shape == "packed":
-            found.only("attention", "flash", why="TRL's packing keeps rows apart by flash only.")
-    else:
+    if script.samples:
         found.only("batch_shape", "padded", "full", why="TRL pads rows that it sampled.")
         found.only(
             "logprob_micro_batch_size",

@@ -31,21 +31,17 @@ def own_of(plan: Any) -> Own | None:
 
 def refusal(plan: Any) -> str:
     """Why TRL's own code does not run a plan, as a sentence; empty where it does."""
-    own = own_of(plan)
+    own, sharded = own_of(plan), plan.sharding == "fsdp2"
     for holds, why in (
         (own is None, "its trainer of this method has not been run without data"),
         (plan.framework_version != FRAMEWORK.versions[0], f"only {NAME}'s has been"),
         (_installed() != FRAMEWORK.versions[0], f"{NAME} is not installed here"),
         (plan.sharding == "fsdp1", "FSDP1's flat parameters do not run without data"),
         (zero(plan), "DeepSpeed's engine does not run without data"),
-        (plan.liger, "Liger's kernels are patched in by the package, which is not asked here"),
         (plan.compile, "compiled layers do not run without data"),
-        (plan.dtype == "fp16", "fp16 scales its gradients by what they hold"),
-        (plan.batch_shape == "packed", "packed rows need flash-attn's own kernels"),
-        (plan.attention == "flash", "flash-attn is not asked for here"),
         (plan.activation_offload, "offloaded activations wait on streams"),
         (plan.offload != "none", "offloaded state is moved by an engine"),
-        (plan.optimizer in EIGHT_BIT, "the 8-bit optimizer is another package's"),
+        (plan.optimizer in EIGHT_BIT and sharded, "torchao's 8-bit optimizer is compiled"),
         (plan.reward == "model", "reward models read text"),
     ):
         if holds:

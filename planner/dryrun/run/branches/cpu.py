@@ -11,6 +11,7 @@ from unittest.mock import patch
 import torch
 from torch import Tensor
 
+from planner.dryrun.run.branches import flash
 from planner.dryrun.run.branches.grouped import grouped_products
 from planner.dryrun.run.branches.masks import BatchShape, Shaped
 from planner.dryrun.run.branches.sdpa import attention as attention_of
@@ -34,22 +35,19 @@ class CpuBranches(Shaped):
 
 @contextmanager
 def cpu_branches(
-    batch_shape: BatchShape, attention: str, device: str = "meta"
+    batch_shape: BatchShape, attention: str, device: str = "meta", packed_sequences: int = 1
 ) -> Iterator[CpuBranches]:
     """Have tensors without data go where a CPU's tensors go.
 
     Masks are those of batches of the plan's shape, attention is the CPU's flash kernel (always, by
     aten/src/ATen/native/transformers/attention.cpp and sdp_utils_cpp.cpp of torch 2.13), and
-    autocast and dropout are left as they are. ``device`` is the type of the step's tensors.
-
-    Raises:
-        ValueError: for flash-attn, which no CPU runs.
+    autocast and dropout are left as they are. ``device`` is the type of the step's tensors. No CPU
+    runs flash-attn: comparisons have its kernels compute nothing on both sides.
     """
-    if attention == "flash":
-        raise ValueError("attention: flash runs on no CPU; compare with sdpa or eager.")
-
     branches = CpuBranches(batch_shape)
     with ExitStack() as stack:
+        if attention == "flash":
+            stack.enter_context(flash.kernels(branches, packed_sequences))
         stack.enter_context(branches.masks())
         stack.enter_context(grouped_products())
         for module, name, instead in (

@@ -22,6 +22,7 @@ from planner.dryrun.run.tracker import Tracker
 from planner.dryrun.run.world import On, world
 from planner.frameworks.trl.own_step import autocasts
 from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
+from planner.frameworks.trl.run.packages import packages
 from planner.frameworks.trl.run.phases import Phases
 from planner.frameworks.trl.run.ranks import alone, launched
 from planner.frameworks.trl.run.seams import Head, answers, seams, unquantised
@@ -46,12 +47,15 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", head: Head | None = No
     scored = plan.response_tokens
     if method_of(plan).objective == "cross-entropy":
         scored = plan.prompt_tokens + plan.response_tokens - 1
+        if plan.batch_shape == "packed":
+            scored *= plan.micro_batch_size  # of one row
     inside = world(plan, on, autocast=autocasts(plan), answers=answers(scored))
     with inside as (tracker, stage, _), TemporaryDirectory() as folder:
         model = Models(plan, configs["policy"], stage)
         seamed = seams(stage.device, head or on, model.made, stage.empty_cache)
         launch = launched(plan, Path(folder), stage.device)
-        with silent(), seamed, unquantised(), launch, alone(plan, stage), tracker:
+        asked = packages(plan, stage, on_card=on == "gpu")
+        with silent(), seamed, unquantised(), launch, alone(plan, stage), asked, tracker:
             length = _trained(plan, Path(folder), tracker, stage)
         gc.collect()
     del tracker.log.events[length:]

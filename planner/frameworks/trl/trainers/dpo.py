@@ -8,7 +8,11 @@ from planner.rule import Rule
 
 
 def _arguments(plan: Any) -> dict[str, object]:
-    return {"max_length": plan.prompt_tokens + plan.response_tokens}
+    cached = plan.reference == "cached-logprobs"
+    return {
+        "max_length": plan.prompt_tokens + plan.response_tokens,
+        **({"precompute_ref_log_probs": True} if cached else {}),
+    }
 
 
 def _refuses(plan: Any) -> str:
@@ -16,7 +20,6 @@ def _refuses(plan: Any) -> str:
     for holds, why in (
         (plan.max_tokens_per_micro_batch, "TRL batches by rows, never by tokens."),
         (plan.prompts_per_update % plan.micro_batch_size, "Micro-batches do not fill an update."),
-        (plan.reference == "cached-logprobs", "Cached log-probs come of a pass over the data set."),
         (plan.logits != "fused", "TRL has no other loss since 1.15.0."),
         (plan.empty_cache == "between-phases", "TRL empties the cache each step, or never."),
     ):

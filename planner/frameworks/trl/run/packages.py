@@ -1,0 +1,117 @@
+"""What a plan's trainer asks of data or of packages that compute on cards only.
+
+Stands beside :mod:`planner.frameworks.trl.run.seams`, for plans that need it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import wraps
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from accelerate import Accelerator
+from torch.utils._python_dispatch import _disable_current_modes
+from transformers.integrations.liger import unwrap_peft_model
+from trl.trainer import dpo_trainer
+from trl.trainer.dpo_trainer import DataCollatorForPreference
+from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
+
+from planner.dryrun.run.stage import DryStage
+from planner.frameworks.trl.run.eight_bit import bitsandbytes
+from planner.plan import Plan
+from planner.plan.fields import EIGHT_BIT
+
+
+@contextmanager
+def packages(plan: Plan, stage: DryStage, *, on_card: bool) -> Iterator[None]:
+    """Inside, a trainer of the plan's finds what it asks for.
+
+    Args:
+        plan: what it trains.
+        stage: where, without data.
+        on_card: whether a card's way is taken: a CPU pages no optimizer state.
+    """
+    with ExitStack() as stack:
+        stack.enter_context(_collated(stage.device))
+        if plan.optimizer in EIGHT_BIT:
+            paged = stage.tracker.on_host if on_card else None
+            stack.enter_context(bitsandbytes(paged))
+        if plan.reference == "cached-logprobs":
+            stack.enter_context(cached())
+        if plan.dtype == "fp16":
+            stack.enter_context(scaled())
+        if plan.liger:
+            applied = lambda model, _: stage.liger(unwrap_peft_model(model))  # noqa: E731
+            stack.enter_context(patch("transformers.trainer.apply_liger_kernel", applied))
+        yield
+
+
+@contextmanager
+def _collated(device: torch.device) -> Iterator[None]:
+    """SFT's collator finds in a packed row's positions where sequences begin: on real tensors.
+
+    The batch is then given without data, as large.
+    """
+    collate = DataCollatorForLanguageModeling.torch_call
+
+    def collated(collator: Any, examples: list[dict[str, Any]]) -> dict[str, Any]:
+        with _disable_current_modes():
+            found = collate(collator, examples)
+        given: dict[int, Any] = {}  # boundaries of queries are those of keys
+        for value in found.values():
+            tensor = isinstance(value, torch.Tensor)
+            given[id(value)] = torch.empty_like(value, device=device) if tensor else value
+        return {name: given[id(value)] for name, value in found.items()}
+
+    with patch.object(DataCollatorForLanguageModeling, "torch_call", collated):
+        yield
+
+
+@contextmanager
+def scaled() -> Iterator[None]:
+    """fp16 as on a card: of a CPU accelerate asks for neither autocast nor a scaler.
+
+    The scaler is torch's own. Its update reads whether any gradient is infinite; none is.
+    """
+    make = Accelerator.__init__
+
+    @wraps(make)
+    def made(accelerator: Any, *args: Any, **kwargs: Any) -> None:
+        with patch.object(Accelerator, "device", property(lambda _: torch.device("cpu"))):
+            make(accelerator, *args, **kwargs)
+        if accelerator.mixed_precision == "fp16" and accelerator.scaler is None:
+            accelerator.native_amp = True
+            accelerator.scaler = torch.amp.GradScaler("cpu")
+
+    def stepped(_: Any, optimizer: Any, __: Any, *args: Any, **kwargs: Any) -> Any:
+        return optimizer.step(*args, **kwargs)
+
+    with (
+        patch.object(Accelerator, "__init__", made),
+        patch.object(torch.amp.GradScaler, "_maybe_opt_step", stepped),
+    ):
+        yield
+
+
+@contextmanager
+def cached() -> Iterator[None]:
+    """A reference's cached log-probs come with the batch: the pass before the training is not made.
+
+    Its files are named by what the weights are.
+    """
+    collate = DataCollatorForPreference.torch_call
+
+    def collated(collator: Any, examples: list[dict[str, Any]]) -> dict[str, Any]:
+        log_probs = {"ref_chosen_logps": 0.0, "ref_rejected_logps": 0.0}
+        found: dict[str, Any] = collate(collator, [{**each, **log_probs} for each in examples])
+        return found
+
+    with (
+        patch.object(dpo_trainer, "hash_module", lambda _: ""),
+        patch.object(dpo_trainer.DPOTrainer, "_precompute_ref_logps", lambda _, data, *__: data),
+        patch.object(DataCollatorForPreference, "torch_call", collated),
+    ):
+        yield
