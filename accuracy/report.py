@@ -26,8 +26,6 @@ from accuracy.prediction import Predicted, Unpredicted
 from accuracy.published import Row, rows
 from accuracy.quantity import Answer
 from accuracy.timings import report as timings_report
-from planner.catalog import gpu
-from planner.formulas.compute import time_error
 from planner.units import GIB
 
 LARGE = 0.10
@@ -267,7 +265,7 @@ def _times() -> str:
         "|---|---|---:|---:|---:|---|---|",
     ]
     for figure in times.figures():
-        low, high, _ = time_error(gpu(figure.card), keys=figure.keys)
+        low, high = figure.between
         lines.append(
             f"| {figure.what} | {figure.card} | {figure.seconds:.3g} | {figure.predicted:.3g} "
             f"| {percent(figure.signed_error)} | {low:.2f} to {high:.2f} | {figure.source} |"

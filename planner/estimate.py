@@ -11,7 +11,6 @@ from dataclasses import replace
 from operator import attrgetter
 from typing import Literal, cast
 
-from planner.catalog.efficiencies import seconds_source
 from planner.cautions import cautions_of
 from planner.footprint import Footprint, Instant, Phase, StatedError, Term, Verdict, worst_of
 from planner.formulas import allocator
@@ -30,6 +29,8 @@ from planner.speeds import Speeds, obstacle
 from planner.timing.done import done_of
 from planner.timing.doubt import doubt_of
 from planner.timing.phase import phase_terms
+from planner.timing.source import seconds_source
+from planner.timing.step import balance, of_phases
 from planner.units import read_gib
 
 MARGIN = 0.9
@@ -64,7 +65,9 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     phases = _phases(scene, plans)
     worst = worst_of(phases)
     blockers, warnings, notes = cautions_of(scene, phases)
-    source, step = seconds_source(facts.gpu), step_seconds(phases)
+    source, step = seconds_source(facts.gpu), of_phases(plan.rollout_overlap, phases)
+    sides = balance(plan, phases)
+    notes = (*notes, sides) if sides else notes
     if facts.gpu.speeds is not None:
         notes = (*notes, f"Times rest on {source}.")
     return Footprint(
@@ -184,13 +187,6 @@ def _doubted(instant: Instant, doubt: int) -> Iterator[Term]:
     if doubt or own:
         between = (0, int(doubt - own))
         yield allocator.DOUBTED("process", counted=0, most=doubt, own=own, between=between)
-
-
-def step_seconds(phases: tuple[Phase, ...]) -> float | None:
-    """Seconds of one step: every phase that happens each step, or None when one is unknown."""
-    seconds = [phase.seconds for phase in phases if phase.per_step]
-    known = [value for value in seconds if value is not None]
-    return float(sum(known)) if len(known) == len(seconds) else None
 
 
 def word_of(device_bytes: int, high_bytes: int, budget_bytes: int, blocked: bool = False) -> str:

@@ -87,6 +87,12 @@ def lateness(footprint: Footprint) -> Lateness | None:
     )
 
 
+def longest_responses(footprint: Footprint) -> str:
+    """The sentence, for an answer in words; empty where there is nothing to say."""
+    found = lateness(footprint)
+    return "" if found is None else found.sentence
+
+
 def _peaks(plan: Plan, tokens: Sequence[int]) -> Bytes:
     """Peak bytes where no response is longer, for each of these lengths."""
     found = judge(Grid(plan.changed(length_distribution=""), {"response_tokens": tokens}))

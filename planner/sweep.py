@@ -33,7 +33,8 @@ from planner.segments import Reserved, reserved
 from planner.speeds import Speeds, obstacle
 from planner.timing.done import Done, done_of
 from planner.timing.doubt import doubt_of
-from planner.timing.phase import phase_seconds
+from planner.timing.phase import phase_terms
+from planner.timing.step import spent, step_seconds
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -366,17 +367,19 @@ class _Times(NamedTuple):
 
 def _times(scene: Scene, plans: Sequence[PhasePlan]) -> _Times:
     done = done_of(scene, plans)
-    step: Num = 0.0
-    updates: Num = 0.0
-    for phase in plans:
-        if phase.per_step:
-            one = phase_seconds(scene, phase)
-            if one is None:
-                return _Times(UNKNOWN, UNKNOWN, done)
-            step = step + one
-            if phase.name in done.updates:
-                updates = updates + one
-    return _Times(step, updates, done)
+    phases = [
+        spent(phase.name, phase.rank, phase_terms(scene, phase))
+        for phase in plans
+        if phase.per_step
+    ]
+    step = step_seconds(scene.plan.rollout_overlap, phases)
+    updates = [one.seconds for one in phases if one.name in done.updates]
+    known = [seconds for seconds in updates if seconds is not None]
+    return _Times(
+        UNKNOWN if step is None else step,
+        sum(known) if known and len(known) == len(updates) else UNKNOWN,
+        done,
+    )
 
 
 def _money(grid: Grid, scene: Scene, times: _Times, out: Array) -> dict[str, Array]:

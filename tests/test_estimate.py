@@ -198,11 +198,15 @@ def test_json_has_the_one_shape() -> None:
     assert set(answer) == {
         "v", "source", "plan", "verdict", "budget_bytes", "requested_bytes", "allocated_bytes",
         "reserved_bytes", "device_bytes", "low_bytes", "high_bytes", "host_bytes", "seconds",
-        "worst_phase", "worst_rank",
+        "worst_phase", "worst_rank", "low_seconds", "high_seconds", "seconds_error",
         "seconds_from", "reference_cache", "error", "phases", "warnings",
     }  # fmt: skip
     assert answer["error"]["low"] is None, "nobody has measured the error yet: not 0"
     assert answer["phases"][0]["seconds"] is None, "the time to load is unknown: not 0"
+    assert answer["phases"][0]["low_seconds"] is None and not answer["phases"][0]["seconds_error"]
+    for told in (answer, *(one for one in answer["phases"] if one["seconds"])):
+        assert told["low_seconds"] <= told["seconds"] <= told["high_seconds"]
+        assert "published" in told["seconds_error"]
 
 
 def test_an_engine_that_cannot_hold_one_sequence_blocks_the_plan() -> None:

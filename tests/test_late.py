@@ -78,5 +78,6 @@ def test_packed_rows_add_up() -> None:
     assert _beyond(plan, 100) == 0
     alone = plan.changed(batch_shape="padded")
     assert _beyond(alone, 60) == pytest.approx(1 - 0.5**16)
+    assert _beyond(alone, 10) == pytest.approx(1 - 0.5**16)
     budget = plan.changed(max_tokens_per_micro_batch=20_000)
     assert _beyond(budget, 60) == 1

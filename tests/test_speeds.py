@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 
 from benchmarks_of_cards import H100
 from planner.__main__ import main
-from planner.catalog.efficiencies import typical
+from planner.catalog.efficiencies import efficiencies, typical
 from planner.estimate import estimate
 from planner.footprint import Footprint, to_json
-from planner.formulas.compute import time_error
 from planner.plan import Plan
 from planner.plan.factors import Factor, Factors
 from planner.plan.facts import facts_of
@@ -170,11 +169,10 @@ def test_an_estimate_says_what_its_times_rest_on() -> None:
     assert published.speeds is None and measured.speeds == H100
 
 
-def test_the_error_of_the_time_is_that_of_the_measured_shapes() -> None:
-    low, high, sentence = time_error(facts_of(ALONE, H100).gpu, keys=("training-compute",))
-    assert (low, high) == pytest.approx((0.3 / 0.4, 0.3 / 0.2))
-    assert "2026-11-22" in sentence
-    assert time_error(facts_of(ALONE).gpu)[2].startswith("The time is an estimate: published runs")
+def test_the_bounds_of_a_measured_share_are_those_of_the_measured_shapes() -> None:
+    shares = efficiencies()["training-compute"]
+    assert shares.spread(facts_of(ALONE, H100).gpu) == pytest.approx((0.3 / 0.4, 0.3 / 0.2))
+    assert shares.spread(facts_of(ALONE).gpu) != shares.spread(facts_of(ALONE, H100).gpu)
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,9 @@ if __name__ == "__main__":
     if asked.intervals:
         print(intervals.write())
     elif asked.final:
-        report.record(dt.date.today().isoformat())
-        print(report.side(*results("held", final=True)))
+        held, left = results("held", final=True)
+        words = intervals.words(*map(intervals.usable, (results("seen")[0], held)))
+        report.record(dt.date.today().isoformat(), words)
+        print(report.side(held, left), words, sep="\n\n")
     else:
         print(report.side(*results("seen")))

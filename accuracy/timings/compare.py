@@ -19,11 +19,14 @@ from planner.timing.error import KIND_OF
 
 PHASES = ("rollout", "log-probs", "update", "weight sync", "step")
 """Published phases, in a step's order."""
+RATE, MFU = "tokens/s per GPU", "MFU"
+RATES = (RATE, MFU)
+"""What else is published: of the whole step, and of its updates; higher is faster."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure:
-    """One phase of one row: published and predicted seconds, and what they are judged with."""
+    """One phase or rate of one row, published and predicted, and what it is judged with."""
 
     id: str
     project: str
@@ -46,7 +49,7 @@ class Figure:
 
     @property
     def error(self) -> float:
-        """Signed relative error of the seconds."""
+        """Signed relative error."""
         return self.predicted / self.published - 1
 
     @property
@@ -77,7 +80,23 @@ def published(row: Row, told: Planned) -> dict[str, float]:
         found["step"] = told.tokens / rate / row["gpus"]
     if row.trainer and "step" in found:
         found["update"] = found.pop("step")
-    return {name: found[name] for name in PHASES if name in found and name in (told.only or found)}
+    known = {name: found[name] for name in PHASES if name in found}
+    known |= {name: row.figures[name] for name in RATES if name in row.figures}
+    return {name: value for name, value in known.items() if name in (told.only or known)}
+
+
+def answers(footprint: Footprint, told: Planned, row: Row) -> dict[str, float]:
+    """What the estimate says of each of them; a trainer's rate is of its updates and GPUs alone."""
+    found = {name: told.rounds * value for name, value in predicted(footprint).items()}
+    done, step = footprint.done, found.get("update" if row.trainer else "step")
+    if done is None or not step:
+        return found
+    tokens = told.tokens or told.rounds * done.tokens
+    peak = facts_of(footprint.plan).gpu.flops_per_second(footprint.plan.dtype)
+    found[RATE] = float(tokens / step / row["gpus"])
+    if peak and "update" in found:
+        found[MFU] = float(told.rounds * done.model_flops / found["update"] / peak)
+    return found
 
 
 def predicted(footprint: Footprint) -> dict[str, float]:
@@ -131,7 +150,7 @@ def figures(row: Row) -> list[Figure] | str:
     known = published(row, told)
     if not known:
         return "no seconds of a phase that a plan has"
-    seconds = predicted(estimate(plan))
+    seconds = answers(estimate(plan), told, row)
     facts = facts_of(plan)
     mixture = bool(facts.policy.sparse_layers)
     kernels = tables_of(facts.gpu)
@@ -147,7 +166,7 @@ def figures(row: Row) -> list[Figure] | str:
             tables=kernels is not None and kernels.own,
             lengths=told.lengths,
             published=value,
-            predicted=told.rounds * seconds[phase],
+            predicted=seconds[phase],
             alternatives=f"{row.project} {row['model']}",
             tokens=told.tokens,
             gpus=row["gpus"],

@@ -3,7 +3,9 @@
 A regime's interval goes from the least to the most of its projects' own 5th to 95th percentile of
 published ÷ predicted: a project with fifty rows counts as much as one with five, and one whose
 runs are unlike the others widens it. Regimes with fewer than LEAST rows, or of one project, are
-left to the ones around them. Coverage is scored with a row's own project left out.
+left to the ones around them. An interval always has the estimate itself in it. Coverage is scored
+with a row's own project left out. Once the held half has been scored, its figures widen or narrow
+what is shown, too; what the seen half's intervals covered of it is scored before.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from typing import Any
 
 import numpy as np
 
-from accuracy.timings.compare import Figure, results
+from accuracy.timings import report
+from accuracy.timings.compare import PHASES, Figure, results
 from planner.timing import error
 from planner.timing.error import Cell, Regime
 
 FILE = Path(error.__file__).parents[1] / "catalog" / "time_errors.json"
-LEAST, PROJECTS = 5, 2
+LEAST, PROJECTS = 4, 2
 """Rows and projects that a regime needs for an interval of its own."""
 
 
@@ -54,8 +57,8 @@ def _cell(rows: Sequence[Figure]) -> Cell:
         by_project.setdefault(row.project, []).append(row.published / row.predicted)
     ends = [np.percentile(ratios, [5, 95]) for ratios in by_project.values()]
     return Cell(
-        low=round(float(min(low for low, _ in ends)), 3),
-        high=round(float(max(high for _, high in ends)), 3),
+        low=round(float(min(1.0, *(low for low, _ in ends))), 3),
+        high=round(float(max(1.0, *(high for _, high in ends))), 3),
         rows=len(rows),
         projects=len(by_project),
     )
@@ -81,21 +84,35 @@ def covered(figures: Iterable[Figure], known: dict[Regime, Cell]) -> tuple[int, 
     return sum(hits), len(hits)
 
 
+def usable(figures: Iterable[Figure]) -> list[Figure]:
+    """Those that intervals are made of: seconds, of rows that are not of low confidence."""
+    return [one for one in figures if one.confidence != "low" and one.phase in PHASES]
+
+
 def write() -> str:
-    """Write the intervals of the seen half; the sentence says what they cover."""
-    figures = [one for one in results("seen")[0] if one.confidence != "low"]
+    """Write the intervals of every half that was scored; the sentence says what they cover."""
+    seen, held = usable(results("seen")[0]), usable(report.held())
+    figures = [*seen, *held]
     told: dict[str, Any] = {
         "about": "Published over predicted seconds, 5th to 95th percentile of the widest project, "
-        "by phase and regime (null is either); written by python -m accuracy.timings --intervals "
-        "from the projects of accuracy/timings/split.json that were seen, rows of low confidence "
-        "left out.",
+        "by phase and regime (null is either); written by python -m accuracy.timings --intervals, "
+        "rows of low confidence left out.",
         "regimes": [
             {**regime._asdict(), **cell._asdict()} for regime, cell in cells(figures).items()
         ],
     }
     FILE.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
-    inside, scored = coverage(figures)
-    return (
-        f"wrote {FILE.name}: {len(told['regimes'])} regimes; {inside} of {scored} figures lie in "
-        "the interval of other projects"
+    return f"wrote {FILE.name}: {len(told['regimes'])} regimes. {words(seen, held)}"
+
+
+def words(seen: Sequence[Figure], held: Sequence[Figure]) -> str:
+    """What intervals cover of figures that had no part in them."""
+    inside, scored = coverage(seen)
+    found = (
+        f"Of the seen half {inside} of {scored} figures lie in the interval that other projects "
+        "give them"
     )
+    if held:
+        inside, scored = covered(held, cells(seen))
+        found += f", of the held half {inside} of {scored} in those of the seen half"
+    return found + "."

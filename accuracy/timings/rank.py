@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from accuracy.timings.compare import Figure
+from accuracy.timings.compare import PHASES, Figure
 
 LEAST = 3
 """Rows below which an order says nothing."""
@@ -30,7 +30,7 @@ class Ranked(NamedTuple):
 def ranked(figures: Iterable[Figure]) -> tuple[Ranked, ...]:
     """Every set of at least three alternatives, the largest first."""
     sets: dict[tuple[str, str], list[Figure]] = {}
-    for figure in figures:
+    for figure in (one for one in figures if one.phase in PHASES):
         sets.setdefault((figure.alternatives, figure.phase), []).append(figure)
     found = (
         Ranked(
@@ -56,10 +56,10 @@ def _cost(figure: Figure, seconds: float) -> float:
 
 def spearman(left: Sequence[float], right: Sequence[float]) -> float:
     """Correlation of ranks, ties at their mean rank; nan where one side is all ties."""
-    ranks = [_ranks(np.asarray(side)) for side in (left, right)]
-    if any(np.ptp(side) == 0 for side in ranks):
+    first, second = _ranks(np.asarray(left)), _ranks(np.asarray(right))
+    if not np.ptp(first) or not np.ptp(second):
         return float("nan")
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

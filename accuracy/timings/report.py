@@ -11,8 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from accuracy.timings import serving
-from accuracy.timings.compare import PHASES, TARGETS, Figure, Reason, results
+from accuracy.timings import chains, serving
+from accuracy.timings.compare import PHASES, RATES, TARGETS, Figure, Reason, results
 from accuracy.timings.rank import ranked
 from accuracy.timings.rows import rows
 
@@ -34,12 +34,13 @@ def text() -> str:
     parts.append(f"Before lengths and kernels by shape ({_before()['model']}):")
     parts.append(medians(before(seen)) + "\n\n" + orders(before(seen)))
     parts.append("### Serving, token by token\n\n" + serving.text())
+    parts.append("### Where a change for the better is not\n\n" + chains.text())
     parts.append("### Scored once, at the end")
     if HELD.exists():
         told = json.loads(HELD.read_text("utf-8"))
         parts.append(f"Scored on {told['scored']} and recorded; it is not scored again.")
-        held = [Figure(**one) for one in told["figures"]]
-        parts.append(side(held, [Reason(*one) for one in told["left"]]))
+        parts.append(told["coverage"])
+        parts.append(side(held(), [Reason(*one) for one in told["left"]]))
     else:
         parts.append("Not scored yet.")
     return "\n\n".join(parts)
@@ -57,10 +58,22 @@ def _before() -> dict[str, Any]:
     return told
 
 
-def record(scored: str) -> None:
-    """Score the held half and write it down."""
+def held() -> list[Figure]:
+    """The held half's figures as they were scored; none before."""
+    if not HELD.exists():
+        return []
+    return [Figure(**one) for one in json.loads(HELD.read_text("utf-8"))["figures"]]
+
+
+def record(scored: str, coverage: str) -> None:
+    """Write down the held half as it is scored now, with what the intervals cover of it."""
     figures, left = results("held", final=True)
-    told = {"scored": scored, "figures": [asdict(one) for one in figures], "left": left}
+    told = {
+        "scored": scored,
+        "coverage": coverage,
+        "figures": [asdict(one) for one in figures],
+        "left": left,
+    }
     HELD.write_text(json.dumps(told, indent=1) + "\n", "utf-8")
 
 
@@ -77,7 +90,7 @@ def medians(figures: Sequence[Figure]) -> str:
         "|---|---|---:|---:|---:|---:|---:|---:|---:|---:|",
     ]
     for group, target in TARGETS.items():
-        for phase in PHASES:
+        for phase in (*PHASES, *RATES):
             of_all = [one for one in figures if (one.group, one.phase) == (group, phase)]
             if not of_all:
                 continue
@@ -121,7 +134,7 @@ def orders(figures: Sequence[Figure]) -> str:
 def table(figures: Sequence[Figure]) -> str:
     """Every figure, by how far it is off."""
     lines = [
-        "| row | phase | published, s | predicted, s | error | confidence | judged | lengths |",
+        "| row | phase | published | predicted | error | confidence | judged | lengths |",
         "|---|---|---:|---:|---:|---|---|---|",
     ]
     lines += [
@@ -170,4 +183,6 @@ was looked at while the time model was built, the other was scored once. Nothing
 either. *Judged* are figures of high confidence whose source states what decides the time and
 whose lengths are known; the others are approximations whose assumptions stand below each table.
 Errors are predicted over published seconds, less one. A training run without rollouts publishes
-its update; a published rate is turned into the seconds of a step."""
+its update; a rate published without seconds is turned into those of a step, and rates are compared
+themselves, too (above zero is then too fast). Seconds, tokens a second, or a share of the peak:
+sources count operations of their own for MFU, attention in full or by half."""

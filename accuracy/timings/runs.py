@@ -7,6 +7,7 @@ offers (planner/lengths/typical.py).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from accuracy.timings.planned import LESSER, How, Left, Planned, card, model, parallel
@@ -16,6 +17,7 @@ from planner.lengths.typical import typical
 from planner.lengths.value import clipped
 
 UNSAID = "the source does not say which card, or how many"
+SET = "its project has set a constant of the time model since the split"
 NO_LENGTHS = "neither lengths nor their caps are published"
 CAPS = "lengths are not published: planned at their caps"
 ROLLOUT_ALONE = "training is parallel in ways that no plan has, so the rollout alone is compared"
@@ -24,16 +26,20 @@ PROMPT_OF_MATHS = 200
 """Tokens of a maths question behind its template, where a source has caps alone: an assumption."""
 
 
+MEASURED = "Qwen/Qwen3.5"
+"""Models whose memory only the dry run knows: it has padded rows, not packed ones."""
+
+
 def how(row: Row) -> How:
     """A run's row as a plan; ``KeyError`` for a project that nobody mapped."""
-    known = {
+    known: dict[str, Callable[[Row], How]] = {
         "verl-project/verl": _verl,
         "OpenRLHF/OpenRLHF": lambda _: Left(reason=NO_LENGTHS),
         "RLinf/RLinf": _rlinf,
         "hiyouga/EasyR1": lambda _: Left(reason="images beside text"),
         "huggingface/open-r1": _open_r1,
         "NVIDIA-NeMo/RL": _nemo,
-        "NovaSky-AI/SkyRL": _sky,
+        "NovaSky-AI/SkyRL": lambda _: Left(reason=SET),
         "rllm-org/rllm": _rllm,
         "inclusionAI/AReaL": lambda _: Left(reason=NO_LENGTHS),
         "NVIDIA/NeMo-Aligner": lambda _: Left(reason="an engine that no plan has (TensorRT-LLM)"),
@@ -47,19 +53,24 @@ def how(row: Row) -> How:
 
 
 def _plan(row: Row, **more: Any) -> dict[str, Any]:
-    """What all runs share; responses as :func:`lengths` where their mean is known, else capped."""
+    """What all runs share; responses as :func:`lengths` where their mean is known, else capped.
+
+    1,024 sequences at once are verl's default, and vLLM's on cards of 70 GiB and more.
+    """
     told = row["parallel"]
     cap, mean = row["response_tokens_cap"], row["response_tokens_mean"]
+    measured = model(row).startswith(MEASURED)
     return {
         "model": model(row),
         "method": "grpo",
         "gpu": card(row),
         "gpus": row["gpus"],
         "sharding": "fsdp2",
-        "batch_shape": "packed",
-        "attention": "flash",
+        "batch_shape": "padded" if measured else "packed",
+        "attention": "sdpa" if measured else "flash",
         "rollout": "vllm-colocated",
         "rollout_tensor_parallel": told.get("gen_tp", 1),
+        "max_num_seqs": 1024,
         "response_tokens": round(cap),
         "length_distribution": lengths(mean, round(cap)) if mean else "",
         "kl": "none",
@@ -110,8 +121,9 @@ def _verl(row: Row) -> How:
     if separate:
         engine = int(separate[1] if separate[2] else separate[3])
         common |= {"rollout": "vllm-separate", "rollout_gpus": engine}
+        common |= {"rollout_overlap": "asynchronous"}
     if "GSM8K" in row["other"]:
-        common |= {"framework": "verl", "kl": "loss", "max_tokens_per_micro_batch": 3000}
+        common |= {"kl": "loss", "max_tokens_per_micro_batch": 3000}
     return Planned(
         fields=_plan(row, **common, **prompts),
         lengths=False,
@@ -192,6 +204,7 @@ def _nemo(row: Row) -> How:
     more: dict[str, Any] = {}
     if apart:
         more = {"rollout": "vllm-separate", "rollout_gpus": int(apart[2])}
+        more |= {"rollout_overlap": "one-step-off"}
     samples = row["prompts_per_step"] * row["responses_per_prompt"]
     cap = row["sequence_tokens"]
     return Planned(
@@ -204,6 +217,7 @@ def _nemo(row: Row) -> How:
             prompts_per_update=512 // row["responses_per_prompt"],
             micro_batch_size=row["micro_batch"],
             max_tokens_per_micro_batch=4096,
+            gpu_memory_utilization=0.6,
             prompt_tokens=prompt,
             response_tokens=cap - prompt,
             length_distribution=lengths(row["response_tokens_mean"], cap - prompt),
@@ -214,22 +228,6 @@ def _nemo(row: Row) -> How:
         tokens=samples * (prompt + row["response_tokens_mean"]),
         assumed="Megatron without tensor or pipeline parallelism as data parallel with a sharded "
         "optimizer; its recipe checkpoints layers and packs rows of 4,096",
-    )
-
-
-def _sky(row: Row) -> How:
-    if "speculative" in row["engine"]:
-        return Left(reason="speculative decoding: no field says")
-    return Planned(
-        fields=_plan(
-            row,
-            prompts_per_step=row["prompts_per_step"],
-            responses_per_prompt=row["responses_per_prompt"],
-            prompt_tokens=PROMPT_OF_MATHS,
-        ),
-        only=("rollout",),
-        lengths=False,
-        assumed=f"{ROLLOUT_ALONE}; {CAPS}",
     )
 
 

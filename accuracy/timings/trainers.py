@@ -29,7 +29,7 @@ MPT = {
 }
 """Width, layers and heads of llm-foundry's benchmarking yamls."""
 
-TUNED = {
+TUNED: dict[str, dict[str, Any]] = {
     "chunked CE": {"logits": "chunked", "chunk_tokens": 1024},
     "activation checkpointing": {"gradient_checkpointing": "full"},
     "optimizer in backward": {"optimizer_step": "in-backward"},
@@ -168,9 +168,10 @@ def _tune(row: Row) -> How:
             fields |= {"compile": True}
     return Planned(
         fields=fields,
-        exact=row["sequence_tokens"] == 4096,
+        exact=fields["gradient_checkpointing"] == "none",
         tokens=2.0 * row["sequence_tokens"],
-        assumed="one packed row of two, adapters of rank 8 on every linear layer",
+        assumed="one packed row of two, flash attention for its masked kernel (checkpointed, a "
+        "plan then runs its layers uncompiled), adapters of rank 8 on every linear layer",
     )
 
 
@@ -213,12 +214,16 @@ def _prime(row: Row) -> How:
     else:
         rank = 16 if adapters else 0
         fields = prime_rl.fields(model(row), card(row), gpus, tokens, offload=offload, rank=rank)
-    return Planned(
-        fields=fields,
-        exact=True,
-        tokens=2.0 * gpus * tokens,
-        assumed=prime_rl.ASSUMED,
-    )
+        if rank and "A3B" in row["model"]:
+            fields["lora_targets"] = "q_proj,k_proj,v_proj,o_proj"
+            return _fed(row, fields, prime_rl.ASSUMED + " Adapters not on experts.")
+    return _fed(row, fields, prime_rl.ASSUMED)
+
+
+def _fed(row: Row, fields: dict[str, Any], assumed: str) -> Planned:
+    """Two rows a card and step, whose tokens and experts decide the time."""
+    tokens = 2.0 * row["gpus"] * row["sequence_tokens"]
+    return Planned(fields=fields, exact=True, tokens=tokens, assumed=assumed)
 
 
 def _number(pattern: str, row: Row) -> int:

@@ -126,12 +126,3 @@ def typical(key: Key, gpu: Gpu | None = None) -> float:
 def date_read() -> str:
     """Day on which the published figures were read."""
     return _file().date_read
-
-
-def seconds_source(gpu: Gpu) -> str:
-    """What an estimate's time rests on for a card, with versions."""
-    published = f"shares of the peak that published runs reached (read {date_read()})"
-    if gpu.speeds is None:
-        return published
-    keys = ", ".join(one.key for one in gpu.speeds.speeds)
-    return f"{keys} measured on {gpu.key} ({gpu.speeds.words}); the rest by {published}"

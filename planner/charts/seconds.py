@@ -15,6 +15,9 @@ CAUSE_COLORS = (
 LEFT = "other causes"
 BAR = 18
 ROW = 42
+ROW_PADDING = -7
+ENTRY = 18
+"""Pixels of a bar, of a phase, between entries of the legend, and of such an entry."""
 WIDEST = 1.5
 """Of the longest bar, what an interval may widen the axis by: beyond it, its words say more."""
 END = 9
@@ -43,7 +46,9 @@ def phase_seconds(rows: pd.DataFrame, *, ink: str = INK["light"]) -> alt.LayerCh
         "label:N",
         sort=list(dict.fromkeys(label)),
         title=None,
-        axis=alt.Axis(labelExpr="split(datum.value, '|')", labelLimit=190, ticks=False),
+        axis=alt.Axis(
+            labelExpr="split(datum.value, '|')", labelLimit=190, labelOverlap=False, ticks=False
+        ),
     )
     x = alt.X(
         "time:Q",
@@ -62,7 +67,12 @@ def phase_seconds(rows: pd.DataFrame, *, ink: str = INK["light"]) -> alt.LayerCh
                 "cause:N",
                 scale=alt.Scale(domain=causes, range=_colors(causes)),
                 legend=alt.Legend(
-                    title=None, orient="top", columns=2, symbolType="square", labelLimit=185
+                    title=None,
+                    orient="top",
+                    columns=1,
+                    symbolType="square",
+                    rowPadding=ROW_PADDING,
+                    labelLimit=232,
                 ),
             ),
             order=alt.Order("rank:Q"),
@@ -104,4 +114,4 @@ def _colors(causes: list[str]) -> list[str]:
 
 def height(phases: int, causes: int) -> int:
     """Pixels of the whole chart of so many phases: bars, legend and axis."""
-    return ROW * phases + 60 + 20 * -(-min(causes, len(CAUSE_COLORS)) // 2)
+    return ROW * phases + 110 + ENTRY * min(causes, len(CAUSE_COLORS))

@@ -18,6 +18,7 @@ from planner.cli.answer import (
 )
 from planner.cost import cost, price_words, reference_words
 from planner.footprint import Footprint, Phase
+from planner.late import longest_responses
 from planner.throughput import answer_json, read_figure, read_run, throughput
 from planner.units import read_gib, read_seconds_between
 
@@ -78,6 +79,7 @@ def _text(footprint: Footprint) -> str:
         *_time_and_money(footprint),
         *filter(None, [reference_words(footprint, cost(footprint))]),
         _bounds(footprint),
+        *filter(None, [longest_responses(footprint)]),
         error_line(footprint),
         *(f"warning: {warning}" for warning in doubts),
         *(f"note: {note}" for note in footprint.notes),

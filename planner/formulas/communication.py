@@ -126,14 +126,6 @@ def slowdown(gpu: Gpu) -> float:
     span = efficiencies()["overlap-slowdown"].of(gpu)
     return span.low if gpu.interconnect_bytes_per_second is None else span.typical
 
-GATHERED_WEIGHTS = Rate(
-    "weights gathered for the engine",
-    "gather_seconds",
-    unit="seconds",
-    source=NCCL,
-    why="Every GPU that generates receives the whole policy.",
-    ignores="buckets, loading and waking",
-)
 
 # PCI-SIG: 8, 16, 32 and 64 GT/s on 16 lanes, one direction, after line coding.
 PCIE_X16_BYTES_PER_SECOND = {"3": 15.75e9, "4": 31.5e9, "5": 63.0e9, "6": 121.0e9}

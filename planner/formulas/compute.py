@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.catalog.architecture import Architecture
-from planner.catalog.efficiencies import Key, efficiencies, typical
+from planner.catalog.efficiencies import Key, typical
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.duration import Rate
 from planner.formulas.parameters import active_layers_parameter_count
@@ -209,40 +209,3 @@ def memory_rates(gpu: Gpu) -> dict[str, Any] | None:
         return None
     share = typical("optimizer-bandwidth", gpu)
     return {"bandwidth_bytes_per_second": bandwidth, "share": share}
-
-
-STEP_KEYS: tuple[Key, ...] = (
-    "training-compute",
-    "forward-compute",
-    "decode-bandwidth",
-    "engine-host-seconds-per-step",
-)
-"""What the time of a step inside one node rests on."""
-
-
-def time_error(
-    gpu: Gpu | None = None, *, keys: tuple[Key, ...] = STEP_KEYS
-) -> tuple[float, float, str]:
-    """Factors between which the true time of a step is expected, and a sentence that says so.
-
-    The widest of the intervals that the time rests on; ``gpu`` narrows them to its kind, or to
-    what was measured on it.
-    Name the keys of ``efficiencies.json`` for a phase of its own, or add those of the
-    network when collectives that cross nodes decide the time.
-    """
-    spreads = [efficiencies()[key].spread(gpu) for key in keys]
-    low = min(best for best, _ in spreads)
-    high = max(worst for _, worst in spreads)
-    sentence = (
-        f"The time is an estimate: published runs took {low:.2f} to {high:.2f} times as long, "
-        "by the share of the card's peak that they reached. Eager code, models under 1 B "
-        "parameters and rows of a few hundred tokens can take longer still."
-    )
-    if gpu is not None and gpu.speeds is not None:
-        sentence = (
-            f"The time is an estimate: {low:.2f} to {high:.2f} times it, by the shares of the "
-            f"card's peak over the shapes that a benchmark measured ({gpu.speeds.words}), and by "
-            "those of published runs for what it did not. Waiting for data and for other "
-            "processes comes on top."
-        )
-    return low, high, sentence

@@ -27,8 +27,8 @@ SAMPLER = Rate(
     "maximum(kernels * least_seconds,"
     " sequences * vocab * value_bytes / (bandwidth_bytes_per_second * share))",
     unit="seconds",
-    source="vllm/v1/sample/sampler.py (read): fp32 copy, temperature, softmax, exponential numbers, "
-    "quotient and argmax are 42 bytes a vocabulary entry, log-probs and ranks 16 more",
+    source="vllm/v1/sample/sampler.py (read): fp32 copy, temperature, softmax, exponential "
+    "numbers, quotient and argmax are 42 bytes a vocabulary entry, log-probs and ranks 16 more",
     why="Every running sequence's row of logits is gone through again and again.",
     ignores="top-k and top-p, which sort",
 )
@@ -112,10 +112,18 @@ LONGEST = Rate(
     "waiting for the longest",
     "maximum(decoding_seconds - busy_seconds, 0)",
     unit="seconds",
-    source="survival of the lengths: n x S(t) sequences decode in step t, and a step is run as long "
-    "as any engine has one",
+    source="survival of the lengths: n x S(t) sequences decode in step t, and a step is run as "
+    "long as any engine has one",
     why="Beyond what the same tokens take while every place is filled: a few long responses decode "
     "nearly alone.",
+)
+REWARDS = Rate(
+    "rewards waited for",
+    "ceil_div(responses, concurrency) * reward_seconds",
+    unit="seconds",
+    source="what the plan says of its rule or its machine",
+    why="So many rewards at a time, once the responses are there.",
+    ignores="frameworks that score what has ended while others still decode",
 )
 RECOMPUTED = Rate(
     "recomputation of preempted sequences",

@@ -114,11 +114,3 @@ LAUNCHES = Rate(
     ignores="that autograd launches a backward's kernels, about twice as many, from C++ in about "
     "half the time each: as long as the forward's, 0.7 to 1.5 times",
 )
-IMBALANCE = Rate(
-    "waiting for the GPU with the longest rows",
-    "(imbalance - 1) * computed_seconds",
-    unit="seconds",
-    source="planner/lengths: positions on the GPU with the most over those on average",
-    why="Whoever has less to compute waits in the next collective.",
-    ignores="GPUs that are slower than others",
-)

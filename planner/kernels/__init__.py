@@ -10,14 +10,18 @@ Forward only: nobody has measured a backward.
 from planner.kernels.attention import decode_attention_seconds, prefill_attention_seconds
 from planner.kernels.collectives import collective_seconds, reduce_seconds
 from planner.kernels.experts import experts_seconds
+from planner.kernels.explanation import Explanation, Measured, explain
 from planner.kernels.products import products_seconds
 from planner.kernels.tables import Tables, tables_of
 
 __all__ = [
+    "Explanation",
+    "Measured",
     "Tables",
     "collective_seconds",
     "decode_attention_seconds",
     "experts_seconds",
+    "explain",
     "prefill_attention_seconds",
     "products_seconds",
     "reduce_seconds",

@@ -28,6 +28,9 @@ AXES = ("head_dim", "group", "lanes", "length")
 prefill and times key/value heads in decode: what runs beside one another."""
 KERNEL_DTYPE = {dtype: "bf16" if dtype == "fp8" else dtype for dtype in TABLE_OF}
 """fp8 weights leave attention in bf16."""
+HOLES = (2, 3, 1, 0)
+"""Axes along which holes are filled, in turn: many long sequences were never measured, and fewer
+of that length come nearer to their share than as many shorter ones do."""
 Asked = tuple[Question, Grid, tuple[Num, ...]]
 
 
@@ -67,7 +70,8 @@ def grid(card: str, kind: Kind, dtype: str) -> Grid:
     measured = found[f"{kind}_{dtype}"].astype(np.float64)
     peaks = limits(catalog_gpu(card), "bf16")
     assert peaks is not None
-    return Grid(axes, measured, log_shares(peaks, *_table_work(kind, dtype, axes, 0), measured))
+    shares = log_shares(peaks, *_table_work(kind, dtype, axes, 0), measured)
+    return Grid(axes, measured, shares, HOLES)
 
 
 @cache
@@ -85,7 +89,7 @@ def window_grid(card: str, kind: Kind, dtype: str) -> Grid:
     ]
     axes = (np.append(widths, whole.axes[-1][-1]), *whole.axes)
     measured = np.stack([*windowed, whole.milliseconds])
-    return Grid(axes, measured, np.stack([*shares, whole.shares]))
+    return Grid(axes, measured, np.stack([*shares, whole.shares]), (3, 4, 2, 1, 0))
 
 
 def _table_work(
@@ -111,16 +115,18 @@ def _asked(
 ) -> Asked:
     """A layer with a window is answered by tables of such layers, at every length."""
     shares = grid(whose.card, kind, table)
+    # A window as wide as the longest sequence that was measured cuts nothing.
+    cuts = (window > 0) & (window < int(shares.axes[-1][-1]))
 
     def share() -> Num:
-        if not isinstance(window, np.ndarray) and not window:
+        if cuts is False or not np.any(cuts):
             return shares(*sizes)
         lender = loan(gpu.key, f"{kind}_{table}_window")
         assert lender is not None
         dim, group, lanes, length = sizes
         lanes = lanes / whose.stretch * lender.stretch
         cut = window_grid(lender.card, kind, table)(maximum(window, 1), dim, group, lanes, length)
-        return where(window > 0, cut, shares(*sizes)) if isinstance(window, np.ndarray) else cut
+        return cut if np.all(cuts) else where(cuts, cut, shares(*sizes))
 
     return Question(gpu, peaks, whose, *work, COMPUTE[training], share), shares, sizes
 
@@ -140,13 +146,13 @@ def prefill_question(
 ) -> Asked | None:
     """Prefill as a question, the grid that answers it and the sizes it is asked at."""
     positive(sequences=sequences, tokens=tokens, heads=heads, kv_heads=kv_heads, head_dim=head_dim)
-    found = lent(gpu, KERNEL_DTYPE[dtype], "prefill_bf16")
+    found = lent(gpu, KERNEL_DTYPE.get(dtype, dtype), "prefill_bf16")
     if found is None:
         return None
     peaks, whose = found
     lanes, group = sequences * heads, heads / kv_heads
     work = prefill_work(
-        lanes, tokens, group, head_dim, prefix_tokens, window, KERNEL_DTYPE[dtype]
+        lanes, tokens, group, head_dim, prefix_tokens, window, KERNEL_DTYPE.get(dtype, dtype)
     )
     sizes = (head_dim, group, lanes * whose.stretch, tokens + prefix_tokens)
     return _asked(gpu, peaks, whose, "prefill", "bf16", work, sizes, window, training)
@@ -168,7 +174,7 @@ def decode_question(
     positive(sequences=sequences, context_tokens=context_tokens, heads=heads)
     positive(kv_heads=kv_heads, head_dim=head_dim, kv_value_bytes=kv_value_bytes)
     table = "fp8" if kv_value_bytes < 2 else "bf16"
-    found = lent(gpu, KERNEL_DTYPE[dtype], f"decode_{table}")
+    found = lent(gpu, KERNEL_DTYPE.get(dtype, dtype), f"decode_{table}")
     if found is None:
         return None
     peaks, whose = found

@@ -27,7 +27,7 @@ def grid(card: str, engine: str, table: str) -> Grid:
     found = arrays(card)
     ranks, sizes = found[f"{engine}_ranks"], found[f"{engine}_bytes"]
     measured = found[table].astype(np.float64)
-    return Grid((ranks, sizes), measured, np.log(sizes * 1e3) - measured)
+    return Grid((ranks, sizes), measured, np.log(sizes * 1e3) - measured, (1, 0))
 
 
 def reduce_seconds(gpu: Gpu, *, size_bytes: Num, ranks: Num) -> Num | None:

@@ -19,7 +19,7 @@ from planner.kernels.grid import CURVES, Curve, Floats
 from planner.kernels.products import COMPUTE, RESULT_BYTES, TABLE_OF, VALUE_BYTES
 from planner.kernels.question import Question, lent, limits, log_shares, positive
 from planner.kernels.tables import Loan, arrays
-from planner.numeric import Num
+from planner.numeric import Num, maximum
 
 NEIGHBOURS = 4
 """Measured shapes that a shape between them is averaged from."""
@@ -29,20 +29,24 @@ def work(
     tokens: Num, hidden: Num, intermediate: Num, experts: Num, per_token: Num, dtype: str
 ) -> tuple[Num, Num]:
     """FLOPs, and bytes: weights of every expert that some token meets, rows in and out."""
-    met = experts * (1.0 - (1.0 - 1.0 * per_token / experts) ** tokens)
+    # Experts that tokens meet when they choose evenly; a power is slow of an array.
+    passed = maximum(1.0 - 1.0 * per_token / experts, 1e-300)
+    several = isinstance(passed, np.ndarray) or isinstance(tokens, np.ndarray)
+    missed = np.exp(tokens * np.log(passed)) if several else passed**tokens
+    met = experts * (1.0 - missed)
     weights = 3.0 * met * hidden * intermediate * VALUE_BYTES[dtype]
     rows = tokens * (1.0 + per_token) * (hidden + intermediate) * RESULT_BYTES[dtype]
     return 6.0 * tokens * per_token * hidden * intermediate, weights + rows
 
 
 @cache
-def _curves(card: str, dtype: str) -> tuple[Floats, tuple[Curve, ...]]:
+def curves(card: str, dtype: str) -> tuple[Floats, tuple[Curve, ...]]:
     """Logarithms of the measured shapes, and shares by tokens an expert of each."""
     found = arrays(card)
     shapes, tokens = found[f"experts_{dtype}_shapes"], found[f"experts_{dtype}_tokens"]
     peaks = limits(catalog_gpu(card), dtype)
     assert peaks is not None
-    curves = []
+    found_curves = []
     for shape, row in zip(shapes, found[f"experts_{dtype}"].astype(float), strict=True):
         known = ~np.isnan(row)
         hidden, inter, experts, per_token = (float(size) for size in shape)
@@ -50,29 +54,30 @@ def _curves(card: str, dtype: str) -> tuple[Floats, tuple[Curve, ...]]:
         shares = log_shares(
             peaks, *work(counts, hidden, inter, experts, per_token, dtype), row[known]
         )
-        curves.append(Curve(np.log(counts * per_token / experts), shares))
-    return np.log(shapes.astype(float)), tuple(curves)
+        found_curves.append(Curve(np.log(counts * per_token / experts), shares))
+    return np.log(shapes.astype(float)), tuple(found_curves)
 
 
 def nearest(card: str, dtype: str, *shape: float) -> tuple[list[int], Floats]:
     """Rows of the nearest measured shapes, and their squared distances in log space."""
-    apart = np.sum((_curves(card, dtype)[0] - np.log(shape)) ** 2, axis=1)
+    apart = np.sum((curves(card, dtype)[0] - np.log(shape)) ** 2, axis=1)
     rows = np.argsort(apart, kind="stable")[:NEIGHBOURS]
     return rows.tolist(), apart[rows]
 
 
 def _between(card: str, dtype: str, *shape: float) -> Curve:
     """Shares by tokens an expert between the nearest shapes, by inverse squared distance."""
-    curves = _curves(card, dtype)[1]
+    measured = curves(card, dtype)[1]
     rows, apart = nearest(card, dtype, *shape)
     if apart[0] < 1e-9:
-        return curves[rows[0]]
-    x = curves[rows[0]].x
-    lines = [np.interp(x, curves[row].x, curves[row].y) for row in rows]
+        return measured[rows[0]]
+    x = measured[rows[0]].x
+    lines = [np.interp(x, measured[row].x, measured[row].y) for row in rows]
     return Curve(x, np.average(lines, axis=0, weights=1 / apart))
 
 
-_curve: Callable[..., Curve] = lru_cache(CURVES)(_between)
+curve_of: Callable[..., Curve] = lru_cache(CURVES)(_between)
+"""The same, kept."""
 
 
 def question(
@@ -92,7 +97,7 @@ def question(
     positive(experts=experts, experts_per_token=experts_per_token)
     if np.any(experts_per_token > experts):
         raise ValueError("experts_per_token: a token meets no more experts than there are.")
-    table = TABLE_OF[dtype]
+    table = TABLE_OF.get(dtype, dtype)
     found = lent(gpu, dtype, f"experts_{table}")
     if found is None:
         return None
@@ -103,7 +108,7 @@ def question(
 
     def share() -> Num:
         if np.ndarray not in map(type, shape):
-            return _curve(whose.card, table, *stretched)(filling)
+            return curve_of(whose.card, table, *stretched)(filling)
         return _by_shape(whose, table, filling, *stretched)
 
     return Question(gpu, peaks, whose, flops, moved, COMPUTE[training], share)
@@ -148,5 +153,5 @@ def _by_shape(whose: Loan, table: str, filling: Num, *shape: Num) -> Floats:
     share: Floats = np.empty(at.shape)
     for number, own in enumerate(found.T.tolist()):
         here = index == number
-        share[here] = _curve(whose.card, table, *own)(at[here])
+        share[here] = curve_of(whose.card, table, *own)(at[here])
     return share

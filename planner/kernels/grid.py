@@ -50,26 +50,35 @@ class Curve:
 class Grid:
     """Shares by sizes, one axis each, beside the milliseconds that were measured."""
 
-    __slots__ = ("axes", "curve", "logs", "milliseconds", "shares")
+    __slots__ = ("axes", "curve", "logs", "longest", "milliseconds", "points", "shares")
 
     def __init__(
-        self, axes: tuple[npt.NDArray[np.int32], ...], milliseconds: Floats, shares: Floats
+        self,
+        axes: tuple[npt.NDArray[np.int32], ...],
+        milliseconds: Floats,
+        shares: Floats,
+        holes: tuple[int, ...],
     ) -> None:
-        """``axes``: sizes, rising. ``shares``: their logarithms, NaN where nothing is known."""
+        """``axes``: sizes, rising. ``shares``: their logarithms, NaN where nothing is known.
+
+        A hole takes the share of the nearest point along the first axis of ``holes`` that has one.
+        """
         self.axes = axes
         self.logs: tuple[Floats, ...] = tuple(np.log(axis.astype(np.float64)) for axis in axes)
         self.milliseconds = milliseconds
-        self.shares = filled(shares)
+        self.shares = filled(shares, holes)
+        self.longest = int(np.argmax(shares.shape))
+        self.points = frozenset(axis for axis, size in enumerate(shares.shape) if size == 1)
         self.curve: Callable[..., Curve] = lru_cache(CURVES)(self._curve)
 
     def __call__(self, *sizes: Num) -> Num:
         """The share at these sizes, which broadcast; an axis of one point asks nothing."""
-        sizes = tuple(
-            size if len(logs) > 1 else 1 for size, logs in zip(sizes, self.logs, strict=True)
-        )
         arrays = [axis for axis, size in enumerate(sizes) if isinstance(size, np.ndarray)]
+        for axis in self.points.intersection(arrays):
+            arrays.remove(axis)
+            sizes = (*sizes[:axis], 1, *sizes[axis + 1 :])
         if len(arrays) < 2:
-            along = arrays[0] if arrays else int(np.argmax(self.shares.shape))
+            along = arrays[0] if arrays else self.longest
             return self.curve(along, *sizes[:along], *sizes[along + 1 :])(sizes[along])
         values = self.shares
         for axis in reversed(range(len(sizes))):
@@ -162,13 +171,9 @@ def _meshed(values: Floats, logs: list[Floats], sizes: list[Num]) -> Floats | No
     return mixed.reshape(first + second).transpose(order).reshape(shape)
 
 
-def filled(values: Floats) -> Floats:
-    """The grid with every hole filled by the nearest point before it, else behind it.
-
-    Along the last axis first, so that a size that was never measured takes the share of the
-    nearest length before that of another shape.
-    """
-    for axis in reversed(range(values.ndim)):
+def filled(values: Floats, axes: tuple[int, ...]) -> Floats:
+    """The grid with every hole filled by the point before it along an axis, else behind it."""
+    for axis in axes:
         for _ in range(2):
             known = ~np.isnan(values)
             own = np.arange(values.shape[axis]).reshape(

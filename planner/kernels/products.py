@@ -8,6 +8,7 @@ kernel back to back with its like, without host time and without a gap before th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 
 import numpy as np
@@ -21,13 +22,14 @@ from planner.kernels.tables import arrays
 from planner.numeric import Num
 
 AXES = ("rows", "outer", "inner")
+HOLES = (0, 1, 2)
+"""Axes along which holes are filled, in turn."""
 VALUE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
 RESULT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 2}
 TABLE_OF = {"bf16": "bf16", "fp16": "bf16", "fp32": "bf16", "fp8": "fp8"}
 """fp16 runs at the rates of bf16. Nobody measured fp32: it is taken to reach the share of its own
 roofline (the peak without tensor cores) that bf16 reaches of its own at the same shape."""
-Pass = dict[bool, Key]
-COMPUTE: Pass = {False: "forward-compute", True: "training-compute"}
+COMPUTE: Mapping[bool, Key] = {False: "forward-compute", True: "training-compute"}
 """Efficiency of a card's own benchmark, without and with training."""
 
 
@@ -46,7 +48,8 @@ def grid(card: str, dtype: str) -> Grid:
     assert peaks is not None
     rows, outer, inner = np.meshgrid(*(axis.astype(float) for axis in axes), indexing="ij")
     measured = found[f"products_{dtype}"].astype(np.float64)
-    return Grid(axes, measured, log_shares(peaks, *work(rows, inner, outer, dtype), measured))
+    shares = log_shares(peaks, *work(rows, inner, outer, dtype), measured)
+    return Grid(axes, measured, shares, HOLES)
 
 
 def question(
@@ -54,7 +57,7 @@ def question(
 ) -> tuple[Question, Grid, tuple[Num, ...]] | None:
     """The product as a question, the grid that answers it and the sizes it is asked at."""
     positive(rows=rows, inner=inner, outer=outer)
-    table = TABLE_OF[dtype]
+    table = TABLE_OF.get(dtype, dtype)
     found = lent(gpu, dtype, f"products_{table}")
     if found is None:
         return None

@@ -1,17 +1,17 @@
 """Whose measured kernels a card's times rest on, and the arrays of them, read on first use.
 
 A card without tables borrows. Who lends was decided by leaving one card out at a time
-(``docs/kernels.md``): cards of the same compute capability come first, then those of its major
-version, then all; among them the one nearest in compute by bandwidth. The lender is asked about a
-kernel that lasts as long as the borrower's: one size is multiplied by the ratio of bandwidths,
-since what a kernel takes beside its work (filling, draining, the last wave) is time, not a share.
+(``docs/kernels.md``): cards of the same compute capability come first, then all; among them the
+one nearest in compute by bandwidth. The lender is asked about a kernel that lasts as long as the
+borrower's: one size is multiplied by the ratio of bandwidths, since what a kernel takes beside its
+work (filling, draining, the last wave) is time, not a share.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
@@ -70,42 +70,37 @@ def arrays(card: str) -> Mapping[str, npt.NDArray[Any]]:
 @cache
 def loan(key: str, table: str) -> Loan | None:
     """Whose table a card of the catalog uses; None where its rates are unknown."""
-    lenders = [card for card, entry in _index().items() if table in entry["tables"]]
-    if key in lenders:
+    owners = [card for card, entry in _index().items() if table in entry["tables"]]
+    if key in owners:
         return Loan(key, 1.0)
     try:
         own = catalog_gpu(key)
     except ValueError:
         return None
-    ratio = _ratio(own)
-    if ratio is None or own.bandwidth_bytes_per_second is None:
-        return None
+    return nearest(own, owners) if _ratio(own) else None
 
-    def distance(card: str) -> tuple[int, float, str]:
+
+def nearest(own: Gpu, owners: Sequence[str]) -> Loan:
+    """The one of these cards that lends to a card whose peaks are known."""
+
+    def distance(card: str) -> tuple[bool, float, str]:
         other = catalog_gpu(card)
-        lends = _ratio(other)
-        assert lends is not None
-        return -_kinship(own, other), abs(math.log(ratio / lends)), card
+        stranger = own.compute_capability != other.compute_capability
+        return stranger, abs(math.log(_ratio(own) / _ratio(other))), card
 
-    card = min(lenders, key=distance)
-    lends = catalog_gpu(card).bandwidth_bytes_per_second
-    assert lends is not None
-    return Loan(card, lends / own.bandwidth_bytes_per_second)
+    card = min(owners, key=distance)
+    return Loan(card, _bandwidth(catalog_gpu(card)) / _bandwidth(own))
 
 
-def _kinship(own: Gpu, other: Gpu) -> int:
-    """2 for the same compute capability, 1 for the same major version, else 0."""
-    mine, theirs = own.compute_capability or "", other.compute_capability or ""
-    if mine == theirs:
-        return 2
-    return int(mine.partition(".")[0] == theirs.partition(".")[0])
+def _ratio(gpu: Gpu) -> float:
+    """FLOPs by byte at which a card's two limits meet; 0 where either is unknown."""
+    flops = gpu.bf16_flops_per_second or gpu.fp16_flops_per_second or 0.0
+    bandwidth = _bandwidth(gpu)
+    return flops / bandwidth if bandwidth else 0.0
 
 
-def _ratio(gpu: Gpu) -> float | None:
-    """FLOPs by byte at which a card's two limits meet."""
-    flops = gpu.bf16_flops_per_second or gpu.fp16_flops_per_second
-    bandwidth = gpu.bandwidth_bytes_per_second
-    return flops / bandwidth if flops and bandwidth else None
+def _bandwidth(gpu: Gpu) -> float:
+    return gpu.bandwidth_bytes_per_second or 0.0
 
 
 def version_of(card: str) -> str:

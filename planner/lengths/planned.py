@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numpy as np
+
 from planner.lengths.text import from_text
 from planner.lengths.value import Bin, Lengths, clipped, point
 
@@ -12,9 +14,10 @@ from planner.lengths.value import Bin, Lengths, clipped, point
 def lengths_of(plan: Any) -> Lengths:
     """Response lengths of a plan or grid; every response at the cap where it has none."""
     text: str = plan.length_distribution
+    cap = plan.response_tokens
     if not text:
-        return point(plan.response_tokens)
-    return clipped(*_bins(text), plan.response_tokens)
+        return point(cap)
+    return clipped(*_bins(text), cap) if isinstance(cap, np.ndarray) else _cut(text, cap)
 
 
 def at_longest(plan: Any) -> Any:
@@ -26,6 +29,12 @@ def at_longest(plan: Any) -> Any:
     if plan.validation_response_tokens == plan.response_tokens:
         changes["validation_response_tokens"] = longest
     return plan.changed(**changes)
+
+
+@lru_cache(maxsize=256)
+def _cut(text: str, cap: int) -> Lengths:
+    """Kept, since what follows from a value is computed once for it."""
+    return clipped(*_bins(text), cap)
 
 
 @lru_cache(maxsize=256)

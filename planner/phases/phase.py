@@ -93,6 +93,8 @@ class Decoding(Work):
     cache_tokens: Num | None = None
     """Tokens that the cache has room for, where it may be short of it."""
     eager: bool = False
+    rewarded: Num = 0
+    """Responses of all engines whose rewards are waited for."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

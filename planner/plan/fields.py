@@ -116,7 +116,9 @@ class PlanFields(BaseModel):
         "padded", description="Rows without padding, padded rows, or one packed row."
     )
     length_distribution: Distribution = Field(
-        "", description="How long responses are; empty: every one has response_tokens."
+        "",
+        title="Response lengths",
+        description="How long responses are; empty: every one has response_tokens.",
     )
 
     finetuning: Literal["full", "lora", "qlora"] = Field("full", description="What is trained.")
@@ -185,11 +187,22 @@ class PlanFields(BaseModel):
     reward: Literal["rule", "model", "remote"] = Field(
         "rule", description="Where rewards come from."
     )
+    reward_seconds: Annotated[float, Field(ge=0, le=86_400, allow_inf_nan=False)] = Field(
+        0.0, description="Seconds that the reward of one response takes, by rule or remote."
+    )
+    reward_concurrency: Count = Field(1, description="Rewards made at the same time.")
+    resampling_factor: Annotated[float, Field(ge=1, le=1000, allow_inf_nan=False)] = Field(
+        1.0, description="Responses generated for each that is trained on."
+    )
 
     rollout: Literal["none", "in-graph", "hf", "vllm-colocated", "vllm-separate"] = Field(
         "vllm-colocated", description="What generates the responses."
     )
     rollout_gpus: CountOrNone = Field(0, description="GPUs set apart for a separate engine.")
+    rollout_overlap: Literal["synchronous", "one-step-off", "asynchronous"] = Field(
+        "synchronous",
+        description="Whether a separate engine generates while the trainer trains.",
+    )
     rollout_tensor_parallel: Count = Field(1, description="GPUs one engine is split over.")
     gpu_memory_utilization: Annotated[float, Field(gt=0, lt=1, allow_inf_nan=False)] = Field(
         0.5, description="Share of the card the engine takes."

@@ -42,7 +42,12 @@ def _as_before(fields: Fields) -> Fields:
     return fields
 
 
-MIGRATIONS: tuple[Migration, ...] = (_planned_as_grpo, _unchanged, _as_before)
+def _in_turn(fields: Fields) -> Fields:
+    """Version 4 knew neither an engine beside the trainer nor rewards that take time."""
+    return fields
+
+
+MIGRATIONS: tuple[Migration, ...] = (_planned_as_grpo, _unchanged, _as_before, _in_turn)
 """Migration ``i`` turns fields of version ``FIRST_VERSION + i`` into the next version's."""
 
 VERSION = FIRST_VERSION + len(MIGRATIONS)
@@ -58,6 +63,10 @@ ADDED: Mapping[str, int] = {
     "chunk_tokens": 4,
     "optimizer_step": 4,
     "temperature": 4,
+    "resampling_factor": 5,
+    "reward_concurrency": 5,
+    "reward_seconds": 5,
+    "rollout_overlap": 5,
 }
 """Fields that came later, each with its first version: an older link did not leave them out."""
 

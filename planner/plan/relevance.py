@@ -43,7 +43,9 @@ ALWAYS: tuple[NoEffect, ...] = (
         lambda plan: plan.rollout != "vllm-colocated",
     ),
     NoEffect(
-        ("rollout_gpus",), "no separate engine", lambda plan: plan.rollout != "vllm-separate"
+        ("rollout_gpus", "rollout_overlap"),
+        "no separate engine",
+        lambda plan: plan.rollout != "vllm-separate",
     ),
     NoEffect(
         ("validation_response_tokens",),
@@ -59,6 +61,19 @@ ALWAYS: tuple[NoEffect, ...] = (
         ("length_distribution",),
         "all rows have one length",
         lambda plan: plan.batch_shape == "full" or plan.rollout == "in-graph",
+    ),
+    NoEffect(
+        ("resampling_factor",),
+        "no responses are sampled",
+        lambda plan: plan.rollout in ("none", "in-graph"),
+    ),
+    NoEffect(
+        ("reward_seconds", "reward_concurrency"),
+        "no rule or other machine scores responses",
+        lambda plan: plan.rollout in ("none", "in-graph") or plan.reward == "model",
+    ),
+    NoEffect(
+        ("reward_concurrency",), "rewards take no time", lambda plan: plan.reward_seconds == 0
     ),
     NoEffect(("reference",), "there is no KL term", lambda plan: not references.compares(plan)),
     NoEffect(

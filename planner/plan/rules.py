@@ -87,6 +87,7 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("rollout_gpus", lambda p: (p.rollout_gpus >= p.gpus) & (p.rollout_gpus > 0), "rollout_gpus leaves no GPU to train on.", "Lower rollout_gpus or raise gpus."),
     Rule("rollout_gpus", lambda p: (p.rollout == "vllm-separate") & (p.rollout_gpus == 0), "A separate engine needs GPUs of its own.", "Set rollout_gpus."),
     Rule("rollout_gpus", lambda p: (p.rollout != "vllm-separate") & (p.rollout_gpus != 0), "rollout_gpus is for rollout vllm-separate.", "Set rollout_gpus to 0."),
+    Rule("rollout_overlap", lambda p: p.rollout_overlap != "synchronous" and p.rollout != "vllm-separate", "Only an engine with GPUs of its own generates while the trainer trains.", "Set rollout_overlap to synchronous, or rollout to vllm-separate."),
     Rule("rollout_tensor_parallel", lambda p: (p.rollout == "vllm-colocated") & (p.gpus % p.rollout_tensor_parallel != 0), "rollout_tensor_parallel must divide gpus.", "Choose a divisor of gpus."),
     Rule("rollout_tensor_parallel", lambda p: (p.rollout == "vllm-separate") & (p.rollout_gpus % p.rollout_tensor_parallel != 0), "rollout_tensor_parallel must divide rollout_gpus.", "Choose a divisor of rollout_gpus."),
     Rule("rollout", lambda p: not method_of(p).generates and p.rollout != "none", "This method generates nothing.", "Set rollout to none."),

@@ -16,7 +16,6 @@ from planner.phases.scene import Scene
 from planner.timing import rollout
 from planner.timing.engine_step import Generator, Parts
 from planner.timing.rollout import Stretch
-from planner.timing.weight_sync import weight_sync as weight_sync
 
 Terms = tuple[TimeTerm, ...]
 
@@ -37,7 +36,7 @@ def decoding(scene: Scene, row: Decoding) -> Terms | None:
     steps = found.steps()
     if prompts is None or steps is None:
         return None
-    return (*prompts, *steps)
+    return (*prompts, *steps, *found.rewards())
 
 
 class _Rollout:
@@ -92,6 +91,9 @@ class _Rollout:
         row, generator = self.row, self.generator
         sizes = (row.lengths, row.prompt_tokens, row.sequences)
         busy = rollout.full_load(*sizes, self.at_once)
+        if row.engine == "hf":
+            # The pass over the prompts has answered the first token.
+            busy = busy._replace(steps=busy.steps - 1)
         parts = generator.parts(generator.rows(self.at_once))
         attended = generator.attention(busy.sequences, busy.context_tokens)
         if parts is None or attended is None:
@@ -99,8 +101,9 @@ class _Rollout:
         copied = self._copied(busy)
         kernels = sum(parts) + attended + copied
         host = generator.host(self.at_once)
-        seconds = self._decoding_seconds(busy)
-        busy_seconds = busy.steps * maximum(kernels, host)
+        each = maximum(kernels, host)
+        seconds = self._decoding_seconds(each)
+        busy_seconds = busy.steps * each
         return (
             *self._at_full_load(busy, parts, attended),
             *self._term(
@@ -130,18 +133,23 @@ class _Rollout:
         if self.row.tensor_parallel > 1:
             yield from self._term(causes.REDUCTIONS, steps=steps, step_seconds=parts.reductions)
 
-    def _decoding_seconds(self, busy: Stretch) -> Num:
-        """What decoding really takes, at the sequences that are alive."""
-        row = self.row
+    def _decoding_seconds(self, full: Num) -> Num:
+        """What decoding really takes, at the sequences that are alive.
+
+        ``full`` is a step's seconds while every place is filled.
+        """
+        row, equal = self.row, len(self.row.lengths.bins) == 1
         if row.engine == "hf":
             # Every row is computed until the longest of any GPU ends.
-            steps = row.lengths.longest_of(row.sequences * row.engines)
-            context = row.prompt_tokens + (steps + 1) / 2
-            found: tuple[Stretch, ...] = (Stretch(self.at_once, steps, context),)
-        else:
-            sizes = (row.lengths, row.prompt_tokens, row.sequences)
-            found = rollout.stretches(*sizes, self.at_once, row.engines)
-        return sum(one.total(self._step(one)) for one in found)
+            steps = row.lengths.longest_of(row.sequences * row.engines) - 1
+            context = row.prompt_tokens + (steps + 2) / 2
+            whole = Stretch(self.at_once, steps, context)
+            return whole.total(full if equal else self._step(whole))
+        sizes = (row.lengths, row.prompt_tokens, row.sequences)
+        first, *others = rollout.stretches(*sizes, self.at_once, row.engines)
+        # Until the last ones drain, every place is filled.
+        filled = first.total(self._step(first) if first.along else full)
+        return filled + sum(one.total(self._step(one)) for one in others)
 
     def _step(self, of: Stretch) -> Num:
         generator = self.generator
@@ -171,6 +179,17 @@ class _Rollout:
         if self.row.engine != "hf":
             return 0.0
         return causes.COPIED_CACHE(steps=1, **self._cache(of))
+
+    def rewards(self) -> Iterator[TimeTerm]:
+        """What rules and other machines take to score what was generated."""
+        plan = self.scene.plan
+        if plan.reward_seconds:
+            yield from self._term(
+                causes.REWARDS,
+                responses=self.row.rewarded,
+                concurrency=plan.reward_concurrency,
+                reward_seconds=plan.reward_seconds,
+            )
 
     def _preempted(self) -> Iterator[TimeTerm]:
         """Sequences beyond those that the cache holds at their mean length."""

@@ -7,6 +7,7 @@ None.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
@@ -27,7 +28,7 @@ from planner.kernels import (
     reduce_seconds,
 )
 from planner.kernels.tables import arrays, loan
-from planner.numeric import Num, maximum, minimum, where
+from planner.numeric import Num, maximum, minimum
 
 VALUE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
 CAPTURED = 512
@@ -78,7 +79,11 @@ class Generator:
     def parts(self, rows: Num) -> Parts | None:
         """Of a forward of so many rows, all of which meet the head."""
         found = _curves(self.arch, self.gpu, self.dtype, self.tensor_parallel, self.logprobs)
-        return None if found is None else Parts(*(np.interp(rows, KNOTS, one) for one in found))
+        if found is None:
+            return None
+        if not isinstance(rows, np.ndarray):
+            return Parts(*(float(np.interp(rows, KNOTS, one)) for one in found))
+        return Parts(*(np.interp(rows, KNOTS, one) for one in found))
 
     def rows(self, sequences: Num) -> Num:
         """Rows that a step computes for so many running sequences."""
@@ -202,12 +207,12 @@ def prefill_seconds(
 
 def padded(sequences: Num) -> Num:
     """Rows of the smallest captured graph that holds so many sequences; beyond all, no more."""
-    rows = np.ceil(sequences)
-    small = where(rows <= 1, 1.0, where(rows <= 2, 2.0, 4.0))
-    eights = np.ceil(rows / 8) * 8
-    large = where(rows <= 256, eights, np.ceil(rows / 16) * 16)
-    graph = where(rows <= 4, small, large)
-    return where(graph <= CAPTURED, graph, 1.0 * sequences)
+    if not isinstance(sequences, np.ndarray):
+        if sequences > CAPTURED:
+            return sequences
+        return int(KNOTS[np.searchsorted(KNOTS, sequences)])
+    graph = KNOTS[np.searchsorted(KNOTS, np.minimum(sequences, CAPTURED))]
+    return np.where(sequences > CAPTURED, sequences, graph)
 
 
 @lru_cache(maxsize=1024)
@@ -226,9 +231,10 @@ def _curves(
         _head(arch, gpu, dtype, tensor_parallel),
         _sampler(arch, gpu, logprobs),
     )
-    if any(one is None for one in found):
+    known = [one for one in found if one is not None]
+    if len(known) < len(found):
         return None
-    return tuple(np.minimum.accumulate((one + 0 * KNOTS)[::-1])[::-1] for one in found)
+    return tuple(np.minimum.accumulate((one + 0 * KNOTS)[::-1])[::-1] for one in known)
 
 
 def _products(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
@@ -341,13 +347,15 @@ def _memory(gpu: Gpu) -> dict[str, float] | None:
     return {"bandwidth_bytes_per_second": bandwidth, "share": share}
 
 
-def _by_window(arch: Architecture, kernel: object, gpu: Gpu, sizes: dict[str, Num]) -> Num | None:
+def _by_window(
+    arch: Architecture, kernel: Callable[..., Num | None], gpu: Gpu, sizes: dict[str, Num]
+) -> Num | None:
     """All layers that keep keys and values: those that see everything, and those with a window."""
     sliding = arch.sliding_layers if arch.sliding_window else 0
     seconds: Num = 0.0
     for layers, window in ((arch.cache_layers - sliding, 0), (sliding, arch.sliding_window)):
         if layers:
-            one = kernel(gpu, window=window, **sizes)  # type: ignore[operator]
+            one = kernel(gpu, window=window, **sizes)
             if one is None:
                 return None
             seconds = seconds + layers * one

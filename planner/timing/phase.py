@@ -13,6 +13,8 @@ from planner.phases.phase import Decoding, PhasePlan, Work
 from planner.phases.scene import Scene
 from planner.timing import engine, trainer, updates
 from planner.timing.traffic import exposed
+from planner.timing.uneven import uneven
+from planner.timing.weight_sync import weight_sync
 
 Terms = tuple[TimeTerm, ...]
 
@@ -48,7 +50,7 @@ def _together(scene: Scene, rows: list[Work]) -> Terms | None:
         terms = _compute(scene, row)
         if terms is None:
             return None
-        computed += terms
+        computed += (*terms, *uneven(scene, row, terms))
     waited = exposed(scene, rows, sum(term.seconds for term in computed))
     return None if waited is None else (*computed, *waited)
 
@@ -57,5 +59,5 @@ def _compute(scene: Scene, row: Work) -> Terms | None:
     if isinstance(row, Decoding):
         return engine.decoding(scene, row)
     if row.run == "send":
-        return engine.weight_sync(scene)
+        return weight_sync(scene)
     return updates.optimizer(scene, row) if row.run == "optimizer" else trainer.computed(scene, row)

@@ -8,6 +8,7 @@ sweep's open mesh; stretches of a distribution then stand along a first axis of 
 
 from __future__ import annotations
 
+from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
@@ -17,8 +18,11 @@ from planner.numeric import Num, maximum, minimum
 
 BLOCK_TOKENS = 16
 """Of one block of vLLM's cache; a prefix is shared by whole blocks, and its last token never."""
-MOST_STRETCHES, LAST = 16, 8
-"""Stretches of the survival curve that are kept; so many of the last ones as they are."""
+EDGES = (*(1.003 - 0.127 * place for place in range(8)), *(0.057 / 2**n for n in range(8)))
+"""Shares alive between which stretches of a survival curve become one: eighths, then halves.
+
+None is a round number, so that no rounding moves a share over an edge.
+"""
 
 
 class Stretch(NamedTuple):
@@ -33,7 +37,9 @@ class Stretch(NamedTuple):
     def total(self, seconds: Num) -> Num:
         """Seconds of all steps, given those of one."""
         found = self.steps * seconds
-        return found.sum(axis=0) if self.along else found
+        if not self.along:
+            return found
+        return found.sum(axis=0) if found.ndim > 1 else float(found.sum())
 
 
 class Held(NamedTuple):
@@ -110,17 +116,17 @@ def _drain(lengths: Lengths, prompt_tokens: Num, at_once: Num, engines: Num) -> 
 
 
 def kept_stretches(survival: tuple[Alive, ...]) -> tuple[Alive, ...]:
-    """At most 16 stretches with the same tokens: early neighbours become one."""
-    early = len(survival) - LAST
-    if len(survival) <= MOST_STRETCHES:
+    """At most 17 stretches with the same tokens: neighbours with like shares become one.
+
+    By their shares, which a cap leaves as they are: a plan and its row of a sweep keep the same.
+    """
+    if len(survival) == 1:
         return survival
-    places = MOST_STRETCHES - LAST
-    cuts = [early * place // places for place in range(places + 1)]
-    merged = (_merged(survival[a:b]) for a, b in zip(cuts, cuts[1:], strict=False))
-    return (*merged, *survival[early:])
+    groups = groupby(survival, lambda one: sum(one.share_alive < edge for edge in EDGES))
+    return tuple(_merged(list(parts)) for _, parts in groups)
 
 
-def _merged(parts: tuple[Alive, ...]) -> Alive:
+def _merged(parts: list[Alive]) -> Alive:
     first, last = parts[0].from_tokens, parts[-1].to_tokens
     tokens = sum(one.share_alive * (one.to_tokens - one.from_tokens) for one in parts)
     return Alive(first, last, tokens / maximum(last - first, 1))

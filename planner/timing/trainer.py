@@ -39,14 +39,7 @@ def computed(scene: Scene, row: Work) -> Terms | None:
             return None
     if it.runs_layers:
         found = (*found, _launches(it, found))
-    if isinstance(row.imbalance, (int, float)) and row.imbalance == 1:
-        return found
-    waited = passes.IMBALANCE.term(
-        row.role.name,
-        imbalance=row.imbalance,
-        computed_seconds=sum(term.seconds for term in found),
-    )
-    return (*found, waited)
+    return found
 
 
 def _launches(it: Passing, found: Terms) -> TimeTerm:

@@ -1,19 +1,127 @@
-from planner.formulas.communication import GATHERED_WEIGHTS, all_gather_seconds
-from planner.formulas.compute import OPTIMIZER_SECONDS, memory_rates
+"""Seconds until the generator has the updated weights: gathered, sent, loaded, awake."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.catalog.architecture import Architecture
+from planner.catalog.efficiencies import typical
+from planner.footprint import TimeTerm
+from planner.formulas import weight_sync as causes
+from planner.formulas.communication import (
+    all_gather_seconds,
+    bus_bytes_per_second,
+    host_copy_rates,
+)
+from planner.formulas.compute import memory_rates
+from planner.numeric import Num, ceil_div, minimum, where
+from planner.phases import engine
+from planner.phases.baseline import adapter_bytes
+from planner.phases.scene import Scene
 from planner.timing.traffic import collective
 
+Found = Iterator[TimeTerm | None]
 
-def weight_sync(scene):
+
+def weight_sync(scene: Scene) -> tuple[TimeTerm, ...] | None:
     """The policy's weights to its generator; None when nothing says how fast they travel."""
-    role = scene.policy
-    size = role.parameters * scene.q.compute_bytes
-    if scene.plan.sharding == "none" and scene.plan.rollout != "vllm-separate":
-        rates = memory_rates(scene.facts.gpu)
-        if rates is None:
-            return None
-        copied = OPTIMIZER_SECONDS.term(
-            role.name, label="weights copied", bytes_touched=2 * size, **rates
+    found = tuple(_terms(scene))
+    known = tuple(one for one in found if one is not None)
+    return known if len(known) == len(found) else None
+
+
+def _terms(scene: Scene) -> Found:
+    """Every cause in the order it happens; None for one whose rate is unknown."""
+    plan, role = scene.plan, scene.policy
+    gpu, separate = scene.facts.gpu, plan.rollout == "vllm-separate"
+    adapters = plan.finetuning != "full" and not scene.framework.host.engine_merges_adapters
+    if adapters:
+        weights, stored = role.adapter_tensors, adapter_bytes(scene)
+        size = role.adapters * stored
+    else:
+        weights, stored = named_weights(role.arch, role.layout), role.weight_bytes
+        size = role.parameters * stored
+    memory = memory_rates(gpu)
+    if scene.fsdp or scene.zero_stage == 3:
+        yield _gathered(scene, size, weights)
+    if separate:
+        yield _sent(scene, size)
+    if separate or not scene.framework.host.engine_in_trainer:
+        bucket = scene.framework.sync_bucket_bytes
+        each = separate and plan.framework_version in scene.framework.sends_each_weight
+        requests: Num = weights if each else (ceil_div(size, bucket) if bucket else 1)
+        yield causes.REQUESTED.term(
+            role.name,
+            requests=requests,
+            request_seconds=typical("engine-request-seconds", gpu),
         )
-        return (copied,)
-    seconds = collective(scene, all_gather_seconds, size, scene.plan.gpus)
-    return None if seconds is None else (GATHERED_WEIGHTS.term(role.name, gather_seconds=seconds),)
+        if memory is None:
+            yield None
+        else:
+            yield causes.PACKED.term(role.name, size_bytes=size, **memory)
+    if memory is None:
+        yield None
+        return
+    spread = plan.rollout_tensor_parallel
+    yield causes.LOADED.term(
+        engine.ROLE,
+        weights=weights,
+        tensor_seconds=typical("engine-load-seconds-per-tensor", gpu),
+        touched_bytes=(size + size // stored * scene.q.compute_bytes) / spread,
+        **memory,
+    )
+    if not separate and plan.vllm_sleep_level:
+        yield from _woken(scene)
+
+
+def _gathered(scene: Scene, size: Num, weights: int) -> TimeTerm | None:
+    gather = collective(scene, all_gather_seconds, size, scene.q.shards)
+    if gather is None:
+        return None
+    latency = typical("collective-latency", scene.facts.gpu)
+    return causes.GATHERED.term(
+        scene.policy.name,
+        gather_seconds=gather,
+        weights=weights,
+        latency_seconds=where(scene.q.shards > 1, latency, 0.0),
+    )
+
+
+def _sent(scene: Scene, size: Num) -> TimeTerm | None:
+    """From one GPU, so over its own network card where nodes lie between."""
+    plan, gpu = scene.plan, scene.facts.gpu
+    rate = bus_bytes_per_second(
+        gpu, ranks=minimum(plan.gpus, plan.gpus_per_node), gpus_per_node=plan.gpus_per_node
+    )
+    if rate is None:
+        return None
+    card = typical("network-bytes-per-second", gpu) * typical("network-bandwidth", gpu)
+    return causes.SENT.term(
+        scene.policy.name,
+        size_bytes=size,
+        bytes_per_second=where(plan.gpus > plan.gpus_per_node, minimum(rate, card), rate),
+    )
+
+
+def _woken(scene: Scene) -> Found:
+    """A colocated engine that slept while the trainer worked."""
+    parts = engine.awake(scene)
+    weights, pool = parts[0].bytes, parts[-1].bytes
+    yield causes.WOKEN.term(
+        engine.ROLE,
+        size_bytes=weights + pool,
+        remap_bytes_per_second=typical("remap-bytes-per-second", scene.facts.gpu),
+    )
+    if scene.plan.vllm_sleep_level == 1:
+        slot = host_copy_rates(scene.facts.gpu)
+        yield None if slot is None else causes.ASLEEP.term(
+            engine.ROLE, size_bytes=weights, **slot
+        )
+
+
+def named_weights(arch: Architecture, layout: tuple[tuple[int, float], ...]) -> int:
+    """Weights by name as an engine loads them: experts, which a layer may keep in one, each."""
+    listed = sum(count for count, _ in layout)
+    if not arch.sparse_layers:
+        return listed
+    return listed + arch.sparse_layers * max(3 * arch.experts - 2, 0)

@@ -14,6 +14,7 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
+from planner import late
 from planner.cost import Cost, cost
 from planner.estimate import estimate
 from planner.footprint import Footprint
@@ -51,6 +52,12 @@ def own_comparisons(method: str) -> tuple[Compared, ...]:
         return compared(method)
     except HistoryError:  # the Trial page says it, and what to do
         return ()
+
+
+@lru_cache(maxsize=128)
+def longest_responses(plan: Plan) -> str:
+    """What the longest of a plan's responses do to its memory; empty where that is not known."""
+    return late.longest_responses(_estimated(plan, None))
 
 
 def price(plan: Plan) -> Cost:

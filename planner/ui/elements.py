@@ -106,6 +106,11 @@ def opened(
     return chosen[0] if chosen and chosen[0] < len(rows) else 0
 
 
+def share_column() -> Any:
+    """The configuration of a column of shares in percent."""
+    return st.column_config.ProgressColumn(min_value=0, max_value=100, format="%.0f %%")
+
+
 def ink() -> str:
     """Colour of words over charts, for the visitor's appearance."""
     return INK["dark" if st.context.theme.type == "dark" else "light"]

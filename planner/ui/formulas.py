@@ -7,13 +7,18 @@ import pkgutil
 from functools import cache
 from types import ModuleType
 
+import pandas as pd
 import streamlit as st
 
 import planner.formulas
+import planner.kernels
 import planner.methods
 import planner.phases
+import planner.timing
+from planner.catalog import gpus
 from planner.footprint import CATEGORIES
 from planner.formulas import duration, formula
+from planner.kernels.tables import SOURCE, tables_of
 from planner.ui.elements import folded, named_choice
 from planner.ui.state import session
 
@@ -29,12 +34,21 @@ TITLES = {
     "engine": "Rollout engine",
     "device": "Outside PyTorch",
     "time": "Time",
+    "throughput": "Throughput and cost",
 }
-"""Groups in the order of the charts; time last."""
+"""Groups in the order of the charts; time and what comes of it last."""
+
+THROUGHPUT = ("tokens per second", "share of the peak", "GPU-hours", "US dollars")
+"""Units of what comes of seconds."""
+
+NO_PEAKS = "none: its peaks are not known"
 
 AT_ONCE = 40
 """So many results of a search are shown without folding."""
 
+
+ROOMS = (planner.formulas, planner.methods, planner.phases, planner.kernels, planner.timing)
+"""Where formulas stand."""
 
 Entry = formula.Formula | duration.Rate
 
@@ -52,15 +66,18 @@ def _import_all(package: ModuleType) -> None:
 @cache
 def entries() -> tuple[Entry, ...]:
     """Every registered formula, memory first, by category."""
-    for package in (planner.formulas, planner.methods, planner.phases):
+    for package in ROOMS:
         _import_all(package)
     memory = sorted(formula.REGISTRY.values(), key=lambda one: CATEGORIES.index(one.category))
-    return (*memory, *duration.REGISTRY.values())
+    times = sorted(duration.REGISTRY.values(), key=lambda one: one.unit in THROUGHPUT)
+    return (*memory, *times)
 
 
 def group_of(entry: Entry) -> str:
-    """The category of its bytes, or time."""
-    return getattr(entry, "category", "time")
+    """The category of its bytes, time, or what comes of it."""
+    if isinstance(entry, formula.Formula):
+        return entry.category
+    return "throughput" if entry.unit in THROUGHPUT else "time"
 
 
 def matches(entry: Entry, words: list[str]) -> bool:
@@ -95,6 +112,8 @@ def show() -> None:
         if matches(entry, words.lower().split()) and chosen in ("all", group_of(entry))
     ]
     st.caption(f"{len(shown)} of {len(found)} formulas.")
+    if chosen in ("all", "time") and not words.strip():
+        tables()
     if not shown:
         st.info("No formula has all these words.", icon=":material/search_off:")
     if chosen != "all" or (words.strip() and len(shown) <= AT_ONCE):
@@ -106,6 +125,41 @@ def show() -> None:
         with folded(f"**{TITLES[group]}** · {len(own)}", f"formulas:{group}") as opened:
             for entry in own if opened else ():
                 _entry(entry)
+
+
+def tables() -> None:
+    """Whose measured kernels each card's times rest on."""
+    with folded(
+        "**Kernel tables by card** · whose measurements a card's times rest on",
+        "kernel-tables",
+        ":material/speed:",
+    ) as opened:
+        if opened:
+            rows = table_rows()
+            st.dataframe(rows, hide_index=True, key="kernel-tables-rows", alt="Tables by card")
+            st.caption(
+                "A card without tables of its own borrows shares of the peak from its next of "
+                "kin, nearest in compute by bandwidth; the peaks are its own. Each kind of kernel "
+                f"is borrowed by itself, here matrix products in bf16. Tables: {SOURCE}. A "
+                "benchmark of your own card replaces them."
+            )
+
+
+@cache
+def table_rows() -> pd.DataFrame:
+    """One row per card: its own table, whose it borrows, or that its peaks are not known."""
+    rows, names = [], {gpu.key: gpu.name for gpu in gpus()}
+    for gpu in gpus():
+        found = tables_of(gpu)
+        rows.append(
+            {
+                "Card": gpu.name,
+                "Tables": "its own" if found and found.own else "borrowed" if found else NO_PEAKS,
+                "Kernels measured on": "" if found is None else names[found.card],
+                "Under": "" if found is None else found.version,
+            }
+        )
+    return pd.DataFrame(rows)
 
 
 def _entry(entry: Entry) -> None:

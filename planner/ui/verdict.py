@@ -9,6 +9,7 @@ import streamlit as st
 from planner.cost import Cost, reference_words
 from planner.footprint import Footprint, Phase
 from planner.throughput import throughput
+from planner.ui import compute
 from planner.ui.display import UNKNOWN, interval, percent
 from planner.ui.elements import TONES, bullets, card, cards, tell
 from planner.ui.inputs.fields import labelled
@@ -171,6 +172,9 @@ def cautions(footprint: Footprint) -> None:
         st.error(labelled(text), icon=":material/block:")
     for text in footprint.warnings:
         st.warning(labelled(text), icon=":material/info:")
+    longest = compute.longest_responses(footprint.plan)
+    if longest:
+        st.markdown(f"**The longest responses.** {longest}")
     if footprint.notes:
         with st.expander("What this estimate assumes", icon=":material/notes:", key="assumes"):
             bullets(footprint.notes, escape=False)

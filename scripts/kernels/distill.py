@@ -1,7 +1,7 @@
 """Measured kernel tables of the catalog, from the parquet files of ``aiconfigurator-core`` 0.12.0.
 
 Called by ``scripts/distill_kernels``. What is kept, and how rows fold onto grids, stands at each
-function below and in ``planner/catalog/kernels/NOTICE.md``, which this writes too.
+function below and in ``NOTICE``, which ships beside the tables.
 """
 
 from __future__ import annotations
@@ -20,6 +20,15 @@ import pandas as pd
 ROOT = Path(__file__).resolve().parents[2]
 OUT = ROOT / "planner" / "catalog" / "kernels"
 DATA = "aiconfigurator_core/systems/data"
+WHEELS = {
+    "aiconfigurator_core-0.12.0-cp311-abi3-manylinux_2_28_x86_64.whl": (
+        "aadc4aad0a00bf8a61c477c62bef43de479849c3aa0b1c3078068e08309eccc4"
+    ),
+    "aiconfigurator-0.12.0-py3-none-any.whl": (
+        "95ef03bfdf2560072e5c47404cbec2fcdd73b8dcdfba72951322e7f1c03de3a9"
+    ),
+}
+"""SHA-256 of the wheels with the tables and with the licence."""
 CARDS = {
     "h100-80gb": ("h100_sxm", "0.24.0"),
     "h200-141gb": ("h200_sxm", "0.24.0"),
@@ -38,6 +47,9 @@ NCCL_VERSION = {"l40s": "2.27.3", "a100-80gb": "2.27.3"}
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "alltoall")
 DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
 ROUTING = "power_law_1.2"
+TWO_PRODUCTS = {"0.24.0": {(2688, 1856), (2048, 5120)}}
+"""Hidden and inner size of experts without a gate (Nemotron 3), measured as the two products they
+are since that version: no table of gated experts."""
 DECODE_GROUPS = (1, 2, 3, 4, 5, 6, 8, 12, 16, 32, 64)
 PREFILL_GROUPS = (1, 2, 4, 8, 16, 32, 64)
 HEAD_DIMS = (64, 128, 192, 256, 512)
@@ -141,6 +153,9 @@ def experts(wheel: Wheel) -> dict[str, np.ndarray]:
     """Mixtures on one GPU: a slice of tensor parallelism is a narrower expert."""
     rows = wheel.table("moe", "moe_perf")
     rows = rows[(rows.moe_ep_size == 1) & (rows.distribution == ROUTING)]
+    if wheel.version in TWO_PRODUCTS:
+        known = zip(rows.hidden_size, rows.inter_size, strict=True)
+        rows = rows[[pair not in TWO_PRODUCTS[wheel.version] for pair in known]]
     rows = rows.assign(inter_size=rows.inter_size // rows.moe_tp_size)
     shape = ["hidden_size", "inter_size", "num_experts", "topk"]
     found = {}
@@ -192,21 +207,45 @@ def digest(tables: dict[str, np.ndarray]) -> str:
     return found.hexdigest()
 
 
+NOTICE = """# Measured kernel tables
+
+Copyright (c) 2025-2026 NVIDIA CORPORATION & AFFILIATES. Licensed under the Apache License 2.0
+(`LICENSE` in this folder, as it ships in the wheel `aiconfigurator` 0.12.0).
+
+The `.npz` files are derived from parquet files of the wheel `aiconfigurator-core` 0.12.0
+(`aiconfigurator_core/systems/data`, https://github.com/ai-dynamo/aiconfigurator); `index.json`
+names the files each was made of. Changes made here, all by `scripts/distill_kernels`:
+
+- Latencies became natural logarithms of milliseconds in half precision on dense grids, NaN where
+  nothing was measured; repeats became their median.
+- Matrix products: bf16 and fp8 (per tensor) only; odd row counts other than 1 were left out.
+- Attention: rows with the same head size, group (query heads a key/value head), lanes (sequences
+  times query heads in prefill, times key/value heads in decode) and length became one, by their
+  median; groups and lanes beyond the grids were left out; prefill only with a bf16 cache.
+- Mixtures: bf16 and fp8, one GPU or a slice of tensor parallelism (expert parallelism left out),
+  routing by a power law of exponent 1.2; experts without a gate were left out.
+- All-reduce of vLLM in CUDA graphs, and NCCL's collectives in fp16; message sizes became bytes.
+- All other tables, data types, engines and versions were left out.
+"""
+
+
 def main(folder: Path) -> None:
     """Write every card's tables, the index, the notice and the licence."""
-    (core,) = folder.glob("aiconfigurator_core-0.12.0-*.whl")
-    (whole,) = folder.glob("aiconfigurator-0.12.0-*.whl")
+    core, whole = (folder / name for name in WHEELS)
+    for wheel, expected in zip((core, whole), WHEELS.values(), strict=True):
+        if hashlib.sha256(wheel.read_bytes()).hexdigest() != expected:
+            raise SystemExit(f"{wheel.name}: these are not the bytes that were published.")
     OUT.mkdir(exist_ok=True)
     index = {}
     for key, (card, version) in CARDS.items():
-        wheel = Wheel(core, card, version)
-        tables = products(wheel) | attention(wheel) | experts(wheel)
-        tables |= reduce(wheel, REDUCE_VERSION.get(key, version))
-        tables |= collectives(wheel, NCCL_VERSION.get(key, "2.29.2"))
+        source = Wheel(core, card, version)
+        tables = products(source) | attention(source) | experts(source)
+        tables |= reduce(source, REDUCE_VERSION.get(key, version))
+        tables |= collectives(source, NCCL_VERSION.get(key, "2.29.2"))
         np.savez_compressed(OUT / f"{key}.npz", **tables)
         index[key] = {
             "version": f"vLLM {version}",
-            "files": wheel.used,
+            "files": source.used,
             "tables": sorted(name for name, table in tables.items() if table.dtype == np.float16),
             "sha256": digest(tables),
         }
@@ -214,6 +253,7 @@ def main(folder: Path) -> None:
     (OUT / "index.json").write_text(json.dumps(index, indent=1) + "\n")
     licence = zipfile.ZipFile(whole).read("aiconfigurator-0.12.0.dist-info/licenses/LICENSE")
     (OUT / "LICENSE").write_bytes(licence)
+    (OUT / "NOTICE.md").write_text(NOTICE)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ from planner.estimate import estimate
 from planner.plan.link import to_query_string
 from planner.plan.presets import presets
 from planner.trial.ask.result import OutOfMemory
+from planner.units import read_seconds_between
 from ui.trial_page import PLAN, result
 
 FITS = "grpo-7b@1"
@@ -87,7 +88,10 @@ def test_the_cost_and_its_price_are_in_text_and_json(capsys: pytest.CaptureFixtu
     assert step is not None
     usd = step / 3600 * 8 * 2  # eight GPUs at two dollars
     text = capsys.readouterr().out
-    assert f"Cost: ${usd:.2f} a step, ${100 * usd:,.2f} for 100 steps" in text
+    cost_line = next(line for line in text.splitlines() if line.startswith("Cost: "))
+    assert cost_line.startswith(f"Cost: ${usd:.2f} ($") and f" a step, ${100 * usd:,.2f} ($" in text
+    assert "GPU-hours." in text and "tokens/s per GPU" in text and " MFU of the update" in text
+    assert "Times between brackets: " in text
     assert "$2.00 per GPU-hour, typed in" in text
     assert main(["estimate", priced, "--json"]) == 0
     cost = json.loads(capsys.readouterr().out)["cost"]
@@ -103,10 +107,16 @@ def test_a_plan_that_does_not_run_has_no_cost_and_no_hours(
 ) -> None:
     assert main(["estimate", TOO_LARGE]) == 0
     text = capsys.readouterr().out
-    assert "$" not in text and "One step" not in text
+    assert "$" not in text and "One step" not in text and "GPU-hours" not in text
     assert main(["estimate", TOO_LARGE, "--json"]) == 0
     cost = json.loads(capsys.readouterr().out)["cost"]
     assert (cost["usd_run"], cost["hours_run"]) == (None, None)
+
+
+def test_a_sweep_puts_no_money_on_what_does_not_run(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["sweep", FITS, "--over", "response_tokens=2048,65536"]) == 0
+    _, fits, too_large = capsys.readouterr().out.splitlines()
+    assert "$" in fits and "out of memory" in too_large and "$" not in too_large
 
 
 def test_a_config_file_is_a_model(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -164,12 +174,15 @@ def test_a_sweep_is_a_table_for_a_person(capsys: pytest.CaptureFixture[str]) -> 
     header, *lines = capsys.readouterr().out.splitlines()
     assert header.split() == [
         *("gpus", "response_tokens", "verdict", "GPU", "GiB", "of", "GiB", "host", "GiB"),
-        *("worst", "phase", "step"),
+        *("worst", "phase", "step", "tokens/s", "per", "GPU", "cost", "of", "run"),
     ]
     assert [line.split()[2] for line in lines] == ["impossible"] * 2 + ["fits"] * 2
     own = estimate(presets()[FITS].plan.changed(response_tokens=1024))
     assert f"{own.device_bytes / 2**30:.1f}" in lines[2]
     assert str(own.device_bytes) not in lines[2]
+    assert own.step_seconds and own.low_seconds and own.high_seconds
+    between = read_seconds_between(own.step_seconds, own.low_seconds, own.high_seconds)
+    assert between in lines[2] and lines[2].rstrip().endswith(")"), "dollars have an interval too"
     assert len({line.index("fits") for line in lines[2:]}) == 1
     assert main([*arguments, "--json"]) == 0
     rows = json.loads(capsys.readouterr().out)

@@ -22,6 +22,7 @@ from transformers import (
 )
 
 from planner.catalog import Architecture, custom_gpu, gpu, parse_config
+from planner.catalog.efficiencies import efficiencies
 from planner.formulas.compute import (
     OPTIMIZER_SECONDS,
     attention_flops,
@@ -30,7 +31,6 @@ from planner.formulas.compute import (
     forward_flops,
     head_flops,
     memory_rates,
-    time_error,
 )
 
 TINY = Architecture(
@@ -210,12 +210,9 @@ def test_unknown_rates_give_no_time():
         compute_seconds(CARD, dtype="int3", **sizes)
 
 
-def test_the_stated_error_is_that_of_the_intervals():
-    low, high, sentence = time_error(CARD, keys=("training-compute",))
-    assert (low, high) == pytest.approx((0.45 / 0.58, 0.45 / 0.28))
-    assert f"{low:.2f} to {high:.2f}" in sentence
-    anywhere = time_error()
-    assert anywhere[0] < low < 1 < high < anywhere[1]
+def test_a_share_between_bounds_is_a_time_between_their_quotients():
+    shares = efficiencies()["training-compute"]
+    assert shares.spread(CARD) == pytest.approx((0.45 / 0.58, 0.45 / 0.28))
 
 
 def test_an_optimizer_step_reads_and_writes_at_the_bandwidth():

@@ -274,6 +274,21 @@ def test_adapters_in_a_critic_are_refused() -> None:
     assert alone.finetuning == "lora" and why_not(alone, "verl") == ()
 
 
+def test_a_critic_that_verl_cannot_make_is_refused() -> None:
+    """verl asks for a token classifier; transformers 5.23 has none of OLMo 2."""
+    plan = Plan(
+        framework="verl", method="ppo", responses_per_prompt=1, model="allenai/OLMo-2-1124-7B"
+    )
+    [why] = [sentence for sentence in why_not(plan, "verl") if "token classifier" in sentence]
+    assert "none of olmo2" in why and "critic_model" in why
+    with pytest.raises(CannotExpress) as refused:
+        export(plan, "verl")
+    assert "model" in refused.value.fields
+    other = plan.changed(critic_model="meta-llama/Llama-3.2-1B")
+    assert not [sentence for sentence in why_not(other, "verl") if "token classifier" in sentence]
+    assert not why_not(_fitting(model="allenai/OLMo-2-1124-7B"), "verl")
+
+
 @pytest.mark.parametrize(
     ("update", "named"),
     [

@@ -120,7 +120,7 @@ def test_a_key_given_twice_is_reported() -> None:
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        ("5", "reads up to version 4"),
+        ("6", "reads up to version 5"),
         ("0", "never was"),
         ("one", "'one'"),
         ("9" * 40, "99', not the number"),
@@ -178,12 +178,16 @@ IN_4 = dict.fromkeys(
 )
 
 
+IN_5 = ("rollout_overlap", "resampling_factor", "reward_concurrency", "reward_seconds")
+
+
 def test_a_complete_old_link_leaves_nothing_out() -> None:
     """A field that came with a later version is none that the link's writer forgot."""
     query = {field: text for field, text in to_query(Plan()).items() if field in fields_of(1)}
     reading = from_query({**query, "v": "1"})
     assert (reading.plan, reading.notes, reading.problems) == (Plan(), (), ())
     later = {"reinforce_baseline": "2", "lora_dropout": "3", "grade_autocast": "3", **IN_4}
+    later |= dict.fromkeys(IN_5, "5")
     assert set(FIELDS) - set(fields_of(1)) == later.keys()
     for field, version in later.items():
         assert field in from_query({**query, "v": version}).notes[0]

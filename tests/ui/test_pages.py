@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from streamlit.testing.v1 import AppTest
 
+from planner.catalog import gpus
+from planner.estimate import estimate
 from planner.plan import FIELDS
+from planner.plan.link import from_query
 from planner.plan.migrations import VERSION
 from planner.plan.presets import presets
+from planner.units import read_seconds_between
 from ui.opened_pages import PAGES, field, has, link_of, opened, unfold, words
 
 INTUITOR = "intuitor-1.5b@1"
@@ -254,13 +259,90 @@ def test_units_can_be_switched() -> None:
     assert float(number) == pytest.approx(gib * 2**30 / 1e9, abs=0.1)
 
 
+def chosen(app: AppTest, key: str, place: int) -> AppTest:
+    """The page after a click on a row of a table of numbers."""
+    app.session_state[key] = {"selection": {"rows": [place], "columns": [], "cells": []}}
+    return app.run()
+
+
+def rows_of(app: AppTest, column: str) -> list[str]:
+    (table,) = [one.value for one in app.dataframe if column in one.value.columns]
+    return list(table[column])
+
+
 def test_a_term_opens_to_its_formula_with_the_numbers_in_it() -> None:
     app = opened()
-    assert any("engine weights" in expander.label for expander in app.expander)
-    app.session_state["open:term:rollout:rollout engine:engine weights:1"] = True
-    app.run()
+    place = rows_of(app, "What").index("engine weights")
+    assert not any("ceil_div(parameters" in code.value for code in app.code)
+    app = chosen(app, "terms:rollout", place)
     shown = next(code.value for code in app.code if "ceil_div(parameters" in code.value)
     assert "7,615,616,512" in shown and "bytes" in shown
+
+
+def test_a_cause_of_time_opens_to_its_formula_rows_and_source() -> None:
+    app = opened()
+    app.segmented_control(key="numbers of").set_value("Time").run()
+    assert not app.exception
+    times, phases = rows_of(app, "Time"), rows_of(app, "Phase")
+    assert all("–" in time for time in times), "each with its interval"
+    assert {"rollout", "policy backward"} <= set(phases)
+    place = phases.index("policy backward")
+    app = chosen(app, "causes", place)
+    assert any(code.value.endswith("seconds") for code in app.code)
+    said = words(app)
+    assert "Source: " in said and "Rests on: " in said
+    assert f"policy backward in all: {seconds_said(app, 'policy backward')}" in said
+
+
+def seconds_said(app: AppTest, name: str) -> str:
+    plan = from_query(link_of(app)).plan
+    assert plan is not None
+    phase = next(one for one in estimate(plan).phases if one.name == name)
+    assert phase.seconds is not None
+    return read_seconds_between(phase.seconds, phase.low_seconds, phase.high_seconds)
+
+
+def test_rates_and_money_open_as_well() -> None:
+    app = opened()
+    app.segmented_control(key="numbers of").set_value("Throughput and cost").run()
+    figures = rows_of(app, "Figure")
+    assert {"Tokens per second and GPU", "Cost of the run"} <= set(figures)
+    assert any("tokens / (step_seconds * gpus)" in code.value for code in app.code)
+    app = chosen(app, "rates", figures.index("Cost of the run"))
+    assert any("gpu_hours * usd_per_gpu_hour" in code.value for code in app.code)
+
+
+def test_time_and_money_have_their_intervals_below_them_and_none_when_out_of_memory() -> None:
+    app = opened()
+    below = {metric.label: metric.delta for metric in app.metric}
+    assert "–" in below["Step time"] and below["Cost of run"].count("$") == 2
+    assert "tokens/s per GPU" in words(app) and "MFU of the update" in words(app)
+    field(app, "response_tokens").set_value(65_536).run()
+    below = {metric.label: metric.delta for metric in app.metric}
+    assert below["Step time"] == below["Cost of run"] == "does not run"
+    assert "tokens/s per GPU" not in words(app)
+    app.segmented_control(key="numbers of").set_value("Throughput and cost").run()
+    assert not app.exception and "$" not in "".join(m.value for m in app.metric)
+
+
+def test_a_time_at_the_cap_says_so_and_offers_a_typical_shape() -> None:
+    app = opened()
+    said = words(app)
+    assert "every response at its cap of 2,048 tokens" in said and "a typical shape" in said
+    before = app.metric[2].value
+    app.button(key="use-typical").click().run()
+    assert link_of(app)["length_distribution"]
+    assert app.metric[2].value != before and "on average" in words(app)
+    assert app.metric[2].value.removeprefix("≈ ") in said, "as it was announced"
+
+
+def test_the_time_of_each_phase_is_a_chart() -> None:
+    app = opened()
+    app.session_state["phases-view"] = ":material/schedule: Time"
+    app.run()
+    assert not app.exception
+    (chart,) = app.get("vega_lite_chart")
+    assert "time in a step" in chart.proto.spec
 
 
 def test_a_pasted_config_becomes_the_model() -> None:
@@ -305,6 +387,28 @@ def test_formulas_can_be_searched() -> None:
     assert any("**KV cache**" in text.value for text in app.markdown)
     app.text_input(key="formula search").set_value("no such thing anywhere").run()
     assert app.info
+
+
+def test_formulas_of_time_and_of_what_comes_of_it_are_groups_of_their_own() -> None:
+    app = opened("formulas")
+    app.selectbox(key="formula group").set_value("throughput").run()
+    assert any("**model FLOPs utilization of the update (MFU)**" in m.value for m in app.markdown)
+    app.selectbox(key="formula group").set_value("time").run()
+    said = "\n".join(text.value for text in app.markdown)
+    assert "**one kernel by its shape**" in said and "MFU" not in said
+
+
+def test_every_card_says_whose_kernel_tables_its_times_rest_on() -> None:
+    app = opened("formulas")
+    app.session_state["open:kernel-tables"] = True
+    app.run()
+    (table,) = [one.value for one in app.dataframe if "Tables" in one.value.columns]
+    by_card = {row["Card"]: row for _, row in table.iterrows()}
+    assert len(by_card) == len(gpus())
+    own = by_card["H100 80GB SXM5"]
+    assert own["Tables"] == "its own" and own["Kernels measured on"] == "H100 80GB SXM5"
+    assert by_card["RTX 4090"]["Tables"] == "borrowed"
+    assert by_card["RTX 4090"]["Kernels measured on"] in by_card
 
 
 def test_an_example_opens_as_a_plan() -> None:

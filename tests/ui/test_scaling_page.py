@@ -60,10 +60,20 @@ def test_the_trainers_own_peak_is_a_switch_in_the_link() -> None:
 
 
 @pytest.mark.parametrize("axis", ["micro_batch_size", "prompts_per_step", "gpus", "model"])
-@pytest.mark.parametrize("quantity", ["Memory per GPU", "Step time"])
+@pytest.mark.parametrize("quantity", ["Memory per GPU", "Step time", "Tokens per second"])
 def test_every_axis_draws(axis: str, quantity: str) -> None:
     app = opened("scaling")
     app.segmented_control(key="axis").set_value(axis).run()
     app.segmented_control(key="quantity").set_value(quantity).run()
     assert not app.exception
     assert len(app.get("vega_lite_chart")) == 1
+
+
+def test_a_runs_cost_is_drawn_where_it_runs_with_the_band_of_its_seconds() -> None:
+    app = opened("scaling")
+    app.segmented_control(key="quantity").set_value("Cost of run").run()
+    assert not app.exception
+    (chart,) = app.get("vega_lite_chart")
+    assert "US dollars of the run" in chart.proto.spec and '"area"' in chart.proto.spec
+    app.segmented_control(key="reading as").set_value("Ratio to this plan").run()
+    assert not app.exception

@@ -82,6 +82,19 @@ FRAMEWORK = Framework(
             "Set optimizer_step to update, or framework to plain.",
         ),
         Rule(
+            "rollout_overlap",
+            lambda p: p.rollout_overlap != "synchronous",
+            "TRL's trainers wait for their rollouts; its experimental asynchronous trainer is not "
+            "planned.",
+            "Set rollout_overlap to synchronous, or framework to plain or verl.",
+        ),
+        Rule(
+            "resampling_factor",
+            lambda p: p.resampling_factor != 1,
+            "TRL trains on every response that it samples.",
+            "Set resampling_factor to 1, or framework to plain or verl.",
+        ),
+        Rule(
             "base_dtype",
             lambda p: p.base_dtype == "fp32" and p.finetuning == "qlora",
             "TRL's trainers leave weights beside 4-bit ones in the model's dtype.",
@@ -104,6 +117,8 @@ FRAMEWORK = Framework(
     head_stays_gathered=True,
     liger_patches_trained_only=True,
     reduces_once_an_update=True,
+    # Until its server was vLLM's own (pull request 6765), update_named_param for every weight.
+    sends_each_weight=("1.14.0",),
     # _generate_and_score_completions pads what split_tensor_dict then cuts.
     pads_rollout=True,
     # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.

@@ -23,6 +23,8 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
         "logits": "full",
         "logits_dtype": "bf16",
     }
+    if values.get("rollout") == "vllm-separate":
+        defaults["rollout_overlap"] = "one-step-off"
     half = values.get("dtype", "bf16") != "fp32"
     if half and values.get("finetuning") in ("lora", "qlora"):
         defaults |= {"master_dtype": "none", "vllm_sleep_level": 1}
@@ -111,9 +113,16 @@ FRAMEWORK = Framework(
         ),
         Rule(
             "rollout",
-            lambda p: p.rollout not in ("vllm-colocated", "none"),
-            "verl is planned with its colocated engine.",
+            lambda p: p.rollout not in ("vllm-colocated", "vllm-separate", "none"),
+            "verl generates with an engine.",
             "Set rollout to vllm-colocated.",
+        ),
+        # experimental/one_step_off_policy and experimental/fully_async_policy.
+        Rule(
+            "rollout_overlap",
+            lambda p: p.rollout == "vllm-separate" and p.rollout_overlap == "synchronous",
+            "verl's engine on GPUs of its own generates while the trainer trains.",
+            "Set rollout_overlap to one-step-off or asynchronous, or rollout to vllm-colocated.",
         ),
     ),
     reference_loaded_like_policy=True,

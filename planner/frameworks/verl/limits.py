@@ -7,9 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.catalog.classifiers import TOKEN_CLASSIFIERS
 from planner.frameworks.verl import FRAMEWORK
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
+from planner.plan.facts import facts_of
 from planner.plan.trainers import trainer_of
 
 ADAPTER_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
@@ -99,6 +101,15 @@ def _roles(found: Obstacles) -> None:
         )
     if trainer_of(FRAMEWORK.name, plan.method).export.critic:
         found.only("critic", "separate", why="verl's critic is a model of its own.")
+        if (family := facts_of(plan).critic.family) not in TOKEN_CLASSIFIERS:
+            # utils/model.py, load_valuehead_model: falls back to a causal model of TRL's with its
+            # vocabulary head, whose memory no plan here has.
+            found.refuse(
+                "critic_model" if plan.critic_model else "model",
+                f"verl makes its critic a token classifier, and transformers has none of {family}.",
+                "Set critic_model to one of a family that has one, such as llama, qwen2 or qwen3, "
+                "with the policy's tokenizer, or method to one without a critic.",
+            )
         if plan.finetuning == "lora":
             # transformer_impl.py, _build_lora_module: TaskType.CAUSAL_LM, whose PeftModel asks a
             # token classifier for prepare_inputs_for_generation.
@@ -129,6 +140,11 @@ def _rollout(found: Obstacles) -> None:
     )
     if plan.rollout == "vllm-colocated":
         found.only("rollout_gpus", 0, why="A colocated engine has no GPUs of its own.")
+    found.only(
+        "resampling_factor",
+        1.0,
+        why="The script that is written keeps every group; verl's filter_groups is not set here.",
+    )
     level = 1 if plan.finetuning == "lora" else 2
     found.only(
         "vllm_sleep_level",

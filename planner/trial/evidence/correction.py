@@ -10,9 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from planner.estimate import judged, step_seconds
+from planner.estimate import judged
 from planner.footprint import Footprint, Phase, StatedError, Term
 from planner.plan.factors import QUANTITIES, Factor, Factors, Quantity
+from planner.timing.step import of_phases
 from planner.trial.evidence.calibration import FIELDS
 
 LEVELS = tuple(quantity for quantity in QUANTITIES if quantity != "seconds")
@@ -68,7 +69,12 @@ def apply(factors: Factors, footprint: Footprint) -> Corrected:
     phases = tuple(_corrected(phase, factors, footprint) for phase in footprint.phases)
     left = [one.name for one, other in zip(footprint.phases, phases, strict=True) if one is other]
     changed = judged(
-        replace(footprint, phases=phases, step_seconds=step_seconds(phases), error=LEFT)
+        replace(
+            footprint,
+            phases=phases,
+            step_seconds=of_phases(footprint.plan.rollout_overlap, phases),
+            error=LEFT,
+        )
     )
     most = max(one.trials for one in factors.factors if one.rung == footprint.source)
     versions = f"torch {factors.torch or '?'}, transformers {factors.transformers or '?'}"

@@ -62,6 +62,7 @@ NAMES: Mapping[tuple[str, str], str] = {
     ("rollout", "hf"): "Transformers' generate",
     ("rollout", "vllm-colocated"): "vLLM, colocated",
     ("rollout", "vllm-separate"): "vLLM, GPUs of its own",
+    ("rollout_overlap", "one-step-off"): "one step off policy",
     ("empty_cache", "between-phases"): "between phases",
     ("empty_cache", "every-step"): "every step",
 }

@@ -183,12 +183,27 @@ TEXTS: Mapping[str, FieldText] = {
         "Reward", "rule: code checks the answer. model: a network. remote: on other machines."
     ),
     "reward_model": FieldText("Reward model", "A Hub id of the catalog."),
+    "reward_seconds": FieldText(
+        "Seconds per reward", "What a rule or another machine takes to score one response."
+    ),
+    "reward_concurrency": FieldText("Rewards at once"),
+    "resampling_factor": FieldText(
+        "Resampling",
+        "Responses generated for each that is trained on, where groups of equal rewards are "
+        "thrown away and sampled anew.",
+        "times",
+    ),
     "rollout": FieldText(
         "Engine",
         "vllm-colocated shares the training GPUs; vllm-separate has GPUs of its own; hf is "
         "transformers' generate.",
     ),
     "rollout_gpus": FieldText("GPUs of the engine"),
+    "rollout_overlap": FieldText(
+        "Overlap",
+        "One step off policy, engine and trainer work at once on neighbouring batches; "
+        "asynchronously the engine does not wait for a batch to end either.",
+    ),
     "rollout_tensor_parallel": FieldText("Tensor parallel size", "GPUs of one engine."),
     "gpu_memory_utilization": FieldText(
         "GPU memory utilization",

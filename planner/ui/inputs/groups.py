@@ -96,6 +96,8 @@ GROUPS: tuple[Group, ...] = (
             "critic_model",
             "reward",
             "reward_model",
+            "reward_seconds",
+            "reward_concurrency",
         ),
     ),
     *(
@@ -111,6 +113,8 @@ GROUPS: tuple[Group, ...] = (
             "rollout",
             "temperature",
             "rollout_gpus",
+            "rollout_overlap",
+            "resampling_factor",
             "rollout_tensor_parallel",
             "gpu_memory_utilization",
             "vllm_sleep_level",
@@ -142,6 +146,7 @@ GROUPS: tuple[Group, ...] = (
 NOT_SHOWN: Mapping[str, str] = {
     "config": "set by “Other model…”",
     "gpu_bytes": "set by “Other card…”",
+    "length_distribution": "set by “Response lengths”, below the response's cap",
     **dict.fromkeys(
         (
             "tensor_parallel",
@@ -149,7 +154,6 @@ NOT_SHOWN: Mapping[str, str] = {
             "context_parallel",
             "expert_parallel",
             "turns",
-            "length_distribution",
             "liger",
         ),
         "has one modelled value so far",

@@ -13,7 +13,7 @@ import streamlit as st
 from planner.plan.presets import presets
 from planner.plan.relevance import without_effect
 from planner.ui.elements import folded, segments
-from planner.ui.inputs import widgets
+from planner.ui.inputs import lengths, widgets
 from planner.ui.inputs.gpu import gpu_input
 from planner.ui.inputs.groups import GROUPS, Group
 from planner.ui.inputs.model import model_input
@@ -32,6 +32,8 @@ def draw() -> None:
         widgets.field("method", draft.values)
         gpu_input(draft)
         _side_by_side(draft, ("prompt_tokens", "response_tokens"))
+        if lengths.FIELD not in idle or draft.values[lengths.FIELD]:
+            lengths.lengths_input(draft)
         last = ("responses_per_prompt", "finetuning")
         _side_by_side(draft, tuple(name for name in last if name not in idle))
         for group in GROUPS:

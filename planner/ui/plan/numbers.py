@@ -8,7 +8,7 @@ import streamlit as st
 from planner.cost import Cost
 from planner.footprint import Footprint, Phase, Term
 from planner.ui.display import put_in
-from planner.ui.elements import opened, segments
+from planner.ui.elements import opened, segments, share_column
 from planner.ui.plan import seconds
 from planner.ui.state import session
 from planner.ui.tables import phase_name
@@ -57,19 +57,18 @@ def _list(phase: Phase) -> None:
     st.caption(f"At {phase.instant}: {', '.join(totals)}.")
     rows = pd.DataFrame(
         {
+            "Size": session.read(int(term.bytes)),
             "What": term.name,
             "Model": term.role,
             "Kind": "host RAM" if term.host else term.category,
-            "Size": session.read(int(term.bytes)),
             "Share of peak": None
             if term.host
-            else int(term.bytes) / max(phase.device_bytes, 1),
+            else 100 * int(term.bytes) / max(phase.device_bytes, 1),
         }
         for term in found
     )
-    share = st.column_config.ProgressColumn(min_value=0, max_value=1, format="percent")
     alt = "What is alive at the phase's worst moment"
-    explain(found[opened(rows, f"terms:{phase.name}", alt, {"Share of peak": share})])
+    explain(found[opened(rows, f"terms:{phase.name}", alt, {"Share of peak": share_column()})])
 
 
 def explain(term: Term) -> None:

@@ -7,12 +7,12 @@ import streamlit as st
 
 from planner.charts import seconds as drawn
 from planner.cost import Cost
-from planner.footprint import Footprint, Phase, TimeTerm
+from planner.footprint import Footprint, Phase, TimeTerm, highest, lowest
 from planner.lengths import with_typical, words
 from planner.throughput import Figure, read_figure, read_run, throughput
 from planner.ui import compute
 from planner.ui.display import put_in
-from planner.ui.elements import ink, opened, row
+from planner.ui.elements import ink, opened, row, share_column
 from planner.ui.state import session
 from planner.ui.tables import phase_name
 from planner.units import read_number, read_seconds, read_seconds_between
@@ -55,9 +55,10 @@ def _lengths(footprint: Footprint) -> None:
     shorter = compute.footprint(typical)
     with row("lengths-offer"):
         st.markdown(
-            f":material/straighten: Time is of **{words(plan)}**; real ones are mostly shorter. "
-            f"With {words(typical)}, a typical shape, a step takes **{_step(shorter)}** instead of "
-            f"{_step(footprint)}."
+            f":small[:material/straighten: Time is of **{words(plan)}**; real ones are mostly "
+            f"shorter. With {words(typical)}, a typical shape, a step takes **{_step(shorter)}** "
+            f"instead of {_step(footprint)}.]",
+            width="stretch",
         )
         st.button(
             "Use this shape",
@@ -106,8 +107,13 @@ def cause_rows(footprint: Footprint) -> pd.DataFrame:
             "most": phase.high_seconds,
         }
         for phase in timed(footprint)
-        for term in phase.times
+        for term in _lasting(phase)
     )
+
+
+def _lasting(phase: Phase) -> list[TimeTerm]:
+    """Causes that take any time; a phase of none has its one cause of nothing."""
+    return [term for term in phase.times if float(term.seconds)] or list(phase.times[:1])
 
 
 def between(of: Phase) -> str:
@@ -118,7 +124,7 @@ def between(of: Phase) -> str:
 def causes(footprint: Footprint) -> None:
     """Every cause of a step's time, longest first; the chosen one opens to its formula."""
     found = sorted(
-        ((phase, term) for phase in timed(footprint) for term in phase.times),
+        ((phase, term) for phase in timed(footprint) for term in _lasting(phase)),
         key=lambda pair: -float(pair[1].seconds),
     )
     if not found or not footprint.step_seconds:
@@ -127,16 +133,16 @@ def causes(footprint: Footprint) -> None:
     total = footprint.step_seconds
     rows = pd.DataFrame(
         {
+            "Time": _term_between(phase, float(term.seconds)),
             "Cause": term.name,
             "Phase": phase_name(phase),
             "Model": term.role,
-            "Time": read_seconds(float(term.seconds)),
-            "Share of step": float(term.seconds) / total,
+            "Share of step": 100 * float(term.seconds) / total,
         }
         for phase, term in found
     )
-    share = st.column_config.ProgressColumn(min_value=0, max_value=1, format="percent")
-    place = opened(rows, "causes", "Causes of a step's time", {"Share of step": share})
+    shares = {"Share of step": share_column()}
+    place = opened(rows, "causes", "Causes of a step's time", shares)
     phase, term = found[place]
     explain_time(term)
     st.caption(
@@ -145,10 +151,16 @@ def causes(footprint: Footprint) -> None:
     )
 
 
+def _term_between(phase: Phase, seconds: float) -> str:
+    """A cause's seconds, as uncertain as its phase's."""
+    low, high = lowest(seconds, phase.doubt), highest(seconds, phase.doubt)
+    return read_seconds_between(seconds, low, high)
+
+
 def explain_time(term: TimeTerm) -> None:
     """Formula, the same with the numbers put in, measured rows, source, and what is left out."""
     _computed(term.formula, term.inputs, f"{float(term.seconds):,.4g} seconds")
-    measured = f"Measured: {term.evidence.rstrip('.')}. " if term.evidence else ""
+    measured = f"Rests on: {term.evidence.rstrip('.')}. " if term.evidence else ""
     left_out = f" Left out: {term.ignores}." if term.ignores else ""
     st.caption(f"{measured}Source: {term.source}.{left_out}")
 
@@ -161,8 +173,8 @@ def rates(footprint: Footprint, price: Cost) -> None:
         return
     rows = pd.DataFrame(
         {
-            "Figure": one.name[0].upper() + one.name[1:],
             "Value": read_figure(one),
+            "Figure": one.name[0].upper() + one.name[1:],
             "Unit": "" if one.rate.unit in ("US dollars", "share of the peak") else one.rate.unit,
         }
         for one in found

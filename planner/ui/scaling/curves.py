@@ -9,7 +9,10 @@ import pandas as pd
 import streamlit as st
 
 from planner.charts import curves as drawn
+from planner.cost import cost
+from planner.footprint import Footprint
 from planner.plan import Plan
+from planner.throughput import throughput
 from planner.ui import compute
 from planner.ui.elements import download, ink, numbers, segments
 from planner.ui.scaling import own_peak
@@ -17,7 +20,13 @@ from planner.ui.scaling.axes import AXES, MODEL, TITLES, border, models, relativ
 from planner.ui.state import session
 from planner.ui.tables import as_csv
 
-MEMORY, TIME = "Memory per GPU", "Step time"
+MEMORY, TIME, TOKENS, COST = "Memory per GPU", "Step time", "Tokens per second", "Cost of run"
+FIGURES = {
+    TIME: ("step_seconds", "seconds per step"),
+    TOKENS: ("tokens_per_second_per_gpu", "tokens per second and GPU"),
+    COST: ("usd_run", "US dollars of the run"),
+}
+"""What comes of seconds: a sweep's column, and the axis' title."""
 NAN = float("nan")
 VALUE, TO_PLAN, TO_B = "Value", "Ratio to this plan", "Ratio B ÷ A"
 
@@ -36,8 +45,8 @@ class Choice:
     @property
     def column(self) -> str:
         """Of a sweep's table, what the curves are of."""
-        if self.quantity == TIME:
-            return "step_seconds"
+        if self.quantity in FIGURES:
+            return FIGURES[self.quantity][0]
         return "trainer_bytes" if self.own else "device_bytes"
 
 
@@ -52,14 +61,16 @@ def choose(plan: Plan, other: Plan | None) -> Choice:
         help="The field that goes along the axis; everything else stays as in the plan.",
     )
     values = _models(plan) if field == MODEL else _range(field, plan)
-    left, right = st.columns(2)
+    left, right = st.columns([3, 2])
     quantity = segments(
         "Show",
-        [MEMORY, TIME],
+        [MEMORY, *FIGURES],
         "quantity",
         left,
         default=MEMORY,
-        help="Memory is the peak of the worst phase; time is one step's, a first estimate.",
+        help="Memory is the peak of the worst phase. Time is one step's; tokens are those of "
+        "prompts and responses, by all seconds and GPUs; the cost is that of plans that run. The "
+        "bands are where published runs lay.",
     )
     readings = [VALUE, TO_PLAN, *([TO_B] if other else [])]
     if st.session_state.get("reading as") not in readings:
@@ -140,15 +151,13 @@ def _valid(table: pd.DataFrame) -> pd.Series[bool]:
 
 
 def _tidy(name: str, table: pd.DataFrame, choice: Choice) -> pd.DataFrame:
-    """What is drawn of a plan; measured errors are of the driver's peak alone."""
+    """What is drawn of a plan; measured errors are of the driver's peak, and of seconds."""
     table = table[_valid(table)]
     unit, memory = session.unit(), choice.quantity == MEMORY
     one = unit.size_bytes if memory else 1
     phase = "trainer_phase" if choice.own else "worst_phase"
     sizes: dict[str, Any] = {"y": table[choice.column].astype(float) / one}
-    for end in ("least", "most"):
-        known = memory and not choice.own
-        sizes[end] = table[f"{end}_bytes"].astype(float) / unit.size_bytes if known else NAN
+    sizes |= _memory_between(table, choice) if memory else _between(sizes["y"], table, choice)
     return pd.DataFrame(
         {
             "x": table[MODEL].map(models()) if choice.field == MODEL else table[choice.field],
@@ -160,24 +169,49 @@ def _tidy(name: str, table: pd.DataFrame, choice: Choice) -> pd.DataFrame:
     ).sort_values("x")
 
 
+def _memory_between(table: pd.DataFrame, choice: Choice) -> dict[str, Any]:
+    if choice.own:
+        return {"least": NAN, "most": NAN}
+    size = session.unit().size_bytes
+    return {end: table[f"{end}_bytes"].astype(float) / size for end in ("least", "most")}
+
+
+def _between(figure: pd.Series[float], table: pd.DataFrame, choice: Choice) -> dict[str, Any]:
+    """By as much as seconds may be off: rates are one over them."""
+    seconds = table["step_seconds"].astype(float)
+    low, high = (table[f"{end}_step_seconds"].astype(float) / seconds for end in ("low", "high"))
+    if choice.quantity == TOKENS:
+        low, high = 1 / high, 1 / low
+    return {"least": figure * low, "most": figure * high}
+
+
 def _read_as(
     rows: pd.DataFrame, choice: Choice, plan: Plan
 ) -> tuple[pd.DataFrame, str]:
     unit = session.unit()
     whose = "trainer's own peak" if choice.own else "peak memory"
     memory = choice.quantity == MEMORY
-    title = f"{whose} per GPU, {unit.name}" if memory else "seconds per step"
+    title = f"{whose} per GPU, {unit.name}" if memory else FIGURES[choice.quantity][1]
     if choice.reading == VALUE:
         return rows, title
     rows = rows.assign(least=NAN, most=NAN)  # a share has no such range
     if choice.reading == TO_PLAN:
         own = compute.footprint(plan)
         size = unit.value(own_peak.size_bytes(own, choice.own))
-        base = size if memory else own.step_seconds
+        base = size if memory else _own(own, choice)
         return rows.assign(y=rows["y"] / base if base else NAN), "times this plan's"
     first, second = (part for _, part in rows.groupby("plan", sort=True))
     joined = second.merge(first[["x", "y"]], on="x", suffixes=("", "_a"))
     return joined.assign(y=joined["y"] / joined["y_a"], plan="B ÷ A"), "B ÷ A"
+
+
+def _own(footprint: Footprint, choice: Choice) -> float | None:
+    """The plan's own figure."""
+    figures = throughput(footprint, cost(footprint))
+    if choice.quantity == TIME:
+        return footprint.step_seconds
+    found = figures.get(FIGURES[choice.quantity][0])
+    return None if found is None else found.value
 
 
 def _chart(
@@ -229,6 +263,12 @@ def _table(tables: dict[str, pd.DataFrame], choice: Choice) -> None:
         f"Engine's pool, {unit.name}": table["engine_bytes"].astype(float) / unit.size_bytes,
         "Worst phase": table["worst_phase"].astype(object),
         "Seconds per step": table["step_seconds"].astype(float),
+        "At least": table["low_step_seconds"].astype(float),
+        "At most": table["high_step_seconds"].astype(float),
+        "Tokens/s per GPU": table["tokens_per_second_per_gpu"].astype(float),
+        "MFU of the update": table["mfu"].astype(float),
+        "GPU-hours of run": table["gpu_hours_run"].astype(float),
+        "Cost of run, $": table["usd_run"].astype(float),
         f"Host RAM, {unit.name}": table["host_bytes"].astype(float) / unit.size_bytes,
     }
     shown = pd.DataFrame(

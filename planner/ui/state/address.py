@@ -56,7 +56,7 @@ def foreign(first: bool) -> dict[str, list[str]]:
 def _open(given: dict[str, list[str]]) -> None:
     reading = from_query(given, ignore=SHOWN)
     st.session_state["opened"] = True
-    session.forget_other_model()
+    session.forget_own_inputs()
     st.session_state[COMPARE] = given.get(COMPARE, [""])[-1]
     st.session_state[PEAK] = TRAINER if given.get(PEAK, [""])[-1] == TRAINER else ""
     for key, found in ((CALIBRATION, reading.calibration), (BENCHMARK, reading.benchmark)):

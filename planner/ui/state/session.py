@@ -15,6 +15,8 @@ Session keys, and who sets them:
 ``unit``       name of the unit of memory.
 ``other model``, ``model error``  the inputs of a model from outside are open, and what was
                wrong with it; set by :mod:`planner.ui.inputs.model`.
+``own lengths``, ``lengths error``  the same of response lengths; set by
+               :mod:`planner.ui.inputs.lengths`.
 ``written``, ``written before``, ``written at``, ``opened``  see :mod:`planner.ui.state.address`.
 Widgets of fields have the key ``field:<name>`` and only mirror the draft.
 """
@@ -78,20 +80,22 @@ def apply(changes: Mapping[str, Any]) -> None:
 def open_preset(key: str) -> None:
     """Start again from a preset."""
     st.session_state.pop("reading", None)
-    forget_other_model()
+    forget_own_inputs()
     _act(drafts.of_plan(presets()[key].plan, key))
 
 
 def open_plan(plan: Plan) -> None:
     """Continue with another plan."""
-    forget_other_model()
+    forget_own_inputs()
     _act(drafts.of_plan(plan))
 
 
-def forget_other_model() -> None:
-    """The person no longer brings a model of their own."""
+def forget_own_inputs() -> None:
+    """The person no longer brings a model or lengths of their own."""
     st.session_state.pop("other model", None)
     st.session_state.pop("model error", None)
+    st.session_state.pop("own lengths", None)
+    st.session_state.pop("lengths error", None)
 
 
 def take_offer() -> None:

@@ -1,0 +1,66 @@
+"""What it takes until a generator has the updated weights, cause by cause."""
+
+from __future__ import annotations
+
+from planner.formulas.communication import NCCL
+from planner.formulas.duration import Rate
+
+GATHERED = Rate(
+    "weights gathered for the engine",
+    "gather_seconds + (weights - 1) * latency_seconds",
+    unit="seconds",
+    source=NCCL + "; TRL 1.16 vllm_generation.py and verl 0.9.1 get_per_tensor_param (read): "
+    "full_tensor of one weight after the other, in the dtype it is stored in",
+    why="Sharded weights are gathered one by one by every GPU that trains, or by the one that "
+    "sends.",
+    ignores="what Python spends on each weight, and shards that wait in host RAM",
+)
+SENT = Rate(
+    "weights sent to the engine",
+    "size_bytes / bytes_per_second",
+    unit="seconds",
+    source="TRL 1.16 vllm_client.py packed_nccl_broadcast_producer, verl 0.9.1 "
+    "nccl_checkpoint_engine.py (read): one rank broadcasts to every GPU of every engine",
+    why="All of the policy leaves one GPU, over its link, or over its one network card where the "
+    "engine is on another node.",
+    ignores="buffers being sent while the next are gathered",
+)
+REQUESTED = Rate(
+    "requests to the engine",
+    "requests * request_seconds",
+    unit="seconds",
+    source="efficiencies.json engine-request-seconds",
+    why="Each request is a message and its answer; until it is there nothing else is sent.",
+)
+PACKED = Rate(
+    "weights copied into buckets",
+    "2 * size_bytes / (bandwidth_bytes_per_second * share)",
+    unit="seconds",
+    source="verl 0.9.1 bucketed_weight_transfer.py (read): a buffer that the engine's process maps",
+    why="Each weight is read, and written into the bucket that the engine sees.",
+)
+LOADED = Rate(
+    "weights loaded by the engine",
+    "weights * tensor_seconds + touched_bytes / (bandwidth_bytes_per_second * share)",
+    unit="seconds",
+    source="efficiencies.json engine-load-seconds-per-tensor; vLLM load_weights (read): a name, a "
+    "slice and a copy for each weight, every expert's by itself",
+    why="The engine finds where each weight belongs and copies its part of it, cast to its dtype.",
+    ignores="what some calls cost that load one weight only",
+)
+WOKEN = Rate(
+    "engine's memory given back to it",
+    "size_bytes / remap_bytes_per_second",
+    unit="seconds",
+    source="efficiencies.json remap-bytes-per-second; vLLM cumem.py (read)",
+    why="A sleeping engine has addresses and no memory; waking makes and maps it, for weights "
+    "and cache.",
+    ignores="giving the memory up before, which is quicker",
+)
+ASLEEP = Rate(
+    "engine's weights to host RAM and back",
+    "2 * size_bytes / (slot_bytes_per_second * share)",
+    unit="seconds",
+    source="vLLM cumem.py (read): level 1 copies weights out as it falls asleep, and in on waking",
+    why="At sleep level 1 the engine's own weights wait in host RAM while the trainer works.",
+)

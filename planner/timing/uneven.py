@@ -1,0 +1,41 @@
+"""Seconds for which GPUs with shorter rows wait for the one with the longest."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from planner.footprint import TimeTerm
+from planner.formulas.uneven import UNEVEN
+from planner.numeric import maximum
+from planner.phases.phase import Work
+from planner.phases.scene import Scene
+from planner.timing import trainer
+
+Terms = tuple[TimeTerm, ...]
+NOISE = 1e-9
+
+
+def uneven(scene: Scene, row: Work, computed: Terms) -> Terms:
+    """What follows a pass on the average GPU; nothing where all rows are of one length.
+
+    The slowest GPU's pass is computed like the others', with its own tokens: they meet larger
+    products, and what is done to weights takes no longer.
+    """
+    if isinstance(row.imbalance, (int, float)) and row.imbalance <= 1 + NOISE:
+        return ()
+    tokens = row.tokens * row.imbalance
+    most = replace(
+        row,
+        tokens=tokens,
+        row_tokens=maximum(row.row_tokens, tokens / scene.q.sequences_per_gpu_step),
+        scored_tokens=row.scored_tokens * row.imbalance,
+    )
+    slowest = trainer.computed(scene, most)
+    if slowest is None:
+        return ()
+    found = UNEVEN.term(
+        row.role.name,
+        slowest_seconds=sum(term.seconds for term in slowest),
+        seconds=sum(term.seconds for term in computed),
+    )
+    return (found,)

@@ -1,0 +1,178 @@
+"""How long responses are: at their cap, the offered shape, or one's own counts and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from types import SimpleNamespace
+from typing import Any
+
+import streamlit as st
+
+from planner.lengths import words
+from planner.lengths.counted import counted
+from planner.lengths.shape import MOST_TOKENS, Shape, grouped, lognormal
+from planner.lengths.text import to_text
+from planner.lengths.typical import SOURCE, logged, typical
+from planner.ui.display import plain
+from planner.ui.elements import segments
+from planner.ui.inputs.fields import help_text, short_label
+from planner.ui.inputs.widgets import mirror
+from planner.ui.state import session
+from planner.ui.state.draft import Draft
+from planner.ui.uploads import uploader
+
+FIELD = "length_distribution"
+KEY = "response lengths"
+CHOICES = {"cap": "All at their cap", "typical": "A typical shape", "own": "My own…"}
+WAYS = ("Counts", "File", "Mean", "Log")
+LARGEST_MB = 4
+MOST_CHARACTERS = LARGEST_MB * 10**6
+
+
+def lengths_input(draft: Draft) -> None:
+    """The choice, what it means for this plan, and the ways to bring lengths of one's own."""
+    text, chosen = draft.values[FIELD], _chosen(draft)
+    mirror(KEY, chosen)
+    st.selectbox(
+        short_label(FIELD),
+        list(CHOICES),
+        index=list(CHOICES).index(chosen),
+        format_func=lambda key: CHOICES[key],
+        key=KEY,
+        on_change=_choose,
+        help=f"{help_text(FIELD)} Time rests on them; memory stays planned for the longest. "
+        f"The typical shape is offered where nobody has counted: {SOURCE}.",
+    )
+    if text:
+        st.caption(_described(draft))
+    if chosen == "own":
+        with st.container(border=True):
+            _own(draft)
+
+
+def _chosen(draft: Draft) -> str:
+    text = draft.values[FIELD]
+    if st.session_state.get("own lengths"):
+        return "own"
+    if not text:
+        return "cap"
+    return "typical" if text == _typical(draft.values) else "own"
+
+
+def _typical(values: Any) -> str:
+    return to_text(typical(values["response_tokens"]))
+
+
+def _choose() -> None:
+    chosen = st.session_state[KEY]
+    st.session_state["own lengths"] = chosen == "own"
+    st.session_state.pop("lengths error", None)
+    if chosen == "own":
+        session.acted()
+    else:
+        text = _typical(session.draft().values) if chosen == "typical" else ""
+        session.edit({FIELD: text})
+
+
+def _described(draft: Draft) -> str:
+    try:
+        said = words(SimpleNamespace(**draft.values))
+    except ValueError as error:
+        return plain(f"{short_label(FIELD)} {error}")
+    return f"{said[:1].upper()}{said[1:]}."
+
+
+def _own(draft: Draft) -> None:
+    way = segments("Where from", WAYS, "own lengths way", default=WAYS[0])
+    if way == "Counts":
+        st.text_area(
+            "Token counts",
+            key="pasted lengths",
+            height=120,
+            max_chars=MOST_CHARACTERS,
+            placeholder="812\n1290\n344\n…",
+            on_change=lambda: _take(lambda: _counted(st.session_state["pasted lengths"])),
+            help="Of each response one a line, or a length and how often it was seen. Press "
+            "Ctrl+Enter to use them.",
+        )
+    elif way == "File":
+        uploader(
+            "Token counts",
+            "uploaded lengths",
+            type=["csv", "txt", "jsonl"],
+            max_upload_size=LARGEST_MB,
+            on_change=_take_upload,
+            help="One a line, CSV, or JSON lines. Texts need their tokenizer: "
+            "`python -m planner lengths FILE --tokenizer FOLDER`.",
+        )
+    else:
+        _figures(draft, logs=way == "Log")
+    if "lengths error" in st.session_state:
+        st.error(plain(st.session_state["lengths error"]), icon=":material/error:")
+
+
+def _figures(draft: Draft, *, logs: bool) -> None:
+    """A lognormal by mean and spread, or by what a trainer logs."""
+    make: Callable[[], Shape]
+    cap = draft.values["response_tokens"]
+    mean = st.number_input(
+        "Mean, tokens",
+        1,
+        MOST_TOKENS,
+        max(cap // 2, 1),
+        key="lengths mean",
+        on_change=session.acted,
+        help="As logged: response_length/mean (verl), completions/mean_length (TRL)."
+        if logs
+        else "Of responses that no cap cuts.",
+    )
+    if logs:
+        cut = st.number_input(
+            "Cut at the cap, %",
+            0.01,
+            99.99,
+            10.0,
+            key="lengths cut",
+            on_change=session.acted,
+            help="response_length/clip_ratio (verl), completions/clipped_ratio (TRL), at this "
+            f"plan's cap of {cap:,} tokens.",
+        )
+        make = partial(logged, mean, cut / 100, cap)
+    else:
+        spread = st.number_input(
+            "Spread, tokens",
+            1,
+            MOST_TOKENS,
+            max(cap // 4, 1),
+            key="lengths spread",
+            on_change=session.acted,
+            help="Standard deviation.",
+        )
+        make = partial(lognormal, mean, spread)
+    st.button("Use these", key="use lengths", on_click=_take, args=(make,), width="stretch")
+
+
+def _take_upload() -> None:
+    file = st.session_state["uploaded lengths"]
+    if file is None:
+        session.acted()
+    else:
+        _take(lambda: _counted(file.getvalue().decode("utf-8-sig")))
+
+
+def _counted(text: str) -> Shape:
+    return grouped(counted(text.splitlines()))
+
+
+def _take(read: Callable[[], Shape]) -> None:
+    st.session_state.pop("lengths error", None)
+    session.acted()
+    try:
+        text = to_text(read())
+    except UnicodeDecodeError:
+        st.session_state["lengths error"] = "The file is not UTF-8 text."
+    except ValueError as error:
+        st.session_state["lengths error"] = str(error).removeprefix("lengths: ")
+    else:
+        session.edit({FIELD: text})

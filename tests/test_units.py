@@ -1,0 +1,40 @@
+"""Figures with their intervals, as a person reads them."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner import units
+
+
+@pytest.mark.parametrize(
+    ("value", "low", "high", "said"),
+    [
+        (252.0, 186.0, 360.0, "4.2 min (3.1–6.0)"),
+        (45.2, 22.6, 90.4, "45.2 s (22.6–90.4)"),
+        (0.0148, 0.0042, 1.6, "14.8 ms (4.2–1,600)"),
+        (7200.0, 1800.0, 90_000.0, "2.0 h (0.5–25.0)"),
+        (45.2, None, None, "45.2 s"),
+    ],
+)
+def test_an_interval_is_in_the_unit_of_its_figure(
+    value: float, low: float | None, high: float | None, said: str
+) -> None:
+    assert units.read_seconds_between(value, low, high) == said
+
+
+def test_an_interval_alone_names_its_unit() -> None:
+    assert units.read_seconds_bounds(22.6, 90.4) == "0.4–1.5 min"
+    assert units.read_usd_bounds(88.0, 1351.0) == "$88.00–$1,351"
+
+
+def test_dollars_of_an_interval_have_the_digits_of_the_figure() -> None:
+    assert units.read_usd_between(175.4, 88.2, 351.0) == "$175 ($88–$351)"
+    assert units.read_usd_between(0.35, 0.2, 120.0) == "$0.35 ($0.20–$120.00)"
+    assert units.read_usd_between(0.35, None, None) == "$0.35"
+
+
+def test_rates_and_shares_have_three_digits() -> None:
+    assert units.read_figure_between(3626.7, 1813.4, 7253.4) == "3,627 (1,813–7,253)"
+    assert units.read_figure_between(50.19, 25.1, 100.4) == "50.2 (25.1–100.4)"
+    assert units.read_share_between(0.338, 0.17, 0.68) == "34 % (17–68)"

@@ -1,0 +1,75 @@
+"""A step's seconds where an engine on GPUs of its own waits, runs a batch ahead, or never stops."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from planner import Plan
+from planner.estimate import estimate
+from planner.footprint import to_json
+from planner.sweep import sweep
+from planner.timing.step import Spent, step_seconds
+
+PHASES = (
+    Spent("rollout", "rollout", 30.0, 12.0),
+    Spent("policy forward", "trainer", 5.0),
+    Spent("policy backward", "trainer", 20.0),
+    Spent("weight sync", "trainer", 2.0),
+)
+
+
+def test_by_hand() -> None:
+    assert step_seconds("synchronous", PHASES) == 57
+    assert step_seconds("one-step-off", PHASES) == 32
+    # Without the twelve seconds in which places are empty the trainer is the slower side.
+    assert step_seconds("asynchronous", PHASES) == 27
+    assert step_seconds("asynchronous", (*PHASES, Spent("load", "trainer", None))) is None
+
+
+SEPARATE = Plan(
+    gpus=8,
+    rollout="vllm-separate",
+    rollout_gpus=4,
+    length_distribution="1~lognormal_700~500",
+    prompts_per_step=128,
+)
+
+
+@pytest.mark.parametrize("overlap", ["synchronous", "one-step-off", "asynchronous"])
+def test_an_estimate_and_a_sweep_agree(overlap: str) -> None:
+    plan = SEPARATE.changed(rollout_overlap=overlap)
+    table = sweep(plan, {"rollout_gpus": [1, 2, 4], "response_tokens": [512, 2048]})
+    for _, row in table.iterrows():
+        values = {name: int(row[name]) for name in ("rollout_gpus", "response_tokens")}
+        if row["valid"]:
+            one = estimate(plan.changed(**values))
+            assert row["step_seconds"] == pytest.approx(one.step_seconds, rel=1e-9)
+    assert table["valid"].any()
+
+
+def test_overlap_never_slows_a_step() -> None:
+    found = [
+        estimate(SEPARATE.changed(rollout_overlap=overlap, response_tokens=4096, model=model))
+        for model in ("Qwen/Qwen2.5-0.5B", "Qwen/Qwen2.5-7B")
+        for overlap in ("asynchronous", "one-step-off", "synchronous")
+    ]
+    seconds = [one.step_seconds for one in found]
+    assert seconds[0] <= seconds[1] < seconds[2] and seconds[3] <= seconds[4] < seconds[5]
+
+
+def test_a_note_says_which_side_waits() -> None:
+    def note(**fields: object) -> str:
+        return estimate(SEPARATE.changed(**fields)).notes[-1]
+
+    assert note().startswith("With 4 rollout GPUs to 4 that train (1 to 1) the engine takes")
+    assert "one after the other" in note()
+    off = note(rollout_overlap="one-step-off", rollout_gpus=4)
+    assert "the engine waits" in off and "rollout GPUs of 8 would leave neither waiting" in off
+    assert not any("rollout GPUs" in one for one in estimate(Plan()).notes)
+
+
+def test_an_answer_is_plain_json() -> None:
+    answer = to_json(estimate(SEPARATE))
+    assert json.loads(json.dumps(answer))["seconds"] == answer["seconds"]

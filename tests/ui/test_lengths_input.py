@@ -1,0 +1,114 @@
+"""Response lengths in the sidebar: at the cap, the offered shape, one's own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from planner.lengths.text import to_text
+from planner.lengths.typical import typical
+from ui.opened_pages import field, link_of, opened, words
+
+KEY = "response lengths"
+
+
+def lengths(app: Any) -> Any:
+    return app.selectbox(key=KEY)
+
+
+def step_time(app: Any) -> str:
+    [found] = [str(one.value) for one in app.metric if one.label == "Step time"]
+    return found
+
+
+def shown(app: Any) -> bool:
+    return any(box.key == KEY for box in app.selectbox)
+
+
+def own(way: str) -> Any:
+    app = opened()
+    lengths(app).set_value("own").run()
+    app.segmented_control(key="own lengths way").set_value(way).run()
+    return app
+
+
+def test_the_offered_shape_is_a_choice_with_its_source() -> None:
+    app = opened()
+    cap = field(app, "response_tokens").value
+    assert lengths(app).value == "cap" and not link_of(app)["length_distribution"]
+    assert "pull request 5759" in lengths(app).help
+    lengths(app).set_value("typical").run()
+    assert link_of(app)["length_distribution"] == to_text(typical(cap))
+    assert f"14% cut at {cap:,}" in words(app)
+    assert "Times rest on responses of" in words(app)
+    lengths(app).set_value("cap").run()
+    assert not link_of(app)["length_distribution"]
+
+
+def test_pasted_counts_enter_the_link_and_the_memory() -> None:
+    app = own("Counts")
+    before = step_time(app)
+    app.text_area(key="pasted lengths").set_value("100\n300\n300\n").run()
+    assert link_of(app)["length_distribution"] == "1~hist_100~1_300~2"
+    assert "Responses of 233 tokens on average (counted, at most 300)." in words(app)
+    assert "No counted response is longer than 300 tokens" in words(app)
+    assert step_time(app) != before and lengths(app).value == "own"
+
+
+def test_bad_counts_are_refused_and_nothing_is_lost() -> None:
+    app = own("Counts")
+    app.text_area(key="pasted lengths").set_value("100\nmany\n").run()
+    assert any("'many' is no whole number" in error.value for error in app.error)
+    assert not link_of(app)["length_distribution"]
+    app.text_area(key="pasted lengths").set_value("100\n").run()
+    assert not app.error and link_of(app)["length_distribution"] == "1~hist_100~1"
+
+
+def test_a_file_of_counts_is_taken() -> None:
+    app = own("File")
+    app.file_uploader(key="uploaded lengths").upload("a.csv", b"tokens,count\n5,1\n9,1\n").run()
+    assert link_of(app)["length_distribution"] == "1~hist_5~1_9~1"
+    app.file_uploader(key="uploaded lengths").upload("a.csv", b"\xff\xfe\x00").run()
+    assert any("not UTF-8" in error.value for error in app.error)
+
+
+def test_a_mean_and_a_spread_are_a_lognormal() -> None:
+    app = own("Mean")
+    app.number_input(key="lengths mean").set_value(800).run()
+    app.number_input(key="lengths spread").set_value(700).run()
+    app.button(key="use lengths").click().run()
+    assert link_of(app)["length_distribution"] == "1~lognormal_800~700"
+
+
+def test_a_log_that_no_lognormal_has_is_refused() -> None:
+    app = own("Log")
+    app.number_input(key="lengths cut").set_value(60.0).run()
+    app.number_input(key="lengths mean").set_value(10).run()
+    app.button(key="use lengths").click().run()
+    assert any("cannot have" in error.value for error in app.error)
+    app.number_input(key="lengths cut").set_value(5.0).run()
+    app.number_input(key="lengths mean").set_value(700).run()
+    app.button(key="use lengths").click().run()
+    assert link_of(app)["length_distribution"].startswith("1~lognormal_")
+    assert "Responses of 700 tokens" in words(app) or "Responses of 701 tokens" in words(app)
+
+
+def test_a_link_with_lengths_opens_as_ones_own() -> None:
+    app = opened(v="4", length_distribution="1~hist_100~1_300~1")
+    assert lengths(app).value == "own"
+    app.selectbox(key="preset").set_value("sft-8b@1").run()
+    assert lengths(app).value == "cap"
+
+
+def test_lengths_are_not_asked_for_where_rows_have_one() -> None:
+    assert not shown(opened(v="4", batch_shape="full"))
+    assert not shown(opened(v="4", method="grade"))
+
+
+def test_a_run_that_ends_late_is_told_from_which_length_on() -> None:
+    late = opened(
+        v="4", response_tokens="16384", micro_batch_size="4", prompts_per_step="64",
+        prompts_per_update="64", length_distribution="1~hist_500~900_1500~90_3000~9_16000~1",
+    )
+    assert "The longest responses.** Responses of up to" in words(late)
+    assert "ends out of memory after about" in words(late)
+    assert "The longest responses" not in words(opened())
