@@ -26,6 +26,18 @@ def words(plan: Any) -> str:
     return f"responses of {lengths.mean:,.0f} tokens on average ({kind}{cut})"
 
 
+def named(text: str) -> str:
+    """A distribution's text as a list of changes says it."""
+    if not text:
+        return "all at their cap"
+    shape = from_text(text)
+    if isinstance(shape, Histogram):
+        return f"counted, at most {shape.longest:,} tokens"
+    if isinstance(shape, Uniform):
+        return f"from {shape.low:,} to {shape.longest:,} tokens"
+    return f"lognormal of {shape.mean:,} ± {shape.spread:,} tokens"
+
+
 def with_typical(plan: Any) -> Any | None:
     """The plan with the offered shape; None where it has lengths, or none are sampled."""
     sampled = plan.rollout not in ("none", "in-graph") and plan.batch_shape != "full"

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from planner.lengths import at_longest, lengths_of, with_typical, words
+from planner.lengths import at_longest, lengths_of, named, with_typical, words
 from planner.lengths.shape import lognormal
 from planner.lengths.text import from_text, to_text
 from planner.lengths.typical import logged, typical
@@ -74,6 +74,13 @@ def test_a_plan_says_what_its_time_rests_on() -> None:
     assert words(counted) == "responses of 200 tokens on average (counted, at most 300)"
     even = plan.changed(length_distribution="1~uniform_100~900")
     assert words(even) == "responses of 500 tokens on average (as often from 100 to 900)"
+
+
+def test_a_change_is_told_without_its_text() -> None:
+    assert named("") == "all at their cap"
+    assert named("1~hist_5~1_900~2") == "counted, at most 900 tokens"
+    assert named("1~uniform_5~900") == "from 5 to 900 tokens"
+    assert named("1~lognormal_800~700") == "lognormal of 800 ± 700 tokens"
 
 
 def test_nothing_is_offered_where_nothing_is_sampled() -> None:

@@ -10,6 +10,7 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
+from planner import lengths
 from planner.frameworks import framework_named
 from planner.methods import methods
 from planner.plan import choices
@@ -96,4 +97,6 @@ def name(field: str, value: str) -> str:
 
 def spoken(field: str, value: Any) -> str:
     """A field's value as a sentence says it: a choice as its list shows it."""
+    if field == "length_distribution":
+        return lengths.named(value)
     return name(field, value) if options(field) else say(value)
