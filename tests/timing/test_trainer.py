@@ -295,6 +295,11 @@ def test_an_update_reads_and_writes_what_its_implementation_does() -> None:
     assert clipped == pytest.approx(parameters * 12 / COPIED)
 
 
+def test_gradients_used_in_the_backward_are_never_clipped() -> None:
+    early = terms(plan(optimizer_step="in-backward", micro_batch_size=8), "policy backward")
+    assert "bytes of clipping gradients" not in early and "optimizer step" in early
+
+
 def test_hosts_update_what_waits_there() -> None:
     sizes: dict[str, Any] = {"gpus": 8, "prompts_per_step": 64, "prompts_per_update": 64}
     sizes |= {"master_dtype": "fp32", "gradient_dtype": "fp32"}
