@@ -74,7 +74,7 @@ def _asked(plan: Plan) -> list[Callable[[], AbstractContextManager[None]]]:
 
 @contextmanager
 def flash() -> Iterator[None]:
-    """transformers' own code around flash-attn, on a CPU."""
+    """Transformers' own code around flash-attn, on a CPU."""
     functions = (flash_attention, flash_attention, None, flash_code._pad_input, None)
     keywords = flash_code._lazy_define_process_function(flash_attention)  # type: ignore[no-untyped-call]
     loaded = lambda *_, **__: (functions, (keywords, dict))  # noqa: E731
@@ -105,7 +105,7 @@ def _declared(operator: Any) -> Callable[..., Any]:
 
 @contextmanager
 def eight_bit() -> Iterator[None]:
-    """bitsandbytes' own optimizer; on a CPU its kernels would widen what a card's do not."""
+    """Bitsandbytes' own optimizer; on a CPU its kernels would widen what a card's do not."""
     functional = import_module("bitsandbytes.functional")
     nothing = lambda *_, **__: None  # noqa: E731
     with (

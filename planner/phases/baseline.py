@@ -179,7 +179,7 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
 
 
 def _tables(scene: Scene, role: Role) -> list[Weight]:
-    """Embeddings whose moments are fp32 beside 8-bit ones; FSDP2's are torchao's, which has none."""
+    """Embeddings whose moments are fp32 beside 8-bit ones; under FSDP2 torchao's are 8-bit, too."""
     asked = scene.framework.widens_moments_of_embeddings and scene.plan.optimizer in EIGHT_BIT
     if not asked or role.adapters or scene.plan.sharding not in ("none", "ddp"):
         return []

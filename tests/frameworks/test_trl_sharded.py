@@ -157,16 +157,26 @@ def test_a_block_repeated_is_the_whole_model() -> None:
         assert not any("full depth" in note for log in logs for note in log.notes)
 
 
-def test_a_reference_that_is_one_unit_is_run_whole() -> None:
-    """Of its one flat buffer no layer is a part."""
-    changes = {**HF, **KL, **AUTOCAST, **SPREAD, "sharding": "fsdp2"}
-    plan = Case("reference", "grpo", changes).plan
-    config = {**NAMED["SFT"].config, "num_hidden_layers": 11}
+def test_a_reference_that_is_one_unit_is_run_shallow() -> None:
+    """Its one flat buffer is as much larger as the model is deeper, to the byte."""
+    plan = Case("reference", "dpo", {**AUTOCAST, **SPREAD, "sharding": "fsdp2"}).plan
+    config = {**NAMED["SFT"].config, "num_hidden_layers": 9}
+    logs = [
+        dry_run(plan, {"policy": config}, full_depth=whole, code=FRAMEWORK.name)
+        for whole in (False, True)
+    ]
+    short, whole = ({peak.phase: peak.total_bytes for peak in curve.peaks(log)} for log in logs)
+    # Of the gradients that are clipped each has a norm of 4 bytes.
+    assert whole.pop("optimizer step") - short.pop("optimizer step") <= 4 * 12 * 9 * 4
+    assert short == whole
     per_layer = 256 * (2 * 256 + 2 * 128 + 3 * 704)
-    weights = 2 * (2 * 4096 * 256 + 11 * per_layer)
-    log = dry_run(plan, {"policy": config}, code=FRAMEWORK.name)
-    largest = max(made.size_bytes for made in log.made.values() if made.category == "activations")
-    assert largest == pytest.approx(weights, rel=0.02)
+    weights = 2 * (2 * 4096 * 256 + 9 * per_layer)
+    largest = [
+        max(made.size_bytes for made in log.made.values() if made.category == "activations")
+        for log in logs
+    ]
+    assert largest[0] == largest[1] == pytest.approx(weights, rel=0.02)
+    assert not any("full depth" in note for log in logs for note in log.notes)
 
 
 def test_only_what_accelerate_shards_by_itself_runs() -> None:

@@ -39,13 +39,21 @@ def packages(plan: Plan, stage: DryStage, *, on_card: bool) -> Iterator[None]:
         if plan.optimizer in EIGHT_BIT:
             paged = stage.tracker.on_host if on_card else None
             stack.enter_context(bitsandbytes(paged))
-        if plan.reference == "cached-logprobs":
-            stack.enter_context(cached())
-        if plan.dtype == "fp16":
-            stack.enter_context(scaled())
+        stack.enter_context(real(plan, on_cpu=True))
         if plan.liger:
             applied = lambda model, _: stage.liger(unwrap_peft_model(model))  # noqa: E731
             stack.enter_context(patch("transformers.trainer.apply_liger_kernel", applied))
+        yield
+
+
+@contextmanager
+def real(plan: Plan, *, on_cpu: bool) -> Iterator[None]:
+    """Of these what tensors with data need as well; a card has fp16 of its own."""
+    with ExitStack() as stack:
+        if plan.reference == "cached-logprobs":
+            stack.enter_context(cached())
+        if plan.dtype == "fp16" and on_cpu:
+            stack.enter_context(scaled())
         yield
 
 

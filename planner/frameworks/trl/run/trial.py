@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from planner.frameworks.trl.run import packages
 from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
 from planner.frameworks.trl.run.phases import Mark, Phases
 from planner.frameworks.trl.run.seams import real
@@ -37,8 +38,9 @@ def train(
     """
     plan, steps = plans[0], iter(range(len(plans)))
     model = Models(plan, configs["policy"], stage).made
-    with TemporaryDirectory() as folder, silent(), real(stage.device, model):
-        on_cpu = stage.device.type == "cpu"
+    on_cpu = stage.device.type == "cpu"
+    asked = packages.real(plan, on_cpu=on_cpu)
+    with TemporaryDirectory() as folder, silent(), real(stage.device, model), asked:
         trainer = trainer_of(plan, Path(folder), steps=len(plans), on_cpu=on_cpu)
         fed(trainer, plans, lambda: wakes(plan, stage))
         scored_in_part(trainer)
