@@ -28,6 +28,7 @@ Key = Literal[
     "collective-latency",
     "host-copy-bandwidth",
     "overlap-slowdown",
+    "sustained-compute",
     "host-update-seconds",
     "host-update-seconds-torch",
     "hf-step-seconds-per-layer",
@@ -69,7 +70,7 @@ class Efficiency(Row):
     what: Text
     unit: Text
     intervals: dict[str, Interval]
-    """By compute capability; ``any`` for every other card."""
+    """By a card's key or its compute capability; ``any`` for every other card."""
     published: Annotated[tuple[Published, ...], Field(min_length=1)]
     note: str
 
@@ -80,9 +81,10 @@ class Efficiency(Row):
         return self
 
     def published_for(self, gpu: Gpu | None) -> Interval:
-        """The published interval for a card of this compute capability."""
-        card = gpu.compute_capability if gpu else None
-        return self.intervals.get(card or "any", self.intervals["any"])
+        """The published interval for a card, or for those of its compute capability."""
+        names = (gpu.key, gpu.compute_capability or "any") if gpu else ()
+        own = next((name for name in names if name in self.intervals), "any")
+        return self.intervals[own]
 
     def of(self, gpu: Gpu | None) -> Interval:
         """What was measured on such a card, or else the published interval."""

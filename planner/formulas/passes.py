@@ -2,7 +2,9 @@
 
 FLOPs are those of :mod:`planner.formulas.compute`; the shares are of kernels measured at the shapes
 that one micro-batch gives them (:mod:`planner.kernels`). A kernel's share holds nothing but the
-kernel: norms, casts, waiting and launches are terms of their own.
+kernel: norms, casts, waiting and launches are terms of their own. Tables are of milliseconds; in
+seconds a card at its power limit keeps only part of such rates (efficiencies.json
+sustained-compute).
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ FLASH = "FlashAttention-2 (arXiv 2307.08691)"
 
 PRODUCTS = Rate(
     "matrix products",
-    "flops / (peak_flops_per_second * share)",
+    "flops / (peak_flops_per_second * share * sustained)",
     unit="seconds",
     source=TABLES,
     why="Every projection by its own shape: tokens by width in by width out. Backward, a gradient "
@@ -25,7 +27,7 @@ PRODUCTS = Rate(
 )
 EXPERTS = Rate(
     "experts",
-    "flops / (peak_flops_per_second * share)",
+    "flops / (peak_flops_per_second * share * sustained)",
     unit="seconds",
     source=TABLES,
     why="All of a layer's experts in grouped products, by the tokens that meet each; uneven "
@@ -35,7 +37,7 @@ EXPERTS = Rate(
 )
 ATTENTION = Rate(
     "attention",
-    "flops / (peak_flops_per_second * share)",
+    "flops / (peak_flops_per_second * share * sustained)",
     unit="seconds",
     source=TABLES,
     why="Scores and values of the pairs that the kernel computes: under a causal mask half of the "
@@ -64,7 +66,7 @@ ADAPTERS = Rate(
 )
 HEAD = Rate(
     "language model head, products",
-    "flops / (peak_flops_per_second * share)",
+    "flops / (peak_flops_per_second * share * sustained)",
     unit="seconds",
     source=TABLES,
     why="Every scored position meets the whole vocabulary, as many rows at once as the loss makes.",

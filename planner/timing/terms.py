@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.catalog.efficiencies import typical
 from planner.footprint import TimeTerm
 from planner.formulas.compute import memory_rates
 from planner.formulas.duration import Rate
@@ -18,10 +19,13 @@ UNKNOWN: TimeTerm = ()  # type: ignore[assignment]
 def by_share(
     it: Passing, formula: Rate, flops: Num, share: Num | None, dtype: str = "", label: str = ""
 ) -> TimeTerm:
-    """FLOPs at a share of the peak."""
+    """FLOPs at a share of the peak, which wide products keep for as long as power lets them."""
     peak = it.gpu.flops_per_second(dtype or it.dtype)
     if share is None or peak is None:
         return UNKNOWN
+    lasting: dict[str, Num] = {}
+    if "sustained" in formula.inputs:
+        lasting["sustained"] = typical("sustained-compute", it.gpu)
     return formula.term(
         it.row.role.name,
         label=label,
@@ -29,6 +33,7 @@ def by_share(
         flops=flops,
         peak_flops_per_second=peak,
         share=share,
+        **lasting,
     )
 
 
