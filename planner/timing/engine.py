@@ -14,7 +14,8 @@ from planner.numeric import Num, maximum, minimum
 from planner.phases.phase import Decoding
 from planner.phases.scene import Scene
 from planner.timing import rollout
-from planner.timing.engine_step import Generator, Parts
+from planner.timing.engine_kernels import Parts
+from planner.timing.engine_step import Generator
 from planner.timing.rollout import Stretch
 
 Terms = tuple[TimeTerm, ...]
