@@ -251,7 +251,10 @@ CASES = (
         "GRPO, KL, fp16, foreach", "grpo",
         {**ENGINE, **KL, **FP16, "optimizer": "adamw-foreach"}, head="gpu",
     ),
-    Case("GRPO, KL, fp16, FSDP2", "grpo", {**FSDP2, **HF, **KL, **FP16}),
+    Case(
+        "GRPO, KL, fp16, FSDP2", "grpo",
+        {**FSDP2, **HF, **KL, **FP16, "reduce_dtype": "fp16"},
+    ),
     Case("SFT, Liger", "sft", LIGER),
     Case("SFT, Liger, Llama, autocast", "sft", {**LIGER, **AUTOCAST}, "llama", head="gpu"),
     Case("SFT, Liger, Gemma 2", "sft", {**LIGER, **HALF, "attention": "eager"}, "gemma2"),

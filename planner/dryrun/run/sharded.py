@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
+from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -164,8 +165,7 @@ def layers_together(tracker: Tracker) -> Iterator[None]:
 
     Gathered weights belong to their layers then, and the flat buffer knows each one's share.
     """
-    from torch.distributed.fsdp._fully_shard import _fsdp_param_group as groups
-
+    groups: Any = import_module(f"{FULLY_SHARD}._fsdp_param_group")
     gather, copy_out = groups.foreach_all_gather, groups.foreach_all_gather_copy_out
 
     def blocks_of(params: Any) -> list[int]:

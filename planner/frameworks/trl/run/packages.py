@@ -14,7 +14,6 @@ from unittest.mock import patch
 import torch
 from accelerate import Accelerator
 from torch.utils._python_dispatch import _disable_current_modes
-from transformers.integrations.liger import unwrap_peft_model
 from trl.trainer import dpo_trainer
 from trl.trainer.dpo_trainer import DataCollatorForPreference
 from trl.trainer.sft_trainer import DataCollatorForLanguageModeling
@@ -23,6 +22,7 @@ from planner.dryrun.run.stage import DryStage
 from planner.frameworks.trl.run.eight_bit import bitsandbytes
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
+from planner.steps import models
 
 
 @contextmanager
@@ -41,7 +41,7 @@ def packages(plan: Plan, stage: DryStage, *, on_card: bool) -> Iterator[None]:
             stack.enter_context(bitsandbytes(paged))
         stack.enter_context(real(plan, on_cpu=True))
         if plan.liger:
-            applied = lambda model, _: stage.liger(unwrap_peft_model(model))  # noqa: E731
+            applied = lambda model, _: stage.liger(models.causal(model))  # noqa: E731
             stack.enter_context(patch("transformers.trainer.apply_liger_kernel", applied))
         yield
 
