@@ -73,8 +73,8 @@ def reserved(
 ) -> list[Reserved]:
     """What each phase reserves on a card of so many bytes, from what its own instants need.
 
-    ``kept`` are the weights and the optimizer's tensors among it, ``sums`` the totals of all instants,
-    which also say how much more may be needed.
+    ``kept`` are the weights and the optimizer's tensors among it, ``sums`` the totals of all
+    instants, which also say how much more may be needed.
     Models load before anything is held.
     """
     trains = [

@@ -3,14 +3,15 @@
 Blocks that one part of a step has left are not always of use to another. The optimizer's states are
 made in the first step, after its backward, and settle in blocks that its activations left: the next
 step's activations find those broken, and take segments of their own. So what each kind of tensor
-needs at its own worst moment stands beside the others' instead of in their place: at most as much as
-the states, where all weights train. Adapters' states are small; there it is what gathered weights,
-logits and activations leave each other. The rest are holes, which follow what comes and goes in a
-step.
+needs at its own worst moment stands beside the others' instead of in their place: at most as much
+as the states, where all weights train. Adapters' states are small; there it is what gathered
+weights, logits and activations leave each other. The rest are holes, which follow what comes and
+goes in a step.
 
-No sum of sizes says how much of either is held. The simulated allocator (docs/allocator.md) replays
-it for a drawn set of plans, by what decides the order of events: whether weights are sharded, layers
-checkpointed, adapters trained, and whether segments expand, which mends what states break.
+No sum of sizes says how much of either is held. The simulated allocator (docs/allocator.md)
+replays it for a drawn set of plans, by what decides the order of events: whether weights are
+sharded, layers checkpointed, adapters trained, and whether segments expand, which mends what
+states break.
 """
 
 from __future__ import annotations
@@ -69,10 +70,10 @@ HELD = Formula(
     "room)",
     category="allocator",
     source="replays of dry runs through the simulated allocator (accuracy/measured/held.json)",
-    why="Weights, gradients, the optimizer's tensors, buffers, logits and all others seldom fit each "
-    "other's blocks: apart is what each kind needs at its own worst moment, together what all need "
-    "at one. Optimizer states break the blocks they settle in, at most as many bytes as they have. "
-    "What comes and goes leaves holes besides. Where the card is full, free segments are given back.",
+    why="Weights, gradients, the optimizer's tensors, buffers, logits and all others seldom fit "
+    "each other's blocks: apart is what each kind needs at its own worst moment, together what all "
+    "need at one. Optimizer states break the blocks they settle in, at most as many bytes as they "
+    "have. What comes and goes leaves holes besides. A full card gives free segments back.",
     ignores="growth over steps of different lengths, which has a bound of its own",
 )
 
