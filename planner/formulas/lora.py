@@ -38,12 +38,12 @@ def lora_weights(architecture: Architecture, targets: tuple[str, ...]) -> tuple[
     ``targets`` holds names of :data:`TARGETS`, names of the family's own modules, or
     ``all-linear``, which is every linear layer but the head. As in peft, a name picks
     every module whose path ends in it (``c_proj`` is two modules of a GPT-2 layer).
-    A model with experts takes adapters on its attention, and on experts where
-    :data:`EXPERTS` are named; ``all-linear`` is its attention, since experts are no linear layers.
+    A model with experts takes adapters on its attention, and on experts where :data:`EXPERTS`
+    are named.
 
     Raises:
-        ValueError: naming ``lora_targets`` for a name that picks nothing, or one of experts
-            that are fused with others.
+        ValueError: naming ``lora_targets`` for a name that picks nothing, or that peft would turn
+            into adapters of experts with ranks of their own.
     """
     if architecture.measured:
         raise ValueError(
@@ -81,22 +81,22 @@ def _of_mixture(
 ) -> tuple[Weight, ...]:
     """Attention's layers and whole tensors of experts.
 
-    Where gate and up are named apart, peft 0.21.2 adapts the fused tensor with twice the rank:
-    refused, since a plan has one.
+    Where gate and up are named apart, or ``all-linear``, peft 0.21.2 adapts the fused tensor with
+    twice the rank, and the router in some families: refused, since a plan has one rank.
     """
     chosen: set[str] = set()
     for target in targets:
-        picked = {weight.name for weight in linears if target in (ALL_LINEAR, weight.module)}
-        picked |= {weight.name for weight in experts if weight.module == target}
+        picked = {weight.name for weight in (*linears, *experts) if weight.module == target}
         if not picked:
-            known = ", ".join(weight.module for weight in (*linears, *experts))
+            known = ",".join(weight.module for weight in (*linears, *experts))
             raise ValueError(
-                f"lora_targets: {target!r} is no layer of {architecture.family}, whose experts are "
-                f"tensors of all of a layer's; use {ALL_LINEAR} (its attention) or some of {known}."
+                f"lora_targets: {target!r} reaches past the attention of {architecture.family}, "
+                f"where peft adapts whole tensors of experts with other ranks; name what to adapt, "
+                f"of {known}."
             )
         chosen |= picked
     if not chosen:
-        raise ValueError(f"lora_targets: name at least one module, or {ALL_LINEAR}.")
+        raise ValueError("lora_targets: name at least one module.")
     return tuple(weight for weight in (*linears, *experts) if weight.name in chosen)
 
 

@@ -30,10 +30,7 @@ def kernels(plan: Plan) -> tuple[Row, ...]:
 
 
 def lora_targets(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """What the plan's adapters are of, as peft is told: modules, and tensors of experts.
-
-    For a mixture by name: peft's ``all-linear`` reaches its experts and router too.
-    """
+    """What the plan's adapters are of, as peft is told: modules, and tensors of experts."""
     targets, policy = tuple(plan.lora_targets.split(",")), facts_of(plan).policy
     if not policy.experts:
         return targets, ()

@@ -36,6 +36,7 @@ MIXTRAL = {
     "num_experts_per_tok": 2, "sliding_window": None,
 }  # fmt: skip
 BOTH = "gate_up_proj,down_proj"
+ATTENTION = "q_proj,k_proj,v_proj,o_proj"
 
 
 def planned(config: dict[str, Any] = QWEN, **changes: Any) -> Plan:
@@ -76,8 +77,8 @@ def test_counts_are_those_of_peft(config: dict[str, Any], targets: str) -> None:
     [
         {},
         {"lora_targets": "q_proj,down_proj"},
-        {"lora_targets": f"all-linear,{BOTH}", "gradient_checkpointing": "full"},
-        {"lora_targets": f"all-linear,{BOTH}", "gradient_checkpointing": "full", "autocast": True},
+        {"lora_targets": f"{ATTENTION},{BOTH}", "gradient_checkpointing": "full"},
+        {"lora_targets": f"{ATTENTION},{BOTH}", "gradient_checkpointing": "full", "autocast": True},
         {"master_dtype": "none", "gradient_dtype": "bf16"},
         {"dtype": "fp32", "master_dtype": "none", "lora_targets": "gate_up_proj"},
         {"framework": "trl", "logits": "fused", "gradient_checkpointing": "full"},
@@ -130,6 +131,7 @@ def test_a_real_step_on_a_cpu_asks_for_what_the_dry_run_says(
         ("sharding", {"gpus": 2, "sharding": "fsdp2"}),
         ("rollout", {"method": "grpo", "responses_per_prompt": 2, "rollout": "hf"}),
         ("lora_targets", {"lora_targets": "gate_proj,up_proj"}),
+        ("lora_targets", {"lora_targets": "all-linear"}),
     ],
 )
 def test_what_peft_cannot_or_nobody_derived_is_refused(

@@ -114,8 +114,8 @@ TEXTS: Mapping[str, FieldText] = {
     "lora_rank": FieldText("LoRA rank", "Columns of the thin matrices."),
     "lora_targets": FieldText(
         "LoRA targets",
-        "all-linear, or names such as q_proj,v_proj. Of a mixture all-linear is the attention; "
-        "gate_up_proj and down_proj are all its experts.",
+        "all-linear, or names such as q_proj,v_proj; gate_up_proj and down_proj are all experts "
+        "of a mixture.",
     ),
     "lora_dropout": FieldText(
         "LoRA dropout", "Each adapter keeps a mask of what it dropped for the backward."
