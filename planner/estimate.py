@@ -15,7 +15,6 @@ from planner.cautions import cautions_of
 from planner.footprint import Footprint, Instant, Phase, StatedError, Term, Verdict, worst_of
 from planner.formulas import allocator
 from planner.formulas.growth import GROWN, most_growth
-from planner.formulas.held import kept_bytes
 from planner.levels import Adder, Totals
 from planner.methods import part
 from planner.phases.phase import PhasePlan
@@ -115,13 +114,9 @@ def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
         max(int(one.device) for one in each) - int(each[peak].outside)
         for each, peak in zip(sums, peaks, strict=True)
     ]
-    kept = [
-        kept_bytes(scene.plan, phase.instants[peak], each[peak].kept)
-        for phase, each, peak in zip(plans, sums, peaks, strict=True)
-    ]
-    segments = reserved(scene.plan, plans, needed, kept, sums)
-    spared = [of - each[at].kept for of, each, at in zip(kept, sums, peaks, strict=True)]
-    growth = int(most_growth(scene.plan, [one.held for one in segments], spared))
+    kept = [each[peak].kept for each, peak in zip(sums, peaks, strict=True)]
+    segments = reserved(scene.plan, plans, needed, kept, sums, scene.facts.budget_bytes)
+    growth = int(most_growth(scene.plan, [one.held for one in segments]))
     return tuple(
         _grown(scene, _phase(scene, *of), growth if of[-1].held is not None else 0)
         for of in zip(plans, sums, peaks, segments, strict=True)

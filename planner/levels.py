@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from planner.footprint import OUTSIDE, Instant, Term
 from planner.formulas import allocator
+from planner.formulas.sharding import UNSHARDED
 from planner.numeric import Num
 
 
@@ -24,6 +25,12 @@ class Totals(NamedTuple):
     """Of ``allocated``, gradients."""
     optimizer: Num
     """Of ``allocated``, the optimizer's state and temporaries."""
+    buffers: Num
+    """Of ``allocated``, buffers of collectives and libraries."""
+    logits: Num
+    """Of ``allocated``, what the loss makes of the vocabulary."""
+    unsharded: Num
+    """Of ``allocated``, gradients before their reduction, whose stream's blocks serve no shards."""
 
     @property
     def peak(self) -> Num:
@@ -36,9 +43,9 @@ class Totals(NamedTuple):
         return self.parameters + self.optimizer
 
     @property
-    def kinds(self) -> tuple[Num, Num, Num, Num]:
+    def kinds(self) -> tuple[Num, ...]:
         """``allocated`` by kinds whose tensors seldom fit each other's blocks."""
-        named = self.parameters, self.gradients, self.optimizer
+        named = tuple(getattr(self, kind) for kind in KINDS)
         return (*named, self.allocated - sum(named))
 
     @property
@@ -52,10 +59,10 @@ class Totals(NamedTuple):
         return self.allocated + self.slack + self.outside
 
 
-NOTHING = Totals(0, 0, 0, 0, 0, 0, 0, 0)
+NOTHING = Totals(*[0] * len(Totals._fields))
 
-KINDS = ("parameters", "gradients", "optimizer")
-"""Categories whose tensors seldom fit each other's blocks."""
+KINDS = ("parameters", "gradients", "optimizer", "buffers", "logits", "unsharded")
+"""Categories whose tensors seldom fit each other's blocks; gradients of two kinds."""
 
 
 class Adder:
@@ -86,7 +93,7 @@ class Adder:
         if not terms:
             return NOTHING
         # Most terms are in few totals: what is not there need not be added.
-        parts: Totals = Totals([], [], [], [], [], [], [], [])
+        parts = Totals._make([] for _ in Totals._fields)
         for term in terms:
             size, category = term.bytes, term.category
             if term.host:
@@ -100,8 +107,9 @@ class Adder:
                 parts.requested.append(size)
                 parts.allocated.append(allocated)
                 parts.slack.append(slack)
-                if category in KINDS:
-                    getattr(parts, category).append(allocated)
+                kind = "unsharded" if term.name in UNSHARDED else category
+                if kind in KINDS:
+                    getattr(parts, kind).append(allocated)
         return Totals._make(map(self._plus, parts))
 
     def _sum(self, found: Sequence[Totals]) -> Totals:

@@ -8,9 +8,9 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from planner.footprint import OUTSIDE, Instant, Term
-from planner.formulas.held import held
+from planner.formulas.held import Spread, held
 from planner.levels import Totals
-from planner.numeric import Bounded, Num, maximum
+from planner.numeric import Bounded, Num, maximum, minimum
 from planner.phases.phase import PhasePlan
 
 if TYPE_CHECKING:
@@ -69,19 +69,22 @@ def reserved(
     needed: Sequence[Num],
     kept: Sequence[Num],
     sums: Sequence[Sequence[Totals]],
+    card: Num,
 ) -> list[Reserved]:
-    """What each phase reserves, from what its own instants need.
+    """What each phase reserves on a card of so many bytes, from what its own instants need.
 
-    ``kept`` are the weights and optimizer state among it, ``sums`` the totals of all instants,
-    which also say how much more may be needed.
+    ``kept`` are the weights and the optimizer's tensors among it, ``sums`` the totals of all
+    instants, which also say how much more may be needed.
     Models load before anything is held.
     """
     trains = [
         one for phase, each in zip(plans, sums, strict=True) if _trains(phase) for one in each
     ]
-    emptied, whole = plan.empty_cache == "between-phases", _apart(trains)
+    emptied, whole = plan.empty_cache == "between-phases", spread_of(trains)
     beside = [
-        held(plan, size, lasting, *(_apart(each) if emptied else whole)) if _trains(phase) else None
+        held(plan, size, lasting, spread_of(each) if emptied else whole, _room(card, size, each))
+        if _trains(phase)
+        else None
         for phase, size, lasting, each in zip(plans, needed, kept, sums, strict=True)
     ]
     doubts = [doubt(phase, each) for phase, each in zip(plans, sums, strict=True)]
@@ -91,10 +94,19 @@ def reserved(
     return [Reserved(*of) for of in zip(needed, doubts, beside, own, carried, strict=True)]
 
 
-def _apart(sums: Sequence[Totals]) -> tuple[Num, Num]:
-    """The most that each kind of tensor needs at its own worst moment, and that all need at one."""
+def _room(card: Num, needed: Num, sums: Sequence[Totals]) -> Num:
+    """Bytes of the card beside what a phase needs and what is outside the allocator."""
+    return maximum(card - needed - maximum(*(one.outside for one in sums)), 0)
+
+
+def spread_of(sums: Sequence[Totals]) -> Spread:
+    """What instants that share a cache need, by kinds of tensors."""
     kinds = (maximum(*of) for of in zip(*(one.kinds for one in sums), strict=True))
-    return sum(kinds), maximum(*(one.allocated for one in sums))
+    return Spread(
+        apart=sum(kinds),
+        together=maximum(*(one.allocated for one in sums)),
+        states=minimum(*(one.optimizer for one in sums)),
+    )
 
 
 def _trains(phase: PhasePlan) -> bool:

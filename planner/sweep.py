@@ -16,7 +16,6 @@ from planner.cost import gpu_hours, price_of
 from planner.estimate import MARGIN, phase_plans
 from planner.footprint import OUTSIDE, Instant, trainers_own
 from planner.formulas.growth import GROWN, most_growth
-from planner.formulas.held import kept_bytes
 from planner.formulas.throughput import MODEL_FLOPS_UTILIZATION, TOKENS_PER_SECOND
 from planner.grid import Grid, followed
 from planner.levels import Adder, Totals
@@ -200,9 +199,8 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
     sums = [[adder.totals(instant) for instant in phase.instants] for phase in plans]
     peaks = [_peak(grid, phase, each) for phase, each in zip(plans, sums, strict=True)]
     needed, kept = ([peak[name] for peak in peaks] for name in ("needed", "kept"))
-    segments = reserved(scene.plan, plans, needed, kept, sums)
-    spared = [peak["kept"] - peak["lasting"] for peak in peaks]
-    growth = most_growth(scene.plan, [one.held for one in segments], spared)
+    segments = reserved(scene.plan, plans, needed, kept, sums, facts.budget_bytes)
+    growth = most_growth(scene.plan, [one.held for one in segments])
     worst = _Worst(grid, growth, facts.budget_bytes)
     columns = {}
     for number, (phase, peak, held) in enumerate(zip(plans, peaks, segments, strict=True)):
@@ -294,19 +292,17 @@ def _better(one: dict[str, Array], other: dict[str, Array], *names: str) -> dict
     return {name: np.where(more, other[name], sizes) for name, sizes in one.items()}
 
 
-OF_PEAK = ("requested", "allocated", "outside")
+OF_PEAK = ("requested", "allocated", "outside", "kept")
 """Totals of the instant that owns a phase's peak."""
 
 
-def _at_peak(plan: Grid, instant: Instant, sums: Totals) -> dict[str, Num]:
+def _at_peak(instant: Instant, sums: Totals) -> dict[str, Num]:
     """What counts of an instant that owns a phase's peak; by how much it may be less and more."""
     doubtful = [
         term for term in instant.everything if term.low is not None and term.category in OUTSIDE
     ]
     return {
         **{name: getattr(sums, name) for name in OF_PEAK},
-        "kept": kept_bytes(plan, instant, sums.kept),
-        "lasting": sums.kept,
         "below": total([term.bytes - term.low for term in doubtful]),
         "above": total([term.high - term.bytes for term in doubtful]),
     }
@@ -315,10 +311,10 @@ def _at_peak(plan: Grid, instant: Instant, sums: Totals) -> dict[str, Num]:
 def _peak(plan: Grid, phase: PhasePlan, found: Sequence[Totals]) -> dict[str, Num]:
     """Totals of the instant that owns a phase's peak, plan by plan; the most ever reserved."""
     best = found[0]
-    own = _at_peak(plan, phase.instants[0], best)
+    own = _at_peak(phase.instants[0], best)
     for instant, sums in zip(phase.instants[1:], found[1:], strict=True):
         higher = sums.peak > own["requested"] + own["outside"]
-        more = _at_peak(plan, instant, sums)
+        more = _at_peak(instant, sums)
         own = {name: np.where(higher, more[name], value) for name, value in own.items()}
     device = maximum(*(sums.device for sums in found)) if len(found) > 1 else best.device
     return {

@@ -15,20 +15,20 @@ from typing import Any
 
 from planner.footprint import Term
 from planner.formulas.formula import Formula
-from planner.formulas.held import HELD, Kind, kind_of
+from planner.formulas.held import Kind, kind_of
 from planner.numeric import Num, maximum
 
 GROWTH: Mapping[Kind, int] = {
-    (False, False, False): 405,
-    (False, False, True): 723,
-    (False, True, False): 815,
-    (False, True, True): 1052,
-    (True, False, False): 394,
-    (True, False, True): 882,
-    (True, True, False): 892,
-    (True, True, True): 1037,
+    Kind(False, False, False, False): 400,
+    Kind(False, False, True, False): 708,
+    Kind(False, True, False, False): 772,
+    Kind(False, True, True, False): 982,
+    Kind(True, False, False, False): 381,
+    Kind(True, False, True, False): 846,
+    Kind(True, True, False, False): 802,
+    Kind(True, True, True, False): 975,
 }
-"""The most of each kind's replays, in thousandths of what held memory follows, all logits in it."""
+"""The most of each kind's replays, in thousandths of :func:`moving`."""
 
 GROWN = Formula(
     "grown over steps of different lengths",
@@ -51,16 +51,22 @@ def may_grow(plan: Any) -> bool:
     return varied and plan.empty_cache == "never" and not plan.expandable_segments
 
 
-def most_growth(plan: Any, held: Sequence[Term | None], spared: Sequence[Num]) -> Num:
+def moving(of: Mapping[str, Num]) -> Num:
+    """What growth follows, of a held term's inputs: what comes and goes, and what kinds need apart.
+
+    All of the latter: a length that does not fit finds no tensor's block of another.
+    """
+    return of["needed"] - of["kept"] + of["apart"] - of["together"]
+
+
+def most_growth(plan: Any, held: Sequence[Term | None]) -> Num:
     """The most that the cache may hold more.
 
     Args:
         plan: the plan, or a sweep's grid.
         held: the held term of each phase of a step; None where nothing is held.
-        spared: logits that leave no holes in a step of one length; of another they do not fit.
     """
-    pairs = [(term, more) for term, more in zip(held, spared, strict=True) if term is not None]
-    if not pairs or not may_grow(plan):
+    terms = [term for term in held if term is not None]
+    if not terms or not may_grow(plan):
         return 0
-    moving = (HELD.value(**{**term.inputs, "share": 1000}) + more for term, more in pairs)
-    return GROWTH[kind_of(plan)] * maximum(*moving) // 1000
+    return GROWTH[kind_of(plan)] * maximum(*(moving(term.inputs) for term in terms)) // 1000

@@ -1,13 +1,17 @@
 """What the caching allocator holds and no tensor uses, beyond what one instant explains.
 
-Blocks that one part of a step has left are not always of use to another: optimizer states that
-are made in the first step settle in blocks that its activations left, the optimizer's
-temporaries take segments of their own, and gathered weights leave holes among activations.
-No sum of sizes gives that; the simulated allocator (docs/allocator.md) replays it. It follows what
-comes and goes in a step, and what kinds of tensors need apart from each other. How much of that
-is held, replays of a drawn set of plans say, by what decides the order of events: whether weights
-are sharded, layers checkpointed, adapters trained. Where sharded weights train, they and their
-gradients leave holes, gathered and given back layer by layer; logits, which come last, none.
+Blocks that one part of a step has left are not always of use to another. The optimizer's states are
+made in the first step, after its backward, and settle in blocks that its activations left: the next
+step's activations find those broken, and take segments of their own. So what each kind of tensor
+needs at its own worst moment stands beside the others' instead of in their place: at most as much
+as the states, where all weights train. Adapters' states are small; there it is what gathered
+weights, logits and activations leave each other. The rest are holes, which follow what comes and
+goes in a step.
+
+No sum of sizes says how much of either is held. The simulated allocator (docs/allocator.md)
+replays it for a drawn set of plans, by what decides the order of events: whether weights are
+sharded, layers checkpointed, adapters trained, and whether segments expand, which mends what
+states break.
 """
 
 from __future__ import annotations
@@ -15,76 +19,107 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from planner.footprint import Instant, Term
+from planner.footprint import Term
 from planner.formulas.formula import Formula
-from planner.numeric import Num, total
+from planner.numeric import Num
+
+SHARDED = ("fsdp1", "fsdp2", "zero3")
+
+
+class Kind(NamedTuple):
+    """What decides how a plan's step leaves holes."""
+
+    sharded: bool
+    checkpointed: bool
+    adapters: bool
+    expandable: bool
 
 
 class Share(NamedTuple):
-    """Held bytes, in thousandths of what they follow."""
+    """Thousandths: of what kinds of tensors need apart, and of what leaves holes."""
 
+    apart: int
     low: int
     centre: int
     high: int
 
 
-Kind = tuple[bool, bool, bool]
-"""Whether weights are sharded, layers checkpointed, adapters trained."""
-
 SHARES: Mapping[Kind, Share] = {
-    (False, False, False): Share(-69, 4, 78),
-    (False, False, True): Share(-64, 17, 70),
-    (False, True, False): Share(-6, 34, 189),
-    (False, True, True): Share(41, 181, 280),
-    (True, False, False): Share(-4, 76, 337),
-    (True, False, True): Share(-4, 29, 92),
-    (True, True, False): Share(-6, 269, 728),
-    (True, True, True): Share(22, 160, 350),
+    Kind(False, False, False, False): Share(100, -107, 4, 188),
+    Kind(False, False, False, True): Share(0, 3, 20, 81),
+    Kind(False, False, True, False): Share(0, -64, 16, 70),
+    Kind(False, False, True, True): Share(0, 6, 24, 72),
+    Kind(False, True, False, False): Share(200, -137, 12, 295),
+    Kind(False, True, False, True): Share(0, 1, 28, 209),
+    Kind(False, True, True, False): Share(450, -340, 15, 171),
+    Kind(False, True, True, True): Share(150, 78, 92, 180),
+    Kind(True, False, False, False): Share(700, -225, 8, 865),
+    Kind(True, False, False, True): Share(550, -213, 20, 404),
+    Kind(True, False, True, False): Share(400, -42, 16, 59),
+    Kind(True, False, True, True): Share(400, -19, 11, 81),
+    Kind(True, True, False, False): Share(950, -387, -1, 527),
+    Kind(True, True, False, True): Share(150, -63, 167, 612),
+    Kind(True, True, True, False): Share(500, -190, 21, 209),
+    Kind(True, True, True, True): Share(0, 90, 174, 387),
 }
-"""Least, middle and most of each kind's replays."""
+"""Least, middle and most of each kind's replays, beside the share apart that explains them best."""
 
 HELD = Formula(
     "held by the allocator, used by no tensor",
-    "share * (needed - kept + apart - together) // 1000",
+    "minimum((share_apart * minimum(apart - together, limit) + share * (needed - kept)) // 1000, "
+    "room)",
     category="allocator",
     source="replays of dry runs through the simulated allocator (accuracy/measured/held.json)",
-    why="What comes and goes (needed - kept; logits only where weights are whole, or do not train) "
-    "leaves blocks that do not fit what follows, and "
-    "weights, gradients, the optimizer's tensors and all others seldom fit each other's: apart "
-    "is what each kind needs at its own worst moment, together what all need at one.",
+    why="Weights, gradients, the optimizer's tensors, buffers, logits and all others seldom fit "
+    "each other's blocks: apart is what each kind needs at its own worst moment, together what all "
+    "need at one. Optimizer states break the blocks they settle in, at most as many bytes as they "
+    "have. What comes and goes leaves holes besides. A full card gives free segments back.",
     ignores="growth over steps of different lengths, which has a bound of its own",
 )
 
 
 def kind_of(plan: Any) -> Kind:
-    """What decides how a plan's step leaves holes."""
-    return (
-        plan.sharding in ("fsdp1", "fsdp2", "zero3"),
-        plan.gradient_checkpointing != "none",
-        plan.finetuning != "full",
+    """The kind of a plan, or of a sweep's grid."""
+    return Kind(
+        sharded=plan.sharding in SHARDED,
+        checkpointed=plan.gradient_checkpointing != "none",
+        adapters=plan.finetuning != "full",
+        expandable=bool(plan.expandable_segments),
     )
 
 
-def kept_bytes(plan: Any, instant: Instant, lasting: Num) -> Num:
-    """What leaves no holes at an instant: weights, the optimizer's tensors, some plans' logits."""
-    sharded, _, adapters = kind_of(plan)
-    if adapters or not sharded:
-        return lasting
-    terms = (term for term in instant.everything if term.category == "logits" and not term.host)
-    return lasting + total([term.bytes for term in terms])
+class Spread(NamedTuple):
+    """What the instants that share a cache need, by kinds of tensors."""
+
+    apart: Num
+    """Bytes that each kind allocates at its own worst moment."""
+    together: Num
+    """Bytes that all allocate at their common worst moment."""
+    states: Num
+    """Of the optimizer's, states: what is there at every moment."""
 
 
-def held(plan: Any, needed: Num, kept: Num, apart: Num, together: Num) -> Term:
+def held(plan: Any, needed: Num, kept: Num, spread: Spread, room: Num) -> Term:
     """The term of a phase, between the least and the most that replays found.
 
     Args:
         plan: the plan, or a sweep's grid.
         needed: bytes of segments that a phase's own instants need.
-        kept: of them what leaves no holes, by :func:`kept_bytes`.
-        apart: what kinds of tensors allocate, each at its own worst moment.
-        together: what all of them do at their common worst moment.
+        kept: of them weights and the optimizer's tensors.
+        spread: of the instants that share a cache.
+        room: bytes of the card beside what is needed. The most may be more than that: which part
+            of it can be given back, nobody knows.
     """
-    share = SHARES[kind_of(plan)]
-    of = {"needed": needed, "kept": kept, "apart": apart, "together": together}
-    between = HELD.value(share=share.low, **of), HELD.value(share=share.high, **of)
-    return HELD("process", share=share.centre, between=between, **of)
+    kind = kind_of(plan)
+    share = SHARES[kind]
+    of = {
+        "share_apart": share.apart,
+        "apart": spread.apart,
+        "together": spread.together,
+        "limit": spread.apart if kind.adapters else spread.states,
+        "needed": needed,
+        "kept": kept,
+    }
+    low = HELD.value(share=share.low, room=room, **of)
+    high = HELD.value(share=share.high, room=spread.apart + needed, **of)
+    return HELD("process", share=share.centre, room=room, between=(low, high), **of)

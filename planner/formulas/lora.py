@@ -1,8 +1,9 @@
 """Which linear layers LoRA adapts, and how many parameters it adds.
 
 A LoRA adapter of rank r on a layer of shape in × out has two matrices, r × in and
-out × r (Hu et al. 2021, https://arxiv.org/abs/2106.09685); no biases are trained.
-Counts equal those of peft 0.21.2.
+out × r (Hu et al. 2021, https://arxiv.org/abs/2106.09685); no biases are trained. Experts are
+tensors of many such matrices, and an adapter of them has as many pairs (peft's
+``target_parameters``). Counts equal those of peft 0.21.2.
 """
 
 from __future__ import annotations
@@ -27,6 +28,9 @@ FUSED = {
 }
 """What Phi-3, GLM, GPT-2, StarCoder2 and GPT-NeoX call the module that does each target's work."""
 
+EXPERTS = ("gate_up_proj", "down_proj")
+"""Tensors of all experts of a layer, by the names that adapt them whole."""
+
 
 def lora_weights(architecture: Architecture, targets: tuple[str, ...]) -> tuple[Weight, ...]:
     """The linear weights that get an adapter; a fused module gets one.
@@ -34,21 +38,24 @@ def lora_weights(architecture: Architecture, targets: tuple[str, ...]) -> tuple[
     ``targets`` holds names of :data:`TARGETS`, names of the family's own modules, or
     ``all-linear``, which is every linear layer but the head. As in peft, a name picks
     every module whose path ends in it (``c_proj`` is two modules of a GPT-2 layer).
-    A model with experts takes adapters on its attention only.
+    A model with experts takes adapters on its attention, and on experts where :data:`EXPERTS`
+    are named.
 
     Raises:
-        ValueError: naming ``lora_targets`` for a name that picks nothing, or that peft
-            would turn into an adapter of experts.
+        ValueError: naming ``lora_targets`` for a name that picks nothing, or that peft would turn
+            into adapters of experts with ranks of their own.
     """
     if architecture.measured:
         raise ValueError(
             f"finetuning: {architecture.family} has no derived sum; the dry run's coefficients "
             "cover full fine-tuning with full or padded rows."
         )
-    linears = [weight for weight in layer_weights(architecture) if weight.kind == "linear"]
+    found = layer_weights(architecture)
+    linears = [weight for weight in found if weight.kind == "linear"]
     if architecture.experts:
         linears = [weight for weight in linears if ".self_attn." in weight.name]
-        _refuse_experts(architecture, targets, linears)
+        experts = [weight for weight in found if weight.kind == "experts"]
+        return _of_mixture(architecture, targets, linears, experts)
     if ALL_LINEAR in targets:
         return tuple(linears)
     chosen: set[str] = set()
@@ -66,21 +73,51 @@ def lora_weights(architecture: Architecture, targets: tuple[str, ...]) -> tuple[
     return tuple(weight for weight in linears if weight.name in chosen)
 
 
-def _refuse_experts(
-    architecture: Architecture, targets: tuple[str, ...], linears: list[Weight]
-) -> None:
-    """Experts are no linear layers: peft 0.21.2 makes ``target_parameters`` of such names.
+def _of_mixture(
+    architecture: Architecture,
+    targets: tuple[str, ...],
+    linears: list[Weight],
+    experts: list[Weight],
+) -> tuple[Weight, ...]:
+    """Attention's layers and whole tensors of experts.
 
-    Its wrapper adds the product of the adapters to a whole copy of the layer's experts in
-    every forward, and doubles the rank of fused ones; what that keeps is not derived.
+    Where gate and up are named apart, or ``all-linear``, peft 0.21.2 adapts the fused tensor with
+    twice the rank, and the router in some families: refused, since a plan has one rank.
     """
+    chosen: set[str] = set()
     for target in targets:
-        if not any(_matches(weight, target) for weight in linears):
-            known = ",".join(weight.module for weight in linears)
+        picked = {weight.name for weight in (*linears, *experts) if weight.module == target}
+        if not picked:
+            known = ",".join(weight.module for weight in (*linears, *experts))
             raise ValueError(
                 f"lora_targets: {target!r} reaches past the attention of {architecture.family}, "
-                f"where peft adapts whole tensors of experts, which is not derived; use {known}."
+                f"where peft adapts whole tensors of experts with other ranks; name what to adapt, "
+                f"of {known}."
             )
+        chosen |= picked
+    if not chosen:
+        raise ValueError("lora_targets: name at least one module.")
+    return tuple(weight for weight in (*linears, *experts) if weight.name in chosen)
+
+
+def adapts_experts(targets: tuple[str, ...], architecture: Architecture) -> bool:
+    """Whether experts get adapters."""
+    return bool(architecture.experts) and any(target in EXPERTS for target in targets)
+
+
+def adapted_names(chosen: tuple[Weight, ...]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of modules in a layer, and of tensors of experts: peft is told them apart."""
+    modules, tensors = (
+        sorted(
+            {
+                weight.name.split("{layer}.")[-1].removesuffix(".weight")
+                for weight in chosen
+                if (weight.kind == "experts") == of_experts
+            }
+        )
+        for of_experts in (False, True)
+    )
+    return tuple(modules), tuple(tensors)
 
 
 def _matches(weight: Weight, target: str) -> bool:
@@ -91,9 +128,9 @@ def _matches(weight: Weight, target: str) -> bool:
 def trainable_lora_parameters(
     architecture: Architecture, rank: Num, targets: tuple[str, ...]
 ) -> Num:
-    """Parameters of all adapters: rank × (in + out) for each adapted layer."""
+    """Parameters of all adapters: rank × (in + out) for each adapted layer, and each expert."""
     widths = sum(
-        weight.count * (weight.in_features + weight.out_features)
+        weight.count * weight.matrices * (weight.in_features + weight.out_features)
         for weight in lora_weights(architecture, targets)
     )
     return rank * widths

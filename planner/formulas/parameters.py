@@ -36,7 +36,7 @@ class Weight:
     count: int
     """Layers that have it; 1 for the model's own."""
     in_features: int = 0
-    """Width of a linear weight's input; 0 for other kinds."""
+    """Width of the input of a linear weight, or of each expert's; 0 for other kinds."""
     out_features: int = 0
     layers: tuple[int, ...] = ()
     """Indices of the layers that have it, where not all have one; else empty."""
@@ -52,8 +52,13 @@ class Weight:
 
     @property
     def module(self) -> str:
-        """Name of the module that owns the tensor, such as ``q_proj``."""
-        return self.name.split(".")[-2]
+        """Name of the module that owns the tensor, such as ``q_proj``; experts' is their own."""
+        return self.name.removesuffix(".weight").split(".")[-1]
+
+    @property
+    def matrices(self) -> int:
+        """How many matrices of its widths it holds: one of each expert."""
+        return self.elements // (self.in_features * self.out_features)
 
     @property
     def total_elements(self) -> int:
@@ -230,8 +235,12 @@ def _experts(body: _Body, mlp: str) -> None:
     sparse = tuple(n for n in range(a.layers) if n not in a.dense_layers)
     up = a.experts * a.hidden * 2 * a.expert_intermediate
     body.add(f"{mlp}gate.weight", "router", a.experts * a.hidden, layers=sparse)
-    body.add(f"{mlp}experts.gate_up_proj", "experts", up, layers=sparse)
-    body.add(f"{mlp}experts.down_proj", "experts", up // 2, layers=sparse)
+    hidden, inside = a.hidden, a.expert_intermediate
+    for name, size, shape in (
+        ("gate_up_proj", up, (hidden, 2 * inside)),
+        ("down_proj", up // 2, (inside, hidden)),
+    ):
+        body.add(f"{mlp}experts.{name}", "experts", size, shape=shape, layers=sparse)
 
 
 def _gpt2_body(a: Architecture) -> list[Weight]:

@@ -9,6 +9,7 @@ is whole while a flat buffer holds the neighbour's weights (counted in real step
 from __future__ import annotations
 
 from planner.formulas.formula import Formula
+from planner.formulas.state import WHOLE_GRADIENTS
 
 FSDP = "torch 2.13.0 torch/distributed/fsdp/_fully_shard, _fsdp_param_group.py (read)"
 ACCELERATE = "accelerate 1.15.0 accelerate/utils/fsdp_utils.py, fsdp2_prepare_model (read)"
@@ -126,6 +127,11 @@ ROOT_GRADIENTS = Formula(
     source=FSDP + ": the root group reduces when the whole backward has ended",
     why="Head and embedding gradients wait, whole, for the end of the backward.",
 )
+
+UNSHARDED = frozenset(
+    one.name for one in (WHOLE_GRADIENTS, UNSHARDED_GRADIENTS, ROOT_GRADIENTS)
+)
+"""Names of gradients that wait whole; what they are reduced to is made on another stream."""
 
 ROOT_REDUCE_INPUT = Formula(
     "reduce-scatter input of the root",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from planner.formulas.lora import lora_weights
+from planner.formulas.lora import adapted_names, lora_weights
 from planner.frameworks.program import Decision
 from planner.plan.facts import facts_of
 from planner.setup import setup_of
@@ -44,7 +44,13 @@ def shared_decisions(plan: Plan) -> Iterator[Decision]:
     )
     yield Decision(name="finetuning", value=plan.finetuning, why=_ADAPTERS[plan.finetuning])
     yield Decision(name="lora_rank", value=plan.lora_rank)
-    yield Decision(name="lora_targets", value=list(lora_modules(plan)))
+    modules, tensors = lora_names(plan)
+    yield Decision(name="lora_targets", value=list(modules))
+    yield Decision(
+        name="lora_parameters",
+        value=list(tensors),
+        why="Tensors of all experts of a layer, which peft adapts whole.",
+    )
     yield Decision(
         name="lora_dropout",
         value=plan.lora_dropout,
@@ -87,14 +93,12 @@ def shared_decisions(plan: Plan) -> Iterator[Decision]:
     yield Decision(name="steps", value=plan.steps)
 
 
-def lora_modules(plan: Plan) -> tuple[str, ...]:
-    """Names that this model's family has for the planned adapters' modules; none without."""
+def lora_names(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """What this model's family calls the planned adapters' modules, and tensors of experts."""
     if plan.finetuning == "full":
-        return ()
+        return (), ()
     targets = tuple(name.strip() for name in plan.lora_targets.split(","))
-    found = lora_weights(facts_of(plan).policy, targets)
-    names = {each.name.split("{layer}.")[-1].removesuffix(".weight") for each in found}
-    return tuple(sorted(names))
+    return adapted_names(lora_weights(facts_of(plan).policy, targets))
 
 
 _ADAPTERS = {

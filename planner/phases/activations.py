@@ -175,14 +175,14 @@ def weight_copies(scene: Scene, role: Role, *, layers: bool, head: bool) -> tupl
         # A frozen weight's copy is in no cache: the head's is kept for the pass back through it.
         trained = scene.setup.adapters_in_fp32 and not (role.disabled or role.answers_frozen)
         return (
-            *adapter_copies(role.adapters * (layers and trained), role=role.name),
+            *adapter_copies(role.linear_adapters * (layers and trained), role=role.name),
             *autocast_weight_copies(
                 role.arch, role=role.name, head=head and not role.value_head
             ),
         )
     if scene.setup.autocasts_forwards and role.adapters and not role.disabled:
         cached = layers and not role.answers_frozen
-        return adapter_copies(role.adapters * cached, role=role.name)
+        return adapter_copies(role.linear_adapters * cached, role=role.name)
     caches = role.trained or scene.framework.reference_requires_gradients
     if precision != "autocast-bf16" or not caches:
         return ()

@@ -63,6 +63,8 @@ class Role:
     layout: tuple[tuple[int, float], ...]
     adapters: int
     adapter_tensors: int
+    linear_adapters: int
+    """Of ``adapters``, those of linear layers, which autocast casts; not those of experts."""
     layer_adapters: int
     trainable: int
     weight_bytes: int
@@ -163,6 +165,12 @@ def role(
         layout=tuple((weight.count, weight.elements / total) for weight in listed),
         adapters=adapters,
         adapter_tensors=lora_tensor_count(arch, lora_targets) if adapters else 1,
+        linear_adapters=lora_rank
+        * sum(
+            one.count * (one.in_features + one.out_features)
+            for one in chosen
+            if one.kind == "linear"
+        ),
         layer_adapters=adapters // arch.layers,
         trainable=(adapters or total) if trained else 0,
         weight_bytes=weight_bytes,
@@ -203,8 +211,8 @@ def _rows(arch: Architecture, weight: Weight) -> int:
 
 def _adapter_splits(arch: Architecture, chosen: tuple[Weight, ...], rank: int) -> Iterator[Split]:
     for weight in chosen:
-        inside = int(weight.in_layer(0))
-        for rows, width in ((rank, weight.in_features), (weight.out_features, rank)):
+        inside, all_ranks = int(weight.in_layer(0)), rank * weight.matrices
+        for rows, width in ((all_ranks, weight.in_features), (weight.out_features, all_ranks)):
             yield Split(
                 rows=rows,
                 width=width,

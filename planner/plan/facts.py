@@ -12,8 +12,10 @@ from typing import Any
 from planner import catalog
 from planner.catalog import Gpu, Model
 from planner.catalog.architecture import Architecture
+from planner.formulas.lora import adapts_experts
 from planner.frameworks import framework_named
 from planner.problem import Problem
+from planner.rule import NOT_YET
 from planner.speeds import Speeds
 
 KNOWN_TORCH = ("2.13.0",)
@@ -147,6 +149,8 @@ def _shape_problems(plan: Any, facts: Facts) -> list[Problem]:
                 "Set rollout to none, and plan generation apart.",
             )
         )
+    if plan.finetuning != "full":
+        found.extend(_of_experts(plan, facts))
     if plan.rollout.startswith("vllm") and facts.policy.heads % plan.rollout_tensor_parallel:
         found.append(
             Problem(
@@ -156,4 +160,24 @@ def _shape_problems(plan: Any, facts: Facts) -> list[Problem]:
                 "Choose a divisor of the heads.",
             )
         )
+    return found
+
+
+def _of_experts(plan: Any, facts: Facts) -> list[Problem]:
+    """What peft's adapters of whole tensors of experts cannot, or nobody derived."""
+    if not adapts_experts(tuple(plan.lora_targets.split(",")), facts.policy):
+        return []
+    no_dropout = "peft adapts whole tensors of experts without dropout."
+    apart = "Leave gate_up_proj and down_proj out of lora_targets, or set "
+    found = []
+    for field, wrong, words, fix in (
+        ("lora_dropout", plan.lora_dropout > 0, no_dropout, "Set lora_dropout to 0."),
+        ("sharding", plan.sharding not in ("none", "ddp"), "", f"{apart}sharding to none or ddp."),
+        ("compile", plan.compile, "", f"{apart}compile to false."),
+        ("rollout", plan.rollout == "hf", "", f"{apart}rollout to vllm-colocated."),
+    ):
+        if wrong:
+            value = getattr(plan, field)
+            known = words or f"{field} {value} with adapters of experts {NOT_YET}"
+            found.append(Problem(field, known, fix))
     return found

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import torch
 from torch import nn
 
-from planner.formulas.lora import lora_weights
+from planner.formulas.lora import adapted_names, lora_weights
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.setup import setup_of
@@ -155,14 +155,15 @@ def adapted(model: nn.Module, plan: Plan, *, frozen: bool = False) -> nn.Module:
     targets = tuple(name.strip() for name in plan.lora_targets.split(","))
     chosen = lora_weights(facts_of(plan).policy, targets)
     # A plan names the work; what a family calls the module that does it may be another name.
-    names = [weight.name.split("{layer}.")[-1].removesuffix(".weight") for weight in chosen]
+    modules, tensors = adapted_names(chosen)
     with warnings.catch_warnings():
         # peft asks for a property that transformers renamed, and says that it sets fan_in_fan_out.
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", UserWarning)
         config = peft.LoraConfig(
             r=plan.lora_rank,
-            target_modules=sorted(set(names)),
+            target_modules=list(modules),
+            target_parameters=list(tensors) or None,
             lora_dropout=plan.lora_dropout,
             task_type=None if isinstance(model, ScoreModel) else "CAUSAL_LM",
         )

@@ -83,17 +83,21 @@ def test_what_ended_is_not_called_fits() -> None:
     assert not wrong
 
 
-TWINS = {"-008", "-012", "_liger-096"}
-"""Runs of one plan that took up to 6.9 GiB more than others of the same plan (``_liger-100``)."""
-
-
-def test_no_row_is_above_its_upper_bound_but_the_named() -> None:
-    """With what no field says; twenty-one were above the bound of what a plan says."""
+def test_no_row_is_above_its_upper_bound() -> None:
+    """With what no field says; one is above the bound of what a plan says. Eleven were."""
     ran = [item for item in results()[0] if "device" in item.row.peaks]
-    above = [item for item in ran if item.row.peaks["device"] > item.high_completed]
-    assert {item.row.id.removeprefix("fms-a100_80gb") for item in above} == TWINS
-    assert sum(item.row.peaks["device"] > item.high_device for item in ran) <= 11
-    assert np.median([item.high_device / item.estimated["device"] - 1 for item in ran]) <= 0.35
+    assert not [item.row.id for item in ran if item.row.peaks["device"] > item.high_completed]
+    assert sum(item.row.peaks["device"] > item.high_device for item in ran) <= 1
+    assert np.median([item.high_device / item.estimated["device"] - 1 for item in ran]) <= 0.25
+
+
+def test_device_bytes_of_rows_whose_settings_are_stated() -> None:
+    """31 of A100s; twins of one plan differ by 9 % among themselves (68.6 to 75.5 GiB)."""
+    exact = [item for item in results()[0] if "mean lengths" not in item.how.group]
+    errors = np.array([item.error("device") for item in exact if "device" in item.row.peaks])
+    assert len(errors) == 31
+    assert abs(np.median(errors)) < 0.04
+    assert np.percentile(abs(errors), 95) < 0.13
 
 
 def test_no_whole_card_is_above_its_upper_bound() -> None:

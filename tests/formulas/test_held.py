@@ -10,7 +10,7 @@ from accuracy import held as replays
 from planner.estimate import estimate, word_of
 from planner.footprint import Footprint
 from planner.formulas.growth import GROWN, GROWTH, most_growth
-from planner.formulas.held import SHARES, held, kind_of
+from planner.formulas.held import SHARES, Kind, Share, Spread, held, kind_of
 from planner.levels import NOTHING, Totals
 from planner.phases.phase import PhasePlan
 from planner.plan import Plan
@@ -23,44 +23,65 @@ def test_shares_are_those_of_the_committed_replays() -> None:
     rows = json.loads(replays.MEASURED.read_text(encoding="utf-8"))["rows"]
     assert replays.shares(rows) == dict(SHARES)
     for kind in SHARES:
-        assert sum(kind_of(Plan(**row["fields"])) == kind for row in rows) >= 10, kind
+        assert sum(kind_of(Plan(**row["fields"])) == kind for row in rows) >= 7, kind
+
+
+WHOLE = {"gpus": 1, "sharding": "none", "finetuning": "full", "gradient_checkpointing": "none"}
+
+
+ROOM = 10**12
+"""A card on which nothing is short."""
+
+
+def row(held_bytes: float, *, apart: int = 500, goes: int = 100) -> dict[str, object]:
+    """A row of 400 needed, of which ``goes`` come and go, and ``apart`` bytes for 400 at once."""
+    of = {"apart": apart, "together": 400, "limit": 1000, "needed": 400, "kept": 400 - goes}
+    return {"fields": WHOLE, "needed_bytes": 400, "of": of, "replayed_bytes": 400 + held_bytes}
 
 
 def test_shares_are_the_least_middle_and_most_in_thousandths() -> None:
-    """Twenty-one rows whose held bytes are 0 to 20 of 100 that they follow."""
-    fields = {"gpus": 1, "sharding": "none", "finetuning": "full", "gradient_checkpointing": "none"}
+    """Held bytes are 0 to 20 of 100 that come and go, and none of what kinds need apart."""
+    rows = [row(k, apart=400) for k in range(21)]
+    assert replays.shares(rows) == {Kind(False, False, False, False): Share(0, 0, 100, 200)}
+
+
+def test_the_share_apart_is_the_one_that_explains_most() -> None:
+    """Held is half of what kinds need apart and a tenth of what comes and goes, give or take 1."""
     rows = [
-        {"fields": fields, "needed_bytes": 300, "moving_bytes": 100, "replayed_bytes": 300 + k}
-        for k in range(21)
+        row(apart // 2 + goes // 10 + (apart + goes) // 50 % 3 - 1, apart=400 + apart, goes=goes)
+        for apart in (0, 100, 200, 300)
+        for goes in (100, 150, 200, 250, 300)
     ]
-    assert replays.shares(rows) == {(False, False, False): (0, 100, 200)}
+    ((kind, share),) = replays.shares(rows).items()
+    assert (kind, share.apart) == (Kind(False, False, False, False), 500)
+    assert share.low < 100 < share.high
+    assert abs(share.centre - 100) <= 10
 
 
 def test_growth_is_that_of_the_committed_replays() -> None:
     rows = json.loads(replays.MEASURED.read_text(encoding="utf-8"))["rows"]
     assert replays.growth(rows) == dict(GROWTH)
-    assert GROWTH.keys() == SHARES.keys()
+    assert GROWTH.keys() == {kind for kind in SHARES if not kind.expandable}
 
 
 def test_growth_is_the_most_of_any_order_beyond_one_length() -> None:
     """Of 100 that it follows 30 are held at one length, 80 in the worst order of several."""
-    fields = {
-        "gpus": 1, "sharding": "none", "gradient_checkpointing": "none", "empty_cache": "never"
-    }  # fmt: skip
-    row = {
-        "fields": fields, "needed_bytes": 300, "moving_bytes": 100,
-        "replayed_bytes": 330, "spared_bytes": 0, "varied_bytes": [330, 380, 340],
-    }  # fmt: skip
-    emptied = {**row, "fields": {**fields, "empty_cache": "between-phases"}, "varied_bytes": [900]}
-    paged = {**row, "fields": {**fields, "expandable_segments": True}, "varied_bytes": [900]}
-    assert replays.growth([row, emptied, paged]) == {(False, False, False): 500}
+    one = {**row(30, apart=400), "varied_bytes": [430, 480, 440]}
+    fields = {**WHOLE, "empty_cache": "never"}
+    same = {**one, "fields": fields}
+    emptied = {**same, "fields": {**fields, "empty_cache": "between-phases"}, "varied_bytes": [900]}
+    paged = {**same, "fields": {**fields, "expandable_segments": True}, "varied_bytes": [900]}
+    unvaried = {key: value for key, value in same.items() if key != "varied_bytes"}
+    found = replays.growth([same, emptied, paged, unvaried])
+    assert found == {Kind(False, False, False, False): 500}
 
 
-def test_growth_follows_the_phase_in_which_most_comes_and_goes_logits_too() -> None:
-    """1 MB moves in one phase; in the other 0.8, beside 0.7 of logits that leave no holes."""
+def test_growth_follows_the_phase_in_which_most_comes_and_goes() -> None:
+    """0.6 and 1 MB come and go in two phases, and kinds need 0.5 MB more apart than together."""
     plan = Plan(gradient_checkpointing="full", empty_cache="never")
-    terms = [held(plan, size, 4_000_000, 0, 0) for size in (5_000_000, 4_800_000)]
-    most = most_growth(plan, [None, *terms], [0, 0, 700_000])
+    spread = Spread(apart=6_500_000, together=6_000_000, states=0)
+    terms = [held(plan, size, 4_000_000, spread, ROOM) for size in (4_600_000, 5_000_000)]
+    most = most_growth(plan, [None, *terms])
     assert most == 1_500 * GROWTH[kind_of(plan)]
 
 
@@ -97,11 +118,47 @@ def test_the_card_bounds_growth_and_growth_decides_no_verdict() -> None:
 
 
 def test_what_stays_leaves_no_holes() -> None:
-    """Of 5 MB needed 4 stay; kinds need 500 kB more apart than together."""
+    """Of 5 MB needed 4 stay; kinds need no more apart than together."""
     plan = Plan(gradient_checkpointing="full")
     share = SHARES[kind_of(plan)]
-    term = held(plan, 5_000_000, 4_500_000, 3_500_000, 3_000_000)
-    assert (term.low, term.bytes, term.high) == tuple(1000 * part for part in share)
+    term = held(plan, 5_000_000, 4_000_000, Spread(5_000, 5_000, 4_000), ROOM)
+    assert (term.low, term.bytes, term.high) == tuple(1000 * part for part in share[1:])
+
+
+@pytest.mark.parametrize(("states", "broken"), [(2_000_000, 2_000_000), (9_000_000, 3_000_000)])
+def test_states_break_no_more_than_they_take(states: int, broken: int) -> None:
+    """Kinds need 3 MB more apart than together; all weights train, sharded and checkpointed."""
+    plan = Plan(gpus=8, sharding="fsdp2", gradient_checkpointing="full")
+    term = held(plan, 20_000_000, 20_000_000, Spread(13_000_000, 10_000_000, states), ROOM)
+    assert term.bytes == SHARES[kind_of(plan)].apart * broken // 1000 > 0
+
+
+def test_the_card_bounds_what_is_held_and_not_its_upper_bound() -> None:
+    """Free segments go back before a request fails: at the centre no card is more than full."""
+    plan = Plan(gpus=8, sharding="fsdp2", gradient_checkpointing="full")
+    spread = Spread(13_000_000, 10_000_000, 9_000_000)
+    free, full = (held(plan, 20_000_000, 9_000_000, spread, room) for room in (ROOM, 1_000_000))
+    assert full.bytes == 1_000_000 < free.bytes
+    assert full.high == free.high > free.bytes
+
+
+def test_gradients_optimizer_logits_and_activations_stand_apart_over_a_step() -> None:
+    """Mistral-7B on two A100s: logits and activations of 14 GiB find no room in 20 of states.
+
+    The replay of the plan's own dry run reserves 48.9 GiB, of which 33.8 are ever used at once.
+    """
+    plan = Plan(
+        model="mistralai/Mistral-7B-v0.1", method="sft", gpu="a100-80gb", gpus=2, sharding="fsdp1",
+        master_dtype="none", gradient_dtype="bf16", attention="flash", optimizer="adamw-foreach",
+        batch_shape="full", prompts_per_step=8, prompts_per_update=8, micro_batch_size=4,
+        prompt_tokens=1, response_tokens=4095, gradient_checkpointing="full", logits="full",
+    )  # fmt: skip
+    found = max(phase.reserved_bytes for phase in estimate(plan).phases)
+    assert found == pytest.approx(REPLAYED, rel=0.05)
+
+
+REPLAYED = 52_489_617_408
+"""What :func:`planner.dryrun.logs.replay.replay` of that plan's dry run reserves."""
 
 
 @pytest.fixture(scope="module")
@@ -168,15 +225,16 @@ def test_cached_memory_carries_its_bounds_and_kinds_of_all_phases_count() -> Non
     plan = Plan(empty_cache="never", gradient_checkpointing="full")
     phases = [PhasePlan(name=name, role="policy", instants=()) for name in ("a", "b")]
     sums = [
-        instants({"parameters": 1_000, "rest": 8_000}),
+        instants({"parameters": 1_000, "rest": 8_000, "optimizer": 500}),
         instants({"parameters": 1_000, "gradients": 3_000, "optimizer": 1_000}),
     ]
-    kept = [1_000, 2_000]
-    first, second = reserved(plan, phases, [9_000, 5_000], kept, sums)
+    kept = [1_500, 2_000]
+    first, second = reserved(plan, phases, [9_500, 5_000], kept, sums, ROOM)
     assert first.total == second.total
-    assert first.held == held(plan, 9_000, 1_000, 1_000 + 3_000 + 1_000 + 8_000, 9_000)
+    whole = Spread(apart=1_000 + 3_000 + 1_000 + 8_000, together=9_500, states=500)
+    assert first.held == held(plan, 9_500, 1_500, whole, ROOM - 9_500)
     alone, _ = reserved(
-        plan.changed(empty_cache="between-phases"), phases, [9_000, 5_000], kept, sums
+        plan.changed(empty_cache="between-phases"), phases, [9_500, 5_000], kept, sums, ROOM
     )
-    assert alone.held == held(plan, 9_000, 1_000, 9_000, 9_000)
+    assert alone.held == held(plan, 9_500, 1_500, Spread(9_500, 9_500, 500), ROOM - 9_500)
     assert alone.carried == (0, 0, 0)

@@ -17,15 +17,18 @@ from torch._subclasses.fake_tensor import FakeTensorMode
 from planner.catalog.multiprocessors import multiprocessors
 from planner.dryrun.run.branches import Branches, cpu_branches, gpu_branches, traits
 from planner.dryrun.run.branches.cpu import CpuBranches
+from planner.dryrun.run.branches.folded import folded_on_meta
 from planner.dryrun.run.branches.liger import liger_kernels
 from planner.dryrun.run.sharded import endings, layers_together, mesh_of, resizes, streams
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.tracker import NOTHING, Tracker
+from planner.formulas.lora import adapts_experts
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.quantities import quantities
 from planner.setup import setup_of
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded
+from planner.workload import targets
 
 World = tuple[Tracker, DryStage, Wrapper]
 On = Literal["gpu", "cpu"]
@@ -53,6 +56,8 @@ def world(
             enter(_swappable(enter(FakeTensorMode(allow_non_fake_inputs=True))))
         branches = enter(_branches(plan, on, device))
         enter(_kernelless())
+        if plan.finetuning != "full" and adapts_experts(targets(plan), facts_of(plan).policy):
+            enter(folded_on_meta())
         if plan.sharding in ("fsdp1", "fsdp2"):
             wrap = fully_sharded(enter(mesh_of(plan, device, streams=on == "gpu")))
             tracker = Tracker(branches.scratch, streams(), device, answers)

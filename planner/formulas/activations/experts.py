@@ -11,6 +11,7 @@ Autocast does not know ``grouped_mm``, so fp32 experts compute in fp32.
 
 from __future__ import annotations
 
+from planner.formulas.activations import adapters
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.linears import activated, linear, weight_gradient
 from planner.formulas.activations.setting import Layer
@@ -64,6 +65,7 @@ def _grouped_experts(
     layer: Layer, hidden_states: Tensor, expert_ids: Storage, sample_weights: Tensor
 ) -> Tensor:
     tape = layer.tape
+    changed = adapters.activated(layer)
     expert_ids_g = tape.new("routed", "int64", "chosen experts, sorted")
     perm = tape.new("routed", "int64", "order of the routed tokens")
     rows = tape.new("routed", "int64", "token of each routed row")
@@ -74,10 +76,17 @@ def _grouped_experts(
     counts = tape.new("expert", "int32", "tokens of each expert")
     offsets = tape.new("expert", "int32", "last row of each expert")
     proj_out = _grouped_linear(
-        layer, selected, "routed gate-up", "experts' gate and up projection", offsets
+        layer,
+        selected,
+        "routed gate-up",
+        "experts' gate and up projection",
+        offsets,
+        changed.of("gate_up_proj"),
     )
     proj_out = _gate(layer, proj_out)
-    proj_out = _grouped_linear(layer, proj_out, "routed hidden", "experts' outputs", offsets)
+    proj_out = _grouped_linear(
+        layer, proj_out, "routed hidden", "experts' outputs", offsets, changed.of("down_proj")
+    )
     weighted = op.multiply(proj_out, weights_g, "weighted outputs of experts")
     inverse = tape.new("routed", "int64", "place of each routed row")
     counting = tape.new("routed", "int64", "rows in order")
@@ -88,7 +97,7 @@ def _grouped_experts(
     final = op.made(weighted, "MLP output", shape="hidden")
     result = op.cast(final, hidden_states.width, "MLP output")
     # Integers that nothing saves stay until the function returns.
-    del expert_ids, expert_ids_g, histc_input, counts
+    del expert_ids, expert_ids_g, histc_input, counts, changed
     return result
 
 
@@ -97,21 +106,29 @@ def _gathered(x: Tensor, shape: str, name: str, indices: Storage) -> Tensor:
     return op.made(x, name, shape=shape, saved=(indices,))
 
 
-def _grouped_linear(layer: Layer, x: Tensor, shape: str, name: str, offsets: Storage) -> Tensor:
-    """One product for all experts over the sorted rows; adapters do not reach it."""
+def _grouped_linear(
+    layer: Layer, x: Tensor, shape: str, name: str, offsets: Storage, changed: Tensor | None
+) -> Tensor:
+    """One product for all experts over the sorted rows, by the weights as adapters change them."""
     tape, trained = layer.tape, layer.setting.all_weights
     x = op.cast(x, layer.setting.weight, f"{x.name} in the weights' format")
-    saved = [offsets, x.storage] if trained else [offsets]
-    wanted, width = op.signature(x), x.width
+    learns = changed is not None and changed.node is not None
+    saved = [offsets, x.storage] if trained or learns else [offsets]
     weight = "experts' down weight" if shape == "routed hidden" else "experts' gate-up weight"
+    operands = [x]
+    if changed is not None:
+        operands.append(changed)
+        if x.node is not None:
+            saved.append(changed.storage)
+    gradients, width = op.fresh_gradients(*operands), x.width
 
-    def backward(_: Gradients) -> Gradients:
-        made: Gradients = [tape.new(*wanted)]
+    def backward(given: Gradients) -> Gradients:
+        made = gradients(given)
         if trained:
             weight_gradient(layer, weight, width)
         return made
 
-    return op.made(x, name, shape=shape, backward=backward, saved=saved)
+    return op.record(tape.new(shape, x.width, name), shape, x.width, operands, backward, saved)
 
 
 def _gate(layer: Layer, gate_up: Tensor) -> Tensor:

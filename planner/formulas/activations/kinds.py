@@ -135,6 +135,18 @@ ELEMENTS: dict[str, tuple[str, str]] = {
         "2 * lora_rank * intermediate",
         "An adapter's matrix at the fused projection.",
     ),
+    "rank by experts' hidden": (
+        "experts * lora_rank * hidden",
+        "All experts' adapter matrices on the hidden side.",
+    ),
+    "rank by experts' intermediate": (
+        "experts * lora_rank * expert_intermediate",
+        "All experts' adapter matrices inside them.",
+    ),
+    "rank by experts' gate-up": (
+        "2 * experts * lora_rank * expert_intermediate",
+        "All experts' adapter matrices at gate and up.",
+    ),
     "vocabulary weight": ("vocab * hidden", "The weight of the language-model head."),
 }
 """Shape name to its element count and what it is."""

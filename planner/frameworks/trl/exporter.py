@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.accelerate import (
     ACCELERATE,
@@ -39,6 +40,7 @@ from planner.launch.words import (
     entropy_note,
     full_rows_note,
     kernels,
+    lora_targets,
     other_framework_note,
     own_settings,
 )
@@ -177,16 +179,23 @@ def training(plan: Any) -> dict[str, object]:
 
 def _adapters(plan: Any) -> dict[str, object]:
     four_bit = plan.finetuning == "qlora" or None
+    modules, tensors = lora_targets(plan)
     return {
         "use_peft": True,
         "lora_r": plan.lora_rank,
-        "lora_target_modules": plan.lora_targets.split(","),
+        # TRL makes text of a list of one, which peft reads as a pattern of whole paths.
+        "lora_target_modules": list(modules) if len(modules) != 1 else [_pattern(*modules)],
+        "lora_target_parameters": list(tensors) or None,
         # TRL's own default is 0.05.
         "lora_dropout": plan.lora_dropout,
         "load_in_4bit": four_bit,
         # The plan counts scales that are quantised once more; TRL's default leaves them in fp32.
         "use_bnb_nested_quant": four_bit,
     }
+
+
+def _pattern(target: str) -> str:
+    return target if target == ALL_LINEAR else rf".*\.{target}"
 
 
 def _given(plan: Any) -> dict[str, object]:

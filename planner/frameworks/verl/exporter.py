@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.estimator import Estimator
 from planner.frameworks.verl.limits import obstacles as obstacles
@@ -30,6 +31,7 @@ from planner.launch.words import (
     entropy_note,
     full_rows_note,
     kernels,
+    lora_targets,
     other_framework_note,
     own_settings,
 )
@@ -121,10 +123,10 @@ def _model(plan: Any, prefix: str, name: str) -> dict[str, object]:
         f"{prefix}.use_liger": plan.liger,
     }
     if plan.finetuning == "lora":
-        targets = plan.lora_targets
+        modules, _ = lora_targets(plan)
         values[f"{prefix}.lora_rank"] = plan.lora_rank
         values[f"{prefix}.target_modules"] = (
-            targets if targets == "all-linear" else f"[{targets}]"
+            ALL_LINEAR if modules == (ALL_LINEAR,) else f"[{','.join(modules)}]"
         )
     return values
 

@@ -50,6 +50,7 @@ def trained_policy(plan: Mapping[str, Any], model: nn.Module) -> nn.Module:
                 peft.LoraConfig(
                     r=plan["lora_rank"],
                     target_modules=list(plan["lora_targets"]),
+                    target_parameters=list(plan["lora_parameters"]) or None,
                     lora_dropout=plan["lora_dropout"],
                     task_type="CAUSAL_LM",
                 ),

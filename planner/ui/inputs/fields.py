@@ -112,7 +112,11 @@ TEXTS: Mapping[str, FieldText] = {
         "gradient is there, which is freed at once; their norm cannot be clipped then.",
     ),
     "lora_rank": FieldText("LoRA rank", "Columns of the thin matrices."),
-    "lora_targets": FieldText("LoRA targets", "all-linear, or names such as q_proj,v_proj."),
+    "lora_targets": FieldText(
+        "LoRA targets",
+        "all-linear, or names such as q_proj,v_proj; gate_up_proj and down_proj are all experts "
+        "of a mixture.",
+    ),
     "lora_dropout": FieldText(
         "LoRA dropout", "Each adapter keeps a mask of what it dropped for the backward."
     ),
