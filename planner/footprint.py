@@ -40,7 +40,7 @@ OUTSIDE: frozenset[Category] = frozenset(("engine", "device"))
 
 Source = Literal["estimate", "dry run", "trial"]
 
-ANSWER_VERSION: Literal[4] = 4
+ANSWER_VERSION: Literal[5] = 5
 """Version of an answer in JSON: that of links, since an answer's plan is read as a link's."""
 
 

@@ -92,7 +92,7 @@ def _yielded(footprint: Footprint) -> Iterator[Figure]:
     if not seconds or peak is None:
         return
     doubt = _inverse(updates[0].doubt)
-    of = {"update_seconds": seconds, "peak_flops_per_second": peak}
+    of: dict[str, Any] = {"update_seconds": seconds, "peak_flops_per_second": peak}
     yield _figure("mfu", MODEL_FLOPS_UTILIZATION, doubt, model_flops=done.model_flops, **of)
     if done.performed_flops != done.model_flops:
         performed = {"performed_flops": done.performed_flops, **of}

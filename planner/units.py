@@ -40,8 +40,10 @@ def read_seconds(seconds: float) -> str:
 
 
 def read_seconds_between(seconds: float, low: float | None, high: float | None) -> str:
-    """The same with its interval, in one unit: ``4.2 min (3.1–6.0)``."""
+    """The same with its interval, in one unit where that is readable: ``4.2 min (3.1–6.0)``."""
     unit, _ = _time_unit(seconds)
+    if high is not None and high >= 1000 * unit:
+        return read_seconds(seconds) + _bounds(low, high, read_seconds)
     return read_seconds(seconds) + _bounds(low, high, lambda each: _in_unit(each, unit))
 
 
@@ -83,7 +85,8 @@ def read_usd_between(usd: float, low: float | None, high: float | None) -> str:
 
 def read_usd_bounds(low: float, high: float) -> str:
     """The interval alone: ``$88–$351``."""
-    return f"{read_usd(low)}–{read_usd(high)}"
+    digits = 0 if high >= 100 else 2
+    return f"${low:,.{digits}f}–${high:,.{digits}f}"
 
 
 def read_figure_between(value: float, low: float | None, high: float | None) -> str:

@@ -25,9 +25,9 @@ from planner.estimate import estimate
 from planner.plan.presets import presets
 from planner.sweep import sweep
 
-ESTIMATES = {"grpo-7b@1": 1.5 * 1.7, "ppo-7b@1": 1.5 * 3.0}
+ESTIMATES = {"grpo-7b@1": 1.5 * 2.3, "ppo-7b@1": 1.5 * 4.6}
 """Most yardsticks of Python that an estimate of a preset may take."""
-SWEEP = 1.5 * 25
+SWEEP = 1.5 * 30
 """Most yardsticks of numpy that a sweep of 100,000 plans may take."""
 ROUNDS = 80
 SWEEPS = 8

@@ -12,7 +12,7 @@ from planner import units
     [
         (252.0, 186.0, 360.0, "4.2 min (3.1–6.0)"),
         (45.2, 22.6, 90.4, "45.2 s (22.6–90.4)"),
-        (0.0148, 0.0042, 1.6, "14.8 ms (4.2–1,600)"),
+        (0.0148, 0.0042, 1.6, "14.8 ms (4.2 ms–1.6 s)"),
         (7200.0, 1800.0, 90_000.0, "2.0 h (0.5–25.0)"),
         (45.2, None, None, "45.2 s"),
     ],
@@ -25,7 +25,7 @@ def test_an_interval_is_in_the_unit_of_its_figure(
 
 def test_an_interval_alone_names_its_unit() -> None:
     assert units.read_seconds_bounds(22.6, 90.4) == "0.4–1.5 min"
-    assert units.read_usd_bounds(88.0, 1351.0) == "$88.00–$1,351"
+    assert units.read_usd_bounds(88.0, 1351.0) == "$88–$1,351"
 
 
 def test_dollars_of_an_interval_have_the_digits_of_the_figure() -> None:

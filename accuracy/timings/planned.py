@@ -75,12 +75,12 @@ MODELS = {
 
 def card(row: Row) -> str:
     """The catalog's card of a row."""
-    return CARDS.get(row["gpu"], row["gpu"])
+    return CARDS.get(row["gpu"], str(row["gpu"]))
 
 
 def model(row: Row) -> str:
     """The catalog's model of a row."""
-    return MODELS.get(row["model"], row["model"])
+    return MODELS.get(row["model"], str(row["model"]))
 
 
 def parallel(row: Row) -> str:

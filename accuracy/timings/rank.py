@@ -56,10 +56,10 @@ def _cost(figure: Figure, seconds: float) -> float:
 
 def spearman(left: Sequence[float], right: Sequence[float]) -> float:
     """Correlation of ranks, ties at their mean rank; nan where one side is all ties."""
-    ranks = [_ranks(np.asarray(side)) for side in (left, right)]
-    if any(np.ptp(side) == 0 for side in ranks):
+    first, second = _ranks(np.asarray(left)), _ranks(np.asarray(right))
+    if not np.ptp(first) or not np.ptp(second):
         return float("nan")
-    return float(np.corrcoef(*ranks)[0, 1])
+    return float(np.corrcoef(first, second)[0, 1])
 
 
 def _ranks(values: np.ndarray) -> np.ndarray:

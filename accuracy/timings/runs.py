@@ -7,6 +7,7 @@ offers (planner/lengths/typical.py).
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 from accuracy.timings.planned import LESSER, How, Left, Planned, card, model, parallel
@@ -31,7 +32,7 @@ MEASURED = "Qwen/Qwen3.5"
 
 def how(row: Row) -> How:
     """A run's row as a plan; ``KeyError`` for a project that nobody mapped."""
-    known = {
+    known: dict[str, Callable[[Row], How]] = {
         "verl-project/verl": _verl,
         "OpenRLHF/OpenRLHF": lambda _: Left(reason=NO_LENGTHS),
         "RLinf/RLinf": _rlinf,
@@ -52,7 +53,10 @@ def how(row: Row) -> How:
 
 
 def _plan(row: Row, **more: Any) -> dict[str, Any]:
-    """What all runs share; responses as :func:`lengths` where their mean is known, else capped."""
+    """What all runs share; responses as :func:`lengths` where their mean is known, else capped.
+
+    1,024 sequences at once are verl's default, and vLLM's on cards of 70 GiB and more.
+    """
     told = row["parallel"]
     cap, mean = row["response_tokens_cap"], row["response_tokens_mean"]
     measured = model(row).startswith(MEASURED)
@@ -66,6 +70,7 @@ def _plan(row: Row, **more: Any) -> dict[str, Any]:
         "attention": "sdpa" if measured else "flash",
         "rollout": "vllm-colocated",
         "rollout_tensor_parallel": told.get("gen_tp", 1),
+        "max_num_seqs": 1024,
         "response_tokens": round(cap),
         "length_distribution": lengths(mean, round(cap)) if mean else "",
         "kl": "none",
@@ -116,6 +121,7 @@ def _verl(row: Row) -> How:
     if separate:
         engine = int(separate[1] if separate[2] else separate[3])
         common |= {"rollout": "vllm-separate", "rollout_gpus": engine}
+        common |= {"rollout_overlap": "asynchronous"}
     if "GSM8K" in row["other"]:
         common |= {"kl": "loss", "max_tokens_per_micro_batch": 3000}
     return Planned(
@@ -198,6 +204,7 @@ def _nemo(row: Row) -> How:
     more: dict[str, Any] = {}
     if apart:
         more = {"rollout": "vllm-separate", "rollout_gpus": int(apart[2])}
+        more |= {"rollout_overlap": "one-step-off"}
     samples = row["prompts_per_step"] * row["responses_per_prompt"]
     cap = row["sequence_tokens"]
     return Planned(
@@ -210,6 +217,7 @@ def _nemo(row: Row) -> How:
             prompts_per_update=512 // row["responses_per_prompt"],
             micro_batch_size=row["micro_batch"],
             max_tokens_per_micro_batch=4096,
+            gpu_memory_utilization=0.6,
             prompt_tokens=prompt,
             response_tokens=cap - prompt,
             length_distribution=lengths(row["response_tokens_mean"], cap - prompt),

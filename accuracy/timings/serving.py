@@ -88,6 +88,7 @@ def _predicted(row: dict[str, str]) -> float | None:
     on: dict[str, Any] = {"tensor_parallel": int(row["tp_size"]), "dtype": dtype}
     arch = model(MODELS[row["model_path"]]).architecture
     card = gpu(CARDS[row["system"]])
+    assert arch is not None
     step = decode_step_seconds(
         arch,
         card,

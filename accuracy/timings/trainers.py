@@ -29,7 +29,7 @@ MPT = {
 }
 """Width, layers and heads of llm-foundry's benchmarking yamls."""
 
-TUNED = {
+TUNED: dict[str, dict[str, Any]] = {
     "chunked CE": {"logits": "chunked", "chunk_tokens": 1024},
     "activation checkpointing": {"gradient_checkpointing": "full"},
     "optimizer in backward": {"optimizer_step": "in-backward"},

@@ -20,6 +20,8 @@ APART = 1.3
 """Labels of values nearer than this would touch."""
 
 CURVE = 400
+WIDEST = 2.0
+"""Of the highest point, what a band may raise the axis by where no line of a card needs more."""
 
 
 def curves(
@@ -66,9 +68,10 @@ def curves(
         scale=alt.Scale(domain=plans, range=list(PLAN_COLORS[: len(plans)])),
         legend=legend if len(plans) > 1 else None,
     )
-    base = alt.Chart(rows).encode(
-        x=x, y=alt.Y("y:Q", title=y_title, scale=alt.Scale(zero=True)), color=color
-    )
+    top = WIDEST * float(rows["y"].max())
+    cut = not capacities and bool((rows["most"] > top).any())
+    scale = alt.Scale(zero=True, domainMax=top) if cut else alt.Scale(zero=True)
+    base = alt.Chart(rows).encode(x=x, y=alt.Y("y:Q", title=y_title, scale=scale), color=color)
     dash = alt.StrokeDash(
         "plan:N", scale=alt.Scale(domain=plans, range=[[1, 0], [7, 3]]), legend=None
     )

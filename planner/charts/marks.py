@@ -126,5 +126,5 @@ def error_band(rows: pd.DataFrame, x: alt.X, color: alt.Color) -> list[alt.Chart
     known = rows.dropna(subset=["least", "most"])
     if known.empty:
         return []
-    band = alt.Chart(known).mark_area(opacity=0.2)
+    band = alt.Chart(known).mark_area(opacity=0.2, clip=True)
     return [band.encode(x=x, y="least:Q", y2="most:Q", color=color)]

@@ -231,8 +231,3 @@ def host_copy_seconds(gpu: Gpu, *, size_bytes: Num) -> Num | None:
     """
     rates = host_copy_rates(gpu)
     return None if rates is None else HOST_COPY(size_bytes=size_bytes, **rates)
-
-
-def exposed_seconds(*, communication_seconds: Num, compute_seconds: Num) -> Num:
-    """Seconds of communication that computation running beside it does not hide."""
-    return EXPOSED(communication_seconds=communication_seconds, compute_seconds=compute_seconds)

@@ -202,23 +202,6 @@ def compute_seconds(gpu: Gpu, *, flops: Num, dtype: str, key: Key) -> Num | None
     return None if rates is None else COMPUTE_SECONDS(flops=flops, **rates)
 
 
-def forward_seconds(
-    arch: Architecture,
-    gpu: Gpu,
-    *,
-    tokens: Num,
-    row_tokens: Num,
-    dtype: str,
-    head: bool = True,
-) -> Num | None:
-    """Seconds of one forward on one GPU that no backward follows.
-
-    None when the card's peak in ``dtype`` is unknown; ``ValueError`` for an unknown dtype.
-    """
-    flops = forward_flops(arch, tokens=tokens, row_tokens=row_tokens, head=head)
-    return compute_seconds(gpu, flops=flops, dtype=dtype, key="forward-compute")
-
-
 def memory_rates(gpu: Gpu) -> dict[str, Any] | None:
     """Bandwidth and share of an update; None when the card's bandwidth is unknown."""
     bandwidth = gpu.bandwidth_bytes_per_second
@@ -226,9 +209,3 @@ def memory_rates(gpu: Gpu) -> dict[str, Any] | None:
         return None
     share = typical("optimizer-bandwidth", gpu)
     return {"bandwidth_bytes_per_second": bandwidth, "share": share}
-
-
-def optimizer_seconds(gpu: Gpu, *, bytes_touched: Num) -> Num | None:
-    """Seconds to read and write ``bytes_touched``; None when the bandwidth is unknown."""
-    rates = memory_rates(gpu)
-    return None if rates is None else OPTIMIZER_SECONDS(bytes_touched=bytes_touched, **rates)

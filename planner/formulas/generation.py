@@ -189,7 +189,7 @@ ENGINE_KV_POOL = Formula(
     "engine KV cache pool",
     "maximum(engine_bytes - weights_bytes - profiled_bytes - kept_bytes, one_sequence_bytes)",
     category="engine",
-    source=VLLM + ": what gpu_memory_utilization leaves after weights, profile peak, libraries and "
+    source=VLLM + ": what its share of the card leaves after weights, profile peak, libraries and "
     "graphs",
     why="The engine turns the rest of its share into KV cache; it needs one sequence at least.",
 )

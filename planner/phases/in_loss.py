@@ -76,7 +76,9 @@ def work(scene: Scene) -> Iterator[Work]:
     plan, q, policy = scene.plan, scene.q, scene.policy
     if references.dual(plan):
         row = training(scene, policy, "forward", scored_tokens=scored_in_step(scene, gradient=True))
-        yield replace(row, run="score", beside=True, gathered=False)
+        yield replace(
+            row, role=policy.as_reference(), run="score", beside=True, gathered=False
+        )
     elif references.cached(plan):
         own = scene.reference
         yield Work(

@@ -12,23 +12,27 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from planner.kernels import tables_of
+from planner.methods import method_of
 from planner.timing.error import KIND_OF, Factors, factors
 
 if TYPE_CHECKING:
     from planner.phases.scene import Scene
 
-STEP = "step"
+STEP, UPDATE = "step", "update"
 
 
 def doubt_of(scene: Scene, phase: str = STEP) -> Factors:
-    """The factors of a phase of the plan; those of a whole step where nobody publishes it."""
-    gpu = scene.facts.gpu
+    """The factors of a phase of the plan; those of a whole step where nobody publishes it.
+
+    A step that samples nothing is an update, and full rows are of a length that is known.
+    """
+    gpu, plan = scene.facts.gpu, scene.plan
     tables = None if gpu.speeds is not None else tables_of(gpu)
     return _factors(
-        phase if phase in KIND_OF else STEP,
+        phase if phase in KIND_OF else STEP if method_of(plan).generates else UPDATE,
         scene.policy.arch.sparse_layers > 0,
         tables is not None and tables.own,
-        scene.plan.length_distribution != "",
+        plan.length_distribution != "" or plan.batch_shape == "full",
     )
 
 

@@ -14,7 +14,8 @@ from planner.numeric import Num, maximum, minimum
 from planner.phases.phase import Decoding
 from planner.phases.scene import Scene
 from planner.timing import rollout
-from planner.timing.engine_step import Generator, Parts
+from planner.timing.engine_kernels import Parts
+from planner.timing.engine_step import Generator
 from planner.timing.rollout import Stretch
 
 Terms = tuple[TimeTerm, ...]
@@ -101,8 +102,9 @@ class _Rollout:
         copied = self._copied(busy)
         kernels = sum(parts) + attended + copied
         host = generator.host(self.at_once)
-        seconds = self._decoding_seconds(busy)
-        busy_seconds = busy.steps * maximum(kernels, host)
+        each = maximum(kernels, host)
+        seconds = self._decoding_seconds(each)
+        busy_seconds = busy.steps * each
         return (
             *self._at_full_load(busy, parts, attended),
             *self._term(
@@ -132,18 +134,23 @@ class _Rollout:
         if self.row.tensor_parallel > 1:
             yield from self._term(causes.REDUCTIONS, steps=steps, step_seconds=parts.reductions)
 
-    def _decoding_seconds(self, busy: Stretch) -> Num:
-        """What decoding really takes, at the sequences that are alive."""
-        row = self.row
+    def _decoding_seconds(self, full: Num) -> Num:
+        """What decoding really takes, at the sequences that are alive.
+
+        ``full`` is a step's seconds while every place is filled.
+        """
+        row, equal = self.row, len(self.row.lengths.bins) == 1
         if row.engine == "hf":
             # Every row is computed until the longest of any GPU ends.
             steps = row.lengths.longest_of(row.sequences * row.engines) - 1
             context = row.prompt_tokens + (steps + 2) / 2
-            found: tuple[Stretch, ...] = (Stretch(self.at_once, steps, context),)
-        else:
-            sizes = (row.lengths, row.prompt_tokens, row.sequences)
-            found = rollout.stretches(*sizes, self.at_once, row.engines)
-        return sum(one.total(self._step(one)) for one in found)
+            whole = Stretch(self.at_once, steps, context)
+            return whole.total(full if equal else self._step(whole))
+        sizes = (row.lengths, row.prompt_tokens, row.sequences)
+        first, *others = rollout.stretches(*sizes, self.at_once, row.engines)
+        # Until the last ones drain, every place is filled.
+        filled = first.total(self._step(first) if first.along else full)
+        return filled + sum(one.total(self._step(one)) for one in others)
 
     def _step(self, of: Stretch) -> Num:
         generator = self.generator

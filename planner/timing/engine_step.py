@@ -1,7 +1,7 @@
 """Seconds of one forward of a generator, kernel by kernel: a decoding step, or prompts.
 
-Kernels' seconds come from :mod:`planner.kernels`; what depends on the number of rows alone is a
-curve, made once for a model on a card. Sizes may be arrays; a card whose peaks are unknown gives
+What depends on the number of rows alone is :mod:`planner.timing.engine_kernels`'s; here are
+attention, captured sizes, and the host. Sizes may be arrays; a card whose peaks are unknown gives
 None.
 """
 
@@ -9,53 +9,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 
 from planner.catalog.architecture import Architecture
 from planner.catalog.efficiencies import typical
 from planner.catalog.gpu_catalog import Gpu
-from planner.formulas.communication import all_gather_seconds, all_reduce_seconds
-from planner.formulas.decoding import HOST_STEP, SAMPLER, SMALL_KERNELS
-from planner.formulas.parameters import active_layers_parameter_count
-from planner.kernels import (
-    decode_attention_seconds,
-    experts_seconds,
-    prefill_attention_seconds,
-    products_seconds,
-    reduce_seconds,
-)
-from planner.kernels.tables import arrays, loan
+from planner.formulas.decoding import HOST_STEP
+from planner.kernels import decode_attention_seconds, prefill_attention_seconds
 from planner.numeric import Num, maximum, minimum
-
-VALUE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
-CAPTURED = 512
-"""Rows of the largest CUDA graph: vLLM 0.11 and later, ``max_cudagraph_capture_size``."""
-KNOTS = np.array(
-    (1, 2, 4, *range(8, 256, 8), *range(256, CAPTURED, 16), *(512 * 2**n for n in range(8))),
-    dtype=np.float64,
-)
-"""Numbers of rows at which a forward is looked up: every captured size, then doubled."""
-DENSE_KERNELS, SPARSE_KERNELS, SAMPLER_KERNELS = 5, 9, 10
-SAMPLED_BYTES, LOGPROB_BYTES = 42, 16
-"""Read and written of one vocabulary entry; see :data:`planner.formulas.decoding.SAMPLER`."""
-
-
-class Parts(NamedTuple):
-    """Seconds of one forward by kind of kernel, attention left out."""
-
-    products: Num
-    small: Num
-    reductions: Num
-    head: Num
-    sampler: Num
-
-    @property
-    def layers(self) -> Num:
-        """Of the layers alone."""
-        return self.products + self.small + self.reductions
+from planner.timing.engine_kernels import CAPTURED, KNOTS, Parts, parts_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -78,12 +42,14 @@ class Generator:
 
     def parts(self, rows: Num) -> Parts | None:
         """Of a forward of so many rows, all of which meet the head."""
-        found = _curves(self.arch, self.gpu, self.dtype, self.tensor_parallel, self.logprobs)
-        if found is None:
-            return None
-        if not isinstance(rows, np.ndarray):
-            return Parts(*(float(np.interp(rows, KNOTS, one)) for one in found))
-        return Parts(*(np.interp(rows, KNOTS, one) for one in found))
+        return parts_of(
+            self.arch,
+            self.gpu,
+            rows=rows,
+            dtype=self.dtype,
+            tensor_parallel=self.tensor_parallel,
+            logprobs=self.logprobs,
+        )
 
     def rows(self, sequences: Num) -> Num:
         """Rows that a step computes for so many running sequences."""
@@ -215,138 +181,6 @@ def padded(sequences: Num) -> Num:
     return np.where(sequences > CAPTURED, sequences, graph)
 
 
-@lru_cache(maxsize=1024)
-def _curves(
-    arch: Architecture, gpu: Gpu, dtype: str, tensor_parallel: int, logprobs: bool
-) -> tuple[np.ndarray, ...] | None:
-    """Seconds at every number of rows, by kind of kernel.
-
-    Whoever has fewer rows could compute more of them, so no number of rows takes longer than a
-    larger one: where tables say otherwise, the larger one's time stands.
-    """
-    found = (
-        _products(arch, gpu, dtype, tensor_parallel),
-        _small(arch, gpu, dtype, tensor_parallel),
-        _reductions(arch, gpu, dtype, tensor_parallel),
-        _head(arch, gpu, dtype, tensor_parallel),
-        _sampler(arch, gpu, logprobs),
-    )
-    known = [one for one in found if one is not None]
-    if len(known) < len(found):
-        return None
-    return tuple(np.minimum.accumulate((one + 0 * KNOTS)[::-1])[::-1] for one in known)
-
-
-def _products(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
-    def product(inner: float, outer: float) -> Num | None:
-        return products_seconds(gpu, rows=KNOTS, inner=inner, outer=outer, dtype=dtype)
-
-    if arch.measured:
-        outer = active_layers_parameter_count(arch) / arch.layers / arch.hidden / parts
-        return _times(arch.layers, product(arch.hidden, outer))
-    heads, kv_heads = arch.heads / parts, max(arch.kv_heads / parts, 1.0)
-    attends = (
-        product(arch.hidden, (heads + 2 * kv_heads) * arch.head_dim),
-        product(heads * arch.head_dim, arch.hidden),
-    )
-    found = [_times(arch.layers, *attends)]
-    if arch.layers > arch.sparse_layers:
-        wide = arch.intermediate / parts
-        mlp = product(arch.hidden, (1 + arch.gated) * wide), product(wide, arch.hidden)
-        found.append(_times(arch.layers - arch.sparse_layers, *mlp))
-    if arch.sparse_layers:
-        routed = experts_seconds(
-            gpu,
-            tokens=KNOTS,
-            hidden=arch.hidden,
-            expert_intermediate=arch.expert_intermediate / parts,
-            experts=arch.experts,
-            experts_per_token=arch.experts_per_token,
-            dtype=dtype,
-        )
-        found.append(_times(arch.sparse_layers, product(arch.hidden, arch.experts), routed))
-    return _times(1, *found)
-
-
-def _small(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
-    least, rates = least_kernel_seconds(gpu), _memory(gpu)
-    if least is None or rates is None:
-        return None
-    heads, kv_heads = arch.heads / parts, max(arch.kv_heads / parts, 1.0)
-    # Two norms read and write rows and residual, rotation its heads, the cache its keys and values.
-    values = 8 * arch.hidden + 2 * (heads + kv_heads) * arch.head_dim + 4 * kv_heads * arch.head_dim
-    states = 4.0 * arch.stateful_layers * arch.state_values
-    kinds = (
-        (arch.layers - arch.sparse_layers, DENSE_KERNELS, 3 * arch.intermediate / parts, states),
-        (arch.sparse_layers, SPARSE_KERNELS, 2.0 * arch.experts, 0.0),
-    )
-    return sum(
-        SMALL_KERNELS(
-            layers=layers,
-            kernels=kernels,
-            least_seconds=least,
-            rows=KNOTS,
-            values=values + wide,
-            value_bytes=VALUE_BYTES[dtype],
-            state_bytes=kept,
-            **rates,
-        )
-        for layers, kernels, wide, kept in kinds
-    )
-
-
-def _reductions(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
-    if parts == 1:
-        return 0.0
-    size = KNOTS * arch.hidden * VALUE_BYTES[dtype]
-    seconds = reduce_seconds(gpu, size_bytes=size, ranks=parts)
-    if seconds is None:
-        seconds = all_reduce_seconds(gpu, size_bytes=size, ranks=parts, gpus_per_node=parts)
-    return _times(2 * arch.layers, seconds)
-
-
-def _head(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
-    product = products_seconds(
-        gpu, rows=KNOTS, inner=arch.hidden, outer=arch.vocab / parts, dtype=dtype
-    )
-    if parts == 1:
-        return product
-    size = KNOTS * arch.vocab * VALUE_BYTES[dtype]
-    gathered = all_gather_seconds(gpu, size_bytes=size, ranks=parts, gpus_per_node=parts)
-    return _times(1, product, gathered)
-
-
-def _sampler(arch: Architecture, gpu: Gpu, logprobs: bool) -> Num | None:
-    least, rates = least_kernel_seconds(gpu), _memory(gpu)
-    if least is None or rates is None:
-        return None
-    return SAMPLER(
-        kernels=SAMPLER_KERNELS,
-        least_seconds=least,
-        sequences=KNOTS,
-        vocab=arch.vocab,
-        value_bytes=SAMPLED_BYTES + LOGPROB_BYTES * logprobs,
-        **rates,
-    )
-
-
-def least_kernel_seconds(gpu: Gpu) -> float | None:
-    """The shortest time of any product that was measured on the card whose tables it uses."""
-    lent = loan(gpu.key, "products_bf16")
-    card = lent.card if lent else None
-    if card is None:
-        return None
-    return float(np.exp(np.nanmin(arrays(card)["products_bf16"].astype(np.float64)))) / 1e3
-
-
-def _memory(gpu: Gpu) -> dict[str, float] | None:
-    bandwidth = gpu.bandwidth_bytes_per_second
-    if bandwidth is None:
-        return None
-    share = typical("optimizer-bandwidth", gpu)
-    return {"bandwidth_bytes_per_second": bandwidth, "share": share}
-
-
 def _by_window(
     arch: Architecture, kernel: Callable[..., Num | None], gpu: Gpu, sizes: dict[str, Num]
 ) -> Num | None:
@@ -360,8 +194,3 @@ def _by_window(
                 return None
             seconds = seconds + layers * one
     return seconds
-
-
-def _times(times: Num, *seconds: Num | None) -> Num | None:
-    known = [one for one in seconds if one is not None]
-    return times * sum(known) if len(known) == len(seconds) else None

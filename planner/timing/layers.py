@@ -20,7 +20,7 @@ from planner.formulas.parameters import active_layers_parameter_count, layer_wei
 from planner.formulas.passes import FLASH2_ON_HOPPER
 from planner.kernels import experts_seconds, prefill_attention_seconds, products_seconds, tables_of
 from planner.kernels.grid import Curve
-from planner.numeric import Num, maximum, minimum
+from planner.numeric import Num, maximum
 
 ROWS = np.exp2(np.arange(22 * 8 + 1) / 8)
 """Rows of a forward at which a curve is drawn: eight to a doubling, up to four million."""
@@ -177,7 +177,7 @@ def attention(
         return None
     share = one / (peak * seconds)
     if how != "eager":
-        share = _capped(share, gpu, how, torch_version)
+        share = share * _slower(gpu, how, torch_version)
     masked = how == "eager" or (how == "sdpa" and batch_shape != "full")
     if not masked:
         return Attention(causal, share)
@@ -185,15 +185,13 @@ def attention(
     return Attention(whole, share)
 
 
-def _capped(share: Num, gpu: Gpu, how: str, torch_version: str) -> Num:
-    """FlashAttention-2 on Hopper, where the tables have a later kernel."""
+def _slower(gpu: Gpu, how: str, torch_version: str) -> float:
+    """By how much FlashAttention-2 is slower on Hopper than the kernel of the tables."""
     if not (gpu.compute_capability or "").startswith("9."):
-        return share
-    if how == "sdpa" and comes_first(
-        gpu.compute_capability, CUDNN_OF_TORCH.get(torch_version, 0)
-    ):
-        return share
-    return minimum(share, FLASH2_ON_HOPPER)
+        return 1.0
+    cudnn = CUDNN_OF_TORCH.get(torch_version, 0)
+    later = how == "sdpa" and comes_first(gpu.compute_capability, cudnn)
+    return 1.0 if later else FLASH2_ON_HOPPER
 
 
 @lru_cache(maxsize=128)

@@ -63,7 +63,9 @@ class Passing:
     def precision(self) -> str:
         """In the activation formulas' words."""
         setup, model = self.scene.setup, self.scene.setup.model(self.row.role.name)
-        return self.scene.plan.dtype if model is None else workload.precision_of(setup, model)
+        if model is None or self.row.elsewhere:
+            return self.scene.plan.dtype
+        return workload.precision_of(setup, model)
 
     @property
     def dtype(self) -> str:

@@ -86,7 +86,7 @@ def _by_layer(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTer
         gather, root = _gathers(scene, role)
     if reduces:
         reduce, last = _reductions(scene, role)
-    if any(value is None for value in (gather, root, reduce, last)):
+    if gather is None or root is None or reduce is None or last is None:
         yield UNKNOWN
         return
     layer_seconds = compute_seconds / row.rounds / layers

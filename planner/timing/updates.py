@@ -39,7 +39,8 @@ def _causes(scene: Scene, row: Work) -> Iterator[TimeTerm]:
     own = ceil_div(scene.sharded_trainable(role), scene.shards_of("optimizer"))
     gradients = ceil_div(scene.sharded_trainable(role), scene.shards_of("gradients"))
     clipped = {"rounds": row.rounds, "elements": gradients, "gradient_bytes": q.gradient_bytes}
-    yield _moved(scene, row, CLIPPED_BYTES.name, CLIPPED_BYTES(**clipped))
+    if not scene.setup.steps_in_backward:  # where gradients are gone before a norm is known
+        yield _moved(scene, row, CLIPPED_BYTES.name, CLIPPED_BYTES(**clipped))
     width = adapter_bytes(scene) if role.adapters else q.master_bytes
     if plan.offload in ON_HOST:
         back = q.gradient_bytes + q.compute_bytes

@@ -66,6 +66,8 @@ def phase_table(footprint: Footprint, unit: Unit) -> pd.DataFrame:
                 f"Host RAM, {unit.name}": None if host is None else unit.value(host),
                 "Error": interval(error.low, error.high) if error else interval(None, None),
                 "Seconds": phase.seconds,
+                "At least": phase.low_seconds,
+                "At most": phase.high_seconds,
                 "Peak at": phase.instant,
             }
         )

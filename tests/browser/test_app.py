@@ -221,3 +221,22 @@ def test_an_example_card_holds_still_and_leads_on(page: Page, server: str) -> No
         page.locator(f".st-key-{button} button").click()
         page.wait_for_url(lambda url, path=path: urlsplit(url).path == path)
         expect(page.get_by_text(shown).first).to_be_visible()
+
+
+def test_a_click_on_a_cause_of_time_opens_it(page: Page, server: str) -> None:
+    page.goto(server)
+    settle(page)
+    page.get_by_role("radio", name="Time", exact=True).click()
+    settle(page)
+    opened = page.get_by_test_id("stCode").filter(has_text="seconds").first
+    before = opened.inner_text()
+    table = page.get_by_test_id("stDataFrame").last
+    table.scroll_into_view_if_needed()
+    box = table.bounding_box()
+    assert box is not None
+    # The second row's box, below the header.
+    page.mouse.click(box["x"] + 16, box["y"] + 2.5 * 35)
+    expect(opened).not_to_have_text(before)
+    page.get_by_role("tab", name="Time").click()
+    settle(page)
+    expect(page.get_by_text("time in a step")).to_be_visible()

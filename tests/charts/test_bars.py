@@ -79,6 +79,16 @@ def test_a_measured_error_is_a_band_around_its_curve() -> None:
     assert {row["plan"] for row in rows_of(chart, band)} == {"A"}
 
 
+def test_a_band_far_above_its_curve_is_cut_instead_of_pressing_it_flat() -> None:
+    highest = float(CURVES["y"].max())
+    for most, cut in ((1.5 * highest, None), (60 * highest, curves_of.WIDEST * highest)):
+        known = CURVES.assign(least=0.0, most=most)
+        chart = curves_of.curves(known, x_title="tokens", y_title="seconds").to_dict()
+        (line,) = layers_with(chart, "line")
+        assert line["encoding"]["y"]["scale"].get("domainMax") == cut
+        assert layers_with(chart, "area")[0]["mark"]["clip"]
+
+
 def contrast(one: str, other: str) -> float:
     """WCAG 2 contrast ratio of two hex colours."""
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from planner.catalog import custom_gpu, gpu, gpus
 from planner.formulas.communication import (
+    EXPOSED,
     all_gather_seconds,
     all_reduce_seconds,
     bus_bytes_per_second,
-    exposed_seconds,
     host_copy_seconds,
     reduce_scatter_seconds,
 )
@@ -69,9 +69,9 @@ def test_unknown_links_give_no_time():
 
 
 def test_only_what_outlasts_computation_is_waited_for():
-    seconds = exposed_seconds(communication_seconds=3.0, compute_seconds=2.0)
+    seconds = EXPOSED(communication_seconds=3.0, compute_seconds=2.0)
     assert seconds == 1.0
-    assert exposed_seconds(communication_seconds=1.0, compute_seconds=2.0) == 0
+    assert EXPOSED(communication_seconds=1.0, compute_seconds=2.0) == 0
 
 
 RANKS = st.integers(1, 512)

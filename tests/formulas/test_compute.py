@@ -24,13 +24,13 @@ from transformers import (
 from planner.catalog import Architecture, custom_gpu, gpu, parse_config
 from planner.catalog.efficiencies import efficiencies
 from planner.formulas.compute import (
+    OPTIMIZER_SECONDS,
     attention_flops,
     backward_flops,
     compute_seconds,
     forward_flops,
-    forward_seconds,
     head_flops,
-    optimizer_seconds,
+    memory_rates,
 )
 
 TINY = Architecture(
@@ -177,7 +177,8 @@ SIZES = st.integers(1, 10**6)
 @given(SIZES, SIZES, st.integers(1, 10**5))
 def test_time_grows_with_tokens_and_with_rows(tokens, more, row):
     def seconds(tokens, row):
-        return forward_seconds(TINY, CARD, tokens=tokens, row_tokens=row, dtype="bf16")
+        flops = forward_flops(TINY, tokens=tokens, row_tokens=row, head=True)
+        return compute_seconds(CARD, flops=flops, dtype="bf16", key="forward-compute")
 
     assert seconds(tokens + more, row) > seconds(tokens, row)
     assert seconds(tokens, row + more) > seconds(tokens, row)
@@ -200,14 +201,13 @@ def test_an_array_gives_what_each_number_gives(pairs):
 
 def test_unknown_rates_give_no_time():
     unknown = custom_gpu(80 * 10**9)
-    sizes = {"tokens": 16, "row_tokens": 16, "dtype": "bf16"}
-    assert forward_seconds(TINY, unknown, **sizes) is None
     assert compute_seconds(unknown, flops=1, dtype="bf16", key="training-compute") is None
-    assert optimizer_seconds(unknown, bytes_touched=1) is None
+    assert memory_rates(unknown) is None
     # A V100 has no bf16 tensor cores, so no published peak.
-    assert forward_seconds(TINY, gpu("v100-16gb"), **sizes) is None
+    sizes = {"flops": 1, "key": "forward-compute"}
+    assert compute_seconds(gpu("v100-16gb"), dtype="bf16", **sizes) is None
     with pytest.raises(ValueError, match="dtype"):
-        forward_seconds(TINY, CARD, tokens=16, row_tokens=16, dtype="int3")
+        compute_seconds(CARD, dtype="int3", **sizes)
 
 
 def test_a_share_between_bounds_is_a_time_between_their_quotients():
@@ -217,4 +217,5 @@ def test_a_share_between_bounds_is_a_time_between_their_quotients():
 
 def test_an_optimizer_step_reads_and_writes_at_the_bandwidth():
     # 1 GB at 77 % of 3,350 GB/s.
-    assert optimizer_seconds(CARD, bytes_touched=10**9) == pytest.approx(1 / (3350 * 0.77))
+    seconds = OPTIMIZER_SECONDS(bytes_touched=10**9, **memory_rates(CARD))
+    assert seconds == pytest.approx(1 / (3350 * 0.77))

@@ -27,6 +27,8 @@ DESCRIPTIVE = {
     "host_ram_per_node": "what the node has",
     "price_per_gpu_hour": "what the node costs",
     "length_distribution": "what the data is like",
+    "reward_seconds": "how quick the reward is",
+    "reward_concurrency": "how quick the reward is",
 }
 """Fields that describe the machine, the data or the bill: there is nothing to set for them."""
 
@@ -34,7 +36,8 @@ OTHER_METHODS = ("self_certainty", "grade_", "reinforce_")
 """Prefixes of fields of methods that have no exporter: there ``method`` is the obstacle."""
 
 ENGINE = (
-    *("rollout", "rollout_tensor_parallel", "gpu_memory_utilization", "vllm_sleep_level"),
+    *("rollout", "rollout_overlap", "resampling_factor", "rollout_tensor_parallel"),
+    *("gpu_memory_utilization", "vllm_sleep_level"),
     *("max_num_seqs", "max_num_batched_tokens", "enforce_eager", "kv_cache_dtype"),
 )
 SPREAD = ("gpus_per_node", "shard_size", "reshard_after_forward", "reduce_dtype", "gradient_dtype")
@@ -43,10 +46,12 @@ NO_EFFECT: dict[str, dict[str, str]] = {
     "trl": {
         "logits_dtype": "TRL's fused head keeps no logits to have one",
         "critic": "no method that is exported to TRL has one",
+        **dict.fromkeys(("rollout_overlap", "resampling_factor"), "TRL's rules leave one value"),
         "autocast": "accelerate's mixed precision is on wherever adapters are fp32",
         **dict.fromkeys(("chunk_tokens", "chunk_compile"), "TRL's fused head has no chunks"),
     },
     "verl": {
+        "rollout_overlap": "an engine that is exported to verl is colocated",
         "autocast": "FSDP hands adapters over in the compute dtype",
         "base_dtype": "verl keeps frozen weights like the adapters",
         **dict.fromkeys(("chunk_tokens", "chunk_compile"), "verl's rules leave one value"),

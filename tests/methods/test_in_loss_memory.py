@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -15,6 +16,7 @@ from planner.dryrun.logs.curve import peaks
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.footprint import Phase
+from planner.grid import Grid
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
 from planner.recommend import candidates
@@ -148,14 +150,17 @@ def test_one_forward_has_no_weights_of_a_reference() -> None:
 @pytest.mark.parametrize("changes", PLANS, ids=str)
 def test_a_sweep_has_the_numbers_of_single_plans(changes: dict[str, Any]) -> None:
     plan = plan_of(**changes)
-    table = sweep(plan, {"response_tokens": [128, 384], "micro_batch_size": [1, 2]})
+    axes = {"response_tokens": [128, 384], "micro_batch_size": [1, 2]}
+    table = sweep(plan, axes)
     assert table["valid"].all()
-    for row in table.to_dict("records"):
+    # Scoring follows the axis, unless the plan has a batch of its own for it.
+    scoring = np.broadcast_to(Grid(plan, axes).logprob_micro_batch_size, (2, 2)).ravel()
+    for row, scored in zip(table.to_dict("records"), scoring, strict=True):
         size, length = int(row["micro_batch_size"]), int(row["response_tokens"])
         one = estimate(
             plan.changed(
                 micro_batch_size=size,
-                logprob_micro_batch_size=size,
+                logprob_micro_batch_size=int(scored),
                 response_tokens=length,
                 validation_response_tokens=length,
             )

@@ -68,6 +68,14 @@ def test_a_phase_that_nobody_publishes_is_as_uncertain_as_a_step(
     assert asked == [("step", False, True, False)]
 
 
+def test_a_step_that_samples_nothing_is_an_update_of_rows_of_known_length(
+    asked: list[tuple[str, bool, bool, bool]],
+) -> None:
+    look_up(Plan(method="sft", batch_shape="full"))
+    look_up(Plan(method="sft", batch_shape="padded"))
+    assert asked == [("update", False, True, True), ("update", False, True, False)]
+
+
 @pytest.mark.parametrize("preset", sorted(presets()))
 def test_whatever_has_seconds_has_an_interval(preset: str) -> None:
     found = estimate(presets()[preset].plan)

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 from planner.catalog import Architecture, custom_gpu, gpu
 from planner.kernels import decode_attention_seconds, experts_seconds, products_seconds
 from planner.speeds import Speed, Speeds
-from planner.timing.engine_step import KNOTS, decode_step_seconds, padded, prefill_seconds
+from planner.timing.engine_kernels import KNOTS
+from planner.timing.engine_step import decode_step_seconds, padded, prefill_seconds
 
 SMALL = Architecture(
     family="llama",

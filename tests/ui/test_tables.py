@@ -46,6 +46,9 @@ def test_the_table_has_every_phase_with_its_four_totals() -> None:
     first = table.iloc[0]
     assert first["Device, GB"] >= first["Reserved, GB"] >= first["Allocated, GB"]
     assert first["Allocated, GB"] >= first["Requested, GB"]
+    timed = table.dropna(subset=["Seconds"])
+    assert len(timed) and (timed["At least"] <= timed["Seconds"]).all()
+    assert (timed["Seconds"] <= timed["At most"]).all()
 
 
 def test_units_name_what_they_count() -> None:

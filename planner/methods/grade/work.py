@@ -64,7 +64,7 @@ def _reference(scene: Scene) -> tuple[Work, ...]:
     where these take longer than launching. The last token is never read.
     """
     plan, q = scene.plan, scene.q
-    role = scene.reference or scene.policy
+    role = scene.reference or scene.policy.as_reference()
     if own(plan).grade_kl == "none":
         return ()
     if not own(plan).grade_reference_cache:

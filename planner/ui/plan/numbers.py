@@ -9,6 +9,7 @@ from planner.cost import Cost
 from planner.footprint import Footprint, Phase, Term
 from planner.ui.display import put_in
 from planner.ui.elements import opened, segments, share_column
+from planner.ui.inputs.fields import labelled
 from planner.ui.plan import seconds
 from planner.ui.state import session
 from planner.ui.tables import phase_name
@@ -83,4 +84,4 @@ def explain(term: Term) -> None:
     if term.low is not None and term.high is not None:
         least, most = (session.read(int(size)) for size in (term.low, term.high))
         bounds = f"Between {least} and {most}. "
-    st.caption(f"{bounds}Source: {term.source}.{left_out}")
+    st.caption(labelled(f"{bounds}Source: {term.source}.{left_out}"))

@@ -35,10 +35,10 @@ def _table(footprint: Footprint) -> None:
         rows,
         hide_index=True,
         key="phase-table",
-        alt="Peak memory of each phase",
+        alt="Peak memory and seconds of each phase",
         column_config={
             "Share of card": share,
-            **numbers(["Seconds"], "%.3g"),
+            **numbers(["Seconds", "At least", "At most"], "%.3g"),
             **numbers(sizes, "%.2f"),
         },
     )

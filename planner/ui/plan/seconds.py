@@ -13,6 +13,7 @@ from planner.throughput import Figure, read_figure, read_run, throughput
 from planner.ui import compute
 from planner.ui.display import put_in
 from planner.ui.elements import ink, opened, row, share_column
+from planner.ui.inputs.fields import labelled
 from planner.ui.state import session
 from planner.ui.tables import phase_name
 from planner.units import read_number, read_seconds, read_seconds_between
@@ -162,7 +163,7 @@ def explain_time(term: TimeTerm) -> None:
     _computed(term.formula, term.inputs, f"{float(term.seconds):,.4g} seconds")
     measured = f"Rests on: {term.evidence.rstrip('.')}. " if term.evidence else ""
     left_out = f" Left out: {term.ignores}." if term.ignores else ""
-    st.caption(f"{measured}Source: {term.source}.{left_out}")
+    st.caption(labelled(f"{measured}Source: {term.source}.{left_out}"))
 
 
 def rates(footprint: Footprint, price: Cost) -> None:

@@ -6,8 +6,9 @@ import json
 
 import streamlit as st
 
-from planner.footprint import Footprint, to_json
+from planner.footprint import Footprint
 from planner.plan.link import to_short_query
+from planner.throughput import answer_json
 from planner.ui.elements import download, segments
 from planner.ui.state import address, session
 
@@ -30,7 +31,7 @@ def share(footprint: Footprint) -> None:
     with right:
         download(
             "Answer as JSON",
-            lambda: json.dumps(to_json(footprint), indent=2),
+            lambda: json.dumps(answer_json(footprint), indent=2),
             "headroom.json",
             "download-json",
             width="stretch",

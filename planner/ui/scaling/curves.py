@@ -61,12 +61,10 @@ def choose(plan: Plan, other: Plan | None) -> Choice:
         help="The field that goes along the axis; everything else stays as in the plan.",
     )
     values = _models(plan) if field == MODEL else _range(field, plan)
-    left, right = st.columns([3, 2])
     quantity = segments(
         "Show",
         [MEMORY, *FIGURES],
         "quantity",
-        left,
         default=MEMORY,
         help="Memory is the peak of the worst phase. Time is one step's; tokens are those of "
         "prompts and responses, by all seconds and GPUs; the cost is that of plans that run. The "
@@ -79,7 +77,6 @@ def choose(plan: Plan, other: Plan | None) -> Choice:
         "As",
         readings,
         "reading as",
-        right,
         help="A ratio to this plan divides by what the plan needs at its own value; B ÷ A "
         "divides plan B by plan A at the same place.",
     )

@@ -15,7 +15,7 @@ from planner.trial.ask.footprints import PhaseFigures
 from planner.trial.ask.result import TrialResult
 from planner.ui.display import Unit
 from planner.ui.tables import phase_name
-from planner.units import read_seconds
+from planner.units import read_seconds, read_seconds_between
 
 NOBODY = "—"
 """In a table, for what nobody predicted or measured."""
@@ -205,7 +205,7 @@ def table(result: TrialResult, unit: Unit) -> pd.DataFrame:
                 "Memory, predicted": unit.read(pair.predicted_bytes) if pair else NOBODY,
                 "Memory, measured": NOBODY if measured is None else unit.read(measured),
                 "Difference": share(pair.above) if pair else NOBODY,
-                "Time, predicted": _seconds(expected.seconds if expected else None),
+                "Time, predicted": _predicted(expected),
                 "Time, measured": _seconds(phase.seconds),
                 "First step": _seconds(phase.first_seconds),
             }
@@ -215,6 +215,12 @@ def table(result: TrialResult, unit: Unit) -> pd.DataFrame:
 
 def _measured(result: TrialResult) -> tuple[PhaseFigures, ...]:
     return result.measured.phases if result.measured else ()
+
+
+def _predicted(expected: PhaseFigures | None) -> str:
+    if expected is None or expected.seconds is None:
+        return NOBODY
+    return read_seconds_between(expected.seconds, expected.low_seconds, expected.high_seconds)
 
 
 def _seconds(seconds: float | None) -> str:
