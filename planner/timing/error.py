@@ -83,11 +83,17 @@ def factors(phase: str, *, mixture: bool, tables: bool, lengths: bool) -> Factor
 
 
 def wider(regime: Regime) -> Iterator[Regime]:
-    """The regime and those around it, closest first; the last has every run there is."""
+    """The regime and those around it, closest first; the last has every run there is.
+
+    Runs of which only the longest response is known say nothing of a plan whose lengths are: their
+    real lengths make most of their error. Other phases and models do.
+    """
+    known = True if regime.lengths else None
     yield regime
     yield regime._replace(tables=None)
-    yield regime._replace(tables=None, lengths=None)
-    yield Regime(regime.phase)
+    yield regime._replace(tables=None, lengths=known)
+    yield Regime(regime.phase, lengths=known)
+    yield Regime(None, lengths=known)
     yield Regime(None)
 
 
