@@ -35,16 +35,25 @@ def regimes(figure: Figure) -> Iterator[Regime]:
 
 
 def cells(figures: Sequence[Figure]) -> dict[Regime, Cell]:
-    """The interval of each regime that has enough figures; the last one has them all."""
+    """The interval of each regime that has enough figures; the last one has them all.
+
+    One that lies around others is at least as wide as they are.
+    """
     found: dict[Regime, list[Figure]] = {}
     for figure in figures:
         for regime in regimes(figure):
             found.setdefault(regime, []).append(figure)
-    return {
+    own = {
         regime: _cell(rows)
         for regime, rows in found.items()
         if regime == Regime(None) or _enough(rows)
     }
+    widened = dict(own)
+    for regime, cell in own.items():
+        for around in (one for one in error.wider(regime) if one in own):
+            low, high = min(widened[around].low, cell.low), max(widened[around].high, cell.high)
+            widened[around] = widened[around]._replace(low=low, high=high)
+    return widened
 
 
 def _enough(rows: Sequence[Figure]) -> bool:

@@ -128,6 +128,11 @@ def test_intervals_are_those_of_the_widest_project() -> None:
     few = [*ratios("p/one", 1, 1), *ratios("p/two", 1)]
     assert Regime("update", False, True, True) not in intervals.cells(few)
     assert Regime(None) in intervals.cells(few)
+    # Twenty more rows without tables draw the percentile in; what is around stays as wide.
+    more = [*some, *ratios("p/two", *[1.0] * 20, tables=False)]
+    wide = intervals.cells(more)
+    assert wide[Regime("update", False, None, True)].high == 3.0
+    assert wide[Regime("update", False, True, True)].high == 3.0
     # All took longer: the estimate itself is still in the interval.
     slow = intervals.cells([*ratios("p/one", 2, 3), *ratios("p/two", 2, 3)])[Regime(None)]
     assert slow.low == 1.0 and slow.high == pytest.approx(2.95)
