@@ -28,10 +28,13 @@ LEAST, PROJECTS = 4, 2
 
 
 def regimes(figure: Figure) -> Iterator[Regime]:
-    """Every regime that a figure belongs to, narrowest first."""
-    return error.wider(
-        Regime(figure.phase, figure.mixture, figure.tables, figure.lengths)
-    )
+    """Every regime that a figure belongs to, narrowest first.
+
+    Whoever asks without lengths is told of runs with and without.
+    """
+    own = Regime(figure.phase, figure.mixture, figure.tables, figure.lengths)
+    either = (one for one in error.wider(own._replace(lengths=False)) if one.lengths is None)
+    return iter(dict.fromkeys((*error.wider(own), *either)))
 
 
 def cells(figures: Sequence[Figure]) -> dict[Regime, Cell]:

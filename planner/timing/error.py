@@ -89,12 +89,15 @@ def wider(regime: Regime) -> Iterator[Regime]:
     real lengths make most of their error. Other phases and models do.
     """
     known = True if regime.lengths else None
-    yield regime
-    yield regime._replace(tables=None)
-    yield regime._replace(tables=None, lengths=known)
-    yield Regime(regime.phase, lengths=known)
-    yield Regime(None, lengths=known)
-    yield Regime(None)
+    found = (
+        regime,
+        regime._replace(tables=None),
+        regime._replace(tables=None, lengths=known),
+        Regime(regime.phase, lengths=known),
+        Regime(None, lengths=known),
+        Regime(None),
+    )
+    return iter(dict.fromkeys(found))
 
 
 def _of(regime: Regime) -> str:

@@ -150,6 +150,7 @@ def test_a_project_has_no_part_in_its_own_interval() -> None:
 def test_few_rows_fall_back_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     cells = {
         Regime("update", False, None, True): Cell(0.9, 1.2, 12, 3),
+        Regime("update", lengths=True): Cell(0.8, 1.4, 15, 3),
         Regime("update"): Cell(0.7, 1.5, 20, 4),
         Regime("step", False): Cell(0.6, 1.6, 8, 2),
         Regime(None): Cell(0.2, 4.0, 40, 6),
@@ -160,8 +161,12 @@ def test_few_rows_fall_back_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (dense.low, dense.high, dense.rows) == (0.9, 1.2, 12)
     assert "12 published updates of dense models with lengths given of 3" in dense.words
     assert "Too few updates of dense models on cards with kernel tables" in dense.words
-    assert factors("update", mixture=True, **asked).low == 0.7
-    assert factors("step", mixture=False, **asked).low == 0.6
+    assert factors("update", mixture=True, **asked).low == 0.8
+    # Runs at their caps say nothing of a plan whose lengths are known.
+    assert factors("step", mixture=False, **asked).low == 0.2
+    capped = {"tables": True, "lengths": False}
+    assert factors("update", mixture=True, **capped).low == 0.7
+    assert factors("step", mixture=False, **capped).low == 0.6
     widest = factors("rollout", mixture=True, **asked)
     assert (widest.low, widest.high) == (0.2, 4.0)
     assert "phases of any kind" in widest.words
