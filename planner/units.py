@@ -47,9 +47,9 @@ def read_seconds_between(seconds: float, low: float | None, high: float | None) 
     return read_seconds(seconds) + _bounds(low, high, lambda each: _in_unit(each, unit))
 
 
-def read_seconds_bounds(low: float, high: float) -> str:
-    """The interval alone: ``3.1–6.0 min``, in the unit of its upper end."""
-    unit, name = _time_unit(high)
+def read_seconds_bounds(seconds: float, low: float, high: float) -> str:
+    """The interval alone, in the figure's unit where that is readable: ``3.1–6.0 min``."""
+    unit, name = _time_unit(high if high >= 1000 * _time_unit(seconds)[0] else seconds)
     return f"{_in_unit(low, unit)}–{_in_unit(high, unit)} {name}"
 
 

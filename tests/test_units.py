@@ -24,7 +24,9 @@ def test_an_interval_is_in_the_unit_of_its_figure(
 
 
 def test_an_interval_alone_names_its_unit() -> None:
-    assert units.read_seconds_bounds(22.6, 90.4) == "0.4–1.5 min"
+    assert units.read_seconds_bounds(45.2, 22.6, 90.4) == "22.6–90.4 s"
+    assert units.read_seconds_bounds(252.0, 30.0, 360.0) == "0.5–6.0 min"
+    assert units.read_seconds_bounds(0.0148, 0.0042, 90.0) == "0.0–1.5 min"
     assert units.read_usd_bounds(88.0, 1351.0) == "$88–$1,351"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 import streamlit as st
 
@@ -66,7 +67,12 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         places,
         "Step time",
         f"≈ {read_seconds(seconds)}" if seconds is not None else unknown,
-        _below(footprint, footprint.low_seconds, footprint.high_seconds, read_seconds_bounds),
+        _below(
+            footprint,
+            footprint.low_seconds,
+            footprint.high_seconds,
+            partial(read_seconds_bounds, seconds or 0.0),
+        ),
         "Operations and bytes against the card's peak rates (a roofline), at the share of them "
         f"that was measured: {footprint.seconds_source}. {_doubt(footprint)}",
     )
