@@ -157,8 +157,8 @@ def _model_warnings(scene: Scene) -> Iterator[str]:
     if not arch.sparse_layers:
         return
     yield (
-        "The time counts the experts that a token uses, at the share of the card's peak that dense "
-        "models reach; routed products are smaller and reach less of it."
+        "The experts' time is that of an engine's grouped kernels, by the tokens that meet each "
+        "expert; those of training may be slower."
     )
     if scene.precision == "autocast-bf16":
         yield (
