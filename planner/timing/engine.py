@@ -9,6 +9,7 @@ from planner.footprint import TimeTerm
 from planner.formulas import decoding as causes
 from planner.formulas.compute import memory_rates
 from planner.formulas.duration import Rate
+from planner.formulas.memory_bound import layer_kernels
 from planner.kernels import tables_of
 from planner.numeric import Num, maximum, minimum
 from planner.phases.phase import Decoding
@@ -16,6 +17,7 @@ from planner.phases.scene import Scene
 from planner.timing import rollout
 from planner.timing.engine_kernels import Parts
 from planner.timing.engine_step import Generator
+from planner.timing.passing import Passing
 from planner.timing.rollout import Stretch
 
 Terms = tuple[TimeTerm, ...]
@@ -23,6 +25,7 @@ Terms = tuple[TimeTerm, ...]
 
 def decoding(scene: Scene, row: Decoding) -> Terms | None:
     """Every response of a step, token by token; None when a peak of the card is unknown."""
+    it = Passing(scene=scene, row=row)
     generator = Generator(
         arch=row.role.arch,
         gpu=scene.facts.gpu,
@@ -31,6 +34,7 @@ def decoding(scene: Scene, row: Decoding) -> Terms | None:
         kv_value_bytes=row.kv_value_bytes,
         engine=row.engine,
         eager=row.eager,
+        kernels=layer_kernels(it.arch, it.mode, scene.plan.attention, it.adapted),
     )
     found = _Rollout(scene, row, generator)
     prompts = found.prompts()

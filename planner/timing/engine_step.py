@@ -17,6 +17,7 @@ from planner.catalog.architecture import Architecture
 from planner.catalog.efficiencies import typical
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.decoding import HOST_STEP
+from planner.formulas.memory_bound import USUAL_KERNELS
 from planner.kernels import decode_attention_seconds, prefill_attention_seconds
 from planner.numeric import Num, maximum, minimum
 from planner.timing.engine_kernels import CAPTURED, KNOTS, Parts, parts_of
@@ -37,6 +38,8 @@ class Generator:
     engine: Literal["hf", "vllm"] = "vllm"
     eager: bool = False
     """Without CUDA graphs: no padding, and a launch for every kernel."""
+    kernels: int = USUAL_KERNELS
+    """Kernels of one layer's forward, where transformers launches them."""
     logprobs: bool = True
     """The sampler answers the chosen tokens' log-probs, too."""
 
@@ -85,7 +88,8 @@ class Generator:
     def launch(self) -> float:
         """Seconds to launch one layer's kernels from the host; 0 where graphs have them."""
         if self.engine == "hf":
-            return typical("hf-step-seconds-per-layer", self.gpu)
+            usual = typical("hf-step-seconds-per-layer", self.gpu)
+            return self.kernels / USUAL_KERNELS * usual
         return typical("engine-eager-seconds-per-layer", self.gpu) if self.eager else 0.0
 
     def step(self, sequences: Num, context_tokens: Num) -> Num | None:

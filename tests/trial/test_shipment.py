@@ -49,7 +49,9 @@ def test_only_the_planner_and_its_pins_travel(packed: Path) -> None:
         "constraints.txt",
     }
     files = [path for path in packed.rglob("*") if path.is_file()]
-    assert {path.suffix for path in files} <= {".py", ".json", ".txt"}
+    licences = {path.name for path in files if not path.suffix}
+    assert licences == {"LICENSE"}
+    assert {path.suffix for path in files} <= {".py", ".json", ".txt", ".npz", ""}
     assert not (packed / "planner" / "ui").exists()
     assert sum(path.stat().st_size for path in files) < 5 * 2**20
 
