@@ -15,10 +15,10 @@ import numpy.typing as npt
 
 from planner.footprint import Footprint
 from planner.grid import Grid
+from planner.grid_estimate import judge
 from planner.lengths import lengths_of
 from planner.plan import Plan
 from planner.quantities import quantities
-from planner.sweep import judge
 
 Bytes = npt.NDArray[np.int64]
 Fits = npt.NDArray[np.bool_]

@@ -29,7 +29,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("dryrun",),
     ("trial",),
     ("benchmark", "sampling"),
-    ("grid", "sweep", "recommend", "cost", "late", "throughput"),
+    ("grid", "grid_estimate", "sweep", "recommend", "cost", "late", "throughput"),
     ("charts", "launch", "frameworks/", "examples", "accuracy"),
     ("cli", "ui"),
     ("__main__",),
