@@ -9,7 +9,7 @@ from planner.ui import frame
 
 st.set_page_config(
     page_title="Headroom",
-    page_icon=":material/straighten:",
+    page_icon=frame.ICON,
     layout="wide",
     initial_sidebar_state=350,
 )

@@ -2,7 +2,8 @@
 
 from planner.ui import compute, frame, verdict
 from planner.ui.dry_run import section
-from planner.ui.plan import advice, numbers, phases, seconds, share
+from planner.ui.elements import beside
+from planner.ui.plan import advice, explore, numbers, phases, seconds, share
 from planner.ui.state import session
 from planner.ui.trial import calibration
 
@@ -12,13 +13,23 @@ footprint = compute.footprint(plan)
 verdict.sentence(footprint)
 price = compute.price(plan)
 verdict.figures(footprint, price)
-seconds.rests_on(footprint, price)
-verdict.what_decides(footprint)
-verdict.cached_reference(footprint, price)
+compute.let_it_show()
 verdict.cautions(footprint)
-phases.chart(footprint)
+drawn, advised = beside()
+with advised:
+    phase = phases.chosen(footprint)
+    finish = advice.show(footprint, phase.name if phases.by_hand() else "")
+with drawn:
+    phases.chart(footprint)
+    phases.choice(footprint)
+    verdict.what_decides(footprint)
+    seconds.rests_on(footprint, price)
+    verdict.cached_reference(footprint, price)
+    verdict.rests_on(footprint, price)
+    verdict.assumes(footprint)
 calibration.offer(footprint)
-advice.advice(compute.suggestions(plan), footprint.verdict.word == "fits")
+numbers.numbers(footprint, price, phase)
+explore.show(footprint)
 section.section(plan, session.unit())
-numbers.numbers(footprint, price)
 share.share(footprint)
+finish()

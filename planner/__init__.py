@@ -8,12 +8,12 @@ here at once, not on demand, because a module that is loaded later would be put 
 function's place. Reach into the modules by ``from planner.estimate import ...``.
 """
 
+from planner.advice import recommend
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.plan import Plan, try_plan
 from planner.plan.link import from_query, to_query
 from planner.problem import PlanError, Problem
-from planner.recommend import recommend
 from planner.sweep import sweep
 
 __all__ = [

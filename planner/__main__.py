@@ -1,4 +1,4 @@
-"""The command line: ``python -m planner estimate|dry-run|trial|trials|sweep|launch|…``."""
+"""The command line: ``python -m planner estimate|dry-run|trial|trials|sweep|recommend|…``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from planner.cli import (
+    advise,
     benchmark,
+    compare,
     dry_run,
     estimate,
     fields,
@@ -17,6 +19,8 @@ from planner.cli import (
     launch,
     lengths,
     models,
+    recommend,
+    report,
     sampling,
     sweep,
     trial,
@@ -31,8 +35,12 @@ COMMANDS: dict[ModuleType, str] = {
     trials: "trials that were run: list, export, import",
     benchmark: "measure what share of its peaks this machine's card reaches",
     sweep: "estimate a plan over ranges of its fields",
+    recommend: "three plans that meet a goal best: cheapest, fastest, fewest GPUs, …",
+    advise: "what to change: what makes it fit, what its room buys, what does nothing",
+    compare: "plans beside each other: what differs, and which differences matter",
     sampling: "sampling by density: what it needs",
     lengths: "how long responses are: a file of counts as the text a link carries",
+    report: "the plan on one page of HTML, for whoever approves it",
     launch: "write the plan as a framework's launch script",
     models: "models that a plan can name",
     gpus: "cards that a plan can name",
@@ -57,7 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs one command.
 
     Returns:
-        0 when it answered; 2 when something given was wrong, with a line a problem on stderr.
+        0 when it answered; 2 when something given was wrong, with a line a problem on stderr; 3
+        when a plan that was judged does not fit.
     """
     parsed = parser().parse_args(arguments)
     try:

@@ -135,7 +135,8 @@ def reference_words(footprint: Footprint, cost: Cost) -> str:
     if cache is None:
         return ""
     time = "in a time not known" if cache.seconds is None else f"in {read_seconds(cache.seconds)}"
-    paid = cost.usd_reference
+    runs = footprint.verdict.word != "out of memory"
+    paid = cost.usd_reference if runs else None
     usd = "" if paid is None else f", {read_usd(paid)} of the run's cost"
     if cache.each_step:
         return (

@@ -12,25 +12,38 @@ from operator import attrgetter
 from typing import Literal, cast
 
 from planner.cautions import cautions_of
-from planner.footprint import Footprint, Instant, Phase, StatedError, Term, Verdict, worst_of
+from planner.footprint import (
+    Footprint,
+    Instant,
+    Phase,
+    Pool,
+    StatedError,
+    Term,
+    Verdict,
+    training_of,
+    worst_of,
+)
 from planner.formulas import allocator
 from planner.formulas.growth import GROWN, most_growth
 from planner.levels import Adder, Totals
 from planner.methods import part
+from planner.peaks import Peak, above, peak_of
+from planner.phases import engine
+from planner.phases.baseline import resolved
 from planner.phases.phase import PhasePlan
 from planner.phases.reference_cache import reference_cache
 from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.labels import subject
-from planner.segments import Reserved, above, reserved
+from planner.segments import Reserved, in_process, reserved
 from planner.speeds import Speeds, obstacle
 from planner.timing.done import done_of
 from planner.timing.doubt import doubt_of
 from planner.timing.phase import phase_terms
 from planner.timing.source import seconds_source
 from planner.timing.step import balance, of_phases
-from planner.units import read_gib
+from planner.units import read_count, read_gib
 
 MARGIN = 0.9
 """A plan fits up to this share of the budget; above it is tight."""
@@ -64,6 +77,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     phases = _phases(scene, plans)
     worst = worst_of(phases)
     blockers, warnings, notes = cautions_of(scene, phases)
+    pool = _pool(scene, phases)
     source, step = seconds_source(facts.gpu), of_phases(plan.rollout_overlap, phases)
     sides = balance(plan, phases)
     notes = (*notes, sides) if sides else notes
@@ -72,7 +86,7 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
     return Footprint(
         source="estimate",
         plan=plan,
-        verdict=_verdict(scene, phases, worst, blockers),
+        verdict=_verdict(scene, phases, worst, blockers, pool),
         budget_bytes=facts.budget_bytes,
         phases=phases,
         worst=worst,
@@ -86,7 +100,16 @@ def estimate(plan: Plan, speeds: Speeds | None = None) -> Footprint:
         doubt=None if step is None else doubt_of(scene),
         done=done_of(scene, plans),
         reference_cache=reference_cache(scene),
+        pool=pool,
     )
+
+
+def _pool(scene: Scene, phases: tuple[Phase, ...]) -> Pool | None:
+    """What an engine takes by its share; None where nothing of the plan has one."""
+    if not any(phase.pool_bytes for phase in phases):
+        return None
+    holds = int(engine.concurrent_sequences(scene))
+    return Pool(share_bytes=int(engine.share_bytes(scene)), sequences=holds)
 
 
 def judged(footprint: Footprint) -> Footprint:
@@ -96,12 +119,17 @@ def judged(footprint: Footprint) -> Footprint:
     """
     worst = worst_of(footprint.phases)
     scene = scene_of(footprint.plan, facts_of(footprint.plan))
-    verdict = _verdict(scene, footprint.phases, worst, footprint.blockers)
+    verdict = _verdict(scene, footprint.phases, worst, footprint.blockers, footprint.pool)
     return replace(footprint, worst=worst, verdict=verdict, error=worst.error or footprint.error)
 
 
 def phase_plans(scene: Scene) -> tuple[PhasePlan, ...]:
     """The phases of the plan's method, from ``planner/methods/<method>/memory.py``."""
+    return tuple(resolved(scene, phase) for phase in unresolved(scene))
+
+
+def unresolved(scene: Scene) -> tuple[PhasePlan, ...]:
+    """The same, with names for what stands at their instants."""
     phases: tuple[PhasePlan, ...] = part(scene.plan.method, "memory", "phases")(scene)
     return phases
 
@@ -109,18 +137,20 @@ def phase_plans(scene: Scene) -> tuple[PhasePlan, ...]:
 def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
     adder = Adder(scene.plan.expandable_segments)
     sums = [[adder.totals(instant) for instant in phase.instants] for phase in plans]
-    peaks = [each.index(max(each, key=attrgetter("peak"))) for each in sums]
-    needed = [
-        max(int(one.device) for one in each) - int(each[peak].outside)
-        for each, peak in zip(sums, peaks, strict=True)
-    ]
-    kept = [each[peak].kept for each, peak in zip(sums, peaks, strict=True)]
-    segments = reserved(scene.plan, plans, needed, kept, sums, scene.facts.budget_bytes)
+    peaks = [_peak(phase, each) for phase, each in zip(plans, sums, strict=True)]
+    trains = [in_process(phase.rank, phase.name) for phase in plans]
+    segments = reserved(scene.plan, trains, peaks, scene.facts.budget_bytes)
     growth = int(most_growth(scene.plan, [one.held for one in segments]))
     return tuple(
         _grown(scene, _phase(scene, *of), growth if of[-1].held is not None else 0)
-        for of in zip(plans, sums, peaks, segments, strict=True)
+        for of in zip(plans, sums, (peak.order for peak in peaks), segments, strict=True)
     )
+
+
+def _peak(phase: PhasePlan, sums: list[Totals]) -> Peak:
+    """The phase's peak; what is outside the allocator has its bounds in its own terms."""
+    doubts = [above(instant) for instant in phase.instants]
+    return peak_of(sums, doubts, [(0, 0)] * len(sums), range(len(sums)))
 
 
 def _grown(scene: Scene, phase: Phase, most: int) -> Phase:
@@ -193,7 +223,11 @@ def word_of(device_bytes: int, high_bytes: int, budget_bytes: int, blocked: bool
 
 
 def _verdict(
-    scene: Scene, phases: tuple[Phase, ...], worst: Phase, blockers: tuple[str, ...]
+    scene: Scene,
+    phases: tuple[Phase, ...],
+    worst: Phase,
+    blockers: tuple[str, ...],
+    pool: Pool | None,
 ) -> Verdict:
     """Judged by the most device bytes of any phase; named after the phase that makes them."""
     facts, plan = scene.facts, scene.plan
@@ -211,6 +245,23 @@ def _verdict(
     )
     if word == "tight" and doubted.most_bytes > facts.budget_bytes:
         sentence += f"; {doubted.name} may need {read_gib(doubted.most_bytes)} GiB"
+    if pool is not None:
+        sentence += f"; {_chosen_and_needed(phases, worst, pool)}"
     if blockers:
-        sentence = f"Does not run on {where}. {blockers[0]}"
+        why = blockers[0]
+        sentence = f"Does not run on {where}. {why[0].upper()}{why[1:]}"
     return Verdict(word=word, sentence=sentence)
+
+
+def _chosen_and_needed(phases: tuple[Phase, ...], worst: Phase, pool: Pool) -> str:
+    """What an engine is given beside what training needs, which the peak may not show."""
+    training = training_of(phases)
+    beside = any(phase.pool_bytes for phase in phases if phase.rank == "trainer")
+    own = "" if beside else " of GPUs of its own"
+    needs = ""
+    if training.training_bytes != worst.device_bytes:
+        needs = f"training needs {read_gib(training.training_bytes)} GiB in {training.name}; "
+    return (
+        f"{needs}the engine takes {read_gib(pool.share_bytes)} GiB by its share{own} and holds "
+        f"{read_count(pool.sequences, 'whole sequence')}"
+    )

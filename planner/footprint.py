@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from planner.numeric import Num, maximum
 from planner.speeds import Speeds
@@ -37,6 +37,11 @@ CATEGORIES: tuple[Category, ...] = get_args(Category)
 
 OUTSIDE: frozenset[Category] = frozenset(("engine", "device"))
 """Categories that the trainer's allocator does not hold: only the driver sees them."""
+
+POOL = "engine KV cache pool"
+"""Name of the term that is a choice and no need: what an engine's share leaves for its cache."""
+AWAKE = "engine weights"
+"""Name of the term that an engine beside the trainer has only while it is awake."""
 
 Source = Literal["estimate", "dry run", "trial"]
 
@@ -89,6 +94,39 @@ class TimeTerm(NamedTuple):
     evidence: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """In an instant's bundles: what stands at a moment of the step, whatever computes meanwhile.
+
+    Kept as a name until it is asked for, since it depends on choices that the rest does not.
+    """
+
+    moment: str
+    gradients: Literal["none", "accumulated", "layers", "all"] = "none"
+    """Of the role being updated: none, those of earlier micro-batches, all but the embedding's
+    (which comes last), or all."""
+    engine: bool = True
+    """With what a colocated engine holds."""
+    fresh: bool = False
+    """Before any step has left something behind."""
+
+
+Bundle = tuple[Term, ...]
+
+
+class Joined(tuple[Term, ...]):
+    """A bundle of bundles, each of which may stand in others too and is added up once."""
+
+    parts: tuple[Bundle, ...]
+
+    @classmethod
+    def of(cls, parts: tuple[Bundle, ...]) -> Joined:
+        """The terms of all parts, in their order."""
+        found = cls(chain(*parts))
+        found.parts = parts
+        return found
+
+
 class Instant(NamedTuple):
     """A moment inside a phase and every term alive at it.
 
@@ -98,12 +136,12 @@ class Instant(NamedTuple):
 
     name: str
     terms: tuple[Term, ...]
-    shared: tuple[tuple[Term, ...], ...] = ()
+    shared: tuple[Bundle | Standing, ...] = ()
 
     @property
     def everything(self) -> tuple[Term, ...]:
-        """All terms alive at the instant, shared ones first."""
-        return tuple(chain(*self.shared, self.terms))
+        """All terms alive at the instant, shared ones first; none of it may be a name only."""
+        return tuple(chain(*cast("tuple[Bundle, ...]", self.shared), self.terms))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -171,6 +209,18 @@ class Phase:
     def own_bytes(self) -> int:
         """Device bytes that its own instants need: without what it only inherits."""
         return self.device_bytes - self.inherited_bytes
+
+    @property
+    def pool_bytes(self) -> int:
+        """Of ``device_bytes``, what an engine's share leaves for its cache: chosen, not needed."""
+        return sum(int(term.bytes) for term in self.terms if term.name == POOL)
+
+    @property
+    def training_bytes(self) -> int:
+        """Device bytes without an engine that is awake, since all of that is its own share."""
+        if not any(term.name == AWAKE and not term.host for term in self.terms):
+            return self.device_bytes
+        return self.device_bytes - self.by_category().get("engine", 0)
 
     @property
     def low_bytes(self) -> int:
@@ -245,6 +295,23 @@ def trainers_own(peaks: Iterable[tuple[str, Num]]) -> Num:
     return maximum(*(requested for rank, requested in peaks if rank == "trainer"))
 
 
+def training_of(phases: Sequence[Phase]) -> Phase:
+    """The phase in which training needs most, an engine that is awake beside it left out."""
+    trainers = [phase for phase in phases if phase.rank == "trainer"]
+    return max(trainers or phases, key=lambda phase: (phase.training_bytes, phase.allocated_bytes))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pool:
+    """What a rollout engine takes by its share of a card, whatever is trained.
+
+    ``sequences`` of whole length are what its cache holds at once.
+    """
+
+    share_bytes: int
+    sequences: int
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Verdict:
     """``fits``, ``tight`` or ``out of memory``, and the sentence that says so."""
@@ -278,6 +345,8 @@ class Footprint:
     """What a step computes, which rates are taken of; None where nothing was estimated."""
     reference_cache: ReferenceCache | None = None
     """What a cached reference costs beside the step's memory; None where the plan has none."""
+    pool: Pool | None = None
+    """What an engine takes by its share; None where the plan has no such engine."""
 
     @property
     def low_seconds(self) -> float | None:
@@ -339,6 +408,8 @@ def to_json(footprint: Footprint) -> dict[str, Any]:
         "allocated_bytes": worst.allocated_bytes,
         "reserved_bytes": worst.reserved_bytes,
         "device_bytes": footprint.device_bytes,
+        "training_bytes": training_of(footprint.phases).training_bytes,
+        "pool": footprint.pool and asdict(footprint.pool),
         "low_bytes": footprint.low_bytes,
         "high_bytes": footprint.high_bytes,
         "host_bytes": footprint.host_bytes,
@@ -370,6 +441,7 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "allocated_bytes": phase.allocated_bytes,
         "reserved_bytes": phase.reserved_bytes,
         "device_bytes": phase.device_bytes,
+        "pool_bytes": phase.pool_bytes,
         "low_bytes": phase.low_bytes,
         "high_bytes": phase.high_bytes,
         "host_bytes": phase.host_bytes,

@@ -13,6 +13,7 @@ import numpy as np
 
 from planner.numeric import Num
 from planner.plan import Plan
+from planner.plan.fieldtext import KINDS
 from planner.quantities import VECTOR_FIELDS
 
 FOLLOWERS: Mapping[str, str] = {
@@ -21,6 +22,31 @@ FOLLOWERS: Mapping[str, str] = {
     "logprob_micro_batch_size": "micro_batch_size",
 }
 """Fields that move with another one as long as the plan has the two equal."""
+
+TYPES: Mapping[type, type] = {int: np.int64, float: np.float64, bool: np.bool_}
+
+
+class Mesh:
+    """Values of fields of :data:`VECTOR_FIELDS` as arrays of one open mesh."""
+
+    def __init__(self, axes: Mapping[str, Sequence[Any]]) -> None:
+        self.shape = tuple(len(values) for values in axes.values())
+        self.values: dict[str, Num] = {}
+        for position, (field, values) in enumerate(axes.items()):
+            if field not in VECTOR_FIELDS:
+                raise ValueError(f"{field}: cannot be an array; vary it plan by plan.")
+            shape = [1] * len(axes)
+            shape[position] = len(values)
+            self.values[field] = np.asarray(values, dtype=TYPES[KINDS[field]]).reshape(shape)
+
+    @property
+    def rows(self) -> int:
+        """How many plans it is."""
+        return int(np.prod(self.shape, dtype=np.int64))
+
+    def spread(self, values: Num, dtype: Any) -> np.ndarray[Any, Any]:
+        """A number or a part of the mesh as one flat row per plan."""
+        return np.broadcast_to(np.asarray(values, dtype=dtype), self.shape).ravel()
 
 
 class Grid:
@@ -31,28 +57,18 @@ class Grid:
         axes: field → values. Fields must be of :data:`VECTOR_FIELDS`.
     """
 
-    def __init__(self, plan: Plan, axes: Mapping[str, Sequence[int]]) -> None:
+    def __init__(self, plan: Plan, axes: Mapping[str, Sequence[Any]] | Mesh) -> None:
         self.plan = plan
-        self.shape = tuple(len(values) for values in axes.values())
-        self._values: dict[str, Num] = {}
-        for position, (field, values) in enumerate(axes.items()):
-            if field not in VECTOR_FIELDS:
-                raise ValueError(f"{field}: cannot be an array; vary it plan by plan.")
-            shape = [1] * len(axes)
-            shape[position] = len(values)
-            self._values[field] = np.asarray(values, dtype=np.int64).reshape(shape)
+        self.mesh = axes if isinstance(axes, Mesh) else Mesh(axes)
+        self._values = dict(self.mesh.values)
         for follower, leader in FOLLOWERS.items():
             together = getattr(plan, follower) == getattr(plan, leader)
-            if together and leader in self._values and follower not in axes:
+            if together and leader in self._values and follower not in self._values:
                 self._values[follower] = self._values[leader]
 
     def __getattr__(self, field: str) -> Any:
         values = self.__dict__.get("_values", {})
         return values[field] if field in values else getattr(self.__dict__["plan"], field)
-
-    def spread(self, values: Num, dtype: Any) -> np.ndarray[Any, Any]:
-        """A number or a part of the mesh as one flat row per plan."""
-        return np.broadcast_to(np.asarray(values, dtype=dtype), self.shape).ravel()
 
 
 def followed(plan: Plan, changes: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,42 +1,34 @@
-"""The estimate of every plan of a grid at once: peaks, worst phase, verdict, seconds and dollars.
+"""The estimate of every plan of many grids at once: peaks, verdict, seconds and dollars.
 
-The terms, sums and formulas are those of :mod:`planner.estimate`; here numbers are arrays.
+The terms, sums and formulas are those of :mod:`planner.estimate`; here numbers are arrays, a row a
+combination of choices, one column a plan of its mesh.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from planner.cost import gpu_hours, price_of
-from planner.estimate import MARGIN, phase_plans
-from planner.footprint import OUTSIDE, Instant, trainers_own
+from planner.combinations import Combination, Combinations
+from planner.estimate import MARGIN
+from planner.footprint import trainers_own
 from planner.formulas.growth import GROWN, most_growth
-from planner.formulas.throughput import MODEL_FLOPS_UTILIZATION, TOKENS_PER_SECOND
-from planner.grid import Grid
-from planner.levels import Adder, Totals
-from planner.numeric import Num, maximum, total, where
-from planner.phases import engine
-from planner.phases.phase import PhasePlan
-from planner.phases.reference_cache import pass_seconds
-from planner.phases.scene import Scene, scene_of
+from planner.grid import Grid, Mesh
+from planner.numeric import Num, maximum, where
+from planner.peaks import Peak
 from planner.plan import Plan
-from planner.plan.facts import facts_of
-from planner.plan.rules import valid
-from planner.segments import Reserved, reserved
+from planner.segments import Reserved, in_process, reserved
 from planner.speeds import Speeds
-from planner.timing.done import Done, done_of
-from planner.timing.doubt import doubt_of
-from planner.timing.phase import phase_terms
-from planner.timing.step import spent, step_seconds
-
-Array = np.ndarray[Any, Any]
+from planner.stack import Array, Stack
 
 UNKNOWN = float("nan")
 
 WORDS = ("fits", "tight", "out of memory")
+
+PASS = 50_000
+"""Plans that are judged in one pass: arrays of more have to be got from the system each time."""
 
 
 class Words(NamedTuple):
@@ -46,42 +38,98 @@ class Words(NamedTuple):
     words: Sequence[str]
 
 
+class Judged(NamedTuple):
+    """Some combinations of a sweep: which, and their columns, a row a combination."""
+
+    numbers: Sequence[int]
+    columns: Mapping[str, Any]
+
+
 def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
-    """The columns of every plan of a grid."""
-    facts = facts_of(grid, speeds)
-    scene = scene_of(cast("Plan", grid), facts)  # it reads like one
-    plans = phase_plans(scene)
-    adder = Adder(grid.expandable_segments, total)
-    sums = [[adder.totals(instant) for instant in phase.instants] for phase in plans]
-    peaks = [_peak(grid, phase, each) for phase, each in zip(plans, sums, strict=True)]
-    needed, kept = ([peak[name] for peak in peaks] for name in ("needed", "kept"))
-    segments = reserved(scene.plan, plans, needed, kept, sums, facts.budget_bytes)
-    growth = most_growth(scene.plan, [one.held for one in segments])
-    worst = _Worst(grid, growth, facts.budget_bytes)
+    """The columns of every plan of one grid, flat; nothing but ``valid`` where none can be."""
+    [found] = Combinations(grid.mesh, (), speeds).judged_by([grid.plan])
+    if found is None:
+        return {"valid": np.zeros(grid.mesh.rows, dtype=bool)}
+    [(_, columns)] = judged([found], grid.mesh)
+    return {name: _flat(column) for name, column in columns.items()}
+
+
+def _flat(column: Any) -> Any:
+    if isinstance(column, Words):
+        return Words(column.codes.ravel(), column.words)
+    return column.ravel()
+
+
+def judged(combinations: Sequence[Combination | None], mesh: Mesh) -> Iterator[Judged]:
+    """The columns of every plan of all combinations, those of one kind together."""
+    kinds: dict[Any, list[int]] = {}
+    for number, one in enumerate(combinations):
+        if one is not None:
+            kinds.setdefault(one.kind, []).append(number)
+    most = max(PASS // max(mesh.rows, 1), 1)
+    for numbers in kinds.values():
+        stack = Stack([_there(combinations[number]) for number in numbers], len(mesh.shape))
+        for start in range(0, len(numbers), most):
+            of = slice(start, start + most)
+            yield Judged(numbers[of], _columns(stack, of, mesh))
+
+
+def _there(one: Combination | None) -> Combination:
+    assert one is not None
+    return one
+
+
+class _Rows:
+    """The combinations of one pass, each with a row of plans."""
+
+    def __init__(self, count: int, mesh: Mesh) -> None:
+        self.shape = (count, *mesh.shape)
+        self._flat = (count, mesh.rows)
+
+    def spread(self, values: Num, dtype: Any) -> Array:
+        """A number, or a part of the mesh of each combination, as one row per combination."""
+        return np.broadcast_to(np.asarray(values, dtype=dtype), self.shape).reshape(self._flat)
+
+
+def _columns(stack: Stack, of: slice, mesh: Mesh) -> dict[str, Any]:
+    some = stack.combinations[of]
+    rows, grid, slots = _Rows(len(some), mesh), some[0].grid, some[0].slots
+
+    def figure(name: str) -> Num:
+        return stack.figure(name, of)
+
+    peaks, card = stack.peaks(of), figure("budget_bytes")
+    # What the phases of a kind hold is decided by what makes it a kind.
+    trains = [in_process(slot.rank, slot.name) for slot in slots]
+    segments = reserved(cast("Plan", grid), trains, peaks, card)
+    growth = most_growth(grid, [one.held for one in segments])
+    worst = _Worst(rows, growth, card)
     columns = {}
-    for number, (phase, peak, held) in enumerate(zip(plans, peaks, segments, strict=True)):
-        columns[f"phase: {phase.name}"] = worst.meet(number, phase.rank, peak, held)
+    for number, (slot, peak, held) in enumerate(zip(slots, peaks, segments, strict=True)):
+        columns[f"phase: {slot.name}"] = worst.meet(number, slot.rank, peak, held)
     found = worst.found()
-    blocked = np.asarray(_blocked(scene, peaks))
-    out = (worst.device > facts.budget_bytes) | grid.spread(blocked, bool)
-    little = (worst.device > MARGIN * facts.budget_bytes) | (worst.high > facts.budget_bytes)
-    code = np.where(out, 2, little)
-    names = [phase.name for phase in plans]
+    host = maximum(*(peak.host for peak in peaks))
+    blocked = figure("blocked") | (np.asarray(host) > figure("host_limit_bytes"))
+    budget = rows.spread(card, np.int64)
+    out = (worst.device > budget) | rows.spread(blocked, bool)
+    little = (worst.device > MARGIN * budget) | (worst.high > budget)
+    names = [slot.name for slot in slots]
+    ranks = [slot.rank for slot in slots]
     return {
-        "valid": grid.spread(valid(grid), bool),
+        "valid": rows.spread(figure("valid"), bool),
         "requested_bytes": found["requested"],
         "reserved_bytes": found["reserved"],
         "device_bytes": worst.device,
         "low_bytes": worst.low,
         "high_bytes": worst.high,
-        "trainer_bytes": grid.spread(_own(plans, peaks), np.int64),
-        "engine_bytes": grid.spread(_pool(scene), np.int64),
-        "host_bytes": grid.spread(maximum(*(peak["host"] for peak in peaks)), np.int64),
-        "budget_bytes": facts.budget_bytes,
-        "verdict": Words(code, WORDS),
+        "trainer_bytes": rows.spread(_own(ranks, peaks), np.int64),
+        "engine_bytes": rows.spread(figure("engine_bytes"), np.int64),
+        "host_bytes": rows.spread(host, np.int64),
+        "budget_bytes": budget,
+        "verdict": Words(np.where(out, 2, little), WORDS),
         "worst_phase": Words(found["number"], names),
-        "trainer_phase": Words(grid.spread(_own_phase(plans, peaks), np.int8), names),
-        **_money(grid, scene, _times(scene, plans), out),
+        "trainer_phase": Words(rows.spread(_own_phase(ranks, peaks), np.int8), names),
+        **_money(rows, figure, out),
         **columns,
     }
 
@@ -89,27 +137,26 @@ def judge(grid: Grid, speeds: Speeds | None = None) -> dict[str, Any]:
 class _Worst:
     """The phase that makes the peak, plan by plan: :func:`planner.footprint.worst_of` on arrays."""
 
-    def __init__(self, grid: Grid, growth: Num, card: Num) -> None:
-        self._grid, self._growth, self._card = grid, growth, card
-        self._size = int(np.prod(grid.shape, dtype=np.int64))
+    def __init__(self, rows: _Rows, growth: Num, card: Num) -> None:
+        self._rows, self._growth, self._card = rows, growth, card
         self._highest: dict[str, Array] = {}
         self._maker: dict[str, Array] = {}
-        self.low = self.high = np.zeros(self._size, dtype=np.int64)
+        self.low = self.high = rows.spread(0, np.int64)
 
     @property
     def device(self) -> Array:
         """The most device bytes of any phase."""
         return self._highest["device"]
 
-    def meet(self, number: int, rank: str, peak: Mapping[str, Num], held: Reserved) -> Array:
+    def meet(self, number: int, rank: str, peak: Peak, held: Reserved) -> Array:
         """Take a phase into account; returns its device bytes.
 
         ``peak`` is of its own instants, ``held`` what it reserves.
         """
         low, reserved, high = held.total
-        outside, own = peak["outside"], held.own.centre
-        self.low = np.maximum(self.low, self._spread(low + outside - peak["below"]))
-        most = high + outside + peak["above"]
+        outside, own = peak.outside, held.own.centre
+        self.low = np.maximum(self.low, self._spread(low + outside - peak.below))
+        most = high + outside + peak.above
         if held.held is not None:
             size = {"most": self._growth, "card": self._card, "reached": most}
             most = most + GROWN.value(counted=1, **size)
@@ -118,19 +165,19 @@ class _Worst:
             "device": reserved + outside,
             "needed": own,
             "own": own + outside,
-            "allocated": peak["allocated"],
-            "requested": peak["requested"],
+            "allocated": peak.allocated,
+            "requested": peak.requested,
             "reserved": reserved,
         }
         figures = {name: self._spread(size) for name, size in sizes.items()}
-        figures["number"] = np.full(self._size, number, dtype=np.int8)
+        figures["number"] = np.full(figures["device"].shape, number, dtype=np.int8)
         self._highest = _better(self._highest, figures, "device", "allocated")
         if rank == "trainer":
             self._maker = _better(self._maker, figures, "needed")
         return figures["device"]
 
     def _spread(self, size: Num) -> Array:
-        return self._grid.spread(size, np.int64)
+        return self._rows.spread(size, np.int64)
 
     def found(self) -> dict[str, Array]:
         """The figures of the worst phase, and its number."""
@@ -148,114 +195,47 @@ def _better(one: dict[str, Array], other: dict[str, Array], *names: str) -> dict
     return {name: np.where(more, other[name], sizes) for name, sizes in one.items()}
 
 
-OF_PEAK = ("requested", "allocated", "outside", "kept")
-"""Totals of the instant that owns a phase's peak."""
+def _own(ranks: Sequence[str], peaks: Sequence[Peak]) -> Num:
+    return trainers_own(
+        (rank, peak.requested) for rank, peak in zip(ranks, peaks, strict=True)
+    )
 
 
-def _at_peak(instant: Instant, sums: Totals) -> dict[str, Num]:
-    """What counts of an instant that owns a phase's peak; by how much it may be less and more."""
-    doubtful = [
-        term for term in instant.everything if term.low is not None and term.category in OUTSIDE
-    ]
-    return {
-        **{name: getattr(sums, name) for name in OF_PEAK},
-        "below": total([term.bytes - term.low for term in doubtful]),
-        "above": total([term.high - term.bytes for term in doubtful]),
-    }
-
-
-def _peak(plan: Grid, phase: PhasePlan, found: Sequence[Totals]) -> dict[str, Num]:
-    """Totals of the instant that owns a phase's peak, plan by plan; the most ever reserved."""
-    best = found[0]
-    own = _at_peak(phase.instants[0], best)
-    for instant, sums in zip(phase.instants[1:], found[1:], strict=True):
-        higher = sums.peak > own["requested"] + own["outside"]
-        more = _at_peak(instant, sums)
-        own = {name: np.where(higher, more[name], value) for name, value in own.items()}
-    device = maximum(*(sums.device for sums in found)) if len(found) > 1 else best.device
-    return {
-        **own,
-        "needed": device - own["outside"],
-        "host": maximum(*(sums.host for sums in found)) if len(found) > 1 else best.host,
-    }
-
-
-def _own(plans: Sequence[PhasePlan], peaks: Sequence[Mapping[str, Num]]) -> Num:
-    pairs = zip(plans, peaks, strict=True)
-    return trainers_own((phase.rank, peak["requested"]) for phase, peak in pairs)
-
-
-def _own_phase(plans: Sequence[PhasePlan], peaks: Sequence[Mapping[str, Num]]) -> Num:
+def _own_phase(ranks: Sequence[str], peaks: Sequence[Peak]) -> Num:
     """The number of the phase that makes the trainer's own peak."""
-    trainers = [number for number, phase in enumerate(plans) if phase.rank == "trainer"]
+    trainers = [number for number, rank in enumerate(ranks) if rank == "trainer"]
     which: Num = trainers[0]
-    most = peaks[which]["requested"]
+    most = peaks[which].requested
     for number in trainers[1:]:
-        size = peaks[number]["requested"]
+        size = peaks[number].requested
         which, most = where(size > most, number, which), maximum(most, size)
     return which
 
 
-def _pool(scene: Scene) -> Num:
-    held = engine.held(scene, "rollout")
-    return total([term.bytes for term in held if term.category == "engine" and not term.host])
-
-
-def _blocked(scene: Scene, peaks: Sequence[Mapping[str, Num]]) -> Num:
-    blocked: Num = np.asarray(engine.shortfall_bytes(scene)) > 0
-    limit = scene.plan.host_ram_per_node
-    if limit:
-        blocked = blocked | (np.asarray(maximum(*(peak["host"] for peak in peaks))) > limit)
-    return blocked
-
-
-class _Times(NamedTuple):
-    """Seconds of a step and of its updates, and what they get done; NaN when unknown."""
-
-    step: Num
-    updates: Num
-    done: Done
-
-
-def _times(scene: Scene, plans: Sequence[PhasePlan]) -> _Times:
-    done = done_of(scene, plans)
-    phases = [
-        spent(phase.name, phase.rank, phase_terms(scene, phase))
-        for phase in plans
-        if phase.per_step
-    ]
-    step = step_seconds(scene.plan.rollout_overlap, phases)
-    updates = [one.seconds for one in phases if one.name in done.updates]
-    known = [seconds for seconds in updates if seconds is not None]
-    return _Times(
-        UNKNOWN if step is None else step,
-        sum(known) if known and len(known) == len(updates) else UNKNOWN,
-        done,
-    )
-
-
-def _money(grid: Grid, scene: Scene, times: _Times, out: Array) -> dict[str, Array]:
+def _money(rows: _Rows, figure: Callable[[str], Num], out: Array) -> dict[str, Array]:
     """What steps and runs take and yield; no hours and no dollars of those that are ``out``."""
-    plan, doubt, done = scene.plan, doubt_of(scene), times.done
-    peak, price = scene.facts.gpu.flops_per_second(plan.dtype), price_of(plan).per_gpu_hour
-    passes = pass_seconds(scene) or (UNKNOWN, UNKNOWN)
-    hours = np.where(out, UNKNOWN, grid.spread(gpu_hours(plan, times.step, *passes)[1], np.float64))
-    seconds = grid.spread(times.step, np.float64)
-    usd = hours * (UNKNOWN if price is None else price)
-    mfu: Num = UNKNOWN
-    if peak is not None:
-        mfu = MODEL_FLOPS_UTILIZATION(
-            model_flops=done.model_flops, update_seconds=times.updates, peak_flops_per_second=peak
+    seconds, hours, rate, mfu, low, high, price = (
+        rows.spread(figure(name), np.float64)
+        for name in (
+            "step_seconds",
+            "gpu_hours_run",
+            "tokens_per_second_per_gpu",
+            "mfu",
+            "low",
+            "high",
+            "usd_per_gpu_hour",
         )
-    rate = TOKENS_PER_SECOND(tokens=done.tokens, step_seconds=times.step, gpus=plan.gpus)
+    )
+    hours = np.where(out, UNKNOWN, hours)
+    usd = hours * price
     return {
         "step_seconds": seconds,
-        "low_step_seconds": seconds * doubt.low,
-        "high_step_seconds": seconds * doubt.high,
-        "tokens_per_second_per_gpu": grid.spread(rate, np.float64),
-        "mfu": grid.spread(mfu, np.float64),
+        "low_step_seconds": seconds * low,
+        "high_step_seconds": seconds * high,
+        "tokens_per_second_per_gpu": rate,
+        "mfu": mfu,
         "gpu_hours_run": hours,
         "usd_run": usd,
-        "low_usd_run": usd * doubt.low,
-        "high_usd_run": usd * doubt.high,
+        "low_usd_run": usd * low,
+        "high_usd_run": usd * high,
     }

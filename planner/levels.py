@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
-from planner.footprint import OUTSIDE, Instant, Term
+from planner.footprint import OUTSIDE, Bundle, Instant, Term
 from planner.formulas import allocator
 from planner.formulas.sharding import UNSHARDED
 from planner.numeric import Num
@@ -81,12 +81,16 @@ class Adder:
 
     def totals(self, instant: Instant) -> Totals:
         """What all terms of an instant add up to."""
-        return self._sum([*map(self._shared, instant.shared), self._add(instant.terms)])
+        shared = cast("tuple[Bundle, ...]", instant.shared)
+        return self._sum([*map(self._shared, shared), self._add(instant.terms)])
 
     def _shared(self, bundle: tuple[Term, ...]) -> Totals:
         known = self._known.get(id(bundle))
         if known is None:
-            known = self._known[id(bundle)] = (bundle, self._add(bundle))
+            # What is joined of bundles has theirs to add.
+            parts = getattr(bundle, "parts", None)
+            sums = self._add(bundle) if parts is None else self._sum([*map(self._shared, parts)])
+            known = self._known[id(bundle)] = (bundle, sums)
         return known[1]
 
     def _add(self, terms: tuple[Term, ...]) -> Totals:

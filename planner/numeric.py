@@ -36,6 +36,11 @@ def round_up(value: Num, multiple: Num) -> Num:
     return ceil_div(value, multiple) * multiple
 
 
+def whole_bytes(value: Num) -> Num:
+    """A positive number of bytes without its fraction."""
+    return value.astype(np.int64) if isinstance(value, np.ndarray) else int(value)
+
+
 def power_of_two(value: Num) -> Num:
     """Smallest power of two not below ``value``, which is one at least."""
     if not isinstance(value, np.ndarray):

@@ -31,6 +31,7 @@ VECTOR_FIELDS: tuple[str, ...] = (
     "validation_response_tokens",
     "max_num_seqs",
     "max_num_batched_tokens",
+    "gpu_memory_utilization",
 )
 """Fields that may be arrays in a sweep: sizes that decide no branch of any formula."""
 

@@ -95,11 +95,15 @@ class Setup:
 
 def setup_of(plan: Plan) -> Setup:
     """The setup of a plan or grid."""
-    return Setup(plan=plan, q=quantities(plan), models=tuple(_models(plan)))
+    return Setup(plan=plan, q=quantities(plan), models=models_of(plan))
+
+
+def models_of(plan: Plan) -> tuple[ModelSetup, ...]:
+    """Every model of a run, in the order in which they are built."""
+    return tuple(_models(plan))
 
 
 def _models(plan: Plan) -> Iterator[ModelSetup]:
-    """Every model of a run, in the order in which they are built."""
     method = method_of(plan)
     adapted = plan.finetuning != "full"
     kept = _stored(plan)

@@ -7,25 +7,27 @@ switches) plan by plan. pandas is imported here only, when a sweep is made.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from itertools import chain, product
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
+from pydantic import TypeAdapter, ValidationError
 
-from planner.grid import Grid, followed
-from planner.grid_estimate import Array, Words, judge
-from planner.plan import FIELDS, Plan, try_plan
+from planner.combinations import Combinations
+from planner.grid import FOLLOWERS, Mesh, followed
+from planner.grid_estimate import PASS, Judged, Words, judged
+from planner.plan import FIELDS, Plan
+from planner.plan.plan import remedy
 from planner.quantities import VECTOR_FIELDS
 from planner.speeds import Speeds, obstacle
+from planner.stack import Array
 
 if TYPE_CHECKING:
     import pandas as pd
 
 LIMIT = 20_000_000
 """Most plans of one sweep; more would not fit into memory as a table."""
-
-PASS = 50_000
-"""Plans that are judged in one pass: arrays of more have to be got from the system each time."""
 
 
 def sweep(
@@ -58,17 +60,77 @@ def sweep(
         raise ValueError(why)
     arrays = {field: values for field, values in over.items() if field in VECTOR_FIELDS}
     others = {field: values for field, values in over.items() if field not in VECTOR_FIELDS}
-    parts = [
-        _part(plan, dict(zip(others, combination, strict=True)), piece, speeds)
-        for combination in product(*others.values())
-        for piece in _pieces(arrays)
+    changes = [dict(zip(others, each, strict=True)) for each in product(*others.values())]
+    pieces = [
+        _whole(rows(plan, changes, piece, speeds), over, piece, changes)
+        for piece in _pieces(arrays, len(changes))
     ]
-    names = dict.fromkeys((*over, "valid", *chain(*(part.columns for part in parts))))
-    table = pd.DataFrame({name: _column(name, parts) for name in names})
+    columns = _side_by_side(pieces)
+    table = pd.DataFrame(columns)
     if not table["valid"].all():
-        numbers = [name for name in names if name not in (*over, "valid")]
+        numbers = [name for name in columns if name not in (*over, "valid")]
         table[numbers] = table[numbers].where(table["valid"])
     return table
+
+
+def rows(
+    plan: Plan,
+    combinations: Sequence[Mapping[str, Any]],
+    arrays: Mapping[str, Sequence[Any]],
+    speeds: Speeds | None = None,
+) -> Iterator[Judged]:
+    """The columns of every plan of all combinations of choices, of some combinations at a time.
+
+    Args:
+        plan: gives every field that is not changed.
+        combinations: changes of fields that are not arrays, one mapping a combination.
+        arrays: fields of :data:`VECTOR_FIELDS` and their values: each combination is judged at
+            every combination of these.
+        speeds: a benchmark's shares of its card's peaks.
+
+    Combinations that are no plans, whatever their sizes, are left out. Columns are arrays, or
+    :class:`planner.grid_estimate.Words`, with a row a combination and a column a plan of the mesh
+    (the last array fastest).
+
+    Raises:
+        ValueError: naming a field that cannot have a value, or that cannot be an array.
+    """
+    for field, values in arrays.items():
+        checked(field, values)
+    mesh = Mesh(arrays)
+    varying = {field for changes in combinations for field in changes}
+    varying |= {follower for follower, leader in FOLLOWERS.items() if leader in varying}
+    known: dict[tuple[str, Any], Any] = {}
+    found = []
+    for changes in combinations:
+        for field, value in changes.items():
+            if (field, value) not in known:
+                [known[field, value]] = checked(field, [value])
+        exact = {field: known[field, value] for field, value in changes.items()}
+        found.append(plan.model_copy(update=followed(plan, exact)))
+    yield from judged(Combinations(mesh, varying, speeds).judged_by(found), mesh)
+
+
+@cache
+def _kind(field: str) -> TypeAdapter[Any]:
+    info = Plan.model_fields[field]
+    return TypeAdapter(Annotated[info.annotation, info])  # type: ignore[arg-type]
+
+
+def checked(field: str, values: Sequence[Any]) -> list[Any]:
+    """The values as the field has them.
+
+    Raises:
+        ValueError: naming the field, the value and what it can be.
+    """
+    found = []
+    for value in values:
+        try:
+            found.append(_kind(field).validate_python(value))
+        except ValidationError as error:
+            [problem, *_] = error.errors(include_url=False)
+            raise ValueError(f"{field}: {value!r}: {problem['msg']}. {remedy(field)}") from None
+    return found
 
 
 def _check(over: Mapping[str, Sequence[Any]]) -> None:
@@ -85,76 +147,96 @@ def _check(over: Mapping[str, Sequence[Any]]) -> None:
         raise ValueError(f"over: {size:,} plans are too many for one sweep; stay below {LIMIT:,}.")
 
 
-def _pieces(arrays: Mapping[str, Sequence[int]]) -> Iterator[Mapping[str, Sequence[int]]]:
-    """The arrays in the order of their rows, the first of them cut to what one pass judges."""
-    if not arrays:
+def _pieces(
+    arrays: Mapping[str, Sequence[Any]], combinations: int
+) -> Iterator[Mapping[str, Sequence[Any]]]:
+    """The arrays in the order of their rows, the first of them cut to what one pass judges.
+
+    Combinations of choices are judged together, so many of them share one piece.
+    """
+    if not arrays or combinations > 1:
         yield arrays
         return
     first = next(iter(arrays))
-    rows = int(np.prod([len(values) for field, values in arrays.items() if field != first]))
-    most = max(PASS // max(rows, 1), 1)
+    others = int(np.prod([len(values) for field, values in arrays.items() if field != first]))
+    most = max(PASS // max(others, 1), 1)
     for start in range(0, len(arrays[first]), most):
         yield {**arrays, first: arrays[first][start : start + most]}
 
 
-class _Part(NamedTuple):
-    """The rows of one combination of the fields that are not arrays; a table is made of all."""
-
-    rows: int
-    columns: Mapping[str, Any]
+Columns = dict[str, Any]
 
 
-def _part(
-    plan: Plan,
-    changes: Mapping[str, Any],
-    arrays: Mapping[str, Sequence[int]],
-    speeds: Speeds | None,
-) -> _Part:
-    base, _ = try_plan({**plan.model_dump(), **followed(plan, changes)})
-    shape = tuple(len(values) for values in arrays.values())
-    columns: dict[str, Any] = dict(changes)
-    count = int(np.prod(shape, dtype=np.int64))
-    if base is None:
-        # The arrays may mend what the changes broke, but a sweep says so, not guesses.
-        for position, (field, values) in enumerate(arrays.items()):
-            columns[field] = _along(values, shape, position)
-        return _Part(count, {**columns, "valid": False})
-    grid = Grid(base, arrays)
-    for field in arrays:
-        columns[field] = grid.spread(getattr(grid, field), np.int64)
-    columns.update(judge(grid, speeds))
-    return _Part(count, columns)
+def _whole(
+    found: Iterable[Judged],
+    over: Mapping[str, Sequence[Any]],
+    arrays: Mapping[str, Sequence[Any]],
+    changes: Sequence[Mapping[str, Any]],
+) -> Columns:
+    """Flat columns of all combinations in their order; missing numbers are NaN."""
+    mesh = Mesh(arrays)
+    count = len(changes)
+    columns: Columns = {
+        field: np.tile(mesh.spread(mesh.values[field], mesh.values[field].dtype), count)
+        if field in arrays
+        else np.repeat(np.asarray([change[field] for change in changes]), mesh.rows)
+        for field in over
+    }
+    valid = columns["valid"] = np.zeros((count, mesh.rows), dtype=bool)
+    for numbers, some in found:
+        for name, column in some.items():
+            if name == "valid":
+                valid[numbers] = column
+            elif isinstance(column, Words):
+                _write(columns, name, column, numbers, (count, mesh.rows))
+            elif len(numbers) == count:
+                columns[name] = column
+            else:
+                if name not in columns:
+                    columns[name] = np.full((count, mesh.rows), np.nan)
+                columns[name][numbers] = column
+    return {
+        name: Words(column.codes.ravel(), column.words)
+        if isinstance(column, Words)
+        else column.ravel()
+        for name, column in columns.items()
+    }
 
 
-def _column(name: str, parts: Sequence[_Part]) -> Any:
-    """One column of the table; NaN, or no word, in parts that lack it."""
+def _write(
+    columns: Columns, name: str, column: Words, numbers: Sequence[int], shape: tuple[int, int]
+) -> None:
+    """Some combinations' words into the column of all, which may have had other words by now."""
+    known = columns.get(name) or Words(np.full(shape, -1, dtype=np.int8), ())
+    words = list(dict.fromkeys((*known.words, *column.words)))
+    codes = np.asarray([words.index(word) for word in column.words], dtype=np.int8)
+    known.codes[numbers] = codes[column.codes]
+    columns[name] = Words(known.codes, words)
+
+
+def _side_by_side(pieces: Sequence[Columns]) -> Columns:
+    """The pieces' columns one after the other, as a table has them."""
     import pandas as pd
 
-    found = [part.columns.get(name, np.nan) for part in parts]
-    if not any(isinstance(values, Words) for values in found):
-        # Plain values are repeated in one go, so that texts stay texts.
-        if not any(isinstance(values, np.ndarray) for values in found):
-            return np.repeat(np.asarray(found), [part.rows for part in parts])
-        return _joined(
-            values if isinstance(values, np.ndarray) else np.full(part.rows, values)
-            for values, part in zip(found, parts, strict=True)
-        )
-    words = pd.Index(list(dict.fromkeys(chain(*(v.words for v in found if type(v) is Words)))))
-    codes = _joined(
-        words.get_indexer(pd.Index(list(values.words))).astype(np.int8)[values.codes]
-        if isinstance(values, Words)
-        else np.full(part.rows, -1, dtype=np.int8)
-        for values, part in zip(found, parts, strict=True)
-    )
-    return pd.Categorical.from_codes(codes, words)
+    names = dict.fromkeys(chain(*pieces))
+    found: Columns = {}
+    for name in names:
+        parts = [
+            piece.get(name, np.full(len(piece["valid"]), np.nan)) for piece in pieces
+        ]
+        if any(isinstance(part, Words) for part in parts):
+            words = list(dict.fromkeys(chain(*(p.words for p in parts if type(p) is Words))))
+            codes = [
+                np.asarray([words.index(word) for word in part.words], np.int8)[part.codes]
+                if isinstance(part, Words)
+                else np.full(len(part), -1, np.int8)
+                for part in parts
+            ]
+            found[name] = pd.Categorical.from_codes(_joined(codes), pd.Index(words))
+        else:
+            found[name] = _joined(parts)
+    return found
 
 
-def _joined(arrays: Iterable[Array]) -> Array:
-    first, *rest = arrays
-    return np.concatenate((first, *rest)) if rest else first
-
-
-def _along(values: Sequence[int], shape: tuple[int, ...], position: int) -> Array:
-    mesh = [1] * len(shape)
-    mesh[position] = len(values)
-    return np.broadcast_to(np.asarray(values).reshape(mesh), shape).ravel()
+def _joined(arrays: Sequence[Array]) -> Array:
+    return arrays[0] if len(arrays) == 1 else np.concatenate(arrays)

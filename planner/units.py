@@ -100,6 +100,13 @@ def read_share_between(share: float, low: float | None, high: float | None) -> s
     return f"{share:.0%}".replace("%", " %") + _bounds(low, high, lambda each: f"{100 * each:.0f}")
 
 
+def read_parameters(count: int, active: int | None = None) -> str:
+    """Parameters as a model's name has them: ``7.6B``, or ``30.5B, 3.4B active``."""
+    if active is not None and active < count:
+        return f"{read_parameters(count)}, {read_parameters(active)} active"
+    return f"{count / 1e9:.1f}B" if count >= 1e9 else f"{count / 1e6:.0f}M"
+
+
 def read_count(count: int, noun: str) -> str:
     """So many of something: ``1 GPU``, ``1,024 GPUs``."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"

@@ -52,6 +52,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Rooms:
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtestloop() -> None:
+    # Nor while they run: a dry run collects after every phase, and each time nearly a million
+    # objects that no test can free would be looked through.
+    gc.freeze()
     gc.enable()
 
 

@@ -25,13 +25,17 @@ LAYERS: tuple[tuple[str, ...], ...] = (
     ("steps",),
     ("phases", "timing"),
     ("methods/",),
-    ("levels", "segments", "estimate", "cautions"),
+    ("levels", "peaks", "segments", "estimate", "cautions"),
     ("dryrun",),
     ("trial",),
     ("benchmark", "sampling"),
-    ("grid", "grid_estimate", "sweep", "recommend", "cost", "late", "throughput"),
-    ("charts", "launch", "frameworks/", "examples", "accuracy"),
-    ("cli", "ui"),
+    (
+        *("grid", "combinations", "stack", "grid_estimate", "sweep"),
+        *("advice", "cost", "late", "throughput", "comparison"),
+    ),
+    ("charts", "launch", "frameworks/", "examples", "accuracy", "wording"),
+    ("search",),
+    ("cli", "ui", "report"),
     ("__main__",),
 )
 """Part of the planner by layer, lowest first; a part imports its own layer and those below.
@@ -42,7 +46,7 @@ is built from it; what it *does* (``methods/``, ``frameworks/``: phases, step, e
 
 RANK = {part: rank for rank, parts in enumerate(LAYERS) for part in parts}
 
-FACES = {"__init__", "fields", "rules"}
+FACES = {"__init__", "fields", "rules", "words"}
 """Modules of a method's or framework's folder that say what it is."""
 
 HEAVY = (
@@ -73,6 +77,8 @@ LIGHT = [
     "import planner.cli.benchmark",
     "import planner.sampling.ask.process, planner.sampling.ask.weights, planner.cli.sampling_run",
     "from planner.__main__ import main; main(['estimate', 'grpo-7b@1'])",
+    "from planner.__main__ import main; main(['compare', 'grpo-7b@1', 'ppo-7b@1'])",
+    "import planner.report, planner.cli.report",
 ]
 """Statements that load none of ``HEAVY``."""
 

@@ -11,8 +11,7 @@ from planner.formulas.allocator import (
     held_bytes,
 )
 from planner.levels import Adder
-from planner.phases.phase import PhasePlan
-from planner.segments import cached_before
+from planner.segments import cached_before, in_process
 from planner.units import KIB, MIB
 
 
@@ -90,11 +89,6 @@ def test_host_and_engine_are_outside_the_allocator() -> None:
     assert sums.device == 2560 + 1024
 
 
-def phases() -> list[PhasePlan]:
-    names = ["load", "rollout", "policy forward", "optimizer step"]
-    return [PhasePlan(name=name, role="policy", instants=()) for name in names]
-
-
 @pytest.mark.parametrize(
     ("empty_cache", "carried"),
     [
@@ -104,4 +98,6 @@ def phases() -> list[PhasePlan]:
     ],
 )
 def test_what_stays_cached(empty_cache: str, carried: list[int]) -> None:
-    assert cached_before(phases(), [99, 40, 30, 20], empty_cache) == carried
+    names = ["load", "rollout", "policy forward", "optimizer step"]
+    trains = [in_process("trainer", name) for name in names]
+    assert cached_before(trains, [99, 40, 30, 20], empty_cache) == carried

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from benchmarks_of_cards import H100
 from planner.__main__ import main
+from planner.advice import recommend
 from planner.catalog.efficiencies import efficiencies, typical
 from planner.estimate import estimate
 from planner.footprint import Footprint, to_json
@@ -19,7 +20,6 @@ from planner.plan.factors import Factor, Factors
 from planner.plan.facts import facts_of
 from planner.plan.link import from_query, from_query_string, to_query, to_query_string
 from planner.plan.presets import presets
-from planner.recommend import recommend
 from planner.speeds import (
     BOUNDS,
     SPEED_KEYS,

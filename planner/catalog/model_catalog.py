@@ -5,6 +5,7 @@ Reads ``models.json`` once, on first use.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -43,6 +44,8 @@ class Model:
     """Day on which the row's figures were gathered; empty for a config from outside."""
     on_hub: bool = True
     """Whether weights are published under this id."""
+    example_files: int = 0
+    """How many example files of RL frameworks name it: how popular a list takes it to be."""
     warnings: tuple[str, ...] = field(default=(), compare=False)
     """What of a config from outside is not planned as it stands there, in sentences."""
     spot: str = ""
@@ -53,7 +56,7 @@ class Model:
 
 COPIED = (
     *("id", "name", "params", "params_active", "licence", "licence_source"),
-    *("sources", "confidence", "note", "date", "on_hub"),
+    *("sources", "confidence", "note", "date", "on_hub", "example_files"),
 )
 """What a model takes from its row as it stands there."""
 
@@ -115,6 +118,28 @@ def _rows() -> tuple[Mapping[str, Model], Mapping[str, Model]]:
 def models() -> tuple[Model, ...]:
     """Every row of the catalog, those without an architecture included."""
     return tuple(_rows()[0].values())
+
+
+def by_popularity() -> tuple[Model, ...]:
+    """The same, those that most example files name first; equals by owner, smallest first."""
+    owners: Counter[str] = Counter()
+    for each in models():
+        owners[_owner(each)] += each.example_files
+    return tuple(
+        sorted(
+            models(),
+            key=lambda each: (
+                -each.example_files,
+                -owners[_owner(each)],
+                _owner(each).lower(),
+                each.params or 0,
+            ),
+        )
+    )
+
+
+def _owner(model: Model) -> str:
+    return model.id.partition("/")[0]
 
 
 def model(id: str, *, field: str = "model") -> Model:

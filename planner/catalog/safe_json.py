@@ -2,8 +2,8 @@
 
 ``Infinity`` is read where transformers itself writes it: Mamba's ``time_step_limit`` ends there.
 
-The one way in for a pasted, uploaded, linked or fetched ``config.json``, and for a file of a
-card's benchmark. Standard library only.
+The one way in for a pasted, uploaded, linked or fetched ``config.json``, for a file of a card's
+benchmark, and for one of plans. Standard library only.
 """
 
 from __future__ import annotations
@@ -28,13 +28,15 @@ def read_object(
     what: str = "config.json",
     *,
     infinity: bool = False,
+    most_bytes: int = MAX_BYTES,
 ) -> dict[str, Any]:
     """The JSON object in ``text``; ``ValueError`` naming ``field`` for anything else.
 
-    ``infinity`` reads ``Infinity``, which JSON does not have, as a number.
+    ``infinity`` reads ``Infinity``, which JSON does not have, as a number. ``most_bytes`` is for
+    what may be larger than any config.json.
     """
-    if len(text) > MAX_BYTES:
-        raise ValueError(f"{field}: more than {MAX_BYTES // 1024} KiB is not a {what}.")
+    if len(text) > most_bytes:
+        raise ValueError(f"{field}: more than {most_bytes // 1024} KiB is not a {what}.")
     if isinstance(text, bytes):
         try:
             text = text.decode("utf-8-sig")

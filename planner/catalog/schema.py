@@ -69,6 +69,8 @@ class ModelRow(Row):
     aliases: tuple[ModelAlias, ...]
     on_hub: bool
     """False for a shape without published weights under this id."""
+    example_files: Count = 0
+    """Example files of RL frameworks that name it or an alias; the file says which and when."""
     config: dict[str, Any]
     params: Positive
     """Parameters of the rebuilt model, tied embeddings once."""
@@ -101,6 +103,8 @@ class ModelFile(Row):
 
     about: Text
     date: Text
+    example_files: Text
+    """What the rows' counts are of."""
     models: tuple[ModelRow, ...]
 
 

@@ -1,115 +1,186 @@
-"""Memory or time along one axis of the plan, a curve per plan. Imports no Streamlit."""
+"""What changes along one axis of a plan: lines in aligned panels. Imports no Streamlit."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-import altair as alt
 import pandas as pd
 
-from planner.charts.marks import INK, capacity_line, error_band, finished, nearest, tooltip
+from planner.charts.marks import INK, OVER
+from planner.charts.multiples import Spec, pointer, stacked, tip, title, value_axis, words
+from planner.charts.panel import (
+    Axis,
+    Closed,
+    Line,
+    Panel,
+    closed_rows,
+    domain_of,
+    name_rows,
+    place_rows,
+    scale_of,
+)
 
-PLAN_COLORS = ("#0072B2", "#E69F00")
-"""Plan A and plan B."""
-
-BILLIONS = "replace(format(datum.value, '.3~s'), 'G', 'B')"
-"""Parameters as people say them: 7.62B."""
-
-APART = 1.3
-"""Labels of values nearer than this would touch."""
-
-CURVE = 400
-WIDEST = 2.0
-"""Of the highest point, what a band may raise the axis by where no line of a card needs more."""
+FEW = 40
+"""Places up to which each is a point on its lines."""
 
 
 def curves(
     rows: pd.DataFrame,
+    panels: Sequence[Panel],
+    axis: Axis,
     *,
-    x_title: str,
-    y_title: str,
-    capacities: Sequence[tuple[str, float]] = (),
-    unit: str = "",
-    marked: Sequence[float] = (),
+    closed: Sequence[Closed] = (),
+    read: Sequence[tuple[str, str]] = (),
     ink: str = INK["light"],
-) -> alt.LayerChart:
-    """One curve per plan over a logarithmic axis.
+) -> Spec:
+    """The panels one below the other, over one logarithmic axis and under one pointer.
 
     Args:
-        rows: columns ``x``, ``y``, ``plan``, ``word`` (a verdict or nothing), ``detail``, and
-            ``least`` and ``most`` of ``y`` by measured errors (empty where there are none).
-        x_title: what the axis counts.
-        y_title: what is read off, unit included.
-        capacities: lines with their names (a card, an engine's pool) and heights; none for times
-            and ratios.
-        unit: of the capacities.
-        marked: the present plans' own places on the axis, drawn as faint lines.
-        ink: colour of lines and words.
+        rows: ``x``, the columns of the panels' lines, and those of ``read``; one row a place.
+        panels: the topmost names what ``closed`` stretches are.
+        axis: what lies below all of them.
+        closed: stretches on which no plan runs.
+        read: columns of words for the pointer, and their names.
+        ink: colour of words.
     """
-    plans = list(dict.fromkeys(rows["plan"]))
-    ticks = sorted(set(rows["x"]))
-    near = nearest("x", clear="pointerout")
-    x = alt.X(
-        "x:Q",
-        title=x_title,
-        scale=alt.Scale(type="log", base=2, nice=False, padding=14),
-        axis=alt.Axis(
-            values=_spread(ticks),
-            labelExpr=BILLIONS if max(ticks) >= 1e6 else "format(datum.value, ',')",
-            grid=False,
-        ),
-    )
-    legend = alt.Legend(
-        title=None, orient="bottom", symbolType="circle", symbolStrokeWidth=0, labelLimit=300
-    )
-    color = alt.Color(
-        "plan:N",
-        scale=alt.Scale(domain=plans, range=list(PLAN_COLORS[: len(plans)])),
-        legend=legend if len(plans) > 1 else None,
-    )
-    top = WIDEST * float(rows["y"].max())
-    cut = not capacities and bool((rows["most"] > top).any())
-    scale = alt.Scale(zero=True, domainMax=top) if cut else alt.Scale(zero=True)
-    base = alt.Chart(rows).encode(x=x, y=alt.Y("y:Q", title=y_title, scale=scale), color=color)
-    dash = alt.StrokeDash(
-        "plan:N", scale=alt.Scale(domain=plans, range=[[1, 0], [7, 3]]), legend=None
-    )
-    signs = alt.Legend(title=None, orient="top", symbolFillColor=ink, symbolStrokeColor=ink)
-    words = {"fits": "circle", "tight": "square", "out of memory": "cross"}
-    points = base.mark_point(size=70, filled=True, opacity=1).encode(
-        shape=alt.Shape(
-            "word:N",
-            scale=alt.Scale(domain=list(words), range=list(words.values())),
-            legend=signs if rows["word"].ne("").any() else None,
-        ),
-        size=alt.when(near).then(alt.value(150)).otherwise(alt.value(60)),
-        tooltip=tooltip(
-            ("plan:N", "plan"),
-            ("x:Q", x_title, ","),
-            ("y:Q", y_title, ",.4~g"),
-            ("word:N", "verdict"),
-            ("detail:N", "worst phase"),
-        ),
-    )
-    lines = base.mark_line(strokeWidth=2.5).encode(strokeDash=dash)
-    layers: list[Any] = [*error_band(rows, x, color), lines, points.add_params(near)]
-    if marked:
-        here = alt.Chart(pd.DataFrame({"x": list(dict.fromkeys(marked))}))
-        layers.insert(0, here.mark_rule(color=ink, opacity=0.25, strokeWidth=2).encode(x="x:Q"))
-    aside = {"align": "left", "dx": 5, "dy": -7}
-    for name, height in capacities:
-        label = f"{name}: {height:,.1f} {unit}"
-        layers += capacity_line("y", height, label, ink, {"x": alt.value(0)}, **aside)
-    chart: alt.LayerChart = finished(layers, height=CURVE).resolve_scale(shape="independent")
-    return chart
+    tips = [tip("x", axis.title, axis.form), *(tip(*one) for one in read)]
+    tips += [
+        tip(line.column, line.said(panel), panel.form)
+        for panel in panels
+        for line in panel.lines
+    ]
+    datasets: dict[str, pd.DataFrame] = {"rows": rows}
+    if closed:
+        datasets["closed"] = closed_rows(closed, axis)
+    drawn = [
+        _panel(number, panel, rows, axis, datasets, tips, ink, last=panel is panels[-1])
+        for number, panel in enumerate(panels)
+    ]
+    return stacked(drawn, datasets)
 
 
-def _spread(ticks: Sequence[float], most: int = 12) -> list[float]:
-    """At most so many of the values, the largest included, so that labels do not collide."""
-    apart = [ticks[-1]]
-    for tick in reversed(ticks[:-1]):
-        if apart[-1] / tick >= APART:
-            apart.append(tick)
-    step = -(-len(apart) // most)
-    return sorted(apart[::step])
+def _panel(
+    number: int,
+    panel: Panel,
+    rows: pd.DataFrame,
+    axis: Axis,
+    datasets: dict[str, pd.DataFrame],
+    tips: Sequence[Spec],
+    ink: str,
+    last: bool,
+) -> Spec:
+    x, domain, steep = scale_of(axis, ink, last), *domain_of(panel, rows)
+    y = {"type": "quantitative", **value_axis(ink, domain, log=steep)}
+    own = {"data": {"name": "rows"}}
+    layers: list[Spec] = []
+    if "closed" in datasets:
+        layers += _shades(x, ink, named=number == 0)
+    for line in panel.lines:
+        if line.low:
+            layers.append(_band(line, x, y))
+    layers.append(_lines(panel.lines, x, y, points=len(rows) <= FEW))
+    datasets[f"places {number}"] = marked = place_rows(panel, axis, number == 0)
+    if len(marked):
+        layers += _upright({"data": {"name": f"places {number}"}}, x, ink, panel.height)
+    for name, height in panel.limits:
+        layers += _limit(name, height, axis, x, y, ink)
+    datasets[f"names {number}"] = name_rows(panel, rows, axis, domain, steep)
+    layers += _ends({"data": {"name": f"names {number}"}}, x, ink)
+    layers.append(pointer(number, x, ink, tips))
+    return {
+        "title": title(panel.title, ink),
+        "height": panel.height,
+        "width": 600,
+        "layer": layers,
+        **own,
+    }
+
+
+def _lines(lines: Sequence[Line], x: Spec, y: Spec, points: bool) -> Spec:
+    """All lines of a panel; a plan that is not possible leaves no gap."""
+    columns = [line.column for line in lines]
+
+    def by_line(values: Sequence[Any]) -> Spec:
+        scale = {"domain": columns, "range": list(values)}
+        return {"field": "line", "type": "nominal", "scale": scale, "legend": None}
+
+    mark: Spec = {"type": "line", "strokeWidth": 2.25, "clip": True}
+    if points:
+        mark["point"] = {"size": 45, "filled": True, "opacity": 1}
+    return {
+        "data": {"name": "rows"},
+        "transform": [{"fold": columns, "as": ["line", "y"]}, {"filter": "isValid(datum.y)"}],
+        "mark": mark,
+        "encoding": {
+            "x": x,
+            "y": {"field": "y", **y},
+            "color": by_line([line.color for line in lines]),
+            "strokeDash": by_line([list(line.dash) for line in lines]),
+        },
+    }
+
+
+def _band(line: Line, x: Spec, y: Spec) -> Spec:
+    """Between what a figure may be at least and at most."""
+    return {
+        "data": {"name": "rows"},
+        "transform": [{"filter": f"isValid(datum['{line.low}'])"}],
+        "mark": {"type": "area", "opacity": 0.16, "color": line.color, "clip": True},
+        "encoding": {"x": x, "y": {"field": line.low, **y}, "y2": {"field": line.high}},
+    }
+
+
+def _shades(x: Spec, ink: str, named: bool) -> list[Spec]:
+    """Where no plan runs; in the topmost panel with the reason."""
+    data = {"data": {"name": "closed"}}
+    shade = {"type": "rect", "color": OVER, "opacity": 0.1, "aria": False}
+    layers: list[Spec] = [
+        {
+            **data,
+            "mark": shade,
+            "encoding": {"x": {**x, "field": "low"}, "x2": {"field": "high"}},
+        }
+    ]
+    if not named:
+        return layers
+    for side in ("left", "right"):
+        own = {**data, "transform": [{"filter": f"datum.side == '{side}'"}]}
+        place = {"x": {**x, "field": "at"}, "y": {"value": 4}}
+        push = 5 if side == "left" else -5
+        layers += words(own, "label", ink, place, align=side, baseline="top", dx=push)
+    return layers
+
+
+def _limit(name: str, height: float, axis: Axis, x: Spec, y: Spec, ink: str) -> list[Spec]:
+    """A dashed line at a limit's height, named at its left end."""
+    data: Spec = {"data": {"values": [{"height": height, "name": name, "x": axis.low}]}}
+    at = {"field": "height", **y}
+    rule = {"type": "rule", "strokeDash": [6, 4], "strokeWidth": 1.5, "color": ink}
+    place = {"x": {**x}, "y": at}
+    return [
+        {**data, "mark": rule, "encoding": {"y": at}},
+        *words(data, "name", ink, place, align="left", baseline="bottom", dy=-3, dx=6),
+    ]
+
+
+def _upright(data: Spec, x: Spec, ink: str, height: int) -> list[Spec]:
+    rule = {"type": "rule", "color": ink, "opacity": 0.35, "strokeWidth": 1.5}
+    place = {"x": x, "y": {"value": height - 4}}
+    return [
+        {**data, "mark": rule, "encoding": {"x": x}},
+        *words(data, "name", ink, place, align="left", baseline="bottom", dx=4),
+    ]
+
+
+def _ends(data: Spec, x: Spec, ink: str) -> list[Spec]:
+    """Names of lines, each behind a stroke of its colour."""
+    at = {"field": "at", "type": "quantitative", "scale": None, "axis": None}
+    color = {"field": "color", "type": "nominal", "scale": None, "legend": None}
+    stroke = {"type": "point", "shape": "stroke", "size": 90, "strokeWidth": 3, "xOffset": 12}
+    stroke |= {"aria": False}  # the names beside them are read
+    place = {"x": x, "y": at}
+    return [
+        {**data, "mark": stroke, "encoding": {**place, "stroke": color}},
+        *words(data, "name", ink, place, align="left", baseline="middle", dx=20),
+    ]

@@ -32,6 +32,21 @@ OVER = "#D55E00"
 INK = {"light": "#1B1F24", "dark": "#E6EAEE"}
 """Colour of lines and words drawn over a chart, by appearance."""
 
+OVER_INK = {INK["light"]: "#AA4A00", INK["dark"]: "#FF9A4D"}
+"""The same hue for words, which need more contrast; by the ink of the other words."""
+
+GRID = {INK["light"]: "#DDE1E6", INK["dark"]: "#2C343D"}
+"""Colour of a chart's grid, by that ink."""
+
+
+def on_color(color: str) -> str:
+    """Black or white, whichever is read better on a colour."""
+    parts = (int(color[place : place + 2], 16) / 255 for place in (1, 3, 5))
+    red, green, blue = (p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts)
+    luminance = 0.2126 * red + 0.7152 * green + 0.0722 * blue
+    return "#000000" if luminance > 0.179 else "#FFFFFF"
+
+
 END = 12
 """Pixels of the ends of an error bar."""
 

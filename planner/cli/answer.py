@@ -21,17 +21,25 @@ def may_be_json(parser: argparse.ArgumentParser, what: str = "the whole answer a
     parser.add_argument("--json", action="store_true", help=what)
 
 
-def may_fail(parser: argparse.ArgumentParser) -> None:
-    """The option of a command that judges a plan, for scripts that go on only when it fits."""
-    parser.add_argument(
-        "--fail", action="store_true", help=f"exit with {DOES_NOT_FIT} when the plan does not fit"
+def may_fail(parser: argparse.ArgumentParser, what: str = "the plan does not fit") -> None:
+    """A command that judges a plan says so by its exit status, for scripts that go on if it fits.
+
+    ``--fail`` asked for that before every such command did it; scripts that give it go on working.
+    """
+    parser.epilog = (
+        f"Exit status: 0 when it answered, 2 when something given was wrong, {DOES_NOT_FIT} when "
+        f"{what}."
     )
+    parser.add_argument(
+        "--exit-zero", action="store_true", help=f"exit with 0 even when {what}"
+    )
+    parser.add_argument("--fail", action="store_true", help=argparse.SUPPRESS)
 
 
 def status(arguments: argparse.Namespace, word: str) -> int:
-    """The exit status of a verdict or a trial's outcome: 0, or 3 where that was asked for."""
+    """The exit status of a verdict or a trial's outcome: 3 when it does not fit, else 0."""
     fits = word not in ("out of memory", "will not fit")
-    return 0 if fits or not arguments.fail else DOES_NOT_FIT
+    return 0 if fits or arguments.exit_zero else DOES_NOT_FIT
 
 
 def show(arguments: argparse.Namespace, found: Any, as_json: Reader, as_text: Reader) -> int:

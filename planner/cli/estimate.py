@@ -38,7 +38,7 @@ YIELDED = {
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Prints the estimate; the exit status depends on the verdict where ``--fail`` is given.
+    """Prints the estimate; the exit status is by its verdict.
 
     A link's benchmark and calibration are applied, or refused with the field that they do not
     fit.
@@ -70,7 +70,7 @@ def _text(footprint: Footprint) -> str:
         )
         for phase in footprint.phases
     ]
-    doubts = dict.fromkeys((*footprint.blockers, *footprint.warnings))
+    doubts = dict.fromkeys((*footprint.blockers[1:], *footprint.warnings))
     lines = [
         footprint.verdict.sentence,
         "",

@@ -7,10 +7,12 @@ import sys
 from pathlib import Path
 
 from planner.cli import plan_argument
+from planner.estimate import estimate
 from planner.frameworks import exported
 from planner.plan.chosen import differences
 from planner.plan.link import BENCHMARK, CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
+from planner.units import read_bytes, read_count
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -24,18 +26,24 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="draw prompts by density weights: computed as the run starts (online), or read from "
         "the folder of a run of `sampling run`",
     )
+    parser.add_argument(
+        "--fit",
+        action="store_true",
+        help="change what is in the way, too, and say what, with memory before and after",
+    )
     parser.add_argument("--out", metavar="DIR", type=Path, help="write the files here")
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the files, or writes them; nothing that exists is overwritten."""
-    from planner.launch.export import ONLINE, export, following
+    from planner.launch.export import ONLINE, changed_for, export, following
     from planner.launch.launch import CannotExpress
 
     asked = plan_argument.require_asked(arguments.plan, arguments.model)
     plan_argument.for_estimates(asked, CALIBRATION, BENCHMARK)
     try:
-        plan = following(asked.plan, arguments.framework, asked.chosen)
+        run_by = changed_for if arguments.fit else following
+        plan = run_by(asked.plan, arguments.framework, asked.chosen)
         link = "?" + to_query_string(plan, short=True)
         weights = arguments.density_weights
         if weights not in ("", ONLINE):
@@ -44,11 +52,15 @@ def run(arguments: argparse.Namespace) -> int:
     except CannotExpress as error:
         raise PlanError(
             tuple(Problem(found.field, found.sentence, "") for found in error.obstacles)
+            + _way_out(asked, arguments.framework)
         ) from error
     changed = differences(dict(asked.plan), dict(plan))
     if changed:
         listed = ", ".join(f"{c.field} {c.before} -> {c.after}" for c in changed)
-        print(f"note: what you did not set follows {launch.framework}: {listed}.", file=sys.stderr)
+        what = "the plan was changed for" if arguments.fit else "what you did not set follows"
+        print(f"note: {what} {launch.framework}: {listed}.", file=sys.stderr)
+        peaks = [read_bytes(estimate(each).device_bytes) for each in (asked.plan, plan)]
+        print(f"note: GPU peak {peaks[0]} -> {peaks[1]}.", file=sys.stderr)
     if arguments.out is None:
         for file in launch.files:
             print(f"# ---- {file.name}\n{file.text.rstrip()}\n")
@@ -57,6 +69,18 @@ def run(arguments: argparse.Namespace) -> int:
     for line in (f"install: {launch.install}", *launch.notes):
         print(f"# {line}")
     return 0
+
+
+def _way_out(asked: plan_argument.Asked, framework: str) -> tuple[Problem, ...]:
+    """What --fit would do, where it can."""
+    from planner.launch.export import changed_for
+
+    try:
+        near = changed_for(asked.plan, framework, asked.chosen)
+    except ValueError:
+        return ()
+    count = read_count(len(differences(dict(asked.plan), dict(near))), "field")
+    return (Problem("--fit", f"With --fit {framework} runs it, {count} changed.", ""),)
 
 
 def _write(folder: Path, texts: dict[str, str]) -> None:

@@ -6,7 +6,7 @@ import argparse
 import json
 import sys
 import textwrap
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -26,11 +26,9 @@ from planner.plan.link import (
     from_query_string,
     from_values,
 )
+from planner.plan.pin import MOST_FILE_BYTES, NAME_CHARACTERS, Pinned, from_file, holds_several
 from planner.problem import PlanError, Problem
 from planner.speeds import Speeds
-
-MAX_FILE_BYTES = 4 * 1024 * 1024
-"""An answer with every term of every phase is far below; a wrong file is often above."""
 
 LINE = 99
 """Characters of a note: the names of seventy fields are no help."""
@@ -112,6 +110,36 @@ class Asked:
     benchmark: Speeds | None
 
 
+def require_several(texts: Sequence[str]) -> list[tuple[str, Asked]]:
+    """Each PLAN with a name of its own where it has one; a file may hold several.
+
+    Raises:
+        PlanError: as :func:`require_asked` does, of every one.
+    """
+    found: list[tuple[str, Asked]] = []
+    for text in texts:
+        if pinned := _plans_in(Path(text.strip())):
+            found += [(one.name, Asked(one.plan, frozenset(), None, None)) for one in pinned]
+        else:
+            name = "" if "=" in text else Path(text.strip()).stem if _is_file(Path(text)) else text
+            found.append((name[:NAME_CHARACTERS], require_asked(text)))
+    return found
+
+
+def _plans_in(path: Path) -> tuple[Pinned, ...]:
+    """The plans of a file of several; empty for anything else."""
+    if not _is_file(path):
+        return ()
+    with path.open("rb") as file:
+        content = file.read(MOST_FILE_BYTES + 1)
+    if not holds_several(content):
+        return ()
+    pinned, problems = from_file(content)
+    if problems:
+        raise PlanError(problems)
+    return pinned
+
+
 def require_plan(text: str, model: str = "") -> Plan:
     """The plan of PLAN; notes go to stderr, and they name what is not used here.
 
@@ -173,7 +201,7 @@ def _is_file(path: Path) -> bool:
 
 def _read_file(path: Path, model: str) -> Reading:
     try:
-        if path.stat().st_size > MAX_FILE_BYTES:
+        if path.stat().st_size > MOST_FILE_BYTES:
             return _refused(f"{path} is larger than any plan.", "Give the JSON of a plan.")
         content: Any = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as error:

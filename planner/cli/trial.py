@@ -52,8 +52,8 @@ def register(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Prints the result; 0 when it completed, 1 when it ended in another way.
 
-    With ``--fail``, 3 when the plan did not fit, or would not fit on its own card by what was
-    measured there.
+    3 when the plan did not fit, or would not fit on its own card by what was measured there;
+    with ``--exit-zero`` those are 1 and 0.
     """
     from planner.trial.ask.description import describe
     from planner.trial.ask.request import FLAGS, existing_folder, request_of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from planner.footprint import AWAKE, POOL
 from planner.formulas.formula import Formula
 
 VLLM = "vLLM 0.33.0 worker/gpu_worker.py determine_available_memory (read)"
@@ -122,7 +123,7 @@ SAMPLING = Formula(
 )
 
 ENGINE_WEIGHTS = Formula(
-    "engine weights",
+    AWAKE,
     "ceil_div(parameters, tensor_parallel) * value_bytes",
     category="engine",
     source=VLLM,
@@ -186,7 +187,7 @@ ENGINE_LIBRARIES = Formula(
 )
 
 ENGINE_KV_POOL = Formula(
-    "engine KV cache pool",
+    POOL,
     "maximum(engine_bytes - weights_bytes - profiled_bytes - kept_bytes, one_sequence_bytes)",
     category="engine",
     source=VLLM + ": what its share of the card leaves after weights, profile peak, libraries and "

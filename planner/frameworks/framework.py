@@ -12,6 +12,7 @@ from typing import Any
 
 from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import LossCode
+from planner.frameworks.word import Word
 from planner.rule import Rule
 
 
@@ -94,6 +95,10 @@ class Framework:
     """Versions that ask a separate engine for each weight by itself; others announce them all."""
     host: HostSide = HostSide()
     """What its processes are to a node's RAM."""
+    words: Mapping[str, Word] = field(default_factory=dict)
+    """What it calls a plan's fields, where it has words of its own."""
+    batch_options: Callable[[Any], Mapping[str, int]] = lambda plan: {}
+    """A plan's batch as its options have it; of anything with a plan's fields."""
     path_notes: Mapping[str, str] = field(default_factory=dict)
     """A sentence about an estimate, by the logits path that runs."""
 

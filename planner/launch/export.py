@@ -15,8 +15,8 @@ from planner.frameworks import exported, framework_named
 from planner.launch.launch import ONLINE as ONLINE
 from planner.launch.launch import CannotExpress, Launch, Obstacle
 from planner.launch.obstacles import shared_obstacles
-from planner.plan import Plan, try_plan
-from planner.plan.chosen import followed
+from planner.plan import FIELDS, Plan, try_plan
+from planner.plan.chosen import differences, followed
 
 
 class Exporter(Protocol):
@@ -140,6 +140,27 @@ def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
             break
         chosen = {*chosen, *changes}
     return plan
+
+
+def changed_for(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
+    """The nearest plan that this framework runs, as its own: chosen fields change where they must.
+
+    Raises:
+        CannotExpress: as :func:`fitted` does.
+    """
+    near = fitted(plan, framework)
+    kept = {*chosen, *(one.field for one in differences(dict(plan), dict(near)))}
+    try:
+        return following(near, framework, kept)
+    except CannotExpress:  # the files run it; the plan stays the framework's that it was of
+        return near
+
+
+def in_the_way(plan: Plan) -> frozenset[str]:
+    """Fields that the plan's own framework cannot do; all of them where it has no exporter."""
+    if plan.framework not in exported():
+        return frozenset(FIELDS)
+    return frozenset(obstacle.field for obstacle in obstacles(plan, plan.framework))
 
 
 def why_not(plan: Plan, framework: str) -> tuple[str, ...]:

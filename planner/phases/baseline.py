@@ -6,18 +6,20 @@ optimizer state where the plan keeps them, then workspaces, context and engine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Literal
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import Any, Literal
 
 from planner.catalog import device_constants
-from planner.footprint import Term
-from planner.formulas import allocator, state
+from planner.footprint import Bundle, Instant, Joined, Standing, Term
+from planner.formulas import allocator, sharding, state
 from planner.formulas.formula import Formula
 from planner.formulas.parameters import Weight
 from planner.formulas.parameters import weights as weights_of
 from planner.model_setup import ModelSetup
 from planner.numeric import Num
 from planner.phases import collectives, engine, host, units
+from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene, once, shared
 from planner.plan.fields import EIGHT_BIT
@@ -26,29 +28,67 @@ from planner.workload import four_bit
 Place = Literal["gpu", "host"]
 
 
-@shared
-def resident(scene: Scene, moment: Moment, *, gradients: str = "none") -> Iterator[Term]:
-    """Terms alive throughout a moment.
+@once
+def resident(scene: Scene, standing: Standing) -> Bundle:
+    """Terms alive throughout a moment."""
+    found = tuple(bundle for make, of in groups(standing) for bundle in make(scene, *of))
+    return Joined.of(found)
 
-    Args:
-        scene: the plan's scene.
-        moment: which part of the step.
-        gradients: of the role being updated: ``none``, ``accumulated`` (those of
-            earlier micro-batches), ``layers`` (all but the embedding's, which comes
-            last) or ``all``.
-    """
+
+def groups(standing: Standing) -> Iterator[tuple[Callable[..., Iterator[Bundle]], tuple[Any, ...]]]:
+    """The same as functions of a scene, and what they are given beside: each reads few choices."""
+    moment = standing.moment
+    yield _models, (moment, standing.gradients, standing.fresh)
+    yield _processes, ()
+    if standing.engine:
+        yield _engines, (moment if moment in engine.AWAKE else "asleep",)
+
+
+def _models(scene: Scene, moment: Moment, gradients: str, fresh: bool) -> Iterator[Bundle]:
     for model in scene.setup.models:
-        role = scene.roles[model.role]
-        if model.trained:
-            yield from _trained(scene, role, model, moment, gradients)
-        else:
-            idle = moment not in model.used_in
-            away = model.waits == "host, streamed" or (model.waits == "host" and idle)
-            yield _weights(scene, role, "host" if away else "gpu")
-        yield from collectives.left_gathered(scene, role, moment)
-    yield from _process(scene)
-    yield from host.processes(scene)
-    yield from engine.held(scene, moment)
+        terms = tuple(_of_model(scene, model, moment, gradients))
+        yield tuple(term for term in terms if not _left_behind(term)) if fresh else terms
+
+
+def _processes(scene: Scene) -> Iterator[Bundle]:
+    yield _process(scene)
+    yield host.processes(scene)
+
+
+def _engines(scene: Scene, moment: Moment) -> Iterator[Bundle]:
+    yield _engine(scene, moment)
+
+
+def resolved(scene: Scene, phase: PhasePlan) -> PhasePlan:
+    """The phase with everything that stands at its instants."""
+    found = tuple(_resolved(scene, instant) for instant in phase.instants)
+    return replace(phase, instants=found)
+
+
+def _resolved(scene: Scene, instant: Instant) -> Instant:
+    found = [resident(scene, one) if type(one) is Standing else one for one in instant.shared]
+    return Instant(instant.name, instant.terms, tuple(found))
+
+
+def _of_model(scene: Scene, model: ModelSetup, moment: Moment, gradients: str) -> Iterator[Term]:
+    role = scene.roles[model.role]
+    if model.trained:
+        yield from _trained(scene, role, model, moment, gradients)
+    else:
+        idle = moment not in model.used_in
+        away = model.waits == "host, streamed" or (model.waits == "host" and idle)
+        yield _weights(scene, role, "host" if away else "gpu")
+    yield from collectives.left_gathered(scene, role, moment)
+
+
+def _left_behind(term: Term) -> bool:
+    """Whether a step has made it."""
+    return term.category == "optimizer" or term.name in sharding.LEFT
+
+
+@shared
+def _engine(scene: Scene, moment: Moment) -> Iterator[Term]:
+    return engine.held(scene, moment)
 
 
 def _trained(

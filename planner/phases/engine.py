@@ -11,12 +11,16 @@ from collections.abc import Iterator
 from planner.catalog import device_constants
 from planner.footprint import Term
 from planner.formulas import allocator, generation
-from planner.numeric import Num, ceil_div, maximum, minimum
+from planner.numeric import Num, ceil_div, maximum, minimum, whole_bytes
 from planner.phases import host
 from planner.phases.scene import Moment, Scene, once
 from planner.plan import Plan
 
 ROLE = "rollout engine"
+
+
+AWAKE: tuple[Moment, ...] = ("rollout", "weight sync")
+"""Moments at which a sleeping engine wakes, with its cache or its weights alone."""
 
 
 def held(scene: Scene, moment: Moment) -> Iterator[Term]:
@@ -144,7 +148,7 @@ def captured_sizes(most: Num) -> Num:
 
 def share_bytes(scene: Scene) -> Num:
     """Bytes that ``gpu_memory_utilization`` allows the engine."""
-    return int(scene.plan.gpu_memory_utilization * scene.facts.budget_bytes)
+    return whole_bytes(scene.plan.gpu_memory_utilization * scene.facts.budget_bytes)
 
 
 @once

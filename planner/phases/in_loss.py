@@ -10,13 +10,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from planner import references
-from planner.footprint import Instant, Term
+from planner.footprint import Instant, Standing, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient
 from planner.formulas.formula import Formula
 from planner.numeric import minimum
 from planner.phases import activations, collectives, positions
-from planner.phases.baseline import resident
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.phase import Work, training
 from planner.phases.scene import Scene
@@ -118,7 +117,7 @@ def _from_cache(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
         there=minimum(q.micro_sequences - 1, 1) * (path(scene) in positions.IN_PIECES),
     )
     shared = (
-        resident(scene, "policy update", gradients="accumulated"),
+        Standing("policy update", "accumulated"),
         kept,
         weights,
         (*positions.rows(scene, policy, q.micro_tokens, True), side_by_side),

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.footprint import Instant, Term
+from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient, model_saved
 from planner.formulas.formula import Formula
 from planner.phases import activations, collectives, positions, units
-from planner.phases.baseline import resident
 from planner.phases.collectives import FIRST_ARRIVES as FIRST
-from planner.phases.phase import PhasePlan, scoring
+from planner.phases.phase import PhasePlan, Work, scoring
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene, once, shared
+from planner.phases.scene import Moment, Scene, once, remembered, shared
 from planner.phases.vocabulary import casts_tiles, inference_head, scored_in_step
 
-Bundles = tuple[tuple[Term, ...], ...]
+Bundles = tuple[Bundle | Standing, ...]
 
 SCORES = Formula(
     "scores",
@@ -27,6 +26,7 @@ SCORES = Formula(
 )
 
 
+@remembered
 def log_probs(
     scene: Scene,
     moment: Moment,
@@ -54,7 +54,7 @@ def log_probs(
         with_certainty=with_certainty,
         role=role.name,
     )
-    base = beside or (resident(scene, moment), kept)
+    base = beside or (Standing(moment), kept)
     return PhasePlan(
         name=moment,
         role=role.name,
@@ -65,13 +65,19 @@ def log_probs(
             *(_at_head(scene, role, base, instant) for instant in found),
             *(_at_head(scene, role, base, instant, extra_in_pieces) for instant in extra),
         ),
-        work=(scoring(scene, role, scored_tokens=scored_in_step(scene, gradient=False)),),
+        work=_work(scene, role),
     )
 
 
+@remembered
+def _work(scene: Scene, role: Role) -> tuple[Work, ...]:
+    return (scoring(scene, role, scored_tokens=scored_in_step(scene, gradient=False)),)
+
+
+@remembered
 def scores(scene: Scene, moment: Moment, role: Role, kept: tuple[Term, ...] = ()) -> PhasePlan:
     """One number per token (values) or per sequence (rewards) from a model's head."""
-    base = (resident(scene, moment), kept)
+    base = (Standing(moment), kept)
     q = scene.q
     one = SCORES(role.name, sequences=q.logprob_rows, tokens=q.logprob_row_tokens)
     head = _at_head(scene, role, base, Instant(name="head", terms=(one,)))

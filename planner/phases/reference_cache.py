@@ -10,14 +10,13 @@ from __future__ import annotations
 from typing import Any
 
 from planner import references
-from planner.footprint import Instant, Term
+from planner.footprint import Instant, Standing, Term
 from planner.formulas.communication import host_copy_seconds
 from planner.formulas.formula import Formula
 from planner.methods import method_of
 from planner.numeric import Num
-from planner.phases.baseline import resident
 from planner.phases.phase import PhasePlan, Work, scoring
-from planner.phases.scene import Moment, Scene
+from planner.phases.scene import Moment, Scene, remembered
 from planner.phases.vocabulary import scored_in_step
 from planner.timing.phase import phase_seconds
 
@@ -51,12 +50,13 @@ def work(scene: Scene) -> Work:
     return scoring(scene, scene.policy.as_reference(), scored_tokens=scored, elsewhere=True)
 
 
+@remembered
 def waited_for(scene: Scene, moment: Moment, kept: tuple[Term, ...]) -> PhasePlan:
     """The phase in which other GPUs score this step's responses: here nothing is computed."""
     return PhasePlan(
         name=moment,
         role="reference",
-        instants=(Instant(name=WAITING, terms=(), shared=(resident(scene, moment), kept)),),
+        instants=(Instant(name=WAITING, terms=(), shared=(Standing(moment), kept)),),
         work=(work(scene),),
         executed=False,
     )

@@ -4,33 +4,35 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.footprint import Instant, Term
+from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.lengths import lengths_of
 from planner.numeric import Num, maximum
 from planner.phases import activations, collectives, engine, kv_cache, positions
-from planner.phases.baseline import resident
 from planner.phases.phase import Decoding, PhasePlan, Work
-from planner.phases.scene import Scene
+from planner.phases.scene import Scene, remembered
 from planner.workload import prompt_workload
 
 
+@remembered
 def rollout(scene: Scene) -> PhasePlan:
     """Responses for every prompt of the step."""
     return _generate(scene, "rollout", scene.q.response_tokens)
 
 
+@remembered
 def validation(scene: Scene) -> PhasePlan:
     """The same at the validation set's own response length."""
     return _generate(scene, "validation", scene.plan.validation_response_tokens, per_step=False)
 
 
+@remembered
 def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
     """Updated weights to the engine; nothing when transformers generates."""
     if not scene.plan.rollout.startswith("vllm"):
         return ()
-    beside = resident(scene, "weight sync")
+    beside = Standing("weight sync")
     travel = (engine.sync_buffer(scene),)
     sync = PhasePlan(
         name="weight sync",
@@ -47,7 +49,7 @@ def _generate(scene: Scene, name: str, response_tokens: Num, per_step: bool = Tr
     if kind == "hf":
         instants = _transformers(scene, response_tokens)
     elif kind == "vllm-colocated":
-        instants = (Instant(name="engine decodes", terms=(), shared=(resident(scene, "rollout"),)),)
+        instants = (Instant(name="engine decodes", terms=(), shared=(Standing("rollout"),)),)
     else:
         instants = (Instant(name="engine decodes", terms=_separate(scene)),)
     return PhasePlan(
@@ -108,7 +110,7 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     sequences = q.sequences_per_gpu_step
     frozen = activations.frozen_head_copy(scene, role)
     held = (
-        resident(scene, "rollout"),
+        Standing("rollout"),
         activations.weight_copies(scene, role, layers=True, head=not frozen),
     )
     base = (*held, _weights_for_generation(scene))
@@ -147,7 +149,7 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
 
 def _weights_arrive(
     scene: Scene,
-    held: tuple[tuple[Term, ...], ...],
+    held: tuple[Bundle | Standing, ...],
     response_tokens: Num,
     decoding: tuple[Term, ...],
 ) -> Iterator[Instant]:

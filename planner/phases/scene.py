@@ -5,7 +5,7 @@ Every phase of every method is built from a scene alone.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
@@ -19,6 +19,7 @@ from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
 from planner.model_setup import ModelSetup
 from planner.numeric import Num, minimum
+from planner.phases.memory import Memory, key_of
 from planner.phases.role import Part, Role, head_role, role, with_value_head
 from planner.plan.facts import Facts
 from planner.quantities import BYTES_OF_DTYPE, Quantities
@@ -27,14 +28,14 @@ from planner.setup import Setup, setup_of
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
 
-Memory = dict[tuple[Hashable, ...], Any]
+Kept = dict[tuple[Hashable, ...], Any]
 
 
 class Remembering(Protocol):
     """A scene, or what is made for one: it keeps what several instants ask for."""
 
     @property
-    def memory(self) -> Memory:
+    def memory(self) -> Kept | Memory:
         """What was asked for."""
 
 
@@ -54,9 +55,33 @@ def once(
     @wraps(make)
     def kept(owner: Owner, /, *of: Of.args, **how: Of.kwargs) -> Found:
         key, memory = (make, of, *how.items()), owner.memory
-        if key not in memory:
-            memory[key] = make(owner, *of, **how)
-        return memory[key]  # type: ignore[no-any-return]
+        if type(memory) is dict:
+            if key in memory:
+                return memory[key]  # type: ignore[no-any-return]
+            found = memory[key] = make(owner, *of, **how)
+            return found
+        # What is made for a scene may have been given more than the scene.
+        shares = type(owner) is Scene
+        return memory.ask(key, lambda: make(owner, *of, **how), shares=shares)  # type: ignore[no-any-return, union-attr]
+
+    return kept
+
+
+def remembered(
+    make: Callable[Concatenate[Scene, Of], Found],
+) -> Callable[Concatenate[Scene, Of], Found]:
+    """What combinations of a sweep may have in common, bundles given to it being the same ones.
+
+    A single plan's scene asks for it once anyway.
+    """
+
+    @wraps(make)
+    def kept(scene: Scene, /, *of: Of.args, **how: Of.kwargs) -> Found:
+        memory = scene.memory
+        if not isinstance(memory, Memory):
+            return make(scene, *of, **how)
+        key = (make, *map(key_of, of), *((name, key_of(value)) for name, value in how.items()))
+        return memory.ask(key, lambda: make(scene, *of, **how))  # type: ignore[no-any-return]
 
     return kept
 
@@ -73,15 +98,28 @@ def shared(
     return once(bundle)
 
 
+if TYPE_CHECKING:
+    settled = cached_property
+else:
+
+    class settled(cached_property):
+        """A property that is made once, but for scenes that are seen to be read: each time."""
+
+        def __get__(self, instance, owner=None):
+            if instance is not None and type(instance.memory) is Memory:
+                return self.func(instance)
+            return super().__get__(instance, owner)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Scene:
     """What the phases of a method are computed from."""
 
     setup: Setup
     facts: Facts
-    roles: dict[str, Role]
+    roles: Mapping[str, Role]
     """Every model of the run by its role, in the order in which they are built."""
-    memory: Memory = field(default_factory=dict)
+    memory: Kept | Memory = field(default_factory=dict)
     """What several instants ask for; see :func:`once`."""
 
     @cached_property
@@ -94,7 +132,7 @@ class Scene:
         """Its numbers for one GPU."""
         return self.setup.q
 
-    @cached_property
+    @settled
     def policy(self) -> Role:
         """The policy."""
         return self.roles["policy"]
@@ -114,7 +152,7 @@ class Scene:
         """The reward model."""
         return self.roles.get("reward model")
 
-    @cached_property
+    @settled
     def whole_gradient_bytes(self) -> Num:
         """Bytes of a gradient that waits whole for an update's one reduction; 0: none does.
 
@@ -124,32 +162,32 @@ class Scene:
             return 0
         return self.q.reduce_bytes if self.plan.sharding == "fsdp2" else self.q.compute_bytes
 
-    @cached_property
+    @settled
     def framework(self) -> Framework:
         """What the plan's framework does."""
         return framework_named(self.plan.framework)
 
-    @cached_property
+    @settled
     def ranks_per_node(self) -> Num:
         """Our training processes on one node."""
         return minimum(self.q.training_gpus, self.plan.gpus_per_node)
 
-    @cached_property
+    @settled
     def fsdp(self) -> bool:
         """Whether weights are gathered unit by unit by PyTorch's FSDP."""
         return self.setup.fsdp
 
-    @cached_property
+    @settled
     def zero_stage(self) -> int:
         """DeepSpeed's stage, or 0."""
         return self.setup.zero_stage
 
-    @cached_property
+    @settled
     def precision(self) -> str:
         """How trained models' forwards compute, in the activation formulas' words."""
         return self.setup.precision
 
-    @cached_property
+    @settled
     def passes_on(self) -> Num:
         """1 where a weight's new gradient is gone as soon as it is made, 0 where it waits.
 
@@ -227,11 +265,12 @@ def scene_of(plan: Plan, facts: Facts) -> Scene:
     return Scene(
         setup=setup,
         facts=facts,
-        roles={model.role: _role(plan, facts, model) for model in setup.models},
+        roles={model.role: role_of(plan, facts, model) for model in setup.models},
     )
 
 
-def _role(plan: Plan, facts: Facts, model: ModelSetup) -> Role:
+def role_of(plan: Plan, facts: Facts, model: ModelSetup) -> Role:
+    """The role of one of its models."""
     arch: Architecture = getattr(facts, model.config)
     stored_bytes = BYTES_OF_DTYPE[model.stored]
     if model.kind == "head":

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
-from planner.footprint import Instant, Term
+from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import logits, sharding, state
 from planner.frameworks.loss import CROSS_ENTROPY, VALUE
 from planner.phases import activations, collectives, positions, units
-from planner.phases.baseline import resident
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
 from planner.phases.scene import Moment, Scene, shared
 from planner.phases.vocabulary import casts_tiles, policy_objective, training_head
 
-Bundles = tuple[tuple[Term, ...], ...]
+Bundles = tuple[Bundle | Standing, ...]
+Gradients = Literal["none", "accumulated", "layers", "all"]
 
 FIRST_INPUTS = ("layer input", "checkpointed layer inputs")
 """What a first layer calls its input where it keeps it."""
@@ -67,7 +68,7 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
     """FSDP gathers the root and the first layer before anything is saved, the last after."""
     q = scene.q
     before = (
-        resident(scene, moment_of(role), gradients="accumulated"),
+        Standing(moment_of(role), "accumulated"),
         activations.shared_by_layers(scene, role),
         positions.micro_batch(scene, role),
         activations.masks(scene, role),
@@ -120,7 +121,7 @@ def optimizer_instants(
         Instant(
             name="optimizer step",
             terms=tuple(_step_temporaries(scene, role)),
-            shared=(resident(scene, moment_of(role), gradients="all"), kept),
+            shared=(Standing(moment_of(role), "all"), kept),
         ),
     )
 
@@ -147,7 +148,7 @@ def while_saved(
     """
     near = 1 if running else activations.leaf_inputs(role)
     return (
-        resident(scene, moment_of(role), gradients="accumulated"),
+        Standing(moment_of(role), "accumulated"),
         activations.all_layers(scene, role, done, near=near),
         positions.micro_batch(scene, role),
         kept,
@@ -163,10 +164,10 @@ def after_loss(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Bundles:
     )
 
 
-def until_end(scene: Scene, role: Role, kept: tuple[Term, ...], gradients: str) -> Bundles:
+def until_end(scene: Scene, role: Role, kept: tuple[Term, ...], gradients: Gradients) -> Bundles:
     """What is alive from the first layer's backward on, with the gradients made by then."""
     return (
-        resident(scene, moment_of(role), gradients=gradients),
+        Standing(moment_of(role), gradients),
         positions.micro_batch(scene, role),
         kept,
     )

@@ -5,58 +5,79 @@ from __future__ import annotations
 from planner.footprint import Term
 from planner.formulas import logits
 from planner.phases import backward, in_loss, phase, shared_critic, training
-from planner.phases.phase import PhasePlan
+from planner.phases.phase import PhasePlan, Work
 from planner.phases.positions import IN_PIECES
-from planner.phases.scene import Scene, once
+from planner.phases.scene import Scene, once, remembered
 from planner.phases.vocabulary import inference_head, path, scored_in_step
 
 
 def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan, ...]:
     """Policy forward, policy backward and optimizer step."""
-    role, scored = scene.policy, scored_in_step(scene, gradient=True)
     return (
-        PhasePlan(
-            name="policy forward",
-            role=role.name,
-            instants=(
-                *in_loss.instants(scene, kept),
-                *training.forward_instants(scene, role, (*kept, *in_loss.made(scene))),
-                *shared_critic.forward_instants(scene, kept),
-            ),
-            work=(
-                phase.training(scene, role, "forward", scored_tokens=scored),
-                *in_loss.work(scene),
-            ),
-        ),
-        PhasePlan(
-            name="policy backward",
-            role=role.name,
-            instants=backward.backward_instants(scene, role, kept),
-            work=(
-                phase.training(
-                    scene,
-                    role,
-                    "backward",
-                    scored_tokens=scored,
-                    scored_again=int(path(scene) in IN_PIECES),
-                ),
-                *((phase.updating(scene, role),) if scene.setup.steps_in_backward else ()),
-            ),
-        ),
+        _forward_phase(scene, kept),
+        _backward_phase(scene, kept),
         *(() if scene.setup.steps_in_backward else (optimizer_phase(scene, kept),)),
     )
 
 
+@remembered
+def _forward_phase(scene: Scene, kept: tuple[Term, ...]) -> PhasePlan:
+    role = scene.policy
+    return PhasePlan(
+        name="policy forward",
+        role=role.name,
+        instants=(
+            *in_loss.instants(scene, kept),
+            *training.forward_instants(scene, role, (*kept, *in_loss.made(scene))),
+            *shared_critic.forward_instants(scene, kept),
+        ),
+        work=_forward_work(scene),
+    )
+
+
+@remembered
+def _forward_work(scene: Scene) -> tuple[Work, ...]:
+    scored = scored_in_step(scene, gradient=True)
+    forward = phase.training(scene, scene.policy, "forward", scored_tokens=scored)
+    return (forward, *in_loss.work(scene))
+
+
+@remembered
+def _backward_phase(scene: Scene, kept: tuple[Term, ...]) -> PhasePlan:
+    role = scene.policy
+    return PhasePlan(
+        name="policy backward",
+        role=role.name,
+        instants=backward.backward_instants(scene, role, kept),
+        work=_backward_work(scene),
+    )
+
+
+@remembered
+def _backward_work(scene: Scene) -> tuple[Work, ...]:
+    role, scored = scene.policy, scored_in_step(scene, gradient=True)
+    again = int(path(scene) in IN_PIECES)
+    back = phase.training(scene, role, "backward", scored_tokens=scored, scored_again=again)
+    return (back, *((phase.updating(scene, role),) if scene.setup.steps_in_backward else ()))
+
+
+@remembered
 def optimizer_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
     """The policy's optimizer step."""
     return PhasePlan(
         name="optimizer step",
         role=scene.policy.name,
         instants=training.optimizer_instants(scene, scene.policy, kept),
-        work=(phase.updating(scene, scene.policy),),
+        work=_optimizer_work(scene),
     )
 
 
+@remembered
+def _optimizer_work(scene: Scene) -> tuple[Work, ...]:
+    return (phase.updating(scene, scene.policy),)
+
+
+@remembered
 def critic_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
     """The critic's forward, backward and optimizer step as one phase."""
     role = scene.critic

@@ -19,27 +19,33 @@ from planner.frameworks import framework_named
 from planner.methods import method_of
 from planner.plan.facts import Facts, facts_of
 from planner.problem import Problem
-from planner.setup import setup_of
+from planner.setup import Setup, setup_of
 from planner.workload import inference_workload, prompt_workload, training_workload
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
 
 
-def uncovered(plan: Plan) -> list[Problem]:
-    """What is not covered of a plan that breaks no rule; empty when all is."""
-    facts = facts_of(plan)
+def uncovered(
+    plan: Plan, setup: Setup | None = None, facts: Facts | None = None
+) -> list[Problem]:
+    """What is not covered of a plan that breaks no rule; empty when all is.
+
+    ``setup`` and ``facts`` are its own, where somebody has them already.
+    """
+    facts = facts or facts_of(plan)
     try:
-        for arch, workload in _passes(plan, facts):
+        for arch, workload in _passes(plan, setup or setup_of(plan), facts):
             refuse_uncovered(arch, workload)
     except ValueError as error:
-        return [_problem(str(error), frozenset(type(plan).model_fields))]
+        return [_problem(str(error), frozenset(getattr(type(plan), "model_fields", ())))]
     return [*_loss(plan), *method_of(plan).fact_problems(plan, facts)]
 
 
-def _passes(plan: Plan, facts: Facts) -> Iterator[tuple[Architecture, Workload]]:
+def _passes(
+    plan: Plan, setup: Setup, facts: Facts
+) -> Iterator[tuple[Architecture, Workload]]:
     """Every way in which a model of the plan runs."""
-    setup = setup_of(plan)
     generates = plan.rollout == "hf"
     for model in setup.models:
         arch = getattr(facts, model.config)

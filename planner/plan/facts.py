@@ -14,6 +14,7 @@ from planner.catalog import Gpu, Model
 from planner.catalog.architecture import Architecture
 from planner.formulas.lora import adapts_experts
 from planner.frameworks import framework_named
+from planner.numeric import Num
 from planner.problem import Problem
 from planner.rule import NOT_YET
 from planner.speeds import Speeds
@@ -102,7 +103,7 @@ def fact_problems(plan: Any) -> list[Problem]:
         facts = facts_of(plan)
     except ValueError as error:
         field, _, text = str(error).partition(": ")
-        known = field in type(plan).model_fields
+        known = field.isidentifier() and hasattr(plan, field)
         found.append(Problem(field if known else "model", text if known else str(error), ""))
     else:
         found.extend(_shape_problems(plan, facts))
@@ -130,7 +131,7 @@ def _shape_problems(plan: Any, facts: Facts) -> list[Problem]:
     found: list[Problem] = []
     rows = plan.prompt_tokens + plan.response_tokens
     for field, model in (("model", facts.policy), ("critic_model", facts.critic)):
-        if model.learned_positions and rows > model.learned_positions:
+        if beyond_positions(plan, model):
             found.append(
                 Problem(
                     "response_tokens",
@@ -151,7 +152,7 @@ def _shape_problems(plan: Any, facts: Facts) -> list[Problem]:
         )
     if plan.finetuning != "full":
         found.extend(_of_experts(plan, facts))
-    if plan.rollout.startswith("vllm") and facts.policy.heads % plan.rollout_tensor_parallel:
+    if uneven_heads(plan, facts.policy):
         found.append(
             Problem(
                 "rollout_tensor_parallel",
@@ -161,6 +162,26 @@ def _shape_problems(plan: Any, facts: Facts) -> list[Problem]:
             )
         )
     return found
+
+
+def beyond_positions(plan: Any, model: Architecture) -> Num:
+    """Whether rows are longer than a model has learned positions; of a plan or a sweep's grid."""
+    if not model.learned_positions:
+        return False
+    return plan.prompt_tokens + plan.response_tokens > model.learned_positions
+
+
+def uneven_heads(plan: Any, policy: Architecture) -> Num:
+    """Whether an engine cannot split the attention heads; of a plan or a sweep's grid."""
+    if not plan.rollout.startswith("vllm"):
+        return False
+    return policy.heads % plan.rollout_tensor_parallel != 0
+
+
+def shape_broken(plan: Any, facts: Facts) -> Num:
+    """Where sizes of a sweep's grid do not suit its models."""
+    beyond = beyond_positions(plan, facts.policy) | beyond_positions(plan, facts.critic)
+    return beyond | uneven_heads(plan, facts.policy)
 
 
 def _of_experts(plan: Any, facts: Facts) -> list[Problem]:

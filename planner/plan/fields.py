@@ -45,8 +45,10 @@ def _distribution(text: str) -> str:
 
 
 Tokens = Annotated[int, Field(ge=1, le=4_194_304)]
-Count = Annotated[int, Field(ge=1, le=1_048_576)]
-CountOrNone = Annotated[int, Field(ge=0, le=1_048_576)]
+MOST = 1_048_576
+"""Of what is counted; no run has more, and what a link carries stays small."""
+Count = Annotated[int, Field(ge=1, le=MOST)]
+CountOrNone = Annotated[int, Field(ge=0, le=MOST)]
 Bytes = Annotated[int, Field(ge=0, le=2**53)]
 Framework = Annotated[str, AfterValidator(_known_framework)]
 Distribution = Annotated[str, Field(max_length=MAX_CHARACTERS), AfterValidator(_distribution)]

@@ -1,11 +1,11 @@
 """Plan to link and back: what a teammate opens is what was meant, today and in years.
 
-A complete link has ``v`` and every field. A short one has ``v``, a frozen preset and the
-fields that differ. ``set`` names the fields that a person chose; the others follow when the
-method or the framework changes. Where a complete link has none, all are chosen. Either may carry
-``calibration`` beside them, correction factors that someone chose to apply, and ``benchmark``,
-shares of the card's peaks that someone measured; they are no part of the plan. Reading never
-raises for what a link holds: whatever is wrong comes back as a
+A complete link has ``v`` and every field. A short one has ``v``, the fields that differ and, last,
+a frozen preset, so that one that was cut off lacks it and says so. ``set`` names the fields that a
+person chose; the others follow when the method or the framework changes. Where a complete link has
+none, all are chosen. Either may carry ``calibration`` beside them, correction factors that someone
+chose to apply, and ``benchmark``, shares of the card's peaks that someone measured; they are no
+part of the plan. Reading never raises for what a link holds: whatever is wrong comes back as a
 :class:`~planner.problem.Problem`, and the rest is used.
 """
 
@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlencode
 
+from planner.frameworks import frameworks
 from planner.methods import aliases, method_of
 from planner.plan import FIELDS, Plan, remedy, try_plan
 from planner.plan.chosen import chosen_fields, differences, followed
@@ -36,7 +37,13 @@ CALIBRATION = "calibration"
 """Key of the correction factors; not a field of a plan."""
 BENCHMARK = "benchmark"
 """Key of the shares that a benchmark measured; not a field of a plan."""
-SHOWN = ("compare", "peak")
+LINK = "link"
+"""In place of a field, of problems that are of the link as a whole."""
+PIN = "pin"
+"""Key of a plan that is kept for comparing, once for each; see :mod:`planner.plan.pin`."""
+WISH = "wish"
+"""Key of what a search was asked for; see :mod:`planner.search.wish`."""
+SHOWN = ("compare", "peak", PIN, WISH)
 """Keys of what a page shows beside its plan: none of them is the plan's, and nothing is wrong."""
 
 
@@ -45,17 +52,16 @@ class Reading:
     """What a link, a file or an address bar turned out to say.
 
     ``plan`` is None only when nothing usable is left. ``problems`` are what is wrong,
-    ``notes`` what a reader should know though nothing is (``renamed`` those of them on a method
-    that is planned as another), ``unknown`` the keys that are
-    no field, ``preset`` the released preset it builds on (empty when none), ``chosen`` the fields
-    that a person set, ``calibration`` the correction factors and ``benchmark`` the measured shares
-    that travel with the plan.
+    ``notes`` what a reader should know though nothing is (``told`` those of them that a page shows
+    too), ``unknown`` the keys that are no field, ``preset`` the released preset it builds on (empty
+    when none), ``chosen`` the fields that a person set, ``calibration`` the correction factors and
+    ``benchmark`` the measured shares that travel with the plan.
     """
 
     plan: Plan | None
     problems: tuple[Problem, ...] = ()
     notes: tuple[str, ...] = ()
-    renamed: tuple[str, ...] = ()
+    told: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     preset: str = ""
     chosen: frozenset[str] = frozenset()
@@ -87,7 +93,8 @@ def to_short_query(
     preset = nearest(plan)
     changed = differences(dict(preset.plan), dict(plan))
     fields = {change.field: to_text(change.after) for change in changed}
-    return {**_head(preset.key), **fields, **_tail(calibration, benchmark)}
+    tail = _tail(calibration, benchmark)
+    return {**_head(), **fields, **tail, "preset": preset.key}
 
 
 def to_query_string(
@@ -103,7 +110,7 @@ def to_query_string(
     return urlencode(to_query(plan, calibration=calibration, benchmark=benchmark))
 
 
-def _head(preset: str, chosen: Collection[str] | None = None) -> dict[str, str]:
+def _head(preset: str = "", chosen: Collection[str] | None = None) -> dict[str, str]:
     named = {} if chosen is None else {CHOSEN: to_chosen(chosen)}
     return {"v": str(VERSION), **({"preset": preset} if preset else {}), **named}
 
@@ -185,20 +192,29 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
             found.append(_bad_text(field, fields[field], error))
     preset, base, preset_problems = _base(given.get("preset", ""))
     found.extend(preset_problems)
-    plan, dropped = _best_plan(values, base)
-    found.extend(dropped)
-    chosen, bad = _chosen(given.get(CHOSEN), {**base, **values}, values)
+    known = {**base, **values}
+    chosen, bad = _chosen(given.get(CHOSEN), known, values)
     found.extend(bad)
+    cut = _cut_off(values, version, named={"v", CHOSEN} <= given.keys())
+    if cut:
+        # The last key may be the half of a field's name.
+        halves = [key for key in unknown if any(field.startswith(key) for field in FIELDS)]
+        found = [*cut, *(problem for problem in found if problem.field not in halves)]
+    run, switched, refused = _switched(values, chosen if CHOSEN in given else None)
+    found.extend(refused)
+    plan, dropped = _best_plan(run, base)
+    found.extend(dropped)
     calibration, bad = _beside(given, CALIBRATION, factors_from_text, "nothing is corrected")
     found.extend(bad)
     benchmark, bad = _beside(given, BENCHMARK, speeds_from_text, "nothing of it is used")
     found.extend(bad)
-    renamed = _renamed(given.get("method"), plan, version)
+    told = (*_renamed(given.get("method"), plan, version), *switched)
+    left_out = () if cut or plan is None else _left_out(known, version)
     return Reading(
         plan=plan,
         problems=tuple(found),
-        notes=(*renamed, *_filled({**base, **values}, plan, version)),
-        renamed=renamed,
+        notes=(*told, *_filled(left_out)),
+        told=(*told, *_lacking(left_out, version)) if "v" in given else told,
         unknown=tuple(map(_short, unknown)),
         preset=preset,
         chosen=chosen,
@@ -223,17 +239,69 @@ def _beside(
         return None, [Problem(key, f"{key} {error}; {then}.", fix)]
 
 
+PREFIX = 3
+"""So many of the first fields in a row, and no more, are nobody's own words."""
+
+
+def _cut_off(values: Mapping[str, Any], version: int, *, named: bool) -> tuple[Problem, ...]:
+    """A problem where a complete link has lost its end, and so what it says of the last fields.
+
+    Only a complete link says which fields were chosen (``named``), or gives the first ones in a
+    row.
+    """
+    every = fields_of(version)
+    missing = [field for field in every if field not in values]
+    first = len(values) >= PREFIX and tuple(values) == every[: len(values)]
+    if not missing or not (named or first):
+        return ()
+    sentence = (
+        f"The link was cut off: {len(missing)} of its {len(every)} fields are missing, from "
+        f"{missing[0]} to {missing[-1]}, and are as usual here."
+    )
+    return (Problem(LINK, sentence, "Copy it again, to its end."),)
+
+
+def _switched(
+    values: Mapping[str, Any], chosen: Collection[str] | None
+) -> tuple[Mapping[str, Any], tuple[str, ...], tuple[Problem, ...]]:
+    """A complete link in which somebody wrote another framework only, as if chosen on the page.
+
+    Its version is still that of the framework that it was written for. What nobody chose follows,
+    and the note says what; where that is no plan, the one before stays.
+    """
+    new = frameworks().get(str(values.get("framework")))
+    version = values.get("framework_version")
+    owners = [each for each in frameworks().values() if version in each.versions]
+    if new is None or new in owners or not owners or len(values) < len(FIELDS):
+        return values, (), ()
+    before = {**values, "framework": owners[0].name}
+    kept = chosen_fields(before) if chosen is None else chosen
+    after = followed(before, kept, {"framework": new.name})
+    plan, problems = try_plan(after)
+    if plan is None:
+        return before, (), problems
+    changes = [one.field for one in differences(before, after) if one.field not in NAMED_AT_ONCE]
+    note = f"The link names {new.label} in place of {owners[0].label}"
+    follow = f": what nobody chose follows it ({', '.join(changes)})" if changes else ""
+    return after, (f"{note}{follow}.",), ()
+
+
+NAMED_AT_ONCE = ("framework", "framework_version")
+"""Of another framework these two are never news."""
+
+
 def _best_plan(
     values: Mapping[str, Any], base: Mapping[str, Any]
 ) -> tuple[Plan | None, list[Problem]]:
     """The plan of these values over the base; values that break it are dropped and reported."""
-    plan, problems = try_plan({**base, **values})
-    if plan is None and base and not LEADING.isdisjoint(values):
-        # What nobody chose in the preset follows another method or framework.
-        plan, _ = try_plan(followed(base, chosen_fields(base), values))
+    if not base or LEADING.isdisjoint(values):
+        return best(values, lambda left: try_plan({**base, **left}))
+    plan, _ = try_plan({**base, **values})
     if plan is not None:
         return plan, []
-    return best(values, lambda left: try_plan({**base, **left}))
+    # What nobody chose in the preset follows another method or framework.
+    chosen = chosen_fields(base)
+    return best(values, lambda left: try_plan(followed(base, chosen, left)))
 
 
 LEADING = frozenset(("method", "framework"))
@@ -287,14 +355,29 @@ def _renamed(written: Any, plan: Plan | None, version: int) -> tuple[str, ...]:
     return (planned, itself)
 
 
-def _filled(known: Mapping[str, Any], plan: Plan | None, version: int) -> tuple[str, ...]:
-    """What to say of fields that the link left to today's defaults."""
-    filled = [field for field in fields_of(version) if field not in known]
-    if plan is None or not filled:
+def _left_out(known: Mapping[str, Any], version: int) -> tuple[str, ...]:
+    """Fields that the link left to today's defaults."""
+    return tuple(field for field in fields_of(version) if field not in known)
+
+
+def _filled(fields: Sequence[str]) -> tuple[str, ...]:
+    """What to say of such fields: all of them, for whoever writes a plan by hand."""
+    if not fields:
         return ()
     return (
-        f"{len(filled)} fields were not given and are filled by today's defaults: "
-        f"{', '.join(filled)}.",
+        f"{len(fields)} fields were not given and are filled by today's defaults: "
+        f"{', '.join(fields)}.",
+    )
+
+
+def _lacking(fields: Sequence[str], version: int) -> tuple[str, ...]:
+    """The same in short: who gives a version copied a link, and may have lost its end."""
+    if not fields:
+        return ()
+    every = len(fields_of(version))
+    return (
+        f"The link names no preset and {every - len(fields)} of {every} fields; the others are as "
+        "usual here. One that was cut off as it was copied looks so.",
     )
 
 
@@ -329,7 +412,7 @@ def _short(value: Any) -> str:
 
 def _too_large() -> Problem:
     return Problem(
-        "link",
+        LINK,
         f"A link has at most {MAX_KEYS} keys and {MAX_CHARACTERS} characters; this has more.",
         "Copy it again from the page that made it.",
     )

@@ -52,6 +52,16 @@ def presets() -> Mapping[str, Preset]:
     )
 
 
+DOCUMENTS = "Documents"
+"""The task of presets that are what a document assumes, and no starting point of one's own."""
+
+
+def listed(current: str) -> tuple[Preset, ...]:
+    """The newest release of each, and the current one: common ones first, then the documents'."""
+    known = [one for key, one in presets().items() if key in (newest(key), current)]
+    return tuple(sorted(known, key=lambda preset: preset.task == DOCUMENTS))
+
+
 def newest(key: str) -> str:
     """The latest release of this preset's name."""
     name = key.partition("@")[0]

@@ -173,7 +173,7 @@ def _differs(field: str, plain: Any) -> Callable[[Any], Num]:
     return lambda plan: getattr(plan, field) != plain
 
 
-def _untrained(plan: Any) -> tuple[Problem, ...]:
+def untrained(plan: Any) -> tuple[Problem, ...]:
     """A problem where the framework has no step for the method, or none that was read."""
     missing = trainer_for(plan).missing
     if not missing:
@@ -183,7 +183,7 @@ def _untrained(plan: Any) -> tuple[Problem, ...]:
 
 def problems_of(plan: Any) -> tuple[Problem, ...]:
     """Every rule a single plan breaks; empty when it is possible and modelled."""
-    found = [*fact_problems(plan), *_untrained(plan)]
+    found = [*fact_problems(plan), *untrained(plan)]
     for rule in rules_of(plan):
         if rule.broken(plan):
             value = getattr(plan, rule.field)
@@ -193,7 +193,7 @@ def problems_of(plan: Any) -> tuple[Problem, ...]:
 
 def valid(grid: Any) -> Num:
     """Where a sweep's grid is possible: True or False, or an array of them."""
-    result: Num = not _untrained(grid)
+    result: Num = not untrained(grid)
     for rule in rules_of(grid):
         result = result & ~np.asarray(rule.broken(grid), dtype=bool)
     return result

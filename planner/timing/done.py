@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from itertools import chain
 from typing import NamedTuple
 
 from planner.lengths import lengths_of
@@ -27,27 +28,34 @@ class Done(NamedTuple):
     """Phases that make an update: forward, backward and optimizer."""
 
 
+def makes_update(phase: PhasePlan) -> bool:
+    """Whether a phase is part of an update: forward, backward or optimizer."""
+    return any(row.run in (*TRAINING, "optimizer") for row in phase.work)
+
+
 def done_of(scene: Scene, plans: Iterable[PhasePlan]) -> Done:
     """What a step of these phases gets done."""
+    made = [phase for phase in plans if makes_update(phase)]
+    names = tuple(phase.name for phase in made)
+    return done_in(scene, *(phase.work for phase in made))._replace(updates=names)
+
+
+def done_in(scene: Scene, *work: tuple[Work, ...]) -> Done:
+    """The same of the rows of the table of work of such phases; their names are left out."""
     q, rows = scene.q, lengths_of(scene.plan).after(scene.plan.prompt_tokens)
     padded = q.training.tokens / (q.sequences_per_gpu_step * rows.mean)
     longer = q.training.row_tokens / rows.attended
     needed: Num = 0.0
     performed: Num = 0.0
-    updates = []
-    for phase in plans:
-        if not any(row.run in (*TRAINING, "optimizer") for row in phase.work):
-            continue
-        updates.append(phase.name)
-        for row in phase.work:
-            if row.run in TRAINING:
-                needed = needed + _flops(_needed(row, padded, longer))
-                performed = performed + _flops(row)
+    for row in chain(*work):
+        if row.run in TRAINING:
+            needed = needed + _flops(_needed(row, padded, longer))
+            performed = performed + _flops(row)
     return Done(
         tokens=q.sequences_per_step * rows.mean,
         model_flops=needed,
         performed_flops=performed,
-        updates=tuple(updates),
+        updates=(),
     )
 
 

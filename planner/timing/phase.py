@@ -7,6 +7,8 @@ validation) has none.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from planner.footprint import TimeTerm
 from planner.numeric import Num
 from planner.phases.phase import Decoding, PhasePlan, Work
@@ -21,10 +23,15 @@ Terms = tuple[TimeTerm, ...]
 
 def phase_terms(scene: Scene, phase: PhasePlan) -> Terms | None:
     """What a phase's time is made of; its seconds are their sum. None when that is unknown."""
-    if not phase.work:
+    return work_terms(scene, phase.work)
+
+
+def work_terms(scene: Scene, work: Sequence[Work]) -> Terms | None:
+    """The same of a phase's rows of the table of work."""
+    if not work:
         return None
     passes: list[list[Work]] = []
-    for row in phase.work:
+    for row in work:
         # A row beside another shares its pass.
         together = passes.pop() if row.beside else []
         passes.append([*together, row])

@@ -7,19 +7,23 @@ copied by Streamlit's cache.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import pandas as pd
 import streamlit as st
 
 from planner import late
+from planner.advice.advice import Advice
+from planner.advice.cards import Choice, choices
+from planner.advice.outcome import Judge
 from planner.cost import Cost, cost
 from planner.estimate import estimate
-from planner.footprint import Footprint
+from planner.footprint import Footprint, StatedError
+from planner.launch.export import in_the_way
 from planner.plan import Plan
-from planner.recommend import Suggestion, recommend
 from planner.speeds import Speeds, holding
 from planner.sweep import sweep
 from planner.trial.evidence.stated_error import Compared, stated
@@ -28,6 +32,9 @@ from planner.trial.history import HistoryError
 from planner.trial.history.comparisons import compared
 from planner.ui.state import session
 from planner.ui.trial.allowed import permitted
+
+SHOWING_SECONDS = 0.06
+"""Long enough for what was sent to be there; a page has more to do than to draw a sentence."""
 
 
 @lru_cache(maxsize=512)
@@ -65,14 +72,55 @@ def price(plan: Plan) -> Cost:
     return cost(footprint(plan))
 
 
-def suggestions(plan: Plan) -> tuple[Suggestion, ...]:
-    """The best single changes."""
-    return _suggestions(plan, holding(session.speeds(), plan))
+def advice(plan: Plan) -> Advice:
+    """Advice on a plan, by the same errors as its footprint; worked out part by part."""
+    return _advice(plan, session.speeds(), own_comparisons(plan.method))
 
 
-@lru_cache(maxsize=128)
-def _suggestions(plan: Plan, speeds: Speeds | None) -> tuple[Suggestion, ...]:
-    return recommend(_estimated(plan, speeds))
+@lru_cache(maxsize=16)
+def _advice(plan: Plan, speeds: Speeds | None, known: tuple[Compared, ...]) -> Advice:
+    judge = partial(_judged, speeds=speeds, known=known)
+    return Advice(judge(plan), judge, give_way, in_the_way)
+
+
+def judge() -> Judge:
+    """What gives other plans' footprints, as this visitor's pages judge them; none is kept."""
+    return partial(_judged, speeds=session.speeds(), known=None)
+
+
+def _judged(plan: Plan, *, speeds: Speeds | None, known: tuple[Compared, ...] | None) -> Footprint:
+    own = own_comparisons(plan.method) if known is None else known
+    return stated(estimate(plan, holding(speeds, plan)), own)
+
+
+def let_it_show() -> None:
+    """Lets a browser draw what was sent before more comes: it draws all that came together at once.
+
+    Without it the verdict of an edit is seen with the charts, some 70 ms later.
+    """
+    time.sleep(SHOWING_SECONDS)
+    give_way()
+
+
+def give_way() -> None:
+    """Lets an edit that was made meanwhile begin: Streamlit looks for one at each such access."""
+    st.session_state.get("draft")
+
+
+@lru_cache(maxsize=16)
+def _choices(
+    plan: Plan, speeds: Speeds | None, errors: tuple[tuple[str, StatedError], ...]
+) -> tuple[Choice, ...]:
+    def judged(table: pd.DataFrame) -> pd.DataFrame:
+        return stated_sweep(table, dict(errors))
+
+    return choices(plan, speeds, judged=judged, progress=give_way)
+
+
+def on_other_gpus(plan: Plan) -> tuple[Choice, ...]:
+    """The plan on every card, by how many of it."""
+    errors = tuple(stated_errors(footprint(plan)).items())
+    return _choices(plan, session.speeds(), errors)
 
 
 @st.cache_data(max_entries=64, show_spinner=False, hash_funcs={Plan: hash, Speeds: hash})

@@ -15,9 +15,8 @@ import pandas as pd
 import streamlit as st
 
 from planner.charts.marks import INK
-from planner.ui.display import plain
-from planner.ui.inputs.fields import labelled
-from planner.ui.state import session
+from planner.wording.display import plain
+from planner.wording.fields import labelled
 
 ROW = 35
 """Pixels of a table's row."""
@@ -31,9 +30,9 @@ _MESSAGES: dict[str, tuple[Any, str]] = {
 }
 
 
-def said(text: object) -> str:
+def said(text: object, about: str = "") -> str:
     """A sentence as a page says it: fields by their labels, and nothing of it is Markdown."""
-    return plain(labelled(str(text)))
+    return plain(labelled(str(text), about))
 
 
 def tell(tone: str, text: str) -> None:
@@ -60,6 +59,11 @@ def row(key: str | None = None) -> Any:
 def cards(count: int = 4, width: int = 170) -> Any:
     """A wall of so many cards a row."""
     return st.grid(count, min_column_width=width)
+
+
+def beside(left: int = 3, right: int = 2) -> Any:
+    """Two columns of a page, as wide as said; one above the other where there is no room."""
+    return st.columns([left, right], gap="medium")
 
 
 def card(
@@ -98,7 +102,7 @@ def opened(
         height=(min(len(rows), most) + 1) * ROW + 3,
         key=key,
         alt=alt,
-        on_select=session.acted,
+        on_select="rerun",
         selection_mode="single-row-required",
         column_config=columns,
     )
@@ -108,7 +112,7 @@ def opened(
 
 def share_column() -> Any:
     """The configuration of a column of shares in percent."""
-    return st.column_config.ProgressColumn(min_value=0, max_value=100, format="%.0f %%")
+    return st.column_config.NumberColumn(format="%.0f %%", width="small")
 
 
 def ink() -> str:
@@ -133,16 +137,12 @@ def download(label: str, data: Any, name: str, key: str, **more: Any) -> None:
 
 def segments(label: str, options: Sequence[str], key: str, place: Any = st, **more: Any) -> str:
     """One of a few choices."""
-    return str(
-        place.segmented_control(
-            label, options, key=key, required=True, on_change=session.acted, **more
-        )
-    )
+    return str(place.segmented_control(label, options, key=key, required=True, **more))
 
 
 def choice(label: str, options: Sequence[Any], key: str, place: Any = st, **more: Any) -> Any:
     """One of a list."""
-    return place.selectbox(label, options, key=key, on_change=session.acted, **more)
+    return place.selectbox(label, options, key=key, **more)
 
 
 def named_choice(label: str, names: dict[str, str], key: str, place: Any = st, **more: Any) -> str:
@@ -157,13 +157,22 @@ def folded(title: str, key: str, icon: str | None = None) -> Iterator[bool]:
     Streamlit takes an expander with another title for another one and folds it. Titles here
     count changes and show values, so whether one is open is remembered under its key.
     """
+    with st.expander(title, icon=icon, **_remembered(key)) as expander:
+        yield bool(expander.open)
+
+
+@contextmanager
+def popped(title: str, key: str, icon: str | None = None) -> Iterator[bool]:
+    """The same over the page, below a button."""
+    with st.popover(title, icon=icon, type="tertiary", **_remembered(key)) as popover:
+        yield bool(popover.open)
+
+
+def _remembered(key: str) -> dict[str, Any]:
     remembered = f"open:{key}"
     st.session_state[key] = bool(st.session_state.get(remembered))
-    expander = st.expander(title, icon=icon, key=key, on_change=_turn, args=(key, remembered))
-    with expander:
-        yield bool(expander.open)
+    return {"key": key, "on_change": _turn, "args": (key, remembered)}
 
 
 def _turn(key: str, remembered: str) -> None:
     st.session_state[remembered] = st.session_state[key]
-    session.acted()

@@ -20,7 +20,6 @@ from planner.footprint import CATEGORIES
 from planner.formulas import duration, formula
 from planner.kernels.tables import SOURCE, tables_of
 from planner.ui.elements import folded, named_choice
-from planner.ui.state import session
 
 TITLES = {
     "parameters": "Weights",
@@ -95,7 +94,6 @@ def show() -> None:
         "Search",
         key="formula search",
         placeholder="logits, FSDP, KV cache, a source file …",
-        on_change=session.acted,
         help="Every word must occur in the name, expression, meaning, source or limits.",
     )
     titles = {"all": "All groups", **{group: TITLES[group] for group in map(group_of, found)}}

@@ -9,7 +9,7 @@ import pandas as pd
 import streamlit as st
 
 from planner.frameworks import exported
-from planner.launch.export import export, fitted, following, weighable
+from planner.launch.export import changed_for, export, following, weighable
 from planner.launch.launch import ONLINE, CannotExpress, Launch, as_zip
 from planner.plan import Plan
 from planner.plan.chosen import differences
@@ -17,10 +17,11 @@ from planner.plan.link import to_query
 from planner.plan.trainers import exporting
 from planner.ui import messages
 from planner.ui.elements import download, segments
-from planner.ui.inputs import choices
-from planner.ui.inputs.fields import changes_in_words, labelled, short_label
 from planner.ui.state import address, session
 from planner.units import read_count
+from planner.wording import choices
+from planner.wording.display import plain
+from planner.wording.fields import labelled, short_label
 
 LANGUAGES = {".sh": "bash", ".yaml": "yaml", ".yml": "yaml", ".py": "python", ".json": "json"}
 
@@ -30,12 +31,14 @@ def choose_framework(plan: Plan) -> str:
     known = exported()
     able = [name for name in exporting(plan.method) if name in known] or known
     followed = (plan.framework, plan.method)
+    # Streamlit forgets a widget while another page is open, so its value is remembered beside it.
+    shown = st.session_state.get("export to", st.session_state.get("exported to"))
     if st.session_state.get("export for") != followed:  # follows the plan, else the click
         st.session_state["export for"] = followed
-        if plan.framework in able or st.session_state.get("export to") not in able:
-            usual = plan.framework if plan.framework in able else able[0]
-            st.session_state["export to"] = usual
-    return segments(
+        if plan.framework in able or shown not in able:
+            shown = plan.framework if plan.framework in able else able[0]
+    st.session_state["export to"] = shown
+    found = segments(
         "Framework",
         known,
         "export to",
@@ -43,6 +46,8 @@ def choose_framework(plan: Plan) -> str:
         help="The plan is written in this framework's own options. A field it cannot do at the "
         "plan's value is named, never dropped.",
     )
+    st.session_state["exported to"] = found
+    return found
 
 
 def show(plan: Plan, framework: str) -> None:
@@ -111,34 +116,42 @@ def _followed(plan: Plan, runs: Plan, name: str) -> None:
 
 def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> None:
     count = len(error.obstacles)
-    noun = "One field is" if count == 1 else f"{count} fields are"
+    noun = "One setting is" if count == 1 else f"{count} settings are"
     st.warning(
         f"**{name} cannot run this plan as it is.** {noun} in the way.", icon=":material/block:"
     )
     rows = [
-        (short_label(one.field), labelled(one.why), labelled(one.fix)) for one in error.obstacles
+        (short_label(one.field), labelled(one.why, one.field), labelled(one.fix, one.field))
+        for one in error.obstacles
     ]
     st.dataframe(
-        pd.DataFrame(rows, columns=["Field", "Why", "What to do"]),
+        pd.DataFrame(rows, columns=["Setting", "Why", "What to do"]),
         hide_index=True,
         key="obstacles",
-        alt="Fields in the way of the export, why, and what to do",
+        alt="Settings in the way of the export, why, and what to do",
         row_height=60,
-        column_config={"Field": st.column_config.TextColumn(width="small")},
+        column_config={"Setting": st.column_config.TextColumn(width="small")},
     )
     try:
-        near = fitted(plan, framework)
+        near = changed_for(plan, framework, session.draft().chosen)
     except ValueError:
         return
-    changes = {one.field: one.after for one in differences(dict(plan), dict(near))}
-    st.button(
-        f"Change the plan so that {name} can run it",
-        icon=":material/build:",
-        key="fit-framework",
-        on_click=session.apply,
-        args=(changes,),
-        help=f"Sets {changes_in_words(changes)}. The estimate changes with it.",
-    )
+    changes = differences(dict(plan), dict(near))
+    with st.container(border=True, key="launch-fit"):
+        st.markdown(
+            f"{name} could run it with {read_count(len(changes), 'setting')} changed: "
+            f"{plain(messages.in_words(changes))}. {messages.what_it_does(plan, near)}"
+        )
+        with st.container(horizontal=True):
+            with st.popover("What would change", icon=":material/list:"):
+                messages.changes_table(changes, "launch-fit-table")
+            st.button(
+                f"Change the plan so that {name} can run it",
+                icon=":material/build:",
+                key="fit-framework",
+                on_click=session.apply,
+                args=({one.field: one.after for one in changes},),
+            )
 
 
 def _files(launch: Launch) -> None:
@@ -157,4 +170,4 @@ def _files(launch: Launch) -> None:
     tabs = st.tabs([file.name for file in launch.files])
     for tab, file in zip(tabs, launch.files, strict=True):
         language = LANGUAGES.get(Path(file.name).suffix)
-        tab.code(file.text, language=language, line_numbers=True)
+        tab.code(file.text, language=language, wrap_lines=True)

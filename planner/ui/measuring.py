@@ -16,11 +16,11 @@ from planner.catalog import spot
 from planner.catalog.model_catalog import Model
 from planner.dryrun.ask.port import Port
 from planner.ui.background import Background
-from planner.ui.display import plain
 from planner.ui.dry_run.section import POLL, port
 from planner.ui.elements import row
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
+from planner.wording.display import plain
 
 JOB = "measuring"
 GIVEN_UP = "Given up; nothing was kept."
@@ -113,4 +113,3 @@ def _panel(model: Model, names: tuple[str, ...], seen: tuple[int, bool]) -> None
 
 def _start(model: Model, names: tuple[str, ...]) -> None:
     st.session_state[JOB] = Measuring(port(), model, names)
-    session.acted()

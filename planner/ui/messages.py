@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Literal
 
@@ -11,20 +11,20 @@ import streamlit as st
 
 from planner.plan import Plan
 from planner.plan.chosen import Change, differences
-from planner.plan.link import BENCHMARK, CALIBRATION, Reading
+from planner.plan.link import BENCHMARK, CALIBRATION, LINK, Reading
 from planner.problem import Problem
 from planner.speeds import obstacle as obstacle_of_speeds
 from planner.trial.evidence.correction import apply, obstacle
 from planner.ui import compute
-from planner.ui.display import plain
 from planner.ui.elements import said, text_table
-from planner.ui.inputs.choices import spoken as choice
-from planner.ui.inputs.fields import short_label
 from planner.ui.inputs.groups import GROUPS
 from planner.ui.state import draft as drafts
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
 from planner.units import read_count, read_seconds, read_usd
+from planner.wording.choices import spoken as choice
+from planner.wording.display import plain
+from planner.wording.fields import short_label
 
 SHOWN = 8
 """More problems than this are folded."""
@@ -38,8 +38,8 @@ def about_the_link() -> None:
     with st.container(border=True, key="link-message"):
         if reading.problems:
             _to_correct(reading)
-        for note in reading.renamed:
-            st.markdown(f":material/info: {plain(note)}")
+        for note in reading.told:
+            st.markdown(f":material/info: {said(note)}")
         st.button("Understood", on_click=session.dismiss_reading, key="dismiss-reading")
 
 
@@ -120,8 +120,9 @@ def followed(draft: Draft) -> None:
     count = read_count(len(draft.followed), "other setting")
     led = ", ".join(f"{short_label(one.field)} → **{spoken(one)}**" for one in draft.edited)
     effect = what_it_does(draft.before.plan, draft.plan)
+    named = plain(in_words(draft.followed))
     with st.container(border=True, key="followed"):
-        st.markdown(f":material/subdirectory_arrow_right: {led} changed {count}. {effect}")
+        st.markdown(f":material/subdirectory_arrow_right: {led} changed {count}: {named}. {effect}")
         with st.container(horizontal=True):
             with st.popover("What changed", icon=":material/list:"):
                 changes_table(draft.followed, "followed-table")
@@ -160,6 +161,21 @@ def offer(draft: Draft) -> bool:
     return True
 
 
+NAMED = 3
+"""Settings that a sentence names with their values; the table has all."""
+
+
+def in_words(changes: Sequence[Change]) -> str:
+    """The first few settings with what they were and are, and how many more there are."""
+    telling = sorted(changes, key=lambda one: one.field.endswith("_version"))
+    first = [
+        f"{short_label(one.field)} {spoken(one, 'before')} → {spoken(one)}"
+        for one in telling[:NAMED]
+    ]
+    more = [f"{len(changes) - NAMED} more"] if len(changes) > NAMED else []
+    return ", ".join([*first, *more])
+
+
 def changes_table(changes: Collection[Change], key: str) -> None:
     """Settings by their labels, before and now."""
     rows = [(short_label(one.field), spoken(one, "before"), spoken(one)) for one in changes]
@@ -173,11 +189,15 @@ def spoken(change: Change, which: Literal["before", "after"] = "after") -> str:
 
 
 def what_it_does(before: Plan | None, after: Plan | None) -> str:
-    """Memory, time and money before and after, where there are plans to compare."""
+    """Memory, time and money before and after, where there are plans to compare and they run."""
     if before is None or after is None:
         return ""
     old, new = compute.footprint(before), compute.footprint(after)
     parts = [f"GPU peak {session.read(old.device_bytes)} → {session.read(new.device_bytes)}"]
+    if old.verdict.word != new.verdict.word:
+        parts.append(f"{old.verdict.word} → {new.verdict.word}")
+    if "out of memory" in (old.verdict.word, new.verdict.word):
+        return plain(f"{', '.join(parts)}.")
     if old.step_seconds is not None and new.step_seconds is not None:
         parts.append(f"step {read_seconds(old.step_seconds)} → {read_seconds(new.step_seconds)}")
     was, now = compute.price(before).usd_run, compute.price(after).usd_run
@@ -195,11 +215,14 @@ def _problem(problem: Problem) -> str:
 
     Of a link's key that is no field the sentence keeps to keys, since those are what to correct.
     """
-    field, rest = problem.field, said(problem.fix)
+    field, rest = problem.field, said(problem.fix, problem.field)
     if field not in Plan.model_fields:
+        if field == LINK:
+            return f"{said(problem.message)} {rest}"
         led = "" if problem.message.startswith(field) else f"{plain(field)}: "
         return f"{led}{plain(problem.message)} {plain(problem.fix)}"
     group = next((f" (under {g.title})" for g in GROUPS if field in g.fields), "")
-    message = problem.message.removeprefix(f"{field} ")
-    colon = ":" if message == problem.message else ""
-    return f"**{short_label(field)}**{group}{colon} {said(message)} {rest}"
+    whole = said(problem.message, field)
+    message = whole.removeprefix(f"“{short_label(field)}” ").removeprefix(f"{field} ")
+    colon = ":" if message == whole else ""
+    return f"**{short_label(field)}**{group}{colon} {message} {rest}"

@@ -8,34 +8,43 @@ from typing import Any
 
 import pandas as pd
 
+from planner.charts.bars import Part, Peak
 from planner.estimate import word_of
 from planner.footprint import Footprint, Phase
 from planner.trial.ask.footprints import PhaseFigures
-from planner.ui.display import Unit, interval
+from planner.wording.display import Unit, interval
 
 FORMULA_STARTS = ("=", "+", "-", "@", "\t", "\r")
 """What makes a spreadsheet read a text as a formula."""
 
 
-def bar_rows(footprint: Footprint, unit: Unit) -> pd.DataFrame:
-    """One row per phase and category, in the unit; ``least`` and ``most`` by measured errors."""
-    rows = []
+def bar_parts(footprint: Footprint, unit: Unit) -> list[Part]:
+    """The phases' bars in the unit: by category, what an engine's cache is given apart."""
+    parts = []
     for phase in footprint.phases:
-        least, most = unit.value(phase.least_bytes), unit.value(phase.most_bytes)
+        name, pool = phase_name(phase), phase.pool_bytes
         for category, size_bytes in phase.by_category().items():
-            rows.append(
-                {
-                    "phase": phase_name(phase),
-                    "category": category,
-                    "memory": unit.value(size_bytes),
-                    "total": unit.value(phase.device_bytes),
-                    "word": phase_word(phase, footprint.budget_bytes),
-                    "detail": phase.instant,
-                    "least": least,
-                    "most": most,
-                }
-            )
-    return pd.DataFrame(rows)
+            of_engine = pool if category == "engine" else 0
+            if size_bytes > of_engine:
+                parts.append(Part(name, category, unit.value(size_bytes - of_engine)))
+            if of_engine:
+                parts.append(Part(name, category, unit.value(pool), chosen=True))
+    return parts
+
+
+def bar_peaks(footprint: Footprint, unit: Unit) -> list[Peak]:
+    """What each phase comes to in the unit; ``least`` and ``most`` by measured errors."""
+    return [
+        Peak(
+            phase_name(phase),
+            unit.value(phase.device_bytes),
+            unit.value(phase.least_bytes),
+            unit.value(phase.most_bytes),
+            phase_word(phase, footprint.budget_bytes),
+            phase.instant,
+        )
+        for phase in footprint.phases
+    ]
 
 
 def phase_word(phase: Phase, budget_bytes: int) -> str:

@@ -8,15 +8,17 @@ from functools import partial
 import streamlit as st
 
 from planner.cost import Cost, reference_words
-from planner.footprint import Footprint, Phase
+from planner.footprint import Footprint, Phase, training_of
+from planner.methods import method_of
+from planner.plan.labels import model_name
 from planner.throughput import throughput
 from planner.ui import compute
-from planner.ui.display import UNKNOWN, interval, percent
 from planner.ui.elements import TONES, bullets, card, cards, tell
-from planner.ui.inputs.fields import labelled
 from planner.ui.state import session
 from planner.ui.tables import phase_name
 from planner.units import read_seconds, read_seconds_bounds, read_usd, read_usd_bounds
+from planner.wording.display import UNKNOWN, interval, percent, plain
+from planner.wording.fields import labelled
 
 SHOWN_CATEGORIES = 3
 DOES_NOT_RUN = "does not run"
@@ -25,16 +27,50 @@ UNKNOWABLE = (
     "allocator holds unused"
 )
 COLORS = {"fits": "green", "tight": "orange", "out of memory": "red"}
+ICONS = {
+    "fits": ":material/check_circle:",
+    "tight": ":material/warning:",
+    "out of memory": ":material/cancel:",
+}
 
 
 def sentence(footprint: Footprint) -> None:
-    """The verdict, in words, with an icon and a colour; whose it is while an input is wrong."""
+    """The verdict, in words, with an icon and a colour; whose it is while an input is wrong.
+
+    It stays in sight while the page is scrolled; a narrow window keeps its short form there.
+    """
     verdict = footprint.verdict
     text = f"{verdict.sentence.rstrip('.')}."
+    with st.container(key="verdict-short"):
+        short(footprint)
+    with st.container(key="verdict"):
+        if session.answers_another():
+            tell("neutral", f"Still showing the last plan that works: {text}")
+        else:
+            tell(TONES[verdict.word], text)
+
+
+def short(footprint: Footprint) -> None:
+    """The verdict in a line, for a window that has room for no more."""
+    word = footprint.verdict.word
+    unit = session.unit()
+    peak, card = unit.value(footprint.device_bytes), session.read(footprint.budget_bytes)
+    lead = "does not run" if footprint.blockers else word
+    badge = f":{COLORS[word]}-badge[{ICONS[word]} {lead[0].upper()}{lead[1:]}]"
     if session.answers_another():
-        tell("neutral", f"Still showing the last plan that works: {text}")
-    else:
-        tell(TONES[verdict.word], text)
+        badge = ":gray-badge[:material/info: The last plan that works]"
+    needs = ""
+    if footprint.pool is not None:
+        training_bytes = training_of(footprint.phases).training_bytes
+        needs = f" · training {unit.value(training_bytes):,.1f}"
+    subject = f"{method_of(footprint.plan).title} of {model_name(footprint.plan)}"
+    st.markdown(f"{badge} **{peak:,.1f}** of {card}{needs}  \n:small[{plain(subject)}]")
+
+
+def none_yet() -> None:
+    """In place of that line while the inputs make no plan."""
+    badge = ":gray-badge[:material/block: No plan yet]"
+    st.markdown(f"{badge}  \n:small[The page says what these inputs lack.]")
 
 
 def figures(footprint: Footprint, cost: Cost) -> None:
@@ -53,7 +89,7 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         "What the driver sees at the worst moment: PyTorch's reserved memory, the CUDA "
         "context and whatever sits beside it. The card has "
         f"{session.read(footprint.budget_bytes)}, as the driver reports it.",
-        COLORS[footprint.verdict.word],
+        "off" if session.answers_another() else COLORS[footprint.verdict.word],
     )
     card(
         places.cell(column_span=2),
@@ -91,12 +127,17 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         "Most of any phase: loading, offloading and checkpoint saving take memory of the "
         "node, not of the GPU.",
     )
+
+
+def rests_on(footprint: Footprint, cost: Cost) -> None:
+    """Below the figures: how sure the peak is, and whose price the money is at."""
     error = footprint.error
     known = f"{interval(error.low, error.high)}; " if error.low is not None else ""
     span = ""
     if footprint.low_bytes < footprint.high_bytes:
         least, most = (session.read(size) for size in (footprint.low_bytes, footprint.high_bytes))
         span = f"The peak is between {least} and {most}: {UNKNOWABLE}. "
+    runs = footprint.verdict.word != "out of memory"
     price = f"  \n{_price_line(cost)}" if runs else ""
     st.caption(f"{span}Error of the peak: {known}{error.source.rstrip('.')}.{price}")
 
@@ -174,13 +215,17 @@ def cached_reference(footprint: Footprint, cost: Cost) -> None:
 
 def cautions(footprint: Footprint) -> None:
     """Blockers, warnings, and what was understood."""
-    for text in footprint.blockers:
+    for text in footprint.blockers[1:]:  # the verdict says the first one
         st.error(labelled(text), icon=":material/block:")
     for text in footprint.warnings:
         st.warning(labelled(text), icon=":material/info:")
     longest = compute.longest_responses(footprint.plan)
     if longest:
         st.markdown(f"**The longest responses.** {longest}")
+
+
+def assumes(footprint: Footprint) -> None:
+    """What the estimate takes for granted, folded."""
     if footprint.notes:
         with st.expander("What this estimate assumes", icon=":material/notes:", key="assumes"):
             bullets(footprint.notes, escape=False)

@@ -42,32 +42,35 @@ QUIET_FOR_A_WHILE = """() => {
     return window.quietSince && performance.now() - window.quietSince > 400;
 }"""
 """An edit needs a moment to start a script; a page is at rest when none has for longer."""
+REST_SECONDS = 0.4
+"""How long :func:`settle` watches a page that is at rest."""
 expect.set_options(timeout=PATIENCE_MILLISECONDS)
 DRAWN = "[data-testid='stMain'] [data-testid='stElementContainer']"
 """The first thing a script draws on a page."""
 
 
 @contextmanager
-def app(data: str = "") -> Iterator[str]:
+def app(data: str = "", of: Path = REPOSITORY) -> Iterator[str]:
     """A fresh ``streamlit run app.py`` that remembers no dry run and no trial; gives its address.
 
-    ``data`` is a folder for trials that outlives it; by default they go when it ends.
+    ``data`` is a folder for trials that outlives it; by default they go when it ends. ``of`` is
+    the checkout whose app it is.
     """
     with (
         tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as cache,
-        _server(cache, data or os.path.join(cache, "data")) as address,
+        _server(cache, data or os.path.join(cache, "data"), of) as address,
     ):
         yield address
 
 
 @contextmanager
-def _server(cache: str, data: str) -> Iterator[str]:
+def _server(cache: str, data: str, of: Path) -> Iterator[str]:
     port = free_port()
     command = [sys.executable, "-m", "streamlit", "run", "app.py"]
     options = [f"--server.port={port}", "--server.headless=true", "--server.fileWatcherType=none"]
     process = subprocess.Popen(
         [*command, *options],
-        cwd=REPOSITORY,
+        cwd=of,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
         env={

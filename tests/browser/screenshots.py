@@ -11,7 +11,10 @@ from pathlib import Path
 from playwright.sync_api import Browser, Page
 from running_app import REPOSITORY, app, chromium, settle
 
-PAGES = ("", "scaling", "trial", "sampling", "launch", "examples", "formulas")
+PAGES = (
+    *("", "scaling", "recommend", "compare", "trial", "sampling", "launch", "examples"),
+    "formulas",
+)
 WIDTHS = (1400, 420)
 SCHEMES = ("light", "dark")
 

@@ -13,9 +13,11 @@ from planner.plan import FIELDS
 from planner.plan.migrations import VERSION
 
 PAGES = {
-    "": "Best single changes",
-    "plan": "Best single changes",
+    "": "Advice",
+    "plan": "Advice",
     "scaling": "Compare with a second plan",
+    "recommend": "Three plans come back",
+    "compare": "Pin this plan, then change it",
     "trial": "Really runs a few",
     "launch": "Framework",
     "examples": "Document 000",
@@ -148,11 +150,11 @@ def test_pages_share_one_plan(page: Page, server: str) -> None:
 def test_a_group_stays_open_while_its_title_counts(page: Page, server: str) -> None:
     page.goto(server)
     settle(page)
-    page.get_by_text("Batch", exact=True).click()
+    page.get_by_text("Mini- and micro-batches", exact=True).click()
     settle(page)
-    number(page, "Prompts per step", 128)
-    expect(page.get_by_text("Batch · 2 changed")).to_be_visible()
-    expect(page.get_by_label("Prompts per step", exact=True)).to_be_visible()
+    number(page, "Mini-batch, prompts", 32)
+    expect(page.get_by_text("Mini- and micro-batches · 1 changed")).to_be_visible()
+    expect(page.get_by_label("Mini-batch, prompts", exact=True)).to_be_visible()
 
 
 def test_fast_edits_are_all_kept(page: Page, server: str) -> None:
@@ -169,6 +171,23 @@ def test_fast_edits_are_all_kept(page: Page, server: str) -> None:
         "1024",
         "3000",
     )
+
+
+def test_what_is_being_typed_survives_an_edit_that_makes_no_plan(page: Page, server: str) -> None:
+    page.goto(server)
+    settle(page)
+    place = page.get_by_label("Prompt, tokens", exact=True).bounding_box()
+    number(page, "Count", 40)  # 64 prompts cannot be shared out
+    expect(page.get_by_text("This plan is not possible")).to_be_visible()
+    count = page.get_by_label("Count", exact=True)
+    count.fill("16")
+    count.press("Tab")
+    page.get_by_label("Prompt, tokens", exact=True).fill("1024")
+    settle(page)  # the verdict is back before the field is left
+    assert page.get_by_label("Prompt, tokens", exact=True).bounding_box() == place
+    page.get_by_label("Prompt, tokens", exact=True).press("Tab")
+    page.wait_for_url(lambda url: "prompt_tokens=1024" in url)
+    assert query(page)["gpus"] == "16"
 
 
 def test_a_broken_link_is_explained_and_the_rest_of_it_used(page: Page, server: str) -> None:
@@ -213,7 +232,7 @@ def test_an_example_card_holds_still_and_leads_on(page: Page, server: str) -> No
     assert places() == before
     assert page.get_by_test_id("stMetricValue").all_inner_texts()[:16] == peaks[:16]
     for button, path, shown in (
-        ("plan-000", "/", "Best single changes"),
+        ("plan-000", "/", "Advice"),
         ("try-001", "/trial", "Run the trial"),
         ("plan-003", "/sampling", "28 million prompts"),
     ):
@@ -240,3 +259,17 @@ def test_a_click_on_a_cause_of_time_opens_it(page: Page, server: str) -> None:
     page.get_by_role("tab", name="Time").click()
     settle(page)
     expect(page.get_by_text("time in a step")).to_be_visible()
+
+
+def test_the_menu_is_four_keys_away_past_the_sidebar(page: Page, server: str) -> None:
+    page.goto(server)
+    settle(page)
+    page.keyboard.press("Tab")
+    expect(page.locator(":focus")).to_have_text("Skip to main content")
+    page.keyboard.press("Enter")
+    for _ in range(2):
+        page.keyboard.press("Shift+Tab")
+    last = page.get_by_test_id("stTopNavLink").last
+    expect(last).to_be_focused()
+    page.keyboard.press("Enter")
+    page.wait_for_url(lambda url: urlsplit(url).path == "/formulas")

@@ -120,3 +120,12 @@ def test_the_catalog_is_read_on_first_use_and_loads_nothing_heavy() -> None:
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=600
     )
     assert done.stdout.strip() == "[]"
+
+
+def test_popular_models_come_first_and_the_count_has_a_source() -> None:
+    ranked = catalog.by_popularity()
+    counts = [model.example_files for model in ranked]
+    assert counts == sorted(counts, reverse=True) and len(ranked) == len(catalog.models())
+    assert ranked[0].id == "Qwen/Qwen3-8B" and counts[0] == 27 and counts[-1] == 0
+    for name in ("verl at ", "TRL at ", "OpenRLHF at "):
+        assert name in FILE.example_files

@@ -7,86 +7,50 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-import pandas as pd
-import pytest
+import altair as alt
 
 from planner.charts import bars as bars_of
-from planner.charts import curves as curves_of
 from planner.charts import marks
+from planner.charts.bars import Part, Peak
 from planner.footprint import CATEGORIES
 
-ROWS = pd.DataFrame(
-    [
-        ("rollout", "engine", 40.0, 42.0, "fits", "engine decodes"),
-        ("rollout", "device", 2.0, 42.0, "fits", "engine decodes"),
-        ("policy backward", "parameters", 30.0, 95.0, "out of memory", "last layer"),
-        ("policy backward", "logits", 65.0, 95.0, "out of memory", "last layer"),
-    ],
-    columns=["phase", "category", "memory", "total", "word", "detail"],
-).assign(least=None, most=None)
-CURVES = pd.DataFrame(
-    [
-        (512, 20.0, "A", "fits", "rollout"),
-        (1024, 90.0, "A", "out of memory", "rollout"),
-        (512, 25.0, "B", "fits", "rollout"),
-        (1024, 75.0, "B", "tight", "rollout"),
-    ],
-    columns=["x", "y", "plan", "word", "detail"],
-).assign(least=None, most=None)
+PARTS = [
+    Part("rollout", "parameters", 2.0),
+    Part("rollout", "engine", 24.0, chosen=True),
+    Part("rollout", "engine", 14.0),
+    Part("rollout", "device", 2.0),
+    Part("policy backward", "logits", 65.0),
+    Part("policy backward", "parameters", 30.0),
+]
+PEAKS = [
+    Peak("rollout", 42.0, 42.0, 42.0, "fits", "engine decodes"),
+    Peak("policy backward", 95.0, 95.0, 95.0, "out of memory", "last layer"),
+]
 
 
-def bars(**changes: object) -> dict:
-    return bars_of.phase_bars(ROWS, **{"capacity": 80.0, "unit": "GiB", **changes}).to_dict()
+def bars(peaks: list[Peak] = PEAKS, **changes: Any) -> dict[str, Any]:
+    return bars_of.phase_bars(PARTS, peaks, **{"capacity": 80.0, "unit": "GiB", **changes})
 
 
-def layers_with(chart: dict, mark: str) -> list[dict]:
+def layers_with(chart: dict[str, Any], mark: str) -> list[dict[str, Any]]:
     return [layer for layer in chart["layer"] if layer["mark"]["type"] == mark]
 
 
-def rows_of(chart: dict, layer: dict) -> list[dict]:
-    return chart["datasets"][layer["data"]["name"]]
+def rows_of(layer: dict[str, Any]) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = layer["data"]["values"]
+    return rows
 
 
-def test_a_measured_error_is_a_line_with_two_ends_and_no_word_covers_it() -> None:
+def test_an_interval_is_a_line_with_two_ends() -> None:
     assert not layers_with(bars(), "tick")
-    known = ROWS.assign(least=[39.0, 39.0, None, None], most=[50.0, 50.0, None, None])
-    chart = bars_of.phase_bars(known, capacity=80.0, unit="GiB").to_dict()
-    assert [layer["encoding"]["x"]["field"] for layer in layers_with(chart, "tick")] == [
-        "least",
-        "most",
-    ]
+    chart = bars([PEAKS[0]._replace(least=39.0, most=50.0), PEAKS[1]])
+    ends = [layer["encoding"]["x"]["field"] for layer in layers_with(chart, "tick")]
+    assert ends == ["least", "most"]
     (line,) = [layer for layer in layers_with(chart, "rule") if "x2" in layer["encoding"]]
     assert (line["encoding"]["x"]["field"], line["encoding"]["x2"]["field"]) == ("least", "most")
-    assert [row["phase"] for row in rows_of(chart, line)] == ["rollout"]
-    words = next(
-        layer
-        for layer in layers_with(chart, "text")
-        if layer["encoding"]["text"]["field"] == "text"
-    )
-    assert [row["end"] for row in rows_of(chart, words)] == [50.0, 95.0]
-
-
-def test_a_measured_error_is_a_band_around_its_curve() -> None:
-    def drawn(rows: pd.DataFrame) -> dict:
-        return curves_of.curves(rows, x_title="tokens", y_title="GiB").to_dict()
-
-    assert not layers_with(drawn(CURVES), "area")
-    known = CURVES.assign(least=[19.0, 85.0, None, None], most=[22.0, 99.0, None, None])
-    chart = drawn(known)
-    (band,) = layers_with(chart, "area")
-    assert (band["encoding"]["y"]["field"], band["encoding"]["y2"]["field"]) == ("least", "most")
-    assert {row["plan"] for row in rows_of(chart, band)} == {"A"}
-
-
-def test_a_band_far_above_its_curve_is_cut_instead_of_pressing_it_flat() -> None:
-    highest = float(CURVES["y"].max())
-    for most, cut in ((1.5 * highest, None), (60 * highest, curves_of.WIDEST * highest)):
-        known = CURVES.assign(least=0.0, most=most)
-        chart = curves_of.curves(known, x_title="tokens", y_title="seconds").to_dict()
-        (line,) = layers_with(chart, "line")
-        assert line["encoding"]["y"]["scale"].get("domainMax") == cut
-        assert layers_with(chart, "area")[0]["mark"]["clip"]
+    assert [row["phase"] for row in rows_of(line)] == ["rollout"]
 
 
 def contrast(one: str, other: str) -> float:
@@ -107,44 +71,88 @@ def test_every_category_has_a_colour_of_its_own() -> None:
     assert marks.OVER not in marks.COLORS.values()
 
 
+def solid(chart: dict[str, Any]) -> dict[str, Any]:
+    return next(layer for layer in chart["layer"] if "color" in layer["encoding"])
+
+
 def test_bars_are_stacked_in_the_fixed_order_of_the_categories() -> None:
     chart = bars()
-    bar = layers_with(chart, "bar")[0]
-    assert bar["encoding"]["order"]["field"] == "rank"
-    ranks = {row["category"]: row["rank"] for row in rows_of(chart, bar)}
-    assert sorted(ranks, key=ranks.__getitem__) == ["parameters", "logits", "engine", "device"]
-    assert bar["encoding"]["y"]["sort"] == ["rollout", "policy backward"]
+    rows = [row for row in rows_of(solid(chart)) if row["phase"] == "policy backward"]
+    ends = [(row["category"], row["from"], row["to"]) for row in rows]
+    assert ends == [("parameters", 0.0, 30.0), ("logits", 30.0, 95.0)]
+    assert solid(chart)["encoding"]["y"]["sort"] == ["rollout", "policy backward"]
 
 
-def test_the_capacity_is_a_dashed_labelled_line() -> None:
+def test_what_an_engine_is_given_is_apart_behind_all_that_is_needed() -> None:
     chart = bars()
-    rule = layers_with(chart, "rule")[0]
-    assert rule["mark"]["strokeDash"]
-    assert rows_of(chart, rule)[0] == {"capacity": 80.0, "label": "card: 80.0 GiB"}
+    needed = [row for row in rows_of(solid(chart)) if row["phase"] == "rollout"]
+    assert [row["category"] for row in needed] == ["parameters", "overhead", "engine"]
+    (pool,) = [one for one in layers_with(chart, "bar") if "strokeDash" in one["mark"]]
+    (row,) = rows_of(pool)
+    assert (row["category"], row["from"], row["to"]) == ("engine's pool", 18.0, 42.0)
+    assert row["from"] == max(one["to"] for one in needed)
+    assert pool["mark"]["fillOpacity"] < 0.5
 
 
-def test_the_capacity_line_is_readable_on_both_backgrounds() -> None:
+def test_the_capacity_is_a_dashed_line_with_its_label_on_the_side_that_has_room() -> None:
+    for capacity, side in ((80.0, "right"), (24.0, "left")):
+        chart = bars(capacity=capacity)
+        rule = next(one for one in layers_with(chart, "rule") if "strokeDash" in one["mark"])
+        assert rows_of(rule)[0] == {"capacity": capacity, "label": f"card: {capacity:.1f} GiB"}
+        label = layers_with(chart, "text")[-1]
+        assert (label["mark"]["align"], label["mark"]["dx"] < 0) == (side, side == "right")
+        assert label["encoding"]["y"] == {"value": 0} and label["mark"]["dy"] < 0, "above all bars"
+
+
+def test_words_stand_beside_the_plot_and_never_cross_the_line() -> None:
+    words = layers_with(bars(), "text")[-2]
+    assert words["encoding"]["x"] == {"value": "width"}
+    assert words["mark"]["align"] == "left" and words["mark"]["dx"] > 0
+    assert [row["text"] for row in rows_of(words)] == ["42.0  ✓ fits", "95.0  ✕ too much"]
+
+
+def test_a_name_stands_in_its_bar_and_only_small_parts_need_a_legend() -> None:
+    chart = bars()
+    names = [row["text"] for layer in layers_with(chart, "text")[:2] for row in rows_of(layer)]
+    assert set(names) == {"parameters", "engine", "overhead", "logits", "pool"}
+    assert "width" in layers_with(chart, "text")[0]["transform"][0]["filter"]
+    assert solid(chart)["encoding"]["color"]["legend"]["values"] == ["overhead", "engine"]
+
+
+def test_the_chosen_phase_is_marked_and_every_row_can_be_clicked() -> None:
+    chart = bars(chosen="rollout")
+    rows = chart["layer"][0]
+    (param,) = chart["params"]
+    assert param["views"] == [rows["name"]]
+    assert (param["name"], param["select"]["fields"]) == (bars_of.CHOSEN, ["phase"])
+    assert param["value"] == [{"phase": "rollout"}]
+    assert len(rows_of(rows)) == len(PEAKS)
+    low, high = solid(bars())["encoding"]["x"]["scale"]["domain"]
+    assert (rows["encoding"]["x"]["datum"], rows["encoding"]["x2"]["datum"]) == (low, high)
+
+
+def test_line_and_words_are_readable_on_both_backgrounds() -> None:
     config = Path(__file__).parents[2].joinpath(".streamlit/config.toml").read_text()
     for mode in ("light", "dark"):
         section = config.split(f"[theme.{mode}]")[1]
         background = re.search(r'backgroundColor = "(#\w+)"', section)
         assert background is not None
-        assert contrast(marks.INK[mode], background[1]) > 7
-        rule = layers_with(bars(ink=marks.INK[mode]), "rule")[0]
-        assert rule["mark"]["color"] == marks.INK[mode]
+        ink = marks.INK[mode]
+        assert contrast(ink, background[1]) > 7
+        assert contrast(marks.OVER_INK[ink], background[1]) > 4.5
+        rule = next(one for one in layers_with(bars(ink=ink), "rule"))
+        assert rule["mark"]["color"] == ink
 
 
-def test_every_bar_ends_in_a_word() -> None:
-    chart = bars()
-    texts = [row["text"] for row in rows_of(chart, layers_with(chart, "text")[0])]
-    assert texts == ["42.0  ✓ fits", "95.0  ✕ too much"]
+def test_every_name_is_readable_on_its_colour() -> None:
+    assert all(contrast(marks.on_color(color), color) > 4.5 for color in marks.COLORS.values())
 
 
 def test_bars_and_line_share_a_scale_that_holds_both() -> None:
-    low, high = layers_with(bars(), "bar")[0]["encoding"]["x"]["scale"]["domain"]
+    low, high = solid(bars())["encoding"]["x"]["scale"]["domain"]
     assert low == 0
     assert high > 95
-    assert layers_with(bars(capacity=200.0), "bar")[0]["encoding"]["x"]["scale"]["domain"][1] > 200
+    assert solid(bars(capacity=200.0))["encoding"]["x"]["scale"]["domain"][1] > 200
 
 
 def test_the_theme_knows_the_charts_colours() -> None:
@@ -154,51 +162,8 @@ def test_the_theme_knows_the_charts_colours() -> None:
     assert all(set(json.loads(colors)) & set(marks.COLORS.values()) for colors in listed)
 
 
-def curves(**changes: object) -> dict:
-    options = {"x_title": "tokens", "y_title": "GiB", **changes}
-    return curves_of.curves(CURVES, **options).to_dict()
-
-
-def test_two_plans_differ_in_colour_and_in_dash() -> None:
-    line = layers_with(curves(), "line")[0]["encoding"]
-    assert len(set(line["color"]["scale"]["range"])) == 2
-    assert line["strokeDash"]["scale"]["range"][0] != line["strokeDash"]["scale"]["range"][1]
-
-
-def test_verdicts_differ_in_shape() -> None:
-    point = next(layer for layer in curves()["layer"] if "shape" in layer["encoding"])
-    assert len(set(point["encoding"]["shape"]["scale"]["range"])) == 3
-
-
-def test_the_axis_is_logarithmic_with_its_own_ticks() -> None:
-    x = layers_with(curves(), "line")[0]["encoding"]["x"]
-    assert (x["scale"]["type"], x["scale"]["base"]) == ("log", 2)
-    assert x["axis"]["values"] == [512, 1024]
-
-
-def test_one_line_for_one_card_and_two_for_two() -> None:
-    assert len(layers_with(curves(capacities=[("card", 80.0)]), "rule")) == 1
-    assert len(layers_with(curves(capacities=[("card", 80.0), ("card", 141.0)]), "rule")) == 2
-    assert layers_with(curves(), "rule") == []
-    named = curves(capacities=[("card", 80.0), ("engine's pool", 40.0)], unit="GiB")
-    labels = [row.get("label") for rows in named["datasets"].values() for row in rows]
-    assert {"card: 80.0 GiB", "engine's pool: 40.0 GiB"} <= set(labels)
-
-
-@pytest.mark.parametrize("count", [3, 12, 13, 40])
-def test_tick_labels_stay_few_and_keep_the_largest(count: int) -> None:
-    ticks = [2.0**power for power in range(count)]
-    shown = curves_of._spread(ticks)
-    assert min(count, 6) <= len(shown) <= 12
-    assert shown[-1] == ticks[-1]
-
-
-def test_tick_labels_do_not_touch() -> None:
-    assert curves_of._spread([8192, 16_000, 16_384]) == [8192, 16_384]
-
-
 def test_charts_can_be_saved_as_pictures(tmp_path: Path) -> None:
-    bars_of.phase_bars(ROWS, capacity=80.0, unit="GiB").save(tmp_path / "bars.svg")
+    alt.Chart.from_dict({**bars(), "width": 400}).save(tmp_path / "bars.svg")
     assert "policy backward" in (tmp_path / "bars.svg").read_text()
 
 

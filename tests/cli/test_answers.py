@@ -36,18 +36,28 @@ CONFIG = {
 }
 
 
-def test_fail_exits_3_when_the_plan_does_not_fit_and_only_then(
+def test_the_exit_status_is_3_when_the_plan_does_not_fit_and_only_then(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["estimate", TOO_LARGE]) == 0
-    assert main(["estimate", TOO_LARGE, "--fail"]) == 3
-    assert main(["estimate", TOO_LARGE, "--fail", "--json"]) == 3
-    assert main(["estimate", FITS, "--fail"]) == 0
-    assert main(["estimate", "preset=grpo-7b@1&gpus=seven", "--fail"]) == 2
+    assert main(["estimate", TOO_LARGE]) == 3
+    assert main(["estimate", TOO_LARGE, "--json"]) == 3
+    assert main(["estimate", TOO_LARGE, "--exit-zero"]) == 0
+    assert main(["estimate", FITS]) == 0
+    assert main(["estimate", "preset=grpo-7b@1&gpus=seven"]) == 2
+    assert main(["estimate", TOO_LARGE, "--fail"]) == 3, "what scripts gave before goes on working"
+
+
+@pytest.mark.parametrize("command", ["estimate", "dry-run", "trial", "compare", "report"])
+def test_help_says_what_the_exit_status_means(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        main([command, "--help"])
+    assert "2 when something given was wrong, 3 when" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize(("status", "code"), [("out of memory", 3), ("fits", 0), ("tight", 0)])
-def test_a_dry_run_fails_by_its_own_verdict(
+def test_a_dry_runs_status_is_by_its_own_verdict(
     status: str, code: int, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     ran = answer(plan(), found())
@@ -56,18 +66,18 @@ def test_a_dry_run_fails_by_its_own_verdict(
     monkeypatch.setattr(Port, "run", lambda self, plan, **options: judged)
     monkeypatch.setattr("planner.cli.dry_run.own_comparisons", lambda method: ())
     monkeypatch.setattr("planner.trial.evidence.stated_error.stated_of", lambda found, own: found)
-    assert main(["dry-run", FITS, "--fail"]) == code
-    assert main(["dry-run", FITS]) == 0
+    assert main(["dry-run", FITS]) == code
+    assert main(["dry-run", FITS, "--exit-zero"]) == 0
 
 
 @pytest.mark.parametrize(
-    ("status", "plainly", "failing"),
-    [("completed", 0, 0), ("out of memory", 1, 3), ("will not fit", 1, 3), ("failed", 1, 1)],
+    ("status", "code", "of_zero"),
+    [("completed", 0, 0), ("out of memory", 3, 1), ("will not fit", 3, 1), ("failed", 1, 1)],
 )
-def test_a_trial_fails_by_how_it_ended(
+def test_a_trials_status_is_by_how_it_ended(
     status: str,
-    plainly: int,
-    failing: int,
+    code: int,
+    of_zero: int,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -77,8 +87,8 @@ def test_a_trial_fails_by_how_it_ended(
     monkeypatch.setattr(trial, "_alone", lambda request, given: (None, ended))
     monkeypatch.setattr(trial, "_keep", lambda folder: None)
     asked = ["trial", to_query_string(PLAN)]
-    assert main(asked) == plainly
-    assert main([*asked, "--fail"]) == failing
+    assert main(asked) == code
+    assert main([*asked, "--exit-zero"]) == of_zero
 
 
 def test_the_cost_and_its_price_are_in_text_and_json(capsys: pytest.CaptureFixture[str]) -> None:
@@ -105,10 +115,10 @@ def test_the_cost_and_its_price_are_in_text_and_json(capsys: pytest.CaptureFixtu
 def test_a_plan_that_does_not_run_has_no_cost_and_no_hours(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["estimate", TOO_LARGE]) == 0
+    assert main(["estimate", TOO_LARGE]) == 3
     text = capsys.readouterr().out
     assert "$" not in text and "One step" not in text and "GPU-hours" not in text
-    assert main(["estimate", TOO_LARGE, "--json"]) == 0
+    assert main(["estimate", TOO_LARGE, "--json"]) == 3
     cost = json.loads(capsys.readouterr().out)["cost"]
     assert (cost["usd_run"], cost["hours_run"]) == (None, None)
 

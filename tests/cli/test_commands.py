@@ -43,6 +43,33 @@ def test_estimate_as_json_has_the_one_shape_and_loads_again(
     assert capsys.readouterr().out == first
 
 
+def test_advise_says_what_makes_it_fit_and_its_changes_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    link = "preset=grpo-7b@1&model=Qwen/Qwen2.5-14B&gpu=a100-40gb"
+    assert main(["advise", link]) == 0
+    text = capsys.readouterr().out
+    assert "Make it fit:" in text and "Does nothing here:" in text and "Use the room" not in text
+    assert main(["advise", link, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["now"]["verdict"] == "out of memory" and answer["now"]["blockers"]
+    plan = presets()["grpo-7b@1"].plan.changed(model="Qwen/Qwen2.5-14B", gpu="a100-40gb")
+    best = answer["make_it_fit"][0]
+    after = estimate(plan.changed(**best["changes"]))
+    assert after.verdict.word == best["after"]["verdict"] == "fits"
+    assert after.device_bytes == best["after"]["device_bytes"]
+    assert {phase["name"] for phase in best["phases"]} >= {"rollout", "policy backward"}
+    assert answer["use_the_room"] is None and answer["gpus"] == []
+
+
+def test_advise_of_a_plan_that_fits_uses_its_room(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["advise", "grpo-7b@1", "--json", "--gpus"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["make_it_fit"] == [] and answer["faster"]
+    assert answer["use_the_room"]["after"]["seconds"] < answer["now"]["seconds"]
+    assert {row["gpu"] for row in answer["gpus"]} >= {"h100-80gb", "rtx-4090"}
+
+
 def test_sweep_prints_a_row_a_plan_in_the_order_given(capsys: pytest.CaptureFixture[str]) -> None:
     arguments = ["--over", "response_tokens=512:2048", "--over", "gpus=8,16"]
     assert main(["sweep", "grpo-7b@1", *arguments, "--csv"]) == 0
@@ -86,6 +113,17 @@ def test_launch_names_the_field_in_the_way(capsys: pytest.CaptureFixture[str]) -
     )
     assert main(["launch", "grpo-7b@1", "--framework", "axolotl"]) == 2
     assert "axolotl" in capsys.readouterr().err
+
+
+def test_launch_changes_what_is_in_the_way_when_told_to_and_says_what(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = ["launch", "preset=grpo-0.5b-24gb@1&sharding=none", "--framework", "verl"]
+    assert main(asked) == 2
+    assert "With --fit verl runs it, 8 fields changed." in capsys.readouterr().err
+    assert main([*asked, "--fit"]) == 0
+    told = capsys.readouterr().err
+    assert "sharding none -> fsdp2" in told and "note: GPU peak 13.4 GiB -> " in told
 
 
 def test_models_and_gpus_list_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:

@@ -55,7 +55,7 @@ def test_a_size_that_is_none_is_refused(capsys: pytest.CaptureFixture[str]) -> N
     assert "such as 24GiB" in capsys.readouterr().err
 
 
-def test_fail_exits_3_when_it_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_exit_status_is_3_when_it_does_not_fit(capsys: pytest.CaptureFixture[str]) -> None:
     given = ["sampling", "plan", "--dimensions", "50304", "--host-ram", "1GiB"]
-    assert main(given) == 0
-    assert main([*given, "--fail"]) == 3
+    assert main(given) == 3
+    assert main([*given, "--exit-zero"]) == 0

@@ -13,9 +13,9 @@ from planner.dryrun.logs.curve import peaks
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.plan import Plan
-from planner.ui.display import UNITS
 from planner.ui.dry_run import tables
 from planner.units import GIB, MIB
+from planner.wording.display import UNITS
 
 CUBLAS = 64 * MIB
 """Two handles of 32 MiB on an H100: the closed form's."""

@@ -12,7 +12,7 @@ from planner.footprint import Footprint
 from planner.formulas.growth import GROWN, GROWTH, most_growth
 from planner.formulas.held import SHARES, Kind, Share, Spread, held, kind_of
 from planner.levels import NOTHING, Totals
-from planner.phases.phase import PhasePlan
+from planner.peaks import peak_of
 from planner.plan import Plan
 from planner.segments import reserved
 from planner.sweep import sweep
@@ -223,18 +223,18 @@ def instants(*sizes: dict[str, int]) -> list[Totals]:
 def test_cached_memory_carries_its_bounds_and_kinds_of_all_phases_count() -> None:
     """With the cache never emptied every phase reserves what the highest needs, bounds and all."""
     plan = Plan(empty_cache="never", gradient_checkpointing="full")
-    phases = [PhasePlan(name=name, role="policy", instants=()) for name in ("a", "b")]
     sums = [
         instants({"parameters": 1_000, "rest": 8_000, "optimizer": 500}),
         instants({"parameters": 1_000, "gradients": 3_000, "optimizer": 1_000}),
     ]
-    kept = [1_500, 2_000]
-    first, second = reserved(plan, phases, [9_500, 5_000], kept, sums, ROOM)
+    peaks = [
+        peak_of(each, [0], [(0, 0)], [0])._replace(device=need, doubted=need, kept=kept)
+        for each, need, kept in zip(sums, [9_500, 5_000], [1_500, 2_000], strict=True)
+    ]
+    first, second = reserved(plan, [True, True], peaks, ROOM)
     assert first.total == second.total
     whole = Spread(apart=1_000 + 3_000 + 1_000 + 8_000, together=9_500, states=500)
     assert first.held == held(plan, 9_500, 1_500, whole, ROOM - 9_500)
-    alone, _ = reserved(
-        plan.changed(empty_cache="between-phases"), phases, [9_500, 5_000], kept, sums, ROOM
-    )
+    alone, _ = reserved(plan.changed(empty_cache="between-phases"), [True, True], peaks, ROOM)
     assert alone.held == held(plan, 9_500, 1_500, Spread(9_500, 9_500, 500), ROOM - 9_500)
     assert alone.carried == (0, 0, 0)

@@ -51,7 +51,7 @@ from planner.dryrun.ask.stand_in import stand_in
 from planner.plan import Plan, try_plan
 from planner.plan import choices
 from planner.plan.link import from_query, to_query
-from planner.ui.inputs.choices import name, versions
+from planner.wording.choices import name, versions
 
 plan = Plan(framework="made_up", model="Qwen/Qwen2.5-0.5B")
 assert plan.framework_version == "7" and plan.micro_batch_size == 2, plan

@@ -49,8 +49,8 @@ from planner import Plan, estimate, sweep
 from planner.plan import try_plan
 from planner.plan import choices
 from planner.plan.link import from_query, to_query
-from planner.recommend import recommend
-from planner.ui.inputs.choices import name
+from planner.advice import recommend
+from planner.wording.choices import name
 from planner.ui.inputs.groups import GROUPS
 
 plan = Plan(method="made-up", model="Qwen/Qwen2.5-0.5B", made_up_weight=9)

@@ -11,6 +11,7 @@ import torch
 from accuracy.grid import configs
 from accuracy.quantity import peak
 from evidence import STEPS, Evidence
+from planner.advice.edits import edits
 from planner.dryrun.ask.answer import CUBLAS
 from planner.dryrun.logs.curve import peaks
 from planner.dryrun.run.execute import dry_run
@@ -19,9 +20,8 @@ from planner.footprint import Phase
 from planner.grid import Grid
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
-from planner.recommend import candidates
 from planner.sweep import sweep
-from planner.ui.inputs import choices
+from planner.wording import choices
 
 torch.set_num_threads(1)
 
@@ -210,10 +210,11 @@ def test_forms_can_be_chosen_and_say_when_they_cannot() -> None:
 )
 def test_a_form_that_holds_less_is_a_candidate(changes: dict[str, Any], less: str) -> None:
     plan = plan_of(**changes)
-    assert {"reference": less} in [values for _, values in candidates(plan)]
-    assert {"reference": less} not in [v for _, v in candidates(plan.changed(reference=less))]
-    other = _forward(plan.changed(reference=less))
-    assert other.requested_bytes < _forward(plan).requested_bytes
+    assert {"reference": less} in [dict(one.changes) for one in edits(plan)]
+    other = plan.changed(reference=less)
+    assert {"reference": less} not in [dict(one.changes) for one in edits(other)]
+    after = _forward(other)
+    assert after.requested_bytes < _forward(plan).requested_bytes
 
 
 def test_dpo_has_no_forward_without_gradient_left() -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from accuracy.tiny import CONFIGS
 from planner import catalog
 from planner.catalog.architecture import Architecture
+from planner.estimate import phase_plans
 from planner.footprint import Instant
-from planner.phases.backward import backward_instants
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.scene import scene_of
-from planner.phases.training import forward_instants
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 
@@ -47,8 +46,8 @@ def instants(forward: bool = False, **changes: object) -> dict[str, Instant]:
             **changes,
         }
     )
-    scene = scene_of(plan, facts_of(plan))
-    found = (forward_instants if forward else backward_instants)(scene, scene.policy)
+    phases = {phase.name: phase for phase in phase_plans(scene_of(plan, facts_of(plan)))}
+    found = phases["policy forward" if forward else "policy backward"].instants
     return {instant.name: instant for instant in found}
 
 

@@ -10,6 +10,7 @@ import torch
 from accuracy.grid import configs
 from accuracy.quantity import peak
 from evidence import STEPS, Evidence
+from planner.advice.edits import edits
 from planner.dryrun.ask.answer import CUBLAS
 from planner.dryrun.logs.curve import peaks
 from planner.dryrun.run.execute import dry_run
@@ -18,9 +19,8 @@ from planner.launch.export import export, obstacles
 from planner.launch.launch import CannotExpress
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
-from planner.recommend import candidates
 from planner.sweep import sweep
-from planner.ui.inputs import choices
+from planner.wording import choices
 
 torch.set_num_threads(1)
 
@@ -134,9 +134,9 @@ def test_it_saves_memory_and_time_and_is_offered() -> None:
     assert least < most
     assert shared.step_seconds is not None and separate.step_seconds is not None
     assert shared.step_seconds < separate.step_seconds
-    assert {"critic": "shared"} in [changes for _, changes in candidates(separate.plan)]
+    assert {"critic": "shared"} in [dict(one.changes) for one in edits(separate.plan)]
     without = plan_of(method="grpo", critic="none", responses_per_prompt=2)
-    assert {"critic": "shared"} not in [changes for _, changes in candidates(without)]
+    assert {"critic": "shared"} not in [dict(one.changes) for one in edits(without)]
 
 
 def test_it_can_be_chosen_for_ppo_alone_and_has_no_model_of_its_own() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from planner.phases.backward import backward_instants
+from planner.estimate import phase_plans
 from planner.phases.scene import scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
@@ -24,10 +24,10 @@ def waiting(model: str, micro_batches: int) -> dict[str, int]:
         micro_batch_size=1,
         prompts_per_step=micro_batches,
     )
-    scene = scene_of(plan, facts_of(plan))
+    phases = {phase.name: phase for phase in phase_plans(scene_of(plan, facts_of(plan)))}
     return {
         instant.name: sum(int(t.bytes) for t in instant.everything if t.name == WAITING)
-        for instant in backward_instants(scene, scene.policy)
+        for instant in phases["policy backward"].instants
     }
 
 

@@ -106,13 +106,14 @@ def test_between_phases_only_a_copy_that_does_not_block_is_pinned() -> None:
 def test_weights_are_read_by_whom_and_converted_or_not(
     fields: dict[str, Any], expected: int
 ) -> None:
-    from planner.phases import upkeep
+    from planner.estimate import phase_plans
     from planner.phases.scene import scene_of
     from planner.plan.facts import facts_of
 
     usual = {"model": "Qwen/Qwen2.5-0.5B", "gpu": "h100-80gb", "method": "sft", "rollout": "none"}
     plan = Plan(**{**usual, **fields})
-    instant = upkeep.load(scene_of(plan, facts_of(plan))).instants[0]
+    load, *_ = phase_plans(scene_of(plan, facts_of(plan)))
+    instant = load.instants[0]
     loaded = [t for t in instant.everything if t.name == "weights read into host RAM"]
     assert [int(term.bytes) for term in loaded] == [expected]
 

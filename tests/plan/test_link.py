@@ -276,3 +276,61 @@ def test_what_a_page_shows_beside_its_plan_is_no_mistake_in_a_pasted_address() -
     own = to_query_string(Plan(gpus=4))
     pasted = from_query_string(f"http://127.0.0.1:8501/scaling?{own}&peak=trainer&compare=v%3D2")
     assert pasted.problems == () and pasted.plan == Plan(gpus=4)
+
+
+LORA = presets()["grpo-lora-1gpu@1"].plan
+
+
+@pytest.mark.parametrize("part", [0.05, 0.3, 0.6, 0.95])
+@pytest.mark.parametrize("chosen", [None, {"finetuning"}])
+def test_a_complete_link_that_was_cut_off_says_so(part: float, chosen: set[str] | None) -> None:
+    """Its adapters may be among what was lost, and a preset or a default stands in for them."""
+    whole = urlencode(to_query(LORA, "grpo-7b@1", chosen))
+    start = len(urlencode(to_query(LORA, "grpo-7b@1", chosen)).partition("&model=")[0]) + 60
+    cut = from_query_string(whole[: max(start, round(len(whole) * part))])
+    [problem] = [problem for problem in cut.problems if problem.field == "link"]
+    assert "was cut off" in problem.message and "grade_autocast" in problem.message
+    assert from_query_string(whole).problems == ()
+
+
+def test_a_short_link_that_was_cut_off_has_no_preset_and_says_so() -> None:
+    whole = to_query_string(LORA.changed(lora_rank=64), short=True)
+    assert whole.startswith(f"v={VERSION}&lora_rank=64") and "&preset=" in whole
+    cut = from_query_string(whole.partition("&preset=")[0])
+    assert cut.problems == () and "names no preset" in cut.told[0]
+    assert from_query_string(whole).told == ()
+    # Somebody's own words give no version, and are not doubted.
+    assert from_query_string("gpus=4&finetuning=lora").told == ()
+
+
+@pytest.mark.parametrize("framework", ["trl", "verl"])
+@pytest.mark.parametrize("head", [{}, {"preset": "grpo-7b@1"}])
+@pytest.mark.parametrize("chosen", [None, ("gpus",)])
+def test_a_complete_link_whose_framework_alone_was_changed_opens(
+    framework: str, head: dict[str, str], chosen: tuple[str, ...] | None
+) -> None:
+    plan = presets()["grpo-7b@1"].plan.changed(gpus=16)
+    query = {**to_query(plan, chosen=chosen), **head, "framework": framework}
+    reading = from_query(query)
+    assert reading.plan is not None and reading.problems == ()
+    assert (reading.plan.framework, reading.plan.gpus) == (framework, 16)
+    assert "in place of Plain PyTorch: what nobody chose follows it" in reading.told[0]
+
+
+def test_a_field_that_was_chosen_stays_when_a_links_framework_is_changed() -> None:
+    plan = presets()["grpo-7b@1"].plan
+    query = {**to_query(plan, chosen=("gpu_memory_utilization",)), "framework": "trl"}
+    kept = from_query(query).plan
+    assert kept is not None and kept.gpu_memory_utilization == plan.gpu_memory_utilization
+    followed = from_query({**query, "set": ""}).plan
+    assert followed is not None and followed.gpu_memory_utilization == 0.3
+
+
+@pytest.mark.parametrize("complete", [True, False])
+def test_a_framework_that_cannot_leaves_the_plan_as_it_was(complete: bool) -> None:
+    plan = presets()["sft-8b@1"].plan
+    query = to_query(plan) if complete else {"preset": "sft-8b@1"}
+    reading = from_query({**query, "framework": "verl"})
+    assert reading.plan == plan
+    [problem] = reading.problems
+    assert problem.message == "verl's SFT trainer is not planned."

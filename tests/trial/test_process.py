@@ -140,7 +140,7 @@ def test_limits_end_a_trial(choices: Any, status: str, said: str, tmp_path: Path
 def test_a_cap_ends_the_command_with_a_result(tmp_path: Path) -> None:
     done = command(PLAN, "--cap-bytes", "4900000", "--truncate", "never", data=tmp_path)
     result = result_of(done)
-    assert done.returncode == 1
+    assert done.returncode == 3
     assert result.status == "out of memory" and result.out_of_memory is not None
     assert result.out_of_memory.phase == "policy backward"
 

@@ -13,7 +13,10 @@ from streamlit.components.v2 import manifest_scanner
 from planner.dryrun.ask.answer import DryRun
 from planner.dryrun.ask.port import Cancelled
 from planner.plan import Plan
+from planner.search.ask import searching
+from planner.ui import compute
 from planner.ui.dry_run import section as dry_run
+from planner.ui.plan import advice
 from planner.ui.trial import page as trial
 
 
@@ -69,6 +72,19 @@ def own_trials(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.delenv("HEADROOM_TRIALS", raising=False)
     monkeypatch.setattr(trial, "local_cards", lambda: ())
     return tmp_path / "data"
+
+
+@pytest.fixture(autouse=True)
+def advice_begins_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody types meanwhile."""
+    monkeypatch.setattr(advice, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(compute, "SHOWING_SECONDS", 0.0)
+
+
+@pytest.fixture(autouse=True)
+def no_search_is_warmed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its processes are not those of a page in process."""
+    monkeypatch.setattr(searching.Port, "warm", lambda port: None)
 
 
 @pytest.fixture(autouse=True)

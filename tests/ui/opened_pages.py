@@ -9,16 +9,15 @@ from urllib.parse import parse_qs, urlsplit
 from streamlit.testing.v1 import AppTest
 
 APP = str(Path(__file__).parents[2] / "app.py")
-PAGES = ("plan", "scaling", "trial", "launch", "examples", "formulas")
+PAGES = ("plan", "scaling", "recommend", "compare", "trial", "launch", "examples", "formulas")
 
 
 def opened(page: str = "plan", **query: str) -> AppTest:
     app = AppTest.from_file(APP, default_timeout=600)
     for key, value in query.items():
         app.query_params[key] = value
-    app.run()
-    if page != "plan":
-        app.switch_page(f"pages/{page}.py").run()
+    # Straight to the page, as a link leads there: no other page is drawn on the way.
+    (app if page == "plan" else app.switch_page(f"pages/{page}.py")).run()
     assert not app.exception, [error.value for error in app.exception]
     return app
 

@@ -7,8 +7,8 @@ import re
 import pytest
 
 from planner.plan import Plan
-from planner.ui.inputs.choices import name, options
-from planner.ui.inputs.fields import changes_in_words
+from planner.wording.choices import name, options
+from planner.wording.fields import changes_in_words
 
 CHOSEN = [field for field in Plan.model_fields if options(field)]
 

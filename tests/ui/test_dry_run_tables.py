@@ -9,9 +9,9 @@ import pytest
 import dry_run_answers as answers
 from planner.dryrun.ask.answer import answer
 from planner.dryrun.ask.document import dry_run_to_json
-from planner.ui.display import UNITS
 from planner.ui.dry_run import tables
 from planner.units import GIB, MIB
+from planner.wording.display import UNITS
 
 UNIT = UNITS["GiB"]
 CUBLAS = 64 * MIB

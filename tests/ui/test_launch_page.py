@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ui.opened_pages import opened
+from ui.opened_pages import opened, words
 
 INTUITOR = "intuitor-1.5b@1"
 
@@ -16,7 +16,11 @@ def test_launch_shows_a_script_or_the_fields_in_the_way() -> None:
     app = opened("launch", v="1", preset=INTUITOR)
     assert app.segmented_control(key="export to").value == "trl"
     assert "cannot run this plan" in app.warning[0].value  # the preset reads chunks of tokens
+    before = words(app).replace("\\", "")
+    assert "TRL could run it with 8 settings changed: Framework Plain PyTorch → TRL" in before
+    assert "GPU peak " in before and "run $" in before  # what it costs, before it is pressed
     app.button(key="fit-framework").click().run()
+    assert "with TRL 1.16.0" in words(app)
     assert any("class IntuitorTrainer(GRPOTrainer)" in code.value for code in app.code)
     app = opened("launch", v="1", preset=INTUITOR)
     app.segmented_control(key="export to").set_value("verl").run()
@@ -42,3 +46,13 @@ def test_launch_offers_the_program_of_a_method_that_no_framework_has() -> None:
     assert any("PLAN: dict[str, Any] = {" in code.value for code in app.code)
     # A plan of this project's own step that a framework trains opens there.
     assert opened("launch").segmented_control(key="export to").value == "trl"
+
+
+def test_launch_keeps_its_framework_while_another_page_is_open() -> None:
+    app = opened("launch")
+    app.segmented_control(key="export to").set_value("verl").run()
+    app.switch_page("pages/scaling.py").run()
+    app.switch_page("pages/launch.py").run()
+    assert not app.exception
+    assert app.segmented_control(key="export to").value == "verl"
+    assert any("verl" in code.value for code in app.code)

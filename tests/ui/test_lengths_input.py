@@ -58,6 +58,7 @@ def test_bad_counts_are_refused_and_nothing_is_lost() -> None:
     app = own("Counts")
     app.text_area(key="pasted lengths").set_value("100\nmany\n").run()
     assert any("'many' is no whole number" in error.value for error in app.error)
+    assert not app.success and "Still showing the last plan" in words(app)
     assert not link_of(app)["length_distribution"]
     app.text_area(key="pasted lengths").set_value("100\n").run()
     assert not app.error and link_of(app)["length_distribution"] == "1~hist_100~1"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from planner.plan.link import to_query_string, to_short_query
@@ -27,7 +29,7 @@ def test_a_link_pasted_as_plan_b_is_read_or_explained() -> None:
     app.text_input(key="pasted b").set_value(link).run()
     assert "B differs from A" in words(app)
     app.text_input(key="pasted b").set_value("gpus=none").run()
-    assert "gpus is not a whole number" in words(app).replace("\\", "")
+    assert "“Number of GPUs” is not a whole number" in words(app).replace("\\", "")
 
 
 def test_plan_b_comes_with_the_link() -> None:
@@ -40,9 +42,9 @@ def test_the_trainers_own_peak_is_a_switch_in_the_link() -> None:
     preset = presets()[INTUITOR].plan
     app = opened("scaling", **to_short_query(preset))
     drawn = app.get("vega_lite_chart")[0].proto.spec
-    assert "peak memory per GPU" in drawn and "engine's pool" not in drawn
+    assert "engine's pool apart" in drawn and "own peak per GPU" not in drawn
     app.toggle(key="own peak").set_value(True).run()
-    assert "trainer's own peak per GPU" in app.get("vega_lite_chart")[0].proto.spec
+    assert "Trainer's own peak per GPU" in app.get("vega_lite_chart")[0].proto.spec
     assert app.query_params["peak"] == "trainer"
     app.toggle(key="own peak").set_value(False).run()
     assert "peak" not in app.query_params
@@ -59,21 +61,51 @@ def test_the_trainers_own_peak_is_a_switch_in_the_link() -> None:
     assert not opened("scaling", peak="<b>x").toggle(key="own peak").value
 
 
-@pytest.mark.parametrize("axis", ["micro_batch_size", "prompts_per_step", "gpus", "model"])
-@pytest.mark.parametrize("quantity", ["Memory per GPU", "Step time", "Tokens per second"])
-def test_every_axis_draws(axis: str, quantity: str) -> None:
+@pytest.mark.parametrize("axis", ["micro_batch_size", "prompts_per_step", "gpus", "gpu", "model"])
+def test_every_axis_draws_memory_time_and_dollars_under_one_pointer(axis: str) -> None:
     app = opened("scaling")
     app.segmented_control(key="axis").set_value(axis).run()
-    app.segmented_control(key="quantity").set_value(quantity).run()
-    assert not app.exception
-    assert len(app.get("vega_lite_chart")) == 1
-
-
-def test_a_runs_cost_is_drawn_where_it_runs_with_the_band_of_its_seconds() -> None:
-    app = opened("scaling")
-    app.segmented_control(key="quantity").set_value("Cost of run").run()
     assert not app.exception
     (chart,) = app.get("vega_lite_chart")
-    assert "US dollars of the run" in chart.proto.spec and '"area"' in chart.proto.spec
-    app.segmented_control(key="reading as").set_value("Ratio to this plan").run()
+    spec = json.loads(chart.proto.spec)
+    titles = sorted(panel["title"]["text"].partition(",")[0] for panel in spec["vconcat"])
+    assert titles == ["Dollars of the run", "Memory per GPU", "Seconds per step"]
+    assert len(spec["params"]) == 1
+    bands = [one for panel in spec["vconcat"] for one in panel["layer"] if "y2" in one["encoding"]]
+    assert len(bands) == 2, "seconds and dollars have intervals"
+    shown = app.dataframe(key=f"curve-rows {axis}").value
+    assert len(shown) and {"Seconds per step", "Run, $", "$ at least", "Verdict"} <= set(shown)
+    if axis == "gpu":
+        runs = shown[shown["Verdict"] != "out of memory"]["Run, $"].dropna()
+        assert list(runs) == sorted(runs) and len(runs) > 5
+
+
+def test_limits_holes_and_the_knee_are_said_in_words() -> None:
+    app = opened("scaling")
+    app.segmented_control(key="axis").set_value("gpus").run()
+    said = words(app)
+    assert "Runs from **4 GPUs** on" in said and "card full in rollout up to 2" in said
+    assert "7 of 64 values make a possible plan" in said and "3 GPUs, for one, does not" in said
+    assert "**Knee: 8 GPUs**" in said and "GPUs₀ · seconds₀ ÷ (GPUs · seconds)" in said
+    spec = app.get("vega_lite_chart")[0].proto.spec
+    assert "ideal scaling" in str(app.get("vega_lite_chart")[0].proto) and "near" in spec
+
+
+def test_a_row_opens_as_a_plan() -> None:
+    app = opened("scaling")
+    app.segmented_control(key="axis").set_value("gpus").run()
+    assert app.button(key="apply row").disabled
+    app.session_state["curve-rows gpus"] = {"selection": {"rows": [5], "columns": [], "cells": []}}
+    app.run()
     assert not app.exception
+    app.button(key="apply row").click().run()
+    assert field(app, "gpus").value == 32
+
+
+def test_seconds_and_dollars_are_of_plans_that_run() -> None:
+    app = opened("scaling", v="1", preset="doc-000-ppo@1")
+    app.segmented_control(key="axis").set_value("gpus").run()
+    assert "No plan from 1 to 8 GPUs runs" in words(app)
+    assert "No plan here runs in a time that is known" in words(app)
+    spec = json.loads(app.get("vega_lite_chart")[0].proto.spec)
+    assert len(spec["vconcat"]) == 1

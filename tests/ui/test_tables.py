@@ -15,11 +15,11 @@ from planner.methods import methods
 from planner.plan import FIELDS, Plan
 from planner.plan.presets import presets
 from planner.ui import tables
-from planner.ui.display import UNITS, interval, put_in
-from planner.ui.inputs.fields import TEXTS, help_text
 from planner.ui.inputs.groups import GROUPS, MAIN, NOT_SHOWN
 from planner.ui.messages import plain
 from planner.ui.scaling.axes import AXES, border, family, relatives
+from planner.wording.display import UNITS, interval, put_in
+from planner.wording.fields import TEXTS, help_text
 
 FOOTPRINT = estimate(presets()["grpo-7b@1"].plan)
 
@@ -34,10 +34,13 @@ def test_a_csv_cell_is_never_a_formula(start: str) -> None:
 
 
 def test_bars_add_up_to_their_phase() -> None:
-    rows = tables.bar_rows(FOOTPRINT, UNITS["GiB"])
+    parts = tables.bar_parts(FOOTPRINT, UNITS["GiB"])
     for phase in FOOTPRINT.phases:
-        own = rows[rows["phase"] == phase.name]["memory"].sum()
-        assert own == pytest.approx(phase.device_bytes / 2**30)
+        own = [part for part in parts if part.phase == phase.name]
+        assert sum(part.memory for part in own) == pytest.approx(phase.device_bytes / 2**30)
+        pool = sum(part.memory for part in own if part.chosen)
+        assert pool == pytest.approx(phase.pool_bytes / 2**30)
+    assert any(part.chosen for part in parts) and not all(part.chosen for part in parts)
 
 
 def test_the_table_has_every_phase_with_its_four_totals() -> None:
@@ -69,13 +72,13 @@ def test_a_measured_error_or_the_bounds_are_in_the_table_and_on_the_bars() -> No
     known = replace(FOOTPRINT, phases=(replace(first, error=error), *others))
     table = tables.phase_table(known, UNITS["GiB"])
     assert list(table["Error"])[:2] == ["−20.0 % to +25.0 %", "not measured"]
-    rows = tables.bar_rows(known, UNITS["GiB"]).drop_duplicates("phase")
+    measured, *rest = tables.bar_peaks(known, UNITS["GiB"])
     size = first.device_bytes / 2**30
-    assert rows.iloc[0][["least", "most"]].tolist() == pytest.approx([size / 1.25, size / 0.8])
+    assert (measured.least, measured.most) == pytest.approx((size / 1.25, size / 0.8))
     # No device is known to the byte: what nobody measured has the bounds of its terms.
-    for (_, row), phase in zip(rows.iloc[1:].iterrows(), others, strict=True):
+    for peak, phase in zip(rest, others, strict=True):
         spread = phase.low_bytes / 2**30, phase.high_bytes / 2**30
-        assert row[["least", "most"]].tolist() == pytest.approx(spread)
+        assert (peak.least, peak.most) == pytest.approx(spread)
         assert spread[0] < phase.device_bytes / 2**30 < spread[1]
 
 
@@ -118,7 +121,7 @@ def test_impossible_plans_do_not_count_as_running() -> None:
 
 
 def test_an_axis_always_holds_the_plans_own_value() -> None:
-    values = AXES["response_tokens"].values(Plan(response_tokens=3000), 128, 8192)
+    values = AXES["response_tokens"].values([Plan(response_tokens=3000)], 128, 8192)
     assert 3000 in values and values == sorted(values)
 
 
@@ -134,7 +137,7 @@ def test_every_field_is_shown_somewhere_or_said_why_not() -> None:
     assert sorted([*MAIN, *grouped, *NOT_SHOWN]) == sorted(FIELDS)
     own = {name for method in methods().values() for name in method.own_fields}
     assert own and set(TEXTS) | own == {*MAIN, *grouped} and not own & set(TEXTS)
-    assert len(MAIN) == 8
+    assert len(MAIN) == 10
 
 
 def test_help_names_the_links_key() -> None:

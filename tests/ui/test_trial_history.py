@@ -20,9 +20,9 @@ from planner.trial.ask.result import Device, Environment, TrialResult, result_js
 from planner.trial.history import Filter, History
 from planner.trial.history.exchange import read_trials
 from planner.trial.history.store import Added
-from planner.ui.display import UNITS
 from planner.ui.trial import history as trial_history
 from planner.ui.trial import history_rows as rows
+from planner.wording.display import UNITS
 
 APP = str(Path(__file__).parents[2] / "app.py")
 PLAN = Plan(model="Qwen/Qwen2.5-0.5B", method="sft", framework="plain", gpus=1)

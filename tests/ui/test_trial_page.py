@@ -195,7 +195,7 @@ def test_a_prediction_that_was_too_low_is_no_good_news() -> None:
 
 def test_a_plan_that_no_trial_runs_is_refused_with_the_fix(stand_in: StandIn) -> None:
     app = opened(PLAN.changed(optimizer="adamw-8bit"))
-    assert "set optimizer to adamw-fused" in words(app)
+    assert "set “Optimizer” to “AdamW, fused”" in words(app)
     assert app.button(key=START).disabled
 
 

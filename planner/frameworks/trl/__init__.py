@@ -10,6 +10,7 @@ from typing import Any
 from planner.frameworks.framework import Framework
 from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import PATHS, LossCode
+from planner.frameworks.trl.words import WORDS, batch_options
 from planner.rule import Rule
 from planner.units import MIB
 
@@ -74,6 +75,8 @@ FRAMEWORK = Framework(
         NEWEST: _fused(NEWEST),
     },
     defaults=_defaults,
+    words=WORDS,
+    batch_options=batch_options,
     rules=(
         Rule(
             "optimizer_step",

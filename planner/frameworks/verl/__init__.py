@@ -6,6 +6,7 @@ from typing import Any
 from planner.frameworks.framework import Framework
 from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import LossCode
+from planner.frameworks.verl.words import WORDS, batch_options
 from planner.rule import Rule
 from planner.units import GIB, MIB
 
@@ -54,6 +55,8 @@ FRAMEWORK = Framework(
         )
     },
     defaults=_defaults,
+    words=WORDS,
+    batch_options=batch_options,
     # FSDP's CPU offload wraps a frozen reference, whatever its settings say.
     whole_reference="offloaded",
     rules=(

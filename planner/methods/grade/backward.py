@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from planner.footprint import Instant, Term
+from planner.footprint import Instant, Standing, Term
 from planner.formulas import soft_generation as soft
 from planner.methods.grade import reference_run
 from planner.methods.grade.bundles import Bundles, Held
@@ -24,7 +24,7 @@ def _at(name: str, beside: Bundles, terms: Iterable[Term], *more: tuple[Term, ..
 
 def backward_instants(held: Held) -> Iterator[Instant]:
     """From the reward's backward to the embedding's."""
-    base = (resident(held.scene, "policy update", gradients="accumulated"), held.rows)
+    base = (resident(held.scene, Standing("policy update", "accumulated")), held.rows)
     known = (*base, *held.all_steps, held.batch_kl)
     reward = held.reward
     judging = (*known, held.tokens(0, "reward's backward"), reward.inputs(), reward.saved())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.footprint import Instant, Term
+from planner.footprint import Instant, Standing, Term
 from planner.formulas import soft_generation as soft
 from planner.formulas import state
 from planner.methods.grade import reference_run, soft_tokens
@@ -61,7 +61,7 @@ def forward_instants(held: Held) -> Iterator[Instant]:
 
 def _forward_resident(scene: Scene) -> tuple[Term, ...]:
     """What stands during the forward; an offloaded reference is on the GPU for it."""
-    found = resident(scene, "policy update", gradients="accumulated")
+    found = resident(scene, Standing("policy update", "accumulated"))
     reference = scene.reference
     if reference is None or scene.plan.reference != "offloaded":
         return found

@@ -20,8 +20,10 @@ from planner.methods.grade.fields import own
 from planner.methods.grade.sums import BLOCK, over_steps
 from planner.numeric import Num, maximum, round_up
 from planner.phases import activations
+from planner.phases.memory import beside, whole
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
+from planner.setup import Setup
 
 ONCE = ("token ids",)
 """What a model saves once for all steps: only the prompt is looked up by id."""
@@ -48,9 +50,10 @@ class Instead:
 
 def scene_at(scene: Scene, tokens: Num, **instead: Any) -> Scene:
     """The scene of one forward over rows of ``tokens`` positions."""
-    q = replace(scene.q, micro_row_tokens=tokens)
+    q = replace(whole(scene.q), micro_row_tokens=tokens)
     plan: Any = Instead(scene.plan, **instead) if instead else scene.plan
-    return replace(scene, setup=replace(scene.setup, q=q, plan=plan), memory={})
+    setup = Setup(plan=plan, q=q, models=scene.setup.models)
+    return replace(scene, setup=setup, memory=beside(scene.memory))
 
 
 class Steps:

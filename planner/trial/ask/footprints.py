@@ -61,6 +61,13 @@ class TimeFigures(Strict):
     evidence: Text = ""
 
 
+class PoolFigures(Strict):
+    """What an engine takes by its share of a card, and the sequences that its cache holds."""
+
+    share_bytes: Bytes
+    sequences: Count
+
+
 class ErrorFigures(Strict):
     """Relative error to expect, signed; None when nobody knows."""
 
@@ -87,6 +94,7 @@ class PhaseFigures(Strict):
     active_bytes: Bytes | None = None
     reserved_bytes: Bytes | None = None
     device_bytes: Bytes | None = None
+    pool_bytes: Bytes | None = None
     low_bytes: Bytes | None = None
     high_bytes: Bytes | None = None
     device_before_bytes: Bytes | None = None
@@ -147,6 +155,8 @@ class FootprintFigures(Strict):
     allocated_bytes: Bytes | None = None
     reserved_bytes: Bytes | None = None
     device_bytes: Bytes | None = None
+    training_bytes: Bytes | None = None
+    pool: PoolFigures | None = None
     low_bytes: Bytes | None = None
     high_bytes: Bytes | None = None
     host_bytes: Bytes | None = None

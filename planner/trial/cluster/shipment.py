@@ -13,7 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[3]
 REQUIREMENTS, CONSTRAINTS = "requirements-trial.txt", "constraints.txt"
-LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "*.md", "ui")
+LEFT_OUT = shutil.ignore_patterns("__pycache__", "*.pyc", "*.md", "*.css", "ui")
 """The pages, which need Streamlit, and what Python writes."""
 PIP = "HEADROOM_RAY_PIP"
 """Environment variable: off where the cluster's nodes have the packages already."""

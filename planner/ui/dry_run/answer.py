@@ -12,11 +12,11 @@ from planner.dryrun.ask.answer import DryRun
 from planner.dryrun.ask.document import dry_run_to_json
 from planner.plan import Plan
 from planner.ui import compute
-from planner.ui.display import plain
 from planner.ui.dry_run import tables
 from planner.ui.elements import ROW, bullets, download, ink, numbers, text_table
 from planner.ui.state import session
 from planner.units import read_seconds
+from planner.wording.display import plain
 
 PHASE = "dry-run-phase"
 ALIVE_HEIGHT = 10 * ROW + 3

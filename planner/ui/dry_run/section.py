@@ -19,11 +19,10 @@ from planner.dryrun.ask.port import Port
 from planner.plan import Plan
 from planner.trial.evidence.stated_error import stated_of
 from planner.ui import compute
-from planner.ui.display import Unit
 from planner.ui.dry_run import answer
 from planner.ui.dry_run.job import FILE, Job
 from planner.ui.elements import download, row, said
-from planner.ui.state import session
+from planner.wording.display import Unit
 
 JOB = "dry run job"
 SHOWN = "dry run shown"
@@ -148,7 +147,6 @@ def _cancel() -> None:
     job = _job()
     if job is not None and job.running:
         job.cancel()
-    session.acted()
 
 
 def _job() -> Job | None:

@@ -10,8 +10,8 @@ import pandas as pd
 from planner.charts.timeline import BETWEEN
 from planner.dryrun.ask.answer import DryRun
 from planner.footprint import CATEGORIES, Phase
-from planner.ui.display import Unit
 from planner.ui.tables import phase_name
+from planner.wording.display import Unit
 
 NOT_EXECUTED = "closed form only"
 MISSING = "missing"

@@ -7,7 +7,7 @@ bar: a fragment runs without the frame, and where a slider stands is in no link.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import streamlit as st
 
@@ -17,7 +17,7 @@ from planner.examples.dry_runs import Case
 from planner.examples.tries import TRIES
 from planner.plan.presets import newest
 from planner.ui.elements import folded, row
-from planner.ui.examples import claims, pictures
+from planner.ui.examples import claims, pictures, recommended
 from planner.ui.examples.pictures import BATCH, PROMPTS, RESPONSE, SEQUENCE, TOKENS, place
 from planner.ui.sampling import state as sampling
 from planner.ui.state import session
@@ -34,6 +34,8 @@ def card(document: Document) -> None:
         with row(f"ways-{number}"):
             _way("Open as plan", "open_in_new", f"plan-{number}", own.plan_page, own.open)
             _way("Try it", "play_arrow", f"try-{number}", own.trial_page, own.attempt)
+        if own.below is not None:
+            own.below()
         total = len(document.claims)
         wrong = sum(one.judgement == "does not follow" for one in document.claims)
         title = f"Its {total} claims: {wrong} do not follow from its own numbers"
@@ -63,6 +65,8 @@ class Card:
     attempt: Callable[[], None]
     plan_page: str = "plan"
     trial_page: str = "trial"
+    below: Callable[[], None] | None = None
+    """What stands between the buttons and the claims."""
 
 
 def _planned(number: str, picture: Callable[[], None], shown: Callable[[], Case]) -> Card:
@@ -72,12 +76,15 @@ def _planned(number: str, picture: Callable[[], None], shown: Callable[[], Case]
 
 
 CARDS: Mapping[str, Card] = {
-    "000": _planned(
-        "000",
-        pictures.intuitor_against_ppo,
-        lambda: Case(
-            label="Intuitor", preset=lengths.REAL, changes=lengths.at(place("000", RESPONSE))
+    "000": replace(
+        _planned(
+            "000",
+            pictures.intuitor_against_ppo,
+            lambda: Case(
+                label="Intuitor", preset=lengths.REAL, changes=lengths.at(place("000", RESPONSE))
+            ),
         ),
+        below=lambda: recommended.answered(_open),
     ),
     "001": _planned(
         "001",

@@ -10,9 +10,9 @@ import streamlit as st
 from planner.examples.claim import DRY_RUN, Claim
 from planner.examples.planned import planned
 from planner.plan.presets import presets
-from planner.ui.display import plain
 from planner.ui.state import session
 from planner.units import read_number
+from planner.wording.display import plain
 
 MARKS = {"agrees": "✓", "does not follow": "✕", "no derivation": "?"}
 NOTHING = "—"

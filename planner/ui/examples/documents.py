@@ -118,7 +118,7 @@ def as_written() -> None:
         f"self-certainty one card would need **{session.read(premise.device_bytes)}**; without it, "
         f"which is what the method does, **{session.read(honest.device_bytes)}**; PPO needs "
         f"**{session.read(literal_ppo.device_bytes)}**. The switch is *Gradient through "
-        f"self-certainty* under Roles."
+        f"self-certainty* under Intuitor."
     )
     with st.container(horizontal=True):
         for key in (*AS_WRITTEN.values(), lengths.REAL):

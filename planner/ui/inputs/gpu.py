@@ -21,7 +21,7 @@ def gpu_input(draft: Draft) -> None:
     current, typed = draft.values["gpu"], draft.values["gpu_bytes"]
     wide, narrow = st.columns([2, 1])
     with wide:
-        widgets.select("gpu", current, (*CARDS, CUSTOM), _name, on_change=_chosen, args=())
+        widgets.select("gpu", current, (*CARDS, CUSTOM), _name, _chosen)
     with narrow:
         widgets.field("gpus", draft.values)
     card = CARDS.get(current)
@@ -32,8 +32,8 @@ def gpu_input(draft: Draft) -> None:
         widgets.field("gpu_bytes", draft.values)
 
 
-def _chosen() -> None:
-    key, before = st.session_state[session.widget_key("gpu")], session.draft().values
+def _chosen(key: str) -> None:
+    before = session.draft().values
     card = CARDS.get(before["gpu"])
     budget = before["gpu_bytes"] or (card.budget_bytes if card else 0) or 0
     session.edit({"gpu": key, "gpu_bytes": budget if key == CUSTOM else 0})

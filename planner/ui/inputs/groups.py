@@ -21,126 +21,147 @@ class Group:
     fields: tuple[str, ...]
 
 
-MAIN: tuple[str, ...] = (
-    "model",
-    "method",
-    "gpu",
-    "gpus",
-    "prompt_tokens",
-    "response_tokens",
-    "responses_per_prompt",
-    "finetuning",
-)
-"""The eight inputs that are always in sight."""
+@dataclass(frozen=True, slots=True)
+class Section:
+    """What people think of at once: inputs that are always in sight, and folded groups below."""
 
-GROUPS: tuple[Group, ...] = (
-    Group(
-        "batch",
-        "Batch",
-        ":material/stacks:",
-        (
-            "prompts_per_step",
-            "prompts_per_update",
-            "micro_batch_size",
-            "logprob_micro_batch_size",
-            "max_tokens_per_micro_batch",
-            "batch_shape",
-            "validation_response_tokens",
-        ),
+    title: str
+    icon: str
+    inputs: tuple[tuple[str, ...], ...] = ()
+    """Rows of inputs."""
+    groups: tuple[Group, ...] = ()
+
+
+PRECISION = Group(
+    "precision",
+    "Precision and optimizer",
+    ":material/decimal_increase:",
+    (
+        "dtype",
+        "master_dtype",
+        "base_dtype",
+        "gradient_dtype",
+        "reduce_dtype",
+        "logits_dtype",
+        "optimizer",
+        "optimizer_step",
+        "lora_rank",
+        "lora_targets",
+        "lora_dropout",
+        "autocast",
     ),
-    Group(
-        "precision",
-        "Precision and optimizer",
-        ":material/decimal_increase:",
-        (
-            "dtype",
-            "master_dtype",
-            "base_dtype",
-            "gradient_dtype",
-            "reduce_dtype",
-            "logits_dtype",
-            "optimizer",
-            "optimizer_step",
-            "lora_rank",
-            "lora_targets",
-            "lora_dropout",
-            "autocast",
-        ),
-    ),
-    Group(
-        "savers",
-        "Memory savers",
-        ":material/compress:",
-        (
-            "gradient_checkpointing",
-            "activation_offload",
-            "offload",
-            "attention",
-            "logits",
-            "chunk_tokens",
-            "chunk_compile",
-            "compile",
-            "empty_cache",
-            "expandable_segments",
-        ),
-    ),
-    Group(
-        "roles",
-        "Roles",
-        ":material/groups:",
-        (
-            "kl",
-            "entropy",
-            "reference",
-            "critic",
-            "critic_model",
-            "reward",
-            "reward_model",
-            "reward_seconds",
-            "reward_concurrency",
-        ),
-    ),
-    *(
-        Group(method.name, method.title, ":material/tune:", method.own_fields)
-        for method in methods().values()
-        if method.fields
-    ),
-    Group(
-        "rollout",
-        "Rollout engine",
-        ":material/bolt:",
-        (
-            "rollout",
-            "temperature",
-            "rollout_gpus",
-            "rollout_overlap",
-            "resampling_factor",
-            "rollout_tensor_parallel",
-            "gpu_memory_utilization",
-            "vllm_sleep_level",
-            "max_num_seqs",
-            "max_num_batched_tokens",
-            "enforce_eager",
-            "kv_cache_dtype",
-        ),
-    ),
-    Group(
-        "hardware",
-        "Hardware and framework",
-        ":material/memory:",
-        (
-            "framework",
-            "framework_version",
-            "torch_version",
-            "sharding",
-            "shard_size",
-            "reshard_after_forward",
-            "gpus_per_node",
-            "host_ram_per_node",
-        ),
-    ),
-    Group("money", "Time and money", ":material/payments:", ("steps", "price_per_gpu_hour")),
 )
+ROLES = Group(
+    "roles",
+    "Reference, critic, reward",
+    ":material/groups:",
+    (
+        "kl",
+        "entropy",
+        "reference",
+        "critic",
+        "critic_model",
+        "reward",
+        "reward_model",
+        "reward_seconds",
+        "reward_concurrency",
+    ),
+)
+OWN = tuple(
+    Group(method.name, method.title, ":material/tune:", method.own_fields)
+    for method in methods().values()
+    if method.fields
+)
+HARDWARE = Group(
+    "hardware",
+    "Sharding, nodes, versions",
+    ":material/lan:",
+    (
+        "sharding",
+        "shard_size",
+        "reshard_after_forward",
+        "gpus_per_node",
+        "host_ram_per_node",
+        "framework_version",
+        "torch_version",
+    ),
+)
+BATCH = Group(
+    "batch",
+    "Mini- and micro-batches",
+    ":material/stacks:",
+    (
+        "prompts_per_update",
+        "micro_batch_size",
+        "logprob_micro_batch_size",
+        "max_tokens_per_micro_batch",
+        "batch_shape",
+        "validation_response_tokens",
+    ),
+)
+SAVERS = Group(
+    "savers",
+    "Memory savers",
+    ":material/compress:",
+    (
+        "gradient_checkpointing",
+        "activation_offload",
+        "offload",
+        "attention",
+        "logits",
+        "chunk_tokens",
+        "chunk_compile",
+        "compile",
+        "empty_cache",
+        "expandable_segments",
+    ),
+)
+ROLLOUT = Group(
+    "rollout",
+    "Rollout engine",
+    ":material/bolt:",
+    (
+        "rollout",
+        "gpu_memory_utilization",
+        "rollout_gpus",
+        "rollout_overlap",
+        "rollout_tensor_parallel",
+        "vllm_sleep_level",
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "enforce_eager",
+        "kv_cache_dtype",
+        "temperature",
+        "resampling_factor",
+    ),
+)
+MONEY = Group("money", "Time and money", ":material/payments:", ("steps", "price_per_gpu_hour"))
+
+SECTIONS: tuple[Section, ...] = (
+    Section(
+        "Model and method",
+        ":material/deployed_code:",
+        (("model",), ("method",), ("framework", "finetuning")),
+        (PRECISION, ROLES, *OWN),
+    ),
+    Section("Hardware", ":material/memory:", (("gpu", "gpus"),), (HARDWARE,)),
+    Section(
+        "Batch and lengths",
+        ":material/straighten:",
+        (
+            ("prompts_per_step", "responses_per_prompt"),
+            ("prompt_tokens", "response_tokens"),
+        ),
+        (BATCH,),
+    ),
+    Section("Memory, engine, money", ":material/tune:", (), (SAVERS, ROLLOUT, MONEY)),
+)
+"""The sidebar, top to bottom."""
+
+MAIN = tuple(field for section in SECTIONS for row in section.inputs for field in row)
+"""The inputs that are always in sight."""
+
+GROUPS = tuple(group for section in SECTIONS for group in section.groups)
 """The folded groups, top to bottom."""
 
 NOT_SHOWN: Mapping[str, str] = {

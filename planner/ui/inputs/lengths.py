@@ -14,15 +14,16 @@ from planner.lengths.counted import counted
 from planner.lengths.shape import MOST_TOKENS, Shape, grouped, lognormal
 from planner.lengths.text import to_text
 from planner.lengths.typical import SOURCE, logged, typical
-from planner.ui.display import plain
 from planner.ui.elements import segments
-from planner.ui.inputs.fields import help_text, short_label
-from planner.ui.inputs.widgets import mirror
-from planner.ui.state import session
+from planner.ui.state import session, typed
 from planner.ui.state.draft import Draft
 from planner.ui.uploads import uploader
+from planner.wording.display import plain
+from planner.wording.fields import help_text, short_label
 
 FIELD = "length_distribution"
+LIMIT = "response_tokens"
+"""The cap that the input stands below."""
 KEY = "response lengths"
 CHOICES = {"cap": "All at their cap", "typical": "A typical shape", "own": "My own…"}
 WAYS = ("Counts", "File", "Mean", "Log")
@@ -33,14 +34,13 @@ MOST_CHARACTERS = LARGEST_MB * 10**6
 def lengths_input(draft: Draft) -> None:
     """The choice, what it means for this plan, and the ways to bring lengths of one's own."""
     text, chosen = draft.values[FIELD], _chosen(draft)
-    mirror(KEY, chosen)
+    typed.mirror(KEY, chosen, _choose)
     st.selectbox(
         short_label(FIELD),
         list(CHOICES),
         index=list(CHOICES).index(chosen),
         format_func=lambda key: CHOICES[key],
         key=KEY,
-        on_change=_choose,
         help=f"{help_text(FIELD)} Time rests on them; memory stays planned for the longest. "
         f"The typical shape is offered where nobody has counted: {SOURCE}.",
     )
@@ -64,13 +64,10 @@ def _typical(values: Any) -> str:
     return to_text(typical(values["response_tokens"]))
 
 
-def _choose() -> None:
-    chosen = st.session_state[KEY]
+def _choose(chosen: str) -> None:
     st.session_state["own lengths"] = chosen == "own"
     st.session_state.pop("lengths error", None)
-    if chosen == "own":
-        session.acted()
-    else:
+    if chosen != "own":
         text = _typical(session.draft().values) if chosen == "typical" else ""
         session.edit({FIELD: text})
 
@@ -86,13 +83,13 @@ def _described(draft: Draft) -> str:
 def _own(draft: Draft) -> None:
     way = segments("Where from", WAYS, "own lengths way", default=WAYS[0])
     if way == "Counts":
+        typed.listen("pasted lengths", lambda text: _take(lambda: _counted(text)))
         st.text_area(
             "Token counts",
             key="pasted lengths",
             height=120,
             max_chars=MOST_CHARACTERS,
             placeholder="812\n1290\n344\n…",
-            on_change=lambda: _take(lambda: _counted(st.session_state["pasted lengths"])),
             help="Of each response one a line, or a length and how often it was seen. Press "
             "Ctrl+Enter to use them.",
         )
@@ -122,7 +119,6 @@ def _figures(draft: Draft, *, logs: bool) -> None:
         MOST_TOKENS,
         max(cap // 2, 1),
         key="lengths mean",
-        on_change=session.acted,
         help="As logged: response_length/mean (verl), completions/mean_length (TRL)."
         if logs
         else "Of responses that no cap cuts.",
@@ -134,7 +130,6 @@ def _figures(draft: Draft, *, logs: bool) -> None:
             99.99,
             10.0,
             key="lengths cut",
-            on_change=session.acted,
             help="response_length/clip_ratio (verl), completions/clipped_ratio (TRL), at this "
             f"plan's cap of {cap:,} tokens.",
         )
@@ -146,7 +141,6 @@ def _figures(draft: Draft, *, logs: bool) -> None:
             MOST_TOKENS,
             max(cap // 4, 1),
             key="lengths spread",
-            on_change=session.acted,
             help="Standard deviation.",
         )
         make = partial(lognormal, mean, spread)
@@ -155,9 +149,7 @@ def _figures(draft: Draft, *, logs: bool) -> None:
 
 def _take_upload() -> None:
     file = st.session_state["uploaded lengths"]
-    if file is None:
-        session.acted()
-    else:
+    if file is not None:
         _take(lambda: _counted(file.getvalue().decode("utf-8-sig")))
 
 
@@ -167,7 +159,6 @@ def _counted(text: str) -> Shape:
 
 def _take(read: Callable[[], Shape]) -> None:
     st.session_state.pop("lengths error", None)
-    session.acted()
     try:
         text = to_text(read())
     except UnicodeDecodeError:

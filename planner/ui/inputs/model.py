@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -10,12 +11,13 @@ import streamlit as st
 from planner import catalog
 from planner.catalog.hub import model_from_hub
 from planner.catalog.model_catalog import Model
-from planner.ui.display import plain
 from planner.ui.elements import segments
 from planner.ui.inputs.widgets import select
-from planner.ui.state import session
+from planner.ui.state import session, typed
 from planner.ui.state.draft import Draft
 from planner.ui.uploads import uploader
+from planner.units import read_parameters
+from planner.wording.display import plain
 
 OTHER = "Other model…"
 WAYS = ("Paste", "Upload", "Hub id")
@@ -30,26 +32,27 @@ def model_input(draft: Draft) -> None:
     current = draft.values["model"]
     known = (*names, OTHER) if current in names else (current, *names, OTHER)
     chosen = OTHER if other else current
-    select("model", chosen, known, lambda id: names.get(id, id), on_change=_chosen, args=())
+    select("model", chosen, known, lambda id: names.get(id, id), _chosen)
     if other:
         _other(draft)
 
 
-def _chosen() -> None:
-    id = st.session_state[session.widget_key("model")]
+def _chosen(id: str) -> None:
     st.session_state["other model"] = id == OTHER
     st.session_state.pop("model error", None)
-    if id == OTHER:
-        session.acted()
-    else:
+    if id != OTHER:
         session.edit({"model": id, "config": ""})
 
 
 @st.cache_data(max_entries=1)
 def _names() -> dict[str, str]:
-    supported = {m.id: m.id for m in catalog.models() if m.architecture is not None}
-    others = {m.id: f"{m.id} · not yet" for m in catalog.models() if m.architecture is None}
-    return {**dict(sorted(supported.items(), key=lambda row: row[0].lower())), **others}
+    known = sorted(catalog.by_popularity(), key=lambda model: model.architecture is None)
+    return {model.id: _named(model) for model in known}
+
+
+def _named(model: Model) -> str:
+    size = read_parameters(model.params or 0, model.params_active)
+    return f"{model.id} · {size if model.architecture else 'not yet'}"
 
 
 def _other(draft: Draft) -> None:
@@ -64,12 +67,12 @@ def _other(draft: Draft) -> None:
             help="Only the config is read, never weights; no code of the model is run.",
         )
         if way == "Paste":
+            typed.listen("pasted config", partial(_take, _parsed))
             st.text_area(
                 "config.json",
                 key="pasted config",
                 height=120,
                 placeholder='{"model_type": "llama", "hidden_size": 4096, …}',
-                on_change=lambda: _take(_parsed, st.session_state["pasted config"]),
                 help="The whole file. Press Ctrl+Enter to use it.",
             )
         elif way == "Upload":
@@ -82,11 +85,11 @@ def _other(draft: Draft) -> None:
                 help="At most 256 KiB.",
             )
         else:
+            typed.listen("hub id", lambda id: _take(_fetched, id.strip()))
             st.text_input(
                 "Hub id",
                 key="hub id",
                 placeholder="owner/name",
-                on_change=lambda: _take(_fetched, st.session_state["hub id"].strip()),
                 help="Fetches config.json from the Hugging Face Hub, within five seconds; "
                 "private models need the file itself.",
             )
@@ -108,8 +111,6 @@ def _take_upload() -> None:
     file = st.session_state["uploaded config"]
     if file is not None:
         _take(_parsed, file.getvalue())
-    else:
-        session.acted()
 
 
 def _parsed(text: str | bytes) -> dict[str, str]:
@@ -132,7 +133,6 @@ def _encoded(model: Model) -> str:
 
 def _take(read: Callable[[Any], dict[str, str]], given: str | bytes) -> None:
     st.session_state.pop("model error", None)
-    session.acted()
     try:
         changes = read(given)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The one sidebar of all pages: preset, eight inputs, folded groups.
+"""The one sidebar of all pages: preset, then what people think in, each with folded groups.
 
 A field that changes nothing in the present plan is not shown, unless it is what makes
 the plan impossible.
@@ -6,19 +6,26 @@ the plan impossible.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection, Mapping
 from types import SimpleNamespace
 
 import streamlit as st
 
-from planner.plan.presets import presets
+from planner.frameworks import framework_named
+from planner.plan.batch import batch_words
 from planner.plan.relevance import without_effect
 from planner.ui.elements import folded, segments
 from planner.ui.inputs import lengths, widgets
 from planner.ui.inputs.gpu import gpu_input
-from planner.ui.inputs.groups import GROUPS, Group
+from planner.ui.inputs.groups import SECTIONS, Group, Section
 from planner.ui.inputs.model import model_input
+from planner.ui.inputs.preset import preset_input
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
+from planner.wording.display import plain
+
+OWN: Mapping[str, Callable[[Draft], None]] = {"model": model_input, "gpu": gpu_input}
+"""Rows that draw themselves, by their first field."""
 
 
 def draw() -> None:
@@ -27,52 +34,42 @@ def draw() -> None:
     blamed = {problem.field for problem in draft.problems}
     idle = set(without_effect(SimpleNamespace(**draft.values))) - blamed
     with st.sidebar:
-        _preset(draft)
-        model_input(draft)
-        widgets.field("method", draft.values)
-        gpu_input(draft)
-        _side_by_side(draft, ("prompt_tokens", "response_tokens"))
-        if lengths.FIELD not in idle or draft.values[lengths.FIELD]:
-            lengths.lengths_input(draft)
-        last = ("responses_per_prompt", "finetuning")
-        _side_by_side(draft, tuple(name for name in last if name not in idle))
-        for group in GROUPS:
-            _group(group, draft, [name for name in group.fields if name not in idle], blamed)
+        preset_input(draft)
+        for section in SECTIONS:
+            _section(section, draft, idle, blamed)
         _unit()
 
 
+def _section(section: Section, draft: Draft, idle: Collection[str], blamed: set[str]) -> None:
+    st.markdown(f"{section.icon} **{section.title}**")
+    for row in section.inputs:
+        if row[0] in OWN:
+            OWN[row[0]](draft)
+        else:
+            _side_by_side(draft, tuple(name for name in row if name not in idle))
+        if lengths.LIMIT in row and (lengths.FIELD not in idle or draft.values[lengths.FIELD]):
+            lengths.lengths_input(draft)
+    if any("prompts_per_step" in row for row in section.inputs):
+        _batch(draft)
+    for group in section.groups:
+        _group(group, draft, [name for name in group.fields if name not in idle], blamed)
+
+
 def _side_by_side(draft: Draft, names: tuple[str, ...]) -> None:
-    for column, name in zip(st.columns(2), names, strict=False):
+    for column, name in zip(st.columns(len(names)), names, strict=True):
         with column:
             widgets.field(name, draft.values)
 
 
-def _preset(draft: Draft) -> None:
-    known = sorted(presets().values(), key=lambda preset: preset.task)
-    titles = {preset.key: preset.title for preset in known}
-    widgets.mirror("preset", draft.preset)
-    st.selectbox(
-        "Start from",
-        list(titles),
-        index=list(titles).index(draft.preset),
-        key="preset",
-        format_func=lambda key: titles[key],
-        help=f"{draft.base.task}: {draft.base.description}\n\nA preset is a complete plan that "
-        f"never changes once released; links name it as `{draft.preset}`.",
-        on_change=lambda: session.open_preset(st.session_state["preset"]),
-    )
-    count = len(draft.changed())
-    differ = "field differs" if count == 1 else "fields differ"
-    # Always there, so that the inputs below keep their place.
-    st.button(
-        f"{count} {differ} · start over" if count else "Nothing changed yet",
-        icon=":material/restart_alt:",
-        type="tertiary",
-        disabled=not count,
-        on_click=session.open_preset,
-        args=(draft.preset,),
-        key="start-over",
-    )
+def _batch(draft: Draft) -> None:
+    """Each of the batch's figures by the others, and as the framework's own options have them."""
+    st.caption(f"{batch_words(SimpleNamespace(**draft.values))}.")
+    if draft.plan is not None:
+        framework = framework_named(draft.plan.framework)
+        options = framework.batch_options(draft.plan).items()
+        if options:
+            said = " · ".join(f"{option} {value:,}" for option, value in options)
+            st.caption(plain(f"{framework.label}: {said}"))
 
 
 def _group(group: Group, draft: Draft, fields: list[str], blamed: set[str]) -> None:

@@ -10,10 +10,10 @@ import streamlit as st
 
 from planner.plan import Plan
 from planner.plan.fieldtext import KINDS
-from planner.ui.inputs import choices
-from planner.ui.inputs.fields import help_text, label
-from planner.ui.state import session
+from planner.ui.state import session, typed
 from planner.units import GIB
+from planner.wording import choices
+from planner.wording.fields import help_text, label
 
 BYTES_FIELDS = ("host_ram_per_node", "gpu_bytes")
 """Kept in bytes, typed in GiB."""
@@ -65,26 +65,24 @@ def bounds(name: str) -> tuple[Any, Any]:
     return low, high
 
 
-def _common(name: str, value: Any, *convert: Callable[[Any], Any]) -> dict[str, Any]:
-    """What every input of a field is given; ``convert`` makes the plan's value of the typed one."""
-    key = session.widget_key(name)
-    mirror(key, value)
-    return {
-        "key": key,
-        "help": help_text(name),
-        "on_change": session.on_edit,
-        "args": (name, *convert),
-    }
+def _common(
+    name: str,
+    value: Any,
+    convert: Callable[[Any], Any] | None = None,
+    take: Callable[[Any], None] | None = None,
+) -> dict[str, Any]:
+    """What every input of a field is given.
 
-
-def mirror(key: str, value: Any) -> None:
-    """Give a widget that is on the page already the draft's value.
-
-    A new one gets it as its default instead: set through the state alone, it would show
-    its minimum for a moment first.
+    ``convert`` makes the plan's value of what is typed; ``take`` is what to do with that where it
+    is more than setting the field.
     """
-    if key in st.session_state and st.session_state[key] != value:
-        st.session_state[key] = value
+    key = f"field:{name}"
+    typed.mirror(key, value, take or partial(_set, name, convert))
+    return {"key": key, "help": help_text(name)}
+
+
+def _set(name: str, convert: Callable[[Any], Any] | None, value: Any) -> None:
+    session.edit({name: convert(value) if convert else value})
 
 
 def select(
@@ -92,7 +90,7 @@ def select(
     value: str,
     options: tuple[str, ...],
     read: Callable[[str], str] | None = None,
-    **more: Any,
+    take: Callable[[Any], None] | None = None,
 ) -> None:
     """A list of choices; a value that is none of them stands in front."""
     shown = options if value in options else (value, *options)
@@ -101,7 +99,7 @@ def select(
         shown,
         index=shown.index(value),
         format_func=read or partial(choices.name, name),
-        **{**_common(name, value), **more},
+        **_common(name, value, take=take),
     )
 
 

@@ -7,18 +7,21 @@ import streamlit as st
 
 from planner.cost import Cost
 from planner.footprint import Footprint, Phase, Term
-from planner.ui.display import put_in
-from planner.ui.elements import opened, segments, share_column
-from planner.ui.inputs.fields import labelled
+from planner.ui.elements import beside, opened, segments, share_column
 from planner.ui.plan import seconds
 from planner.ui.state import session
 from planner.ui.tables import phase_name
+from planner.wording.display import put_in
+from planner.wording.fields import labelled
 
 MEMORY, TIME, RATES = "Memory", "Time", "Throughput and cost"
 
 
-def numbers(footprint: Footprint, price: Cost) -> None:
-    """A table of terms; the chosen one opens to its formula below."""
+def numbers(footprint: Footprint, price: Cost, phase: Phase) -> None:
+    """One table, and beside it how the chosen row of it is computed.
+
+    ``phase`` is the one whose memory is listed.
+    """
     st.subheader("Every number, opened", anchor="terms")
     kind = segments("Numbers of", (MEMORY, TIME, RATES), "numbers of", default=MEMORY)
     if kind == TIME:
@@ -26,36 +29,14 @@ def numbers(footprint: Footprint, price: Cost) -> None:
     elif kind == RATES:
         seconds.rates(footprint, price)
     else:
-        _memory(footprint)
-
-
-def _memory(footprint: Footprint) -> None:
-    phases = {phase_name(phase): phase for phase in footprint.phases}
-    worst = phase_name(footprint.worst)
-    if st.session_state.get("phase") not in phases or "phase by hand" not in st.session_state:
-        st.session_state["phase"] = worst
-    chosen = st.selectbox(
-        "Phase",
-        list(phases),
-        key="phase",
-        on_change=_phase_chosen,
-        format_func=lambda name: f"{name} (the worst)" if name == worst else name,
-        help="What is alive on the GPU at the phase's worst moment. The terms add up to its peak.",
-    )
-    _list(phases[chosen])
-
-
-def _phase_chosen() -> None:
-    """From now on the page stays at the chosen phase instead of following the worst one."""
-    st.session_state["phase by hand"] = True
-    session.acted()
+        _list(phase)
 
 
 def _list(phase: Phase) -> None:
     found = sorted(phase.terms, key=lambda term: (term.host, -int(term.bytes)))
     levels = ("requested", "allocated", "reserved", "device")
     totals = [f"{level} {session.read(getattr(phase, f'{level}_bytes'))}" for level in levels]
-    st.caption(f"At {phase.instant}: {', '.join(totals)}.")
+    st.caption(f"{phase_name(phase)}, at {phase.instant}: {', '.join(totals)}.")
     rows = pd.DataFrame(
         {
             "Size": session.read(int(term.bytes)),
@@ -69,7 +50,12 @@ def _list(phase: Phase) -> None:
         for term in found
     )
     alt = "What is alive at the phase's worst moment"
-    explain(found[opened(rows, f"terms:{phase.name}", alt, {"Share of peak": share_column()})])
+    listed, panel = beside(5, 3)
+    with listed:
+        place = opened(rows, f"terms:{phase.name}", alt, {"Share of peak": share_column()})
+    with panel:
+        st.markdown(f"**{found[place].name}** · {found[place].role}")
+        explain(found[place])
 
 
 def explain(term: Term) -> None:

@@ -1,15 +1,26 @@
-"""A step's phases: their peaks against the card, their time, and both as a table."""
+"""A step's phases: their peaks against the card, their time, and both as a table; one is chosen.
+
+Session keys, set here only: ``phase`` is the name of the chosen phase, ``phase by hand`` is there
+once somebody chose it, by a click on the chart or in the list (until then it is the worst one), and
+``phase listed`` counts choices from the list, each of which begins a new chart: a browser says
+nothing of a click on what was clicked last.
+"""
 
 from __future__ import annotations
+
+from functools import partial
 
 import streamlit as st
 
 from planner.charts import bars
-from planner.footprint import Footprint
+from planner.footprint import Footprint, Phase
 from planner.ui.elements import ink, numbers
 from planner.ui.plan import seconds
 from planner.ui.state import session
-from planner.ui.tables import bar_rows, phase_name, phase_table
+from planner.ui.tables import bar_parts, bar_peaks, phase_name, phase_table
+
+CHART = "phase-chart"
+LISTED = "phase listed"
 
 
 def chart(footprint: Footprint) -> None:
@@ -17,13 +28,58 @@ def chart(footprint: Footprint) -> None:
     st.subheader("Phases of a step", anchor="phases")
     memory, time, listed = st.tabs(
         [":material/memory: Memory", ":material/schedule: Time", ":material/table: Table"],
-        on_change=session.acted,
+        on_change="rerun",
         key="phases-view",
     )
     views = ((time, seconds.bars), (listed, _table), (memory, _bars))
     place, show = next((view for view in views if view[0].open), views[-1])
     with place:
         show(footprint)
+
+
+def chosen(footprint: Footprint) -> Phase:
+    """The phase whose terms and advice are shown: the worst one until another is chosen."""
+    phases = {phase_name(phase): phase for phase in footprint.phases}
+    if st.session_state.get("phase") not in phases:
+        st.session_state.pop("phase by hand", None)
+    if not by_hand() and st.session_state.get("phase") != phase_name(footprint.worst):
+        st.session_state["phase"] = phase_name(footprint.worst)
+    return phases[st.session_state["phase"]]
+
+
+def by_hand() -> bool:
+    """Whether somebody chose the phase; otherwise it is the worst, whichever that is."""
+    return "phase by hand" in st.session_state
+
+
+def choice(footprint: Footprint) -> None:
+    """The list to choose a phase from, which does without a pointer."""
+    worst = phase_name(footprint.worst)
+    chosen(footprint)
+    st.selectbox(
+        "Phase",
+        [phase_name(phase) for phase in footprint.phases],
+        key="phase",
+        on_change=_chosen,
+        format_func=lambda name: f"{name} (the worst)" if name == worst else name,
+        help="Its terms are listed below, and advice is for it. A click on the chart chooses too.",
+    )
+
+
+def _chosen() -> None:
+    """From now on the page stays at the chosen phase instead of following the worst one."""
+    st.session_state["phase by hand"] = True
+    st.session_state[LISTED] = st.session_state.get(LISTED, 0) + 1
+
+
+def _clicked(key: str) -> None:
+    """A click on a row chooses its phase; a second one there, the worst one is followed again."""
+    found = st.session_state[key].selection.get(bars.CHOSEN)
+    if found:
+        st.session_state["phase"] = found[0]["phase"]
+        st.session_state["phase by hand"] = True
+    else:
+        st.session_state.pop("phase by hand", None)
 
 
 def _table(footprint: Footprint) -> None:
@@ -46,13 +102,21 @@ def _table(footprint: Footprint) -> None:
 
 def _bars(footprint: Footprint) -> None:
     unit = session.unit()
-    capacity = unit.value(footprint.budget_bytes)
-    st.altair_chart(
-        bars.phase_bars(
-            bar_rows(footprint, unit), capacity=capacity, unit=unit.name, ink=ink()
-        ),
-        key="phase-chart",
-        height=bars.height(len(footprint.phases)),
+    spec = bars.phase_bars(
+        bar_parts(footprint, unit),
+        bar_peaks(footprint, unit),
+        capacity=unit.value(footprint.budget_bytes),
+        unit=unit.name,
+        ink=ink(),
+        chosen=phase_name(chosen(footprint)),
+    )
+    key = f"{CHART}-{st.session_state.get(LISTED, 0)}"
+    st.vega_lite_chart(
+        spec,
+        key=key,
+        on_select=partial(_clicked, key),
+        selection_mode=bars.CHOSEN,
+        height=bars.height(spec),
         alt=alt_text(footprint),
     )
 
@@ -61,4 +125,5 @@ def alt_text(footprint: Footprint) -> str:
     """The chart in words."""
     parts = [f"{phase_name(one)} {session.read(one.device_bytes)}" for one in footprint.phases]
     card = session.read(footprint.budget_bytes)
-    return f"Peak memory of each phase against {card} of the card: {', '.join(parts)}."
+    pool = "" if footprint.pool is None else " The engine's pool is drawn apart, dashed."
+    return f"Peak memory of each phase against {card} of the card: {', '.join(parts)}.{pool}"

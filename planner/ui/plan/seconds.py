@@ -11,12 +11,12 @@ from planner.footprint import Footprint, Phase, TimeTerm, highest, lowest
 from planner.lengths import with_typical, words
 from planner.throughput import Figure, read_figure, read_run, throughput
 from planner.ui import compute
-from planner.ui.display import put_in
-from planner.ui.elements import ink, opened, row, share_column
-from planner.ui.inputs.fields import labelled
+from planner.ui.elements import beside, ink, opened, row, share_column
 from planner.ui.state import session
 from planner.ui.tables import phase_name
 from planner.units import read_number, read_seconds, read_seconds_between
+from planner.wording.display import put_in
+from planner.wording.fields import labelled
 
 YIELDED = {
     "tokens_per_second_per_gpu": "**{}** tokens/s per GPU",
@@ -143,13 +143,16 @@ def causes(footprint: Footprint) -> None:
         for phase, term in found
     )
     shares = {"Share of step": share_column()}
-    place = opened(rows, "causes", "Causes of a step's time", shares)
-    phase, term = found[place]
-    explain_time(term)
-    st.caption(
-        f"{phase_name(phase)} in all: {between(phase)}; "
-        f"{'nobody knows its error.' if phase.doubt is None else phase.doubt.words}"
-    )
+    listed, panel = beside(5, 3)
+    with listed:
+        phase, term = found[opened(rows, "causes", "Causes of a step's time", shares)]
+    with panel:
+        st.markdown(f"**{term.name}** · {phase_name(phase)}")
+        explain_time(term)
+        st.caption(
+            f"{phase_name(phase)} in all: {between(phase)}; "
+            f"{'nobody knows its error.' if phase.doubt is None else phase.doubt.words}"
+        )
 
 
 def _term_between(phase: Phase, seconds: float) -> str:
@@ -180,11 +183,15 @@ def rates(footprint: Footprint, price: Cost) -> None:
         }
         for one in found
     )
-    figure = found[opened(rows, "rates", "What a step's time yields and costs")]
+    listed, panel = beside(5, 3)
+    with listed:
+        figure = found[opened(rows, "rates", "What a step's time yields and costs")]
     value = f"{read_number(figure.value)} {figure.rate.unit}"
-    _computed(figure.rate.expression, figure.inputs, value)
     left_out = f" Left out: {figure.rate.ignores}." if figure.rate.ignores else ""
-    st.caption(f"{figure.rate.why} Source: {figure.rate.source}.{left_out}")
+    with panel:
+        st.markdown(f"**{figure.name[0].upper()}{figure.name[1:]}**")
+        _computed(figure.rate.expression, figure.inputs, value)
+        st.caption(f"{figure.rate.why} Source: {figure.rate.source}.{left_out}")
 
 
 def _computed(formula: str, inputs: object, value: str) -> None:

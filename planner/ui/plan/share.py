@@ -9,7 +9,9 @@ import streamlit as st
 from planner.footprint import Footprint
 from planner.plan.link import to_short_query
 from planner.throughput import answer_json
-from planner.ui.elements import download, segments
+from planner.ui.compare import pins
+from planner.ui.elements import download, row, segments
+from planner.ui.plan import report
 from planner.ui.state import address, session
 
 KINDS = ("Complete link", "Short link")
@@ -36,7 +38,10 @@ def share(footprint: Footprint) -> None:
             "download-json",
             width="stretch",
         )
-    query = address.current_query()
+    query: address.Query = address.current_query()
     if kind == "Short link":
         query = to_short_query(footprint.plan, session.calibration(), session.speeds())
     st.code(address.link(query), language=None)
+    with row("take-along"):
+        pins.button(footprint.plan)
+        report.button(footprint)

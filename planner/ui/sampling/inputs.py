@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import streamlit as st
@@ -12,9 +13,10 @@ from planner.sampling.derived import chunk_of, lists_of, probes_of, training_of,
 from planner.sampling.plan import SamplingPlan, choices
 from planner.sampling.presets import DEFAULT, PRESETS
 from planner.ui.elements import segments
-from planner.ui.inputs.widgets import mirror, to_bytes
+from planner.ui.inputs.widgets import to_bytes
 from planner.ui.sampling import state
 from planner.ui.sampling.texts import LABELS, help_of, name_of
+from planner.ui.state import typed
 from planner.units import GIB
 
 FIRST = ("prompts", "model", "embedding", "dtype", "index", "neighbours", "mode", "favour")
@@ -60,7 +62,7 @@ def draw() -> None:
 def _preset(plan: SamplingPlan | None) -> None:
     own = next((name for name, (_, one) in PRESETS.items() if one == plan), "")
     names = [*(("",) if not own else ()), *PRESETS]
-    mirror("sampling preset", own)
+    typed.mirror("sampling preset", own, _opened)
     st.selectbox(
         "Start from",
         names,
@@ -68,12 +70,10 @@ def _preset(plan: SamplingPlan | None) -> None:
         key="sampling preset",
         format_func=lambda name: PRESETS[name][0] if name else "Changed by hand",
         help=f"A preset never changes once released; `{own or DEFAULT}` names one.",
-        on_change=_opened,
     )
 
 
-def _opened() -> None:
-    name = st.session_state["sampling preset"]
+def _opened(name: str) -> None:
     if name:
         state.set_plan(PRESETS[name][1])
 
@@ -92,18 +92,14 @@ def _field(field: str, values: dict[str, Any], plan: SamplingPlan | None) -> Non
             st.caption(f"0 is derived: {int(DERIVED[field](plan)):,}")
 
 
-def _edited(field: str, convert: Callable[[Any], Any]) -> None:
-    value = st.session_state[f"sampling:{field}"]
-    if value is not None:
-        state.edit(field, convert(value))
+def _edited(field: str, convert: Callable[[Any], Any], value: Any) -> None:
+    state.edit(field, convert(value))
 
 
 def _common(field: str, shown: Any, convert: Callable[[Any], Any]) -> dict[str, Any]:
     key = f"sampling:{field}"
-    mirror(key, shown)
-    return {
-        "key": key, "help": help_of(field), "on_change": _edited, "args": (field, convert),
-    }  # fmt: skip
+    typed.mirror(key, shown, partial(_edited, field, convert))
+    return {"key": key, "help": help_of(field)}
 
 
 def _number(

@@ -16,13 +16,13 @@ from planner.sampling.answer import to_json
 from planner.sampling.derived import value_bytes_of
 from planner.sampling.estimate import SamplingEstimate, Stage, curve, estimate
 from planner.sampling.plan import SamplingPlan
-from planner.ui.display import UNKNOWN, plain, put_in
 from planner.ui.elements import TONES, bullets, card, cards, download, folded, ink, tell
 from planner.ui.plan.numbers import explain
 from planner.ui.sampling import state, trying
 from planner.ui.sampling.texts import LABELS, spoken
 from planner.ui.state import session
 from planner.units import read_seconds
+from planner.wording.display import UNKNOWN, plain, put_in
 
 FEWEST, MOST, POINTS = 28_000, 28_000_000, 61
 """Prompts of the curve's two ends."""
@@ -241,7 +241,6 @@ def _terms(found: SamplingEstimate) -> None:
         "Stage",
         list(labels),
         key="sampling stage",
-        on_change=session.acted,
         format_func=lambda name: f"{name} (the worst)" if name == found.worst.label else name,
     )
     stage = labels[chosen]
@@ -251,9 +250,7 @@ def _terms(found: SamplingEstimate) -> None:
             if opened:
                 put = put_in(duration.formula, duration.inputs)
                 value = f"{float(duration.seconds):,.4g} seconds"
-                st.code(
-                    f"{duration.formula}\n= {put}\n= {value}", language=None, wrap_lines=True
-                )
+                st.code(f"{duration.formula}\n= {put}\n= {value}", language=None, wrap_lines=True)
                 st.caption(f"Source: {duration.source}.")
     for term in sorted(stage.terms, key=lambda one: -int(one.bytes)):
         _term(f"sampling:{stage.name}", term)
@@ -274,7 +271,7 @@ def _term(place: str, term: Term) -> None:
 
 def _share(found: SamplingEstimate) -> None:
     st.subheader("Share", anchor="share")
-    st.code(state.link(state.query()), language=None)
+    st.code(state.link(state.query()), language=None, wrap_lines=True)
     download(
         "Answer as JSON",
         lambda: json.dumps(to_json(found), indent=2),

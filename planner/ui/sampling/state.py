@@ -16,7 +16,7 @@ from planner.problem import Problem
 from planner.sampling.link import SamplingReading, from_query, to_query
 from planner.sampling.plan import FIELDS, SamplingPlan, try_sampling_plan
 from planner.sampling.presets import DEFAULT, PRESETS
-from planner.ui.state import address, session
+from planner.ui.state import address
 
 PATH = "sampling"
 """Last part of the page's address."""
@@ -39,13 +39,11 @@ def set_plan(new: SamplingPlan) -> None:
     """Continue with another plan."""
     st.session_state[VALUES] = new.model_dump()
     st.session_state.pop(READING, None)
-    session.acted()
 
 
 def edit(field: str, value: Any) -> None:
     """A person typed a value."""
     st.session_state[VALUES] = {**values(), field: value}
-    session.acted()
 
 
 def read() -> None:
@@ -80,7 +78,6 @@ def reading() -> SamplingReading | None:
 def dismiss() -> None:
     """The person has read what was wrong with the link."""
     st.session_state.pop(READING, None)
-    session.acted()
 
 
 def link(of: Mapping[str, str]) -> str:

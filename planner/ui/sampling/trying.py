@@ -31,13 +31,13 @@ from planner.sampling.ask.words import HEADER, rows, stage_name
 from planner.sampling.plan import SamplingPlan
 from planner.trial.ask.folders import data_folder
 from planner.ui import uploads
-from planner.ui.display import plain
 from planner.ui.elements import doubt, download, ink, named_choice, row, text_table
 from planner.ui.state import session
 from planner.ui.trial import controls
 from planner.ui.trial.allowed import SETTING, permitted
 from planner.ui.trial.page import local_cards
 from planner.units import read_bytes, read_seconds
+from planner.wording.display import plain
 
 WHAT = (
     "Embeds your own prompts, finds each one's nearest neighbours, and writes the weights that a "

@@ -6,13 +6,15 @@ Imports no Streamlit.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 
 from planner import catalog
 from planner.plan import Plan
+from planner.ui.scaling.points import EVEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +28,24 @@ class Axis:
     high: int
     finest: int = 1
 
+    @property
+    def called(self) -> str:
+        """Title and unit, once where they are one word."""
+        return self.title if self.title == self.unit else f"{self.title}, {self.unit}"
+
     def ticks(self) -> tuple[int, ...]:
         """Powers of two from low to high."""
         return tuple(self.low << n for n in range((self.high // self.low).bit_length()))
 
-    def values(self, plan: Plan, low: int, high: int) -> list[int]:
-        """Powers of two between the two, and the plan's own value."""
-        own = getattr(plan, self.field)
-        found = {tick for tick in self.ticks() if low <= tick <= high}
-        return sorted(found | ({own} if low <= own <= high else set()))
+    def values(self, plans: Sequence[Plan], low: int, high: int) -> list[int]:
+        """All that are swept: every step of the axis, the plans' own, and more where it is long.
+
+        Steps are too few where the axis is narrow, so there are ``EVEN`` even places besides.
+        """
+        own = {getattr(plan, self.field) for plan in plans}
+        even = np.geomspace(low, high, EVEN).round().astype(int)
+        steps = range(self.finest, self.high + 1, self.finest)
+        return sorted({*steps, *even.tolist(), *own, *self.ticks()})
 
 
 AXES: Mapping[str, Axis] = {
@@ -46,7 +57,7 @@ AXES: Mapping[str, Axis] = {
         Axis("gpus", "GPUs", "GPUs", 1, 1024),
     )
 }
-"""Axes of numbers; ``model`` is the fifth and has models instead."""
+"""Axes of numbers; models and kinds of GPU are chosen from lists instead."""
 
 ONE = {
     "GPUs": "GPU",
@@ -55,9 +66,10 @@ ONE = {
     "sequences per GPU and forward": "sequence per GPU and forward",
 }
 """What one of a unit is called."""
-MODEL = "model"
+MODEL, CARD = "model", "gpu"
 TITLES: Mapping[str, str] = {
     **{field: axis.title for field, axis in AXES.items()},
+    CARD: "Kind of GPU",
     MODEL: "Model size",
 }
 
@@ -80,6 +92,17 @@ def relatives(model: str) -> list[str]:
     if len(own) >= 3:
         return own
     return list(dict.fromkeys([*own, *relatives("Qwen/Qwen2.5-7B")]))
+
+
+def cards(plan: Plan) -> list[str]:
+    """Cards with a price that somebody listed and a known time, and the plan's own."""
+    priced = [gpu.key for gpu in catalog.gpus() if gpu.price is not None]
+    return list(dict.fromkeys([*priced, *([plan.gpu] if plan.gpu in known_cards() else [])]))
+
+
+def known_cards() -> dict[str, str]:
+    """Every card whose usable bytes are known: its key and its name."""
+    return {gpu.key: gpu.name for gpu in catalog.gpus() if gpu.budget_bytes}
 
 
 def border(rows: pd.DataFrame, field: str, unit: str) -> str:

@@ -11,11 +11,11 @@ from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.link import from_query_string, to_query_string
 from planner.ui import compute
-from planner.ui.display import say
 from planner.ui.elements import said
-from planner.ui.inputs.fields import labelled, short_label
 from planner.ui.state import address, session
 from planner.units import read_count
+from planner.wording.display import say
+from planner.wording.fields import labelled, short_label
 
 
 def second_plan(plan: Plan) -> Plan | None:
@@ -56,7 +56,7 @@ def _describe(plan: Plan, other: Plan) -> None:
         return
     verdict = labelled(compute.footprint(other).verdict.sentence)
     st.markdown(f"**B differs from A in {read_count(len(changes), 'field')}.** {verdict}")
-    with st.expander("Differences", key="differences", on_change=session.acted):
+    with st.expander("Differences", key="how b differs", on_change="rerun"):
         rows = [(short_label(one.field), say(one.before), say(one.after)) for one in changes]
         st.dataframe(
             pd.DataFrame(rows, columns=["Field", "A", "B"]),
@@ -69,7 +69,6 @@ def _describe(plan: Plan, other: Plan) -> None:
 def _set(query: str) -> None:
     st.session_state[address.COMPARE] = query
     st.session_state.pop("b error", None)
-    session.acted()
 
 
 def _pin(plan: Plan) -> None:
@@ -82,7 +81,6 @@ def _swap(plan: Plan, other: Plan) -> None:
 
 
 def _paste() -> None:
-    session.acted()
     text = st.session_state["pasted b"].strip()
     if not text:
         return

@@ -7,7 +7,7 @@ from typing import Any
 import streamlit as st
 
 from planner.footprint import Footprint
-from planner.ui.state import address, session
+from planner.ui.state import address
 
 
 def switch(place: Any = st) -> bool:
@@ -28,7 +28,6 @@ def switch(place: Any = st) -> bool:
 def _turn() -> None:
     on = st.session_state["own peak"]
     st.session_state[address.PEAK] = address.TRAINER if on else ""
-    session.acted()
 
 
 def size_bytes(footprint: Footprint, own: bool) -> int:

@@ -1,40 +1,50 @@
 """The address bar and the draft, kept equal: complete, both ways, without loops.
 
 Streamlit's own binding leaves out values equal to a default, so the query is written
-here. A query that this session did not write means that the person went back or forward
-(or opened a link), unless a widget started the run: then the widget is right and the
-query is what the browser still showed.
+here. The browser may still report an address that an edit has since replaced; one that this
+session wrote is taken only where the browser says that the person went back or forward to it.
+
+Session key ``written``: marks of the addresses that were opened or written, the last one last.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 from urllib.parse import urlencode
 
 import streamlit as st
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from planner import catalog
+from planner.linktext import short
 from planner.plan import FIELDS, Plan
+from planner.plan import pin as pins
 from planner.plan.link import (
     BENCHMARK,
     CALIBRATION,
     CHOSEN,
+    PIN,
     SHOWN,
+    WISH,
     Reading,
     from_query,
     from_query_string,
 )
+from planner.problem import Problem
+from planner.search import wish as wishes
 from planner.ui.state import draft as drafts
 from planner.ui.state import session
 
-COMPARE, PEAK = SHOWN
+COMPARE, PEAK, *_ = SHOWN
 """Keys of plan B's short query, and of what a page's sizes are."""
+Query = Mapping[str, str | Sequence[str]]
+"""Keys of an address, each with its value or its values."""
 TRAINER = "trainer"
 """What sizes can be instead of the driver's: the trainer's own."""
-SETTLING_SECONDS = 0.5
-"""For so long after an edit was written, the browser may still report the query before it."""
+MOST_WRITTEN = 200
+"""So many addresses of a visit are known again."""
 
 
 def read() -> None:
@@ -48,14 +58,33 @@ def read() -> None:
 def foreign(first: bool) -> dict[str, list[str]]:
     """The query if it is a visit's first or somebody else than this session changed it."""
     given = {key: st.query_params.get_all(key) for key in st.query_params}
-    edited = st.session_state.pop("edited", False)
-    ours = edited or _is_ours({key: given[key][-1] for key in given})
-    return given if first or not ours else {}
+    written, mark = st.session_state.get("written", []), _mark(given)
+    known = written[-1:] == [mark] if _went_back() else mark in written
+    if known and not first:
+        return {}
+    _remember(given)
+    return given
+
+
+def _went_back() -> bool:
+    """Whether the browser went back or forward, as it says itself."""
+    context = get_script_run_ctx()
+    return context is not None and context.is_history_navigation
+
+
+def _mark(query: Mapping[str, Sequence[str]]) -> int:
+    return hash(frozenset((key, tuple(values)) for key, values in query.items()))
+
+
+def _remember(query: Mapping[str, Sequence[str]]) -> None:
+    mark, written = _mark(query), st.session_state.get("written", [])
+    if query and written[-1:] != [mark]:
+        kept = [one for one in written if one != mark]
+        st.session_state["written"] = [*kept[1 - MOST_WRITTEN :], mark]
 
 
 def _open(given: dict[str, list[str]]) -> None:
     reading = from_query(given, ignore=SHOWN)
-    st.session_state["opened"] = True
     session.forget_own_inputs()
     st.session_state[COMPARE] = given.get(COMPARE, [""])[-1]
     st.session_state[PEAK] = TRAINER if given.get(PEAK, [""])[-1] == TRAINER else ""
@@ -63,11 +92,18 @@ def _open(given: dict[str, list[str]]) -> None:
         st.session_state[key] = "" if found is None else given[key][-1]
     if reading.plan is not None:
         session.set_draft(drafts.of_plan(reading.plan, reading.preset, _chosen(given, reading)))
-    told = reading.problems or reading.renamed
+    kept, broken = pins.from_pins(given.get(PIN, ()))
+    if PIN in given or session.pins_of_the_link():  # plans too long for a link are no part of it
+        session.set_pins(kept)
+    st.session_state[WISH], unclear = _wished(given.get(WISH, [""])[-1])
+    broken = (*broken, *unclear)
+    reading = replace(reading, problems=(*reading.problems, *broken))
+    told = reading.problems or reading.told
     if reading.plan is not None and _unmeasured(given):
         # The page offers to measure it; until then there is a draft and no plan.
         session.set_draft(drafts.edited(session.draft(), {"config": given["config"][-1]}))
-        told = ()
+        told = broken
+        reading = replace(reading, problems=broken)
     st.session_state["reading"] = reading if told else None
 
 
@@ -80,6 +116,21 @@ def _unmeasured(given: Mapping[str, Any]) -> bool:
     return bool(model.spot) and model.architecture is None
 
 
+def _wished(text: str) -> tuple[str, tuple[Problem, ...]]:
+    """The link's wish as this app writes it, or what is wrong with it: then it is left out."""
+    if not text:
+        return "", ()
+    try:
+        wish = wishes.from_text(text)
+        known = {card.key for card in catalog.gpus()}
+        if strange := [card for card in wish.cards if card not in known]:
+            raise ValueError(f"has {short(strange[0])}, which is no card of the catalog")
+    except ValueError as error:
+        said = f"{WISH} {error}".rstrip(".")
+        return "", (Problem(WISH, f"{said}.", "Ask again on Recommend; the plan is kept."),)
+    return wishes.to_text(wish), ()
+
+
 def _chosen(given: Mapping[str, Any], reading: Reading) -> Collection[str] | None:
     """Fields that the link says were chosen; in an old complete one all were.
 
@@ -90,34 +141,24 @@ def _chosen(given: Mapping[str, Any], reading: Reading) -> Collection[str] | Non
     return None
 
 
-def _is_ours(given: dict[str, str]) -> bool:
-    if given == st.session_state.get("written"):
-        return True
-    fresh = time.monotonic() - st.session_state.get("written at", 0.0) < SETTLING_SECONDS
-    return fresh and given == st.session_state.get("written before")
-
-
 def write() -> None:
     """Put the complete draft into the address bar; does nothing when it is there already."""
     put(current_query())
 
 
-def put(wanted: Mapping[str, str]) -> None:
+def put(query: Query) -> None:
     """Put a query into the address bar, and remember that it was this session's."""
-    wanted = dict(wanted)
-    if st.query_params.to_dict() != wanted:
+    wanted = {key: [text] if isinstance(text, str) else [*text] for key, text in query.items()}
+    if {key: st.query_params.get_all(key) for key in st.query_params} != wanted:
         st.query_params.from_dict(wanted)
-    if st.session_state.get("written") != wanted:
-        opened = st.session_state.pop("opened", False)
-        st.session_state["written before"] = None if opened else st.session_state.get("written")
-        st.session_state["written at"] = time.monotonic()
-        st.session_state["written"] = wanted
+    _remember(wanted)
 
 
-def current_query() -> dict[str, str]:
-    """The complete query of what is on the page."""
-    carried = (CALIBRATION, BENCHMARK, COMPARE, PEAK)
+def current_query() -> dict[str, str | Sequence[str]]:
+    """The complete query of what is on the page; pins that are too long for a link stay out."""
+    carried = (CALIBRATION, BENCHMARK, COMPARE, PEAK, WISH)
     beside = {key: st.session_state.get(key, "") for key in carried}
+    beside[PIN] = session.pins_of_the_link()
     return {**drafts.query(session.draft()), **{key: text for key, text in beside.items() if text}}
 
 
@@ -127,11 +168,11 @@ def plan_b() -> Plan | None:
     return from_query_string(query).plan if query else None
 
 
-def link(query: Mapping[str, str]) -> str:
+def link(query: Query) -> str:
     """A query under the app's address as the browser sees it, without a page."""
     url = (st.context.url or "http://localhost:8501").rstrip("/")
     root = url.removesuffix(f"/{page_path()}")
-    return f"{root}/?{urlencode(query)}"
+    return f"{root}/?{urlencode(query, doseq=True)}"
 
 
 def page_path() -> str:
@@ -140,5 +181,8 @@ def page_path() -> str:
     return page if page in PAGE_PATHS and "//" in front else ""
 
 
-PAGE_PATHS = ("plan", "scaling", "trial", "sampling", "launch", "examples", "formulas")
+PAGE_PATHS = (
+    *("plan", "scaling", "recommend", "compare", "trial", "sampling", "launch"),
+    *("examples", "formulas"),
+)
 """Last part of each page's address."""

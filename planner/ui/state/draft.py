@@ -67,6 +67,14 @@ def replaced(draft: Draft, changes: Mapping[str, Any]) -> Draft:
     return _with(draft, values, {**changes, **kept})
 
 
+def restored(draft: Draft, field: str) -> Draft:
+    """The draft with one field as its preset has it, and what follows; nobody's choice any more."""
+    value = draft.base.plan.model_dump()[field]
+    new = edited(draft, {field: value})
+    left = {name: each for name, each in new.chosen.items() if name != field}
+    return replace(new, chosen=left) if completed(left)[field] == value else new
+
+
 def edited(draft: Draft, changes: Mapping[str, Any]) -> Draft:
     """The draft after a person set these fields; fields nobody set follow their defaults."""
     after = followed(draft.values, draft.chosen, changes)

@@ -4,6 +4,8 @@ Session keys, and who sets them:
 ``draft``      the inputs' values; set here only.
 ``reading``    what was wrong with the link that was opened; set by :mod:`planner.ui.state.address`.
 ``undo``       the last draft that had a plan, while the current one has none.
+``applied``    suggestions that were taken one after the other, each with the drafts around it; set
+               here only.
 ``compare``    plan B's short query, empty when there is none; kept in the address bar.
 ``calibration``  the link's correction factors as text, empty when there are none; kept in the
                address bar.
@@ -11,31 +13,39 @@ Session keys, and who sets them:
                bar.
 ``peak``       ``trainer`` where pages show the trainer's own peak, else empty; kept in the address
                bar.
-``edited``     a callback ran before this script run; read and cleared by the address.
+``pins``, ``pin``  plans that are kept for comparing, and their texts in the address bar, empty
+               where those are too long for a link.
+``wish``       what the last search was asked for, as text, empty where there was none; kept in the
+               address bar.
 ``unit``       name of the unit of memory.
 ``other model``, ``model error``  the inputs of a model from outside are open, and what was
                wrong with it; set by :mod:`planner.ui.inputs.model`.
 ``own lengths``, ``lengths error``  the same of response lengths; set by
                :mod:`planner.ui.inputs.lengths`.
-``written``, ``written before``, ``written at``, ``opened``  see :mod:`planner.ui.state.address`.
+``written``    see :mod:`planner.ui.state.address`; ``drawn``, :mod:`planner.ui.state.typed`.
 Widgets of fields have the key ``field:<name>`` and only mirror the draft.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, cast
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple, cast
 
 import streamlit as st
 
+from planner.frameworks import OWN, frameworks
 from planner.plan import Plan
 from planner.plan.factors import Factors, factors_from_text
-from planner.plan.link import BENCHMARK, CALIBRATION, Reading
+from planner.plan.link import BENCHMARK, CALIBRATION, PIN, WISH, Reading
+from planner.plan.pin import MOST_CHARACTERS, MOST_IN_A_LINK, Pinned, to_pin
 from planner.plan.presets import DEFAULT, presets
 from planner.speeds import Speeds, speeds_from_text
-from planner.ui.display import UNITS, Unit
 from planner.ui.state import draft as drafts
 from planner.ui.state.draft import Draft
+from planner.wording.display import UNITS, Unit
+from planner.wording.fields import speak_for
+
+PINS = "pins"
 
 
 def draft() -> Draft:
@@ -55,39 +65,70 @@ def set_draft(new: Draft) -> None:
     st.session_state["draft"] = new
 
 
-def widget_key(field: str) -> str:
-    """Session key of a field's widget."""
-    return f"field:{field}"
+def framework() -> str:
+    """The framework on the page, in whose words labels are; the first before there is one."""
+    found = cast("Draft | None", st.session_state.get("draft"))
+    name = str(found.values["framework"]) if found else ""
+    return name if name in frameworks() else OWN
 
 
-def on_edit(field: str, convert: Callable[[Any], Any] | None = None) -> None:
-    """Callback of a field's widget: the typed value enters the draft."""
-    value = st.session_state[widget_key(field)]
-    if value is not None:
-        edit({field: convert(value) if convert else value})
+speak_for(framework)
 
 
 def edit(changes: Mapping[str, Any]) -> None:
     """A person set these fields; unset ones follow."""
-    _act(drafts.edited(draft(), changes))
+    set_draft(drafts.edited(draft(), changes))
+
+
+class Applied(NamedTuple):
+    """A suggestion that was taken: the drafts before and after it."""
+
+    before: Draft
+    after: Draft
+
+
+MOST_APPLIED = 20
+"""So many suggestions can be taken back, one after the other."""
 
 
 def apply(changes: Mapping[str, Any]) -> None:
     """Set exactly these fields (a suggestion was taken); nothing follows."""
-    _act(drafts.replaced(draft(), changes))
+    before = draft()
+    set_draft(drafts.replaced(before, changes))
+    taken = [*st.session_state.get("applied", []), Applied(before, draft())]
+    st.session_state["applied"] = taken[-MOST_APPLIED:]
+
+
+def applied() -> Applied | None:
+    """The last suggestion that was taken, while nothing was changed since."""
+    taken = st.session_state.get("applied", [])
+    return taken[-1] if taken and taken[-1].after is draft() else None
+
+
+def take_back_applied() -> None:
+    """Back to the draft before it, exactly; the suggestion before it can then be taken back."""
+    last = applied()
+    if last is not None:
+        st.session_state["applied"] = st.session_state["applied"][:-1]
+        set_draft(last.before)
+
+
+def restore(field: str) -> None:
+    """One field as the preset has it."""
+    set_draft(drafts.restored(draft(), field))
 
 
 def open_preset(key: str) -> None:
     """Start again from a preset."""
     st.session_state.pop("reading", None)
     forget_own_inputs()
-    _act(drafts.of_plan(presets()[key].plan, key))
+    set_draft(drafts.of_plan(presets()[key].plan, key))
 
 
 def open_plan(plan: Plan) -> None:
     """Continue with another plan."""
     forget_own_inputs()
-    _act(drafts.of_plan(plan))
+    set_draft(drafts.of_plan(plan))
 
 
 def forget_own_inputs() -> None:
@@ -102,30 +143,20 @@ def take_offer() -> None:
     """Let what nobody would have to choose follow the last edit."""
     other = drafts.offered(draft())
     if other is not None:
-        _act(other)
+        set_draft(other)
 
 
 def take_back() -> None:
     """Back to the draft before the last edit, with what followed it."""
     before = draft().before
     if before is not None:
-        _act(before)
+        set_draft(before)
 
 
 def undo() -> None:
     """Back to the last draft that had a plan."""
     if "undo" in st.session_state:
-        _act(st.session_state["undo"])
-
-
-def _act(new: Draft) -> None:
-    set_draft(new)
-    acted()
-
-
-def acted() -> None:
-    """Callback of every other widget: this run was started here, not by the address bar."""
-    st.session_state["edited"] = True
+        set_draft(st.session_state["undo"])
 
 
 def reading() -> Reading | None:
@@ -133,16 +164,29 @@ def reading() -> Reading | None:
     return cast("Reading | None", st.session_state.get("reading"))
 
 
+def asked_instead() -> str:
+    """What was asked for last and could not be used, so that the page shows an earlier plan.
+
+    Empty where the page shows what was asked for. Whoever shows a verdict says it is of another.
+    """
+    found, state = reading(), st.session_state
+    if "model error" in state:
+        return "the model you gave"
+    if state.get("other model") and not draft().values["config"]:
+        return "a model that you have not given yet"
+    if "lengths error" in state:
+        return "the response lengths you gave"
+    return "the link you opened" if found is not None and found.plan is None else ""
+
+
 def answers_another() -> bool:
     """Whether the page shows an earlier plan, since what was given last could not be used."""
-    found = reading()
-    return "model error" in st.session_state or (found is not None and found.plan is None)
+    return bool(asked_instead())
 
 
 def dismiss_reading() -> None:
     """The person has read what was wrong with the link."""
     st.session_state.pop("reading", None)
-    acted()
 
 
 def calibration() -> Factors | None:
@@ -160,7 +204,30 @@ def speeds() -> Speeds | None:
 def carry(key: str, text: str = "") -> None:
     """The page and its link go on with this calibration or benchmark, or without one."""
     st.session_state[key] = text
-    acted()
+
+
+def pins() -> tuple[Pinned, ...]:
+    """Plans that are kept for comparing."""
+    return cast("tuple[Pinned, ...]", st.session_state.get(PINS, ()))
+
+
+def set_pins(pinned: Sequence[Pinned]) -> None:
+    """Keep exactly these; their texts are made once, since every page's address has them."""
+    texts = [to_pin(one) for one in pinned]
+    short = max(map(len, texts), default=0) <= MOST_CHARACTERS
+    fits = short and sum(map(len, texts)) <= MOST_IN_A_LINK
+    st.session_state[PINS] = tuple(pinned)
+    st.session_state[PIN] = texts if fits else []
+
+
+def pins_of_the_link() -> list[str]:
+    """The pins as a link has them; none of them where they are too long for one."""
+    return cast("list[str]", st.session_state.get(PIN, []))
+
+
+def wish() -> str:
+    """What the last search was asked for, or the link asks for; empty where nothing was."""
+    return cast(str, st.session_state.get(WISH, ""))
 
 
 def unit() -> Unit:

@@ -103,4 +103,4 @@ def _notes(result: TrialResult, key: str) -> None:
     with st.expander("How it was measured", icon=":material/notes:", key=f"{key}-notes"):
         bullets(lines)
         if result.stderr_tail and result.status != "completed":
-            st.code(result.stderr_tail, language=None)
+            st.code(result.stderr_tail, language=None, wrap_lines=True)

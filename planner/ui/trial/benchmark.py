@@ -22,11 +22,11 @@ from planner.plan import Plan
 from planner.plan.link import BENCHMARK
 from planner.speeds import obstacle, speeds_to_text
 from planner.trial.ask.cards import Card
-from planner.ui.display import plain
 from planner.ui.elements import doubt, named_choice, row, text_table
 from planner.ui.state import session
 from planner.ui.trial import controls
 from planner.ui.trial.allowed import permitted
+from planner.wording.display import plain
 
 WHAT = (
     f"Measures for {BUDGET_SECONDS:.0f} seconds what share of its peaks a card reaches in layers, "
@@ -48,7 +48,7 @@ def section(plan: Plan, cards: Sequence[Card]) -> None:
         drawn = st.fragment(_panel, run_every=controls.POLL if running else None)
         drawn(device, tuple(state.identifier for state in running))
     else:
-        st.caption(NO_CARD)
+        st.markdown(NO_CARD)
     found = _shown(plan)
     if found is not None:
         _result(found, plan)
@@ -98,7 +98,6 @@ def _dismiss(identifier: str) -> None:
 
 
 def _remove(identifier: str) -> None:
-    session.acted()
     if permitted():
         archive.remove(identifier)
 

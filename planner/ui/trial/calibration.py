@@ -20,12 +20,12 @@ from planner.trial.evidence.calibration import Kind, calibration, kind_of, ratio
 from planner.trial.evidence.correction import obstacle
 from planner.trial.history import HistoryError
 from planner.trial.history.comparisons import proving
-from planner.ui.display import plain
 from planner.ui.elements import row, said, text_table
 from planner.ui.state import session
 from planner.ui.trial import controls
 from planner.ui.trial.allowed import permitted
 from planner.ui.trial.words import share
+from planner.wording.display import plain
 
 COLUMNS = ["Phase", "Quantity", "Measured beside estimate", "Lowest", "Highest", "Trials"]
 

@@ -12,17 +12,16 @@ from typing import Any
 import streamlit as st
 
 from planner.trial.ask.folders import TrialFolder
-from planner.ui.display import plain
 from planner.ui.elements import said
 from planner.ui.state import session
 from planner.ui.trial.allowed import permitted
+from planner.wording.display import plain
 
 POLL = "1s"
 
 
 def start(what: str, begin: Callable[[Any], object], asked: Any) -> None:
     """Callback of a button that starts something; why it could not is kept for :func:`refused`."""
-    session.acted()
     st.session_state.pop(f"{what} error", None)
     if not permitted():
         return
@@ -45,7 +44,6 @@ def on_folder(
     find: Callable[[str], TrialFolder | None], does: Callable[[TrialFolder], object], name: str
 ) -> None:
     """Callback of a button of something that runs or ran: what to do with its folder."""
-    session.acted()
     folder = find(name) if permitted() else None
     if folder is not None:
         does(folder)

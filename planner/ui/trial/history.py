@@ -16,14 +16,14 @@ from planner.trial.ask.result import STATUSES, TrialResult
 from planner.trial.history import Filter, History, HistoryError, Summary
 from planner.trial.history.exchange import read_trials
 from planner.ui import compute
-from planner.ui.display import plain
 from planner.ui.elements import choice, doubt, download, row, text_table
-from planner.ui.inputs import choices
 from planner.ui.state import session
 from planner.ui.trial import answer
 from planner.ui.trial import history_rows as rows
 from planner.ui.trial.allowed import permitted
 from planner.ui.uploads import LARGEST_MB, uploader
+from planner.wording import choices
+from planner.wording.display import plain
 
 SAID = "trial history said"
 IMPORT = "trial import"
@@ -48,9 +48,7 @@ def section() -> None:
         elif chosen != Filter(limit=LISTED):
             st.caption("No stored trial matches.")
         else:
-            st.caption(
-                "No trial is stored yet. One is stored when it ends, or when you import it."
-            )
+            st.caption("No trial is stored yet. One is stored when it ends, or when you import it.")
         _files(history, chosen, bool(lines))
     except HistoryError as error:
         doubt(error)
@@ -70,7 +68,6 @@ def _filter() -> Filter:
         key="trial-filter-device",
         placeholder="cpu, cuda, H100, …",
         max_chars=100,
-        on_change=session.acted,
     )
     status = choice(
         "Outcome of trials",
@@ -90,7 +87,7 @@ def _lines(history: History, lines: list[Summary]) -> None:
         "Stored trials, newest first",
         right=table.shape[1],
         most=SHOWN_ROWS,
-        on_select=session.acted,
+        on_select="rerun",
         selection_mode="multi-row",
     )
     names = [lines[place].id for place in event.selection.rows if place < len(lines)]
@@ -162,7 +159,6 @@ def _files(history: History, chosen: Filter, any_listed: bool) -> None:
 
 
 def _import(key: str) -> None:
-    session.acted()
     file = st.session_state.get(key)
     if file is None or not permitted():
         return
@@ -175,7 +171,6 @@ def _import(key: str) -> None:
 
 
 def _delete(identifiers: tuple[str, ...]) -> None:
-    session.acted()
     if not permitted():
         return
     try:

@@ -13,11 +13,11 @@ from planner.trial.ask.result import TrialResult
 from planner.trial.history import Filter, History, Summary
 from planner.trial.history.exchange import export
 from planner.trial.history.store import Added
-from planner.ui.display import Unit
-from planner.ui.inputs.choices import spoken
-from planner.ui.inputs.fields import short_label
 from planner.ui.trial.words import LEVELS, NOBODY, share
 from planner.units import read_seconds
+from planner.wording.choices import spoken
+from planner.wording.display import Unit
+from planner.wording.fields import short_label
 
 COLUMNS = ["When", "Outcome", "Method", "Model", "Device", "torch", "Took", "Trial"]
 

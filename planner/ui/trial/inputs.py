@@ -20,7 +20,6 @@ from planner.trial.ask.variants import layers_of
 from planner.trial.cluster.address import host_of, owners_address
 from planner.trial.cluster.client import missing
 from planner.ui.elements import choice, doubt, named_choice
-from planner.ui.state import session
 from planner.ui.trial.allowed import own_machine
 from planner.units import GIB
 
@@ -63,7 +62,6 @@ def cluster() -> str:
         key="trial-where",
         format_func=names.__getitem__,
         horizontal=True,
-        on_change=session.acted,
         help=HELP,
     )
     return address if chosen == "cluster" else ""
@@ -111,7 +109,6 @@ def _number(place: Any, label: str, key: str, low: Any, high: Any, value: Any, h
         value=value,
         step=1.0 if isinstance(value, float) else 1,
         key=key,
-        on_change=session.acted,
         help=help,
     )
 
@@ -205,7 +202,6 @@ def _files() -> dict[str, Any]:
             "Model folder",
             key="trial-model-folder",
             placeholder="random weights",
-            on_change=session.acted,
             help="A folder on this machine with config.json and safetensors. Empty runs random "
             "weights, which take the same memory; random routers spread tokens evenly over "
             "experts, and trained ones do not.",
@@ -215,7 +211,6 @@ def _files() -> dict[str, Any]:
     if columns[1].toggle(
         "Keep the allocations",
         key="trial-snapshot",
-        on_change=session.acted,
         help="A file to look at: on a card for pytorch.org/memory_viz, on a processor for "
         "ui.perfetto.dev. It is offered with the answer.",
     ):

@@ -59,7 +59,7 @@ def page(plan: Plan) -> None:
     st.caption(WHAT)
     if not permitted():
         st.info(OFF, icon=":material/lock:")
-        st.caption(ALONE)
+        st.markdown(ALONE)
         return
     request = _request(plan)
     if request is not None:

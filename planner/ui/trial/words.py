@@ -13,9 +13,9 @@ from planner.footprint import Verdict
 from planner.plan import Plan
 from planner.trial.ask.footprints import PhaseFigures
 from planner.trial.ask.result import TrialResult
-from planner.ui.display import Unit
 from planner.ui.tables import phase_name
 from planner.units import read_seconds, read_seconds_between
+from planner.wording.display import Unit
 
 NOBODY = "—"
 """In a table, for what nobody predicted or measured."""

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from planner.advice import recommend
+from planner.advice.edits import edits
+from planner.advice.fitting import WORTH_BYTES
+from planner.advice.suggestion import Suggestion
 from planner.estimate import estimate
 from planner.plan import Plan, try_plan
 from planner.plan.presets import presets
-from planner.recommend import WORTH_BYTES, Suggestion, candidates, recommend
 from planner.units import GIB
 
 TOO_LARGE = Plan(
@@ -42,17 +45,22 @@ def test_a_plan_that_fits_is_offered_savings_by_bytes_per_second() -> None:
     plan = Plan(micro_batch_size=4, gpu_memory_utilization=0.4)
     before = estimate(plan)
     assert before.verdict.word == "fits"
-    rates = [
-        suggestion.saved_bytes / max(suggestion.seconds_lost or 0.1, 0.1)
-        for suggestion in recommend(before)
-    ]
-    assert rates == sorted(rates, reverse=True)
+    found = recommend(before, most=50)
+    kept = [suggestion.keeps for suggestion in found]
+    assert kept == sorted(kept, reverse=True) and not all(kept)
+    for kind in (True, False):
+        rates = [
+            suggestion.saved_bytes / max(suggestion.seconds_lost or 0.1, 0.1)
+            for suggestion in found
+            if suggestion.keeps is kind
+        ]
+        assert rates == sorted(rates, reverse=True)
 
 
 def test_candidates_change_fields_of_a_plan_only() -> None:
-    for title, changes in candidates(TOO_LARGE):
-        assert title and set(changes) <= set(Plan.model_fields)
-        plan, problems = try_plan({**TOO_LARGE.model_dump(), **changes})
+    for one in edits(TOO_LARGE):
+        assert one.title and set(one.changes) <= set(Plan.model_fields)
+        plan, problems = try_plan({**TOO_LARGE.model_dump(), **one.changes})
         assert plan is not None or problems
 
 
@@ -91,7 +99,7 @@ def test_every_other_form_of_self_certainty_is_offered() -> None:
         validation_response_tokens=15_872, gpu_memory_utilization=0.2,
         logprob_micro_batch_size=8,
     )  # fmt: skip
-    named = {title: changes for title, changes in candidates(plan) if "self_certainty" in changes}
+    named = {one.title: one.changes for one in edits(plan) if "self_certainty" in one.changes}
     assert named == {
         "Compute self-certainty in chunks of the vocabulary": {
             "self_certainty": "chunked-vocabulary"

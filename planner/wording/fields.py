@@ -1,27 +1,38 @@
 """Each field of a plan as a person meets it: label, group, unit and what the words mean.
 
 The first sentence of a field's help is its description in :class:`planner.plan.Plan`;
-here stands what that sentence presumes. Imports no Streamlit.
+here stands what that sentence presumes. A framework's own words for a batch stand in its room.
+Imports no Streamlit.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from planner.frameworks import OWN, framework_named
+from planner.frameworks.word import Word
 from planner.plan import Plan
-from planner.ui.inputs.choices import spoken
+from planner.plan.fieldtext import KINDS
+from planner.wording import choices
+from planner.wording.choices import spoken
+from planner.wording.display import say
 
 
 @dataclass(frozen=True, slots=True)
 class FieldText:
-    """What stands at an input: ``label`` above it, ``more`` after the plan's description."""
+    """What stands at an input: ``label`` above it, ``more`` after the plan's description.
+
+    ``said`` is the label in a sentence, where nothing beside it says what it is of.
+    """
 
     label: str
     more: str = ""
     unit: str = ""
+    said: str = ""
 
 
 TEXTS: Mapping[str, FieldText] = {
@@ -39,9 +50,13 @@ TEXTS: Mapping[str, FieldText] = {
         "Capacity is what the driver reports, never the seller's figure: “80 GB” is a name. "
         "Cards marked unsupported can be planned by typing in their usable bytes.",
     ),
-    "gpus": FieldText("Count", "Those of a separate engine included."),
-    "prompt_tokens": FieldText("Prompt", "Memory is planned for the longest.", "tokens"),
-    "response_tokens": FieldText("Response", "Memory is planned for the longest.", "tokens"),
+    "gpus": FieldText("Count", "Those of a separate engine included.", said="Number of GPUs"),
+    "prompt_tokens": FieldText(
+        "Prompt", "Memory is planned for the longest.", "tokens", "Prompt length"
+    ),
+    "response_tokens": FieldText(
+        "Response", "Memory is planned for the longest.", "tokens", "Response length"
+    ),
     "responses_per_prompt": FieldText(
         "Responses/prompt", "The group whose rewards GRPO, RLOO and Intuitor compare."
     ),
@@ -248,30 +263,99 @@ TEXTS: Mapping[str, FieldText] = {
 """The words of every field that has an input."""
 
 
+def speak_for(framework: Callable[[], str]) -> None:
+    """Labels are in the words of the framework that this gives; until then in the first one's."""
+    global _speaker
+    _speaker = framework
+
+
+def _usual() -> str:
+    return OWN
+
+
+_speaker: Callable[[], str] = _usual
+
+
 def label(name: str) -> str:
-    """What stands above the input, unit included."""
-    unit = TEXTS[name].unit if name in TEXTS else ""
-    return f"{short_label(name)}, {unit}" if unit else short_label(name)
+    """What stands above the input, unit included; a batch in the framework's own terms."""
+    text = TEXTS.get(name)
+    if text is None:
+        return short_label(name)
+    led = _word(name).label or text.label
+    return f"{led}, {text.unit}" if text.unit else led
 
 
 def short_label(name: str) -> str:
     """The label without its unit, for sentences."""
     if name in TEXTS:
-        return TEXTS[name].label
+        return _word(name).label or TEXTS[name].said or TEXTS[name].label
     info = Plan.model_fields.get(name)
     return (info.title if info else None) or name.replace("_", " ").capitalize()
 
 
-def labelled(text: str) -> str:
+def _word(name: str) -> Word:
+    """What the framework on the page calls the field."""
+    return framework_named(_speaker()).words.get(name, Word(""))
+
+
+def labelled(text: str, about: str = "") -> str:
     """A sentence with labels in place of the plan's field names, as the pages show it.
 
-    Names of one word are words of the language too, and stay.
+    Values stand as their list shows them, where a field's name leads to them; ``about`` is the
+    field that “Choose …” in the sentence is about. Other names that are words of the language, too,
+    stay.
     """
-    text = re.sub(rf"\b({'|'.join(_NAMES)})=([\w.,+-]+\w)", r"\1 \2", text)
-    return re.sub(rf"\b({'|'.join(_NAMES)})\b", lambda name: f"“{short_label(name[0])}”", text)
+    found, place = "", 0
+    while led := _LED.search(text, place):
+        field = led["field"] or about
+        values = _values(field, text[led.end() :], ordinary=led["by"] != " ")
+        if not values:
+            found, place = found + text[place : led.end()], led.end()
+            continue
+        said = "Choose " if led["field"] is None else f"“{short_label(field)}”{_BY[led['by']]}"
+        found += text[place : led.start()] + said + "".join(map(partial(_said, field), values))
+        place = led.end() + len("".join(values))
+    return _NAMED.sub(lambda name: f"“{short_label(name[0])}”", found + text[place:])
 
 
-_NAMES = tuple(sorted((name for name in Plan.model_fields if "_" in name), key=len, reverse=True))
+_BY = {" ": " ", " to ": " to ", "=": " "}
+_ALL = "|".join(sorted(Plan.model_fields, key=len, reverse=True))
+_LED = re.compile(rf"\b(?:(?P<field>{_ALL})(?P<by> to |=| )|Choose )(?=[\w.])")
+_NO_WORDS = [name for name in _ALL.split("|") if "_" in name or name in ("finetuning", "gpus")]
+_NAMED = re.compile(rf"\b({'|'.join(_NO_WORDS)})\b")
+_NEXT = re.compile(r"(,? or to |,? or |, )(?=[\w.])")
+_NUMBER = re.compile(r"true|false|[\d.]+")
+_VALUE = re.compile(r"[\w.+-]*\w")
+
+
+def _values(field: str, text: str, *, ordinary: bool) -> list[str]:
+    """The field's values that the text begins with, and what stands between them."""
+    found: list[str] = []
+    place, between = 0, ""
+    while value := _VALUE.match(text, place):
+        known = bool(field) and value[0] in choices.options(field)
+        number = KINDS.get(field) in (bool, int, float) and _NUMBER.fullmatch(value[0])
+        language = not ordinary and "_" not in field and _is_word(value[0])
+        if not (known or number) or language or text.startswith(" to ", value.end()):
+            break
+        found += [between, value[0]] if between else [value[0]]
+        after = _NEXT.match(text, value.end())
+        if number or after is None:
+            break
+        between, place = after[0], after.end()
+    return found
+
+
+def _is_word(value: str) -> bool:
+    """Whether a value is a word of the language, too: after a name alone it may mean that."""
+    return bool(re.fullmatch(r"[a-z]+", value)) and value not in ("ddp", "hf", "qlora", "lora")
+
+
+def _said(field: str, part: str) -> str:
+    if part in ("true", "false"):
+        return say(part == "true")
+    name = choices.called(field, part) if part in choices.options(field) else part
+    return f"“{name}”" if name != part and " " in name else name
 
 
 def changes_in_words(changes: Mapping[str, Any]) -> str:
@@ -281,10 +365,12 @@ def changes_in_words(changes: Mapping[str, Any]) -> str:
 
 
 def help_text(name: str) -> str:
-    """What the field means: the plan's description, the words in it, and the link's key."""
+    """What the field means: the plan's description, the words in it, its option, the link's key."""
     description = Plan.model_fields[name].description or ""
     more = TEXTS[name].more if name in TEXTS else _own(name)
-    return f"{description} {more}".strip() + f"\n\nField `{name}`"
+    option = _word(name).option if name in TEXTS else ""
+    own = f"{framework_named(_speaker()).label}: `{option}`. " if option else ""
+    return f"{description} {more}".strip() + f"\n\n{own}Field `{name}`"
 
 
 def _own(name: str) -> str:

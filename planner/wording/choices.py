@@ -10,13 +10,13 @@ from functools import cache
 from types import SimpleNamespace
 from typing import Any
 
-from planner import lengths
+from planner import catalog, lengths
 from planner.frameworks import framework_named
 from planner.methods import methods
 from planner.plan import choices
 from planner.plan.facts import KNOWN_TORCH
 from planner.plan.rules import UNMODELLED
-from planner.ui.display import say
+from planner.wording.display import say
 
 NAMES: Mapping[tuple[str, str], str] = {
     ("finetuning", "full"): "Full",
@@ -87,16 +87,29 @@ def not_yet(field: str, value: str) -> bool:
 
 def name(field: str, value: str) -> str:
     """A choice as the list shows it."""
-    text = NAMES.get((field, value), value)
-    if field == "method":
-        text = methods()[value].label
-    if field == "framework":
-        text = framework_named(value).label
+    text = called(field, value)
     return f"{text} (not modelled yet)" if not_yet(field, value) else text
+
+
+def called(field: str, value: str) -> str:
+    """A choice as a sentence calls it."""
+    if field == "method":
+        return methods()[value].label
+    if field == "framework":
+        return framework_named(value).label
+    return NAMES.get((field, value), value)
+
+
+@cache
+def card_names() -> Mapping[str, str]:
+    """Every card of the catalog by its key."""
+    return {card.key: card.name for card in catalog.gpus()}
 
 
 def spoken(field: str, value: Any) -> str:
     """A field's value as a sentence says it: a choice as its list shows it."""
     if field == "length_distribution":
         return lengths.named(value)
+    if field == "gpu":
+        return card_names().get(value, value)
     return name(field, value) if options(field) else say(value)

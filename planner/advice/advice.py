@@ -1,0 +1,107 @@
+"""All advice on one plan; each part is worked out when it is asked for, on estimates they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+
+from planner.advice import fitting, room
+from planner.advice import share as engine_share
+from planner.advice.idle import Idle, idle
+from planner.advice.outcome import Judge, Outcome, outcome_of
+from planner.advice.singles import judge_of, lowering, ranked
+from planner.advice.suggestion import Read, Refused, Suggestion, Trying, nothing
+from planner.footprint import Footprint
+
+
+def silent() -> None:
+    """Tells nobody about progress."""
+
+
+class Advice:
+    """Advice on a footprint's plan.
+
+    Args:
+        footprint: the plan's.
+        judge: what gives other plans' footprints; without it estimates that rest on the
+            footprint's own benchmark.
+        progress: called before each estimate; it may raise to give up.
+        refused: fields in the way of running a plan with its framework; advice adds none.
+    """
+
+    def __init__(
+        self,
+        footprint: Footprint,
+        judge: Judge | None = None,
+        progress: Callable[[], None] = silent,
+        refused: Refused = nothing,
+    ) -> None:
+        given = judge or judge_of(footprint)
+        self._trying = Trying(outcome_of(footprint), given, progress, refused)
+
+    @property
+    def outcome(self) -> Outcome:
+        """The plan as it is."""
+        return self._trying.before
+
+    def knows(self, *parts: str) -> bool:
+        """Whether these parts are worked out already."""
+        return self.__dict__.keys() >= set(parts)
+
+    @property
+    def judged(self) -> int:
+        """Plans estimated so far."""
+        return self._trying.judged
+
+    @cached_property
+    def ways(self) -> tuple[Suggestion, ...]:
+        """Make it fit: whole ways, best first; none where it fits."""
+        return () if self.outcome.fits else fitting.ways(self._trying)
+
+    @cached_property
+    def made(self) -> tuple[Suggestion, ...]:
+        """Every single edit that the plan allows."""
+        return tuple(fitting.singles(self._trying))
+
+    @cached_property
+    def singles(self) -> tuple[Suggestion, ...]:
+        """Single edits that mend the plan or save memory, by what blocks."""
+        return ranked(self._trying, self.made)
+
+    @cached_property
+    def pairs(self) -> tuple[Suggestion, ...]:
+        """Two edits together with which it fits, where no single one is enough."""
+        return fitting.pairs(self._trying, list(self.made))
+
+    def lowering(self, phase: str) -> tuple[Suggestion, ...]:
+        """What lowers a phase's own need, the most first."""
+        return lowering(self.made, phase)
+
+    @cached_property
+    def faster(self) -> tuple[Suggestion, ...]:
+        """Use the room: single changes that shorten a step and still fit."""
+        return room.faster(self._trying)
+
+    @cached_property
+    def used(self) -> Suggestion | None:
+        """Use the room: those put together."""
+        return room.used(self._trying, self.faster)
+
+    @cached_property
+    def cheaper(self) -> tuple[Suggestion, ...]:
+        """Fewer GPUs on which it fits for less money."""
+        return room.cheaper(self._trying)
+
+    @cached_property
+    def idle(self) -> tuple[Idle, ...]:
+        """What people try and what does nothing here."""
+        return idle(self._trying)
+
+    @cached_property
+    def share(self) -> tuple[Suggestion, ...]:
+        """The share that serves best at each spread of the engine."""
+        return tuple(engine_share.choices(self._trying))
+
+    def share_words(self, read: Read) -> str:
+        """What the engine's share holds; empty where there is none."""
+        return engine_share.in_words(self.outcome, read)

@@ -1,0 +1,213 @@
+"""Make it fit: the fewest edits after which a plan fits, those first that keep what was asked for.
+
+Single edits are estimated; what several do together is foreseen as the sum of what each does to
+each phase, and only the best of those sums are estimated. So a sum decides what is tried, never
+what is said.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.advice import share
+from planner.advice.edits import KEEPS, Edit, Kind, edits
+from planner.advice.outcome import Outcome
+from planner.advice.suggestion import Suggestion, Trying
+from planner.units import GIB
+
+AT_ONCE = 4
+"""Most edits that are made together in one round."""
+USEFUL = 14
+"""Most single edits that combinations are made of."""
+VERIFIED = 8
+"""Most foreseen combinations that are estimated in one round."""
+ROUNDS = 3
+ASKED: Mapping[Kind, float] = {"numbers": 1.1, "training": 100.0}
+"""How many times a step's time each such edit must save: fewer bits are given for a tenth of it,
+and what is trained only where nothing else helps."""
+EACH = 1.02
+"""A field that stays as it is, is worth a fiftieth of a step's time."""
+WORTH_BYTES = GIB // 4
+"""A smaller saving is not worth a sentence."""
+
+TRAINING: tuple[Kind, ...] = (*KEEPS, "training")
+MORE: tuple[Kind, ...] = (*KEEPS, "GPUs")
+
+
+def singles(trying: Trying, base: tuple[Edit, ...] = ()) -> list[Suggestion]:
+    """Every edit of the plan after ``base``, estimated."""
+    plan = trying.before.plan
+    start = trying.edited(*base) if base else None
+    found = [
+        trying.edited(*base, edit) for edit in edits(plan if start is None else start.after.plan)
+    ]
+    return [one for one in found if one is not None]
+
+
+def ways(trying: Trying) -> tuple[Suggestion, ...]:
+    """Ways to make the plan fit, best first; of those that do not, the closest to it.
+
+    First what keeps weights, responses and GPUs as they are; where that does not fit, also what
+    changes what is trained, and what takes more GPUs.
+    """
+    base = _base(trying)
+    made = singles(trying, base)
+    if (base or trying.before.blockers) and not any(not one.after.blockers for one in made):
+        return ()
+    start = trying.edited(*base) if base else None
+    if (trying.before if start is None else start.after).blockers:
+        able = [one for one in made if not one.after.blockers]
+        base = min(able, key=lambda one: (not one.keeps, one.after.needs_bytes)).edits
+        made = singles(trying, base)
+    kept = _search(trying, base, made, KEEPS)
+    found = [kept, *(() if _fits(kept) else _others(trying, base, made))]
+    best = {tuple(sorted(one.changes.items(), key=str)): one for one in found if one is not None}
+    return tuple(sorted(best.values(), key=lambda one: (not one.fits, not one.keeps)))
+
+
+def pairs(trying: Trying, made: list[Suggestion], most: int = 3) -> tuple[Suggestion, ...]:
+    """Two edits together where neither is enough: those first that ask least of a person."""
+    before = trying.before
+    if before.fits or before.blockers or any(one.fits for one in made):
+        return ()
+    two = [one for one in _combined(before, made) if len(one.edits) == 2]
+    likely = sorted((one for one in two if one.needs_bytes <= before.budget_bytes), key=_cost)
+    found = (trying.edited(*one.edits) for one in likely[:VERIFIED])
+    return tuple(one for one in found if one is not None and one.fits)[:most]
+
+
+def _others(
+    trying: Trying, base: tuple[Edit, ...], made: list[Suggestion]
+) -> tuple[Suggestion | None, ...]:
+    return tuple(_search(trying, base, made, kinds) for kinds in (TRAINING, MORE))
+
+
+def _fits(found: Suggestion | None) -> bool:
+    return found is not None and found.fits
+
+
+def _base(trying: Trying) -> tuple[Edit, ...]:
+    """What lets an engine start whose share is too small; nothing where none is."""
+    plan = trying.before.plan
+    if not share.has_engine(plan) or share.room_of(plan).starts:
+        return ()
+    found = {made: trying.edited(*made) for made in share.starting(plan)}
+    able = {made: one.after for made, one in found.items() if one is not None}
+    return min(able, key=lambda made: _waking(able[made]), default=())
+
+
+def _waking(outcome: Outcome) -> tuple[float, float]:
+    """What the phases need in which the engine is awake, and a step's seconds."""
+    awake = (one.needs_bytes for one in outcome.levels if one.name in share.WAKING)
+    return max(awake), outcome.step_seconds or 0.0
+
+
+class _Foreseen(NamedTuple):
+    """A combination of single edits, the card it would need, and what it costs."""
+
+    edits: tuple[Edit, ...]
+    needs_bytes: float
+    cost: float
+
+
+def _search(
+    trying: Trying, base: tuple[Edit, ...], made: list[Suggestion], kinds: tuple[Kind, ...]
+) -> Suggestion | None:
+    """The cheapest edits of these kinds with which the plan fits; else the closest to it."""
+    best: Suggestion | None = trying.edited(*base) if base else None
+    for number in range(ROUNDS):
+        start = trying.before if best is None else best.after
+        if number:
+            made = singles(trying, base)
+        allowed = [one for one in made if one.edits[-1].kind in kinds and not one.after.blockers]
+        budget = start.budget_bytes
+        foreseen = _combined(start, allowed)
+        likely = sorted((one for one in foreseen if one.needs_bytes <= budget), key=_cost)
+        for one in likely[:VERIFIED]:
+            found = trying.edited(*base, *one.edits)
+            if found is not None and found.fits:
+                return _polished(trying, found)
+        nearest = sorted(foreseen, key=lambda one: one.needs_bytes)[:VERIFIED // 2]
+        tried = [trying.edited(*base, *one.edits) for one in nearest]
+        able = [one for one in tried if one is not None and not one.after.blockers]
+        if not able:
+            break
+        closest = min(able, key=lambda one: one.after.needs_bytes)
+        if best is not None and closest.after.needs_bytes >= best.after.needs_bytes:
+            break
+        best, base = closest, closest.edits
+    return None if best is None else _polished(trying, best)
+
+
+def _cost(one: _Foreseen) -> float:
+    return one.cost
+
+
+def _combined(start: Outcome, made: Sequence[Suggestion]) -> list[_Foreseen]:
+    """Combinations of up to ``AT_ONCE`` edits, with the sum of what each saves in each phase."""
+    keys = [(one.name, one.rank) for one in start.levels]
+    needs = np.array([_needs(start)[key] for key in keys], dtype=np.float64)
+    over = needs > start.budget_bytes
+    after = [_needs(one.after) for one in made]
+    left = np.array([each.get(key, 0.0) for each in after for key in keys])
+    saved = needs - left.reshape(len(made), len(keys))
+    useful = [n for n in range(len(made)) if saved[n][over].max(initial=0.0) >= WORTH_BYTES]
+    useful = sorted(useful, key=lambda n: -saved[n][over].sum())[:USEFUL]
+    found = []
+    for count in range(1, AT_ONCE + 1):
+        for chosen in combinations(useful, count):
+            own = [made[n].edits[-1] for n in chosen]
+            if len({name for edit in own for name in edit.changes}) < sum(
+                len(edit.changes) for edit in own
+            ):
+                continue  # two values for one field
+            most = float((needs - saved[list(chosen)].sum(axis=0)).max())
+            found.append(_Foreseen(tuple(own), most, _price(start, [made[n] for n in chosen])))
+    return found
+
+
+def _needs(outcome: Outcome) -> dict[tuple[str, str], float]:
+    return {(one.name, one.rank): one.needs_bytes for one in outcome.levels}
+
+
+def _price(start: Outcome, made: Sequence[Suggestion]) -> float:
+    """A step's GPU time after these edits, dearer by what else they ask of a person."""
+    seconds = start.step_seconds or 0.0
+    after = [one.after.step_seconds for one in made]
+    seconds += sum(one - seconds for one in after if one is not None)
+    price = max(seconds, 1e-9)
+    for one in made:
+        edit = one.edits[-1]
+        price *= ASKED.get(edit.kind, 1.0) * EACH ** len(edit.changes)
+        price *= one.after.plan.gpus / start.plan.gpus
+    return price
+
+
+def _polished(trying: Trying, found: Suggestion) -> Suggestion:
+    """Without edits that it fits as well without, and with the share that then serves best."""
+    for edit in found.edits:
+        others = tuple(one for one in found.edits if one is not edit)
+        without = trying.edited(*others) if others else None
+        if without is None or without.after.blockers:
+            continue
+        if _no_worse(without.after, found.after):
+            found = without
+    return _with_share(trying, found) if found.fits else found
+
+
+def _no_worse(one: Outcome, other: Outcome) -> bool:
+    if not one.fits and (other.fits or one.needs_bytes > other.needs_bytes):
+        return False
+    if one.step_seconds is None or other.step_seconds is None:
+        return True
+    return one.step_seconds <= other.step_seconds * EACH
+
+
+def _with_share(trying: Trying, found: Suggestion) -> Suggestion:
+    """With the engine's share and spread that serve best beside what was found."""
+    best = share.best(trying.of(found.after))
+    return found if best is None else trying.edited(*found.edits, *best.edits) or found

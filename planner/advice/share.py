@@ -1,0 +1,195 @@
+"""The engine's share of the card and how many GPUs it is spread over, chosen together.
+
+An engine's weights, working set and cache come out of its share; what the share takes of a card
+that trains as well, training lacks when the engine wakes up. So both are judged on the whole plan.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from planner.advice.edits import Edit, share_title, spread_title
+from planner.advice.outcome import Outcome
+from planner.advice.suggestion import Read, Suggestion, Trying
+from planner.phases import engine
+from planner.phases.scene import Scene, scene_of
+from planner.plan import Plan, try_plan
+from planner.plan.facts import facts_of
+from planner.units import read_bytes
+
+SHARES = tuple(percent / 100 for percent in range(5, 100, 5))
+"""Shares that people write."""
+
+WAKING = ("rollout", "weight sync")
+"""Phases in which a sleeping engine takes its memory back while training's cache is still there."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Room:
+    """What an engine's share holds."""
+
+    short_bytes: int
+    """That the share is too small by for the engine to start; 0 or less where it starts."""
+    share_bytes: int
+    holds: int
+    """Whole-length sequences that the cache holds at once."""
+    wanted: int
+    """Sequences that an engine has to generate and may run at once."""
+
+    @property
+    def starts(self) -> bool:
+        """Whether the engine has room for its weights and one whole sequence."""
+        return self.short_bytes <= 0
+
+    @property
+    def waits(self) -> bool:
+        """Whether some sequences wait, or are preempted when others grow."""
+        return self.holds < self.wanted
+
+
+def has_engine(plan: Plan) -> bool:
+    """Whether the plan's responses come from an engine with a share of a card."""
+    return plan.rollout.startswith("vllm")
+
+
+def room_of(plan: Plan) -> Room:
+    """What the plan's engine has room for."""
+    scene = _scene(plan)
+    wanted = min(plan.max_num_seqs, int(engine.sequences_each(scene)))
+    return Room(
+        short_bytes=int(engine.shortfall_bytes(scene)),
+        share_bytes=int(engine.share_bytes(scene)),
+        holds=int(engine.concurrent_sequences(scene)),
+        wanted=wanted,
+    )
+
+
+def _scene(plan: Plan) -> Scene:
+    return scene_of(plan, facts_of(plan))
+
+
+def in_words(outcome: Outcome, read: Read = read_bytes) -> str:
+    """What the share holds, whether sequences wait, and what waking up takes at worst.
+
+    Empty where no engine has a share.
+    """
+    plan = outcome.plan
+    if not has_engine(plan):
+        return ""
+    room = room_of(plan)
+    took = f"The engine takes {read(room.share_bytes)} by its share of {_percent(plan)}"
+    if not room.starts:
+        return f"{took}, {read(room.short_bytes)} too little to start."
+    least = "all that it runs at once" if not room.waits else f"{room.wanted:,} could run"
+    said = f"{took} and holds {room.holds:,} whole sequences ({least})"
+    if room.waits:
+        said += ": longer rollouts wait, or are preempted and computed again"
+    waking = [one for one in outcome.levels if one.name in WAKING and one.rank == "trainer"]
+    if plan.rollout != "vllm-colocated" or not waking:
+        return f"{said}."
+    worst = max(waking, key=lambda one: one.high_bytes)
+    return (
+        f"{said}. Waking up in {worst.name} takes {read(worst.device_bytes)}, at worst "
+        f"{read(worst.high_bytes)} of {read(outcome.budget_bytes)}."
+    )
+
+
+def _percent(plan: Plan) -> str:
+    return f"{plan.gpu_memory_utilization:.0%}"
+
+
+def spreads(plan: Plan) -> Iterator[int]:
+    """Tensor parallel sizes within a node that divide the engine's GPUs and the model's heads."""
+    gpus = plan.rollout_gpus if plan.rollout == "vllm-separate" else plan.gpus
+    heads, over = _scene(plan).policy.arch.heads, 1
+    while over <= min(gpus, plan.gpus_per_node):
+        if gpus % over == 0 and heads % over == 0:
+            yield over
+        over *= 2
+
+
+def starting(plan: Plan) -> Iterator[tuple[Edit, ...]]:
+    """For each spread the least change of the share with which the engine starts.
+
+    The plan's own share where that is enough.
+    """
+    for over in spreads(plan):
+        spread = _edits(plan, over, plan.gpu_memory_utilization)
+        shares = (s for s in SHARES if s > plan.gpu_memory_utilization)
+        for made in (spread, *(_edits(plan, over, share) for share in shares)):
+            changed = _changed(plan, made)
+            if changed is not None and room_of(changed).starts:
+                yield made
+                break
+
+
+def chosen(trying: Trying, over: int) -> Suggestion | None:
+    """The share that serves a plan best at one spread: what its sequences need, as far as it fits.
+
+    None where no share both starts and fits, or the plan has it already.
+    """
+    plan = trying.before.plan
+    useful = list(_useful(plan, over))
+    if not useful:
+        return None
+    fits = partial(_fits, trying, plan, over)
+    # Memory rises with the share, so halving finds the last that fits.
+    low, high = -1, len(useful) - 1
+    if fits(useful[high]):
+        low = high
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if fits(useful[middle]) else (low, middle)
+    return trying.edited(*_edits(plan, over, useful[low])) if low >= 0 else None
+
+
+def choices(trying: Trying) -> Iterator[Suggestion]:
+    """The share that serves best at each spread."""
+    if has_engine(trying.before.plan):
+        for over in spreads(trying.before.plan):
+            found = chosen(trying, over)
+            if found is not None:
+                yield found
+
+
+def best(trying: Trying) -> Suggestion | None:
+    """The fastest of them; None where none is faster than the plan."""
+    faster = [one for one in choices(trying) if one.seconds.sign == "less"]
+    return min(faster, key=lambda one: one.step_seconds or 0.0, default=None)
+
+
+def _useful(plan: Plan, over: int) -> Iterator[float]:
+    """Shares with which the engine starts, up to the first that holds all it may run at once."""
+    for share in SHARES:
+        changed = _changed(plan, _edits(plan, over, share))
+        if changed is None:
+            continue
+        room = room_of(changed)
+        if room.starts:
+            yield share
+            if not room.waits:
+                return
+
+
+def _fits(trying: Trying, plan: Plan, over: int, share: float) -> bool:
+    changed = _changed(plan, _edits(plan, over, share))
+    return changed is not None and trying.outcome(changed).fits
+
+
+def _edits(plan: Plan, over: int, share: float) -> tuple[Edit, ...]:
+    found = []
+    if over != plan.rollout_tensor_parallel:
+        spread = {"rollout_tensor_parallel": over}
+        found.append(Edit(title=spread_title(over), kind="engine", changes=spread))
+    if share != plan.gpu_memory_utilization:
+        changes = {"gpu_memory_utilization": share}
+        found.append(Edit(title=share_title(share), kind="engine", changes=changes))
+    return tuple(found)
+
+
+def _changed(plan: Plan, made: tuple[Edit, ...]) -> Plan | None:
+    values = plan.model_dump()
+    for edit in made:
+        values.update(edit.changes)
+    return try_plan(values)[0]

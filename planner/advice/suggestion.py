@@ -1,0 +1,227 @@
+"""A suggestion: edits made to a plan, and every figure before and after."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+from planner.advice.edits import COSTS, KEEPS, KINDS, Edit, Kind
+from planner.advice.outcome import (
+    SAME,
+    Difference,
+    Judge,
+    Level,
+    Outcome,
+    outcome_of,
+    seconds_between,
+    usd_between,
+)
+from planner.plan import Plan, try_plan
+from planner.units import read_bytes, read_seconds
+
+Read = Callable[[float], str]
+
+Refused = Callable[[Plan], Collection[str]]
+"""Fields of a plan that stand in the way of running it with its framework."""
+
+
+def nothing(plan: Plan) -> Collection[str]:
+    """No field stands in the way."""
+    return ()
+
+
+class PhaseChange(NamedTuple):
+    """A phase before and after; None of a phase that only one of the plans has."""
+
+    name: str
+    before: Level | None
+    after: Level | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Suggestion:
+    """Edits, and what they do to a plan."""
+
+    edits: tuple[Edit, ...]
+    before: Outcome
+    after: Outcome
+
+    @property
+    def title(self) -> str:
+        """Its edits in one line."""
+        return "; ".join(edit.title for edit in self.edits)
+
+    @property
+    def changes(self) -> Mapping[str, Any]:
+        """Field → value, of all its edits."""
+        return merged(self.edits)
+
+    @property
+    def kind(self) -> Kind:
+        """The kind of its edits that asks most of a person."""
+        return max((edit.kind for edit in self.edits), key=KINDS.index)
+
+    @property
+    def keeps(self) -> bool:
+        """Whether the same weights train on the same responses with as many GPUs."""
+        return self.kind in KEEPS
+
+    @property
+    def device_bytes(self) -> int:
+        """The peak after it."""
+        return self.after.device_bytes
+
+    @property
+    def saved_bytes(self) -> int:
+        """Of the peak; below zero where it adds."""
+        return self.before.device_bytes - self.after.device_bytes
+
+    @property
+    def step_seconds(self) -> float | None:
+        """Of a step after it."""
+        return self.after.step_seconds
+
+    @property
+    def seconds_lost(self) -> float | None:
+        """That a step takes longer; below zero where it is faster."""
+        found = self.seconds
+        return None if found.sign == "not known" else found.by
+
+    @property
+    def fits(self) -> bool:
+        """Whether the plan fits after it."""
+        return self.after.fits
+
+    @property
+    def unblocks(self) -> bool:
+        """Whether it mends what keeps the plan from starting, whatever its peak."""
+        return bool(self.before.blockers) and not self.after.blockers
+
+    @property
+    def seconds(self) -> Difference:
+        """What it does to a step's time."""
+        return seconds_between(self.before, self.after)
+
+    @property
+    def usd(self) -> Difference:
+        """What it does to the run's cost."""
+        return usd_between(self.before, self.after)
+
+    @property
+    def cost(self) -> str:
+        """What a person gives for it besides time; empty where nothing."""
+        kinds = {edit.kind: None for edit in self.edits}
+        if self.after.plan.gpus <= self.before.plan.gpus:
+            kinds.pop("GPUs", None)
+        return ", ".join(COSTS[kind] for kind in kinds if COSTS[kind])
+
+    def lowered_bytes(self, phase: str) -> int:
+        """By how much a phase's own need falls; all of it where the phase is gone."""
+        was, now = self.before.level(phase), self.after.level(phase)
+        return (was.own_bytes if was else 0) - (now.own_bytes if now else 0)
+
+    def phases(self) -> tuple[PhaseChange, ...]:
+        """Every phase before and after, in the order of the step."""
+        old, new = (
+            {(one.name, one.rank): one for one in each.levels} for each in (self.before, self.after)
+        )
+        return tuple(
+            PhaseChange(key[0], old.get(key), new.get(key)) for key in dict.fromkeys((*old, *new))
+        )
+
+    @property
+    def sentence(self) -> str:
+        """Memory, time and verdict, in sizes of the command line."""
+        return self.said(read_bytes)
+
+    def said(self, read: Read) -> str:
+        """Memory, time and verdict."""
+        saved, was = self.saved_bytes, self.before
+        memory = f"saves {read(saved)} at the peak" if saved > 0 else f"adds {read(-saved)} to it"
+        if abs(saved) <= SAME * was.device_bytes:
+            memory = "same peak"
+        start = "; mends what keeps it from starting" if self.unblocks else ""
+        now = self.after.word
+        then = f"then: {now}" if now != was.word else f"still: {now}"
+        return f"{memory}, {time_words(self.seconds)}{start}; {then}"
+
+
+def time_words(found: Difference) -> str:
+    """What happens to a step's seconds; no gain inside the error is called one."""
+    if found.sign == "not known":
+        return "time unknown"
+    if found.sign == "same":
+        return "same speed"
+    way = "faster" if found.sign == "less" else "slower"
+    doubt = "" if found.sure else ", inside the error"
+    return f"{read_seconds(abs(found.by))} {way} a step{doubt}"
+
+
+def merged(edits: tuple[Edit, ...]) -> dict[str, Any]:
+    """The changes of several edits; a later one's value wins."""
+    found: dict[str, Any] = {}
+    for edit in edits:
+        found.update(edit.changes)
+    return found
+
+
+def condensed(edits: tuple[Edit, ...]) -> tuple[Edit, ...]:
+    """The edits without those that a later one of the same kind makes again, further."""
+    found: list[Edit] = []
+    for edit in edits:
+        names = edit.changes.keys()
+        again = [one for one in found if one.kind == edit.kind and one.changes.keys() & names]
+        found = [one for one in found if one not in again]
+        found.append(replace(edit, changes=merged((*again, edit))))
+    return tuple(found)
+
+
+class Trying:
+    """Makes edits to one plan and keeps what each combination came to.
+
+    Args:
+        before: the plan's figures.
+        judge: what gives a plan's estimate.
+        progress: called before each estimate; it may raise to give up.
+        refused: an edit that puts a field in the way that was none before drops out.
+    """
+
+    def __init__(
+        self,
+        before: Outcome,
+        judge: Judge,
+        progress: Callable[[], None] = lambda: None,
+        refused: Refused = nothing,
+    ) -> None:
+        self.before, self._judge, self._progress, self._refused = before, judge, progress, refused
+        self._in_the_way = {*refused(before.plan)}
+        self._found: dict[Plan, Outcome] = {before.plan: before}
+
+    def outcome(self, plan: Plan) -> Outcome:
+        """What a plan comes to."""
+        found = self._found.get(plan)
+        if found is None:
+            self._progress()
+            found = self._found[plan] = outcome_of(self._judge(plan))
+        return found
+
+    def edited(self, *made: Edit) -> Suggestion | None:
+        """What these edits do; None where no other plan comes of them that can be run as before."""
+        plan, _ = try_plan({**self.before.plan.model_dump(), **merged(made)})
+        if plan is None or plan == self.before.plan:
+            return None
+        if {*self._refused(plan)} - self._in_the_way:
+            return None
+        return Suggestion(edits=condensed(made), before=self.before, after=self.outcome(plan))
+
+    def of(self, outcome: Outcome) -> Trying:
+        """The same for edits to another plan, which it knows already."""
+        other = Trying(outcome, self._judge, self._progress, self._refused)
+        other._found = self._found
+        return other
+
+    @property
+    def judged(self) -> int:
+        """Plans that were estimated, the given one included."""
+        return len(self._found)

@@ -1,0 +1,141 @@
+"""``python -m planner recommend PLAN --goal cheapest``: three plans that meet a goal best."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import asdict
+from typing import Any
+
+from planner.cli import plan_argument
+from planner.cli.answer import DOES_NOT_FIT, may_be_json, may_fail, show
+from planner.plan.link import CALIBRATION, to_query_string
+from planner.problem import PlanError, Problem
+from planner.search.wish import GOALS, PLACEMENT, SEARCHED, USUAL, Wish
+
+OPTIONS = {
+    "max_gpus": "--max-gpus",
+    "budget_usd": "--budget",
+    "deadline_hours": "--deadline",
+}
+"""A wish's fields by what a command calls them, where it is another word."""
+
+
+def register(parser: argparse.ArgumentParser) -> None:
+    """Adds the command's arguments."""
+    plan_argument.takes_plan(parser)
+    parser.add_argument("--goal", choices=GOALS, default="fit", help="what the best plan is")
+    parser.add_argument("--max-gpus", type=int, default=0, metavar="N", help="up to so many GPUs")
+    parser.add_argument(
+        "--cards", default="", metavar="KEY,KEY", help="cards that may be taken in its place"
+    )
+    parser.add_argument("--budget", type=float, default=0.0, metavar="USD", help="of the run")
+    parser.add_argument(
+        "--deadline", type=float, default=0.0, metavar="HOURS", help="that the run may take"
+    )
+    parser.add_argument("--lora", action="store_true", help="adapters may take the weights' place")
+    parser.add_argument(
+        "--separate", action="store_true", help="the engine may have GPUs of its own"
+    )
+    parser.add_argument(
+        "--free",
+        default="",
+        metavar="FIELDS",
+        help="the only fields that may change, of "
+        f"{', '.join(SEARCHED)}; otherwise all of how a run is laid out that PLAN does not set",
+    )
+    may_be_json(parser)
+    may_fail(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Prints the recommendations; what PLAN sets stays as it is."""
+    from planner.search import search
+
+    asked = plan_argument.require_asked(arguments.plan, arguments.model)
+    plan_argument.for_estimates(asked, CALIBRATION)
+    try:
+        wish = _wish(arguments).keeping(() if arguments.free else asked.chosen)
+    except ValueError as error:
+        field, _, said = str(error).partition(": ")
+        raise PlanError((Problem(OPTIONS.get(field, f"--{field}"), said, ""),)) from error
+    found = search(asked.plan, wish, _told, speeds=asked.benchmark)
+    show(arguments, found, _json, _text)
+    return 0 if found.recommendations or arguments.exit_zero else DOES_NOT_FIT
+
+
+def _wish(arguments: argparse.Namespace) -> Wish:
+    free = _words(arguments.free) or USUAL
+    return Wish(
+        goal=arguments.goal,
+        free=(*free, *PLACEMENT) if arguments.separate else free,
+        max_gpus=arguments.max_gpus,
+        cards=_words(arguments.cards),
+        budget_usd=arguments.budget,
+        deadline_hours=arguments.deadline,
+        lora_allowed=arguments.lora,
+    )
+
+
+def _words(text: str) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(word.strip() for word in text.split(",") if word.strip()))
+
+
+def _told(doing: str, share: float) -> None:
+    if sys.stderr.isatty():
+        print(f"{doing} … {share:.0%}", end="\r", file=sys.stderr)
+
+
+def _json(found: Any) -> Any:
+    from planner.throughput import answer_json
+
+    return {
+        "recommendations": [
+            {
+                "name": one.name,
+                "plan": one.plan.model_dump(),
+                "footprint": answer_json(one.footprint),
+                "why": one.why,
+                "differences": [asdict(change) for change in one.differences],
+                "trade_offs": list(one.trade_offs),
+                "launch": one.launch,
+                "checked": one.checked,
+            }
+            for one in found.recommendations
+        ],
+        "front": [asdict(point) for point in found.front],
+        "ties": [asdict(tie) for tie in found.ties],
+        "misses": [asdict(miss) for miss in found.misses],
+        "left_out": list(found.left_out),
+        "judged": asdict(found.judged),
+    }
+
+
+def _text(found: Any) -> str:
+    lines: list[str] = []
+    for one in found.recommendations:
+        lines += [f"{one.name}: {one.footprint.verdict.word}", f"  {one.why}"]
+        lines += [
+            f"  {change.field}: {change.before} -> {change.after}" for change in one.differences
+        ] or ["  Nothing changes."]
+        lines += [f"  gives up: {sentence}" for sentence in one.trade_offs]
+        lines += [f"  {one.launch}", f"  ?{to_query_string(one.plan, short=True)}", ""]
+    if not found.recommendations:
+        lines += ["Nothing that may change makes this plan fit. The closest:"]
+        lines += [f"  {_changed(miss.changes)}: {miss.lacks}" for miss in found.misses]
+    lines += [
+        f"tie with {tie.of}: {_changed(tie.changes)}: {tie.figure}; {tie.apart}"
+        for tie in found.ties
+    ]
+    lines += [f"left out: {sentence}" for sentence in found.left_out]
+    judged = found.judged
+    lines.append(
+        f"{judged.plans:,} plans judged, {judged.combinations:,} combinations of categories, of "
+        f"{judged.reach:,}, in {judged.seconds:.1f} s. Estimates: check the one you take with "
+        "`dry-run`."
+    )
+    return "\n".join(lines)
+
+
+def _changed(changes: dict[str, Any]) -> str:
+    return ", ".join(f"{field} {value}" for field, value in changes.items()) or "as it is"

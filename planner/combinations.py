@@ -1,0 +1,315 @@
+"""Combinations of choices, each with its grid of sizes: what each is judged by, made but once.
+
+A sweep over choices is a list of plans that differ in fields whose values decide branches. Of two
+of them most phases are the same; what they are made of is looked up by what it read
+(:mod:`planner.phases.memory`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar, cast
+
+import numpy as np
+
+from planner.cost import gpu_hours, price_of
+from planner.estimate import unresolved
+from planner.footprint import Bundle, Instant, Standing
+from planner.formulas.growth import may_grow
+from planner.formulas.held import kind_of
+from planner.formulas.throughput import MODEL_FLOPS_UTILIZATION, TOKENS_PER_SECOND
+from planner.grid import Grid, Mesh
+from planner.levels import Adder, Totals
+from planner.numeric import Num, total
+from planner.peaks import Peak, Stood, above, bounds, peak_of
+from planner.phases import engine
+from planner.phases.baseline import groups
+from planner.phases.memory import Memory, Past, Same
+from planner.phases.phase import PhasePlan, Work
+from planner.phases.reference_cache import pass_seconds
+from planner.phases.scene import Scene
+from planner.phases.watched import (
+    Begun,
+    Varying,
+    WatchedPlan,
+    begin,
+    varying_parts,
+    watched_scene,
+)
+from planner.plan import Plan
+from planner.plan.coverage import uncovered
+from planner.plan.facts import Facts, fact_problems, facts_of, shape_broken
+from planner.plan.rules import rules_of, untrained
+from planner.rule import Rule
+from planner.speeds import Speeds
+from planner.timing.done import done_in, makes_update
+from planner.timing.doubt import doubt_of
+from planner.timing.phase import work_terms
+from planner.timing.step import Spent, spent, step_seconds
+
+UNKNOWN = float("nan")
+KEPT = 20_000
+"""Phases whose peaks are kept; more have little in common."""
+
+Bundles = tuple[Stood, ...]
+Made = TypeVar("Made")
+
+
+class Slot(NamedTuple):
+    """A phase of a combination: its instants by what they stand on."""
+
+    name: str
+    rank: str
+    pairs: tuple[tuple[Peak, Bundles], ...]
+
+
+class Combination(NamedTuple):
+    """What the grid of one combination is judged by."""
+
+    grid: Grid
+    kind: Hashable
+    """What combinations that are judged together have in common."""
+    slots: tuple[Slot, ...]
+    figures: Mapping[str, Num]
+
+
+class Combinations:
+    """The combinations of one sweep, which share what they can."""
+
+    def __init__(
+        self, mesh: Mesh, varying: Collection[str] = (), speeds: Speeds | None = None
+    ) -> None:
+        """``varying`` are fields in which the plans differ, those of the mesh left out."""
+        self._mesh, self._varying, self._speeds = mesh, frozenset(varying), speeds
+        self._past = Past()
+        self._facts: dict[str, Facts] = {}
+        self._rules: dict[int, tuple[tuple[Rule, ...], Num, list[Rule]]] = {}
+        self._peaks: dict[tuple[bool, int], tuple[PhasePlan, list[tuple[Any, Peak]]]] = {}
+        self._stood: dict[tuple[bool, int], tuple[Any, Stood]] = {}
+        self._bundles: dict[tuple[bool, int], tuple[Any, Bundles]] = {}
+        self._adders: dict[bool, Adder] = {}
+
+    def judged_by(self, plans: Sequence[Plan]) -> list[Combination | None]:
+        """What each plan of the sweep is judged by; None where it is no plan, whatever its sizes.
+
+        Plans need not have been held to the rules.
+        """
+        begun = [self._begun(plan) for plan in plans]
+        possible = [one for one, _ in begun if one is not None]
+        if not possible:
+            return [None] * len(plans)
+        parts = varying_parts(possible)
+        return [None if one is None else self._made(one, valid, parts) for one, valid in begun]
+
+    def _begun(self, plan: Plan) -> tuple[Begun | None, Num]:
+        """A plan as far as its scene's parts, and where it is possible."""
+        facts = self._facts_of(plan)
+        if facts is None:
+            return None, False
+        begun = begin(Grid(plan, self._mesh), self._varying, facts, self._past)
+        valid = self._valid(begun)
+        if valid is False:
+            return None, False
+        begun.make()
+        return begun, valid
+
+    def _made(self, begun: Begun, valid: Num, varying: Varying) -> Combination | None:
+        scene, memory, grid = watched_scene(begun, varying), begun.memory, begun.plan
+        once: Any = WatchedPlan(grid.plan, self._varying, memory)
+        if memory.ask((uncovered,), lambda: bool(uncovered(once, scene.setup, scene.facts))):
+            return None
+        phases = unresolved(scene)
+        slots = tuple(self._slot(scene, phase) for phase in phases)
+        shape = tuple((slot.name, slot.rank, len(slot.pairs)) for slot in slots)
+        kind = (shape, kind_of(grid), grid.empty_cache, may_grow(grid))
+        return Combination(grid, kind, slots, {"valid": valid, **_figures(scene, grid, phases)})
+
+    def _facts_of(self, plan: Plan) -> Facts | None:
+        """The catalog's rows; None where a name is not known."""
+        try:
+            facts = facts_of(plan)
+        except ValueError:
+            return None
+        if self._speeds is None:
+            return facts
+        # One object for all combinations with a card, as those without a benchmark have.
+        key = f"{plan.gpu} {id(facts)}"
+        if key not in self._facts:
+            self._facts[key] = facts_of(plan, self._speeds)
+        return self._facts[key]
+
+    def _valid(self, begun: Begun) -> Num:
+        """Where the rules hold: False, or True, or an array of the grid's rows."""
+        seen, memory, facts = begun.seen, begun.memory, begun.facts
+        once: Any = WatchedPlan(begun.plan.plan, self._varying, memory)
+        if memory.ask((fact_problems,), lambda: bool(fact_problems(once) or untrained(once))):
+            return False
+        rules = memory.ask((rules_of,), lambda: rules_of(seen))
+        if id(rules) not in self._rules:
+            self._rules[id(rules)] = _open(rules, seen, memory)
+        _, result, left = self._rules[id(rules)]
+        for rule in left:
+            broken = _broken(rule, seen, memory)
+            if broken is True:
+                return False
+            if broken is not False:
+                result = result & ~broken
+        broken = memory.ask((shape_broken,), lambda: shape_broken(seen, facts))
+        if isinstance(broken, np.ndarray):
+            return result & ~broken
+        return False if broken else result
+
+    def _slot(self, scene: Scene, phase: PhasePlan) -> Slot:
+        expandable = scene.plan.expandable_segments
+        key = expandable, id(phase)
+        known = self._peaks.get(key)
+        if known is None:
+            if len(self._peaks) > KEPT:
+                self._peaks.clear()
+            known = self._peaks[key] = phase, self._peaks_of(phase, expandable)
+        pairs = tuple(
+            (peak, () if standing is None else self._bundle(scene, standing, expandable))
+            for standing, peak in known[1]
+        )
+        return Slot(phase.name, phase.rank, pairs)
+
+    def _peaks_of(self, phase: PhasePlan, expandable: bool) -> list[tuple[Standing | None, Peak]]:
+        """The peaks of a phase's instants by what they stand on, that left out."""
+        by_standing: dict[Standing | None, list[tuple[int, Instant]]] = {}
+        for order, instant in enumerate(phase.instants):
+            standings = [one for one in instant.shared if isinstance(one, Standing)]
+            assert len(standings) <= 1, "an instant stands at one moment"
+            standing = standings[0] if standings else None
+            own = instant._replace(shared=tuple(one for one in instant.shared if one != standing))
+            by_standing.setdefault(standing, []).append((order, own))
+        adder = self._adder(expandable)
+        return [
+            (
+                standing,
+                peak_of(
+                    [adder.totals(instant) for _, instant in instants],
+                    [above(instant) for _, instant in instants],
+                    [bounds(instant.everything) for _, instant in instants],
+                    [order for order, _ in instants],
+                ),
+            )
+            for standing, instants in by_standing.items()
+        ]
+
+    def _adder(self, expandable: bool) -> Adder:
+        if expandable not in self._adders:
+            self._adders[expandable] = Adder(expandable, total)
+        return self._adders[expandable]
+
+    def _bundle(self, scene: Scene, standing: Standing, expandable: bool) -> Bundles:
+        found: Bundles = ()
+        memory = cast("Memory", scene.memory)
+        for make, of in groups(standing):
+            bundles = memory.ask((make, *of), partial(_tuple, make, scene, of))
+            key = expandable, id(bundles)
+            known = self._bundles.get(key)
+            if known is None:
+                stood = tuple(self._stood_of(bundle, expandable) for bundle in bundles)
+                known = self._bundles[key] = bundles, stood
+            found += known[1]
+        return found
+
+    def _stood_of(self, bundle: tuple[Any, ...], expandable: bool) -> Stood:
+        key = expandable, id(bundle)
+        known = self._stood.get(key)
+        if known is None:
+            sums: Totals = self._adder(expandable).totals(Instant("", bundle))
+            known = self._stood[key] = bundle, Stood(sums, *bounds(bundle))
+        return known[1]
+
+
+def _tuple(make: Callable[..., Iterable[Bundle]], scene: Scene, of: tuple[Any, ...]) -> Any:
+    return tuple(make(scene, *of))
+
+
+def _open(
+    rules: tuple[Rule, ...], seen: Any, memory: Memory
+) -> tuple[tuple[Rule, ...], Num, list[Rule]]:
+    """What rules that read nothing that varies come to, and the others."""
+    result: Num = True
+    left = []
+    for rule in rules:
+        if memory.leaf((rule.broken,), lambda rule=rule: _plain(rule.broken(seen))).reads:  # type: ignore[misc]
+            left.append(rule)
+        else:
+            broken = _broken(rule, seen, memory)
+            result = result & (~broken if isinstance(broken, np.ndarray) else not broken)
+    return rules, result, left
+
+
+def _broken(rule: Rule, seen: Any, memory: Memory) -> Num:
+    return memory.ask((rule.broken,), lambda: _plain(rule.broken(seen)))
+
+
+def _plain(broken: Num) -> Num:
+    """A truth value, or an array of them."""
+    return np.asarray(broken, dtype=bool) if np.ndim(broken) else bool(broken)
+
+
+def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[str, Num]:
+    """What is known of a combination beside its peaks: numbers, or arrays of its mesh."""
+    memory = cast("Memory", scene.memory)
+
+    def ask(make: Callable[..., Made], *of: Any) -> Made:
+        key = (make, *map(Same, of))
+        return memory.ask(key, lambda: make(scene, *of))  # type: ignore[no-any-return]
+
+    each_step = [phase for phase in phases if phase.per_step]
+    steps = [Spent(phase.name, phase.rank, *ask(_seconds, phase.work)) for phase in each_step]
+    step = step_seconds(grid.rollout_overlap, steps)
+    seconds: Num = UNKNOWN if step is None else step
+    updating = [phase for phase in phases if makes_update(phase)]
+    done = ask(done_in, *(phase.work for phase in updating))
+    names = {phase.name for phase in updating}
+    updates = [one.seconds for one in steps if one.name in names]
+    known = [one for one in updates if one is not None]
+    doubt = ask(doubt_of)
+    before, elsewhere = ask(pass_seconds) or (UNKNOWN, UNKNOWN)
+    price, peak = ask(_price), ask(_peak_flops)
+    return {
+        "budget_bytes": scene.facts.budget_bytes,
+        "host_limit_bytes": grid.host_ram_per_node or np.inf,
+        "blocked": ask(_blocked),
+        "engine_bytes": ask(_pool),
+        "step_seconds": seconds,
+        "low": doubt.low,
+        "high": doubt.high,
+        "tokens_per_second_per_gpu": TOKENS_PER_SECOND(
+            tokens=done.tokens, step_seconds=seconds, gpus=grid.gpus
+        ),
+        "mfu": UNKNOWN
+        if peak is None or not known or len(known) != len(updates)
+        else MODEL_FLOPS_UTILIZATION(
+            model_flops=done.model_flops, update_seconds=sum(known), peak_flops_per_second=peak
+        ),
+        "gpu_hours_run": gpu_hours(grid, seconds, before, elsewhere)[1],
+        "usd_per_gpu_hour": UNKNOWN if price is None else price,
+    }
+
+
+def _seconds(scene: Scene, work: tuple[Work, ...]) -> tuple[Num | None, Num]:
+    _, _, *found = spent("", "", work_terms(scene, work))
+    return tuple(found)
+
+
+def _price(scene: Scene) -> float | None:
+    return price_of(scene.plan).per_gpu_hour
+
+
+def _peak_flops(scene: Scene) -> float | None:
+    return scene.facts.gpu.flops_per_second(scene.plan.dtype)
+
+
+def _pool(scene: Scene) -> Num:
+    held = engine.held(scene, "rollout")
+    return total([term.bytes for term in held if term.category == "engine" and not term.host])
+
+
+def _blocked(scene: Scene) -> Num:
+    return np.asarray(engine.shortfall_bytes(scene)) > 0

@@ -1,0 +1,168 @@
+"""What counts of a phase's instants: that of its peak, and the most of any.
+
+The instants of a phase stand on few bundles that are the same for many of them. All that counts is
+a sum at one instant, or the most of such sums, so a peak can be made without what the instants
+stand on, and put on it afterwards: a sweep over choices makes each part once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from planner.footprint import OUTSIDE, Instant, Term
+from planner.levels import KINDS, Totals
+from planner.numeric import Num, maximum, minimum, total
+
+INSTANT = ("requested", "allocated", "outside", "kept", "below", "above", "order")
+
+
+class Peak(NamedTuple):
+    """Of some instants of a phase, in bytes; numbers, or arrays for a sweep."""
+
+    requested: Num
+    """At the instant that owns the peak, as the next five."""
+    allocated: Num
+    outside: Num
+    kept: Num
+    below: Num
+    """By how much what is outside the allocator may be less."""
+    above: Num
+    order: Num
+    """The number of that instant: of equal ones the first is the peak."""
+    device: Num
+    """The most of any instant, as what follows: what the driver would see of it alone."""
+    doubted: Num
+    """The same at the upper bounds of what it makes itself."""
+    host: Num
+    beside: Num
+    """Outside the allocator."""
+    together: Num
+    """Allocated."""
+    parameters: Num
+    """Allocated of a kind, as the next six (:attr:`planner.levels.Totals.kinds`)."""
+    gradients: Num
+    optimizer: Num
+    buffers: Num
+    logits: Num
+    unsharded: Num
+    others: Num
+    states: Num
+    """The least of the optimizer's tensors: what is there at every moment."""
+
+    @property
+    def needed(self) -> Num:
+        """Bytes of segments that the instants need by themselves."""
+        return self.device - self.outside
+
+    @property
+    def doubt(self) -> Num:
+        """By how much they may need more at their upper bounds."""
+        return self.doubted - self.device
+
+    @property
+    def kinds(self) -> tuple[Num, ...]:
+        """What each kind of tensor needs at its own worst moment."""
+        return tuple(getattr(self, name) for name in (*KINDS, "others"))
+
+
+class Stood(NamedTuple):
+    """What instants stand on adds up to, and by how much what is outside may be less and more."""
+
+    sums: Totals
+    below: Num
+    above: Num
+
+
+def bounds(terms: Sequence[Term]) -> tuple[Num, Num]:
+    """By how much those of the terms that are outside the allocator may be less and more."""
+    doubtful = [term for term in terms if term.low is not None and term.category in OUTSIDE]
+    if not doubtful:
+        return 0, 0
+    below = total([term.bytes - term.low for term in doubtful])
+    return below, total([term.high - term.bytes for term in doubtful])
+
+
+def above(instant: Instant) -> Num:
+    """By how much an instant's own tensors may be more than is counted."""
+    return sum(
+        term.high - term.bytes
+        for term in instant.terms
+        if term.high is not None and not term.host and term.category not in OUTSIDE
+    )
+
+
+def peak_of(
+    sums: Sequence[Totals],
+    doubts: Sequence[Num],
+    outside: Sequence[tuple[Num, Num]],
+    orders: Sequence[int],
+) -> Peak:
+    """The peak of instants, each with its sum, doubt, bounds outside and number."""
+    peaks = [one.peak for one in sums]
+
+    def figures(at: int) -> Sequence[Num]:
+        one = sums[at]
+        return one.requested, one.allocated, one.outside, one.kept, *outside[at], orders[at]
+
+    if np.ndarray in map(type, peaks):
+        owner, highest = figures(0), peaks[0]
+        for at, peak in enumerate(peaks[1:], 1):
+            higher = peak > highest
+            owner = [
+                new if new is old else np.where(higher, new, old)
+                for new, old in zip(figures(at), owner, strict=True)
+            ]
+            highest = np.maximum(highest, peak)
+    else:
+        owner = figures(peaks.index(max(peaks)))
+    devices = [one.device for one in sums]
+    device = maximum(*devices)
+    doubtful = not all(isinstance(one, int) and not one for one in doubts)
+    most = (
+        device,
+        maximum(*map(_plus, devices, doubts)) if doubtful else device,
+        maximum(*(one.host for one in sums)),
+        maximum(*(one.outside for one in sums)),
+        maximum(*(one.allocated for one in sums)),
+        *(maximum(*kind) for kind in zip(*(one.kinds for one in sums), strict=True)),
+    )
+    return Peak._make((*owner, *most, minimum(*(one.optimizer for one in sums))))
+
+
+def _plus(one: Num, other: Num) -> Num:
+    return one + other
+
+
+def standing_on(peak: Peak, stood: Stood) -> Peak:
+    """The peak of the same instants with what they stand on."""
+    sums = stood.sums
+    found = (
+        peak.requested + sums.requested,
+        peak.allocated + sums.allocated,
+        peak.outside + sums.outside,
+        peak.kept + sums.kept,
+        peak.below + stood.below,
+        peak.above + stood.above,
+        peak.order,
+        peak.device + sums.device,
+        peak.doubted + sums.device,
+        peak.host + sums.host,
+        peak.beside + sums.outside,
+        peak.together + sums.allocated,
+        *map(_plus, peak.kinds, sums.kinds),
+        peak.states + sums.optimizer,
+    )
+    return Peak._make(found)
+
+
+def of_both(one: Peak, other: Peak) -> Peak:
+    """The peak of the instants of both."""
+    mine, its = one.requested + one.outside, other.requested + other.outside
+    better = (its > mine) | ((its == mine) & (other.order < one.order))
+    names = Peak._fields[len(INSTANT) : -1]
+    found = [np.where(better, getattr(other, name), getattr(one, name)) for name in INSTANT]
+    found += [np.maximum(getattr(one, name), getattr(other, name)) for name in names]
+    return Peak._make([*found, np.minimum(one.states, other.states)])

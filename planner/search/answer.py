@@ -1,0 +1,195 @@
+"""A wish answered: three plans with their estimates, the front, ties, misses, what was left out."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from planner.estimate import estimate
+from planner.frameworks import exported
+from planner.launch.export import following, obstacles
+from planner.launch.launch import CannotExpress
+from planner.plan import Plan
+from planner.plan.chosen import differences
+from planner.search.found import Found, Judged, Name, Point, Recommendation, Tie
+from planner.search.judging import Judge, rows_of
+from planner.search.misses import misses
+from planner.search.options import space_of
+from planner.search.pool import Candidate, Pool
+from planner.search.space import Space
+from planner.search.staged import Progress, Staged
+from planner.search.tiers import NAMES
+from planner.search.wish import Wish
+from planner.search.words import launched, trade_offs, why
+from planner.speeds import Speeds, holding
+from planner.units import read_seconds, read_usd
+
+MOST_TIES, MOST_POINTS = 5, 60
+
+
+def search(
+    plan: Plan,
+    wish: Wish,
+    progress: Progress | None = None,
+    *,
+    speeds: Speeds | None = None,
+    judge: Judge = rows_of,
+) -> Found:
+    """The three plans that meet a wish best, by estimates alone.
+
+    Args:
+        plan: the person's; what the wish does not free stays.
+        wish: goal, free fields and limits.
+        progress: told what is being done and which share is done; may raise to give up.
+        speeds: a benchmark's shares of the card's peaks, for plans of that card.
+        judge: judges combinations; other processes where it is theirs.
+
+    Raises:
+        ValueError: naming a field of the wish that cannot be met.
+    """
+
+    def run(asked: Plan, what: Wish) -> Staged:
+        space = space_of(_exportable(asked, what), what)
+        pool = Pool(space.plan, what, asked)
+        found = Staged(space, what, pool, judge, speeds, progress or (lambda doing, share: None))
+        found.run()
+        return found
+
+    def would(asked: Plan, what: Wish) -> Plan | None:
+        found = run(asked, what)
+        one = found.winner("balanced") or found.winner("aggressive")
+        return None if one is None else found.space.made(one.changes)
+
+    began = time.perf_counter()
+    found = run(plan, wish)
+    space, pool = found.space, found.pool
+    winners = {name: one for name in NAMES if (one := found.winner(name)) is not None}
+    front = [one for one in pool.front if found.expressible(one.changes)]
+    return Found(
+        plan=plan,
+        wish=wish,
+        recommendations=_recommended(plan, wish, space, winners, speeds),
+        front=tuple(_point(plan, space, one) for one in front[:MOST_POINTS]),
+        misses=() if winners else misses(plan, wish, space, pool, would),
+        ties=_ties(plan, space, pool, winners),
+        left_out=(*space.left_out, *found.left),
+        judged=Judged(
+            plans=pool.plans,
+            combinations=pool.combinations,
+            reach=found.reach,
+            seconds=time.perf_counter() - began,
+        ),
+    )
+
+
+def _exportable(plan: Plan, wish: Wish) -> Plan:
+    """The plan as its framework's script can say it, where fields that nobody keeps allow it."""
+    if plan.framework not in exported():
+        return plan
+    kept = [name for name in Plan.model_fields if name in wish.keep]
+    try:
+        return following(plan, plan.framework, kept)
+    except CannotExpress:
+        return plan
+
+
+def _made(space: Space, one: Candidate) -> Plan:
+    found = space.made(one.changes)
+    assert found is not None, one.changes
+    return found
+
+
+def _recommended(
+    plan: Plan,
+    wish: Wish,
+    space: Space,
+    winners: Mapping[Name, Candidate],
+    speeds: Speeds | None,
+) -> tuple[Recommendation, ...]:
+    found: list[Recommendation] = []
+    for name, one in winners.items():
+        made = _made(space, one)
+        footprint = estimate(made, holding(speeds, made))
+        same = next((each.name for each in found if each.plan == made), "")
+        alike = f"No better one at less margin: the {same} plan." if same else ""
+        found.append(
+            Recommendation(
+                name=name,
+                plan=made,
+                footprint=footprint,
+                why=why(name, wish, footprint, alike),
+                differences=differences(dict(plan), dict(made)),
+                trade_offs=trade_offs(plan, made),
+                launch=launched(made),
+            )
+        )
+    return tuple(found)
+
+
+def _changes(plan: Plan, made: Plan) -> dict[str, Any]:
+    return {change.field: change.after for change in differences(dict(plan), dict(made))}
+
+
+def _point(plan: Plan, space: Space, one: Candidate) -> Point:
+    made, figures = _made(space, one), one.figures
+    return Point(
+        changes=_changes(plan, made),
+        usd=figures["usd"],
+        low_usd=figures["low_usd"],
+        high_usd=figures["high_usd"],
+        seconds=figures["seconds"],
+        low_seconds=figures["low_seconds"],
+        high_seconds=figures["high_seconds"],
+        gpu=made.gpu,
+        gpus=made.gpus,
+        word=("fits", "tight", "out of memory")[int(figures["code"])],
+    )
+
+
+APART = ("gpu", "gpus", "rollout", "finetuning", "sharding", "offload", "gradient_checkpointing")
+"""What a person would tell two plans apart by."""
+
+
+def _ties(
+    plan: Plan, space: Space, pool: Pool, winners: Mapping[Name, Candidate]
+) -> tuple[Tie, ...]:
+    """Other plans whose interval meets the winner's, one for each that a person tells apart."""
+    found: list[Tie] = []
+    for name, winner in winners.items():
+        own = _made(space, winner)
+        seen = {tuple(getattr(own, field) for field in APART)}
+        for one in pool.best[name]:
+            if not _meets(one, winner):
+                continue
+            made = _made(space, one)
+            if space.framework and obstacles(made, space.framework):
+                continue
+            key = tuple(getattr(made, field) for field in APART)
+            if key in seen or len(found) >= MOST_TIES * len(NAMES):
+                continue
+            seen.add(key)
+            found.append(_tie(plan, name, made, one, winner))
+            if sum(tie.of == name for tie in found) >= MOST_TIES:
+                break
+    return tuple(found)
+
+
+def _meets(one: Candidate, winner: Candidate) -> bool:
+    a, b = one.figures, winner.figures
+    return bool(a["low_seconds"] <= b["high_seconds"] and b["low_seconds"] <= a["high_seconds"])
+
+
+def _tie(plan: Plan, name: Name, made: Plan, one: Candidate, winner: Candidate) -> Tie:
+    a, b = one.figures, winner.figures
+    spare = (b["device_bytes"] / b["budget_bytes"]) - (a["device_bytes"] / a["budget_bytes"])
+    more = "more" if spare >= 0 else "less"
+    usd = "" if a["usd"] != a["usd"] else f", {read_usd(a['usd'])} the run"
+    trades = len(trade_offs(plan, made))
+    return Tie(
+        of=name,
+        changes=_changes(plan, made),
+        figure=f"{read_seconds(a['seconds'])} a step{usd}",
+        apart=f"{abs(spare):.0%} of the card {more} to spare; "
+        + (f"gives up {trades} thing{'s' if trades > 1 else ''}" if trades else "gives up nothing"),
+    )

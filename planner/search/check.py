@@ -1,0 +1,59 @@
+"""A recommendation held against its dry run: it agrees, or is demoted with the reason."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from planner.estimate import MARGIN
+from planner.search.found import Recommendation
+from planner.units import read_gib
+
+if TYPE_CHECKING:
+    from planner.dryrun.ask.answer import DryRun
+
+WORDS = {
+    "conservative": ("fits",),
+    "balanced": ("fits",),
+    "aggressive": ("fits", "tight"),
+}
+"""The verdicts with which a dry run leaves each of the three what it is."""
+
+
+def checked(recommendation: Recommendation, result: DryRun) -> Recommendation:
+    """The recommendation after its plan's dry run.
+
+    It agrees where the verdict with the executed phases is one that its name stands for, and no
+    executed phase asks for bytes further from the estimate's than the verdict's margin. Where
+    another branch ran than a GPU's, nothing is known, and it stays unchecked.
+
+    Raises:
+        ValueError: the dry run is of another plan.
+    """
+    if result.footprint.plan != recommendation.plan:
+        raise ValueError("result: the dry run is of another plan than the recommendation's.")
+    if result.fallback:
+        reason = "Its dry run took another branch than a GPU's, so it neither agrees nor not."
+        return replace(recommendation, checked="unchecked", reason=reason)
+    reason = _disagreement(recommendation, result)
+    return replace(recommendation, checked="demoted" if reason else "agrees", reason=reason)
+
+
+def _disagreement(recommendation: Recommendation, result: DryRun) -> str:
+    """Why the dry run does not bear the recommendation out; empty where it does."""
+    if result.errors:
+        return result.errors[0]
+    after = result.footprint
+    if after.verdict.word not in WORDS[recommendation.name]:
+        return (
+            f"Its dry run needs {read_gib(after.device_bytes)} of {read_gib(after.budget_bytes)} "
+            f"GiB in {after.worst.name}, where the estimate has "
+            f"{read_gib(recommendation.footprint.device_bytes)}: {after.verdict.word}."
+        )
+    for one in result.comparisons:
+        if one.difference is not None and abs(one.difference) > 1 - MARGIN:
+            return (
+                f"In {one.phase} the estimate is {one.difference:+.1%} from the dry run, more than "
+                "the margin."
+            )
+    return ""

@@ -1,0 +1,130 @@
+"""Trainer and engine side by side: which pairs are worth judging, and in which order.
+
+How training is laid out and how the engine is decide different phases, so a plan's seconds and
+bytes are about those of its trainer beside any engine, plus what its engine differs from that one
+beside any trainer. That sum only orders and leaves out: every plan that is answered with has been
+judged whole (``tests/search`` holds the winner against every combination).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from planner.estimate import MARGIN
+from planner.search.judging import Array, Rows
+
+SECONDS = 0.001
+"""Relative difference of seconds below which two settings are as fast."""
+BYTES = 32 * 2**20
+"""Difference of bytes below which two settings are as large."""
+
+
+def undominated(figures: Array) -> Array:
+    """Numbers of the rows that no other row is at most as large as in every column.
+
+    Of equal rows the first is kept.
+    """
+    left = np.lexsort(figures.T[::-1])
+    columns = [np.ascontiguousarray(column[left]) for column in figures.T]
+    kept: list[int] = []
+    while len(left):
+        kept.append(int(left[0]))
+        better = columns[0] < columns[0][0]
+        for column in columns[1:]:
+            better |= column < column[0]
+        left = left[better]
+        columns = [column[better] for column in columns]
+    return np.asarray(sorted(kept), dtype=np.int64)
+
+
+class Groups:
+    """Phases in which one engine differs from another by the same bytes.
+
+    A group needs what its largest phase needs, whatever the engine.
+    """
+
+    def __init__(self, engine: Rows, base: Rows) -> None:
+        """``engine`` are rows beside one trainer, ``base`` the first of that trainer's."""
+        self.phases = engine.phases
+        more = engine.phase_bytes - _of_phases(base, self.phases)
+        self.members: list[list[int]] = []
+        for phase in range(len(self.phases)):
+            for group in self.members:
+                if np.abs(more[:, phase] - more[:, group[0]]).max(initial=0) <= 4 * BYTES:
+                    group.append(phase)
+                    break
+            else:
+                self.members.append([phase])
+        self.more = np.stack([more[:, group[0]] for group in self.members], axis=1)
+        """What each engine needs more than the base, a column for each group."""
+
+    def of(self, rows: Rows) -> Array:
+        """The most of each group's phases, a column each."""
+        sizes = _of_phases(rows, self.phases)
+        return np.stack([sizes[:, group].max(axis=1) for group in self.members], axis=1)
+
+
+def _of_phases(rows: Rows, names: tuple[str, ...]) -> Array:
+    where = [rows.phases.index(name) if name in rows.phases else -1 for name in names]
+    found = rows.phase_bytes[:, where].copy()
+    found[:, [at for at, one in enumerate(where) if one < 0]] = 0
+    return found
+
+
+def figures_of(rows: Rows, sizes: Array, *further: Array) -> Array:
+    """What one setting can be better in than another, in steps that matter; less is better."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        seconds = np.nan_to_num(np.floor(np.log(rows.seconds) / SECONDS))
+    steps = np.concatenate([sizes, rows.host_bytes[:, None]], axis=1) // BYTES
+    return np.concatenate([np.stack([*further, seconds], axis=1), steps], axis=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Pairs:
+    """Trainer × engine: which rows meet, and what they are expected to be."""
+
+    trainer: Array
+    engine: Array
+    rows: Rows
+
+
+def paired(trainer: Rows, engine: Rows, base: Rows, held: Array, more: Array) -> Pairs:
+    """Every trainer row beside every engine row.
+
+    Args:
+        trainer: rows beside one engine.
+        engine: rows beside one trainer.
+        base: the one row of that trainer beside that engine.
+        held: bytes of each trainer row, and
+        more: of each engine row, by :class:`Groups`.
+    """
+    t, e = (each.ravel() for each in np.indices((len(trainer), len(engine))))
+    one, two = trainer.at(t), engine.at(e)
+
+    def sums(name: str) -> Array:
+        found: Array = getattr(one, name) + getattr(two, name) - getattr(base, name)[0]
+        return found
+
+    device = (held[t] + more[e]).max(axis=1)
+    # Of the doubt only what both have is sure: a pair is left out for what it needs at least.
+    doubt = np.minimum(one.high_bytes - one.device_bytes, two.high_bytes - two.device_bytes)
+    # What keeps an engine from running whatever the trainer is: too small a share.
+    blocked = (two.code == 2) & (two.device_bytes <= two.budget_bytes)
+    return Pairs(
+        t,
+        e,
+        replace(
+            one,
+            device_bytes=device,
+            high_bytes=device + doubt,
+            host_bytes=sums("host_bytes"),
+            code=np.where(
+                blocked | (device > one.budget_bytes), 2, device > MARGIN * one.budget_bytes
+            ).astype(np.int8),
+            seconds=sums("seconds"),
+            low_seconds=sums("low_seconds"),
+            high_seconds=sums("high_seconds"),
+        ),
+    )

@@ -1,0 +1,267 @@
+"""The search itself: trainers, engines, the pairs of both, and single edits of the best.
+
+1. Every layout of the trainer beside one engine, and every engine beside one trainer, on the plan's
+   own machine; on every further one those that no other of them was as good as in everything.
+2. Pairs that the two leave possible, those first that the goal is expected to put first, until no
+   pair left is expected to be better than the best that was judged.
+3. Single edits of each tier's best, until none is better.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from planner.launch.export import obstacles
+from planner.search.found import Name
+from planner.search.judging import Judge, Rows
+from planner.search.pairs import Groups, figures_of, undominated
+from planner.search.pool import Candidate, Pool
+from planner.search.queue import Queue
+from planner.search.space import Changed, Option, Options, Space, merged
+from planner.search.tiers import NAMES
+from planner.search.wish import Wish
+from planner.speeds import Speeds, holding
+
+Arrays = Mapping[str, Sequence[int]]
+Progress = Callable[[str, float], None]
+
+AT_FIRST = 8
+"""Pairs of each tier that are judged in each scenario before any is compared."""
+AT_ONCE = 32
+"""Pairs that are judged together after that."""
+MOST_PAIRS = 1200
+"""Pairs of one machine that are judged at most; what is left then is said."""
+EDITS = 8
+"""Rounds of single edits."""
+
+
+class Staged:
+    """One search; :meth:`run` fills its pool."""
+
+    def __init__(
+        self,
+        space: Space,
+        wish: Wish,
+        pool: Pool,
+        judge: Judge,
+        speeds: Speeds | None = None,
+        progress: Progress = lambda doing, share: None,
+    ) -> None:
+        self.space, self.wish, self.pool, self.judge = space, wish, pool, judge
+        self.speeds, self.progress = speeds, progress
+        self.left: list[str] = []
+        self.reach = 0
+        self.trainers: list[Option] = [merged(each) for each in product(*space.trainer)]
+        self.engines: list[Option] = [merged(each) for each in product(*space.engine)]
+
+    def run(self) -> None:
+        """Judge what the space holds."""
+        machines = self.space.machines
+        for number, machine in enumerate(machines):
+            self.progress("Judging layouts", 0.9 * number / len(machines))
+            self._machine(machine)
+        self.progress("Trying single edits of the best", 0.9)
+        self._edits()
+
+    def judged(self, combinations: Sequence[Option], arrays: Arrays) -> Rows:
+        """The rows of combinations of one card, which the pool takes as well."""
+        speeds = self.speeds
+        if combinations and "gpu" in combinations[0]:
+            speeds = holding(speeds, Changed(self.space.plan, combinations[0]))
+        rows = self.judge(self.space.plan, combinations, arrays, speeds)
+        self.pool.take(rows, combinations, arrays)
+        return rows
+
+    def _machine(self, machine: Option) -> None:
+        space = self.space
+        scenario = {n: v for n, v in space.scenario.items() if n not in machine}
+        beside = {**machine, **self._plain_engine()}
+        trainers = space.each([{**one, **beside} for one in self.trainers], machine)
+        meshes = [{**scenario, **sizes} for sizes in space.trainer_sizes]
+        judged = [self.judged([c for c, _ in trainers], mesh) for mesh in meshes]
+        lead = self._leanest(judged[0], meshes[0], scenario)
+        if lead is None:
+            return
+        alone = without(trainers[lead][0], space.engine_fields)
+        both = space.each([{**alone, **machine, **one} for one in self.engines], machine)
+        engines = [(c, {k: v for k, v in asked.items() if k not in alone}) for c, asked in both]
+        sizes = sum(prod(map(len, mesh.values())) for mesh in meshes)
+        at_once = prod(map(len, space.engine_sizes.values()))
+        self.reach += len(trainers) * len(engines) * sizes * at_once
+        if len(engines) <= 1 and not space.engine_sizes:
+            return
+        mesh = {**scenario, **space.engine_sizes}
+        engine_rows = self.judged([c for c, _ in engines], mesh)
+        queues: list[Queue] = []
+        for number, fixed in enumerate(_scenarios(scenario)):
+            base = _of(judged[0], number, meshes[0], scenario)
+            least = base.place % _inner(meshes[0], scenario) == 0
+            base = base.at((base.combination == lead) & least)
+            beside_one = _of(engine_rows, number, mesh, scenario)
+            if not len(base) or not len(beside_one):
+                continue
+            changed = int(self.pool.of(base, [c for c, _ in trainers], meshes[0])[1][0])
+            groups = Groups(beside_one, base)
+            some, more = self._best_of(
+                beside_one, groups.more, [c for c, _ in engines], mesh
+            )
+            for which, (rows, own_mesh) in enumerate(zip(judged, meshes, strict=True)):
+                own = _of(rows, number, own_mesh, scenario)
+                if not len(own):
+                    continue
+                kept, held = self._best_of(
+                    own, groups.of(own), [c for c, _ in trainers], own_mesh
+                )
+                queues.append(
+                    Queue(
+                        self,
+                        {**machine, **fixed},
+                        {**space.trainer_sizes[which], **space.engine_sizes},
+                        (kept, held, [c for c, _ in trainers], own_mesh),
+                        (some, more, [c for c, _ in engines], mesh),
+                        base,
+                        changed,
+                        [one for _, one in trainers],
+                        [one for _, one in engines],
+                    )
+                )
+        self._pairs(queues)
+        if machine == space.machines[0] and queues:
+            self._keep(queues, trainers, engines)
+
+    def _plain_engine(self) -> dict[str, Any]:
+        """The engine that trainers are judged beside: the plan's own, on one GPU if it may be."""
+        one = [
+            option
+            for options in self.space.engine
+            for option in options
+            if option.get("rollout_tensor_parallel") == 1
+        ]
+        return dict(one[0]) if one else {}
+
+    def _leanest(self, rows: Rows, mesh: Arrays, scenario: Arrays) -> int | None:
+        """The trainer with the lowest peak at its least sizes, of those valid most often."""
+        least = rows.at(rows.place % _inner(mesh, scenario) == 0)
+        if not len(least):
+            return None
+        often = np.bincount(least.combination)[least.combination]
+        peak = np.where(often == often.max(), least.device_bytes, np.iinfo(np.int64).max)
+        return int(least.combination[np.argmin(peak)])
+
+    def _best_of(
+        self, rows: Rows, sizes: Any, combinations: Sequence[Option], mesh: Arrays
+    ) -> tuple[Rows, Any]:
+        """The rows that no other one is as good as in everything, and their sizes."""
+        severity, changed, own = self.pool.of(rows, combinations, mesh)
+        further = [severity]
+        if self.wish.goal == "largest-batch":
+            further.append(-own["micro_batch_size"])
+        blocked = (rows.code == 2) & (rows.device_bytes <= rows.budget_bytes)
+        near = np.argsort(changed, kind="stable")
+        kept = near[undominated(figures_of(rows, sizes, blocked, *further)[near])]
+        return rows.at(kept), sizes[kept]
+
+    def _pairs(self, queues: Sequence[Queue]) -> None:
+        done = sum(queue.judge(AT_FIRST) for queue in queues)
+        while done < MOST_PAIRS:
+            ranked = [
+                (line, number, name)
+                for number, queue in enumerate(queues)
+                for name in NAMES
+                if (line := queue.next(name)) is not None
+                and (not self.pool.best[name] or line < self.pool.best[name][0].line[: len(line)])
+            ]
+            if not ranked:
+                return
+            for _, number, name in sorted(ranked)[:3]:
+                done += queues[number].judge(AT_ONCE, name)
+        self.left.append(
+            f"Pairs of trainer and engine beyond the {MOST_PAIRS:,} most promising of a machine."
+        )
+
+    def _keep(
+        self,
+        queues: Sequence[Queue],
+        trainers: Sequence[tuple[Option, Option]],
+        engines: Sequence[tuple[Option, Option]],
+    ) -> None:
+        """What further machines are tried with."""
+        if len(self.space.machines) > 1:
+            self.left.append(
+                "On other machines: layouts that on the plan's own are slower and larger than "
+                "another one."
+            )
+        own = set(self._plain_engine()) | set(self.space.machines[0])
+        self.trainers = [
+            without(trainers[at][1], own) for at in sorted({t for q in queues for t in q.trainers})
+        ]
+        self.engines = [engines[at][1] for at in sorted({e for q in queues for e in q.engines})]
+
+    # Edits
+
+    def _edits(self) -> None:
+        """Single edits of each tier's best, until each tier's best is one whose edits were tried.
+
+        Those of all tiers are judged together: most of what they are made of is the same.
+        """
+        sized = {*self.space.engine_sizes, *(n for mesh in self.space.trainer_sizes for n in mesh)}
+        tried: list[Option] = []
+        for _ in range(EDITS):
+            found = [self.winner(name) for name in NAMES]
+            best = [without(one.changes, sized) for one in found if one is not None]
+            new = [one for at, one in enumerate(best) if one not in (*tried, *best[:at])]
+            if not new:
+                return
+            self._edit(new)
+            tried += new
+
+    def _edit(self, plans: Sequence[Option]) -> None:
+        """Every single edit of these, over all arrays of their sizes."""
+        space = self.space
+        blocks: list[Options] = [*space.trainer, *space.engine, space.machines]
+        blocks += [tuple({name: v} for v in values) for name, values in space.scenario.items()]
+        near: list[Option] = [*plans]
+        for options in blocks:
+            names = {name for option in options for name in option} - set(space.scenario)
+            plain = {name: getattr(space.plan, name) for name in names}
+            near += [{**plan, **plain, **option} for plan in plans for option in options]
+        combinations = space.allowed(near, {})
+        for card in {changes.get("gpu") for changes in combinations}:
+            of_card = [changes for changes in combinations if changes.get("gpu") == card]
+            for mesh in space.trainer_sizes:
+                self.judged(of_card, {**mesh, **space.engine_sizes})
+
+    def winner(self, name: Name) -> Candidate | None:
+        """The best of a tier that its framework's script can say."""
+        return next((one for one in self.pool.best[name] if self.expressible(one.changes)), None)
+
+    def expressible(self, changes: Option) -> bool:
+        """Whether the plan is one, and its framework's script can say it."""
+        plan = self.space.made(changes)
+        if plan is None:
+            return False
+        return not self.space.framework or not obstacles(plan, self.space.framework)
+
+
+def without(changes: Option, fields: Collection[str]) -> dict[str, Any]:
+    """The changes of all other fields."""
+    return {name: value for name, value in changes.items() if name not in fields}
+
+
+def _scenarios(scenario: Arrays) -> list[dict[str, Any]]:
+    """Each scenario's fields, in the order of the arrays' rows."""
+    return [dict(zip(scenario, values, strict=True)) for values in product(*scenario.values())]
+
+
+def _inner(mesh: Arrays, scenario: Arrays) -> int:
+    return prod(len(values) for name, values in mesh.items() if name not in scenario)
+
+
+def _of(rows: Rows, number: int, mesh: Arrays, scenario: Arrays) -> Rows:
+    """The rows of one scenario."""
+    return rows.at(rows.place // _inner(mesh, scenario) == number)

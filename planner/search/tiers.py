@@ -1,0 +1,105 @@
+"""Which plans each of the three may be, and which of those a goal puts first.
+
+The margins rest on what is known of the estimate's error: *conservative* fits at the upper bound
+of all that nobody can know exactly, with the verdict's own margin on top, and keeps its limits at
+the slow end of its times; *balanced* has the verdict *fits*; *aggressive* may be tight.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from planner.estimate import MARGIN
+from planner.plan import Plan
+from planner.plan.fields import EIGHT_BIT
+from planner.search.found import Name
+from planner.search.judging import Array, Rows
+from planner.search.wish import Wish
+
+NAMES: tuple[Name, ...] = ("conservative", "balanced", "aggressive")
+
+STEP = 0.005
+"""Relative steps of time and money that count: no setting is changed for less."""
+
+SEVERITY: Mapping[str, int] = {"response_tokens": 8, "finetuning": 4, "optimizer": 1}
+"""How much a changed field may cost the result of training, for their order alone."""
+
+
+def gives_up(plan: Plan, changes: Mapping[str, Any]) -> int:
+    """How much the result of training may lose by these changes; 0 where it is the same run."""
+    found = 0
+    if changes.get("response_tokens", plan.response_tokens) < plan.response_tokens:
+        found += SEVERITY["response_tokens"]
+    if plan.finetuning == "full" and changes.get("finetuning", "full") != "full":
+        found += SEVERITY["finetuning"]
+    if plan.optimizer not in EIGHT_BIT and changes.get("optimizer", "") in EIGHT_BIT:
+        found += SEVERITY["optimizer"]
+    return found
+
+
+def admitted(name: Name, rows: Rows, wish: Wish, hours: Array) -> Array:
+    """Which rows this one of the three may be.
+
+    ``hours`` are those of each row's run.
+    """
+    if name == "conservative":
+        fits = (rows.code == 0) & (rows.high_bytes <= MARGIN * rows.budget_bytes)
+        # An unknown factor is NaN, and a limit that cannot be shown to hold does not.
+        slow, usd = rows.high_seconds / rows.seconds, rows.high_usd
+    else:
+        fits = rows.code <= (0 if name == "balanced" else 1)
+        slow, usd = np.ones(len(rows)), rows.usd
+    if wish.budget_usd:
+        fits = fits & (usd <= wish.budget_usd)
+    if wish.deadline_hours:
+        fits = fits & (hours * slow <= wish.deadline_hours)
+    found: Array = fits
+    return found
+
+
+def steps_of(figure: Array) -> Array:
+    """A figure in steps of :data:`STEP`; unknown ones last."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        found = np.floor(np.log(figure) / np.log1p(STEP))
+    return np.where(np.isfinite(found), found, np.inf)
+
+
+def order(
+    name: Name,
+    wish: Wish,
+    rows: Rows,
+    sizes: Mapping[str, Array],
+    severity: Array,
+    changed: Array,
+) -> Array:
+    """Rows by what the goal puts first: a line of numbers each, less is better.
+
+    Args:
+        name: aggressive plans give up whatever is free for the goal, others as little as they can.
+        wish: the goal.
+        rows: what was judged.
+        sizes: GPUs, micro-batch and response tokens of each row.
+        severity: :func:`gives_up` of each row.
+        changed: how many fields each row changes.
+    """
+    seconds, usd = steps_of(rows.seconds), steps_of(rows.usd)
+    objective = {
+        # As fast as a few changes make it: a tenth of the time is worth another.
+        "fit": (np.floor(seconds / (0.1 / STEP)), changed, seconds),
+        "cheapest": (usd, seconds),
+        "deadline": (usd, seconds),
+        "fewest-gpus": (sizes["gpus"], usd, seconds),
+        "longest": (-sizes["response_tokens"], seconds),
+        "largest-batch": (-sizes["micro_batch_size"], seconds),
+    }.get(wish.goal, (seconds, usd))
+    first = (*objective, severity) if name == "aggressive" else (severity, *objective)
+    found: Array = np.stack([*np.broadcast_arrays(*first, changed, rows.device_bytes)], axis=1)
+    return found
+
+
+def best(lines: Array) -> Array:
+    """Numbers of the rows, best first."""
+    return np.lexsort(lines.T[::-1])

@@ -1,0 +1,150 @@
+"""The Compare page: up to four plans, their differences, and which of those matter."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import streamlit as st
+
+from planner.charts import compared as drawn
+from planner.comparison import Compared, compared, differing, effects, summary
+from planner.plan import Plan
+from planner.plan.facts import facts_of
+from planner.plan.labels import subject
+from planner.plan.pin import NAME_CHARACTERS, Pinned, to_pin
+from planner.ui import compute
+from planner.ui.compare import pins, rows
+from planner.ui.elements import choice, ink, said, tell, text_table
+from planner.ui.state import session
+from planner.units import read_count
+from planner.wording.display import plain
+
+Shown = tuple[str, Pinned, int | None]
+"""Name, plan, and its place among the pins."""
+ICONS = {"fits": "check_circle", "tight": "warning", "out of memory": "cancel"}
+COLORS = {"fits": "green", "tight": "orange", "out of memory": "red"}
+
+
+def page(plan: Plan) -> None:
+    """All of it; with one plan only, what to do for a second."""
+    shown = pins.named(plan)
+    plans = compared([(name, one.plan) for name, one, _ in shown], compute.footprint)
+    if len(plans) > 1:
+        tell("good" if all(one.runs for one in plans) else "doubt", summary(plans))
+    else:
+        st.markdown(
+            "**Pin this plan, then change it in the sidebar:** both stand here beside each other. "
+            "Or paste a link, or open a plan file."
+        )
+    pins.controls(plan, [one._replace(name=name) for name, one, _ in shown])
+    _cards(shown, plans, plan)
+    if len(plans) < 2:
+        return
+    _figures(plans)
+    _settings(plans)
+    _phases(plans)
+    _matters(plans)
+
+
+def _cards(shown: Sequence[Shown], plans: Sequence[Compared], plan: Plan) -> None:
+    """Each plan by name, with its verdict, and what can be done with it."""
+    columns = st.columns(len(plans))
+    for place, (name, pinned, pin), one in zip(columns, shown, plans, strict=True):
+        word = one.footprint.verdict.word
+        with place.container(border=True, height="stretch"):
+            if pin is None:
+                st.markdown(f"**{plain(name)}**")
+            else:
+                key = f"pin-name:{hash(to_pin(pinned))}"
+                st.text_input(
+                    f"Name of pinned plan {pin + 1}",
+                    name,
+                    max_chars=NAME_CHARACTERS,
+                    key=key,
+                    on_change=pins.rename,
+                    args=(pin, key),
+                    label_visibility="collapsed",
+                )
+            st.markdown(f":{COLORS[word]}[:material/{ICONS[word]}: **{word}**]")
+            about = f"{one.plan.gpus:,} × {facts_of(one.plan).gpu.name}: {subject(one.plan)}"
+            blocked = bool(one.footprint.blockers)
+            st.caption(said(one.footprint.verdict.sentence) if blocked else plain(about))
+            with st.container(horizontal=True):
+                if pinned.plan == plan:
+                    st.caption("The plan on the page")
+                else:
+                    st.button(
+                        "Open as plan",
+                        key=f"open:{pin}",
+                        icon=":material/open_in_new:",
+                        on_click=pins.open_as_plan,
+                        args=(pinned.plan,),
+                        help="Every page goes on with it. The plan on the page now is kept only "
+                        "where it is pinned.",
+                    )
+                if pin is not None:
+                    st.button(
+                        "Remove",
+                        key=f"remove:{pin}",
+                        icon=":material/close:",
+                        on_click=pins.remove,
+                        args=(pin,),
+                    )
+
+
+def _figures(plans: Sequence[Compared]) -> None:
+    st.subheader("Memory, time and money", anchor="figures")
+    table = rows.figures(plans, session.read)
+    text_table(table, "compared-figures", "What each plan needs, takes and costs")
+    st.caption(
+        "Between brackets: where published runs lay. All plans are judged by one model, so the "
+        "order of two plans is surer than either's figure. What training needs leaves out an "
+        "engine that is awake beside it, whose share is a choice."
+    )
+
+
+def _settings(plans: Sequence[Compared]) -> None:
+    found = differing([one.plan for one in plans])
+    st.subheader(f"{read_count(len(found), 'setting')} that differ{'s' * (len(found) == 1)}")
+    table = rows.settings(found, plans)
+    text_table(table, "compared-settings", "Settings that are not the same in all plans", most=14)
+
+
+def _phases(plans: Sequence[Compared]) -> None:
+    st.subheader("Memory by phase", anchor="compared-phases")
+    table = rows.phases(plans, session.unit())
+    st.altair_chart(
+        drawn.phases_of_plans(table, unit=session.unit().name, ink=ink()),
+        key="compared-phases",
+        height=drawn.height(table["phase"].nunique(), len(plans)),
+        alt=rows.phases_in_words(table, session.unit()),
+    )
+    st.caption(
+        "Pale: an engine that is awake, which takes its share of the card whatever is trained. The "
+        "upright mark is where the card ends."
+    )
+
+
+def _matters(plans: Sequence[Compared]) -> None:
+    st.subheader("Which differences matter", anchor="matters")
+    first, *others = plans
+    after = others[0]
+    if len(others) > 1:
+        names = [one.name for one in others]
+        label = f"What sets it apart from {plain(first.name)}"
+        named = choice(label, names, "compared-with", index=len(names) - 1)
+        after = others[names.index(named)]
+    with st.spinner("Changing one setting at a time …"):
+        found = effects(first.plan, after.plan, compute.footprint)
+    table = rows.matters(found, first, after, session.read)
+    if table.empty:
+        st.markdown("No single difference moves memory, time or cost by 1 % or the verdict.")
+    else:
+        text_table(table, "compared-effects", "What each difference adds", right=3, most=14)
+        st.caption(
+            f"What each setting adds on the way from {plain(first.name)} to {plain(after.name)}: "
+            "set by itself in the first, or left out by itself of the second, whichever says more. "
+            "They need not add up, since settings act on each other."
+        )
+    if idle := rows.idle(found):
+        st.markdown(f"**Moves nothing by 1 %:** {plain(', '.join(idle))}.")

@@ -1,0 +1,53 @@
+"""Document 000's settings for eight cards of 80 GB beside three plans that keep its lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pandas as pd
+import streamlit as st
+
+from planner.cost import cost
+from planner.examples import doc_000_plans
+from planner.examples.dry_runs import Case
+from planner.examples.planned import planned
+from planner.ui.elements import folded, row
+from planner.ui.state import session
+from planner.units import read_seconds_between, read_usd_between
+
+TITLE = "Its settings for 8 × 80 GB, and three plans that cut nothing"
+
+
+def answered(open_plan: Callable[[Case], None]) -> None:
+    """A table of all five, and a button for each of the three."""
+    with folded(TITLE, "recommended-000", ":material/tune:") as is_open:
+        if not is_open:
+            return
+        st.markdown(
+            "The document cuts responses to 1K or 2K tokens so that Intuitor fits. At its own 2K "
+            "of prompt and 4K of response, in its larger batch, eight cards have room to spare: "
+            "**conservative** fits at the upper bound of the estimate, **balanced** with a tenth "
+            "of the card free, **aggressive** may be tight."
+        )
+        cases = doc_000_plans.settings()
+        st.table(pd.DataFrame([_row(case) for case in cases]).set_index("Setting"))
+        with row("recommended-ways-000"):
+            for case in cases[-len(doc_000_plans.FOUND) :]:
+                key = f"recommended-{case.label}"
+                if st.button(f"Open {case.label}", key=key, on_click=open_plan, args=(case,)):
+                    st.switch_page("pages/plan.py", query_params={})
+
+
+def _row(case: Case) -> dict[str, str]:
+    plan, found = case.plan, planned(case.plan)
+    usd, step, doubt = cost(found).usd_run, found.step_seconds, found.doubt
+    assert usd is not None and step is not None and doubt is not None, "a card with a price"
+    return {
+        "Setting": case.label,
+        "A step": f"{plan.prompts_per_step} × {plan.responses_per_prompt} responses of "
+        f"{plan.response_tokens:,} tokens",
+        "Peak of a card": f"{session.read(found.device_bytes)} of "
+        f"{session.read(found.budget_bytes)}: {found.verdict.word}",
+        "Takes": read_seconds_between(step, found.low_seconds, found.high_seconds),
+        "The run": read_usd_between(usd, usd * doubt.low, usd * doubt.high),
+    }

@@ -1,0 +1,60 @@
+"""The plan's one-page report, as a file to save."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import cast
+
+import streamlit as st
+
+from planner import recommend
+from planner.dryrun.ask.answer import DryRun
+from planner.footprint import Footprint
+from planner.plan import Plan
+from planner.plan.link import to_short_query
+from planner.report import Advice, content_of, html_of
+from planner.ui.dry_run import section
+from planner.ui.elements import download
+from planner.ui.state import address, session
+from planner.ui.trial.allowed import permitted
+from planner.ui.trial.found import newest_of
+
+
+def button(footprint: Footprint) -> None:
+    """The report of what the page says now, with its dry run and its last trial; made on a click.
+
+    What belongs to the visitor is read here, since a click runs no script.
+    """
+    plan: Plan = footprint.plan
+    executed = _dry_run(plan)
+    sees_trials = permitted()
+    query = to_short_query(plan, session.calibration(), session.speeds())
+    link = address.link(query)
+
+    def made() -> str:
+        return html_of(
+            content_of(
+                footprint,
+                made=dt.date.today(),
+                dry_run=executed,
+                trial=newest_of(plan) if sees_trials else None,
+                advice=[Advice(one.title, one.sentence) for one in recommend(footprint)],
+                link=link,
+            )
+        )
+
+    download(
+        "Report for approval",
+        made,
+        "headroom-report.html",
+        "download-report",
+        icon=":material/article:",
+        help="One page of HTML to print or send: verdict, evidence, phases, cost, settings and "
+        "what would change it. It needs no network.",
+    )
+
+
+def _dry_run(plan: Plan) -> DryRun | None:
+    """The dry run that stands on the page."""
+    shown = cast("section.Shown | None", st.session_state.get(section.SHOWN))
+    return shown.found if shown is not None and shown.plan == plan else None

@@ -1,0 +1,132 @@
+"""One suggestion as a page shows it: what changes, what that does, phase by phase, and Apply."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from planner.advice.outcome import Difference, Outcome
+from planner.advice.suggestion import PhaseChange, Suggestion, time_words
+from planner.plan.chosen import differences
+from planner.ui.elements import TONES, row
+from planner.ui.plan.applied import from_to
+from planner.ui.state import session
+from planner.units import read_seconds, read_usd
+from planner.wording.fields import labelled
+
+COLORS = {"good": "green", "doubt": "orange", "bad": "red"}
+
+
+def card(
+    one: Suggestion, key: str, button: str = "Apply", lead: str = "", *, first: bool = False
+) -> None:
+    """What changes, what it does and a button that takes it.
+
+    Args:
+        one: the suggestion.
+        key: of its button; others are made of it.
+        button: what stands on it.
+        lead: what of it matters most here; its title where nothing is said.
+        first: whether it is the one to take.
+    """
+    with st.container(border=True, key=f"card:{key}", gap="xsmall"):
+        st.markdown(f"{_marks(one)}**{lead or labelled(one.title)}**  \n{effect(one)}")
+        if lead or len(one.edits) > 1:
+            st.markdown(f":small[{_changes(one)}]")
+        with row(f"row:{key}"):
+            st.button(
+                button,
+                key=key,
+                on_click=session.apply,
+                args=(dict(one.changes),),
+                icon=":material/check:",
+                type="primary" if first else "secondary",
+            )
+            with st.popover("By phase", key=f"phases:{key}", type="tertiary"):
+                st.markdown(_phases(one))
+
+
+def _marks(one: Suggestion) -> str:
+    found = ""
+    if one.unblocks:
+        found += ":green-badge[lets it start] "
+    word = one.after.word
+    if word != one.before.word:
+        text = {"fits": "makes it fit", "tight": "tight then"}.get(word, word)
+        found += f":{COLORS[TONES[word]]}-badge[{text}] "
+    if one.cost:
+        found += f":orange-badge[{one.cost}] "
+    return found
+
+
+def _changes(one: Suggestion) -> str:
+    return from_to(differences(one.before.plan.model_dump(), one.after.plan.model_dump()))
+
+
+def effect(one: Suggestion) -> str:
+    """Peak, step and cost before and after; no gain inside the error is called one."""
+    before, after = one.before, one.after
+    was, now = session.read(before.device_bytes), session.read(after.device_bytes)
+    parts = [
+        f"peak {was} as now" if was == now else f"peak {was} → **{now}**",
+        *_seconds(before, after, one.seconds),
+        *_usd(before, after, one.usd),
+        *_host(before, after),
+    ]
+    return " · ".join(parts)
+
+
+def _seconds(before: Outcome, after: Outcome, found: Difference) -> list[str]:
+    if before.step_seconds is None or after.step_seconds is None:
+        return ["time not known"]
+    if before.blockers:  # a plan that cannot start takes no time
+        return [f"step {read_seconds(after.step_seconds)}"]
+    if found.sign == "same":
+        return ["same speed"]
+    was, now = read_seconds(before.step_seconds), read_seconds(after.step_seconds)
+    return [f"step {was} → **{now}**" if found.sure else f"step {was} → {now}, inside the error"]
+
+
+def _usd(before: Outcome, after: Outcome, found: Difference) -> list[str]:
+    if after.usd_run is None:
+        return []
+    now = read_usd(after.usd_run).replace("$", r"\$")
+    if before.usd_run is None:
+        return [f"run **{now}**"]
+    if found.sign == "same":
+        return []
+    was = read_usd(before.usd_run).replace("$", r"\$")
+    return [f"run {was} → **{now}**" if found.sure else f"run {was} → {now}"]
+
+
+def _host(before: Outcome, after: Outcome) -> list[str]:
+    """Host RAM of a node, where it grows by more than a reader would overlook."""
+    was, now = before.host_bytes or 0, after.host_bytes or 0
+    if now <= 1.1 * was:
+        return []
+    return [f"host RAM {session.read(was)} → **{session.read(now)}**"]
+
+
+HEAD = "| Phase | Memory | then | Seconds | then |\n|:--|--:|--:|--:|--:|\n"
+
+
+def _phases(one: Suggestion) -> str:
+    return HEAD + "\n".join(map(_line, one.phases()))
+
+
+def _line(phase: PhaseChange) -> str:
+    sides = (phase.before, phase.after)
+    sizes = ["—" if side is None else session.read(side.device_bytes) for side in sides]
+    times = [
+        "—" if side is None or side.seconds is None else read_seconds(side.seconds)
+        for side in sides
+    ]
+    if sizes[0] != sizes[1]:
+        sizes[1] = f"**{sizes[1]}**"
+    if times[0] != times[1]:
+        times[1] = f"**{times[1]}**"
+    return f"| {phase.name} | {sizes[0]} | {sizes[1]} | {times[0]} | {times[1]} |"
+
+
+def brief(one: Suggestion, phase: str) -> str:
+    """What it saves in one phase, and what it does to time."""
+    return f"{session.read(one.lowered_bytes(phase))} less in {phase}, {time_words(one.seconds)}"

@@ -1,0 +1,142 @@
+"""A visitor's search and the dry runs of what it found; imports no page.
+
+Session key, set here only: ``recommend asked`` is the visitor's last :class:`Asked`. What it was
+asked is in the address as well (``wish`` of :mod:`planner.ui.state.session`), so that a link asks
+it again.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import cast
+
+import streamlit as st
+
+from planner.dryrun.ask.answer import DryRun
+from planner.plan import Plan
+from planner.plan.link import WISH
+from planner.search import Recommendation, Wish
+from planner.search.ask import PORT, Searching
+from planner.search.check import checked
+from planner.search.wish import from_text, to_text
+from planner.ui.dry_run import section
+from planner.ui.dry_run.job import Job
+from planner.ui.state import session
+
+ASKED = "recommend asked"
+ORDER = ("balanced", "conservative", "aggressive")
+"""Which of the three is put first, where dry runs have demoted none."""
+
+
+@dataclass(slots=True)
+class Asked:
+    """One search, and the dry runs of the plans that it found.
+
+    ``by_hand`` tells whether somebody pressed the button: no link starts a dry run.
+    """
+
+    plan: Plan
+    wish: Wish
+    searching: Searching
+    by_hand: bool
+    jobs: dict[Plan, Job] = field(default_factory=dict)
+    stored: dict[Plan, DryRun | None] = field(default_factory=dict)
+
+    @property
+    def running(self) -> bool:
+        """Whether the page has something to wait for."""
+        return self.searching.running or any(job.running for job in self.jobs.values())
+
+    def state(self) -> tuple[object, ...]:
+        """What a page compares to know that something began or ended."""
+        jobs = tuple(job.running for job in self.jobs.values())
+        return id(self), self.searching.running, jobs
+
+    def check(self, plan: Plan) -> None:
+        """Begin a plan's dry run, unless it is on its way or known."""
+        job = self.jobs.get(plan)
+        if (job is None or not (job.running or job.found)) and self.result(plan) is None:
+            self.jobs[plan] = Job(section.port(), plan)
+
+    def result(self, plan: Plan) -> DryRun | None:
+        """A plan's dry run: just executed, or stored from before."""
+        job = self.jobs.get(plan)
+        if job is not None and job.found is not None:
+            return job.found
+        if plan not in self.stored:
+            self.stored[plan] = _remembered(plan)
+        return self.stored[plan]
+
+    def recommended(self) -> tuple[Recommendation, ...]:
+        """The three plans, each held against its dry run where that is known."""
+        found = self.searching.found
+        results = [(one, self.result(one.plan)) for one in (found.recommendations if found else ())]
+        return tuple(one if dry is None else checked(one, dry) for one, dry in results)
+
+    def follow_up(self) -> None:
+        """After a press the plan to take is checked; where that demotes it, so is the next."""
+        recommended = self.recommended()
+        if self.by_hand and recommended:
+            first = lead(recommended)
+            if first.checked == "unchecked" and first.plan not in self.jobs:
+                self.check(first.plan)
+
+    def end(self) -> None:
+        """Give up whatever is on its way."""
+        self.searching.cancel()
+        for job in self.jobs.values():
+            if job.running:
+                job.cancel()
+
+
+def lead(recommended: tuple[Recommendation, ...]) -> Recommendation:
+    """The one to take: the balanced one, unless its dry run disagreed; then the next."""
+    ranked = sorted(recommended, key=lambda one: ORDER.index(one.name))
+    return next((one for one in ranked if one.checked != "demoted"), ranked[0])
+
+
+def current(plan: Plan) -> Asked | None:
+    """The search on the page; begun where a link asks for one."""
+    text = session.wish()
+    asked = _kept()
+    if asked is not None and to_text(asked.wish) == text:
+        return asked
+    if asked is not None:
+        asked.end()
+        st.session_state.pop(ASKED)
+    if not text:
+        return None
+    return _begin(plan, from_text(text), by_hand=False)
+
+
+def warm() -> None:
+    """Whoever opens the page will ask: the processes begin meanwhile."""
+    PORT.warm()
+
+
+def ask(plan: Plan, wish: Wish) -> None:
+    """Somebody pressed: search from this plan; what was on its way is given up."""
+    asked = _kept()
+    if asked is not None:
+        asked.end()
+    _begin(plan, wish, by_hand=True)
+    session.carry(WISH, to_text(wish))
+
+
+def _begin(plan: Plan, wish: Wish, *, by_hand: bool) -> Asked:
+    searching = Searching(plan, wish, session.speeds())
+    asked = Asked(plan, wish, searching, by_hand)
+    st.session_state[ASKED] = asked
+    return asked
+
+
+def _kept() -> Asked | None:
+    return cast("Asked | None", st.session_state.get(ASKED))
+
+
+def _remembered(plan: Plan) -> DryRun | None:
+    """The stored answer; a file that cannot be understood is as good as none."""
+    try:
+        return section.port().remembered(plan)
+    except (KeyError, TypeError, ValueError):
+        return None

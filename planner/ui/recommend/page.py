@@ -1,0 +1,95 @@
+"""The Recommend page: ask, wait or give up, then one verdict and its reasons."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from planner.plan import Plan
+from planner.plan.facts import facts_of
+from planner.plan.labels import subject
+from planner.search import GOALS, Found
+from planner.ui import compute
+from planner.ui.elements import said
+from planner.ui.plan import applied
+from planner.ui.recommend import asked, form, front, plans, rest
+from planner.ui.recommend.asked import Asked
+from planner.wording.display import plain
+
+POLL = "500ms"
+
+
+def page(plan: Plan) -> None:
+    """All of it."""
+    asked.warm()
+    mine = asked.current(plan)
+    word = compute.footprint(plan).verdict.word
+    st.markdown(
+        f"From {plan.gpus:,} × {plain(facts_of(plan).gpu.name)}: {plain(subject(plan))}, as the "
+        f"sidebar has it ({word})."
+    )
+    applied.notice("recommend")
+    form.form(plan, mine is not None and mine.searching.running)
+    if mine is None:
+        st.caption(
+            "Three plans come back, conservative, balanced and aggressive, by estimates alone; "
+            "the one to take is then checked with a dry run."
+        )
+        return
+    mine.follow_up()
+    drawn = st.fragment(_waiting, run_every=POLL if mine.running else None)
+    drawn(mine, mine.state())
+    if not mine.searching.running:
+        _answer(plan, mine)
+
+
+def _waiting(mine: Asked, seen: tuple[object, ...]) -> None:
+    """How far the search is, and the way out; only this runs again meanwhile."""
+    if mine.state() != seen:
+        st.rerun()  # the whole page: something began or ended
+    searching = mine.searching
+    if not searching.running:
+        return
+    text = f"{searching.doing} … {searching.elapsed_seconds:.0f} s"
+    st.progress(min(max(searching.share, 0.0), 1.0), text=plain(text))
+    st.button("Cancel", key="wish-cancel", icon=":material/close:", on_click=_cancel, args=(mine,))
+
+
+def _cancel(mine: Asked) -> None:
+    mine.searching.cancel()
+
+
+def _answer(plan: Plan, mine: Asked) -> None:
+    searching = mine.searching
+    found = searching.found
+    if found is None:
+        if searching.given_up:
+            st.caption(":material/close: Given up; nothing was kept.")
+        else:
+            st.warning(said(searching.error), icon=":material/info:")
+        return
+    _of_another(plan, found)
+    if not found.recommendations:
+        rest.misses(plan, found)
+    else:
+        plans.plans(plan, mine, found)
+        front.front(plan, found)
+        rest.ties(found)
+    rest.left_out(found)
+
+
+def _of_another(plan: Plan, found: Found) -> None:
+    """Whose answer it is, once the plan on the page is another."""
+    if plan in (found.plan, *(one.plan for one in found.recommendations)):
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        st.caption(
+            f":material/history: “{GOALS[found.wish.goal].label}” was asked of the plan before "
+            "your change."
+        )
+        st.button(
+            "Ask again of this plan",
+            key="wish-again",
+            icon=":material/refresh:",
+            on_click=asked.ask,
+            args=(plan, found.wish),
+        )

@@ -1,0 +1,174 @@
+"""The verdict, and the three plans beside each other: what each changes, needs, takes and costs."""
+
+from __future__ import annotations
+
+import streamlit as st
+
+from planner.charts import compared as drawn
+from planner.comparison import Compared, compared, figures_of
+from planner.frameworks import exported
+from planner.launch.export import export, obstacles
+from planner.launch.launch import as_zip
+from planner.plan import Plan
+from planner.plan.facts import facts_of
+from planner.plan.link import to_query
+from planner.search import GOALS, Found, Recommendation
+from planner.search.tiers import NAMES
+from planner.ui import compute
+from planner.ui.compare import rows
+from planner.ui.elements import TONES, download, ink, said, tell
+from planner.ui.plan.applied import from_to
+from planner.ui.recommend.asked import Asked, lead
+from planner.ui.recommend.take import apply_button, pin_button, take
+from planner.ui.state import address, session
+from planner.units import read_count
+from planner.wording.display import plain
+
+YOURS = "Your plan"
+COLORS = {"fits": "green", "tight": "orange", "out of memory": "red"}
+FIGURES = ("GPUs", "GPU peak", "Worst phase", "Step time", "The run", "Cost of run")
+HOST = "Host RAM per node"
+
+
+def plans(plan: Plan, mine: Asked, found: Found) -> None:
+    """One verdict, then the three, then every phase's memory."""
+    recommended = mine.recommended()
+    first = lead(recommended)
+    footprints = {one.plan: one.footprint for one in recommended}
+    named = [(one.name, one.plan) for one in recommended]
+    judged = {str(one.name): one for one in compared(named, footprints.__getitem__)}
+    _verdict(first, judged[first.name], found)
+    columns = st.columns(len(recommended))
+    ordered = sorted(recommended, key=lambda one: NAMES.index(one.name))
+    for place, one in zip(columns, ordered, strict=True):
+        with place.container(border=True, height="stretch", key=f"plan:{one.name}"):
+            _card(plan, mine, one, judged[one.name], first=one is first)
+    _phases(found, [judged[one.name] for one in ordered])
+
+
+def _verdict(first: Recommendation, one: Compared, found: Found) -> None:
+    """The answer in a sentence: the plan to take, its peak, its time, its money."""
+    figures = figures_of(one, session.read)
+    card = f"{first.plan.gpus:,} × {facts_of(first.plan).gpu.name}"
+    sure = {
+        "agrees": "its dry run agrees",
+        "demoted": "its dry run disagrees",
+        "unchecked": "estimated, unchecked",
+    }[first.checked]
+    tell(
+        "doubt" if first.checked == "demoted" else TONES[first.footprint.verdict.word],
+        f"{GOALS[found.wish.goal].label}: the {first.name} plan, {card}: "
+        f"{first.footprint.verdict.word}, {figures['GPU peak']}; {figures['Step time']} a step, "
+        f"{figures['Cost of run']} the run; {sure}.",
+    )
+    tied = sum(tie.of == first.name for tie in found.ties)
+    if tied:
+        st.caption(
+            f"{read_count(tied, 'other plan')} cannot be told from it by these estimates; what "
+            "sets them apart stands below."
+        )
+
+
+def _card(plan: Plan, mine: Asked, one: Recommendation, judged: Compared, *, first: bool) -> None:
+    title = one.name[0].upper() + one.name[1:]
+    st.markdown(f"**{title}** {_badges(mine, one)}")
+    known = figures_of(judged, session.read)
+    lines = [f"- {name}: **{plain(known[name])}**" for name in (*FIGURES, HOST)]
+    st.markdown("\n".join(lines))
+    count = read_count(len(one.differences), "change")
+    st.markdown(f"**{count} from your plan**" if one.differences else "**Nothing changes**")
+    if one.differences:
+        st.markdown("\n".join(f"- {from_to((change,))}" for change in one.differences))
+    if one.trade_offs:
+        st.markdown("**Gives up**")
+        st.markdown("\n".join(f"- {said(text)}" for text in one.trade_offs))
+    if one.reason:
+        st.markdown(f":material/science: {said(one.reason)}")
+    with st.expander("Why this one", key=f"why:{one.name}"):
+        st.markdown(said(one.why))
+    with st.container(horizontal=True):
+        apply_button(one.plan, plan, f"take:{one.name}", first=first)
+        pin_button(one.plan, title, f"pin:{one.name}")
+        _check(mine, one)
+        _launch(one)
+
+
+def _badges(mine: Asked, one: Recommendation) -> str:
+    word = one.footprint.verdict.word
+    job = mine.jobs.get(one.plan)
+    state = {
+        "agrees": ":green-badge[dry run agrees]",
+        "demoted": ":red-badge[demoted: dry run disagrees]",
+        "unchecked": ":gray-badge[estimated, unchecked]",
+    }[one.checked]
+    if job is not None and job.running:
+        state = ":blue-badge[dry run on its way]"
+    return f":{COLORS[word]}-badge[{word}] {state}"
+
+
+def _check(mine: Asked, one: Recommendation) -> None:
+    """The button that has the plan's step executed; how that ended, where it has no answer."""
+    job = mine.jobs.get(one.plan)
+    if job is not None and job.running:
+        st.button("Cancel dry run", key=f"uncheck:{one.name}", on_click=_give_up, args=(mine, one))
+    elif mine.result(one.plan) is None:
+        st.button(
+            "Check with a dry run",
+            key=f"check:{one.name}",
+            icon=":material/play_arrow:",
+            on_click=_start,
+            args=(mine, one),
+            help="Executes the plan's real training step on tensors without data.",
+        )
+        if job is not None and job.error:
+            st.caption(f"No dry run: {said(job.error)}")
+
+
+def _start(mine: Asked, one: Recommendation) -> None:
+    mine.check(one.plan)
+
+
+def _give_up(mine: Asked, one: Recommendation) -> None:
+    mine.jobs[one.plan].cancel()
+
+
+def _launch(one: Recommendation) -> None:
+    """Its files, where its framework can say it; else the way to other frameworks'."""
+    plan, framework = one.plan, one.plan.framework
+    if framework not in exported() or obstacles(plan, framework):
+        if st.button(
+            "Open on Launch",
+            key=f"launch:{one.name}",
+            icon=":material/rocket_launch:",
+            on_click=take,
+            args=(plan,),
+            help=f"{said(one.launch)} Launch has other frameworks' files.",
+        ):
+            st.switch_page("pages/launch.py", query_params={})
+        return
+    link = address.link(to_query(plan))
+    download(
+        "Launch script",
+        lambda: as_zip(export(plan, framework, link=link)),
+        f"headroom-{framework}-{one.name}.zip",
+        f"launch:{one.name}",
+        icon=":material/rocket_launch:",
+    )
+
+
+def _phases(found: Found, three: list[Compared]) -> None:
+    """The three plans' memory and that of the person's, phase by phase."""
+    st.subheader("Memory by phase", anchor="recommended-phases")
+    yours = compared([(YOURS, found.plan)], compute.footprint)
+    unit = session.unit()
+    table = rows.phases([*yours, *three], unit)
+    st.altair_chart(
+        drawn.phases_of_plans(table, unit=unit.name, ink=ink()),
+        key="recommended-phases",
+        height=drawn.height(table["phase"].nunique(), 1 + len(three)),
+        alt=rows.phases_in_words(table, unit),
+    )
+    st.caption(
+        "Pale: an engine that is awake, which takes its share of the card whatever is trained. The "
+        "upright mark is where the card ends."
+    )

@@ -1,0 +1,57 @@
+"""What was typed since the inputs were drawn: found by comparing, not told by callbacks.
+
+Streamlit starts a script anew as soon as the next edit arrives and gives up a callback that is
+still under way, while the widget keeps the new value: what the callback had to do is lost, and the
+input jumps back. So inputs have no callback. Each is drawn together with what is to be done with
+another value, and the next run begins with :func:`take`, which does it; a run that is given up
+before it has leaves it to the one after.
+
+Session key ``drawn``: of each input, by the key of its widget, what it was drawn with.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, cast
+
+import streamlit as st
+
+
+class Drawn(NamedTuple):
+    """The value an input was drawn with, and what to do with another."""
+
+    value: Any
+    take: Callable[[Any], None]
+
+
+def mirror(key: str, value: Any, take: Callable[[Any], None]) -> None:
+    """Give a widget that is on the page already this value; ``take`` gets what is typed into it.
+
+    A new one gets it as its default instead: set through the state alone, it would show
+    its minimum for a moment first.
+    """
+    drawn = _drawn()
+    if key in st.session_state and st.session_state[key] != value:
+        st.session_state[key] = value
+    drawn[key] = Drawn(value, take)  # at once: a script is only given up where it asks for state
+
+
+def listen(key: str, take: Callable[[Any], None], empty: Any = "") -> None:
+    """The same for an input that shows nobody else's value."""
+    mirror(key, st.session_state.get(key, empty), take)
+
+
+def take() -> None:
+    """Hand over what was typed; inputs that were cleared are drawn again as they were."""
+    drawn = _drawn()
+    for key, before in [*drawn.items()]:
+        if key not in st.session_state:
+            continue
+        typed = st.session_state[key]
+        if typed is not None and typed != before.value:
+            before.take(typed)
+            drawn[key] = before._replace(value=typed)
+
+
+def _drawn() -> dict[str, Drawn]:
+    return cast("dict[str, Drawn]", st.session_state.setdefault("drawn", {}))

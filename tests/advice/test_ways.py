@@ -1,0 +1,130 @@
+"""Make it fit: plans whose right answer is known, and what every way must be."""
+
+from __future__ import annotations
+
+import pytest
+
+from planner.advice import fitting, recommend
+from planner.advice.advice import Advice
+from planner.advice.edits import Edit
+from planner.advice.outcome import outcome_of
+from planner.advice.suggestion import Suggestion, Trying, condensed
+from planner.estimate import estimate
+from planner.plan import Plan
+from planner.plan.relevance import ENGINE_FIELDS
+
+LONG = {"response_tokens": 8192, "validation_response_tokens": 8192}
+BLOCKED = Plan(model="Qwen/Qwen2.5-14B", gpu="a100-40gb", **LONG)
+"""Its engine's share holds neither the weights nor one whole sequence."""
+SMALL_CARD = Plan(model="Qwen/Qwen3-4B", gpu="rtx-4090", gpus=1)
+TOO_LARGE = Plan(micro_batch_size=4, logprob_micro_batch_size=4, gradient_checkpointing="none")
+
+
+@pytest.fixture(scope="module")
+def blocked() -> Advice:
+    return Advice(estimate(BLOCKED))
+
+
+def unlike(one: Suggestion, *fields: str) -> list[str]:
+    return [name for name in fields if name in one.changes]
+
+
+def test_what_blocks_is_mended_by_the_engines_own_fields_and_never_by_lora(
+    blocked: Advice,
+) -> None:
+    assert blocked.outcome.blockers
+    found = recommend(estimate(BLOCKED), most=50)
+    assert found
+    for one in found:
+        assert one.unblocks and set(one.changes) <= set(ENGINE_FIELDS)
+
+
+def test_a_14b_with_8k_responses_keeps_what_was_asked_for_on_eight_small_cards(
+    blocked: Advice,
+) -> None:
+    best = blocked.ways[0]
+    assert best.fits and best.keeps and best.cost in ("", "stored in fewer bits")
+    asked = ("finetuning", "gpus", "gpu", "model", "prompts_per_step", *LONG)
+    assert unlike(best, *asked, "reference") in ([], ["reference"])
+    assert best.changes["rollout_tensor_parallel"] > 1
+    assert best.after.level("rollout") is not None
+
+
+def test_every_way_is_what_an_estimate_says_of_it(blocked: Advice) -> None:
+    for advice in (blocked, Advice(estimate(TOO_LARGE))):
+        assert advice.ways
+        for one in advice.ways:
+            again = estimate(advice.outcome.plan.changed(**one.changes))
+            assert one.after == outcome_of(again)
+            assert one.fits == (again.verdict.word == "fits")
+
+
+def test_no_edit_of_a_way_could_be_left_out(blocked: Advice) -> None:
+    best, plan = blocked.ways[0], blocked.outcome.plan
+    for edit in best.edits:
+        fields = {name: best.changes[name] for name in best.changes if name not in edit.changes}
+        without = outcome_of(estimate(plan.changed(**fields))) if fields else blocked.outcome
+        slower = (without.step_seconds or 0.0) > (best.step_seconds or 0.0)
+        assert not without.fits or slower, edit.title
+
+
+def test_an_edit_that_is_not_needed_is_dropped_again() -> None:
+    needed = Edit(
+        title="Checkpoint", kind="memory", changes={"gradient_checkpointing": "full"}
+    )
+    idle = Edit(title="Eight bits", kind="numbers", changes={"optimizer": "adamw-8bit"})
+    trying = Trying(outcome_of(estimate(TOO_LARGE)), estimate)
+    both = trying.edited(needed, idle)
+    assert both is not None and both.fits
+    assert "optimizer" not in fitting._polished(trying, both).changes
+
+
+def test_one_24_gb_card_fits_a_4b_by_changing_what_is_trained_or_with_more_cards() -> None:
+    ways = Advice(estimate(SMALL_CARD)).ways
+    able = [one for one in ways if one.fits]
+    assert {one.kind for one in able} == {"training", "GPUs"}
+    by_training = next(one for one in able if one.kind == "training")
+    assert by_training.changes["finetuning"] == "lora"
+    assert "changes what is trained" in by_training.cost
+    assert all(not one.fits for one in ways if one.keeps)
+
+
+def test_host_ram_that_is_short_is_mended_by_offloading_less() -> None:
+    plan = Plan(offload="all", host_ram_per_node=100 * 2**30)
+    advice = Advice(estimate(plan))
+    assert "host RAM" in advice.outcome.blockers[0]
+    best = advice.ways[0]
+    assert best.fits and best.keeps and best.changes["offload"] != "all"
+    assert advice.singles[0].unblocks
+
+
+def test_a_plan_that_nothing_starts_has_no_way() -> None:
+    plan = Plan(model="Qwen/Qwen2.5-72B", gpu="l4")
+    advice = Advice(estimate(plan))
+    assert advice.outcome.blockers and advice.ways == ()
+
+
+def test_a_plan_that_fits_needs_no_way() -> None:
+    assert Advice(estimate(Plan())).ways == ()
+
+
+def test_two_together_are_offered_where_neither_is_enough() -> None:
+    plan = Plan(gpus=4, gpu="a100-40gb", micro_batch_size=8, logprob_micro_batch_size=8)
+    advice = Advice(estimate(plan))
+    assert advice.outcome.word == "out of memory" and not advice.outcome.blockers
+    assert not any(one.fits for one in advice.made)
+    assert advice.pairs
+    for one in advice.pairs:
+        assert len(one.edits) == 2
+        assert estimate(plan.changed(**one.changes)).verdict.word == "fits"
+
+
+def test_a_later_edit_of_the_same_kind_takes_an_earlier_ones_place() -> None:
+    two, four = (
+        Edit(title=f"Use {n} GPUs", kind="GPUs", changes=changes)
+        for n, changes in ((2, {"gpus": 2, "sharding": "fsdp2"}), (4, {"gpus": 4}))
+    )
+    other = Edit(title="Offload", kind="memory", changes={"offload": "all"})
+    found = condensed((two, other, four))
+    assert [one.title for one in found] == ["Offload", "Use 4 GPUs"]
+    assert found[1].changes == {"gpus": 4, "sharding": "fsdp2"}

@@ -1,0 +1,79 @@
+"""The Plan page's verdict stays in sight, its phases can be chosen, and it asks no other host."""
+
+from __future__ import annotations
+
+from playwright.sync_api import Browser, Page, expect
+from running_app import settle, window
+
+ROW = 30
+"""Pixels of a phase in the chart."""
+
+
+def chosen(page: Page) -> str:
+    return page.get_by_label("Phase", exact=True).input_value()
+
+
+def click(page: Page, place: int, phases: int) -> None:
+    """Click on a phase of the chart, counted from the top; the axis below takes 56 pixels."""
+    chart = page.locator("[class*=st-key-phase-chart] .vega-embed")
+    chart.scroll_into_view_if_needed()
+    box = chart.bounding_box()
+    assert box is not None
+    top = box["y"] + box["height"] - 56 - ROW * phases
+    page.mouse.click(box["x"] + box["width"] / 2, top + ROW * (place + 0.5))
+
+
+def test_verdict_and_name_stay_in_sight_and_nobody_else_is_asked(
+    page: Page, server: str
+) -> None:
+    asked: list[str] = []
+    page.on("request", lambda request: asked.append(request.url))
+    page.goto(server)
+    settle(page)
+    verdict = page.locator(".st-key-verdict")
+    expect(page.get_by_test_id("stSidebar").get_by_role("img").first).to_be_visible()
+    page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 1500)")
+    expect(page.get_by_role("heading", name="Phases of a step")).not_to_be_in_viewport()
+    expect(verdict).to_be_in_viewport(ratio=1)
+    expect(verdict).to_contain_text("GRPO of Qwen2.5-7B")
+    assert [url for url in asked if not url.startswith((server, "data:", "blob:"))] == []
+
+
+def test_on_a_phone_the_verdict_stays_over_page_and_inputs(browser: Browser, server: str) -> None:
+    context = window(browser, viewport={"width": 420, "height": 860})
+    page = context.new_page()
+    page.goto(server)
+    settle(page)
+    page.get_by_test_id("stMain").evaluate("main => main.scrollTo(0, 1500)")
+    short = page.locator(".st-key-verdict-short")
+    expect(short).to_be_in_viewport(ratio=1)
+    page.get_by_test_id("stExpandSidebarButton").first.click()
+    beside = page.locator(".st-key-verdict-beside")
+    length = page.get_by_label("Response, tokens", exact=True)
+    length.scroll_into_view_if_needed()
+    before = beside.inner_text()
+    length.fill("4096")
+    length.press("Enter")
+    expect(beside).not_to_have_text(before)
+    expect(beside).to_be_in_viewport(ratio=1)
+    context.close()
+
+
+def test_a_phase_is_chosen_by_a_click_and_by_the_keyboard(page: Page, server: str) -> None:
+    page.goto(server)
+    settle(page)
+    names = ["load", "rollout", "old log-probs", "policy forward", "policy backward"]
+    phases = 9
+    caption = page.get_by_test_id("stCaptionContainer").filter(has_text=", at ")
+    assert chosen(page) == "rollout (the worst)"
+    click(page, 4, phases)
+    expect(caption).to_contain_text("policy backward, at")
+    page.get_by_label("Phase", exact=True).focus()
+    page.keyboard.press("Enter")
+    page.keyboard.type("load")
+    page.keyboard.press("Enter")
+    expect(caption).to_contain_text("load, at")
+    settle(page)
+    # The same phase as was clicked last.
+    click(page, names.index("policy backward"), phases)
+    expect(caption).to_contain_text("policy backward, at")

@@ -1,0 +1,61 @@
+"""Recommend as a person does it: asked, waited for, a point opened by keyboard, a plan taken."""
+
+from __future__ import annotations
+
+from urllib.parse import parse_qs, urlencode, urlsplit
+
+from playwright.sync_api import Browser, Page, expect
+from running_app import settle, window
+
+SMALL = {"v": "5", "preset": "grpo-7b@1", "model": "Qwen/Qwen2.5-1.5B"}
+WISH = "1~cheapest~16~0~0~0_free~enforce.eager~micro.batch.size"
+
+
+def query(page: Page) -> dict[str, str]:
+    return {key: values[-1] for key, values in parse_qs(urlsplit(page.url).query).items()}
+
+
+def test_a_link_is_searched_and_its_plans_are_taken(page: Page, server: str) -> None:
+    page.goto(f"{server}/recommend?{urlencode({**SMALL, 'wish': WISH})}")
+    expect(page.get_by_text("What was looked at, and what was not")).to_be_visible()
+    settle(page)
+    expect(page.get_by_text("Cheapest: the balanced plan")).to_be_visible()
+    assert query(page)["wish"] == WISH and query(page)["gpus"] == "8"
+    page.get_by_role("button", name="Apply").nth(1).click()
+    page.wait_for_url(lambda url: "gpus=8&" not in url)
+    settle(page)
+    expect(page.get_by_text("Applied.")).to_be_visible()
+    page.get_by_role("button", name="Undo").click()
+    page.wait_for_url(lambda url: "gpus=8&" in url)
+    settle(page)
+    # Another plan of the front: by keyboard alone, then by a click on its point.
+    chosen = page.locator(".st-key-front-plan")
+    shown = page.get_by_test_id("stVegaLiteChart").last.locator("[aria-roledescription=point]")
+    points = shown.count()
+    page.get_by_role("combobox", name="Plan of the front").focus()
+    for key in ("ArrowDown", "ArrowDown", "Enter"):
+        page.keyboard.press(key)
+    settle(page)
+    assert points > 1
+    second = chosen.inner_text()
+    shown.first.click()
+    settle(page)
+    assert chosen.inner_text() != second
+    chosen.get_by_role("button", name="Open as plan").click()
+    page.wait_for_url(lambda url: "gpus=8&" not in url)
+
+
+def test_a_page_that_waits_stays_usable_and_narrow_windows_need_no_scrolling(
+    browser: Browser, server: str
+) -> None:
+    context = window(browser, viewport={"width": 420, "height": 900})
+    page = context.new_page()
+    page.goto(f"{server}/recommend?{urlencode(SMALL)}")
+    settle(page)
+    page.get_by_role("button", name="Find plans").click()
+    cancel = page.get_by_role("button", name="Cancel", exact=True)
+    expect(cancel).to_be_visible()
+    cancel.click()
+    expect(page.get_by_text("Given up; nothing was kept.")).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    context.close()

@@ -1,0 +1,85 @@
+"""``recommend``: its JSON, its text, its exit status, and what it refuses."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from planner.__main__ import main
+from planner.estimate import estimate
+from planner.plan import Plan
+from planner.plan.link import from_query_string
+from planner.throughput import answer_json
+
+PLAN = "preset=grpo-7b@1&model=Qwen/Qwen2.5-1.5B&gpu=a100-40gb"
+FREE = ["--free", "gradient_checkpointing,enforce_eager"]
+
+
+def test_json_has_three_plans_that_estimate_to_what_it_says(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["recommend", PLAN, "--goal", "cheapest", "--max-gpus", "16", *FREE, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    named = found["recommendations"]
+    assert [one["name"] for one in named] == ["conservative", "balanced", "aggressive"]
+    for one in named:
+        assert one["why"] and one["checked"] == "unchecked"
+        plan = Plan(**one["plan"])
+        assert one["footprint"] == json.loads(json.dumps(answer_json(estimate(plan))))
+        assert plan.gpus <= 16 and plan.model == "Qwen/Qwen2.5-1.5B" and plan.gpu == "a100-40gb"
+        changed = {each["field"]: each["after"] for each in one["differences"]}
+        assert changed.keys() <= {
+            *("gradient_checkpointing", "enforce_eager", "gpus"),
+        }, changed
+    assert found["judged"]["plans"] > 8 and found["front"]
+
+
+def test_text_has_links_that_open_as_the_plans(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["recommend", PLAN, *FREE]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    links = [line.strip() for line in lines if line.strip().startswith("?")]
+    assert len(links) == 3
+    for link in links:
+        read = from_query_string(link)
+        assert read.plan is not None and read.problems == ()
+        assert estimate(read.plan).verdict.word != "out of memory"
+    assert "plans judged" in lines[-1]
+
+
+def test_what_the_plan_sets_stays(capsys: pytest.CaptureFixture[str]) -> None:
+    """Without --free, all of the layout may change but what PLAN itself says."""
+    kept = "gpus=1&sharding=none&micro_batch_size=1&logits=fused&offload=none"
+    assert main(["recommend", f"{PLAN}&{kept}", "--goal", "fastest", "--json"]) == 0
+    for one in json.loads(capsys.readouterr().out)["recommendations"]:
+        plan = one["plan"]
+        assert (plan["gpus"], plan["sharding"], plan["micro_batch_size"]) == (1, "none", 1)
+        assert (plan["logits"], plan["offload"]) == ("fused", "none")
+
+
+def test_nothing_fits_says_what_lacks_and_exits_3(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    large = "preset=grpo-7b@1&gpu=rtx-4090&gpus=1&sharding=none"
+    asked = ["recommend", large, "--free", "enforce_eager"]
+    assert main(asked) == 3
+    said = capsys.readouterr().out
+    assert "The closest" in said and "GiB" in said
+    assert main([*asked, "--exit-zero"]) == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "named"),
+    [
+        (["--free", "method"], "--free"),
+        (["--max-gpus", "-1"], "--max-gpus"),
+        (["--goal", "deadline"], "--deadline"),
+        (["--cards", "a1000"], "a1000"),
+        (["--cards", "gaudi-3"], "gaudi-3"),
+    ],
+)
+def test_what_cannot_be_names_its_option(
+    arguments: list[str], named: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["recommend", PLAN, *arguments]) == 2
+    assert named in capsys.readouterr().err

@@ -1,0 +1,213 @@
+"""Answers where the right one is known, and what holds of every answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planner.cost import cost
+from planner.estimate import MARGIN, estimate
+from planner.examples import doc_000_plans
+from planner.examples.planned import planned
+from planner.launch.export import obstacles
+from planner.plan import Plan
+from planner.plan.chosen import followed
+from planner.plan.presets import presets
+from planner.search import Found, Wish, search
+from planner.search.tiers import NAMES
+from planner.search.words import trade_offs
+
+FOURTEEN: dict[str, Any] = {
+    "model": "Qwen/Qwen2.5-14B",
+    "method": "grpo",
+    "framework": "verl",
+    "gpu": "a100-40gb",
+    "gpus": 8,
+    "response_tokens": 8192,
+}
+"""Eight A100 of 40 GB, GRPO with responses of 8 k: by hand, all weights train tightly with the
+engine over all eight GPUs, 8-bit AdamW and one row at a time (findings of thirteen walks)."""
+
+
+@pytest.fixture(scope="module")
+def fourteen() -> Found:
+    return search(Plan(**FOURTEEN), Wish(goal="fastest", keep=tuple(FOURTEEN)))
+
+
+def _named(found: Found) -> dict[str, Any]:
+    return {one.name: one for one in found.recommendations}
+
+
+def test_a_14b_on_eight_cards_of_40_gb_trains_all_its_weights(fourteen: Found) -> None:
+    found = _named(fourteen)
+    assert tuple(found) == NAMES
+    for one in found.values():
+        plan = one.plan
+        assert plan.finetuning == "full" and plan.rollout_tensor_parallel == 8
+        assert {name: getattr(plan, name) for name in FOURTEEN} == FOURTEEN
+    by_hand = found["aggressive"].plan
+    assert by_hand.optimizer == "adamw-8bit" and by_hand.micro_batch_size == 1
+    assert any("8 bits" in sentence for sentence in found["aggressive"].trade_offs)
+    assert found["conservative"].trade_offs == ()
+
+
+def test_margins_are_those_that_the_names_stand_for(fourteen: Found) -> None:
+    found = {name: one.footprint for name, one in _named(fourteen).items()}
+    assert found["conservative"].high_bytes <= MARGIN * found["conservative"].budget_bytes
+    assert found["balanced"].verdict.word == "fits"
+    assert found["aggressive"].verdict.word in ("fits", "tight")
+    seconds = [found[name].step_seconds or 0 for name in NAMES]
+    assert seconds[2] < seconds[0], "less margin buys nothing here"
+
+
+def test_every_plan_is_estimated_whole_exports_and_says_its_differences(fourteen: Found) -> None:
+    for one in fourteen.recommendations:
+        assert one.footprint == estimate(one.plan)
+        assert not obstacles(one.plan, "verl")
+        assert {change.field for change in one.differences} == {
+            name for name, value in dict(one.plan).items() if value != getattr(fourteen.plan, name)
+        }
+        assert one.checked == "unchecked"
+
+
+def test_blockers_are_mended_by_the_engines_own_fields() -> None:
+    """A share too small for one sequence: no adapters, no offload, but the engine over more GPUs
+    (an engine of 32B over 4 takes minutes where one GPU takes hours)."""
+    plan = Plan(
+        model="Qwen/Qwen2.5-32B", framework="verl", gpu="h100-80gb", gpus=32,
+        response_tokens=16384, offload="all", micro_batch_size=1,
+    )  # fmt: skip
+    assert estimate(plan).step_seconds or 0 > 3600
+    found = search(
+        plan,
+        Wish(
+            goal="fastest",
+            max_gpus=32,
+            free=("rollout_tensor_parallel", "gpu_memory_utilization"),
+        ),
+    )
+    for one in found.recommendations:
+        assert one.plan.gpus == 32 and one.plan.rollout_tensor_parallel >= 2
+        assert (one.footprint.step_seconds or 0) < (estimate(plan).step_seconds or 0) / 2
+    assert found.recommendations
+
+
+LONE: dict[str, Any] = {"model": "Qwen/Qwen3-4B", "framework": "trl", "gpu": "rtx-4090"}
+FEW = ("gradient_checkpointing", "gpu_memory_utilization")
+
+
+def test_a_card_of_24_gb_trains_adapters_of_a_4b_and_not_its_weights() -> None:
+    """16 bytes a parameter are 60 GiB; weights in bf16 are 7.5, twice with the engine's."""
+    plan = Plan(**LONE, gpus=1)
+    found = search(plan, Wish(free=FEW))
+    assert not found.recommendations and found.misses
+    assert all(miss.lacks for miss in found.misses)
+    fits = search(plan, Wish(free=FEW, lora_allowed=True))
+    assert [one.plan.finetuning for one in fits.recommendations] == ["lora"] * 3
+    assert all("LoRA" in one.trade_offs[0] for one in fits.recommendations)
+
+
+EIGHT = (
+    *("a100-40gb", "a100-80gb", "l40s", "h100-80gb"),
+    *("h200-141gb", "b200-180gb", "rtx-4090", "rtx-pro-6000-blackwell"),
+)
+
+
+def test_the_cheapest_of_eight_cards_is_the_one_found_by_hand() -> None:
+    plan = Plan(
+        model="Qwen/Qwen2.5-7B", gpu="h100-80gb", gpus=8, rollout_tensor_parallel=4,
+        gpu_memory_utilization=0.6, logits="fused",
+    )  # fmt: skip
+    by_hand = {}
+    for key in EIGHT:
+        footprint = estimate(plan.changed(gpu=key))
+        if footprint.verdict.word == "fits":
+            by_hand[key] = cost(footprint).usd_run or 0
+    assert 2 <= len(by_hand) < len(EIGHT)
+    found = search(plan, Wish(goal="cheapest", free=(), cards=EIGHT))
+    best = _named(found)["balanced"]
+    assert best.plan.gpu == min(by_hand, key=lambda key: by_hand[key])
+    assert cost(best.footprint).usd_run == min(by_hand.values())
+    assert found.front and found.front[0].usd == min(by_hand.values())
+    assert all(point.low_usd < point.usd < point.high_usd for point in found.front)
+
+
+def test_a_deadline_and_a_budget_are_kept_at_the_slow_end_by_the_conservative_plan() -> None:
+    plan = Plan(model="Qwen/Qwen2.5-1.5B", gpu="h100-80gb", gpus=8)
+    hours = cost(estimate(plan)).hours_run or 0
+    wish = Wish(goal="deadline", free=(), max_gpus=32, deadline_hours=hours)
+    found = _named(search(plan, wish))
+    for one in found.values():
+        assert (cost(one.footprint).hours_run or 0) <= hours
+    slow = found["conservative"].footprint
+    assert slow.doubt is not None and slow.doubt.high > 1
+    assert (cost(slow).hours_run or 0) * slow.doubt.high <= hours
+    assert found["conservative"].plan.gpus > found["balanced"].plan.gpus
+
+
+def test_what_was_left_out_is_said() -> None:
+    plan = Plan(model="Qwen/Qwen2.5-1.5B", gpu="h100-80gb", gpus=1)
+    found = search(plan, Wish(free=("optimizer", "reference", "max_tokens_per_micro_batch")))
+    said = " ".join(found.left_out)
+    assert "SGD" in said and "beforehand" in said and "token budget" in said
+
+
+def test_a_goal_about_what_the_plan_does_not_have_is_refused() -> None:
+    plan = Plan(model="Qwen/Qwen2.5-1.5B", framework="verl", max_tokens_per_micro_batch=8192)
+    with pytest.raises(ValueError, match="^micro_batch_size: "):
+        search(plan, Wish(goal="largest-batch", free=()))
+
+
+def test_a_methods_own_switches_are_searched() -> None:
+    """Document 002's run fits once each token's step is computed again, and by nothing else of
+    these."""
+    plan = presets()["doc-002-before@2"].plan
+    assert estimate(plan).verdict.word == "out of memory"
+    found = search(plan, Wish(free=("grade_step_checkpointing", "grade_reference_cache")))
+    assert found.recommendations
+    assert all(one.plan.grade_step_checkpointing for one in found.recommendations)
+
+
+def test_what_training_may_lose_is_named() -> None:
+    plan = presets()["doc-001-legacy@2"].plan
+    other = plan.changed(grade_estimator="straight-through", response_tokens=16)
+    said = " ".join(trade_offs(plan, other))
+    assert "straight-through" in said and "16 tokens" in said and "8 bits" not in said
+    assert trade_offs(plan, plan) == () == trade_offs(other, plan)[1:]
+
+
+def test_document_000s_settings_are_answered_by_a_search() -> None:
+    """Its Examples card shows what a search finds today, with nothing cut."""
+    plan = doc_000_plans.asked()
+    found = search(plan, Wish(goal="fastest", keep=tuple(doc_000_plans.kept())))
+    assert {
+        one.name: {change.field: change.after for change in one.differences}
+        for one in found.recommendations
+    } == doc_000_plans.FOUND
+    words = {case.label: planned(case.plan).verdict.word for case in doc_000_plans.settings()}
+    assert words["Balanced"] == words["Conservative"] == "fits"
+    assert words["Aggressive"] in ("fits", "tight")
+
+
+@pytest.mark.parametrize("framework", ["plain", "trl", "verl"])
+def test_the_longest_response_is_found_in_every_framework(framework: str) -> None:
+    """Token budgets of the longest rows that are tried would be more than a plan can say."""
+    plan = Plan(**followed(presets()["grpo-7b@1"].plan.model_dump(), {}, {"framework": framework}))
+    answers = _named(search(plan, Wish(goal="longest")))
+    assert set(answers) == set(NAMES)
+    assert answers["aggressive"].plan.response_tokens > plan.response_tokens
+
+
+def test_a_looser_tier_is_never_dearer_where_a_framework_has_one_field_for_two() -> None:
+    """TRL forwards log-probs by its one micro-batch, which is free here: they move together."""
+    asked = presets()["grpo-7b@1"].plan.changed(framework="trl", framework_version="1.16.0")
+    free = ("gradient_checkpointing", "enforce_eager", "micro_batch_size", "optimizer", "sharding")
+    wish = Wish(goal="cheapest", max_gpus=16, cards=("a100-40gb",), free=free)
+    found = search(asked, wish)
+    usd = [cost(one.footprint).usd_run for one in found.recommendations]
+    assert len(usd) == 3 and None not in usd
+    assert usd == sorted(usd, reverse=True), "conservative, balanced, aggressive"
+    assert found.recommendations[1].plan.micro_batch_size > 1
+    for tie in found.ties:
+        assert not obstacles(asked.changed(**tie.changes), "trl"), tie.changes

@@ -1,0 +1,68 @@
+"""More freedom never gives a worse best; no single edit beats a goal's best."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from planner.plan import Plan
+from planner.search.judging import rows_of
+from planner.search.pool import Pool
+from planner.search.tiers import NAMES
+from planner.search.wish import Wish
+from search.whole import staged
+
+PLANS: dict[str, dict[str, Any]] = {
+    "small": {"model": "Qwen/Qwen2.5-0.5B", "gpu": "rtx-4090", "gpus": 1},
+    "sharded": {"model": "Qwen/Qwen2.5-7B", "framework": "verl", "gpu": "a100-80gb", "gpus": 8},
+}
+FREER = (
+    ("gradient_checkpointing",),
+    ("gradient_checkpointing", "micro_batch_size"),
+    ("gradient_checkpointing", "micro_batch_size", "optimizer"),
+    ("gradient_checkpointing", "micro_batch_size", "optimizer", "rollout_tensor_parallel"),
+)
+
+
+@pytest.mark.parametrize("plan", PLANS)
+@pytest.mark.parametrize("goal", ["fastest", "largest-batch"])
+def test_more_freedom_never_gives_a_worse_best(plan: str, goal: str) -> None:
+    before: dict[str, tuple[float, ...]] = {}
+    for free in FREER:
+        found = staged(Plan(**PLANS[plan]), Wish(goal=goal, free=free))
+        for name in NAMES:
+            one = found.winner(name)
+            if name in before:
+                assert one is not None and one.line <= before[name], (name, free)
+            if one is not None:
+                before[name] = one.line
+    assert before
+
+
+@pytest.mark.parametrize("goal", ["fastest", "cheapest", "fit"])
+def test_no_single_edit_beats_the_best(goal: str) -> None:
+    """Whatever value of one free field is tried, by an estimate of its own."""
+    plan = Plan(**PLANS["small"])
+    wish = Wish(goal=goal, free=(*FREER[-1], "gpu_memory_utilization"))
+    found = staged(plan, wish)
+    values: dict[str, tuple[Any, ...]] = {
+        "micro_batch_size": (1, 2, 4, 8, 16, 32, 64),
+        "optimizer": ("adamw-fused", "adamw-8bit", "paged-adamw-8bit"),
+        "gradient_checkpointing": ("none", "full"),
+        "gpu_memory_utilization": tuple(share / 100 for share in range(20, 100, 5)),
+    }
+    tried = 0
+    for name in NAMES:
+        one = found.winner(name)
+        assert one is not None
+        best = found.space.made(one.changes)
+        assert best is not None
+        for field, each in values.items():
+            pool = Pool(best, wish, plan)
+            edits = [{field: value} for value in each]
+            pool.take(rows_of(best, edits, {}, None), edits, {})
+            tried += pool.plans
+            for other in pool.best[name][:1]:
+                assert other.line >= one.line, (name, other.changes)
+    assert tried > 20

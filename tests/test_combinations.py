@@ -1,0 +1,158 @@
+"""Combinations of choices share what they are made of: each is still its own plan's estimate."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from planner.cost import cost
+from planner.estimate import estimate
+from planner.grid_estimate import Words
+from planner.plan import Plan, try_plan
+from planner.sweep import rows
+
+TRAINER: dict[str, list[Any]] = {
+    "sharding": ["fsdp2", "zero3", "ddp"],
+    "logits": ["full", "fused"],
+    "gradient_checkpointing": ["none", "full"],
+    "finetuning": ["full", "lora"],
+    "optimizer": ["adamw-fused", "adamw-8bit"],
+}
+CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
+    "grpo": (
+        {"kl": "loss"},
+        {**TRAINER, "reference": ["copy", "offloaded", "adapter-disabled"]},
+    ),
+    "engine": (
+        {"kl": "none"},
+        {
+            "gpu": ["h100-80gb", "a100-80gb", "l40s"],
+            "rollout": ["vllm-colocated", "hf"],
+            "vllm_sleep_level": [0, 1, 2],
+            "rollout_tensor_parallel": [1, 2],
+            "enforce_eager": [False, True],
+            "offload": ["none", "all-between-phases"],
+            "empty_cache": ["never", "between-phases", "every-step"],
+        },
+    ),
+    "memory savers": (
+        {"kl": "none", "gradient_checkpointing": "full"},
+        {
+            "activation_offload": [False, True],
+            "expandable_segments": [False, True],
+            "reshard_after_forward": [False, True],
+            "attention": ["sdpa", "flash"],
+            "batch_shape": ["padded", "packed"],
+            "dtype": ["bf16", "fp32"],
+        },
+    ),
+    "ppo": (
+        {"method": "ppo"},
+        {**TRAINER, "critic": ["separate", "shared"]},
+    ),
+    "intuitor": (
+        {"method": "intuitor"},
+        {
+            "self_certainty": ["full", "chunked-tokens", "chunked-vocabulary", "fused"],
+            "self_certainty_gradient": [False, True],
+            "logits": ["full", "chunked", "fused"],
+            "sharding": ["fsdp2", "zero3"],
+        },
+    ),
+    "dpo": (
+        {"method": "dpo", "rollout": "none"},
+        {**TRAINER, "reference": ["copy", "adapter-disabled", "cached-logprobs"]},
+    ),
+    "grade": (
+        {"method": "grade", "model": "Qwen/Qwen2.5-0.5B", "response_tokens": 64},
+        {
+            "grade_step_checkpointing": [False, True],
+            "finetuning": ["full", "lora"],
+            "gradient_checkpointing": ["none", "full"],
+        },
+    ),
+    "trainers": (
+        {"kl": "none"},
+        {
+            "method": ["grpo", "rloo", "sft"],
+            "framework": ["plain", "trl", "verl"],
+            "optimizer_step": ["update", "in-backward"],
+            "model": ["Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-4B"],
+        },
+    ),
+}
+SIZES: dict[str, list[Any]] = {"micro_batch_size": [1, 2], "response_tokens": [256, 1024]}
+OTHER_SIZES: dict[str, dict[str, list[Any]]] = {
+    "grade": {"micro_batch_size": [1, 2]},
+    "engine": {"gpu_memory_utilization": [0.3, 0.55], "max_num_seqs": [64, 256]},
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_combination_is_its_own_plans_estimate(name: str) -> None:
+    fixed, choices = CASES[name]
+    sizes = OTHER_SIZES.get(name, SIZES)
+    plan = Plan(**{"model": "Qwen/Qwen2.5-1.5B", "gpus": 8, **fixed})
+    drawn = np.random.default_rng(0)
+    combinations = [
+        {field: values[drawn.integers(len(values))] for field, values in choices.items()}
+        for _ in range(40)
+    ]
+    compared = 0
+    for numbers, columns in rows(plan, combinations, sizes):
+        for row, number in enumerate(numbers):
+            compared += _compare(plan, combinations[number], sizes, columns, row)
+    assert compared >= 12, "too few of the combinations are plans to say anything"
+
+
+def _compare(
+    plan: Plan,
+    changes: dict[str, Any],
+    sizes: dict[str, list[Any]],
+    columns: Any,
+    row: int,
+) -> int:
+    compared = 0
+    names = list(sizes)
+    for at, values in enumerate(np.ndindex(*(len(each) for each in sizes.values()))):
+        size = {field: sizes[field][values[place]] for place, field in enumerate(names)}
+        if "micro_batch_size" in size:
+            size["logprob_micro_batch_size"] = size["micro_batch_size"]
+        if "response_tokens" in size:
+            size["validation_response_tokens"] = size["response_tokens"]
+        one, _ = try_plan({**plan.model_dump(), **changes, **size})
+        assert bool(columns["valid"][row, at]) == (one is not None), (changes, size)
+        if one is None:
+            continue
+        compared += 1
+        footprint = estimate(one)
+        expected = {
+            "requested_bytes": footprint.worst.requested_bytes,
+            "reserved_bytes": footprint.worst.reserved_bytes,
+            "device_bytes": footprint.device_bytes,
+            "high_bytes": max(phase.most_bytes for phase in footprint.phases),
+            "trainer_bytes": footprint.trainer_bytes,
+            "engine_bytes": footprint.engine_bytes,
+            "host_bytes": footprint.host_bytes,
+            "budget_bytes": footprint.budget_bytes,
+            **{f"phase: {phase.name}": phase.device_bytes for phase in footprint.phases},
+        }
+        found = {name: int(columns[name][row, at]) for name in expected}
+        assert found == expected, (changes, size)
+        words = {"verdict": footprint.verdict.word, "worst_phase": footprint.worst.name}
+        for name, word in words.items():
+            column: Words = columns[name]
+            assert column.words[column.codes[row, at]] == word, (changes, size)
+        _about(columns["step_seconds"][row, at], footprint.step_seconds)
+        _about(columns["usd_run"][row, at], cost(footprint).usd_run)
+    return compared
+
+
+def _about(found: float, expected: float | None) -> None:
+    if expected is None:
+        assert math.isnan(found)
+    else:
+        assert found == pytest.approx(expected)

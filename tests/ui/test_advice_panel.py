@@ -1,0 +1,131 @@
+"""Advice on the Plan page: taken with one click, told what it did, undone exactly."""
+
+from __future__ import annotations
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from planner.ui import compute
+from ui.opened_pages import opened, words
+
+BLOCKED = {
+    "v": "1", "preset": "grpo-7b@1", "model": "Qwen/Qwen2.5-14B", "gpu": "a100-40gb",
+    "response_tokens": "8192", "validation_response_tokens": "8192",
+}  # fmt: skip
+
+
+def buttons(app: AppTest) -> list[str]:
+    return [str(button.key) for button in app.button]
+
+
+def view(app: AppTest, key: str, name: str) -> AppTest:
+    app = app.segmented_control(key=key).set_value(name).run()
+    assert not app.exception, [error.value for error in app.exception]
+    return app
+
+
+def test_one_click_makes_a_plan_fit_says_so_and_is_undone_exactly() -> None:
+    app = opened(**BLOCKED)
+    before = app.session_state["draft"]
+    assert "Does not run" in app.error[0].value
+    assert "lets it start" in words(app) and "Same weights, same responses" in words(app)
+    app.button(key="make-it-fit").click().run()
+    assert not app.exception and "Fits on 8 ×" in app.success[0].value
+    after = app.session_state["draft"]
+    assert after.values["finetuning"] == "full" and after.values["gpus"] == 8
+    (said,) = [one.value for one in app.markdown if "**Applied.**" in one.value]
+    assert "Tensor parallel size 1 → **" in said and "GPU peak" in said
+    changed = [name for name, value in after.values.items() if before.values[name] != value]
+    assert said.count("→ **") == len(changed)
+    app.button(key="undo-applied-advice").click().run()
+    assert app.session_state["draft"] is before
+    assert not any("**Applied.**" in one.value for one in app.markdown)
+
+
+def test_two_suggestions_are_undone_one_after_the_other() -> None:
+    app = opened(**BLOCKED)
+    first = app.session_state["draft"]
+    app.button(key="make-it-fit").click().run()
+    second = app.session_state["draft"]
+    app = view(app, "advice view", "Edits")
+    app.button(key="apply:0").click().run()
+    assert app.session_state["draft"] is not second
+    app.button(key="undo-applied-advice").click().run()
+    assert app.session_state["draft"] is second
+    app.button(key="undo-applied-advice").click().run()
+    assert app.session_state["draft"] is first
+
+
+def test_an_edit_ends_what_can_be_undone() -> None:
+    app = opened()
+    app.button(key="use-the-room").click().run()
+    app.button(key="faster:0").click().run()
+    assert "undo-applied-advice" in buttons(app)
+    app.number_input(key="field:prompt_tokens").set_value(256).run()
+    assert "undo-applied-advice" not in buttons(app)
+
+
+def test_a_plan_that_fits_is_told_what_its_room_buys() -> None:
+    app = opened()
+    assert "of the card is left" in words(app) and "make-it-fit" not in buttons(app)
+    assert "whole sequences" in words(app) and "faster:0" not in buttons(app)
+    before = app.session_state["draft"]
+    app.button(key="use-the-room").click().run()
+    assert app.session_state["draft"] is before, "it only says what the room would buy"
+    steps = [one.value for one in app.markdown if "· step" in one.value]
+    assert steps and "none is promised" in words(app)
+    app.button(key="room-all").click().run()
+    assert not app.exception and app.success
+    assert app.session_state["draft"] is not before
+    assert "use-the-room" not in buttons(app), "asked once, it is shown from then on"
+
+
+def test_the_other_views_of_the_panel() -> None:
+    app = view(opened(), "advice view", "Engine")
+    assert "whole sequences" in words(app) and "share:0" in buttons(app)
+    app = view(app, "advice view", "No effect")
+    assert "here they leave the peak where it is" in words(app)
+    app = view(app, "advice view", "Edits")
+    assert "What lowers rollout" in words(app) and "apply:0" in buttons(app)
+
+
+def test_a_card_of_the_table_is_taken() -> None:
+    app = view(opened(), "explore view", "Which GPUs")
+    (table,) = [one.value for one in app.dataframe if "Run, $" in one.value.columns]
+    assert set(table["Verdict"]) <= {"fits", "tight"}
+    known = table[table["Verdict"] == "fits"]["Run, $"].dropna()
+    assert len(known) > 20 and known.is_monotonic_increasing
+    place = table.index[(table["GPU"] == "H200 141GB SXM5") & (table["Count"] == 4)][0]
+    rows = {"selection": {"rows": [int(place)], "columns": [], "cells": []}}
+    app.session_state["other-gpus"] = rows
+    app.run()
+    app.button(key="apply-gpus").click().run()
+    assert not app.exception
+    values = app.session_state["draft"].values
+    assert (values["gpu"], values["gpus"]) == ("h200-141gb", 4)
+    assert "undo-applied-explore" in buttons(app)
+
+
+def test_what_if_and_the_reference_are_drawn() -> None:
+    app = view(opened(v="1", kl="loss"), "explore view", "What if")
+    charts = len(app.get("vega_lite_chart"))
+    app = view(app, "what-if order", "Largest first")
+    assert len(app.get("vega_lite_chart")) == charts >= 3
+    app.multiselect(key="what-if switches").set_value([]).run()
+    assert "Choose at least one" in words(app)
+    app = view(app, "explore view", "The reference")
+    assert "each form of the reference" in words(app)
+
+
+def test_advice_gives_way_to_an_edit(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each estimate of the advice looks whether somebody edited meanwhile."""
+    calls = []
+    monkeypatch.setattr(compute, "give_way", lambda: calls.append(1))
+    compute._advice.cache_clear()
+    opened(v="1", response_tokens="1999")
+    assert not calls, "a plan that fits is given advice when it is asked for"
+    opened(**BLOCKED)
+    assert len(calls) > 20
+    again = len(calls)
+    opened(**BLOCKED)
+    assert len(calls) == again, "known advice is drawn at once"
