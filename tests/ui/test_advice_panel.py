@@ -120,6 +120,7 @@ def test_what_if_and_the_reference_are_drawn() -> None:
 def test_advice_gives_way_to_an_edit(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each estimate of the advice looks whether somebody edited meanwhile."""
     calls = []
+    monkeypatch.setattr(compute, "let_it_show", lambda: None)
     monkeypatch.setattr(compute, "give_way", lambda: calls.append(1))
     compute._advice.cache_clear()
     opened(v="1", response_tokens="1999")
