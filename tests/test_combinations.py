@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import math
+from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 
+from planner.combinations import Combinations
 from planner.cost import cost
 from planner.estimate import estimate
+from planner.frameworks import frameworks
+from planner.grid import Mesh
 from planner.grid_estimate import Words
+from planner.methods import methods
 from planner.plan import Plan, try_plan
 from planner.sweep import rows
 
@@ -156,3 +161,47 @@ def _about(found: float, expected: float | None) -> None:
         assert math.isnan(found)
     else:
         assert found == pytest.approx(expected)
+
+
+SCORING = ("old log-probs", "reference log-probs", "values", "policy forward", "policy backward")
+
+
+def small(method: str, framework: str) -> Plan | None:
+    """A plan of the method and framework; None where there is none."""
+    given = {"model": "Qwen/Qwen2.5-1.5B", "method": method, "framework": framework, "gpus": 2}
+    for sharding in ("fsdp2", "ddp"):
+        plan, _ = try_plan({**given, "response_tokens": 64, "sharding": sharding})
+        if plan is not None:
+            return plan
+    return None
+
+
+EVERY = {f"{each[0]} {each[1]}": small(*each) for each in product(methods(), frameworks())}
+PLANS = {name: plan for name, plan in EVERY.items() if plan is not None}
+
+
+def test_every_method_has_a_plan() -> None:
+    assert {name.split()[0] for name in PLANS} == set(methods())
+
+
+@pytest.mark.parametrize("name", PLANS)
+def test_a_phase_that_does_not_read_a_choice_is_made_once(name: str) -> None:
+    """What stands beside a pass differs by optimizer; nothing of the pass does."""
+    plan = PLANS[name]
+    choices = {"empty_cache": ["never", "every-step"]}
+    if plan.method != "grade":  # its graph is told with all that stands in each of its instants
+        choices["optimizer"] = ["adamw-fused", "adamw-8bit"]
+    plans = [plan.model_copy(update=changes) for changes in each_of(choices)]
+    combinations = Combinations(Mesh(SIZES), choices)
+    found = [one for one in combinations.judged_by(plans) if one is not None]
+    assert len(found) == len(plans)
+    made: dict[str, set[int]] = {}
+    for one in found:
+        for slot in one.slots:
+            made.setdefault(slot.name, set()).add(id(slot.pairs[0][0]))
+    scored = [name for name in SCORING if name in made]
+    assert scored and {name: len(made[name]) for name in scored} == dict.fromkeys(scored, 1)
+
+
+def each_of(choices: dict[str, list[Any]]) -> list[dict[str, Any]]:
+    return [dict(zip(choices, each, strict=True)) for each in product(*choices.values())]

@@ -10,7 +10,7 @@ from planner.formulas import sharding
 from planner.numeric import Num, minimum
 from planner.phases import gathered, units
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene, shared
+from planner.phases.scene import Moment, Scene, once, shared
 
 Arriving = Literal["", "layer", "embedding", "head", "table"]
 """A unit that is on its way, or has been and left its buffer."""
@@ -240,6 +240,7 @@ def left_by_another(scene: Scene, role: Role, passes: Num = 2) -> tuple[Term, ..
     )
 
 
+@once
 def left_for_reference(scene: Scene, role: Role) -> tuple[Term, ...]:
     """What the policy's old log-probs leave gathered beside a reference, in accelerate's units."""
     left = left_by_another(scene, role)

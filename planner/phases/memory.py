@@ -9,6 +9,7 @@ hand: what a bundle depends on is what it was seen to read.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Hashable
+from operator import itemgetter
 from types import FunctionType
 from typing import Any, NamedTuple
 
@@ -61,37 +62,84 @@ class Branch:
         self.next: dict[Hashable, Branch | Leaf] = {}
 
 
-class Past:
-    """What earlier scenes of a sweep have made, by what they had read."""
+class Made:
+    """What a key has stood for: by the values read, in the order in which they were read."""
+
+    __slots__ = ("_first", "_found", "_names", "_signature")
 
     def __init__(self) -> None:
-        self._roots: dict[Hashable, Branch | Leaf] = {}
+        self._first: Branch | Leaf | None = None
+        self._names: Reads = {}
+        # All that was read on any way, of the values a scene has: one look in place of a walk.
+        self._signature: Callable[[Values], Hashable] = _nothing
+        self._found: dict[Hashable, Leaf] = {}
 
-    def find(self, key: Hashable, memory: Memory) -> Leaf | None:
-        """What was made of the values that a scene has now; None where nothing was."""
-        node = self._roots.get(key)
-        while type(node) is Branch:
-            node = node.next.get(memory.value(node.name))
-        return node  # type: ignore[return-value]
+    def find(self, values: Values) -> Leaf | None:
+        """What was made of these values; None where nothing was."""
+        signature = self._signature(values)
+        found = self._found.get(signature)
+        if found is None:
+            node = self._first
+            while type(node) is Branch:
+                node = node.next.get(values[node.name])
+            if node is None:
+                return None
+            found = self._found[signature] = node  # type: ignore[assignment]
+        return found
 
-    def keep(self, key: Hashable, leaf: Leaf, memory: Memory) -> None:
+    def keep(self, leaf: Leaf, values: Values) -> None:
         """Keeps what was made; not where its reads came in another order than before."""
         names = list(leaf.reads)
         if not names:
-            self._roots.setdefault(key, leaf)
+            self._first = self._first or leaf
             return
-        node = self._roots.setdefault(key, Branch(names[0]))
+        if self._first is None:
+            self._first = Branch(names[0])
+        node: Branch | Leaf = self._first
         for name, following in zip(names, [*names[1:], None], strict=True):
             if type(node) is not Branch or node.name != name:
                 return
             new = leaf if following is None else Branch(following)
-            node = node.next.setdefault(memory.value(name), new)
+            node = node.next.setdefault(values[name], new)
+        if leaf.reads.keys() - self._names.keys():
+            self._names.update(leaf.reads)
+            self._signature = itemgetter(*self._names)
+            self._found.clear()
+
+
+def _nothing(_: Values) -> Hashable:
+    return None
+
+
+class Past:
+    """What earlier scenes of a sweep have made, by what they had read."""
+
+    def __init__(self) -> None:
+        self._made: dict[Hashable, Made] = {}
+
+    def of(self, key: Hashable) -> Made:
+        """What a key has stood for."""
+        found = self._made.get(key)
+        if found is None:
+            found = self._made[key] = Made()
+        return found
+
+
+class Values(dict[Name, Hashable]):
+    """What a scene's values of names have in common with others' (:func:`token`)."""
+
+    __slots__ = ("read",)
+    read: Callable[[Name], Hashable]
+
+    def __missing__(self, name: Name) -> Hashable:
+        found = self[name] = self.read(name)
+        return found
 
 
 class Memory:
     """What one scene of a sweep has made, what it is seen to read, and the past that it shares."""
 
-    __slots__ = ("_known", "_past", "_reading", "_values", "read")
+    __slots__ = ("_known", "_past", "_reading", "values")
 
     def __init__(
         self,
@@ -101,28 +149,19 @@ class Memory:
         """``reading`` is what is being made at the moment, innermost last."""
         self._known: dict[Hashable, Leaf] = {}
         self._past = past
-        self.read: Callable[[Name], Hashable]
-        """What a name's value has in common with others' (:func:`token`)."""
         self._reading: list[Reads] = [] if reading is None else reading
-        self._values: dict[Name, Hashable] = {}
+        self.values = Values()
 
     def beside(self) -> Memory:
         """That of a scene made from this one, which no other scene of a sweep has again."""
         found = Memory(None, self._reading)
-        found.read = self.read
+        found.values.read = self.values.read
         return found
 
     def note(self, name: Name) -> None:
         """What is being made has read this."""
         if self._reading:
             self._reading[-1][name] = None
-
-    def value(self, name: Name) -> Hashable:
-        """The scene's value of a name."""
-        found = self._values.get(name)
-        if found is None:
-            found = self._values[name] = self.read(name)
-        return found
 
     def ask(
         self, key: tuple[Hashable, ...], make: Callable[[], Any], *, shares: bool = True
@@ -139,12 +178,12 @@ class Memory:
         """The same, and what it has read."""
         found = self._known.get(key)
         if found is None:
-            past = self._past if shares else None
-            found = past.find(key, self) if past is not None else None
+            past = self._past.of(key) if shares and self._past is not None else None
+            found = past.find(self.values) if past is not None else None
             if found is None:
                 found = self._made(make)
                 if past is not None:
-                    past.keep(key, found, self)
+                    past.keep(found, self.values)
             self._known[key] = found
         if self._reading:
             self._reading[-1].update(found.reads)
@@ -160,9 +199,10 @@ class Memory:
 
 
 def key_of(given: Any) -> Hashable:
-    """Bundles and instants among what something is made of are told apart by being the same."""
-    bundle = type(given) is tuple and given and not isinstance(given[0], str)
-    return Same(given) if bundle else given
+    """Terms and instants among what something is made of are told apart by being the same."""
+    if type(given) is tuple:
+        return tuple(map(key_of, given))
+    return Same(given) if isinstance(given, tuple) else given
 
 
 def beside(memory: dict[Any, Any] | Memory) -> dict[Any, Any] | Memory:

@@ -97,7 +97,7 @@ class Decoding(Work):
     """Responses of all engines whose rewards are waited for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class PhasePlan:
     """A phase with its instants; ``work`` is empty where no time can be derived from the plan.
 

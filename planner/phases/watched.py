@@ -69,8 +69,9 @@ class Begun:
             of = self.q
         elif source == "model":
             role, *parts = parts
-            of = next(model for model in self.models if model.role == role)
-        return token(getattr(of, parts[0]) if parts else of)
+            # Other combinations may have had a model that this one has not.
+            of = next((model for model in self.models if model.role == role), None)
+        return token(getattr(of, parts[0], None) if parts else of)
 
 
 class Everything:
@@ -197,7 +198,7 @@ def begin(plan: Any, varying: Collection[str], facts: Facts, past: Past) -> Begu
     """
     memory = Memory(past)
     begun = Begun(plan, WatchedPlan(plan, varying, memory), facts, memory)
-    memory.read = begun.read
+    memory.values.read = begun.read
     return begun
 
 

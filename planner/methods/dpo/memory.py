@@ -17,7 +17,7 @@ from planner.phases import (
 )
 from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene
+from planner.phases.scene import Moment, Scene, remembered
 from planner.phases.vocabulary import inference_head, loss_code, training_head
 
 REFERENCE: Moment = "reference log-probs"
@@ -73,6 +73,7 @@ def _reference(scene: Scene) -> tuple[PhasePlan, ...]:
     return (inference.log_probs(scene, REFERENCE, role, with_entropy=False),)
 
 
+@remembered
 def _scored_policy(scene: Scene) -> tuple[tuple[Term, ...], ...]:
     """What the policy's final norm and its scoring keep for the backward."""
     role: Role = scene.policy
@@ -82,6 +83,7 @@ def _scored_policy(scene: Scene) -> tuple[tuple[Term, ...], ...]:
     )
 
 
+@remembered
 def _kept(scene: Scene) -> tuple[Term, ...]:
     """One number per response of the step, until the update, or what the loss makes it of."""
     if references.in_loss(scene.plan):

@@ -8,15 +8,24 @@ from planner.methods.grade.bundles import Held
 from planner.methods.grade.forward import forward_instants
 from planner.phases import update, upkeep
 from planner.phases.phase import PhasePlan
-from planner.phases.scene import Scene
+from planner.phases.scene import Scene, remembered
 
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     """Load, policy forward, policy backward, optimizer step, checkpoint."""
-    held = Held(scene)
-    role = scene.policy.name
     return (
         upkeep.load(scene),
+        *_graph(scene),
+        update.optimizer_phase(scene),
+        upkeep.checkpoint(scene),
+    )
+
+
+@remembered
+def _graph(scene: Scene) -> tuple[PhasePlan, ...]:
+    """The forward of all rounds and its backward, which have most in common."""
+    held, role = Held(scene), scene.policy.name
+    return (
         PhasePlan(
             name="policy forward",
             role=role,
@@ -29,6 +38,4 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
             instants=tuple(backward_instants(held)),
             work=work.backward(scene),
         ),
-        update.optimizer_phase(scene),
-        upkeep.checkpoint(scene),
     )

@@ -11,7 +11,7 @@ from planner.methods.intuitor.fields import WITH_HEAD, own
 from planner.phases import activations, positions, rollout, training, update, upkeep
 from planner.phases.backward import ARRIVE_AGAIN
 from planner.phases.phase import PhasePlan, at_head
-from planner.phases.scene import Scene
+from planner.phases.scene import Scene, remembered
 from planner.phases.vocabulary import certainty_head, training_head
 
 IN_SLICES = "chunked-vocabulary"
@@ -34,7 +34,7 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     return (
         upkeep.load(scene),
         rollout.rollout(scene),
-        old if with_head else _head_again(old),
+        old if with_head else _head_again(scene, old),
         *rest,
         *(_with_gradient(scene, policy) if premise else policy),
         *rollout.weight_sync(scene),
@@ -43,6 +43,7 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     )
 
 
+@remembered
 def _certainty(scene: Scene) -> Instant:
     """Self-certainty of one micro-batch of the old log-probs phase."""
     return Instant(
@@ -56,12 +57,14 @@ def _certainty(scene: Scene) -> Instant:
     )
 
 
-def _head_again(phase: PhasePlan, *, scored_again: int = 0) -> PhasePlan:
+@remembered
+def _head_again(scene: Scene, phase: PhasePlan, *, scored_again: int = 0) -> PhasePlan:
     """Self-certainty makes logits of its own, but for the fused head's: the product once more."""
     rows = (*phase.work, at_head(phase.work[0], scored_again=scored_again))
     return replace(phase, work=rows)
 
 
+@remembered
 def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePlan, ...]:
     """The document's premise: self-certainty inside the loss, kept for the backward.
 
@@ -91,12 +94,12 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
     )
     return (
         _more(
-            _head_again(forward),
+            _head_again(scene, forward),
             training.at_head_instant(scene, "self-certainty with gradient", (*certain, *kept)),
         ),
         _more(
             _head_again(
-                replace(backward, instants=arrives), scored_again=int(how == IN_SLICES)
+                scene, replace(backward, instants=arrives), scored_again=int(how == IN_SLICES)
             ),
             training.at_head_instant(
                 scene, "self-certainty's backward", (*back, *kept), backward=True
