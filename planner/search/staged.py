@@ -30,8 +30,9 @@ from planner.speeds import Speeds, holding
 Arrays = Mapping[str, Sequence[int]]
 Progress = Callable[[str, float], None]
 
-AT_FIRST = 8
-"""Pairs of each tier that are judged in each scenario before any is compared."""
+AT_FIRST = (8, 2)
+"""Pairs of each tier that are judged before any is compared: where the best is foreseen, and in
+each other scenario."""
 AT_ONCE = 32
 """Pairs that are judged together after that."""
 MOST_PAIRS = 1200
@@ -167,7 +168,14 @@ class Staged:
         return rows.at(kept), sizes[kept]
 
     def _pairs(self, queues: Sequence[Queue]) -> None:
-        done = sum(queue.judge(AT_FIRST) for queue in queues)
+        leading = set()
+        for name in NAMES:
+            lines = [(queue.next(name), number) for number, queue in enumerate(queues)]
+            known = [(line, number) for line, number in lines if line is not None]
+            leading.update(number for _, number in sorted(known)[:1])
+        done = sum(
+            queue.judge(AT_FIRST[number not in leading]) for number, queue in enumerate(queues)
+        )
         while done < MOST_PAIRS:
             ranked = [
                 (line, number, name)
