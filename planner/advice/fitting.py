@@ -14,9 +14,11 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.advice import share
-from planner.advice.edits import KEEPS, Edit, Kind, edits
+from planner.advice.edits import KEEPS, KINDS, Edit, Kind, edits
 from planner.advice.outcome import Outcome
 from planner.advice.suggestion import Suggestion, Trying
+from planner.methods import method_of
+from planner.plan.relevance import without_effect
 from planner.units import GIB
 
 AT_ONCE = 4
@@ -38,12 +40,20 @@ TRAINING: tuple[Kind, ...] = (*KEEPS, "training")
 MORE: tuple[Kind, ...] = (*KEEPS, "GPUs")
 
 
-def singles(trying: Trying, base: tuple[Edit, ...] = ()) -> list[Suggestion]:
-    """Every edit of the plan after ``base``, estimated."""
-    plan = trying.before.plan
+def singles(
+    trying: Trying, base: tuple[Edit, ...] = (), kinds: Sequence[Kind] = KINDS
+) -> list[Suggestion]:
+    """Every edit of these kinds of the plan after ``base``, estimated.
+
+    Fields that change nothing in a plan are left alone.
+    """
     start = trying.edited(*base) if base else None
+    plan = trying.before.plan if start is None else start.after.plan
+    without = without_effect(plan).keys() - {*method_of(plan).own_fields}
     found = [
-        trying.edited(*base, edit) for edit in edits(plan if start is None else start.after.plan)
+        trying.edited(*base, edit)
+        for edit in edits(plan)
+        if edit.kind in kinds and not edit.changes.keys() <= without
     ]
     return [one for one in found if one is not None]
 
@@ -55,18 +65,25 @@ def ways(trying: Trying) -> tuple[Suggestion, ...]:
     changes what is trained, and what takes more GPUs.
     """
     base = _base(trying)
-    made = singles(trying, base)
-    if (base or trying.before.blockers) and not any(not one.after.blockers for one in made):
-        return ()
+    made = singles(trying, base, KEEPS)
+    if (base or trying.before.blockers) and not _able(made):
+        made = singles(trying, base)
+        if not _able(made):
+            return ()
     start = trying.edited(*base) if base else None
     if (trying.before if start is None else start.after).blockers:
-        able = [one for one in made if not one.after.blockers]
-        base = min(able, key=lambda one: (not one.keeps, one.after.needs_bytes)).edits
-        made = singles(trying, base)
+        best = min(_able(made), key=lambda one: (not one.keeps, one.after.needs_bytes))
+        base = best.edits
+        made = singles(trying, base, KEEPS)
     kept = _search(trying, base, made, KEEPS)
-    found = [kept, *(() if _fits(kept) else _others(trying, base, made))]
-    best = {tuple(sorted(one.changes.items(), key=str)): one for one in found if one is not None}
-    return tuple(sorted(best.values(), key=lambda one: (not one.fits, not one.keeps)))
+    found = [kept, *(() if _fits(kept) else _others(trying, base))]
+    each = {tuple(sorted(one.changes.items(), key=str)): one for one in found if one is not None}
+    return tuple(sorted(each.values(), key=lambda one: (not one.fits, not one.keeps)))
+
+
+def _able(made: Sequence[Suggestion]) -> list[Suggestion]:
+    """Those with which the plan starts."""
+    return [one for one in made if not one.after.blockers]
 
 
 def pairs(trying: Trying, made: list[Suggestion], most: int = 3) -> tuple[Suggestion, ...]:
@@ -80,9 +97,8 @@ def pairs(trying: Trying, made: list[Suggestion], most: int = 3) -> tuple[Sugges
     return tuple(one for one in found if one is not None and one.fits)[:most]
 
 
-def _others(
-    trying: Trying, base: tuple[Edit, ...], made: list[Suggestion]
-) -> tuple[Suggestion | None, ...]:
+def _others(trying: Trying, base: tuple[Edit, ...]) -> tuple[Suggestion | None, ...]:
+    made = singles(trying, base)
     return tuple(_search(trying, base, made, kinds) for kinds in (TRAINING, MORE))
 
 
@@ -122,8 +138,8 @@ def _search(
     for number in range(ROUNDS):
         start = trying.before if best is None else best.after
         if number:
-            made = singles(trying, base)
-        allowed = [one for one in made if one.edits[-1].kind in kinds and not one.after.blockers]
+            made = singles(trying, base, kinds)
+        allowed = [one for one in _able(made) if one.edits[-1].kind in kinds]
         budget = start.budget_bytes
         foreseen = _combined(start, allowed)
         likely = sorted((one for one in foreseen if one.needs_bytes <= budget), key=_cost)
@@ -133,7 +149,7 @@ def _search(
                 return _polished(trying, found)
         nearest = sorted(foreseen, key=lambda one: one.needs_bytes)[:VERIFIED // 2]
         tried = [trying.edited(*base, *one.edits) for one in nearest]
-        able = [one for one in tried if one is not None and not one.after.blockers]
+        able = _able([one for one in tried if one is not None])
         if not able:
             break
         closest = min(able, key=lambda one: one.after.needs_bytes)

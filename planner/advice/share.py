@@ -6,9 +6,9 @@ that trains as well, training lacks when the engine wakes up. So both are judged
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import partial
 
 from planner.advice.edits import Edit, share_title, spread_title
 from planner.advice.outcome import Outcome
@@ -133,15 +133,43 @@ def chosen(trying: Trying, over: int) -> Suggestion | None:
     useful = list(_useful(plan, over))
     if not useful:
         return None
-    fits = partial(_fits, trying, plan, over)
-    # Memory rises with the share, so halving finds the last that fits.
     low, high = -1, len(useful) - 1
-    if fits(useful[high]):
+    last = _with(trying, over, useful[high])
+    if last is not None and last.fits:
         low = high
+    # Memory rises with the share: first where it should still fit, then by halves.
+    probes = () if last is None or low == high else _probes(trying, over, useful, last)
+    for probe in probes:
+        if low < probe < high:
+            low, high = _narrowed(trying, over, useful, probe, low, high)
     while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if fits(useful[middle]) else (low, middle)
+        low, high = _narrowed(trying, over, useful, (low + high) // 2, low, high)
     return trying.edited(*_edits(plan, over, useful[low])) if low >= 0 else None
+
+
+def _narrowed(
+    trying: Trying, over: int, useful: list[float], at: int, low: int, high: int
+) -> tuple[int, int]:
+    """The last share that is known to fit and the first that does not, with one more tried."""
+    found = _with(trying, over, useful[at])
+    return (at, high) if found is not None and found.fits else (low, at)
+
+
+def _probes(trying: Trying, over: int, useful: list[float], last: Outcome) -> tuple[int, ...]:
+    """Which shares to try first where the largest of use does not fit.
+
+    A share takes as much more of the card as it is larger. Where a phase is too large in which the
+    engine sleeps, most likely no share helps.
+    """
+    plan, high = last.plan, len(useful) - 1
+    if high == 0:
+        return ()
+    taken = room_of(plan).share_bytes
+    step = taken * (1 - useful[-2] / useful[-1])
+    likely = high - max(1, math.ceil((last.needs_bytes - last.budget_bytes) / step))
+    asleep = [one for one in last.levels if one.categories.get("engine", 0) < taken / 2]
+    none = any(one.needs_bytes > last.budget_bytes for one in asleep)
+    return (0, likely, likely + 1) if none else (likely, likely + 1, 0)
 
 
 def choices(trying: Trying) -> Iterator[Suggestion]:
@@ -161,20 +189,22 @@ def best(trying: Trying) -> Suggestion | None:
 
 def _useful(plan: Plan, over: int) -> Iterator[float]:
     """Shares with which the engine starts, up to the first that holds all it may run at once."""
+    spread = _changed(plan, _edits(plan, over, plan.gpu_memory_utilization))
+    if spread is None:
+        return
     for share in SHARES:
-        changed = _changed(plan, _edits(plan, over, share))
-        if changed is None:
-            continue
-        room = room_of(changed)
+        # Whether it is a plan is asked when it is tried.
+        room = room_of(spread.model_copy(update={"gpu_memory_utilization": share}))
         if room.starts:
             yield share
             if not room.waits:
                 return
 
 
-def _fits(trying: Trying, plan: Plan, over: int, share: float) -> bool:
-    changed = _changed(plan, _edits(plan, over, share))
-    return changed is not None and trying.outcome(changed).fits
+def _with(trying: Trying, over: int, share: float) -> Outcome | None:
+    """What the plan comes to with this share and spread; None where it is no plan."""
+    changed = _changed(trying.before.plan, _edits(trying.before.plan, over, share))
+    return None if changed is None else trying.outcome(changed)
 
 
 def _edits(plan: Plan, over: int, share: float) -> tuple[Edit, ...]:

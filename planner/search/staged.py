@@ -168,7 +168,7 @@ class Staged:
         return rows.at(kept), sizes[kept]
 
     def _pairs(self, queues: Sequence[Queue]) -> None:
-        leading = set()
+        leading: set[int] = set()
         for name in NAMES:
             lines = [(queue.next(name), number) for number, queue in enumerate(queues)]
             known = [(line, number) for line, number in lines if line is not None]
