@@ -20,7 +20,7 @@ from planner.advice.advice import Advice
 from planner.advice.cards import Choice, choices
 from planner.advice.outcome import Judge
 from planner.cost import Cost, cost
-from planner.estimate import estimate
+from planner.estimate import estimate, seconds_of
 from planner.footprint import Footprint, StatedError
 from planner.launch.export import in_the_way
 from planner.plan import Plan
@@ -49,6 +49,16 @@ def footprint(plan: Plan) -> Footprint:
     """
     found = _estimated(plan, holding(session.speeds(), plan))
     return stated(found, own_comparisons(plan.method))
+
+
+@lru_cache(maxsize=128)
+def _seconds(plan: Plan, speeds: Speeds | None) -> float | None:
+    return seconds_of(plan, speeds)
+
+
+def step_seconds(plan: Plan) -> float | None:
+    """A step's seconds, of a plan of which a page says nothing else; None where not known."""
+    return _seconds(plan, holding(session.speeds(), plan))
 
 
 def own_comparisons(method: str) -> tuple[Compared, ...]:

@@ -28,8 +28,7 @@ def button(footprint: Footprint) -> None:
     plan: Plan = footprint.plan
     executed = _dry_run(plan)
     sees_trials = permitted()
-    query = to_short_query(plan, session.calibration(), session.speeds())
-    link = address.link(query)
+    root, factors, speeds = address.app_address(), session.calibration(), session.speeds()
 
     def made() -> str:
         return html_of(
@@ -39,7 +38,7 @@ def button(footprint: Footprint) -> None:
                 dry_run=executed,
                 trial=newest_of(plan) if sees_trials else None,
                 advice=[Advice(one.title, one.sentence) for one in recommend(footprint)],
-                link=link,
+                link=address.link_under(root, to_short_query(plan, factors, speeds)),
             )
         )
 

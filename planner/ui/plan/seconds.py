@@ -53,12 +53,12 @@ def _lengths(footprint: Footprint) -> None:
         if plan.length_distribution:
             st.caption(f"Time is of {words(plan)}.")
         return
-    shorter = compute.footprint(typical)
+    shorter = compute.step_seconds(typical)
     with row("lengths-offer"):
         st.markdown(
             f":small[:material/straighten: Time is of **{words(plan)}**; real ones are mostly "
             f"shorter. With {words(typical)}, a typical shape, a step takes **{_step(shorter)}** "
-            f"instead of {_step(footprint)}.]",
+            f"instead of {_step(footprint.step_seconds)}.]",
             width="stretch",
         )
         st.button(
@@ -69,8 +69,7 @@ def _lengths(footprint: Footprint) -> None:
         )
 
 
-def _step(footprint: Footprint) -> str:
-    seconds = footprint.step_seconds
+def _step(seconds: float | None) -> str:
     return "a time not known" if seconds is None else read_seconds(seconds)
 
 

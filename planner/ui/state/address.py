@@ -170,8 +170,17 @@ def plan_b() -> Plan | None:
 
 def link(query: Query) -> str:
     """A query under the app's address as the browser sees it, without a page."""
+    return link_under(app_address(), query)
+
+
+def app_address() -> str:
+    """The app's address as the browser sees it, without a page."""
     url = (st.context.url or "http://localhost:8501").rstrip("/")
-    root = url.removesuffix(f"/{page_path()}")
+    return url.removesuffix(f"/{page_path()}")
+
+
+def link_under(root: str, query: Query) -> str:
+    """A query under an app's address."""
     return f"{root}/?{urlencode(query, doseq=True)}"
 
 
