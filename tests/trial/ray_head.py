@@ -32,6 +32,8 @@ class Head:
         self.token = secrets.token_hex(32)
         self.port, *others = free_ports(3)
         self.address = f"http://127.0.0.1:{self.port}"
+        self.joined_at = f"127.0.0.1:{others[0]}"
+        """Where a program on one of its nodes joins it."""
         self.said = place / "head.txt"
         flags = {
             "port": others[0],

@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import numpy as np
 
@@ -15,16 +17,21 @@ from planner.sampling.run.job import Job
 from planner.sampling.run.meter import Meter
 from planner.trial.ask.folders import TrialFolder
 from sampling.run import tiny
+from trial.ray_head import running_head
 
 ROOT = Path(__file__).parents[3]
 
 
-def on_cluster(job: Job) -> None:
-    """Run the stages of a job as Ray Data jobs, on a cluster that begins for them."""
+def on_cluster(job: Job, settings: Mapping[str, str] = MappingProxyType({})) -> None:
+    """Run the stages of a job as Ray Data jobs, on the cluster that it names."""
     done = subprocess.run(
         [sys.executable, "-m", "planner.sampling.run.worker", str(job.folder), "ray", "weigh"],
         cwd=ROOT,
-        env={**worker_environment(job.request, ("ray",)), "RAY_USAGE_STATS_ENABLED": "0"},
+        env={
+            **worker_environment(job.request, ("ray",)),
+            "RAY_USAGE_STATS_ENABLED": "0",
+            **settings,
+        },
         capture_output=True,
         text=True,
     )
@@ -55,11 +62,13 @@ def test_shards_on_a_cluster_equal_one_process(model: Path, tmp_path: Path) -> N
     assert Job.of(job.folder).missing_parts() == []
 
 
-def test_lists_on_a_cluster_equal_one_process(model: Path, tmp_path: Path) -> None:
+def test_lists_on_a_running_cluster_equal_one_process(model: Path, tmp_path: Path) -> None:
+    """Joined by its address, with the token that it asks for."""
     lists = {"index": "faiss-ivf", "lists": 3, "probes": 2, "chunk_prompts": 32, "neighbours": 3}
-    job = tiny.job(tmp_path / "ray", model, tiny.some(130), ray="local", **lists)
     alone = tiny.job(tmp_path / "alone", model, tiny.some(130), **lists)
-    on_cluster(job)
+    with running_head() as head:
+        job = tiny.job(tmp_path / "ray", model, tiny.some(130), ray=head.joined_at, **lists)
+        on_cluster(job, head.settings)
     meter = Meter(lambda *said, **more: None)
     (alone.folder / "index").mkdir()
     os.link(job.folder / "index" / "centroids.npy", alone.folder / "index" / "centroids.npy")
