@@ -106,7 +106,7 @@ def phase_bars(
     rows = [peak._asdict() for peak in peaks]
     by_phase = (
         _rows(rows, end, ink),
-        *_bars(drawn, x, end, unit, ink, legend),
+        *_bars(drawn, x, end, unit, ink, legend, capacity),
         *_intervals(rows, unit, ink),
         _words(rows, ink),
     )
@@ -215,6 +215,7 @@ def _bars(
     unit: str,
     ink: str,
     legend: dict[str, Any] | None,
+    capacity: float,
 ) -> list[dict[str, Any]]:
     """The parts, each with its name in it where there is room."""
     sizes = [
@@ -250,14 +251,16 @@ def _bars(
             }
         )
     for named, color_of in ((needed, {"field": "ink", "scale": None}), (pool, {"value": ink})):
-        layers.append(_names(named, color_of, end))
+        layers.append(_names(named, color_of, end, capacity))
     return [layer for layer in layers if layer["data"]["values"]]
 
 
-def _names(drawn: list[dict[str, Any]], color: dict[str, Any], end: float) -> dict[str, Any]:
+def _names(
+    drawn: list[dict[str, Any]], color: dict[str, Any], end: float, capacity: float
+) -> dict[str, Any]:
     """A part's name at its beginning, where the plot as it is on the screen has room for it.
 
-    A bar's interval lies about its end.
+    A bar's interval lies about its end. Where the card's line would cross it, a name stands behind.
     """
     values = [
         {
@@ -265,17 +268,23 @@ def _names(drawn: list[dict[str, Any]], color: dict[str, Any], end: float) -> di
             "text": row["text"],
             "from": row["from"],
             "share": row["memory"] / end,
+            "card": (capacity - row["from"]) / end,
             "ink": row["ink"],
         }
         for row in drawn
     ]
-    room = f"datum.share * width > {LETTER} * length(datum.text) + 6"
+    crossed = "datum.card > 0 && datum.card * width < datum.pixels"
     return {
         "data": {"values": values},
-        "transform": [{"filter": room}],
+        "transform": [
+            {"calculate": f"{LETTER} * length(datum.text) + 6", "as": "pixels"},
+            {"calculate": f"{crossed} ? datum.card : 0", "as": "behind"},
+            {"filter": "(datum.share - datum.behind) * width > datum.pixels"},
+            {"calculate": f"datum.from + datum.behind * {end}", "as": "at"},
+        ],
         "mark": {"type": "text", "align": "left", "dx": 4, "fontSize": FONT - 1, "clip": True},
         "encoding": {
-            "x": {"field": "from", "type": "quantitative"},
+            "x": {"field": "at", "type": "quantitative"},
             "text": {"field": "text"},
             "color": color,
         },

@@ -8,8 +8,10 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import altair as alt
+import pytest
 
 from planner.charts import bars as bars_of
 from planner.charts import marks
@@ -115,7 +117,8 @@ def test_a_name_stands_in_its_bar_and_only_small_parts_need_a_legend() -> None:
     chart = bars()
     names = [row["text"] for layer in layers_with(chart, "text")[:2] for row in rows_of(layer)]
     assert set(names) == {"parameters", "engine", "overhead", "logits", "pool"}
-    assert "width" in layers_with(chart, "text")[0]["transform"][0]["filter"]
+    steps = layers_with(chart, "text")[0]["transform"]
+    assert any("width" in step.get("filter", "") for step in steps)
     assert solid(chart)["encoding"]["color"]["legend"]["values"] == ["overhead", "engine"]
 
 
@@ -165,6 +168,23 @@ def test_the_theme_knows_the_charts_colours() -> None:
 def test_charts_can_be_saved_as_pictures(tmp_path: Path) -> None:
     alt.Chart.from_dict({**bars(), "width": 400}).save(tmp_path / "bars.svg")
     assert "policy backward" in (tmp_path / "bars.svg").read_text()
+
+
+@pytest.mark.parametrize("capacity", [20.0, 31.0, 34.0, 38.0, 80.0])
+def test_no_name_is_crossed_by_the_cards_line(capacity: float, tmp_path: Path) -> None:
+    """As it is drawn: a name ends before the line, or begins behind it."""
+    drawn = tmp_path / "bars.svg"
+    alt.Chart.from_dict({**bars(capacity=capacity), "width": 600}).save(drawn)
+    line, names = 0.0, []
+    for one in ElementTree.parse(drawn).iter():
+        place = re.match(r"translate\(([\d.]+),", one.get("transform", ""))
+        if place and one.get("stroke-dasharray") == "6,4":
+            line = float(place[1])
+        if place and one.text in CATEGORIES:
+            names.append((float(place[1]), len(one.text)))
+    assert line > 0 and len(names) >= 3
+    for begins, letters in names:
+        assert begins > line or begins + bars_of.LETTER * letters < line
 
 
 def test_charts_need_no_streamlit() -> None:

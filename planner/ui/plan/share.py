@@ -41,7 +41,8 @@ def share(footprint: Footprint) -> None:
     query: address.Query = address.current_query()
     if kind == "Short link":
         query = to_short_query(footprint.plan, session.calibration(), session.speeds())
-    st.code(address.link(query), language=None)
+    with st.container(key="link-to-page"):  # one line; the rest of it is copied, not read
+        st.code(address.link(query), language=None)
     with row("take-along"):
         pins.button(footprint.plan)
         report.button(footprint)
