@@ -7,14 +7,13 @@ else of a page together. ``altair.Chart.from_dict`` saves it as a picture.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from math import ceil
 from typing import Any, NamedTuple
 
-from planner.charts.marks import COLORS, END, GRID, INK, OVER_INK, on_color
+from planner.charts import bar_words
+from planner.charts.bar_words import FONT
+from planner.charts.marks import COLORS, END, GRID, INK, on_color
 from planner.footprint import CATEGORIES
 
-WORDS: Mapping[str, str] = {"fits": "✓ fits", "tight": "! tight", "out of memory": "✕ too much"}
-"""The verdict as a phase's line says it."""
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.1.0.json"
 """The version's name; nobody asks that address."""
 ROWS = "rows"
@@ -24,21 +23,8 @@ CHOSEN = "phase"
 
 BAR = 22
 ROW = 30
-FONT = 12
-LETTER = 6.6
-"""Pixels of a letter, on the average of a wide font, of such a size."""
 AXIS = 56
 """Pixels of the axis below the bars, with its title."""
-ASIDE = 8
-"""Pixels between the plot and what each phase comes to: no label crosses the card's line."""
-NARROW = 250
-"""Pixels of a plot in which a category's name has to have room to need no entry in the legend."""
-LEGEND_COLUMNS = 3
-LEGEND_ROW = 29
-LEFT = 84
-"""Pixels that a legend may take left of the plot, above the phases' names."""
-CARD = 24
-"""Pixels above the plot for the card's label."""
 OVERHEAD = "overhead"
 ONE: Mapping[str, str] = dict.fromkeys(("buffers", "allocator", "device"), OVERHEAD)
 """Categories that are one to the eye: nobody plans with them apart, and the list of terms does."""
@@ -86,9 +72,9 @@ def phase_bars(
         chosen: the phase whose row is marked.
     """
     drawn = _stacked(parts)
-    legend = _legend(drawn, end_of(peaks, capacity), ink)
-    order = [peak.phase for peak in peaks]
     end = end_of(peaks, capacity)
+    legend = bar_words.legend(drawn, end, ink)
+    order = [peak.phase for peak in peaks]
     y = {
         "field": "phase",
         "type": "nominal",
@@ -108,13 +94,13 @@ def phase_bars(
         _rows(rows, end, ink),
         *_bars(drawn, x, end, unit, ink, legend, capacity),
         *_intervals(rows, unit, ink),
-        _words(rows, ink),
+        bar_words.words_beside(rows, ink),
     )
     return {
         "$schema": SCHEMA,
         "height": ROW * len(peaks),
         "width": "container",
-        "padding": {"left": 0, "top": above(drawn, end), "right": 4, "bottom": 0},
+        "padding": {"left": 0, "top": bar_words.above(drawn, end), "right": 4, "bottom": 0},
         "config": {"view": {"strokeWidth": 0}},
         "params": [_clicked(chosen)],
         "layer": [
@@ -157,37 +143,6 @@ def _stacked(parts: Sequence[Part]) -> list[dict[str, Any]]:
             }
         )
     return drawn
-
-
-def _legend(drawn: list[dict[str, Any]], end: float, ink: str) -> dict[str, Any] | None:
-    """Colours of what is nowhere wide enough for its name; the others say theirs themselves."""
-    small = _without_room(drawn, end)
-    if not small:
-        return None
-    return {
-        "title": None,
-        "orient": "none",
-        "legendX": -LEFT,
-        "legendY": -above(drawn, end),
-        "direction": "horizontal",
-        "values": small,
-        "symbolType": "square",
-        "symbolSize": 110,
-        "labelColor": ink,
-        "labelFontSize": FONT,
-        "columns": LEGEND_COLUMNS,
-        "columnPadding": 12,
-        "rowPadding": 3,
-    }
-
-
-def above(drawn: list[dict[str, Any]], end: float) -> int:
-    """Pixels above the plot: the card's label and the legend."""
-    return CARD + LEGEND_ROW * ceil(len(_without_room(drawn, end)) / LEGEND_COLUMNS)
-
-
-def _text(row: Mapping[str, Any]) -> str:
-    return f"{row['total']:,.1f}  {WORDS[row['word']]}"
 
 
 def _clicked(chosen: str) -> dict[str, Any]:
@@ -251,54 +206,8 @@ def _bars(
             }
         )
     for named, color_of in ((needed, {"field": "ink", "scale": None}), (pool, {"value": ink})):
-        layers.append(_names(named, color_of, end, capacity))
+        layers.append(bar_words.names_in(named, color_of, end, capacity))
     return [layer for layer in layers if layer["data"]["values"]]
-
-
-def _names(
-    drawn: list[dict[str, Any]], color: dict[str, Any], end: float, capacity: float
-) -> dict[str, Any]:
-    """A part's name at its beginning, where the plot as it is on the screen has room for it.
-
-    A bar's interval lies about its end. Where the card's line would cross it, a name stands behind.
-    """
-    values = [
-        {
-            "phase": row["phase"],
-            "text": row["text"],
-            "from": row["from"],
-            "share": row["memory"] / end,
-            "card": (capacity - row["from"]) / end,
-            "ink": row["ink"],
-        }
-        for row in drawn
-    ]
-    crossed = "datum.card > 0 && datum.card * width < datum.pixels"
-    return {
-        "data": {"values": values},
-        "transform": [
-            {"calculate": f"{LETTER} * length(datum.text) + 6", "as": "pixels"},
-            {"calculate": f"{crossed} ? datum.card : 0", "as": "behind"},
-            {"filter": "(datum.share - datum.behind) * width > datum.pixels"},
-            {"calculate": f"datum.from + datum.behind * {end}", "as": "at"},
-        ],
-        "mark": {"type": "text", "align": "left", "dx": 4, "fontSize": FONT - 1, "clip": True},
-        "encoding": {
-            "x": {"field": "at", "type": "quantitative"},
-            "text": {"field": "text"},
-            "color": color,
-        },
-    }
-
-
-def _without_room(drawn: list[dict[str, Any]], end: float) -> list[str]:
-    """Categories that no bar of a narrow plot has room to name."""
-    widest: dict[str, float] = {}
-    for row in (row for row in drawn if not row["chosen"]):
-        pixels = NARROW * row["memory"] / end
-        widest[row["category"]] = max(widest.get(row["category"], 0.0), pixels)
-    wanted = {name: LETTER * len(name) + 4 for name in widest}
-    return [name for name in DRAWN if name in widest and widest[name] < wanted[name]]
 
 
 def _intervals(rows: list[dict[str, Any]], unit: str, ink: str) -> list[dict[str, Any]]:
@@ -328,27 +237,6 @@ def _intervals(rows: list[dict[str, Any]], unit: str, ink: str) -> list[dict[str
 
 def _at(field: str) -> dict[str, Any]:
     return {"field": field, "type": "quantitative"}
-
-
-def _words(rows: list[dict[str, Any]], ink: str) -> dict[str, Any]:
-    """What each phase comes to, in a column of its own beside the plot."""
-    values = [
-        {
-            "phase": row["phase"],
-            "text": _text(row),
-            "color": OVER_INK[ink] if row["word"] == "out of memory" else ink,
-        }
-        for row in rows
-    ]
-    return {
-        "data": {"values": values},
-        "mark": {"type": "text", "align": "left", "dx": ASIDE, "fontSize": FONT},
-        "encoding": {
-            "x": {"value": "width"},
-            "text": {"field": "text"},
-            "color": {"field": "color", "scale": None},
-        },
-    }
 
 
 def _card(capacity: float, end: float, unit: str, ink: str) -> list[dict[str, Any]]:

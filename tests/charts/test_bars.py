@@ -15,6 +15,7 @@ import pytest
 
 from planner.charts import bars as bars_of
 from planner.charts import marks
+from planner.charts.bar_words import LETTER
 from planner.charts.bars import Part, Peak
 from planner.footprint import CATEGORIES
 
@@ -184,7 +185,7 @@ def test_no_name_is_crossed_by_the_cards_line(capacity: float, tmp_path: Path) -
             names.append((float(place[1]), len(one.text)))
     assert line > 0 and len(names) >= 3
     for begins, letters in names:
-        assert begins > line or begins + bars_of.LETTER * letters < line
+        assert begins > line or begins + LETTER * letters < line
 
 
 def test_charts_need_no_streamlit() -> None:
