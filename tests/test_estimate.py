@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from planner import catalog
 from planner.estimate import estimate, seconds_of
 from planner.footprint import OUTSIDE, Footprint, Phase, to_json
+from planner.formulas.allocator import CACHED
+from planner.formulas.held import HELD
 from planner.lengths import with_typical
 from planner.plan import Plan
 from planner.plan.presets import presets
@@ -134,6 +136,19 @@ KEPT_TO_THE_CARD = {
     "logits": "full",
 }
 """Its allocator keeps, unused, all that is left of the card while it generates."""
+FIT_EACH_OTHER = {
+    "model": "Qwen/Qwen2.5-0.5B",
+    "gpus": 2,
+    "micro_batch_size": 2,
+    "prompt_tokens": 16,
+    "response_tokens": 380,
+    "batch_shape": "padded",
+    "finetuning": "lora",
+    "optimizer": "adamw-8bit",
+    "empty_cache": "every-step",
+    "logits": "full",
+}
+"""With three layers in place of one its allocator keeps 32 MB less unused: 39 kB less in all."""
 
 
 @settings(max_examples=60, deadline=None)
@@ -188,6 +203,7 @@ def test_resident_state_falls_with_sharding(values: dict[str, Any]) -> None:
 @settings(max_examples=25, deadline=None)
 @given(PLANS, st.integers(1, 40), st.integers(1, 8))
 @example(KEPT_TO_THE_CARD, 36, 1)
+@example(FIT_EACH_OTHER, 1, 2)
 def test_deeper_models_need_more(values: dict[str, Any], layers: int, more: int) -> None:
     config = dict(catalog.model(values["model"]).config)
     config.pop("layer_types", None)
@@ -205,9 +221,17 @@ def test_deeper_models_need_more(values: dict[str, Any], layers: int, more: int)
     shallow, deep = (estimate(plan) for plan in plans)
     for before, after in zip(shallow.phases, deep.phases, strict=True):
         assert after.allocated_bytes > before.allocated_bytes
-        # What the allocator keeps unused grows to the card and no further.
-        full = after.device_bytes == before.device_bytes == deep.budget_bytes
-        assert full or after.device_bytes > before.device_bytes
+        assert used(after) > used(before)
+
+
+def used(phase: Phase) -> int:
+    """A phase's bytes without what the allocator keeps and no tensor needs.
+
+    That follows which sizes fit each other's blocks, up to all of the card: a deeper model may
+    leave less of it, on a real card too.
+    """
+    unused = [term.bytes for term in phase.terms if term.name in (HELD.name, CACHED.name)]
+    return phase.device_bytes - sum(map(int, unused))
 
 
 def test_json_has_the_one_shape() -> None:
