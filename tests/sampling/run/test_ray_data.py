@@ -69,6 +69,8 @@ def test_lists_on_a_running_cluster_equal_one_process(model: Path, tmp_path: Pat
     with running_head() as head:
         job = tiny.job(tmp_path / "ray", model, tiny.some(130), ray=head.joined_at, **lists)
         on_cluster(job, head.settings)
+        # What a program that joined writes beside the cluster's own logs.
+        assert [*head.place.glob("session_2*/logs/python-core-driver-*")]
     meter = Meter(lambda *said, **more: None)
     (alone.folder / "index").mkdir()
     os.link(job.folder / "index" / "centroids.npy", alone.folder / "index" / "centroids.npy")
