@@ -13,6 +13,7 @@ from typing import Any, Literal, get_args
 from planner import references
 from planner.methods import method_of
 from planner.plan import Plan
+from planner.plan.relevance import without_effect
 
 Changes = dict[str, Any]
 
@@ -41,6 +42,11 @@ class Edit:
     title: str
     kind: Kind
     changes: Mapping[str, Any] = field(hash=False)
+
+
+def without_use(plan: Plan) -> set[str]:
+    """Fields that change nothing in a plan; a method's own are its own advice's."""
+    return {*without_effect(plan)} - {*method_of(plan).own_fields}
 
 
 Titled = Iterator[tuple[str, Changes]]

@@ -14,11 +14,9 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.advice import share
-from planner.advice.edits import KEEPS, KINDS, Edit, Kind, edits
+from planner.advice.edits import KEEPS, KINDS, Edit, Kind, edits, without_use
 from planner.advice.outcome import Outcome
 from planner.advice.suggestion import Suggestion, Trying
-from planner.methods import method_of
-from planner.plan.relevance import without_effect
 from planner.units import GIB
 
 AT_ONCE = 4
@@ -49,7 +47,7 @@ def singles(
     """
     start = trying.edited(*base) if base else None
     plan = trying.before.plan if start is None else start.after.plan
-    without = without_effect(plan).keys() - {*method_of(plan).own_fields}
+    without = without_use(plan)
     found = [
         trying.edited(*base, edit)
         for edit in edits(plan)

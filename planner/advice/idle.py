@@ -10,12 +10,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from planner import references
-from planner.advice.edits import Edit
+from planner.advice.edits import Edit, without_use
 from planner.advice.outcome import SAME, Level, Outcome
 from planner.advice.suggestion import Read, Suggestion, Trying
 from planner.methods import method_of
 from planner.plan import Plan
-from planner.plan.relevance import ENGINE_FIELDS, without_effect
+from planner.plan.relevance import ENGINE_FIELDS
 from planner.units import read_bytes
 
 BETWEEN = "-between-phases"
@@ -36,7 +36,7 @@ def idle(trying: Trying, read: Read = read_bytes) -> tuple[Idle, ...]:
     Where an engine's share keeps it from starting, what mends that is all that does anything.
     """
     plan, found = trying.before.plan, []
-    without = {*without_effect(plan)} - {*method_of(plan).own_fields}
+    without = without_use(plan)
     for title, changes, on in (*_untried(plan), *_had(plan)):
         if without >= changes.keys():
             continue  # pages do not show such a field
