@@ -7,14 +7,17 @@ import re
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from planner.catalog.efficiencies import efficiencies
 from planner.footprint import Footprint
 from planner.formulas.throughput import DOLLARS, RUN_GPU_HOURS, STEP_GPU_HOURS
 from planner.numeric import Num
 from planner.plan.facts import facts_of
 from planner.references import ReferenceCache
-from planner.units import read_bytes, read_seconds, read_usd
+from planner.units import read_bytes, read_seconds, read_seconds_between, read_usd
 
 OLD_AFTER_DAYS = 60
+NOTICED_SECONDS = 1e-3
+UNNOTICED = "under a millisecond"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -144,13 +147,20 @@ def reference_words(footprint: Footprint, cost: Cost) -> str:
             f"which the step waits for{usd}. Nothing is cached beforehand."
         )
     read = f"{read_bytes(cache.step_bytes)} of it in each step"
-    if footprint.step_seconds:
-        rate = read_bytes(cache.step_bytes / footprint.step_seconds)
-        read += f", in time where the disk gives {rate} a second"
+    if cache.read_seconds is not None:
+        read += f", read in {_reading(cache.read_seconds)} by the disk, which no plan names"
     return (
         f"Before the run the reference scores up to {cache.responses:,} responses {time}{usd}, and "
-        f"{read_bytes(cache.disk_bytes)} wait on a disk: {read} (how fast it is, nobody has said)."
+        f"{read_bytes(cache.disk_bytes)} wait on a disk: {read}."
     )
+
+
+def _reading(seconds: float) -> str:
+    """Seconds within what disks give; those that nobody would notice are not spelled out."""
+    best, worst = efficiencies()["disk-bytes-per-second"].spread()
+    if seconds * worst < NOTICED_SECONDS:
+        return UNNOTICED
+    return read_seconds_between(seconds, seconds * best, seconds * worst)
 
 
 def price_words(cost: Cost) -> str:

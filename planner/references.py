@@ -87,5 +87,6 @@ class ReferenceCache:
     """That one step is given, all GPUs together."""
     copy_seconds: float | None
     """From host RAM to the GPU, in each step."""
-    read_seconds: None = None
-    """From the disk: no source says how fast a plan's disk is."""
+    read_seconds: float | None
+    """From the disk, in each step and inside its time: at an assumed rate, since no plan says how
+    fast its disk is. None where nothing waits on a disk."""

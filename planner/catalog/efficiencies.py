@@ -25,6 +25,7 @@ Key = Literal[
     "pcie-collective-bandwidth",
     "network-bandwidth",
     "network-bytes-per-second",
+    "disk-bytes-per-second",
     "collective-latency",
     "host-copy-bandwidth",
     "overlap-slowdown",

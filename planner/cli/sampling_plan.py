@@ -85,7 +85,7 @@ def _text(found: Any) -> str:
         )
         for stage in found.stages
     ]
-    raw, half, result = found.disk
+    disk, dtype = found.disk, found.plan.dtype
     limit = found.online_prompts
     return "\n".join(
         [
@@ -94,8 +94,9 @@ def _text(found: Any) -> str:
             "",
             table(("stage", "host RAM", "GPU", "time"), rows, right=(1, 2, 3)),
             "",
-            f"Disk: fp32 {read_bytes(raw.bytes)}, fp16 {read_bytes(half.bytes)}, compressed ?; "
-            f"neighbours and weights {read_bytes(result.bytes)}; "
+            f"Disk: fp32 {read_bytes(disk.raw.bytes)}, fp16 {read_bytes(disk.half.bytes)}, {dtype} "
+            f"compressed {read_bytes(disk.compressed.bytes)}; "
+            f"neighbours and weights {read_bytes(disk.result.bytes)}; "
             f"written {read_bytes(found.disk_bytes)}.",
             f"Online stops fitting above: {known(read_number, limit)} prompts.",
             *(f"note: {warning}" for warning in found.warnings),

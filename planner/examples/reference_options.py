@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Literal
 
+from planner.cost import NOTICED_SECONDS, UNNOTICED
 from planner.estimate import estimate
 from planner.examples import doc_004
 from planner.examples.claim import GB, Working
@@ -113,10 +114,14 @@ def _row(
     text = "not known" if kind != "as claimed" else "not said"
     if value is not None:
         timed = measure in (BEFORE, STEP)
-        text = "none" if not value else read_seconds(value) if timed else read(value)
+        text = "none" if not value else _seconds_text(value) if timed else read(value)
     return OptionRow(
         measure=measure, option=option, kind=kind, value=value, text=text, why=WHY[kind]
     )
+
+
+def _seconds_text(seconds: float) -> str:
+    return UNNOTICED if seconds < NOTICED_SECONDS else read_seconds(seconds)
 
 
 def _value(measure: str, footprint: Footprint, bare: float | None) -> float | None:

@@ -79,6 +79,15 @@ HOST_COPY = Rate(
     why="Pinned memory moves at the rate of the slot, one direction at a time.",
     ignores="pageable memory, and cards that share a slot's uplink",
 )
+DISK_READ = Rate(
+    "files read from the disk",
+    "ranks_per_node * size_bytes / disk_bytes_per_second",
+    unit="seconds",
+    source="efficiencies.json disk-bytes-per-second, assumed: no plan says what disk it has; "
+    "planner/launch/pieces/reference_cache.py (read): the rows of a step, before its updates",
+    why="The processes of a node share its disk, and the step waits for what it needs.",
+    ignores="what the host's RAM still has of an earlier reading, and file systems over a network",
+)
 EXPOSED = Rate(
     "communication that computation does not hide",
     "maximum(communication_seconds - compute_seconds, 0)",
@@ -231,3 +240,4 @@ def host_copy_seconds(gpu: Gpu, *, size_bytes: Num) -> Num | None:
     """
     rates = host_copy_rates(gpu)
     return None if rates is None else HOST_COPY(size_bytes=size_bytes, **rates)
+

@@ -19,8 +19,9 @@ from planner.phases.role import Role
 if TYPE_CHECKING:
     from planner.phases.scene import Scene
 
-Pass = Literal["score", "forward", "backward", "optimizer", "decode", "send"]
-"""A forward without gradient, one with it, its backward, an update, a rollout, a weight sync."""
+Pass = Literal["score", "forward", "backward", "optimizer", "decode", "send", "read"]
+"""A forward without gradient, one with it, its backward, an update, a rollout, a weight sync, and
+files read from a disk."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,12 +53,12 @@ class Work:
     elsewhere: bool = False
     """Runs on other GPUs, as many of the same card, which are waited for."""
     host_bytes: Num = 0
-    """Bytes that come from host RAM for it."""
+    """Bytes that come from host RAM for it, or from a disk where it reads."""
 
     @property
     def flops(self) -> Num | None:
         """Floating-point operations; None where there are next to none."""
-        if self.run in ("optimizer", "send"):
+        if self.run in ("optimizer", "send", "read"):
             return None
         arch, sizes = self.role.arch, {"tokens": self.tokens, "row_tokens": self.row_tokens}
         head = head_flops(arch, tokens=self.scored_tokens)

@@ -18,7 +18,7 @@ from planner.numeric import Num
 from planner.phases.phase import PhasePlan, Work, scoring
 from planner.phases.scene import Moment, Scene, remembered
 from planner.phases.vocabulary import scored_in_step
-from planner.timing.phase import phase_seconds
+from planner.timing.phase import phase_seconds, work_terms
 
 SIZE = Formula(
     "cached reference outside the GPU",
@@ -48,6 +48,14 @@ def work(scene: Scene) -> Work:
     """The pass over one step's responses; hidden states are taken before the head."""
     scored = 0 if references.cached(scene.plan) else scored_in_step(scene, gradient=False)
     return scoring(scene, scene.policy.as_reference(), scored_tokens=scored, elsewhere=True)
+
+
+def reading(scene: Scene) -> tuple[Work, ...]:
+    """What each GPU reads of it in one step, before it updates; nothing where none is on a disk."""
+    if not references.stored(scene.plan) or references.elsewhere(scene.plan):
+        return ()
+    read = size(scene, scene.q.sequences_per_gpu_step).bytes
+    return (Work(role=scene.policy.as_reference(), run="read", host_bytes=read),)
 
 
 @remembered
@@ -86,6 +94,7 @@ def reference_cache(scene: Scene) -> references.ReferenceCache | None:
     steps = 1 if each_step else plan.steps
     passes = pass_seconds(scene)
     here = int(size(scene, q.sequences_per_gpu_step).bytes)
+    read = work_terms(scene, reading(scene))
     responses = steps * int(q.sequences_per_step)
     return references.ReferenceCache(
         each_step=each_step,
@@ -95,4 +104,5 @@ def reference_cache(scene: Scene) -> references.ReferenceCache | None:
         disk_bytes=0 if each_step else int(size(scene, responses).bytes),
         step_bytes=int(size(scene, q.sequences_per_step).bytes),
         copy_seconds=host_copy_seconds(scene.facts.gpu, size_bytes=here),
+        read_seconds=sum(term.seconds for term in read) if read else None,
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.footprint import Term
 from planner.formulas import logits
-from planner.phases import backward, in_loss, phase, shared_critic, training
+from planner.phases import backward, in_loss, phase, reference_cache, shared_critic, training
 from planner.phases.phase import PhasePlan, Work
 from planner.phases.positions import IN_PIECES
 from planner.phases.scene import Scene, once, remembered
@@ -39,7 +39,7 @@ def _forward_phase(scene: Scene, kept: tuple[Term, ...]) -> PhasePlan:
 def _forward_work(scene: Scene) -> tuple[Work, ...]:
     scored = scored_in_step(scene, gradient=True)
     forward = phase.training(scene, scene.policy, "forward", scored_tokens=scored)
-    return (forward, *in_loss.work(scene))
+    return (forward, *in_loss.work(scene), *reference_cache.reading(scene))
 
 
 @remembered

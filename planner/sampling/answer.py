@@ -12,7 +12,7 @@ VERSION = 1
 
 def to_json(found: SamplingEstimate) -> dict[str, Any]:
     """Every number with its formula, inputs and source."""
-    raw, half, result = found.disk
+    disk = found.disk
     return {
         "v": VERSION,
         "source": "estimate",
@@ -25,11 +25,11 @@ def to_json(found: SamplingEstimate) -> dict[str, Any]:
         "gpu_bytes": found.gpu_bytes,
         "disk_bytes": found.disk_bytes,
         "disk": {
-            "fp32_bytes": int(raw.bytes),
-            "fp16_bytes": int(half.bytes),
-            "compressed_bytes": None,
-            "result_bytes": int(result.bytes),
-            "terms": [_term(term) for term in found.disk],
+            "fp32_bytes": int(disk.raw.bytes),
+            "fp16_bytes": int(disk.half.bytes),
+            "compressed_bytes": int(disk.compressed.bytes),
+            "result_bytes": int(disk.result.bytes),
+            "terms": [_term(term) for term in disk],
         },
         "seconds": found.seconds,
         "online_prompts": found.online_prompts,

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -18,9 +18,9 @@ from planner.estimate import MARGIN
 from planner.footprint import Term
 from planner.formulas import sampling
 from planner.numeric import Num, maximum
-from planner.sampling.derived import width_of
+from planner.sampling.derived import value_bytes_of, width_of
 from planner.sampling.durations import Duration, durations_of
-from planner.sampling.measured import NOTHING, Measured
+from planner.sampling.measured import COMPRESSED_SHARES, NOTHING, Measured
 from planner.sampling.model import embedder_of
 from planner.sampling.plan import SamplingPlan, try_sampling_plan
 from planner.sampling.stages import STAGES, Held, stages_of
@@ -61,6 +61,18 @@ class Advice:
     reason: str
 
 
+class Disk(NamedTuple):
+    """All embeddings in fp32, in fp16, and in the plan's dtype compressed; neighbours and weights.
+
+    Nothing compresses what a run writes: it maps its chunks, and reads rows of them.
+    """
+
+    raw: Term
+    half: Term
+    compressed: Term
+    result: Term
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SamplingEstimate:
     """The answer to a sampling plan. What is not known is None, never 0."""
@@ -71,7 +83,7 @@ class SamplingEstimate:
     worst: Stage
     """The stage with the most host RAM."""
     gpu_bytes: int | None
-    disk: tuple[Term, ...]
+    disk: Disk
     disk_bytes: int
     """What the plan's mode and dtype write."""
     word: Word
@@ -106,7 +118,7 @@ def estimate(plan: SamplingPlan, known: Measured = NOTHING) -> SamplingEstimate:
     stages = tuple(_stage(one, durations, gives_gpu) for one in held)
     worst = max(stages, key=lambda one: one.host_bytes)
     gpu_bytes = max(one.gpu_bytes or 0 for one in stages) if gives_gpu else None
-    disk, disk_bytes = disk_of(plan)
+    disk, disk_bytes = disk_of(plan, known)
     word, sentence = _verdict(plan, worst, gpu_bytes, disk_bytes)
     return SamplingEstimate(
         plan=plan,
@@ -135,14 +147,19 @@ def _stage(held: Held, durations: dict[str, Duration], gives_gpu: bool) -> Stage
     )
 
 
-def disk_of(plan: SamplingPlan) -> tuple[tuple[Term, ...], int]:
-    """Disk of the embeddings in fp32 and fp16 and of the result, and what this plan writes."""
+def disk_of(plan: SamplingPlan, known: Measured = NOTHING) -> tuple[Disk, int]:
+    """What embeddings and result take on a disk, and what this plan writes there."""
     sizes: dict[str, Any] = {"prompts": plan.prompts, "dimensions": width_of(plan)}
     raw, half = sampling.RAW_DISK("disk", **sizes), sampling.HALF_DISK("disk", **sizes)
+    share = known.compressed_share or COMPRESSED_SHARES[plan.dtype]
+    compressed = sampling.COMPRESSED_DISK(
+        "disk", value_bytes=value_bytes_of(plan), kept_thousandths=round(1000 * share), **sizes
+    )
     result = sampling.RESULT_DISK("disk", prompts=plan.prompts, neighbours=plan.neighbours)
+    found = Disk(raw, half, compressed, result)
     if plan.assembly == "concatenate":
-        return (raw, half, result), 0
-    return (raw, half, result), int((half if plan.dtype == "fp16" else raw).bytes + result.bytes)
+        return found, 0
+    return found, int((half if plan.dtype == "fp16" else raw).bytes + result.bytes)
 
 
 def host_bytes_of(plan: Any, known: Measured = NOTHING) -> Num:

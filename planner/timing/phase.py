@@ -14,7 +14,7 @@ from planner.numeric import Num
 from planner.phases.phase import Decoding, PhasePlan, Work
 from planner.phases.scene import Scene
 from planner.timing import engine, trainer, updates
-from planner.timing.traffic import exposed
+from planner.timing.traffic import exposed, files_read
 from planner.timing.uneven import uneven
 from planner.timing.weight_sync import weight_sync
 
@@ -67,4 +67,6 @@ def _compute(scene: Scene, row: Work) -> Terms | None:
         return engine.decoding(scene, row)
     if row.run == "send":
         return weight_sync(scene)
+    if row.run == "read":
+        return (files_read(scene, row),)
     return updates.optimizer(scene, row) if row.run == "optimizer" else trainer.computed(scene, row)

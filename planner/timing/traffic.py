@@ -8,10 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 
+from planner.catalog.efficiencies import typical
 from planner.footprint import TimeTerm
 from planner.formulas.communication import (
     BARE,
     BUCKET_BYTES,
+    DISK_READ,
     EXPOSED,
     LATE_REDUCTION,
     PIPELINE,
@@ -239,3 +241,14 @@ def collective(
     """Seconds of a collective over the plan's nodes."""
     nodes = scene.plan.gpus_per_node
     return seconds(scene.facts.gpu, size_bytes=size_bytes, ranks=ranks, gpus_per_node=nodes)
+
+
+def files_read(scene: Scene, row: Work) -> TimeTerm:
+    """What every process of a node reads for a pass, from the disk that they share."""
+    return DISK_READ.term(
+        row.role.name,
+        label="cached reference read from the disk",
+        ranks_per_node=scene.ranks_per_node,
+        size_bytes=row.host_bytes,
+        disk_bytes_per_second=typical("disk-bytes-per-second"),
+    )

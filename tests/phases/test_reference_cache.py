@@ -61,12 +61,31 @@ def test_given_pairs_are_scored_once_before_the_run_and_wait_on_a_disk() -> None
         assert cache is not None and not cache.each_step
         assert cache.responses == STEPS * 8
         assert (cache.step_bytes, cache.disk_bytes) == (step_bytes, STEPS * step_bytes)
-        assert cache.read_seconds is None, "no source says how fast the disk is: not 0"
+        # An assumed disk of 1,000 MiB/s, the most that a gp3 volume is sold with.
+        assert cache.read_seconds == pytest.approx(step_bytes / 1_048_576_000)
         assert "reference log-probs" not in [phase.name for phase in found.phases]
     assert sums.reference_cache and sums.reference_cache.seconds == pytest.approx(STEPS * scored)
     # The model is so small that launching decides, head or not: 4 forwards of pairs, 24 layers.
     assert states.reference_cache
     assert states.reference_cache.seconds == pytest.approx(STEPS * 4 * 24 * 0.88e-3)
+
+
+def test_a_step_waits_for_the_disk_that_its_node_shares() -> None:
+    spread = {"prompts_per_step": 32, "prompts_per_update": 32, "sharding": "fsdp2"}
+    for gpus, node, of_node in ((1, 8, 1), (8, 8, 8), (16, 8, 8), (16, 4, 4)):
+        asked = pairs(**{**spread, **ACTIVATIONS, "gpus": gpus, "gpus_per_node": node})
+        found = estimate(asked)
+        (forward,) = [one for one in found.phases if one.name == "policy forward"]
+        assert forward.times is not None
+        (read,) = [one for one in forward.times if "read from the disk" in one.name]
+        mine = 32 // gpus * 2 * RESPONSE * HIDDEN * 2
+        assert read.seconds == pytest.approx(of_node * mine / 1_048_576_000)
+        assert found.reference_cache and found.reference_cache.read_seconds == read.seconds
+        assert found.step_seconds and found.step_seconds > read.seconds
+    sampled = estimate(plan(**ACTIVATIONS))
+    assert sampled.reference_cache and sampled.reference_cache.read_seconds is None
+    times = [term.name for phase in sampled.phases for term in phase.times or ()]
+    assert not [name for name in times if "disk" in name], "new responses wait on no disk"
 
 
 def test_the_pass_before_the_run_is_in_its_hours_and_its_price() -> None:
@@ -80,7 +99,13 @@ def test_the_pass_before_the_run_is_in_its_hours_and_its_price() -> None:
     assert money.hours_run == pytest.approx(
         (STEPS * found.step_seconds + found.reference_cache.seconds) / 3600
     )
-    assert "up to 800 responses" in reference_words(found, money)
+    words = reference_words(found, money)
+    assert "up to 800 responses" in words and "read in under a millisecond" in words
+    states = estimate(pairs(**ACTIVATIONS))
+    # 7 MiB at 1,000 MiB/s; at 125 MiB/s, and at the 7 GB/s of a local drive.
+    assert "7 MiB of it in each step, read in 7 ms (1.05–56) by the disk" in reference_words(
+        states, cost(states)
+    )
     plain = estimate(pairs(reference="copy"))
     assert cost(plain).usd_reference == 0 and reference_words(plain, cost(plain)) == ""
 

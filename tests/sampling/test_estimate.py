@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+from pathlib import Path
+from typing import Any, Literal
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from planner.formulas import sampling as formulas
@@ -79,7 +82,6 @@ def test_what_nobody_measured_is_not_made_up() -> None:
     assert found["seconds"] is None
     assert found["gpu_bytes"] is None
     assert found["recall"] is None
-    assert found["disk"]["compressed_bytes"] is None
     assert (found["online_prompts"], found["recommended"]["mode"]) == (None, None)
     assert found["verdict"]["word"] == "unknown"
     assumed = next(one for one in found["stages"] if one["name"] == "train")["seconds_from"]
@@ -113,10 +115,28 @@ def test_a_runs_own_processes_take_the_place_of_those_measured_here() -> None:
 
 def test_disk_is_four_or_two_bytes_a_value_and_the_result() -> None:
     plan = SamplingPlan(prompts=1_000, dimensions=100)
-    raw, half, result = estimate(plan).disk
+    raw, half, _, result = estimate(plan).disk
     assert (raw.bytes, half.bytes) == (400_000, 200_000)
     assert estimate(plan).disk_bytes == 400_000 + result.bytes
     assert estimate(plan.changed(dtype="fp16")).disk_bytes == 200_000 + result.bytes
+
+
+@pytest.mark.parametrize("dtype", ["fp32", "fp16"])
+def test_compressed_is_what_parquet_leaves_of_random_directions(
+    dtype: Literal["fp32", "fp16"], tmp_path: Path
+) -> None:
+    plan = SamplingPlan(prompts=4_000, dimensions=640, dtype=dtype)
+    vectors = np.random.default_rng(1).standard_normal((4_000, 640), dtype=np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    column = pa.array([row.tobytes() for row in vectors.astype(dtype.replace("fp", "float"))])
+    file = tmp_path / "compressed.parquet"
+    pq.write_table(
+        pa.table({"embedding": column}), file, compression="zstd", use_dictionary=False
+    )
+    size = estimate(plan).disk.compressed.bytes
+    assert size == pytest.approx(file.stat().st_size, rel=0.01)
+    own = estimate(plan, Measured(compressed_share=0.5)).disk.compressed.bytes
+    assert own == 4_000 * 640 * (4 if dtype == "fp32" else 2) // 2, "a run's own"
 
 
 def test_online_ends_where_its_peak_is_the_host_ram() -> None:

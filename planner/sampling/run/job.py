@@ -124,6 +124,11 @@ class Job:
             return {}
         return {str(key): float(value) for key, value in found.items()}
 
+    def compress_some(self) -> None:
+        """Find, once, how far a compressor gets with the embeddings that are there."""
+        if "compressed_share" not in self.rates():
+            self.learn(compressed_share=self.chunks.compressed_share())
+
     def learn(self, **rates: float) -> None:
         """Keep more of what calibration found."""
         write_whole(self.folder / RATES, json.dumps({**self.rates(), **rates}))

@@ -104,6 +104,7 @@ def embed(job: Job, meter: Meter, say: Say, cpus: int) -> None:
             first, _ = job.chunks.span(int(row["chunk"]))
             say("computed", what="embeddings", first=first)
             step.at(min(job.setup.prompts, done * job.chunks.rows), job.setup.prompts)
+        job.compress_some()
 
 
 def find_neighbours(job: Job, meter: Meter, say: Say, cpus: int) -> None:

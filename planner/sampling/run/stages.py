@@ -102,6 +102,7 @@ def embed(job: Job, meter: Meter, say: Say) -> tuple[object, Vectors | None]:
             elif held is not None:
                 job.chunks.read_into(chunk, held[first:beyond])
             step.at(beyond, job.setup.prompts)
+        job.compress_some()
     return embedder, held
 
 

@@ -20,6 +20,8 @@ import pyarrow.parquet as pq
 F32 = npt.NDArray[np.float32]
 GROUP_BYTES = 16 * 2**20
 """Of a row group, so that reading a chunk holds this beside the rows it fills."""
+SAMPLE_BYTES = 4 * 2**20
+"""Of the rows that are compressed to see how far that gets."""
 STORED: dict[str, np.dtype[Any]] = {"fp32": np.dtype("<f4"), "fp16": np.dtype("<f2")}
 
 
@@ -59,13 +61,15 @@ class Chunks:
         if vectors.shape != (beyond - first, self.width):
             raise ValueError(f"chunk {chunk} has shape {vectors.shape}")
         stored = np.ascontiguousarray(vectors, dtype=STORED[self.dtype])
+        whole(self.file(chunk), self._table(stored, first), self.group_rows)
+
+    def _table(self, stored: npt.NDArray[Any], first: int) -> pa.Table:
         kind = pa.binary(self.width * stored.itemsize)
         column = pa.FixedSizeBinaryArray.from_buffers(
             kind, len(stored), [None, pa.py_buffer(stored)]
         )
         said = {"dtype": self.dtype, "width": str(self.width), "first": str(first)}
-        table = pa.table({"embedding": column}).replace_schema_metadata(said)
-        whole(self.file(chunk), table, self.group_rows)
+        return pa.table({"embedding": column}).replace_schema_metadata(said)
 
     @property
     def group_rows(self) -> int:
@@ -106,6 +110,18 @@ class Chunks:
                 rows = rows[max(0, -at) : len(out) - at]
                 out[max(0, at) : max(0, at) + len(rows)] = rows
 
+    def compressed_share(self) -> float:
+        """What zstd leaves of the first rows' values in such a file."""
+        first, beyond = self.span(0)
+        stored = STORED[self.dtype]
+        least = max(1, SAMPLE_BYTES // (self.width * stored.itemsize))
+        rows = np.empty((min(beyond - first, least), self.width), stored)
+        self._read(0, first, rows)
+        sink = pa.BufferOutputStream()
+        _write(self._table(rows, first), sink, len(rows), compression="zstd")
+        group = pq.ParquetFile(sink.getvalue()).metadata.row_group(0)
+        return float(group.column(0).total_compressed_size / rows.nbytes)
+
     def blocks(self) -> Iterator[tuple[int, F32]]:
         """Every chunk in turn as float32, in one array that the next chunk overwrites."""
         buffer = np.empty((min(self.rows, self.prompts), self.width), np.float32)
@@ -138,10 +154,14 @@ def whole(path: Path, table: pa.Table, group_rows: int = 2**20) -> None:
     """Write a Parquet file whole or not at all: a kill leaves no half of one."""
     fresh = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
-        pq.write_table(
-            table, fresh, row_group_size=group_rows, compression="none", use_dictionary=False,
-            write_statistics=False,
-        )
+        _write(table, fresh, group_rows)
         os.replace(fresh, path)
     finally:
         fresh.unlink(missing_ok=True)
+
+
+def _write(table: pa.Table, to: Any, group_rows: int, compression: str = "none") -> None:
+    pq.write_table(
+        table, to, row_group_size=group_rows, compression=compression, use_dictionary=False,
+        write_statistics=False,
+    )

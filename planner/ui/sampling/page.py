@@ -97,7 +97,7 @@ def _verdict(found: SamplingEstimate) -> None:
 
 def _figures(found: SamplingEstimate) -> None:
     plan = found.plan
-    raw, half, _ = found.disk
+    disk = found.disk
     places = cards(3, 150)
     card(
         places,
@@ -125,10 +125,10 @@ def _figures(found: SamplingEstimate) -> None:
         places,
         "Disk",
         session.read(found.disk_bytes),
-        f"fp16: {session.read(half.bytes)}",
+        f"fp16: {session.read(disk.half.bytes)}",
         f"What this mode writes: embeddings, neighbours, weights. Embeddings in fp32 are "
-        f"{session.read(raw.bytes)}. How far a compressor gets is not "
-        "known before it has run.",
+        f"{session.read(disk.raw.bytes)}; in {plan.dtype}, as planned, a compressor would leave "
+        f"{session.read(disk.compressed.bytes)}.",
     )
     limit = found.online_prompts
     card(
