@@ -1,4 +1,7 @@
-"""Plan: does this run fit, what decides it, what would change it."""
+"""Plan: does this run fit, what decides it, what would change it.
+
+The answer itself stands above the page (:mod:`planner.ui.plan.answer`).
+"""
 
 from planner.ui import compute, frame, verdict
 from planner.ui.dry_run import section
@@ -7,13 +10,9 @@ from planner.ui.plan import advice, explore, numbers, phases, seconds, share
 from planner.ui.state import session
 from planner.ui.trial import calibration
 
-plan = frame.current_plan()
-footprint = compute.footprint(plan)
+plan = frame.answered_plan()
+footprint, price = compute.footprint(plan), compute.price(plan)
 
-verdict.sentence(footprint)
-price = compute.price(plan)
-verdict.figures(footprint, price)
-compute.let_it_show()
 verdict.cautions(footprint)
 drawn, advised = beside()
 with advised:

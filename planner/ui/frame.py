@@ -22,6 +22,7 @@ from planner.plan import Plan
 from planner.ui import collection, compute, measuring, messages, uploads, verdict
 from planner.ui.elements import ink
 from planner.ui.inputs import sidebar
+from planner.ui.plan import answer
 from planner.ui.sampling import inputs as sampling_inputs
 from planner.ui.sampling import state as sampling_state
 from planner.ui.state import address, session, typed
@@ -46,6 +47,8 @@ NAME = (
     '<text x="0" y="24" font-family="sans-serif" font-size="25" font-weight="700" fill="{ink}">'
     "Headroom</text></svg>"
 )
+PLANS = ("", "front", "plan")
+"""Last part of the Plan page's addresses."""
 INSIDE = ContextVar("inside the frame", default=False)
 """Not session state: a stopped script may not write that any more, and would leave it on."""
 
@@ -89,21 +92,38 @@ def run() -> None:
         sampling_inputs.draw()
         sampling_state.write()
     else:
+        arrives = "draft" not in st.session_state
         address.read()
         _verdict_beside()
-        sidebar.draw()
+        _inputs_and_answer(page.url_path, arrives)
         address.write()
     token = INSIDE.set(True)
     try:
-        if not own:
-            messages.about_the_link()
-            messages.about_the_calibration()
-            messages.about_the_benchmark()
         page.run()
         uploads.end()
     finally:
         INSIDE.reset(token)
         collection.script_ended()
+
+
+def _inputs_and_answer(path: str, arrives: bool) -> None:
+    """An edit's answer comes before the inputs; who arrives sees the page built from its edge."""
+    if arrives:
+        sidebar.draw()
+    try:
+        _lead(path)
+    finally:  # also where an answer fails: what is wrong may be mended in the inputs
+        if not arrives:
+            sidebar.draw()
+
+
+def _lead(path: str) -> None:
+    """What stands above every page, and the Plan page's answer."""
+    messages.about_the_link()
+    messages.about_the_calibration()
+    messages.about_the_benchmark()
+    if path in PLANS:
+        answer.show()
 
 
 def _dress() -> None:
@@ -154,6 +174,13 @@ def enter() -> None:
 
 def current_plan() -> Plan:
     """The plan on the page, for pages that need one; says why when there is none."""
+    plan = answered_plan()
+    messages.about_the_edit(session.draft())
+    return plan
+
+
+def answered_plan() -> Plan:
+    """The same for the page whose answer stands above it, with what the last edit did."""
     enter()
     draft = session.draft()
     if draft.plan is None:
@@ -161,6 +188,4 @@ def current_plan() -> Plan:
         if not measuring.panel(draft):
             messages.impossible(draft)
         st.stop()
-    if not messages.offer(draft):
-        messages.followed(draft)
     return draft.plan

@@ -113,6 +113,12 @@ def impossible(draft: Draft) -> None:
         )
 
 
+def about_the_edit(draft: Draft) -> None:
+    """What the last edit changed besides, or would change."""
+    if not offer(draft):
+        followed(draft)
+
+
 def followed(draft: Draft) -> None:
     """Which fields changed besides the edited one, what that does, and the way back."""
     if not draft.followed or draft.before is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from streamlit.runtime.scriptrunner import StopException
@@ -195,6 +196,17 @@ def test_no_link_ends_in_a_stack_trace(query: dict[str, str]) -> None:
 def test_an_unknown_model_is_refused_by_name() -> None:
     app = opened(v="1", model="Qwen/Qwen2.5-9B")
     assert "did you mean" in words(app)
+
+
+def test_a_page_that_fails_still_has_its_inputs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is wrong may be a plan that only an input can mend."""
+    app = opened()
+    monkeypatch.setattr("planner.ui.verdict.figures", Mock(side_effect=ZeroDivisionError))
+    app.run()
+    assert len(app.exception) == 1
+    monkeypatch.undo()
+    field(app, "gpus").set_value(4).run()
+    assert not app.exception and field(app, "gpus").value == 4
 
 
 def test_an_impossible_plan_keeps_what_was_typed_and_shows_no_numbers() -> None:
