@@ -141,7 +141,8 @@ class Combinations:
 
     def _valid(self, begun: Begun) -> Num:
         """Where the rules hold: False, or True, or an array of the grid's rows."""
-        seen, memory, facts = begun.seen, begun.memory, begun.facts
+        memory, facts = begun.memory, begun.facts
+        seen: Any = begun.seen
         once: Any = WatchedPlan(begun.plan.plan, self._varying, memory)
         if memory.ask((fact_problems,), lambda: bool(fact_problems(once) or untrained(once))):
             return False
@@ -288,7 +289,7 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
         else MODEL_FLOPS_UTILIZATION(
             model_flops=done.model_flops, update_seconds=sum(known), peak_flops_per_second=peak
         ),
-        "gpu_hours_run": gpu_hours(grid, seconds, before, elsewhere)[1],
+        "gpu_hours_run": gpu_hours(cast("Plan", grid), seconds, before, elsewhere)[1],
         "usd_per_gpu_hour": UNKNOWN if price is None else price,
     }
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import re
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.catalog.efficiencies import efficiencies
 from planner.footprint import Footprint
@@ -14,6 +14,9 @@ from planner.numeric import Num
 from planner.plan.facts import facts_of
 from planner.references import ReferenceCache
 from planner.units import read_bytes, read_seconds, read_seconds_between, read_usd
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 OLD_AFTER_DAYS = 60
 NOTICED_SECONDS = 1e-3
@@ -86,7 +89,7 @@ class HourlyPrice(NamedTuple):
     date: str = ""
 
 
-def price_of(plan: Any) -> HourlyPrice:
+def price_of(plan: Plan) -> HourlyPrice:
     """The price typed into a plan (or a sweep's grid), or else the middle of the catalog's."""
     own, listed = plan.price_per_gpu_hour or None, facts_of(plan).gpu.price
     if own is not None:
@@ -97,7 +100,7 @@ def price_of(plan: Any) -> HourlyPrice:
     return HourlyPrice((low + high) / 2, low, high, listed.source, listed.date)
 
 
-def gpu_hours(plan: Any, seconds: Num, before: Num, elsewhere: Num) -> tuple[Num, Num]:
+def gpu_hours(plan: Plan, seconds: Num, before: Num, elsewhere: Num) -> tuple[Num, Num]:
     """GPU-hours of a step and of the run; arrays where the plan is a sweep's grid.
 
     Args:

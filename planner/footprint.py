@@ -15,6 +15,7 @@ from planner.numeric import Num, maximum
 from planner.speeds import Speeds
 
 if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
     from planner.references import ReferenceCache
     from planner.timing.done import Done
     from planner.timing.error import Factors
@@ -325,7 +326,7 @@ class Footprint:
     """The answer of any rung of evidence."""
 
     source: Source
-    plan: Any
+    plan: Plan
     verdict: Verdict
     budget_bytes: int
     phases: tuple[Phase, ...]

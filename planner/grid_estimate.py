@@ -101,8 +101,9 @@ def _columns(stack: Stack, of: slice, mesh: Mesh) -> dict[str, Any]:
     peaks, card = stack.peaks(of), figure("budget_bytes")
     # What the phases of a kind hold is decided by what makes it a kind.
     trains = [in_process(slot.rank, slot.name) for slot in slots]
-    segments = reserved(cast("Plan", grid), trains, peaks, card)
-    growth = most_growth(grid, [one.held for one in segments])
+    plan = cast("Plan", grid)
+    segments = reserved(plan, trains, peaks, card)
+    growth = most_growth(plan, [one.held for one in segments])
     worst = _Worst(rows, growth, card)
     columns = {}
     for number, (slot, peak, held) in enumerate(zip(slots, peaks, segments, strict=True)):

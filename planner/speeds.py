@@ -10,9 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Literal, get_args
 
 from planner.linktext import GPU, decimal, parts, require, short
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 SpeedKey = Literal[
     "training-compute",
@@ -76,7 +79,7 @@ class Speeds:
         return f"torch {self.torch}, {driver}{self.date}"
 
 
-def obstacle(speeds: Speeds, plan: Any) -> str:
+def obstacle(speeds: Speeds, plan: Plan) -> str:
     """Why a benchmark does not hold for a plan, naming the field; empty when it does."""
     for field, wanted, own in (
         ("gpu", speeds.gpu, plan.gpu),
@@ -90,7 +93,7 @@ def obstacle(speeds: Speeds, plan: Any) -> str:
     return ""
 
 
-def holding(speeds: Speeds | None, plan: Any) -> Speeds | None:
+def holding(speeds: Speeds | None, plan: Plan) -> Speeds | None:
     """The benchmark where it holds for a plan; None where it does not, or there is none."""
     return speeds if speeds is not None and not obstacle(speeds, plan) else None
 

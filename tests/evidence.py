@@ -4,7 +4,7 @@ A case has two sides: what the product says, computed and asserted in every run,
 step, a model built by transformers or a dry run of full depth gives, which takes seconds. The
 second side stands in ``tests/evidence/FAMILY.json`` under a key: a hash of the source of every
 module that computes it (what they import included, closed form left out), of the versions of the
-libraries, and of the case's own inputs. Ordinary runs compute it anew for a quarter of each
+libraries, and of the case's own inputs. Ordinary runs compute it anew for an eighth of each
 family's cases, which rotates as the sources change, and wherever the key has changed; a figure
 computed anew has to be the committed one. ``--full`` computes all, ``--write-evidence`` with it
 writes the files.
@@ -40,7 +40,7 @@ STEPS = tuple(
     )
 )
 """The rooms of methods and frameworks, and the methods' own steps: all are imported by name."""
-ONE_IN = 4
+ONE_IN = 8
 
 full = False
 """Whether every case is computed anew."""
@@ -56,7 +56,7 @@ class Evidence:
     Args:
         family: the file's name.
         of: the modules that compute the figures.
-        kinds: every case by name, with the kind whose quarter it belongs to.
+        kinds: every case by name, with the kind whose eighth it belongs to.
         within: what another processor's kernels may make of a number, relative to it.
     """
 
@@ -72,7 +72,7 @@ class Evidence:
         self._kept: dict[str, Any] = {}
         if self._file.exists():
             self._kept = json.loads(self._file.read_text("utf-8"))
-        self._live = frozenset(_quarter(kinds, self.sources))
+        self._live = frozenset(_some(kinds, self.sources))
 
     @property
     def _file(self) -> Path:
@@ -132,8 +132,8 @@ def _alike(one: Any, other: Any, within: float) -> bool:
     return bool(one == other)
 
 
-def _quarter(kinds: Mapping[str, str], salt: str) -> Iterator[str]:
-    """A quarter of the cases of each kind, at least one, by a hash that the sources turn."""
+def _some(kinds: Mapping[str, str], salt: str) -> Iterator[str]:
+    """``ONE_IN``th of the cases of each kind, at least one, by a hash that the sources turn."""
     for kind in sorted(set(kinds.values())):
         cases = sorted((_hash([salt, case]), case) for case in kinds if kinds[case] == kind)
         yield from (case for _, case in cases[: -(-len(cases) // ONE_IN)])

@@ -9,6 +9,7 @@ from collections import Counter
 from math import isfinite
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 from planner.cli.answer import may_be_json
 from planner.imports import kept_for_good
@@ -50,7 +51,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Prints the text; what it says in words goes to stderr. 0."""
     shape, told = _shape(arguments)
     text = to_text(shape)
-    whole = lengths_of(SimpleNamespace(length_distribution=text, response_tokens=MOST_TOKENS))
+    uncut: Any = SimpleNamespace(length_distribution=text, response_tokens=MOST_TOKENS)
+    whole = lengths_of(uncut)
     if arguments.json:
         bins = [{"tokens": int(one.tokens), "share": float(one.share)} for one in whole.bins]
         longest = None if shape.longest == MOST_TOKENS else shape.longest

@@ -11,12 +11,15 @@ segments expand. It is an upper bound therefore, with nothing at the centre.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.formulas.held import Kind, kind_of
 from planner.numeric import Num, maximum
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 GROWTH: Mapping[Kind, int] = {
     Kind(False, False, False, False): 400,
@@ -42,7 +45,7 @@ GROWN = Formula(
 )
 
 
-def may_grow(plan: Any) -> bool:
+def may_grow(plan: Plan) -> bool:
     """Whether steps may differ in length while nothing empties the cache between them.
 
     Expandable segments grow in place, and serve every length.
@@ -59,7 +62,7 @@ def moving(of: Mapping[str, Num]) -> Num:
     return of["needed"] - of["kept"] + of["apart"] - of["together"]
 
 
-def most_growth(plan: Any, held: Sequence[Term | None]) -> Num:
+def most_growth(plan: Plan, held: Sequence[Term | None]) -> Num:
     """The most that the cache may hold more.
 
     Args:

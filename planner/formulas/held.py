@@ -17,11 +17,14 @@ states break.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.numeric import Num
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 SHARDED = ("fsdp1", "fsdp2", "zero3")
 
@@ -78,7 +81,7 @@ HELD = Formula(
 )
 
 
-def kind_of(plan: Any) -> Kind:
+def kind_of(plan: Plan) -> Kind:
     """The kind of a plan, or of a sweep's grid."""
     return Kind(
         sharded=plan.sharding in SHARDED,
@@ -99,7 +102,7 @@ class Spread(NamedTuple):
     """Of the optimizer's, states: what is there at every moment."""
 
 
-def held(plan: Any, needed: Num, kept: Num, spread: Spread, room: Num) -> Term:
+def held(plan: Plan, needed: Num, kept: Num, spread: Spread, room: Num) -> Term:
     """The term of a phase, between the least and the most that replays found.
 
     Args:

@@ -9,7 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -21,7 +24,7 @@ class Decision:
     why: str = ""
 
 
-def _nothing(plan: Any) -> tuple[str, ...]:
+def _nothing(plan: Plan) -> tuple[str, ...]:
     return ()
 
 

@@ -22,20 +22,20 @@ from planner.plan.chosen import differences, followed
 class Exporter(Protocol):
     """What an ``exporter.py`` in a framework's folder offers."""
 
-    def obstacles(self, plan: Any) -> tuple[Obstacle, ...]:
+    def obstacles(self, plan: Plan) -> tuple[Obstacle, ...]:
         """Every field in the way; empty when the plan can be written."""
 
-    def write(self, plan: Any, link: str) -> Launch:
+    def write(self, plan: Plan, link: str) -> Launch:
         """The export of a plan without obstacles, for the framework's newest version."""
 
 
 class WeightedExporter(Exporter, Protocol):
     """An exporter that can also have prompts drawn by density weights."""
 
-    def weighted_obstacles(self, plan: Any) -> tuple[Obstacle, ...]:
+    def weighted_obstacles(self, plan: Plan) -> tuple[Obstacle, ...]:
         """Every further field in the way of that."""
 
-    def write_weighted(self, plan: Any, link: str, weights: str) -> Launch:
+    def write_weighted(self, plan: Plan, link: str, weights: str) -> Launch:
         """The same export with weights: ``online``, or the folder of a sampling run."""
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
@@ -11,6 +11,9 @@ from planner.launch.launch import Obstacle
 from planner.methods import method_of
 from planner.plan import try_plan
 from planner.plan.trainers import exported_by, exporting, trainer_of
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 MODEL_ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9._-]{0,95}/[A-Za-z0-9][A-Za-z0-9._-]{0,95}")
 """A Hub id, ``owner/name``: the characters the Hub itself allows, and no path."""
@@ -28,7 +31,7 @@ def _spoken(value: object) -> str:
 class Obstacles:
     """Obstacles of one plan, in the order they were found."""
 
-    def __init__(self, plan: Any) -> None:
+    def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.found: list[Obstacle] = []
 
@@ -74,7 +77,7 @@ class Obstacles:
             )
 
 
-def shared_obstacles(plan: Any, framework: Framework) -> tuple[Obstacle, ...]:
+def shared_obstacles(plan: Plan, framework: Framework) -> tuple[Obstacle, ...]:
     """Obstacles that do not depend on the framework: names, versions, parallelism."""
     found = Obstacles(plan)
     # A script must not depend on how its plan was made: whatever no plan can be is refused again.

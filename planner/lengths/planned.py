@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from planner.lengths.text import from_text
 from planner.lengths.value import Bin, Lengths, clipped, point
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
-def lengths_of(plan: Any) -> Lengths:
+
+def lengths_of(plan: Plan) -> Lengths:
     """Response lengths of a plan or grid; every response at the cap where it has none."""
     text: str = plan.length_distribution
     cap = plan.response_tokens
@@ -20,7 +23,7 @@ def lengths_of(plan: Any) -> Lengths:
     return clipped(*_bins(text), cap) if isinstance(cap, np.ndarray) else _cut(text, cap)
 
 
-def at_longest(plan: Any) -> Any:
+def at_longest(plan: Plan) -> Any:
     """The plan whose every response is the longest there can be: what a step is really run at."""
     if not plan.length_distribution:
         return plan

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.lengths.planned import lengths_of
 from planner.lengths.shape import Histogram, Uniform
 from planner.lengths.text import from_text, to_text
 from planner.lengths.typical import typical
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
-def words(plan: Any) -> str:
+
+def words(plan: Plan) -> str:
     """What a plan's time rests on, to stand beside it: ``every response at its cap of …``."""
     cap = f"{plan.response_tokens:,}"
     if not plan.length_distribution:
@@ -38,7 +41,7 @@ def named(text: str) -> str:
     return f"lognormal of {shape.mean:,} ± {shape.spread:,} tokens"
 
 
-def with_typical(plan: Any) -> Any | None:
+def with_typical(plan: Plan) -> Any | None:
     """The plan with the offered shape; None where it has lengths, or none are sampled."""
     sampled = plan.rollout not in ("none", "in-graph") and plan.batch_shape != "full"
     if plan.length_distribution or not sampled:

@@ -12,9 +12,12 @@ from collections.abc import Mapping
 from functools import cache
 from importlib import import_module
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.methods.method import Method
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 
 @cache
@@ -43,7 +46,7 @@ def aliases() -> Mapping[str, str]:
     )
 
 
-def method_of(plan: Any) -> Method:
+def method_of(plan: Plan) -> Method:
     """The method of a plan, of a sweep's grid, or of anything with the field ``method``."""
     return methods()[plan.method]
 

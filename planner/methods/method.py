@@ -19,6 +19,7 @@ from planner.rule import NoEffect, Rule
 if TYPE_CHECKING:
     from planner.model_setup import ModelSetup
     from planner.plan.facts import Facts
+    from planner.plan.fields import PlanFields as Plan
 
 Switch = tuple[str, str, Mapping[str, Any], Mapping[str, Any]]
 """What on and off are called, and the fields they set."""
@@ -38,7 +39,7 @@ class OwnFields(BaseModel):
     model_config = ConfigDict(frozen=True)
 
     @classmethod
-    def of(cls, plan: Any) -> Self:
+    def of(cls, plan: Plan) -> Self:
         """A plan or grid, read as having these fields: every plan has every method's."""
         return cast("Self", plan)
 

@@ -7,7 +7,7 @@ for; nothing can be cached beforehand.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner import references
 from planner.footprint import Instant, Standing, Term
@@ -19,6 +19,9 @@ from planner.phases.phase import PhasePlan, Work, scoring
 from planner.phases.scene import Moment, Scene, remembered
 from planner.phases.vocabulary import scored_in_step
 from planner.timing.phase import phase_seconds, work_terms
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 SIZE = Formula(
     "cached reference outside the GPU",
@@ -75,7 +78,7 @@ def pass_seconds(scene: Scene) -> tuple[Num, Num] | None:
 
     Zeros where the plan's reference has none; None where a pass's time is not known.
     """
-    plan: Any = scene.plan
+    plan: Plan = scene.plan
     if not references.stored(plan):
         return 0.0, 0.0
     once = PhasePlan(name="", role="reference", instants=(), work=(work(scene),))
@@ -87,7 +90,7 @@ def pass_seconds(scene: Scene) -> tuple[Num, Num] | None:
 
 def reference_cache(scene: Scene) -> references.ReferenceCache | None:
     """What the plan's cached reference costs; None where it has none."""
-    plan: Any = scene.plan
+    plan: Plan = scene.plan
     if not references.stored(plan):
         return None
     each_step, q = references.elsewhere(plan), scene.q

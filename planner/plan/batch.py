@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.methods import method_of
 from planner.units import read_count
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
-def batch_words(plan: Any) -> str:
+
+def batch_words(plan: Plan) -> str:
     """``64 prompts × 8 responses = 512 sequences a step = 8 GPUs × 16 accumulation steps × 4 …``.
 
     Of anything with a plan's fields: where they do not divide, the words say so.

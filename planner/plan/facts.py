@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner import catalog
 from planner.catalog import Gpu, Model
@@ -18,6 +18,9 @@ from planner.numeric import Num
 from planner.problem import Problem
 from planner.rule import NOT_YET
 from planner.speeds import Speeds
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 KNOWN_TORCH = ("2.13.0",)
 """PyTorch versions whose allocator and workspaces are known."""
@@ -37,7 +40,7 @@ class Facts:
     budget_bytes: int
 
 
-def facts_of(plan: Any, speeds: Speeds | None = None) -> Facts:
+def facts_of(plan: Plan, speeds: Speeds | None = None) -> Facts:
     """Facts of a plan; ``ValueError`` with the field and the fix when a name is unknown.
 
     ``speeds`` are a benchmark's shares of the card's peaks, used where the plan has that card.
@@ -96,7 +99,7 @@ def _card(gpu: str, gpu_bytes: int) -> Gpu:
     return catalog.gpu(gpu).with_budget(gpu_bytes) if gpu_bytes else catalog.gpu(gpu)
 
 
-def fact_problems(plan: Any) -> list[Problem]:
+def fact_problems(plan: Plan) -> list[Problem]:
     """Names and versions of a plan that nobody knows."""
     found: list[Problem] = []
     try:
@@ -127,7 +130,7 @@ def fact_problems(plan: Any) -> list[Problem]:
     return found
 
 
-def _shape_problems(plan: Any, facts: Facts) -> list[Problem]:
+def _shape_problems(plan: Plan, facts: Facts) -> list[Problem]:
     found: list[Problem] = []
     rows = plan.prompt_tokens + plan.response_tokens
     for field, model in (("model", facts.policy), ("critic_model", facts.critic)):
@@ -164,27 +167,27 @@ def _shape_problems(plan: Any, facts: Facts) -> list[Problem]:
     return found
 
 
-def beyond_positions(plan: Any, model: Architecture) -> Num:
+def beyond_positions(plan: Plan, model: Architecture) -> Num:
     """Whether rows are longer than a model has learned positions; of a plan or a sweep's grid."""
     if not model.learned_positions:
         return False
     return plan.prompt_tokens + plan.response_tokens > model.learned_positions
 
 
-def uneven_heads(plan: Any, policy: Architecture) -> Num:
+def uneven_heads(plan: Plan, policy: Architecture) -> Num:
     """Whether an engine cannot split the attention heads; of a plan or a sweep's grid."""
     if not plan.rollout.startswith("vllm"):
         return False
     return policy.heads % plan.rollout_tensor_parallel != 0
 
 
-def shape_broken(plan: Any, facts: Facts) -> Num:
+def shape_broken(plan: Plan, facts: Facts) -> Num:
     """Where sizes of a sweep's grid do not suit its models."""
     beyond = beyond_positions(plan, facts.policy) | beyond_positions(plan, facts.critic)
     return beyond | uneven_heads(plan, facts.policy)
 
 
-def _of_experts(plan: Any, facts: Facts) -> list[Problem]:
+def _of_experts(plan: Plan, facts: Facts) -> list[Problem]:
     """What peft's adapters of whole tensors of experts cannot, or nobody derived."""
     if not adapts_experts(tuple(plan.lora_targets.split(",")), facts.policy):
         return []

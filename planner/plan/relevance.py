@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner import references
 from planner.frameworks import framework_named
 from planner.methods import method_of, methods
 from planner.rule import NoEffect
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 UNMODELLED = (
     "turns",
@@ -164,7 +167,7 @@ ALWAYS: tuple[NoEffect, ...] = (
 )
 
 
-def _path(plan: Any) -> str:
+def _path(plan: Plan) -> str:
     code = framework_named(plan.framework).loss_code(plan.framework_version)
     return code.path(method_of(plan).objective, plan.logits)
 
@@ -178,13 +181,13 @@ def _of_other_methods(name: str) -> tuple[NoEffect, ...]:
     )
 
 
-def _rules(plan: Any) -> Iterator[NoEffect]:
+def _rules(plan: Plan) -> Iterator[NoEffect]:
     yield from method_of(plan).without_effect
     yield from _of_other_methods(plan.method)
     yield from ALWAYS
 
 
-def without_effect(plan: Any) -> dict[str, str]:
+def without_effect(plan: Plan) -> dict[str, str]:
     """Field → reason, for every field that changes nothing in this plan."""
     found: dict[str, str] = {}
     for rule in _rules(plan):

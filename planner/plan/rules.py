@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from planner.plan.trainers import able, trainer_for
 from planner.problem import Problem
 from planner.references import IN_LOSS
 from planner.rule import NOT_YET, Rule
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 
 def _is(field: str, *values: Any) -> Callable[[Any], Num]:
@@ -44,27 +47,27 @@ UNMODELLED: tuple[Rule, ...] = (
 # fmt: on
 
 
-def _training_gpus(plan: Any) -> Num:
+def _training_gpus(plan: Plan) -> Num:
     return plan.gpus - plan.rollout_gpus
 
 
-def _half(plan: Any) -> bool:
+def _half(plan: Plan) -> bool:
     return plan.dtype in ("bf16", "fp16")
 
 
-def _adapters(plan: Any) -> bool:
+def _adapters(plan: Plan) -> bool:
     return plan.finetuning in ("lora", "qlora")
 
 
-def _fsdp(plan: Any) -> bool:
+def _fsdp(plan: Plan) -> bool:
     return plan.sharding in ("fsdp1", "fsdp2")
 
 
-def _rollouts(plan: Any) -> tuple[str, ...]:
+def _rollouts(plan: Plan) -> tuple[str, ...]:
     return method_of(plan).rollouts
 
 
-def _most(plan: Any) -> int | None:
+def _most(plan: Plan) -> int | None:
     return method_of(plan).most_responses
 
 
@@ -137,7 +140,7 @@ IMPOSSIBLE: tuple[Rule, ...] = (
 # fmt: on
 
 
-def rules_of(plan: Any) -> tuple[Rule, ...]:
+def rules_of(plan: Plan) -> tuple[Rule, ...]:
     """Every rule that a plan, or a sweep's grid, is held to: its method's and framework's too.
 
     A framework has nothing to say of a method that it does not train.
@@ -173,7 +176,7 @@ def _differs(field: str, plain: Any) -> Callable[[Any], Num]:
     return lambda plan: getattr(plan, field) != plain
 
 
-def untrained(plan: Any) -> tuple[Problem, ...]:
+def untrained(plan: Plan) -> tuple[Problem, ...]:
     """A problem where the framework has no step for the method, or none that was read."""
     missing = trainer_for(plan).missing
     if not missing:
@@ -181,7 +184,7 @@ def untrained(plan: Any) -> tuple[Problem, ...]:
     return (Problem("framework", missing, f"Set framework to {' or '.join(able(plan.method))}."),)
 
 
-def problems_of(plan: Any) -> tuple[Problem, ...]:
+def problems_of(plan: Plan) -> tuple[Problem, ...]:
     """Every rule a single plan breaks; empty when it is possible and modelled."""
     found = [*fact_problems(plan), *untrained(plan)]
     for rule in rules_of(plan):

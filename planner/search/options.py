@@ -282,7 +282,8 @@ class _Maker:
         """Whether the framework's script refuses this value of a field."""
         if not self.framework:
             return False
-        found = exporter_of(self.framework).obstacles(Changed(self.plan, {name: value}))
+        changed: Any = Changed(self.plan, {name: value})
+        found = exporter_of(self.framework).obstacles(changed)
         return any(one.field == name for one in found)
 
 

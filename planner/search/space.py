@@ -83,7 +83,8 @@ class Space:
     def _obstacles(self, changes: Option) -> tuple[Obstacle, ...]:
         if not self.framework:
             return ()
-        return exporter_of(self.framework).obstacles(Changed(self.plan, changes))
+        changed: Any = Changed(self.plan, changes)
+        return exporter_of(self.framework).obstacles(changed)
 
     @property
     def engine_fields(self) -> frozenset[str]:

@@ -73,7 +73,8 @@ class Staged:
         """The rows of combinations of one card, which the pool takes as well."""
         speeds = self.speeds
         if combinations and "gpu" in combinations[0]:
-            speeds = holding(speeds, Changed(self.space.plan, combinations[0]))
+            changed: Any = Changed(self.space.plan, combinations[0])
+            speeds = holding(speeds, changed)
         rows = self.judge(self.space.plan, combinations, arrays, speeds)
         self.pool.take(rows, combinations, arrays)
         return rows

@@ -8,11 +8,14 @@ end either. Weights are sent while neither does anything else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.footprint import Phase, TimeTerm
 from planner.formulas.decoding import LONGEST
 from planner.numeric import Num, maximum
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 SYNC = "weight sync"
 """The phase for which both sides stop."""
@@ -78,7 +81,7 @@ def _spent(phases: Iterable[Phase]) -> list[Spent]:
     ]
 
 
-def balance(plan: Any, phases: Iterable[Phase]) -> str:
+def balance(plan: Plan, phases: Iterable[Phase]) -> str:
     """Which side of a separate engine waits, and the split at which none would; else empty."""
     if plan.rollout != "vllm-separate":
         return ""

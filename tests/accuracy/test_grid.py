@@ -133,7 +133,7 @@ def test_a_term_that_an_earlier_grid_has_shown_stays(number: int, phase: str) ->
 
 # What a step's work returns under FSDP may be a view; the step writes into none.
 @pytest.mark.filterwarnings("ignore:FSDP2-wrapped module:UserWarning")
-@pytest.mark.parametrize("number", range(0, 320, 53))
+@pytest.mark.parametrize("number", range(7, 320, 53))  # rows that take seconds, not a minute
 def test_dry_runs_are_still_what_is_committed(number: int) -> None:
     unchanged(grid_summary.stored()["rows"][number])
 

@@ -6,7 +6,7 @@ pair; here is what all of them share (docs/decisions/0017-programs-of-our-own.md
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner import references
 from planner.frameworks.plain import FRAMEWORK
@@ -20,13 +20,16 @@ from planner.launch.words import kernels, other_framework_note
 from planner.methods import method_of
 from planner.plan.trainers import trainer_of
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
+
 VERSION = "2.13.0"
 """The torch that the programs were run with."""
 
 REQUIREMENTS = "requirements.txt"
 
 
-def obstacles(plan: Any) -> tuple[Obstacle, ...]:
+def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     """Every field in the way; empty when the plan can be written."""
     found = Obstacles(plan)
     program = _program(plan)
@@ -40,7 +43,7 @@ def obstacles(plan: Any) -> tuple[Obstacle, ...]:
     return tuple(found.found)
 
 
-def _program(plan: Any) -> Program | None:
+def _program(plan: Plan) -> Program | None:
     found: Program | None = trainer_of(FRAMEWORK.name, plan.method).export
     return found
 
@@ -108,7 +111,7 @@ def _kernels(found: Obstacles) -> None:
     found.only("batch_shape", "padded", "full", why="The program has a row for each sequence.")
 
 
-def write(plan: Any, link: str) -> Launch:
+def write(plan: Plan, link: str) -> Launch:
     """The program and what starts it."""
     program = _program(plan)
     assert program is not None
@@ -136,7 +139,7 @@ def write(plan: Any, link: str) -> Launch:
     )
 
 
-def _packages(plan: Any) -> tuple[str, ...]:
+def _packages(plan: Plan) -> tuple[str, ...]:
     return chosen(
         (True, f"torch=={plan.torch_version} transformers==5.23.0 peft==0.21.2"),
         *kernels(plan),
@@ -144,7 +147,7 @@ def _packages(plan: Any) -> tuple[str, ...]:
     )
 
 
-def _notes(plan: Any, program: Program) -> tuple[str, ...]:
+def _notes(plan: Plan, program: Program) -> tuple[str, ...]:
     return (
         f"Run with torch {VERSION}, transformers 5.23.0 and peft 0.21.2.",
         "The learning rate is a flag (--learning-rate): the plan has no field for it.",
@@ -153,7 +156,7 @@ def _notes(plan: Any, program: Program) -> tuple[str, ...]:
     )
 
 
-def _script(plan: Any, about: tuple[str, ...], names: list[str]) -> str:
+def _script(plan: Plan, about: tuple[str, ...], names: list[str]) -> str:
     lines = [header(about), required("DATASET", "the path of the JSONL file to train on")]
     if plan.expandable_segments:
         lines.append("export PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True")

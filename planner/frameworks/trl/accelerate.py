@@ -6,11 +6,14 @@ Keys as in the configurations TRL 1.16.0 ships and in accelerate 1.15.0's launch
 from __future__ import annotations
 
 import json
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.frameworks.trl.limits import training_gpus, zero
 from planner.launch.launch import LaunchFile
 from planner.launch.script import given, yaml_text
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 ACCELERATE = "accelerate.yaml"
 DEEPSPEED = "deepspeed.json"
@@ -22,12 +25,12 @@ ADAMW = {
 }
 
 
-def nodes(plan: Any) -> int:
+def nodes(plan: Plan) -> int:
     """Machines the trainer runs on."""
     return max(1, training_gpus(plan) // int(plan.gpus_per_node))
 
 
-def mixed_precision(plan: Any) -> str:
+def mixed_precision(plan: Plan) -> str:
     """Compute dtype when it is not that of the weights, else ``no``."""
     if plan.dtype == "fp32":
         return "no"
@@ -36,7 +39,7 @@ def mixed_precision(plan: Any) -> str:
     return "no"
 
 
-def accelerate_files(plan: Any) -> tuple[LaunchFile, ...]:
+def accelerate_files(plan: Plan) -> tuple[LaunchFile, ...]:
     """The launcher's configuration, and DeepSpeed's where that shards."""
     gpus = training_gpus(plan)
     grouped = plan.sharding == "fsdp2" and plan.shard_size not in (0, gpus)
@@ -71,20 +74,20 @@ def accelerate_files(plan: Any) -> tuple[LaunchFile, ...]:
     return (launcher, LaunchFile(name=DEEPSPEED, text=text))
 
 
-def _groups(plan: Any) -> dict[str, object]:
+def _groups(plan: Plan) -> dict[str, object]:
     return {
         "parallelism_config_dp_replicate_size": training_gpus(plan) // plan.shard_size,
         "parallelism_config_dp_shard_size": plan.shard_size,
     }
 
 
-def _distributed_type(plan: Any) -> str:
+def _distributed_type(plan: Plan) -> str:
     if zero(plan):
         return "DEEPSPEED"
     return {"none": "NO", "ddp": "MULTI_GPU", "fsdp1": "FSDP", "fsdp2": "FSDP"}[plan.sharding]
 
 
-def _fsdp(plan: Any) -> dict[str, object]:
+def _fsdp(plan: Plan) -> dict[str, object]:
     version = int(plan.sharding[-1])
     strategy = "FULL_SHARD" if plan.reshard_after_forward else "SHARD_GRAD_OP"
     first = version == 1 or None
@@ -104,12 +107,12 @@ def _fsdp(plan: Any) -> dict[str, object]:
     )
 
 
-def activations_by_accelerate(plan: Any) -> bool:
+def activations_by_accelerate(plan: Plan) -> bool:
     """Whether accelerate checkpoints the layers, since only it can offload under FSDP2."""
     return bool(plan.activation_offload) and plan.sharding == "fsdp2"
 
 
-def _deepspeed(plan: Any) -> dict[str, object]:
+def _deepspeed(plan: Plan) -> dict[str, object]:
     stage = int(plan.sharding[-1])
     in_host_ram = {"device": "cpu", "pin_memory": True}
     offloads = plan.offload in ("optimizer", "all")

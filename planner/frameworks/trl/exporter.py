@@ -6,7 +6,7 @@ with TRL's own parser and accelerate's own configuration.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.trl import FRAMEWORK
@@ -47,6 +47,9 @@ from planner.launch.words import (
 from planner.plan.trainers import trainer_of
 from planner.units import read_count
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
+
 VERSION = FRAMEWORK.versions[0]
 
 BETA = 0.001
@@ -63,18 +66,18 @@ def compute_score(completions, answer, **columns):
 """What TRL calls, asking ``score``."""
 
 
-def write(plan: Any, link: str) -> Launch:
+def write(plan: Plan, link: str) -> Launch:
     """The trainer's YAML or program, accelerate's (and DeepSpeed's) files, scripts, the reward."""
     return _written(plan, link, _script_of(plan).program)
 
 
-def write_weighted(plan: Any, link: str, weights: str) -> Launch:
+def write_weighted(plan: Plan, link: str, weights: str) -> Launch:
     """The same for prompts drawn by density weights: ``online``, or a sampling run's folder."""
     flags = () if weights == ONLINE else ("--use-precomputed-embeddings", weights)
     return _written(plan, link, _script_of(plan).weighted, flags)
 
 
-def _written(plan: Any, link: str, program: str, flags: tuple[str, ...] = ()) -> Launch:
+def _written(plan: Plan, link: str, program: str, flags: tuple[str, ...] = ()) -> Launch:
     notes = _notes(plan, program)
     install = _install(plan)
     about = (
@@ -101,16 +104,16 @@ def _written(plan: Any, link: str, program: str, flags: tuple[str, ...] = ()) ->
     )
 
 
-def _config(plan: Any) -> str:
+def _config(plan: Plan) -> str:
     return f"{plan.method}.yaml"
 
 
-def _asks_reward_file(plan: Any) -> bool:
+def _asks_reward_file(plan: Plan) -> bool:
     script = _script_of(plan)
     return script.samples and script.rewarded and plan.reward != "model"
 
 
-def _weights_dtype(plan: Any) -> str:
+def _weights_dtype(plan: Plan) -> str:
     """Dtype the weights are loaded in; TRL's own default is float32.
 
     FSDP copies what it trains to fp32 by itself under mixed precision, DeepSpeed keeps
@@ -128,7 +131,7 @@ def _weights_dtype(plan: Any) -> str:
 BITSANDBYTES = ("adamw_bnb_8bit", "paged_adamw_8bit")
 
 
-def _optimizer(plan: Any) -> str:
+def _optimizer(plan: Plan) -> str:
     if plan.optimizer == "adamw-8bit":
         # torchao's states can be sharded as DTensors; bitsandbytes' cannot (bitsandbytes#1633).
         return "adamw_torch_8bit" if plan.sharding == "fsdp2" else "adamw_bnb_8bit"
@@ -140,19 +143,19 @@ def _optimizer(plan: Any) -> str:
     }[plan.optimizer]
 
 
-def _accumulation(plan: Any) -> int:
+def _accumulation(plan: Plan) -> int:
     per_gpu = plan.prompts_per_update * plan.responses_per_prompt // training_gpus(plan)
     return int(per_gpu // plan.micro_batch_size)
 
 
-def settings(plan: Any) -> dict[str, object]:
+def settings(plan: Plan) -> dict[str, object]:
     """Every setting of TRL's own script that the plan decides."""
     sampled = _script_of(plan).samples
     more = _sampled(plan) if sampled else _given(plan)
     return given({**training(plan), **more})
 
 
-def training(plan: Any) -> dict[str, object]:
+def training(plan: Plan) -> dict[str, object]:
     """What every trainer is told."""
     precision = mixed_precision(plan)
     updates = plan.prompts_per_step // plan.prompts_per_update
@@ -177,7 +180,7 @@ def training(plan: Any) -> dict[str, object]:
     return given(values)
 
 
-def _adapters(plan: Any) -> dict[str, object]:
+def _adapters(plan: Plan) -> dict[str, object]:
     four_bit = plan.finetuning == "qlora" or None
     modules, tensors = lora_targets(plan)
     return {
@@ -198,7 +201,7 @@ def _pattern(target: str) -> str:
     return target if target == ALL_LINEAR else rf".*\.{target}"
 
 
-def _given(plan: Any) -> dict[str, object]:
+def _given(plan: Plan) -> dict[str, object]:
     by_trainer = plan.activation_offload and plan.sharding != "fsdp2"
     return {
         "max_length": plan.prompt_tokens + plan.response_tokens,
@@ -207,7 +210,7 @@ def _given(plan: Any) -> dict[str, object]:
     }
 
 
-def _sampled(plan: Any) -> dict[str, object]:
+def _sampled(plan: Plan) -> dict[str, object]:
     updates = plan.prompts_per_step // plan.prompts_per_update
     values: dict[str, object] = {
         "num_generations": plan.responses_per_prompt,
@@ -235,24 +238,24 @@ def _sampled(plan: Any) -> dict[str, object]:
     return values
 
 
-def _entropy(plan: Any) -> float | None:
+def _entropy(plan: Plan) -> float | None:
     """None where the trainer has no such setting."""
     if not _script_of(plan).entropy:
         return None
     return ENTROPY_COEFFICIENT if plan.entropy else 0.0
 
 
-def _script_of(plan: Any) -> Script:
+def _script_of(plan: Plan) -> Script:
     found: Script = trainer_of(FRAMEWORK.name, plan.method).export
     return found
 
 
-def _shares_a_node(plan: Any) -> bool:
+def _shares_a_node(plan: Plan) -> bool:
     return bool(plan.rollout == "vllm-separate" and plan.gpus <= plan.gpus_per_node)
 
 
 def _script(
-    plan: Any, about: tuple[str, ...], program: str, flags: tuple[str, ...]
+    plan: Plan, about: tuple[str, ...], program: str, flags: tuple[str, ...]
 ) -> str:
     lines = [header(about), required("DATASET", "the name or path of the data set to train on")]
     words: list[str | Expanded] = ["accelerate", "launch", "--config_file", ACCELERATE]
@@ -293,7 +296,7 @@ def _script(
     return "\n".join(lines) + "\n"
 
 
-def _engine_script(plan: Any, about: tuple[str, ...]) -> str:
+def _engine_script(plan: Plan, about: tuple[str, ...]) -> str:
     lines = [header(("Start this first: it serves the engine that launch.sh asks.", *about))]
     if _shares_a_node(plan):
         devices = ",".join(str(device) for device in range(training_gpus(plan), plan.gpus))
@@ -314,15 +317,15 @@ def _engine_script(plan: Any, about: tuple[str, ...]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _engine_is_vllm(plan: Any) -> bool:
+def _engine_is_vllm(plan: Plan) -> bool:
     return plan.rollout in ("vllm-colocated", "vllm-separate")
 
 
-def _install(plan: Any) -> str:
+def _install(plan: Plan) -> str:
     return f"pip install {' '.join(_packages(plan))}"
 
 
-def _packages(plan: Any) -> tuple[str, ...]:
+def _packages(plan: Plan) -> tuple[str, ...]:
     optimizer = _optimizer(plan)
     # vllm 0.31.0 is the newest that TRL supports; it needs torch 2.13.0, transformers < 5.18.
     engine = "vllm==0.31.0 torch==2.13.0 transformers==5.17.0"
@@ -339,7 +342,7 @@ def _packages(plan: Any) -> tuple[str, ...]:
     )
 
 
-def _notes(plan: Any, program: str) -> tuple[str, ...]:
+def _notes(plan: Plan, program: str) -> tuple[str, ...]:
     samples = _script_of(plan).samples
     gathered = plan.kl != "none" and plan.reference == "copy" and plan.sharding == "fsdp2"
     other_torch = _engine_is_vllm(plan) and plan.torch_version != "2.13.0"

@@ -5,7 +5,7 @@ Also from accelerate 1.15.0, which does TRL's sharding and mixed precision.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.script import Script
@@ -13,21 +13,24 @@ from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.plan.trainers import exported_by, trainer_of
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
+
 ENGINE_BATCHED_TOKENS = 4096
 """``max_num_batched_tokens`` of the colocated engine, fixed in trl/generation."""
 
 
-def training_gpus(plan: Any) -> int:
+def training_gpus(plan: Plan) -> int:
     """GPUs that run the trainer: all but a separate engine's."""
     return int(plan.gpus) - int(plan.rollout_gpus)
 
 
-def zero(plan: Any) -> bool:
+def zero(plan: Plan) -> bool:
     """Whether DeepSpeed shards the state."""
     return str(plan.sharding).startswith("zero")
 
 
-def obstacles(plan: Any) -> tuple[Obstacle, ...]:
+def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     """Fields of the plan that stand in the way of a TRL script."""
     found = Obstacles(plan)
     script = trainer_of(FRAMEWORK.name, plan.method).export
@@ -43,7 +46,7 @@ def obstacles(plan: Any) -> tuple[Obstacle, ...]:
     return tuple(found.found)
 
 
-def step_obstacles(plan: Any) -> tuple[Obstacle, ...]:
+def step_obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     """Of these, what stands in the way of the trainer's own step, whatever the engine is told.
 
     Adapters are of peft's and TRL's dtypes whether or not there is an export.
@@ -65,7 +68,7 @@ def _step(found: Obstacles, script: Script) -> None:
         _roles(found, script)
 
 
-def weighted_obstacles(plan: Any) -> tuple[Obstacle, ...]:
+def weighted_obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     """Further fields in the way where prompts are to be drawn by density weights."""
     found = Obstacles(plan)
     script = trainer_of(FRAMEWORK.name, plan.method).export
@@ -285,7 +288,7 @@ def _colocated(found: Obstacles) -> None:
         )
 
 
-def sequences_at_once(plan: Any) -> int:
+def sequences_at_once(plan: Plan) -> int:
     """Sequences one colocated engine is given; TRL sets ``max_num_seqs`` to it."""
     per_gpu = int(plan.prompts_per_step) * int(plan.responses_per_prompt) // training_gpus(plan)
     return per_gpu * int(plan.rollout_tensor_parallel)

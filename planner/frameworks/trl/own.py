@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 
-def _nothing(plan: Any) -> Mapping[str, object]:
+def _nothing(plan: Plan) -> Mapping[str, object]:
     return {}
 
 

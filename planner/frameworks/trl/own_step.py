@@ -6,7 +6,7 @@ The arguments are those that an export would write: TRL's own parser reads them.
 from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.frameworks.trl import FRAMEWORK, exporter
 from planner.frameworks.trl.accelerate import mixed_precision
@@ -14,6 +14,9 @@ from planner.frameworks.trl.limits import step_obstacles, zero
 from planner.frameworks.trl.own import Own
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 NAME = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
 """Whose code it is."""
@@ -23,13 +26,13 @@ PACKAGES = ("trl", "accelerate")
 """What is executed besides torch, transformers and peft."""
 
 
-def own_of(plan: Any) -> Own | None:
+def own_of(plan: Plan) -> Own | None:
     """The classes of a plan's method; None where none were tried."""
     found: Own | None = trainer_of(FRAMEWORK.name, plan.method).own
     return found
 
 
-def refusal(plan: Any) -> str:
+def refusal(plan: Plan) -> str:
     """Why TRL's own code does not run a plan, as a sentence; empty where it does."""
     own, sharded = own_of(plan), plan.sharding == "fsdp2"
     for holds, why in (
@@ -51,7 +54,7 @@ def refusal(plan: Any) -> str:
     return f"{FRAMEWORK.label}'s own code did not run: {first}" if first else ""
 
 
-def no_trial(plan: Any) -> str:
+def no_trial(plan: Plan) -> str:
     """Why a trial does not run a plan by TRL's code, as a sentence; empty where it does.
 
     What :func:`refusal` says is said there.
@@ -73,12 +76,12 @@ def _installed() -> str:
         return ""
 
 
-def left_out(plan: Any) -> dict[str, str]:
+def left_out(plan: Plan) -> dict[str, str]:
     """Phases of the estimate that are not executed, and a sentence where that is a finding."""
     return {"rollout": ""}
 
 
-def autocasts(plan: Any) -> bool:
+def autocasts(plan: Plan) -> bool:
     """Whether models run under autocast.
 
     FSDP2 casts what it gathers instead; trainers that sample ask accelerate for it all the same.
@@ -88,7 +91,7 @@ def autocasts(plan: Any) -> bool:
     return mixed_precision(plan) != "no" and (samples or plan.sharding != "fsdp2")
 
 
-def arguments(plan: Any) -> dict[str, object]:
+def arguments(plan: Plan) -> dict[str, object]:
     """Every setting that the plan decides, by the names of TRL's own parser."""
     own = own_of(plan)
     assert own is not None

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.estimate import estimate
 from planner.frameworks.program import Decision
@@ -18,6 +18,9 @@ from planner.launch.launch import LaunchFile
 from planner.launch.program import predictions, program_text, requirements
 from planner.plan.facts import facts_of
 from planner.sampling.model import Embedder
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 FOLDER = Path(__file__).with_name("program")
 REQUIREMENTS = "requirements.txt"
@@ -69,7 +72,7 @@ NOTES: Mapping[str, tuple[str, ...]] = {
 """What a person should know of a program, by its name."""
 
 
-def _embedding(plan: Any) -> Iterator[Decision]:
+def _embedding(plan: Plan) -> Iterator[Decision]:
     """The model that weighs prompts, whole and on one GPU, before anything of the training."""
     facts = facts_of(plan)
     sizes = {"batch_size": EMBEDDED, "prompt_tokens": plan.prompt_tokens, "model_dtype": "bf16"}
@@ -103,7 +106,7 @@ def program_notes(name: str) -> tuple[str, ...]:
 
 
 def program_files(
-    plan: Any,
+    plan: Plan,
     name: str,
     settings: Mapping[str, object],
     about: Iterable[str],
@@ -128,7 +131,7 @@ def _decisions(settings: Mapping[str, object]) -> Iterator[Decision]:
         yield Decision(name=name, value=value, why=WHY.get(name, ""))
 
 
-def _predictions(plan: Any) -> Iterator[Decision]:
+def _predictions(plan: Plan) -> Iterator[Decision]:
     """As for every program; but what a run needs here is a colocated engine's memory too."""
     phases = estimate(plan).phases
     held = min(int(phase.device_bytes) - int(phase.reserved_bytes) for phase in phases)

@@ -1,9 +1,14 @@
 """What TRL's trainers call a plan's batches, lengths and engine."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.frameworks.word import Word
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 WORDS = {
     "responses_per_prompt": Word("num_generations", "Generations"),
@@ -15,7 +20,7 @@ WORDS = {
 }
 
 
-def batch_options(plan: Any) -> Mapping[str, int]:
+def batch_options(plan: Plan) -> Mapping[str, int]:
     """A device's batch, and how many of them an optimizer step adds up."""
     per_gpu = plan.prompts_per_update * plan.responses_per_prompt // (plan.gpus - plan.rollout_gpus)
     accumulates = plan.optimizer_step == "update"

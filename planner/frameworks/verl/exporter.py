@@ -7,7 +7,7 @@ with verl's own configuration and runs verl's own validation on it.
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.verl import FRAMEWORK
@@ -38,6 +38,9 @@ from planner.launch.words import (
 from planner.plan.trainers import trainer_of
 from planner.units import read_count
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
+
 VERSION = FRAMEWORK.versions[0]
 TORCH = "2.11.0"
 """What the wheel's vllm extra pins, with vllm 0.24.0 and transformers 5.9.0."""
@@ -66,7 +69,7 @@ _OPTIMIZER = {
 }
 
 
-def write(plan: Any, link: str) -> Launch:
+def write(plan: Plan, link: str) -> Launch:
     """``launch.sh`` with the overrides, and ``reward.py``."""
     notes = _notes(plan)
     install = _install(plan)
@@ -82,7 +85,7 @@ def write(plan: Any, link: str) -> Launch:
     )
 
 
-def _fsdp(plan: Any, prefix: str) -> dict[str, object]:
+def _fsdp(plan: Plan, prefix: str) -> dict[str, object]:
     """Sharding, dtypes and offload of one trained model."""
     between = plan.offload.removesuffix("-between-phases") if plan.offload != "all" else ""
     return {
@@ -99,12 +102,12 @@ def _fsdp(plan: Any, prefix: str) -> dict[str, object]:
     }
 
 
-def _kept(plan: Any) -> str:
+def _kept(plan: Plan) -> str:
     """What weights are kept in; verl keeps a reference as its actor."""
     return str(plan.dtype if plan.master_dtype == "none" else plan.master_dtype)
 
 
-def _optimizer(plan: Any, prefix: str) -> dict[str, object]:
+def _optimizer(plan: Plan, prefix: str) -> dict[str, object]:
     module, name, override = _OPTIMIZER[plan.optimizer]
     return {
         f"{prefix}.optimizer_impl": module,
@@ -113,7 +116,7 @@ def _optimizer(plan: Any, prefix: str) -> dict[str, object]:
     }
 
 
-def _model(plan: Any, prefix: str, name: str) -> dict[str, object]:
+def _model(plan: Plan, prefix: str, name: str) -> dict[str, object]:
     values: dict[str, object] = {
         f"{prefix}.path": name,
         f"+{prefix}.override_config.attn_implementation": ATTENTION[plan.attention],
@@ -131,7 +134,7 @@ def _model(plan: Any, prefix: str, name: str) -> dict[str, object]:
     return values
 
 
-def _actor(plan: Any) -> dict[str, object]:
+def _actor(plan: Plan) -> dict[str, object]:
     actor, reference = "actor_rollout_ref.actor", "actor_rollout_ref.ref"
     budget = plan.max_tokens_per_micro_batch
     whole = plan.kl != "none" and plan.finetuning == "full"
@@ -161,7 +164,7 @@ def _actor(plan: Any) -> dict[str, object]:
     }
 
 
-def _rollout(plan: Any) -> dict[str, object]:
+def _rollout(plan: Plan) -> dict[str, object]:
     rollout = "actor_rollout_ref.rollout"
     cache = plan.kv_cache_dtype
     return {
@@ -183,7 +186,7 @@ def _rollout(plan: Any) -> dict[str, object]:
     }
 
 
-def _critic(plan: Any) -> dict[str, object]:
+def _critic(plan: Plan) -> dict[str, object]:
     return {
         "critic.strategy": STRATEGY[plan.sharding],
         **_fsdp(plan, "critic.fsdp"),
@@ -195,7 +198,7 @@ def _critic(plan: Any) -> dict[str, object]:
     }
 
 
-def overrides(plan: Any) -> dict[str, object]:
+def overrides(plan: Plan) -> dict[str, object]:
     """Every hydra override with a value from the plan; those with a path are in the script."""
     model = "actor_rollout_ref.model"
     values: dict[str, object] = {
@@ -220,16 +223,16 @@ def overrides(plan: Any) -> dict[str, object]:
     return given(values)
 
 
-def _estimator(plan: Any) -> Estimator:
+def _estimator(plan: Plan) -> Estimator:
     found: Estimator = trainer_of(FRAMEWORK.name, plan.method).export
     return found
 
 
-def _nodes(plan: Any) -> int:
+def _nodes(plan: Plan) -> int:
     return max(1, int(plan.gpus) // int(plan.gpus_per_node))
 
 
-def _words(plan: Any) -> list[str | Expanded]:
+def _words(plan: Plan) -> list[str | Expanded]:
     words: list[str | Expanded] = ["python3", "-m", "verl.trainer.main_ppo"]
     words += [f"{key}={value}" for key, value in overrides(plan).items()]
     words += [
@@ -259,7 +262,7 @@ _WAIT = (
 )
 
 
-def _script(plan: Any, link: str, install: str, notes: tuple[str, ...]) -> str:
+def _script(plan: Plan, link: str, install: str, notes: tuple[str, ...]) -> str:
     nodes = _nodes(plan)
     checks = [
         required("TRAIN_FILES", "the parquet file to train on, in the format of verl"),
@@ -295,7 +298,7 @@ def _script(plan: Any, link: str, install: str, notes: tuple[str, ...]) -> str:
     return "\n".join(parts) + "\n"
 
 
-def _install(plan: Any) -> str:
+def _install(plan: Plan) -> str:
     words = chosen(
         (True, f"pip install 'verl[vllm,flash-attn-cu130torch211]=={VERSION}'"),
         (plan.optimizer == "adamw-8bit", "torchao==0.16.0"),
@@ -304,7 +307,7 @@ def _install(plan: Any) -> str:
     return " ".join(words)
 
 
-def _notes(plan: Any) -> tuple[str, ...]:
+def _notes(plan: Plan) -> tuple[str, ...]:
     fragmented = "." if plan.expandable_segments else ": fragmentation is at most what was planned."
     return chosen(
         (

@@ -5,7 +5,7 @@ Each reason names what verl does instead.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.catalog.classifiers import TOKEN_CLASSIFIERS
 from planner.frameworks.verl import FRAMEWORK
@@ -14,11 +14,14 @@ from planner.launch.obstacles import Obstacles
 from planner.plan.facts import facts_of
 from planner.plan.trainers import trainer_of
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
+
 ADAPTER_RANKS = (8, 16, 32, 64, 128, 256, 320, 512)
 """Largest ranks a vLLM engine can be built for (vllm.config.lora); a rank is rounded up."""
 
 
-def obstacles(plan: Any) -> tuple[Obstacle, ...]:
+def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     """Fields of the plan that stand in the way of a verl script."""
     found = Obstacles(plan)
     estimator = trainer_of(FRAMEWORK.name, plan.method).export

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.frameworks.verl import FRAMEWORK, exporter
 from planner.frameworks.verl.limits import obstacles
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 NAME = f"{FRAMEWORK.label} {FRAMEWORK.versions[0]}"
 """Whose code it is."""
@@ -22,7 +25,7 @@ NEEDED = ("tensordict", "pyvers", "orjson", "hydra", "codetiming", "datasets", "
 """What verl's engine imports and pip does not bring along with ``verl`` alone."""
 
 
-def refusal(plan: Any) -> str:
+def refusal(plan: Plan) -> str:
     """Why verl's own engine does not run a plan, as a sentence; empty where it does."""
     for holds, why in (
         (plan.framework_version != FRAMEWORK.versions[0], f"only {NAME}'s has been run here"),
@@ -58,11 +61,11 @@ def _missing() -> tuple[str, ...]:
     return tuple(name for name in NEEDED if find_spec(name) is None)
 
 
-def left_out(plan: Any) -> dict[str, str]:
+def left_out(plan: Plan) -> dict[str, str]:
     """Phases of the estimate that are not executed, and a sentence where that is a finding."""
     return {"rollout": ""}
 
 
-def overrides(plan: Any) -> dict[str, object]:
+def overrides(plan: Plan) -> dict[str, object]:
     """Every setting that the plan decides, by the names of verl's own YAML."""
     return exporter.overrides(plan)

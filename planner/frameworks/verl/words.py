@@ -1,9 +1,14 @@
 """What verl calls a plan's batches, lengths and engine."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.frameworks.word import Word
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 _ACTOR, _ROLLOUT = "actor_rollout_ref.actor", "actor_rollout_ref.rollout"
 
@@ -26,7 +31,7 @@ WORDS = {
 }
 
 
-def batch_options(plan: Any) -> Mapping[str, int]:
+def batch_options(plan: Plan) -> Mapping[str, int]:
     """Prompts of a step and of an update, before each is sampled ``n`` times; rows of a GPU."""
     budget = plan.max_tokens_per_micro_batch
     micro = "max_tokens_per_micro_batch" if budget else "micro_batch_size"

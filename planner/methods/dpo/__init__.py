@@ -6,15 +6,18 @@ ones, in one forward.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.methods.method import NOTHING_GENERATED, Method
 from planner.numeric import Num
 from planner.references import IN_LOSS
 from planner.rule import NoEffect, Rule
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
-def _holds_no_pair(budget: Num, plan: Any) -> Num:
+
+def _holds_no_pair(budget: Num, plan: Plan) -> Num:
     return (budget > 0) & (budget < 2 * (plan.prompt_tokens + plan.response_tokens))
 
 

@@ -4,21 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.frameworks.program import Decision, Program
 from planner.frameworks.trainer import Trainer
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 FOLDER = Path(__file__).with_name("program")
 CACHED = ("cached-logprobs", "cached-activations")
 
 
-def _templates(plan: Any) -> tuple[Path, ...]:
+def _templates(plan: Plan) -> tuple[Path, ...]:
     train = FOLDER / "train_dpo.py"
     return (FOLDER / "precompute_reference.py", train) if plan.reference in CACHED else (train,)
 
 
-def _decisions(plan: Any) -> Iterator[Decision]:
+def _decisions(plan: Plan) -> Iterator[Decision]:
     yield Decision(
         name="logits",
         value=plan.logits,
@@ -52,7 +55,7 @@ def _refuse(found: Any) -> None:
         )
 
 
-def _notes(plan: Any) -> tuple[str, ...]:
+def _notes(plan: Plan) -> tuple[str, ...]:
     return (
         "The data are JSONL rows with texts prompt, chosen and rejected; pairs that are longer "
         "than planned are left out.",

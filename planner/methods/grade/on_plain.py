@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.frameworks.program import Decision, Program
 from planner.frameworks.trainer import Trainer
 from planner.methods.grade.fields import own
 from planner.quantities import quantities
 from planner.setup import setup_of
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 NO_JUDGE = (
     "The plan names no reward model, so its size is the policy's: name one with --reward-model, "
@@ -19,7 +22,7 @@ NO_JUDGE = (
 TEMPLATE = Path(__file__).with_name("program") / "train_grade.py"
 
 
-def _decisions(plan: Any) -> Iterator[Decision]:
+def _decisions(plan: Plan) -> Iterator[Decision]:
     chosen = own(plan)
     yield Decision(name="reward_model", value=plan.reward_model)
     yield Decision(
@@ -76,7 +79,7 @@ def _refuse(found: Any) -> None:
     """The step is the program's own: what a plan of it can be beside that is common to all."""
 
 
-def _notes(plan: Any) -> tuple[str, ...]:
+def _notes(plan: Plan) -> tuple[str, ...]:
     return (
         "The data are JSONL rows with a text prompt; longer ones than planned are left out.",
         "The reward model is a sequence classifier of the policy's family with one label; it "

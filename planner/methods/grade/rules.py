@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planner.methods.grade.fields import own
 from planner.problem import Problem
@@ -11,6 +11,7 @@ from planner.rule import NOT_YET, Rule
 
 if TYPE_CHECKING:
     from planner.plan.facts import Facts
+    from planner.plan.fields import PlanFields as Plan
 
 ROW_TOKENS = 16_384
 """Longest row of a soft generation: sums over its steps stay within 64-bit integers."""
@@ -148,7 +149,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def fact_problems(plan: Any, facts: Facts) -> Iterator[Problem]:
+def fact_problems(plan: Plan, facts: Facts) -> Iterator[Problem]:
     """What GRADE asks of the models: a vocabulary for its top k, and the judge's to be the same."""
     vocab, top_k = facts.policy.vocab, own(plan).grade_top_k
     if top_k > vocab:

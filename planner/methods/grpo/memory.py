@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner import references
 from planner.footprint import Instant
@@ -11,6 +11,9 @@ from planner.phases.phase import PhasePlan
 from planner.phases.scene import Moment, Scene
 from planner.phases.vocabulary import loss_code
 from planner.plan.trainers import trainer_of
+
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
 OLD = "old log-probs"
 KEPT = (OLD, "advantages")
@@ -31,7 +34,7 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     )
 
 
-def own_old_log_probs(plan: Any) -> bool:
+def own_old_log_probs(plan: Plan) -> bool:
     """Whether the plan's framework makes no old log-probs: its loss takes its own."""
     return trainer_of(plan.framework, plan.method).own_old_log_probs(plan)
 

@@ -7,7 +7,7 @@ switch, to show what it would cost.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.frameworks import framework_named
 from planner.frameworks.loss import POLICY
@@ -15,14 +15,17 @@ from planner.methods.intuitor.fields import WITH_HEAD, IntuitorFields
 from planner.methods.method import Method
 from planner.rule import NoEffect, Rule
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
-def _own_loss(plan: Any) -> bool:
+
+def _own_loss(plan: Plan) -> bool:
     framework = framework_named(plan.framework)
     code = framework.loss.get(plan.framework_version)
     return code is not None and code.counted_at_regather
 
 
-def _no_fused_head(plan: Any) -> bool:
+def _no_fused_head(plan: Plan) -> bool:
     framework = framework_named(plan.framework)
     code = framework.loss.get(plan.framework_version)
     return code is None or code.formulas[code.path(POLICY, plan.logits)] != "tiles"

@@ -73,8 +73,9 @@ def _choose(chosen: str) -> None:
 
 
 def _described(draft: Draft) -> str:
+    values: Any = SimpleNamespace(**draft.values)
     try:
-        said = words(SimpleNamespace(**draft.values))
+        said = words(values)
     except ValueError as error:
         return plain(f"{short_label(FIELD)} {error}")
     return f"{said[:1].upper()}{said[1:]}."

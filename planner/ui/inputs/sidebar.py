@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from types import SimpleNamespace
+from typing import Any
 
 import streamlit as st
 
@@ -32,12 +33,17 @@ def draw() -> None:
     """Draw the sidebar of the current draft."""
     draft = session.draft()
     blamed = {problem.field for problem in draft.problems}
-    idle = set(without_effect(SimpleNamespace(**draft.values))) - blamed
+    idle = set(without_effect(_values(draft))) - blamed
     with st.sidebar:
         preset_input(draft)
         for section in SECTIONS:
             _section(section, draft, idle, blamed)
         _unit()
+
+
+def _values(draft: Draft) -> Any:
+    """What stands in the inputs, which need not be a plan."""
+    return SimpleNamespace(**draft.values)
 
 
 def _section(section: Section, draft: Draft, idle: Collection[str], blamed: set[str]) -> None:
@@ -63,7 +69,7 @@ def _side_by_side(draft: Draft, names: tuple[str, ...]) -> None:
 
 def _batch(draft: Draft) -> None:
     """Each of the batch's figures by the others, and as the framework's own options have them."""
-    st.caption(f"{batch_words(SimpleNamespace(**draft.values))}.")
+    st.caption(f"{batch_words(_values(draft))}.")
     if draft.plan is not None:
         framework = framework_named(draft.plan.framework)
         options = framework.batch_options(draft.plan).items()

@@ -1,13 +1,18 @@
 """``DPOTrainer``."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from planner.frameworks.trainer import Trainer
 from planner.frameworks.trl.own import Own
 from planner.rule import Rule
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
-def _arguments(plan: Any) -> dict[str, object]:
+
+def _arguments(plan: Plan) -> dict[str, object]:
     cached = plan.reference == "cached-logprobs"
     return {
         "max_length": plan.prompt_tokens + plan.response_tokens,
@@ -15,7 +20,7 @@ def _arguments(plan: Any) -> dict[str, object]:
     }
 
 
-def _refuses(plan: Any) -> str:
+def _refuses(plan: Plan) -> str:
     """What no export refuses, since there is none."""
     for holds, why in (
         (plan.max_tokens_per_micro_batch, "TRL batches by rows, never by tokens."),

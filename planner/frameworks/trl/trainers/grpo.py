@@ -1,6 +1,8 @@
 """``GRPOTrainer``."""
 
-from typing import Any
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -9,8 +11,11 @@ from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.script import Script
 from planner.rule import Rule
 
+if TYPE_CHECKING:
+    from planner.plan.fields import PlanFields as Plan
 
-def _on_policy(plan: Any) -> bool:
+
+def _on_policy(plan: Plan) -> bool:
     """One update follows responses of its own, which no other engine sampled.
 
     ``trl/trainer/grpo_trainer.py`` of 1.16.0, lines 2637 to 2657 and 3060 to 3066.
