@@ -12,10 +12,10 @@ from typing import Any
 import streamlit as st
 
 from planner import catalog
+from planner.background import Background
 from planner.catalog import spot
 from planner.catalog.model_catalog import Model
-from planner.dryrun.ask.port import Port
-from planner.ui.background import Background
+from planner.dryrun.ask.port import Cancelled, DryRunError, Port
 from planner.ui.dry_run.section import POLL, port
 from planner.ui.elements import row
 from planner.ui.state import session
@@ -30,6 +30,8 @@ class Measuring(Background):
     """One measurement of a model's layers."""
 
     failed = "The measurement failed"
+    refusals = (DryRunError,)
+    given_up_by = (Cancelled,)
 
     def __init__(self, asked: Port, model: Model, names: Sequence[str]) -> None:
         self.key = model.spot

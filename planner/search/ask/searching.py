@@ -10,6 +10,7 @@ import threading
 import time
 from typing import Any
 
+from planner.background import Background
 from planner.plan import Plan
 from planner.search.ask.pipe import Closed, receive, send, waits
 from planner.search.ask.worker import started
@@ -59,66 +60,43 @@ class Port:
 PORT = Port()
 
 
-class Searching:
+class Searching(Background):
     """One search, begun at once. When ``running`` is False nothing changes any more.
 
     Then ``found`` is the answer, or ``given_up`` is True, or ``error`` is a sentence.
     """
+
+    failed = "The search failed"
 
     def __init__(
         self, plan: Plan, wish: Wish, speeds: Speeds | None = None, port: Port = PORT
     ) -> None:
         """Begins; nothing of it is done in this process."""
         self.found: Found | None = None
-        self.error = ""
-        self.given_up = False
         self.doing, self.share = "Waiting for its turn", 0.0
         self._asked = ("search", plan, wish, speeds)
         self._port = port
-        self._began = time.monotonic()
-        self._cancel, self._over = threading.Event(), threading.Event()
-        threading.Thread(target=self._run, daemon=True).start()
+        super().__init__()
 
-    @property
-    def running(self) -> bool:
-        """Whether it is still on its way."""
-        return not self._over.is_set()
-
-    @property
-    def elapsed_seconds(self) -> float:
-        """Since it was asked."""
-        return time.monotonic() - self._began
-
-    def cancel(self) -> None:
-        """Give up."""
-        self._cancel.set()
-
-    def wait(self, seconds: float | None = None) -> bool:
-        """Wait for its end; whether it came."""
-        return self._over.wait(seconds)
-
-    def _run(self) -> None:
+    def _work(self) -> None:
+        while not self._port.turn.acquire(timeout=POLL_SECONDS):
+            if self.cancelling:
+                self.given_up = True
+                return
         try:
-            while not self._port.turn.acquire(timeout=POLL_SECONDS):
-                if self._cancel.is_set():
-                    self.given_up = True
-                    return
-            try:
-                self._ask()
-            except Closed:
-                self._port.close()
-                self.error = "The search's process ended without an answer; ask again."
-            finally:
-                self._port.turn.release()
+            self._ask()
+        except Closed:
+            self._port.close()
+            self.error = "The search's process ended without an answer; ask again."
         finally:
-            self._over.set()
+            self._port.turn.release()
 
     def _ask(self) -> None:
         process = self._port.alive()
         send(process.stdin, self._asked)
         told, began = False, time.monotonic()
         while True:
-            if self._cancel.is_set() and not told:
+            if self.cancelling and not told:
                 told = True
                 send(process.stdin, ("give up",))
             if time.monotonic() - began > LIMIT_SECONDS:

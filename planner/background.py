@@ -1,14 +1,12 @@
-"""Work that the dry run's process does while a page looks at it: begun, looked at, given up.
+"""Work that another process does while a page looks at it: begun, looked at, given up.
 
-Imports no Streamlit: a thread has no page to write on.
+A thread that waits for it has no page to write on, so what it comes to is kept here.
 """
 
 from __future__ import annotations
 
 import threading
 import time
-
-from planner.dryrun.ask.port import Cancelled, DryRunError
 
 
 class Background:
@@ -20,6 +18,10 @@ class Background:
 
     failed = "It failed"
     """Begins the sentence about an error that nobody foresaw."""
+    refusals: tuple[type[Exception], ...] = ()
+    """Errors whose own words are the sentence."""
+    given_up_by: tuple[type[Exception], ...] = ()
+    """Errors that say that somebody gave up."""
 
     def __init__(self) -> None:
         """Keep what the work needs first: the thread begins here."""
@@ -49,6 +51,10 @@ class Background:
         """Give up."""
         self._cancel.set()
 
+    def wait(self, seconds: float | None = None) -> bool:
+        """Wait for its end; whether it came."""
+        return self._over.wait(seconds)
+
     def _work(self) -> None:
         raise NotImplementedError
 
@@ -58,9 +64,9 @@ class Background:
     def _run(self) -> None:
         try:
             self._work()
-        except Cancelled:
+        except self.given_up_by:
             self.given_up = True
-        except DryRunError as error:
+        except self.refusals as error:
             self.error = str(error)
         except Exception as error:  # a page that waits must hear of any end
             self.error = f"{self.failed}: {type(error).__name__}: {error}."
