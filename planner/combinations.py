@@ -279,6 +279,7 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
         "blocked": ask(_blocked),
         "engine_bytes": ask(_pool),
         "step_seconds": seconds,
+        "before_seconds": before,
         "low": doubt.low,
         "high": doubt.high,
         "tokens_per_second_per_gpu": TOKENS_PER_SECOND(

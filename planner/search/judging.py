@@ -20,6 +20,8 @@ Arrays = Mapping[str, Sequence[Any]]
 PHASE = "phase: "
 """Begins the name of a column with a phase's device bytes."""
 
+HOUR = 3600
+
 
 @dataclass(frozen=True, slots=True)
 class Rows:
@@ -38,6 +40,8 @@ class Rows:
     seconds: Array
     low_seconds: Array
     high_seconds: Array
+    before_seconds: Array
+    """Of what is done once, before the first step: a cached reference's pass."""
     usd: Array
     low_usd: Array
     high_usd: Array
@@ -47,6 +51,11 @@ class Rows:
 
     def __len__(self) -> int:
         return len(self.combination)
+
+    def hours(self, steps: int) -> Array:
+        """Of each row's run of so many steps, and of what comes before."""
+        found: Array = (self.seconds * steps + self.before_seconds) / HOUR
+        return found
 
     def at(self, which: Array) -> Rows:
         """The rows of a mask or of numbers."""
@@ -108,7 +117,7 @@ def rows_of(
 
 COLUMNS = (
     *("device_bytes", "high_bytes", "budget_bytes", "host_bytes"),
-    *("step_seconds", "low_step_seconds", "high_step_seconds"),
+    *("step_seconds", "low_step_seconds", "high_step_seconds", "before_seconds"),
     *("usd_run", "low_usd_run", "high_usd_run"),
 )
 
@@ -131,7 +140,7 @@ NOTHING = made(
     (
         *(np.zeros(0, dtype=dtype) for dtype in (np.int32, np.int32, np.int8)),
         *(np.zeros(0, dtype=np.int64) for _ in range(4)),
-        *(np.zeros(0, dtype=np.float64) for _ in range(6)),
+        *(np.zeros(0, dtype=np.float64) for _ in range(7)),
         np.zeros((0, 0), dtype=np.int64),
     ),
     (),

@@ -76,7 +76,7 @@ def _miss(plan: Plan, footprint: Footprint, said: str) -> Miss:
 
 def _would_do(plan: Plan, wish: Wish, winner: Winner) -> Iterator[Miss]:
     """The fewest GPUs of the plan's card, and the smallest card in as many."""
-    bare = replace(wish, cards=(), budget_usd=0.0, deadline_hours=0.0)
+    bare = replace(wish, goal="fit", cards=(), budget_usd=0.0, deadline_hours=0.0)
     most = TIMES_GPUS * max(plan.gpus, wish.max_gpus, plan.gpus_per_node)
     more = winner(plan, replace(bare, goal="fewest-gpus", max_gpus=most))
     if more is not None:
@@ -85,7 +85,7 @@ def _would_do(plan: Plan, wish: Wish, winner: Winner) -> Iterator[Miss]:
     for key in _larger(plan):
         values = {"gpu": key, "gpu_bytes": 0, "price_per_gpu_hour": 0.0}
         other, _ = try_plan({**plan.model_dump(), **values})
-        fits = None if other is None else winner(other, replace(bare, goal="fit"))
+        fits = None if other is None else winner(other, bare)
         if fits is not None:
             name = facts_of(fits).gpu.name
             count = read_count(fits.gpus, "GPU")

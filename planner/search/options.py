@@ -37,6 +37,7 @@ BETWEEN = ("optimizer-between-phases", "all-between-phases")
 KEPT_FORMS = ("copy", "offloaded", "adapter-disabled")
 
 NOT_SGD = "SGD: another optimizer, not another way to lay out this one."
+NOT_RUN_ON = "{} GPUs: the script of this plan does not run on as many."
 NOT_CACHED = (
     "A reference computed beforehand: responses are new in each step, so other GPUs would score "
     "them."
@@ -72,6 +73,8 @@ class _Maker:
         asked = {"gpus": self.gpus(), "response_tokens": self.lengths()}
         scenario = {name: values for name, values in asked.items() if name in self.free}
         self.plan = self.least(scenario.get("gpus", ()))
+        if "gpus" in scenario:
+            scenario["gpus"] = self.said(scenario["gpus"])
         return Space(
             plan=self.plan,
             machines=self.machines(),
@@ -125,6 +128,14 @@ class _Maker:
         counts = {own, most, *(2**power for power in range(17))}
         counts.update(nodes * self.own.gpus_per_node for nodes in NODES)
         return tuple(sorted(count for count in counts if count <= most))
+
+    def said(self, counts: tuple[int, ...]) -> tuple[int, ...]:
+        """Of these numbers of GPUs, those that the framework's script runs on."""
+        found = tuple(count for count in counts if not self.minds("gpus", count))
+        if len(found) < len(counts):
+            left = ", ".join(f"{count:,}" for count in counts if count not in found)
+            self.left_out.append(NOT_RUN_ON.format(left))
+        return found
 
     def lengths(self) -> tuple[int, ...]:
         """Numbers of response tokens, doubled."""

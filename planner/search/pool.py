@@ -15,10 +15,9 @@ from planner.search.tiers import NAMES, admitted, best, gives_up, order
 from planner.search.wish import Wish
 
 REMEMBERED = 60
-"""Candidates of each tier, one a combination."""
+"""Candidates of each tier, one a combination and number of GPUs."""
 SIZED = ("gpus", "micro_batch_size", "response_tokens")
 KEPT = tuple(name for name in FIGURES if name not in ("combination", "place", "phase_bytes"))
-HOUR = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +53,7 @@ class Pool:
         if not len(rows):
             return
         severity, changed, sizes = self.of(rows, combinations, arrays)
-        hours = rows.seconds * self.plan.steps / HOUR
+        hours = rows.hours(self.plan.steps)
         for name in NAMES:
             (fit,) = np.nonzero(admitted(name, rows, self.wish, hours))
             if not len(fit):
@@ -108,7 +107,11 @@ class Pool:
         arrays: Mapping[str, Sequence[int]],
     ) -> None:
         ranked = best(lines)
-        _, firsts = np.unique(rows.combination[fit][ranked], return_index=True)
+        own = rows.combination[fit][ranked]
+        if "gpus" in arrays:  # a script may say a combination on fewer, or on more of them
+            counts = _values(rows.place[fit][ranked], arrays)["gpus"]
+            own = own * (1 + int(counts.max())) + counts
+        _, firsts = np.unique(own, return_index=True)
         for which in ranked[np.sort(firsts)[:REMEMBERED]]:
             line = tuple(map(float, lines[which]))
             if len(self.best[name]) >= REMEMBERED and line >= self.best[name][-1].line:

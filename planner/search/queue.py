@@ -11,7 +11,6 @@ import numpy as np
 from planner.cost import gpu_hours, price_of
 from planner.search.judging import Array, Rows
 from planner.search.pairs import paired
-from planner.search.pool import HOUR
 from planner.search.space import Changed, Option
 from planner.search.tiers import NAMES, admitted, best, order
 
@@ -60,7 +59,7 @@ class Queue:
         severity = of_trainer[0][pairs.trainer]
         changed = of_trainer[1][pairs.trainer] + of_engine[1][pairs.engine] - of_base
         sizes = {name: values[pairs.trainer] for name, values in of_trainer[2].items()}
-        hours = rows.seconds * search.space.plan.steps / HOUR
+        hours = rows.hours(search.space.plan.steps)
         both = np.stack(
             [trainer[0].combination[pairs.trainer], engine[0].combination[pairs.engine]], axis=1
         )
@@ -84,7 +83,7 @@ class Queue:
         price = price_of(plan).per_gpu_hour
         if price is None:
             return rows
-        hours: Any = gpu_hours(plan, rows.seconds, 0.0, 0.0)[1]
+        hours: Any = gpu_hours(plan, rows.seconds, rows.before_seconds, 0.0)[1]
         usd: Array = hours * price
         return replace(rows, usd=usd, high_usd=usd * rows.high_seconds / rows.seconds)
 

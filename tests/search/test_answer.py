@@ -30,6 +30,12 @@ FOURTEEN: dict[str, Any] = {
 engine over all eight GPUs, 8-bit AdamW and one row at a time (findings of thirteen walks)."""
 
 
+PAIRS = Plan(
+    model="Qwen/Qwen2.5-1.5B", method="dpo", finetuning="lora", reference="adapter-disabled",
+    gpu="h100-80gb", gpus=8, responses_per_prompt=1, rollout="none",
+)  # fmt: skip
+
+
 @pytest.fixture(scope="module")
 def fourteen() -> Found:
     return search(Plan(**FOURTEEN), Wish(goal="fastest", keep=tuple(FOURTEEN)))
@@ -144,6 +150,36 @@ def test_a_deadline_and_a_budget_are_kept_at_the_slow_end_by_the_conservative_pl
     assert slow.doubt is not None and slow.doubt.high > 1
     assert (cost(slow).hours_run or 0) * slow.doubt.high <= hours
     assert found["conservative"].plan.gpus > found["balanced"].plan.gpus
+
+
+def test_gpus_that_a_script_does_not_run_on_are_left_out_and_said() -> None:
+    """The program of DPO runs on one node; of 32 GPUs, which fit best, nothing was left."""
+    few = _named(search(PAIRS, Wish(goal="fastest", free=())))
+    found = search(PAIRS, Wish(goal="fastest", free=(), max_gpus=32))
+    assert {name: one.plan for name, one in _named(found).items()} == {
+        name: one.plan for name, one in few.items()
+    }
+    assert "16, 24, 32 GPUs: the script of this plan does not run on as many." in found.left_out
+
+
+def test_nothing_in_time_names_what_would_do() -> None:
+    found = search(PAIRS, Wish(goal="deadline", free=(), deadline_hours=0.01))
+    assert not found.recommendations and found.misses
+    assert "over the deadline" in " ".join(one.lacks for one in found.misses)
+
+
+def test_a_deadline_holds_the_pass_that_comes_before_the_run() -> None:
+    """Steps alone would be in time on the GPUs that were asked for."""
+    plan = PAIRS.changed(reference="cached-logprobs", gpus=4, sharding="ddp")
+    asked = estimate(plan)
+    assert asked.step_seconds and asked.reference_cache and asked.reference_cache.seconds
+    steps = asked.step_seconds * plan.steps / 3600
+    assert asked.reference_cache.seconds / 3600 > 0.1 * steps
+    wish = Wish(goal="deadline", free=(), max_gpus=32, deadline_hours=1.05 * steps)
+    found = _named(search(plan, wish))
+    assert found and all(one.plan.gpus == 8 for one in found.values())
+    for one in found.values():
+        assert (cost(one.footprint).hours_run or 0) <= wish.deadline_hours
 
 
 def test_what_was_left_out_is_said() -> None:

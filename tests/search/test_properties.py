@@ -17,6 +17,18 @@ PLANS: dict[str, dict[str, Any]] = {
     "small": {"model": "Qwen/Qwen2.5-0.5B", "gpu": "rtx-4090", "gpus": 1},
     "sharded": {"model": "Qwen/Qwen2.5-7B", "framework": "verl", "gpu": "a100-80gb", "gpus": 8},
 }
+ON_GPUS: dict[str, dict[str, Any]] = {
+    "a program on one node": {
+        "model": "Qwen/Qwen2.5-1.5B", "method": "dpo", "finetuning": "lora", "rollout": "none",
+        "reference": "adapter-disabled", "responses_per_prompt": 1, "gpus": 4, "sharding": "ddp",
+    },
+    "trl": {"model": "Qwen/Qwen2.5-1.5B", "framework": "trl", "gpus": 2},
+    "verl": {"model": "Qwen/Qwen2.5-1.5B", "framework": "verl", "gpus": 2},
+    "one GPU alone": {
+        "model": "Qwen/Qwen2.5-0.5B", "method": "grade", "gpus": 1, "sharding": "none",
+        "prompts_per_step": 4, "response_tokens": 16,
+    },
+}  # fmt: skip
 FREER = (
     ("gradient_checkpointing",),
     ("gradient_checkpointing", "micro_batch_size"),
@@ -35,6 +47,20 @@ def test_more_freedom_never_gives_a_worse_best(plan: str, goal: str) -> None:
             one = found.winner(name)
             if name in before:
                 assert one is not None and one.line <= before[name], (name, free)
+            if one is not None:
+                before[name] = one.line
+    assert before
+
+
+@pytest.mark.parametrize("plan", ON_GPUS)
+def test_more_gpus_never_give_a_worse_best(plan: str) -> None:
+    before: dict[str, tuple[float, ...]] = {}
+    for most in (0, 8, 32):
+        found = staged(Plan(**ON_GPUS[plan]), Wish(goal="fastest", free=(), max_gpus=most))
+        for name in NAMES:
+            one = found.winner(name)
+            if name in before:
+                assert one is not None and one.line <= before[name], (name, most)
             if one is not None:
                 before[name] = one.line
     assert before
