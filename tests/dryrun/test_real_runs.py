@@ -71,7 +71,7 @@ EVIDENCE = Evidence(
     "real-runs",
     of=("accuracy.cpu_runs", *STEPS),
     kinds={str(case): case.method for case in CASES},
-    within=1e-3,  # the first sharded run of a process has 48 bytes that later ones find
+    within=5e-4,
 )
 
 
