@@ -107,7 +107,7 @@ class Pool:
         arrays: Mapping[str, Sequence[int]],
     ) -> None:
         ranked = best(lines)
-        own = rows.combination[fit][ranked]
+        own = rows.combination[fit][ranked].astype(np.int64)
         if "gpus" in arrays:  # a script may say a combination on fewer, or on more of them
             counts = _values(rows.place[fit][ranked], arrays)["gpus"]
             own = own * (1 + int(counts.max())) + counts
