@@ -81,7 +81,8 @@ def real_peaks(plan: Plan, configs: Configs) -> dict[str, int]:
 
         # What oneDNN takes besides depends on the processor's instructions.
         with torch.backends.mkldnn.flags(enabled=False):
-            gc.collect()  # what an earlier run left, freed in this one, would be taken off its bytes
+            # Garbage of an earlier run, freed in this one, would be taken off its bytes.
+            gc.collect()
             return peak_bytes(two_steps)
 
 
