@@ -271,7 +271,11 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
     updates = [one.seconds for one in steps if one.name in names]
     known = [one for one in updates if one is not None]
     doubt = ask(doubt_of)
-    before, elsewhere = ask(pass_seconds) or (UNKNOWN, UNKNOWN)
+    between, elsewhere = ask(pass_seconds) or (UNKNOWN, UNKNOWN)
+    for phase in phases:
+        if phase.occasions:
+            each, _ = ask(_seconds, phase.work)
+            between = between + phase.occasions * (UNKNOWN if each is None else each)
     price, peak = ask(_price), ask(_peak_flops)
     return {
         "budget_bytes": scene.facts.budget_bytes,
@@ -279,7 +283,7 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
         "blocked": ask(_blocked),
         "engine_bytes": ask(_pool),
         "step_seconds": seconds,
-        "before_seconds": before,
+        "between_seconds": between,
         "low": doubt.low,
         "high": doubt.high,
         "tokens_per_second_per_gpu": TOKENS_PER_SECOND(
@@ -290,7 +294,7 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
         else MODEL_FLOPS_UTILIZATION(
             model_flops=done.model_flops, update_seconds=sum(known), peak_flops_per_second=peak
         ),
-        "gpu_hours_run": gpu_hours(cast("Plan", grid), seconds, before, elsewhere)[1],
+        "gpu_hours_run": gpu_hours(cast("Plan", grid), seconds, between, elsewhere)[1],
         "usd_per_gpu_hour": UNKNOWN if price is None else price,
     }
 

@@ -13,7 +13,7 @@ from planner.formulas.throughput import DOLLARS, RUN_GPU_HOURS, STEP_GPU_HOURS
 from planner.numeric import Num
 from planner.plan.facts import facts_of
 from planner.references import ReferenceCache
-from planner.units import read_bytes, read_seconds, read_seconds_between, read_usd
+from planner.units import read_bytes, read_count, read_seconds, read_seconds_between, read_usd
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -28,8 +28,9 @@ class Cost:
     """What a run costs; None where the price or the time is unknown.
 
     A run's hours and dollars have a cached reference's pass in them: before the run, or in each
-    step on other GPUs, as many of the same card for as long as it takes. They are as uncertain as
-    the footprint's ``step_seconds``; the price's own range is beside them.
+    step on other GPUs, as many of the same card for as long as it takes; and the checkpoints and
+    validations that the plan has between its steps. They are as uncertain as the footprint's
+    ``step_seconds``; the price's own range is beside them.
     """
 
     gpu_hours_per_step: float | None
@@ -59,16 +60,17 @@ def cost(footprint: Footprint, *, today: dt.date | None = None) -> Cost:
     runs = footprint.verdict.word != "out of memory"
     seconds = footprint.step_seconds if runs else None
     before, elsewhere = pass_seconds(footprint.reference_cache)
+    between = between_seconds(footprint)
     step = run = None
     if seconds is not None:
-        step, run = (float(each) for each in gpu_hours(plan, seconds, before, elsewhere))
+        step, run = (float(each) for each in gpu_hours(plan, seconds, between, elsewhere))
     pass_hours = (before + plan.steps * elsewhere) * (plan.gpus - plan.rollout_gpus) / 3600
     return Cost(
         gpu_hours_per_step=step,
         gpu_hours_run=run,
         usd_per_step=_paid(step, asked.per_gpu_hour),
         usd_run=_paid(run, asked.per_gpu_hour),
-        hours_run=None if seconds is None else (seconds * plan.steps + before) / 3600,
+        hours_run=None if seconds is None else (seconds * plan.steps + between) / 3600,
         usd_reference=_paid(None if run is None else pass_hours, asked.per_gpu_hour),
         price_per_gpu_hour=asked.per_gpu_hour,
         price_low=asked.low,
@@ -100,21 +102,21 @@ def price_of(plan: Plan) -> HourlyPrice:
     return HourlyPrice((low + high) / 2, low, high, listed.source, listed.date)
 
 
-def gpu_hours(plan: Plan, seconds: Num, before: Num, elsewhere: Num) -> tuple[Num, Num]:
+def gpu_hours(plan: Plan, seconds: Num, between: Num, elsewhere: Num) -> tuple[Num, Num]:
     """GPU-hours of a step and of the run; arrays where the plan is a sweep's grid.
 
     Args:
         plan: whose GPUs and steps they are.
         seconds: of a step.
-        before: a cached reference's pass before the run, in seconds.
-        elsewhere: its pass in each step, on as many other GPUs as train.
+        between: seconds before and between the steps (:func:`between_seconds`).
+        elsewhere: a cached reference's pass in each step, on as many other GPUs as train.
     """
     training = plan.gpus - plan.rollout_gpus
     step = STEP_GPU_HOURS(
         step_seconds=seconds, gpus=plan.gpus, elsewhere_seconds=elsewhere, training_gpus=training
     )
     run = RUN_GPU_HOURS(
-        steps=plan.steps, step_gpu_hours=step, before_seconds=before, training_gpus=training
+        steps=plan.steps, step_gpu_hours=step, between_seconds=between, gpus=plan.gpus
     )
     return step, run
 
@@ -133,6 +135,25 @@ def pass_seconds(cache: ReferenceCache | None) -> tuple[float, float]:
     if cache is None or cache.seconds is None:
         return 0.0, 0.0
     return (0.0, cache.seconds) if cache.each_step else (cache.seconds, 0.0)
+
+
+def between_seconds(footprint: Footprint) -> float:
+    """Seconds of the run that no step has: a cached reference's pass, checkpoints, validations."""
+    before, _ = pass_seconds(footprint.reference_cache)
+    return before + sum(one.occasions * (one.seconds or 0.0) for one in footprint.occasional)
+
+
+def between_words(footprint: Footprint) -> str:
+    """What checkpoints and validations take of the run; empty where the plan has none."""
+    step, plan, said = footprint.step_seconds, footprint.plan, []
+    if step is None or footprint.verdict.word == "out of memory":
+        return ""
+    for phase in footprint.occasional:
+        each = phase.seconds or 0.0
+        share = each * phase.occasions / (step * plan.steps + between_seconds(footprint))
+        took = read_seconds_between(each, phase.low_seconds, phase.high_seconds)
+        said.append(f"{read_count(phase.occasions, phase.name)} of {took}, {share:.1%} of the run")
+    return f"Between its steps: {'; '.join(said)}." if said else ""
 
 
 def reference_words(footprint: Footprint, cost: Cost) -> str:

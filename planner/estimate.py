@@ -213,6 +213,7 @@ def _phase(
         times=times or (),
         doubt=None if times is None else doubt_of(scene, phase.name),
         per_step=phase.per_step,
+        occasions=int(phase.occasions),
         executed=phase.executed,
         inherited_bytes=int(inherited.centre),
     )

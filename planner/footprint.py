@@ -187,6 +187,8 @@ class Phase:
     doubt: Factors | None = None
     """How far published runs lay from such seconds; None where ``seconds`` are."""
     per_step: bool = True
+    occasions: int = 0
+    """How often the run has it where its steps do not: ``seconds`` are of one of them."""
     executed: bool = True
     """As in :class:`PhasePlan`."""
     inherited_bytes: int = 0
@@ -360,6 +362,11 @@ class Footprint:
         return highest(self.step_seconds, self.doubt)
 
     @property
+    def occasional(self) -> tuple[Phase, ...]:
+        """What the run has between its steps, with the seconds of one: checkpoints, validations."""
+        return tuple(one for one in self.phases if one.occasions and one.seconds is not None)
+
+    @property
     def device_bytes(self) -> int:
         """The most that the driver sees in any phase, cached memory included."""
         return max(phase.device_bytes for phase in self.phases)
@@ -446,6 +453,7 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "low_bytes": phase.low_bytes,
         "high_bytes": phase.high_bytes,
         "host_bytes": phase.host_bytes,
+        "occasions": phase.occasions,
         "seconds": phase.seconds,
         "low_seconds": phase.low_seconds,
         "high_seconds": phase.high_seconds,

@@ -215,11 +215,11 @@ def _own_phase(ranks: Sequence[str], peaks: Sequence[Peak]) -> Num:
 
 def _money(rows: _Rows, figure: Callable[[str], Num], out: Array) -> dict[str, Array]:
     """What steps and runs take and yield; no hours and no dollars of those that are ``out``."""
-    seconds, before, hours, rate, mfu, low, high, price = (
+    seconds, between, hours, rate, mfu, low, high, price = (
         rows.spread(figure(name), np.float64)
         for name in (
             "step_seconds",
-            "before_seconds",
+            "between_seconds",
             "gpu_hours_run",
             "tokens_per_second_per_gpu",
             "mfu",
@@ -232,7 +232,7 @@ def _money(rows: _Rows, figure: Callable[[str], Num], out: Array) -> dict[str, A
     usd = hours * price
     return {
         "step_seconds": seconds,
-        "before_seconds": before,
+        "between_seconds": between,
         "low_step_seconds": seconds * low,
         "high_step_seconds": seconds * high,
         "tokens_per_second_per_gpu": rate,

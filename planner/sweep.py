@@ -40,10 +40,10 @@ def sweep(
     ``trainer_bytes`` (:func:`planner.footprint.trainers_own`), ``engine_bytes`` (the most that an
     engine holds of the trainer's card), ``host_bytes``, ``budget_bytes``, ``verdict``,
     ``worst_phase``, ``trainer_phase`` (of the trainer's own peak), ``step_seconds`` with
-    ``low_step_seconds`` and ``high_step_seconds``, ``before_seconds`` (of what is done once, before
-    the first step), ``tokens_per_second_per_gpu``, ``mfu`` (of the update), ``gpu_hours_run`` and
-    ``usd_run`` with ``low_usd_run`` and ``high_usd_run`` (NaN when unknown; no hours and no dollars
-    of a plan that does not run), and ``phase: <name>`` with each phase's device bytes.
+    ``low_step_seconds`` and ``high_step_seconds``, ``between_seconds`` (of the run, before and
+    between its steps), ``tokens_per_second_per_gpu``, ``mfu`` (of the update), ``gpu_hours_run``
+    and ``usd_run`` with ``low_usd_run`` and ``high_usd_run`` (NaN when unknown; no hours and no
+    dollars of a plan that does not run), and ``phase: <name>`` with each phase's device bytes.
 
     ``speeds`` are a benchmark's shares of the card's peaks; rows with another card have those of
     the catalog.

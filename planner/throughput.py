@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from planner.cost import Cost, cost, pass_seconds
+from planner.cost import Cost, between_seconds, cost, pass_seconds
 from planner.footprint import Footprint, highest, lowest, to_json
 from planner.formulas.duration import Rate
 from planner.formulas.throughput import (
@@ -101,7 +101,7 @@ def _yielded(footprint: Footprint) -> Iterator[Figure]:
 
 def _taken(footprint: Footprint, paid: Cost) -> Iterator[Figure]:
     plan = footprint.plan
-    before, elsewhere = pass_seconds(footprint.reference_cache)
+    _, elsewhere = pass_seconds(footprint.reference_cache)
     training, doubt = plan.gpus - plan.rollout_gpus, _straight(footprint.doubt)
     step = _figure(
         "gpu_hours_per_step",
@@ -118,8 +118,8 @@ def _taken(footprint: Footprint, paid: Cost) -> Iterator[Figure]:
         doubt,
         steps=plan.steps,
         step_gpu_hours=step.value,
-        before_seconds=before,
-        training_gpus=training,
+        between_seconds=between_seconds(footprint),
+        gpus=plan.gpus,
     )
     yield from (step, run)
     price = paid.price_per_gpu_hour

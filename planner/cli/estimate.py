@@ -16,7 +16,7 @@ from planner.cli.answer import (
     status,
     table,
 )
-from planner.cost import cost, price_words, reference_words
+from planner.cost import between_words, cost, price_words, reference_words
 from planner.footprint import Footprint, Phase
 from planner.late import longest_responses
 from planner.throughput import answer_json, read_figure, read_run, throughput
@@ -77,7 +77,7 @@ def _text(footprint: Footprint) -> str:
         table(("phase", "rank", "GPU GiB", "host GiB", "time"), rows, right=(2, 3, 4)),
         "",
         *_time_and_money(footprint),
-        *filter(None, [reference_words(footprint, cost(footprint))]),
+        *filter(None, [between_words(footprint), reference_words(footprint, cost(footprint))]),
         _bounds(footprint),
         *filter(None, [longest_responses(footprint)]),
         error_line(footprint),

@@ -88,6 +88,17 @@ DISK_READ = Rate(
     why="The processes of a node share its disk, and the step waits for what it needs.",
     ignores="what the host's RAM still has of an earlier reading, and file systems over a network",
 )
+DISK_WRITE = Rate(
+    "checkpoint written to the disk",
+    "size_bytes / disk_bytes_per_second",
+    unit="seconds",
+    source="efficiencies.json disk-bytes-per-second, assumed: no plan says what disk it has; "
+    "transformers 5.23 Trainer._save_checkpoint (rank 0: weights, optimizer), verl 0.9.1 "
+    "fsdp_checkpoint_manager.py (every rank its shards of both), each before the next step",
+    why="A node's disk takes what its processes write; training waits for it.",
+    ignores="gathering, copies to host RAM, checkpoints written in the background, and file "
+    "systems over a network",
+)
 EXPOSED = Rate(
     "communication that computation does not hide",
     "maximum(communication_seconds - compute_seconds, 0)",

@@ -42,11 +42,12 @@ STEP_GPU_HOURS = Rate(
 )
 RUN_GPU_HOURS = Rate(
     "GPU-hours of the run",
-    "steps * step_gpu_hours + before_seconds * training_gpus / 3600",
+    "steps * step_gpu_hours + between_seconds * gpus / 3600",
     unit="GPU-hours",
     source="arithmetic",
-    why="So many steps, and what a cached reference scores before the first of them.",
-    ignores="starting, loading, validation and checkpoints",
+    why="So many steps, what a cached reference scores before the first of them, and checkpoints "
+    "and validations between them.",
+    ignores="starting and loading; checkpoints and validations that the plan does not have",
 )
 DOLLARS = Rate(
     "cost",

@@ -87,6 +87,8 @@ class Framework:
     """FSDP reduces gradients in an update's last micro-batch alone; they are whole until then."""
     pads_rollout: bool = False
     """Rows that a GPU sampled are padded to the longest of them all, not of their micro-batch."""
+    validates_first: bool = False
+    """A run that validates begins with it, before its first step."""
     balances_tokens: bool = False
     """Sequences of a step are dealt out so that every GPU has about as many tokens."""
     sync_bucket_bytes: int = 0

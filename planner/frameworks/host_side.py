@@ -34,3 +34,5 @@ class HostSide:
     """A model whose head is its embedding is read by every rank, also under FSDP."""
     saves: Literal["whole", "shards"] = "whole"
     """A checkpoint under FSDP: one state dict on rank 0, or each rank's shards with optimizer."""
+    saves_optimizer: bool = False
+    """A checkpoint has the optimizer's state in it, from which a run can go on."""

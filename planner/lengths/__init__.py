@@ -4,8 +4,18 @@
 that has no distribution has every response at its cap. Imports nothing of a plan.
 """
 
-from planner.lengths.planned import at_longest, lengths_of
+from planner.lengths.planned import at_longest, lengths_of, validation_lengths_of
 from planner.lengths.value import Alive, Bin, Lengths
 from planner.lengths.words import named, with_typical, words
 
-__all__ = ["Alive", "Bin", "Lengths", "at_longest", "lengths_of", "named", "with_typical", "words"]
+__all__ = [
+    "Alive",
+    "Bin",
+    "Lengths",
+    "at_longest",
+    "lengths_of",
+    "named",
+    "validation_lengths_of",
+    "with_typical",
+    "words",
+]

@@ -16,8 +16,16 @@ if TYPE_CHECKING:
 
 def lengths_of(plan: Plan) -> Lengths:
     """Response lengths of a plan or grid; every response at the cap where it has none."""
+    return _cut_at(plan, plan.response_tokens)
+
+
+def validation_lengths_of(plan: Plan) -> Lengths:
+    """The same of a validation's responses: of the same shape, up to a cap of their own."""
+    return _cut_at(plan, plan.validation_response_tokens)
+
+
+def _cut_at(plan: Plan, cap: Any) -> Lengths:
     text: str = plan.length_distribution
-    cap = plan.response_tokens
     if not text:
         return point(cap)
     return clipped(*_bins(text), cap) if isinstance(cap, np.ndarray) else _cut(text, cap)

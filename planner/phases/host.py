@@ -13,6 +13,7 @@ from planner.frameworks.host_side import HostSide
 from planner.numeric import Num, ceil_div, maximum, minimum, power_of_two
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
+from planner.plan.fields import EIGHT_BIT
 
 ROLE = "process"
 FILE_BYTES = {"float32": 4}
@@ -96,8 +97,8 @@ def loaded(scene: Scene, role: Role, *, sharded: bool) -> Term:
     )
 
 
-def saved(scene: Scene, role: Role, elements: Num) -> Term:
-    """What is copied to host RAM before it is written."""
+def saved(scene: Scene, role: Role, elements: Num, value_bytes: int) -> Term:
+    """What is copied to host RAM before it is written: these numbers, or each rank's shards."""
     if scene.fsdp and scene.framework.host.saves == "shards":
         return host.SAVED_SHARDS(
             role.name,
@@ -106,7 +107,7 @@ def saved(scene: Scene, role: Role, elements: Num) -> Term:
             parameters=role.parameters,
             value_bytes=role.weight_bytes,
             trainable=role.trainable,
-            state_bytes=0 if scene.plan.optimizer == "sgd" else 2 * scene.q.master_bytes,
+            state_bytes=state_bytes(scene),
             shards=scene.shards_of("weights"),
         )
     gathers = scene.fsdp or scene.zero_stage == 3
@@ -115,5 +116,16 @@ def saved(scene: Scene, role: Role, elements: Num) -> Term:
         host=True,
         copies=int(gathers),
         parameters=elements,
-        value_bytes=role.weight_bytes,
+        value_bytes=value_bytes,
     )
+
+
+def state_bytes(scene: Scene) -> int:
+    """Bytes of the optimizer's state for each trained number."""
+    if scene.plan.optimizer == "sgd":
+        moments = 0
+    elif scene.plan.optimizer in EIGHT_BIT:
+        moments = 2
+    else:
+        moments = 2 * scene.q.master_bytes
+    return moments + (4 if scene.zero_stage and scene.plan.dtype != "fp32" else 0)

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Literal
 from planner.footprint import Instant
 from planner.formulas.compute import backward_flops, forward_flops, head_flops
 from planner.lengths import Lengths
-from planner.numeric import Num
+from planner.numeric import Num, ceil_div
 from planner.phases.role import Role
 
 if TYPE_CHECKING:
     from planner.phases.scene import Scene
+    from planner.plan.fields import PlanFields as Plan
 
-Pass = Literal["score", "forward", "backward", "optimizer", "decode", "send", "read"]
+Pass = Literal["score", "forward", "backward", "optimizer", "decode", "send", "read", "write"]
 """A forward without gradient, one with it, its backward, an update, a rollout, a weight sync, and
-files read from a disk."""
+files read from a disk or written to it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,12 +54,13 @@ class Work:
     elsewhere: bool = False
     """Runs on other GPUs, as many of the same card, which are waited for."""
     host_bytes: Num = 0
-    """Bytes that come from host RAM for it, or from a disk where it reads."""
+    """Bytes that come from host RAM for it, or from a disk where it reads; where it writes, all
+    that one node does."""
 
     @property
     def flops(self) -> Num | None:
         """Floating-point operations; None where there are next to none."""
-        if self.run in ("optimizer", "send", "read"):
+        if self.run in ("optimizer", "send", "read", "write"):
             return None
         arch, sizes = self.role.arch, {"tokens": self.tokens, "row_tokens": self.row_tokens}
         head = head_flops(arch, tokens=self.scored_tokens)
@@ -112,8 +114,15 @@ class PhasePlan:
     work: tuple[Work, ...] = ()
     rank: str = "trainer"
     per_step: bool = True
+    occasions: Num = 0
+    """How often a run has it where its steps do not; 0 where nobody said how often."""
     executed: bool = True
     """Whether the step's own code is what happens in it, so that a dry run has it too."""
+
+
+def occasions(plan: Plan, interval: int) -> int:
+    """How often a run has what comes every ``interval`` steps, and after the last; 0 for 0."""
+    return int(ceil_div(plan.steps, interval)) if interval else 0
 
 
 def scoring(scene: Scene, role: Role, *, scored_tokens: Num, elsewhere: bool = False) -> Work:

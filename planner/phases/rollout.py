@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
-from planner.lengths import lengths_of
-from planner.numeric import Num, maximum
+from planner.lengths import lengths_of, validation_lengths_of
+from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases import activations, collectives, engine, kv_cache, positions
-from planner.phases.phase import Decoding, PhasePlan, Work
+from planner.phases.phase import Decoding, PhasePlan, Work, occasions
 from planner.phases.scene import Scene, remembered
 from planner.workload import prompt_workload
 
@@ -18,13 +19,22 @@ from planner.workload import prompt_workload
 @remembered
 def rollout(scene: Scene) -> PhasePlan:
     """Responses for every prompt of the step."""
-    return _generate(scene, "rollout", scene.q.response_tokens)
+    return _generate(scene, "rollout", scene.q.response_tokens, (_decoding(scene),))
 
 
 @remembered
 def validation(scene: Scene) -> PhasePlan:
-    """The same at the validation set's own response length."""
-    return _generate(scene, "validation", scene.plan.validation_response_tokens, per_step=False)
+    """The same at the validation set's own response length; timed where a run validates."""
+    plan = scene.plan
+    often = occasions(plan, plan.eval_steps)
+    phase = _generate(
+        scene,
+        "validation",
+        plan.validation_response_tokens,
+        (_validating(scene),) if often else (),
+    )
+    first = often > 0 and scene.framework.validates_first
+    return replace(phase, per_step=False, occasions=often + first, executed=False)
 
 
 @remembered
@@ -44,7 +54,9 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
     return (sync,)
 
 
-def _generate(scene: Scene, name: str, response_tokens: Num, per_step: bool = True) -> PhasePlan:
+def _generate(
+    scene: Scene, name: str, response_tokens: Num, work: tuple[Decoding, ...]
+) -> PhasePlan:
     kind = scene.plan.rollout
     if kind == "hf":
         instants = _transformers(scene, response_tokens)
@@ -56,10 +68,9 @@ def _generate(scene: Scene, name: str, response_tokens: Num, per_step: bool = Tr
         name=name,
         role=engine.ROLE if kind != "hf" else "policy",
         instants=instants,
-        work=(_decoding(scene),) if per_step else (),
+        work=work,
         rank="rollout" if kind == "vllm-separate" else "trainer",
-        per_step=per_step,
-        executed=kind == "hf" and per_step,
+        executed=kind == "hf",
     )
 
 
@@ -91,6 +102,33 @@ def _decoding(scene: Scene) -> Decoding:
         eager=plan.enforce_eager,
         rounds=plan.resampling_factor,
         rewarded=0 if plan.reward == "model" else q.sequences_per_step * plan.resampling_factor,
+    )
+
+
+def _validating(scene: Scene) -> Decoding:
+    """A validation's responses, each to a prompt of its own.
+
+    transformers generates as many at once as in a step, which is what memory is planned for.
+    """
+    plan, q = scene.plan, scene.q
+    own, responses = plan.rollout == "hf", plan.validation_responses
+    each = ceil_div(responses, q.training_gpus if own else engine.engines(scene))
+    sequences = minimum(each, q.sequences_per_gpu_step) if own else each
+    lengths = validation_lengths_of(plan)
+    rows, share = lengths.after(plan.prompt_tokens), ceil_div(responses, q.training_gpus)
+    return replace(
+        _decoding(scene),
+        tokens=share * rows.mean,
+        row_tokens=rows.attended,
+        scored_tokens=share * lengths.mean,
+        sequences=sequences,
+        response_tokens=plan.validation_response_tokens,
+        lengths=lengths,
+        max_num_seqs=sequences if own else plan.max_num_seqs,
+        chunk_tokens=sequences * plan.prompt_tokens if own else plan.max_num_batched_tokens,
+        group=1,
+        rounds=ceil_div(each, sequences),
+        rewarded=0 if plan.reward == "model" else responses,
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from planner.footprint import Instant, Standing
-from planner.numeric import Num
-from planner.phases import host
-from planner.phases.phase import PhasePlan
+from planner.numeric import Num, ceil_div
+from planner.phases import baseline, host
+from planner.phases.phase import PhasePlan, Work, occasions
+from planner.phases.role import Role
 from planner.phases.scene import Scene, remembered
 
 
@@ -33,14 +34,46 @@ def load(scene: Scene) -> PhasePlan:
 @remembered
 def checkpoint(scene: Scene) -> PhasePlan:
     """The policy (or its adapters) is written to disk."""
-    policy = scene.policy
-    saved: Num = policy.adapters or policy.parameters
-    terms = (policy.largest_tensor(), host.saved(scene, policy, saved))
+    policy, often = scene.policy, occasions(scene.plan, scene.plan.save_steps)
+    terms = (policy.largest_tensor(), host.saved(scene, policy, *_trained(scene, policy)))
     written = Instant(name="state gathered", terms=terms, shared=(Standing("checkpoint"),))
     return PhasePlan(
         name="checkpoint",
         role="policy",
         instants=(written,),
+        work=(Work(role=policy, run="write", host_bytes=_written_bytes(scene)),) * (often > 0),
         per_step=False,
+        occasions=often,
         executed=False,
     )
+
+
+def _trained(scene: Scene, role: Role) -> tuple[Num, int]:
+    """How many numbers of a role are trained, adapters alone where it has them; bytes of one."""
+    if role.adapters:
+        return role.adapters, baseline.adapter_bytes(scene)
+    return role.parameters, role.weight_bytes
+
+
+def _written_bytes(scene: Scene) -> Num:
+    """What the first node's disk takes of a checkpoint: of every model that trains.
+
+    A state dict is written by rank 0, shards by every rank.
+    """
+    side = scene.framework.host
+    shards = scene.fsdp and side.saves == "shards"
+    found: Num = 0
+    for role in scene.roles.values():
+        if not role.trained:
+            continue
+        numbers, width = (role.parameters, role.weight_bytes) if shards else _trained(scene, role)
+        found = found + _on_node(scene, numbers * width, split=shards or scene.zero_stage == 3)
+        if side.saves_optimizer:
+            states = role.trainable * host.state_bytes(scene)
+            found = found + _on_node(scene, states, split=shards or scene.zero_stage > 0)
+    return found
+
+
+def _on_node(scene: Scene, size_bytes: Num, *, split: bool) -> Num:
+    """What the first node's ranks write: all of it, or each its part."""
+    return scene.ranks_per_node * ceil_div(size_bytes, scene.q.shards) if split else size_bytes

@@ -222,6 +222,9 @@ class PlanFields(BaseModel):
     )
     expandable_segments: bool = Field(False, description="Allocator grows segments in place.")
     steps: Count = Field(500, description="Steps of the run, for time and money.")
+    save_steps: CountOrNone = Field(0, description="Steps between two checkpoints; 0 is none.")
+    eval_steps: CountOrNone = Field(0, description="Steps between two validations; 0 is none.")
+    validation_responses: CountOrNone = Field(0, description="Responses of one validation.")
     price_per_gpu_hour: Annotated[float, Field(ge=0, le=10_000, allow_inf_nan=False)] = Field(
         0.0, description="USD per GPU and hour; 0 is the catalog's figure."
     )

@@ -47,7 +47,18 @@ def _in_turn(fields: Fields) -> Fields:
     return fields
 
 
-MIGRATIONS: tuple[Migration, ...] = (_planned_as_grpo, _unchanged, _as_before, _in_turn)
+def _steps_alone(fields: Fields) -> Fields:
+    """Version 5 counted neither checkpoints nor validations: a run was its steps."""
+    return fields
+
+
+MIGRATIONS: tuple[Migration, ...] = (
+    _planned_as_grpo,
+    _unchanged,
+    _as_before,
+    _in_turn,
+    _steps_alone,
+)
 """Migration ``i`` turns fields of version ``FIRST_VERSION + i`` into the next version's."""
 
 VERSION = FIRST_VERSION + len(MIGRATIONS)
@@ -67,6 +78,9 @@ ADDED: Mapping[str, int] = {
     "reward_concurrency": 5,
     "reward_seconds": 5,
     "rollout_overlap": 5,
+    "eval_steps": 6,
+    "save_steps": 6,
+    "validation_responses": 6,
 }
 """Fields that came later, each with its first version: an older link did not leave them out."""
 

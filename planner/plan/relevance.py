@@ -56,6 +56,14 @@ ALWAYS: tuple[NoEffect, ...] = (
         lambda plan: plan.rollout == "none",
     ),
     NoEffect(
+        ("eval_steps", "validation_responses"),
+        "no engine generates for a validation",
+        lambda plan: plan.rollout in ("none", "in-graph"),
+    ),
+    NoEffect(
+        ("validation_responses",), "nothing is validated", lambda plan: plan.eval_steps == 0
+    ),
+    NoEffect(
         ("logprob_micro_batch_size", "micro_batch_size"),
         "max_tokens_per_micro_batch decides",
         lambda plan: plan.max_tokens_per_micro_batch > 0,

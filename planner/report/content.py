@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from planner.comparison import between_seconds
-from planner.cost import Cost, cost, price_words, reference_words
+from planner.cost import Cost, between_words, cost, price_words, reference_words
 from planner.dryrun.ask.answer import DryRun
 from planner.dryrun.ask.finding import SMALL
 from planner.footprint import Footprint, training_of
@@ -298,8 +298,9 @@ def _money(footprint: Footprint, paid: Cost) -> Iterator[str]:
     yield cut(f"Price: {price_words(paid)}{range_}. GPU hours only: no storage, no traffic.")
     if footprint.doubt is not None and known:
         yield cut(f"Between brackets: {footprint.doubt.words.partition('. ')[0]}")
-    if words := reference_words(footprint, paid):
-        yield cut(words)
+    for words in (between_words(footprint), reference_words(footprint, paid)):
+        if words:
+            yield cut(words)
 
 
 def _settings(plan: Plan) -> tuple[tuple[str, str], ...]:

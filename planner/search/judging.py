@@ -40,8 +40,8 @@ class Rows:
     seconds: Array
     low_seconds: Array
     high_seconds: Array
-    before_seconds: Array
-    """Of what is done once, before the first step: a cached reference's pass."""
+    between_seconds: Array
+    """Of the run, before and between its steps: a cached reference, checkpoints, validations."""
     usd: Array
     low_usd: Array
     high_usd: Array
@@ -53,8 +53,8 @@ class Rows:
         return len(self.combination)
 
     def hours(self, steps: int) -> Array:
-        """Of each row's run of so many steps, and of what comes before."""
-        found: Array = (self.seconds * steps + self.before_seconds) / HOUR
+        """Of each row's run of so many steps, and of what comes before and between them."""
+        found: Array = (self.seconds * steps + self.between_seconds) / HOUR
         return found
 
     def at(self, which: Array) -> Rows:
@@ -117,7 +117,7 @@ def rows_of(
 
 COLUMNS = (
     *("device_bytes", "high_bytes", "budget_bytes", "host_bytes"),
-    *("step_seconds", "low_step_seconds", "high_step_seconds", "before_seconds"),
+    *("step_seconds", "low_step_seconds", "high_step_seconds", "between_seconds"),
     *("usd_run", "low_usd_run", "high_usd_run"),
 )
 

@@ -76,9 +76,12 @@ def _of_phases(rows: Rows, names: tuple[str, ...]) -> Array:
 def figures_of(rows: Rows, sizes: Array, *further: Array) -> Array:
     """What one setting can be better in than another, in steps that matter; less is better."""
     with np.errstate(divide="ignore", invalid="ignore"):
-        seconds = np.nan_to_num(np.floor(np.log(rows.seconds) / SECONDS))
+        times = [
+            np.nan_to_num(np.floor(np.log(seconds) / SECONDS))
+            for seconds in (rows.seconds, rows.between_seconds)
+        ]
     steps = np.concatenate([sizes, rows.host_bytes[:, None]], axis=1) // BYTES
-    return np.concatenate([np.stack([*further, seconds], axis=1), steps], axis=1)
+    return np.concatenate([np.stack([*further, *times], axis=1), steps], axis=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,5 +129,6 @@ def paired(trainer: Rows, engine: Rows, base: Rows, held: Array, more: Array) ->
             seconds=sums("seconds"),
             low_seconds=sums("low_seconds"),
             high_seconds=sums("high_seconds"),
+            between_seconds=sums("between_seconds"),
         ),
     )

@@ -83,7 +83,7 @@ class Queue:
         price = price_of(plan).per_gpu_hour
         if price is None:
             return rows
-        hours: Any = gpu_hours(plan, rows.seconds, rows.before_seconds, 0.0)[1]
+        hours: Any = gpu_hours(plan, rows.seconds, rows.between_seconds, 0.0)[1]
         usd: Array = hours * price
         return replace(rows, usd=usd, high_usd=usd * rows.high_seconds / rows.seconds)
 

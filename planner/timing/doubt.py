@@ -11,6 +11,7 @@ from __future__ import annotations
 from functools import cache
 from typing import TYPE_CHECKING
 
+from planner.catalog.efficiencies import efficiencies
 from planner.kernels import tables_of
 from planner.methods import method_of
 from planner.timing.error import KIND_OF, Factors, factors
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from planner.phases.scene import Scene
 
 STEP, UPDATE = "step", "update"
+CHECKPOINT = "checkpoint"
+"""The phase that nobody publishes seconds of: how fast the disk is decides them."""
 
 
 def doubt_of(scene: Scene, phase: str = STEP) -> Factors:
@@ -26,6 +29,8 @@ def doubt_of(scene: Scene, phase: str = STEP) -> Factors:
 
     A step that samples nothing is an update, and full rows are of a length that is known.
     """
+    if phase == CHECKPOINT:
+        return of_the_disk()
     gpu, plan = scene.facts.gpu, scene.plan
     tables = None if gpu.speeds is not None else tables_of(gpu)
     return _factors(
@@ -34,6 +39,15 @@ def doubt_of(scene: Scene, phase: str = STEP) -> Factors:
         tables is not None and tables.own,
         plan.length_distribution != "" or plan.batch_shape == "full",
     )
+
+
+@cache
+def of_the_disk() -> Factors:
+    """The factors of what waits for a disk, which no plan names."""
+    rate = efficiencies()["disk-bytes-per-second"]
+    low, high = rate.spread()
+    words = f"{low:.2f} to {high:.2f} times the estimate: no plan says how fast its disk is."
+    return Factors(low=low, high=high, rows=0, words=words)
 
 
 @cache

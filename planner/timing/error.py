@@ -20,6 +20,7 @@ Kind = Literal["rollout", "log-probs", "update", "weight sync", "step"]
 
 KIND_OF: dict[str, Kind] = {
     "rollout": "rollout",
+    "validation": "rollout",
     "old log-probs": "log-probs",
     "reference log-probs": "log-probs",
     "values": "log-probs",

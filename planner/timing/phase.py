@@ -1,8 +1,8 @@
 """Seconds of a phase in one step, as terms that add up to them.
 
 Compute, collectives and host copies of one pass overlap as far as FSDP overlaps them:
-the longer one counts. A phase whose time nobody can derive from the plan (loading, saving,
-validation) has none.
+the longer one counts. A phase whose time nobody can derive from the plan (loading, and what nobody
+said a run has: checkpoints, validation) has none.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from planner.numeric import Num
 from planner.phases.phase import Decoding, PhasePlan, Work
 from planner.phases.scene import Scene
 from planner.timing import engine, trainer, updates
-from planner.timing.traffic import exposed, files_read
+from planner.timing.traffic import exposed, files_read, files_written
 from planner.timing.uneven import uneven
 from planner.timing.weight_sync import weight_sync
 
@@ -69,4 +69,6 @@ def _compute(scene: Scene, row: Work) -> Terms | None:
         return weight_sync(scene)
     if row.run == "read":
         return (files_read(scene, row),)
+    if row.run == "write":
+        return (files_written(row),)
     return updates.optimizer(scene, row) if row.run == "optimizer" else trainer.computed(scene, row)

@@ -14,6 +14,7 @@ from planner.formulas.communication import (
     BARE,
     BUCKET_BYTES,
     DISK_READ,
+    DISK_WRITE,
     EXPOSED,
     LATE_REDUCTION,
     PIPELINE,
@@ -249,6 +250,15 @@ def files_read(scene: Scene, row: Work) -> TimeTerm:
         row.role.name,
         label="cached reference read from the disk",
         ranks_per_node=scene.ranks_per_node,
+        size_bytes=row.host_bytes,
+        disk_bytes_per_second=typical("disk-bytes-per-second"),
+    )
+
+
+def files_written(row: Work) -> TimeTerm:
+    """What a node writes of a checkpoint, which every GPU waits for."""
+    return DISK_WRITE.term(
+        row.role.name,
         size_bytes=row.host_bytes,
         disk_bytes_per_second=typical("disk-bytes-per-second"),
     )

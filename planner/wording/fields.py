@@ -256,6 +256,21 @@ TEXTS: Mapping[str, FieldText] = {
     "gpus_per_node": FieldText("GPUs per node"),
     "host_ram_per_node": FieldText("Host RAM per node", unit="GiB, 0 is unknown"),
     "steps": FieldText("Steps of the run"),
+    "save_steps": FieldText(
+        "Checkpoint every",
+        "TRL's save_steps, verl's trainer.save_freq. All GPUs wait while it is written; the run's "
+        "time and cost have it in them.",
+        "steps",
+    ),
+    "eval_steps": FieldText(
+        "Validate every",
+        "verl's trainer.test_freq. Training waits while the validation set is generated; the run's "
+        "time and cost have it in them.",
+        "steps",
+    ),
+    "validation_responses": FieldText(
+        "Responses of a validation", "All prompts of the validation set, times responses to each."
+    ),
     "price_per_gpu_hour": FieldText(
         "Price per GPU-hour", unit="USD, 0 is the catalog's list price"
     ),

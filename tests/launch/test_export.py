@@ -29,6 +29,7 @@ DESCRIPTIVE = {
     "length_distribution": "what the data is like",
     "reward_seconds": "how quick the reward is",
     "reward_concurrency": "how quick the reward is",
+    "validation_responses": "how large the validation set is",
 }
 """Fields that describe the machine, the data or the bill: there is nothing to set for them."""
 
@@ -60,7 +61,9 @@ NO_EFFECT: dict[str, dict[str, str]] = {
         **dict.fromkeys(ENGINE, "neither GRADE nor DPO has an engine"),
         **dict.fromkeys(("kl", "entropy", "reward", "critic"), "their rules leave one value"),
         **dict.fromkeys(SPREAD, "there is one GPU"),
-        "validation_response_tokens": "the programs do not validate",
+        **dict.fromkeys(
+            ("validation_response_tokens", "eval_steps"), "the programs do not validate"
+        ),
         "temperature": "neither GRADE nor DPO samples with an engine's temperature",
     },
 }

@@ -179,6 +179,7 @@ IN_4 = dict.fromkeys(
 
 
 IN_5 = ("rollout_overlap", "resampling_factor", "reward_concurrency", "reward_seconds")
+IN_6 = ("eval_steps", "save_steps", "validation_responses")
 
 
 def test_a_complete_old_link_leaves_nothing_out() -> None:
@@ -187,7 +188,7 @@ def test_a_complete_old_link_leaves_nothing_out() -> None:
     reading = from_query({**query, "v": "1"})
     assert (reading.plan, reading.notes, reading.problems) == (Plan(), (), ())
     later = {"reinforce_baseline": "2", "lora_dropout": "3", "grade_autocast": "3", **IN_4}
-    later |= dict.fromkeys(IN_5, "5")
+    later |= dict.fromkeys(IN_5, "5") | dict.fromkeys(IN_6, "6")
     assert set(FIELDS) - set(fields_of(1)) == later.keys()
     for field, version in later.items():
         assert field in from_query({**query, "v": version}).notes[0]

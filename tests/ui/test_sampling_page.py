@@ -54,6 +54,13 @@ def test_the_documents_case_opens_as_a_link_and_says_what_its_code_does() -> Non
     assert app.metric[0].value == "5.6 GiB"
 
 
+def test_cards_and_choices_are_read_by_name() -> None:
+    app = opened()
+    shown = app.selectbox(key="sampling:device").options
+    assert "CPU" in shown and "RTX 4090 · 23.5 GiB" in shown
+    assert not {"cpu", "rtx-4090"} & set(shown)
+
+
 def test_an_edit_changes_answer_and_address() -> None:
     app = opened()
     app.number_input(key="sampling:prompts").set_value(56_000).run()

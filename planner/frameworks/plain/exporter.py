@@ -40,6 +40,7 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     _one_node(found)
     _kernels(found)
     program.refuse(found)
+    found.only("save_steps", 0, why="The program saves what it trained once, at its end.")
     return tuple(found.found)
 
 

@@ -132,5 +132,7 @@ FRAMEWORK = Framework(
         engine_merges_adapters=True,
         engine_helpers=1,
         pins_activations=True,
+        # transformers 5.23 Trainer._save_checkpoint, unless save_only_model.
+        saves_optimizer=True,
     ),
 )

@@ -160,6 +160,7 @@ def training(plan: Plan) -> dict[str, object]:
     precision = mixed_precision(plan)
     updates = plan.prompts_per_step // plan.prompts_per_update
     accumulates = plan.optimizer_step == "update"
+    own_steps = updates * (1 if accumulates else _accumulation(plan))
     by_trainer = plan.gradient_checkpointing == "full" and not activations_by_accelerate(plan)
     values: dict[str, object] = {
         "model_name_or_path": plan.model,
@@ -169,7 +170,9 @@ def training(plan: Plan) -> dict[str, object]:
         "attn_implementation": ATTENTION[plan.attention],
         "per_device_train_batch_size": plan.micro_batch_size,
         "gradient_accumulation_steps": _accumulation(plan) if accumulates else 1,
-        "max_steps": plan.steps * updates * (1 if accumulates else _accumulation(plan)),
+        "max_steps": plan.steps * own_steps,
+        # TRL's own default saves, too, every 500 of its steps.
+        "save_steps": plan.save_steps * own_steps or None,
         "gradient_checkpointing": by_trainer,
         "optim": _optimizer(plan),
         "report_to": "none",
@@ -375,5 +378,10 @@ def _notes(plan: Plan, program: str) -> tuple[str, ...]:
         ),
         full_rows_note(plan),
         (True, "Validation is off (eval_strategy no); turned on, it runs at the same length."),
+        (
+            plan.save_steps == 0,
+            "The plan has no checkpoints; TRL writes one every 500 of its steps (save_steps) and "
+            "after the last.",
+        ),
         other_framework_note(plan, FRAMEWORK),
     )

@@ -107,6 +107,12 @@ def _batch(found: Obstacles, script: Script) -> None:
         plan.response_tokens,
         why="TRL validates at the length it trains at.",
     )
+    if script.samples:
+        found.only(
+            "eval_steps",
+            0,
+            why="TRL generates a validation batch by batch, which takes longer than is planned.",
+        )
     per_gpu = plan.prompts_per_update * plan.responses_per_prompt // training_gpus(plan)
     if per_gpu % plan.micro_batch_size:
         found.refuse(

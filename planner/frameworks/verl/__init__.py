@@ -140,6 +140,8 @@ FRAMEWORK = Framework(
     decays_weights=True,
     # trainer.balance_batch, true unless told otherwise: _balance_batch of ray_trainer.py.
     balances_tokens=True,
+    # trainer.val_before_train, true unless told otherwise.
+    validates_first=True,
     sync_bucket_bytes=2 * GIB,
     host=HostSide(
         imports_bytes=351 * MIB,
@@ -154,6 +156,8 @@ FRAMEWORK = Framework(
         pins_activations=True,
         tied_on_every_rank=True,
         saves="shards",
+        # checkpoint.save_contents of actor.yaml and critic.yaml: model, optimizer, extra.
+        saves_optimizer=True,
     ),
     path_notes={
         "full": "verl's entropy of packed rows is counted as compiled for a GPU, verl's default; "

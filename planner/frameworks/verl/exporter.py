@@ -218,6 +218,8 @@ def overrides(plan: Plan) -> dict[str, object]:
         "trainer.nnodes": _nodes(plan),
         "trainer.n_gpus_per_node": min(plan.gpus, plan.gpus_per_node),
         "trainer.total_training_steps": plan.steps,
+        "trainer.save_freq": plan.save_steps or None,
+        "trainer.test_freq": plan.eval_steps or None,
         "trainer.logger": "[console]",
     }
     return given(values)
@@ -321,6 +323,20 @@ def _notes(plan: Plan) -> tuple[str, ...]:
             True,
             "A data set that ends before the planned steps ends the run: verl stops after 30 "
             "epochs.",
+        ),
+        (
+            plan.save_steps == 0,
+            "The plan has no checkpoints, and verl writes none unless trainer.save_freq says so.",
+        ),
+        (
+            plan.eval_steps > 0,
+            f"A validation was planned with {plan.validation_responses:,} responses: as many as "
+            "VAL_FILES has rows, times val_kwargs.n (1).",
+        ),
+        (
+            plan.eval_steps == 0,
+            "The plan has no validation; verl validates once, before the first step "
+            "(trainer.val_before_train).",
         ),
         (plan.kl != "none", f"The KL coefficient is verl's default, {KL_COEFFICIENT}."),
         entropy_note(plan, ENTROPY_COEFFICIENT),

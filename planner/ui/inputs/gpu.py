@@ -21,7 +21,7 @@ def gpu_input(draft: Draft) -> None:
     current, typed = draft.values["gpu"], draft.values["gpu_bytes"]
     wide, narrow = st.columns([2, 1])
     with wide:
-        widgets.select("gpu", current, (*CARDS, CUSTOM), _name, _chosen)
+        widgets.select("gpu", current, (*CARDS, CUSTOM), card_name, _chosen)
     with narrow:
         widgets.field("gpus", draft.values)
     card = CARDS.get(current)
@@ -39,7 +39,8 @@ def _chosen(key: str) -> None:
     session.edit({"gpu": key, "gpu_bytes": budget if key == CUSTOM else 0})
 
 
-def _name(key: str) -> str:
+def card_name(key: str) -> str:
+    """A card of the catalog as a person reads it, with the memory that a plan may use."""
     card = CARDS.get(key)
     if card is None:
         return "Other card…" if key == CUSTOM else key

@@ -135,7 +135,12 @@ ROLLOUT = Group(
         "resampling_factor",
     ),
 )
-MONEY = Group("money", "Time and money", ":material/payments:", ("steps", "price_per_gpu_hour"))
+MONEY = Group(
+    "money",
+    "Time and money",
+    ":material/payments:",
+    ("steps", "save_steps", "eval_steps", "validation_responses", "price_per_gpu_hour"),
+)
 
 SECTIONS: tuple[Section, ...] = (
     Section(

@@ -6,7 +6,7 @@ import pandas as pd
 import streamlit as st
 
 from planner.charts import seconds as drawn
-from planner.cost import Cost
+from planner.cost import Cost, between_words
 from planner.footprint import Footprint, Phase, TimeTerm, highest, lowest
 from planner.lengths import with_typical, words
 from planner.throughput import Figure, read_figure, read_run, throughput
@@ -43,6 +43,8 @@ def rests_on(footprint: Footprint, price: Cost) -> None:
     run = f"the run **{read_run(footprint, price)}**"
     hours = f"**{read_figure(figures['gpu_hours_run'])}** GPU-hours"
     st.markdown(f":small[{' · '.join((*said, run, hours))}]", help=MEANING)
+    if words := between_words(footprint):
+        st.markdown(f":small[{words}]")
     _lengths(footprint)
 
 

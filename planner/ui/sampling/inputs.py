@@ -13,6 +13,7 @@ from planner.sampling.derived import chunk_of, lists_of, probes_of, training_of,
 from planner.sampling.plan import SamplingPlan, choices
 from planner.sampling.presets import DEFAULT, PRESETS
 from planner.ui.elements import segments
+from planner.ui.inputs.gpu import CARDS, card_name
 from planner.ui.inputs.widgets import to_bytes
 from planner.ui.sampling import state
 from planner.ui.sampling.texts import LABELS, help_of, name_of
@@ -127,9 +128,14 @@ def _select(field: str, value: str, options: tuple[str, ...]) -> None:
         LABELS[field],
         shown,
         index=shown.index(value),
-        format_func=name_of,
+        format_func=_shown,
         **_common(field, value, str),
     )
+
+
+def _shown(value: str) -> str:
+    """A choice as a person reads it, a card by its name and size."""
+    return card_name(value) if value in CARDS else name_of(value)
 
 
 def _bounds(field: str) -> tuple[int, int]:

@@ -1,0 +1,167 @@
+"""What a run has between its steps: how often, what a checkpoint writes, what a validation takes.
+
+Parameters of Qwen2.5-0.5B as in ``test_work.py``; the disk is the assumed 1,000 MiB/s.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from planner.__main__ import main
+from planner.cost import between_words, cost
+from planner.estimate import estimate
+from planner.footprint import Footprint, Phase
+from planner.plan import Plan
+from planner.sweep import sweep
+from planner.units import MIB
+
+PARAMETERS = 494_032_768
+LORA_8 = 24 * 8 * (
+    # q, k, v, o; gate, up, down: inputs + outputs of each.
+    (896 + 896) + (896 + 128) + (896 + 128) + (896 + 896) + 2 * (896 + 4864) + (4864 + 896)
+)
+DISK = 1000 * MIB
+OFTEN = {"steps": 100, "save_steps": 30, "eval_steps": 40, "validation_responses": 64}
+
+
+def of(**changes: Any) -> Footprint:
+    return estimate(plan(**changes))
+
+
+def plan(**changes: Any) -> Plan:
+    usual: dict[str, Any] = {
+        "model": "Qwen/Qwen2.5-0.5B", "method": "grpo", "gpus": 4, "prompts_per_step": 16,
+        "prompts_per_update": 16, "prompt_tokens": 256, "response_tokens": 512, **OFTEN,
+    }  # fmt: skip
+    return Plan(**{**usual, **changes})
+
+
+def phase(footprint: Footprint, name: str) -> Phase:
+    (found,) = [one for one in footprint.phases if one.name == name]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("changes", "checkpoints", "validations"),
+    [
+        ({}, 4, 3),  # after steps 30, 60, 90 and the last; 40, 80 and the last
+        ({"save_steps": 50, "eval_steps": 50}, 2, 2),
+        ({"save_steps": 1000, "eval_steps": 100}, 1, 1),
+        # trainer.val_before_train
+        ({"framework": "verl"}, 4, 4),
+        ({"save_steps": 0, "eval_steps": 0}, 0, 0),
+        ({"framework": "verl", "save_steps": 0, "eval_steps": 0}, 0, 0),
+    ],
+)
+def test_a_run_has_them_every_so_many_steps_and_after_the_last(
+    changes: dict[str, Any], checkpoints: int, validations: int
+) -> None:
+    found = of(**changes)
+    assert phase(found, "checkpoint").occasions == checkpoints
+    assert phase(found, "validation").occasions == validations
+    assert not any(one.occasions for one in found.phases if one.per_step)
+
+
+@pytest.mark.parametrize(
+    ("changes", "written_bytes"),
+    [
+        # fp32 weights by rank 0 of one node, whatever the shards.
+        ({}, 4 * PARAMETERS),
+        ({"master_dtype": "none", "gradient_dtype": "bf16"}, 2 * PARAMETERS),
+        ({"finetuning": "lora", "lora_rank": 8, "reference": "adapter-disabled"}, 4 * LORA_8),
+        # transformers' Trainer writes both fp32 moments as well.
+        ({"framework": "trl", "eval_steps": 0}, 12 * PARAMETERS),
+        ({"framework": "trl", "eval_steps": 0, "optimizer": "sgd"}, 4 * PARAMETERS),
+        ({"framework": "trl", "eval_steps": 0, "optimizer": "adamw-8bit"}, 6 * PARAMETERS),
+        # Each of verl's ranks its shards of all three; on two nodes a disk takes half.
+        ({"framework": "verl"}, 12 * PARAMETERS),
+        ({"framework": "verl", "gpus_per_node": 2}, 6 * PARAMETERS),
+        # Every pair of ranks has a whole copy, and each rank writes what it has.
+        ({"framework": "verl", "shard_size": 2}, 24 * PARAMETERS),
+        # DeepSpeed's moments and fp32 copy are split; the weights of stage 2 are rank 0's.
+        (
+            {"framework": "trl", "eval_steps": 0, "sharding": "zero2", "gpus_per_node": 2},
+            (2 + 12 / 2) * PARAMETERS,
+        ),
+    ],
+)
+def test_a_checkpoint_takes_what_a_nodes_disk_takes(
+    changes: dict[str, Any], written_bytes: float
+) -> None:
+    found = phase(of(**changes), "checkpoint")
+    assert found.seconds == pytest.approx(written_bytes / DISK, rel=1e-6)
+
+
+def test_a_critic_is_written_too() -> None:
+    alone = phase(of(framework="verl"), "checkpoint").seconds or 0.0
+    both = phase(of(framework="verl", method="ppo", responses_per_prompt=8), "checkpoint").seconds
+    # Its head has one output instead of the vocabulary's, and Qwen2.5-0.5B's is tied.
+    assert both == pytest.approx(2 * alone, rel=1e-4)
+
+
+def test_a_validation_takes_what_a_rollout_of_its_responses_takes() -> None:
+    """As many responses, each to a prompt of its own, of the same length."""
+    same: dict[str, Any] = {
+        "framework": "verl", "method": "ppo", "prompts_per_step": 64, "responses_per_prompt": 1,
+        "prompts_per_update": 64,
+    }  # fmt: skip
+    found = of(**same)
+    assert phase(found, "validation").seconds == pytest.approx(phase(found, "rollout").seconds)
+    longer = phase(of(**same, validation_response_tokens=1024), "validation").seconds or 0.0
+    assert longer > 1.9 * (phase(found, "validation").seconds or 0.0)
+
+
+def test_transformers_validates_as_many_at_once_as_a_step_has() -> None:
+    """Memory is planned for a step's responses at once: more of them take their turn."""
+    few = phase(of(rollout="hf", responses_per_prompt=4, validation_responses=64), "validation")
+    many = phase(of(rollout="hf", responses_per_prompt=4, validation_responses=640), "validation")
+    assert many.seconds == pytest.approx(10 * (few.seconds or 0.0))
+    assert many.device_bytes == few.device_bytes
+
+
+def test_lengths_hold_for_validations_up_to_their_own_cap() -> None:
+    shaped = {"length_distribution": "1~uniform_1~512", "batch_shape": "padded"}
+    at_cap, shorter = (phase(of(**each), "validation").seconds or 0.0 for each in ({}, shaped))
+    assert shorter < at_cap
+    cut = of(**shaped, response_tokens=256, validation_response_tokens=512)
+    assert phase(cut, "validation").seconds == pytest.approx(shorter)
+
+
+def test_the_run_is_its_steps_and_what_comes_between() -> None:
+    found = of(price_per_gpu_hour=2.0)
+    checkpoint, validation = (phase(found, name).seconds for name in ("checkpoint", "validation"))
+    assert checkpoint and validation and found.step_seconds
+    seconds = 100 * found.step_seconds + 4 * checkpoint + 3 * validation
+    paid = cost(found)
+    assert paid.hours_run == pytest.approx(seconds / 3600)
+    assert paid.gpu_hours_run == pytest.approx(4 * seconds / 3600)
+    assert paid.usd_run == pytest.approx(8 * seconds / 3600)
+    assert paid.usd_per_step == pytest.approx(8 * found.step_seconds / 3600)
+    alone = of(price_per_gpu_hour=2.0, save_steps=0, eval_steps=0)
+    assert alone.step_seconds == found.step_seconds
+    assert cost(alone).hours_run == pytest.approx(found.step_seconds / 36)
+    words = between_words(found)
+    assert "4 checkpoints of" in words and "3 validations of" in words and "% of the run" in words
+    assert between_words(alone) == ""
+
+
+@pytest.mark.parametrize("framework", ["plain", "verl"])
+def test_a_sweep_counts_them_row_by_row(framework: str) -> None:
+    table = sweep(plan(framework=framework), over={"gpus": [2, 4], "save_steps": [0, 30]})
+    for row in table.itertuples():
+        own = cost(of(gpus=row.gpus, save_steps=row.save_steps, framework=framework))
+        assert row.gpu_hours_run == pytest.approx(own.gpu_hours_run)
+        assert row.between_seconds > 0
+
+
+def test_the_command_line_says_it(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = "&".join(f"{name}={value}" for name, value in OFTEN.items())
+    main(["estimate", f"model=Qwen/Qwen2.5-0.5B&gpus=1&sharding=none&{asked}"])
+    assert "Between its steps: 4 checkpoints of" in capsys.readouterr().out
+    main(["estimate", f"model=Qwen/Qwen2.5-0.5B&gpus=1&sharding=none&{asked}", "--json"])
+    found = {one["name"]: one for one in json.loads(capsys.readouterr().out)["phases"]}
+    assert found["checkpoint"]["occasions"] == 4 and found["checkpoint"]["seconds"] > 0
+    assert "how fast its disk is" in found["checkpoint"]["seconds_error"]
