@@ -131,6 +131,12 @@ def test_precision(
             {"use_peft": True, "load_in_4bit": True, "use_bnb_nested_quant": True},
         ),
         ({"liger": True}, {"use_liger_kernel": True}),
+        ({"steps": 500}, {"max_steps": 500, "save_steps": 500, "save_strategy": "steps"}),
+        (
+            # Two of TRL's steps are one of the plan's.
+            {"steps": 300, "save_steps": 50, "prompts_per_step": 64, "prompts_per_update": 32},
+            {"max_steps": 600, "save_steps": 100},
+        ),
     ],
 )
 def test_settings(
@@ -282,6 +288,7 @@ def test_a_separate_engine_has_its_own_script_and_gpus(trl: Worker, tmp_path: Pa
         ({"kl": "loss", "reference": "offloaded"}, "reference"),
         ({"batch_shape": "packed"}, "batch_shape"),
         ({"kv_cache_dtype": "fp8"}, "kv_cache_dtype"),
+        ({"eval_steps": 20, "validation_responses": 960}, "eval_steps"),
     ],
 )
 def test_what_trl_cannot_do_is_named(fields: dict[str, Any], named: str) -> None:

@@ -120,7 +120,7 @@ def test_a_key_given_twice_is_reported() -> None:
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        ("6", "reads up to version 5"),
+        ("7", "reads up to version 6"),
         ("0", "never was"),
         ("one", "'one'"),
         ("9" * 40, "99', not the number"),

