@@ -6,13 +6,14 @@ that trains as well, training lacks when the engine wakes up. So both are judged
 
 from __future__ import annotations
 
-import math
+from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planner.advice.edits import Edit, share_title, spread_title
 from planner.advice.outcome import Outcome
 from planner.advice.suggestion import Read, Suggestion, Trying
+from planner.estimate import MARGIN
 from planner.phases import engine
 from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan, try_plan
@@ -133,13 +134,9 @@ def chosen(trying: Trying, over: int) -> Suggestion | None:
     useful = list(_useful(plan, over))
     if not useful:
         return None
-    low, high = -1, len(useful) - 1
-    last = _with(trying, over, useful[high])
-    if last is not None and last.fits:
-        low = high
-    # Memory rises with the share: first where it should still fit, then by halves.
-    probes = () if last is None or low == high else _probes(trying, over, useful, last)
-    for probe in probes:
+    low, high = -1, len(useful)
+    # Memory rises with the share: first where it should stop fitting, then by halves.
+    for probe in _probes(trying.before, useful):
         if low < probe < high:
             low, high = _narrowed(trying, over, useful, probe, low, high)
     while high - low > 1:
@@ -155,21 +152,19 @@ def _narrowed(
     return (at, high) if found is not None and found.fits else (low, at)
 
 
-def _probes(trying: Trying, over: int, useful: list[float], last: Outcome) -> tuple[int, ...]:
-    """Which shares to try first where the largest of use does not fit.
+def _probes(before: Outcome, useful: list[float]) -> tuple[int, ...]:
+    """Which shares to try first: the largest that should fit, and its neighbours.
 
     A share takes as much more of the card as it is larger. Where a phase is too large in which the
     engine sleeps, most likely no share helps.
     """
-    plan, high = last.plan, len(useful) - 1
-    if high == 0:
-        return ()
-    taken = room_of(plan).share_bytes
-    step = taken * (1 - useful[-2] / useful[-1])
-    likely = high - max(1, math.ceil((last.needs_bytes - last.budget_bytes) / step))
-    asleep = [one for one in last.levels if one.categories.get("engine", 0) < taken / 2]
-    none = any(one.needs_bytes > last.budget_bytes for one in asleep)
-    return (0, likely, likely + 1) if none else (likely, likely + 1, 0)
+    taken, own = room_of(before.plan).share_bytes, before.plan.gpu_memory_utilization
+    awake = [one for one in before.levels if one.categories.get("engine", 0) >= taken / 2]
+    asleep = [one for one in before.levels if one not in awake]
+    free = before.budget_bytes - max((one.needs_bytes for one in awake), default=0.0)
+    likely = max(bisect(useful, own + free * MARGIN * own / taken) - 1, 0)
+    none = any(one.needs_bytes > before.budget_bytes for one in asleep)
+    return (*((0,) if none else ()), likely, likely + 1, likely - 1)
 
 
 def choices(trying: Trying) -> Iterator[Suggestion]:
