@@ -83,9 +83,9 @@ class Efficiency(Row):
 
     def published_for(self, gpu: Gpu | None) -> Interval:
         """The published interval for a card, or for those of its compute capability."""
-        names = (gpu.key, gpu.compute_capability or "any") if gpu else ()
-        own = next((name for name in names if name in self.intervals), "any")
-        return self.intervals[own]
+        known = self.intervals
+        own = gpu and (known.get(gpu.key) or known.get(gpu.compute_capability or "any"))
+        return own or known["any"]
 
     def of(self, gpu: Gpu | None) -> Interval:
         """What was measured on such a card, or else the published interval."""
