@@ -197,8 +197,11 @@ ENGINE_KV_POOL = Formula(
 
 SYNC_BUCKET = Formula(
     "weight sync bucket",
-    "bucket_bytes",
+    "buckets * bucket_bytes",
     category="buffers",
-    source="verl 0.9.1 rollout.checkpoint_engine.update_weights_bucket_megabytes = 2048",
-    why="Updated weights travel to the engine in buckets.",
+    source="verl 0.9.1 rollout.checkpoint_engine.update_weights_bucket_megabytes = 2048; "
+    "nccl_checkpoint_engine.py, prepare: every process one to send and one to receive",
+    why="Updated weights travel to the engine in buckets: one at a time where it is beside the "
+    "trainer, through two to GPUs of its own.",
+    ignores="the same two on a separate engine's own GPUs, outside its share",
 )

@@ -66,7 +66,9 @@ class Obstacles:
 
     def engine_within_node(self) -> None:
         """Refuse an engine whose GPUs are of several nodes."""
-        per_node = min(self.plan.gpus, self.plan.gpus_per_node)
+        plan = self.plan
+        own = plan.rollout_gpus if plan.rollout == "vllm-separate" else plan.gpus
+        per_node = min(own, plan.gpus_per_node)
         if per_node % self.plan.rollout_tensor_parallel:
             self.refuse(
                 "rollout_tensor_parallel",

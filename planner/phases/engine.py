@@ -246,5 +246,6 @@ def sync_buffer(scene: Scene) -> Term:
     """The buffer in which updated weights travel to the engine."""
     bucket_bytes, policy = scene.framework.sync_bucket_bytes, scene.policy
     if bucket_bytes:
-        return generation.SYNC_BUCKET("policy", bucket_bytes=bucket_bytes)
+        buckets = 2 if scene.plan.rollout == "vllm-separate" else 1
+        return generation.SYNC_BUCKET("policy", buckets=buckets, bucket_bytes=bucket_bytes)
     return policy.largest_tensor()

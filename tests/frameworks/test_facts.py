@@ -109,6 +109,38 @@ def test_verl_starts_with_these_settings() -> None:
     assert bucket * 2**20 == VERL.sync_bucket_bytes
 
 
+def test_verl_sends_weights_to_an_engine_apart_through_two_buffers_and_empties_the_cache() -> None:
+    path = "verl/checkpoint_engine/nccl_checkpoint_engine.py"
+    made = function(path, "prepare")
+    for buffer in ("self.send_buf = torch.zeros(self.bucket_size", "self.recv_buf = torch.zeros("):
+        assert buffer in made
+    assert "torch.cuda.empty_cache()" in function(path, "finalize")
+    assert VERL.defaults({"rollout": "vllm-separate"})["empty_cache"] == "between-phases"
+
+
+def test_verl_validates_and_saves_when_the_plan_says() -> None:
+    text = source("verl/trainer/ppo/ray_trainer.py").read_text("utf-8")
+    for freq in ("test_freq", "save_freq"):
+        assert f"is_last_step or self.global_steps % self.config.trainer.{freq} == 0" in " ".join(
+            text.split()
+        )
+    config = source("verl/trainer/config/_generated_ppo_trainer.yaml").read_text("utf-8")
+    settings = yaml.safe_load(config)
+    assert settings["trainer"]["val_before_train"] == VERL.validates_first
+    for trained in (settings["actor_rollout_ref"]["actor"], settings["critic"]):
+        assert "optimizer" in trained["checkpoint"]["save_contents"]
+    assert VERL.host.saves_optimizer
+
+
+def test_transformers_saves_the_optimizer_and_after_the_last_step() -> None:
+    save = function("transformers/trainer.py", "_save_checkpoint")
+    assert "if not self.args.save_only_model:" in save and "_save_optimizer" in save
+    text = source("transformers/trainer_callback.py").read_text("utf-8")
+    ends = text.partition("if state.global_step >= state.max_steps:")[2].partition("return")[0]
+    assert "control.should_save = True" in ends
+    assert TRL.host.saves_optimizer and not TRL.validates_first
+
+
 def test_verl_keeps_a_reference_in_host_ram_and_computes_with_it_there() -> None:
     text = function("verl/workers/engine/fsdp/transformer_impl.py", "_build_fsdp_module")
     for branch in ("CPUOffload(offload_params=True)", "CPUOffloadPolicy(pin_memory=True)"):

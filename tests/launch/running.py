@@ -163,5 +163,5 @@ def read_by_trl(worker: Worker, folder: Path, launch: Launch, plan: Any) -> dict
 def read_by_verl(worker: Worker, folder: Path, launch: Launch) -> dict[str, Any]:
     """What verl's own composition and validation make of launch.sh's overrides, or its error."""
     words = run(unpack(launch, folder), **PATHS)[-1]
-    assert words[:3] == ["python3", "-m", "verl.trainer.main_ppo"]
-    return worker.ask({"overrides": words[3:]})
+    assert words[:2] == ["python3", "-m"]
+    return worker.ask({"program": words[2], "overrides": words[3:]})

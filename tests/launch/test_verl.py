@@ -211,6 +211,66 @@ def test_ppo_has_a_critic_of_its_own(verl: Worker, tmp_path: Path) -> None:
     assert _at(values, "critic.fsdp.optimizer_offload") is True
 
 
+@pytest.mark.parametrize(
+    ("fields", "trainer", "engine"),
+    [
+        ({"gpus": 8, "rollout_gpus": 2}, (1, 6), (1, 2)),
+        ({"gpus": 8, "rollout_gpus": 4, "rollout_tensor_parallel": 2}, (1, 4), (1, 4)),
+        ({"gpus": 32, "rollout_gpus": 8}, (3, 8), (1, 8)),
+    ],
+)
+def test_an_engine_apart_is_one_step_off_with_gpus_of_its_own(
+    verl: Worker,
+    tmp_path: Path,
+    fields: dict[str, Any],
+    trainer: tuple[int, int],
+    engine: tuple[int, int],
+) -> None:
+    plan = _fitting(
+        rollout="vllm-separate", prompts_per_step=96, prompts_per_update=96, **fields
+    )
+    assert plan.rollout_overlap == "one-step-off" and plan.empty_cache == "between-phases"
+    values = _read(verl, tmp_path, plan)["values"]
+    found = {
+        side: (_at(values, f"{side}.nnodes"), _at(values, f"{side}.n_gpus_per_node"))
+        for side in ("trainer", "rollout", ROLLOUT)
+    }
+    assert found == {"trainer": trainer, "rollout": engine, ROLLOUT: engine}
+    expected = {
+        "actor_rollout_ref.hybrid_engine": False,
+        f"{ROLLOUT}.free_cache_engine": False,
+        f"{ROLLOUT}.calculate_log_probs": True,
+        f"{ROLLOUT}.checkpoint_engine.backend": "nccl",
+        f"{ROLLOUT}.tensor_model_parallel_size": plan.rollout_tensor_parallel,
+        # The plan has a phase of old log-probs.
+        "algorithm.rollout_correction.bypass_mode": False,
+    }
+    assert {key: _at(values, key) for key in expected} == expected
+    assert "cupy-cu130" in export(plan, "verl").install
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"rollout_overlap": "asynchronous"}, "rollout_overlap"),
+        ({"gpus": 32, "rollout_gpus": 12, "prompts_per_step": 80, "prompts_per_update": 80},
+         "rollout_gpus"),
+        ({"rollout_gpus": 4, "rollout_tensor_parallel": 4, "gpus_per_node": 2},
+         "rollout_tensor_parallel"),
+    ],
+)  # fmt: skip
+def test_an_engine_apart_that_verl_cannot_start_is_named(
+    fields: dict[str, Any], named: str
+) -> None:
+    apart = {"rollout": "vllm-separate", "prompts_per_step": 96, "prompts_per_update": 96}
+    plan = _fitting().changed(
+        **{"rollout_gpus": 2, "rollout_overlap": "one-step-off", **apart, **fields}
+    )
+    with pytest.raises(CannotExpress) as refused:
+        export(plan, "verl")
+    assert named in refused.value.fields
+
+
 def test_nodes_start_ray_and_one_of_them_the_training(verl: Worker, tmp_path: Path) -> None:
     plan = _fitting(gpus=16, gpus_per_node=8)
     values = _read(verl, tmp_path, plan)["values"]
@@ -329,5 +389,7 @@ def test_what_verl_would_accept_and_fail_on_is_refused(
 )
 def test_the_validation_can_fail(verl: Worker, override: str, complaint: str) -> None:
     given = [f"{key}={value}" for key, value in overrides(_fitting()).items()]
-    assert "error" not in verl.ask({"overrides": given})
-    assert complaint in verl.ask({"overrides": [*given, override]}).get("error", "accepted")
+    asked = {"program": "verl.trainer.main_ppo", "overrides": given}
+    assert "error" not in verl.ask(asked)
+    reply = verl.ask({**asked, "overrides": [*given, override]})
+    assert complaint in reply.get("error", "accepted")

@@ -103,11 +103,24 @@ def main() -> None:
     from verl.trainer.ppo.utils import need_critic, need_reference_policy
     from verl.utils.config import omega_conf_to_dataclass, validate_config
 
-    folder = str(Path(verl.__file__).parent / "trainer" / "config")
+    package = Path(verl.__file__).parent
+    # What the programs' own hydra.main names.
+    configurations = {
+        "verl.trainer.main_ppo": ("trainer/config", "ppo_trainer"),
+        "verl.experimental.one_step_off_policy.main_ppo": (
+            "experimental/one_step_off_policy/config", "one_step_off_ppo_trainer",
+        ),
+    }  # fmt: skip
 
     def read(request: dict[str, Any]) -> dict[str, Any]:
-        with initialize_config_dir(folder, version_base=None):
-            config = compose("ppo_trainer", overrides=request["overrides"])
+        folder, name = configurations[request["program"]]
+        with initialize_config_dir(str(package / folder), version_base=None):
+            config = compose(name, overrides=request["overrides"])
+        if "one_step_off" in name:
+            # As its main does before it starts.
+            config.actor_rollout_ref.rollout.nnodes = config.rollout.nnodes
+            config.actor_rollout_ref.rollout.n_gpus_per_node = config.rollout.n_gpus_per_node
+            assert not config.actor_rollout_ref.hybrid_engine
         values = OmegaConf.to_container(config, resolve=False)
         get_adv_estimator_fn(config.algorithm.adv_estimator)
         critic, reference = need_critic(config), need_reference_policy(config)

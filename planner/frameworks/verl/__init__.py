@@ -25,7 +25,8 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
         "logits_dtype": "bf16",
     }
     if values.get("rollout") == "vllm-separate":
-        defaults["rollout_overlap"] = "one-step-off"
+        # Its checkpoint engine empties the cache after each weight sync.
+        defaults |= {"rollout_overlap": "one-step-off", "empty_cache": "between-phases"}
     half = values.get("dtype", "bf16") != "fp32"
     if half and values.get("finetuning") in ("lora", "qlora"):
         defaults |= {"master_dtype": "none", "vllm_sleep_level": 1}

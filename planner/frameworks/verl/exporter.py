@@ -1,5 +1,7 @@
 """verl 0.9.1, GRPO and PPO: a bash script of hydra overrides for ``verl.trainer.main_ppo``.
 
+An engine on GPUs of its own is launched by ``verl.experimental.one_step_off_policy.main_ppo``.
+
 Keys and defaults were read from the wheel (2026-11-20); a test composes every export
 with verl's own configuration and runs verl's own validation on it.
 """
@@ -57,6 +59,11 @@ def compute_score(data_source, solution_str, ground_truth, extra_info=None, **un
 '''
 """What verl calls, asking ``score``."""
 
+PROGRAMS = {
+    False: "verl.trainer.main_ppo",
+    True: "verl.experimental.one_step_off_policy.main_ppo",
+}
+"""What trains, by whether the engine has GPUs of its own."""
 STRATEGY = {"fsdp1": "fsdp", "fsdp2": "fsdp2"}
 KERNELS = {"chunked": "torch", "fused": "triton"}
 """Backend of verl's fused kernels, by the logits path."""
@@ -178,7 +185,7 @@ def _rollout(plan: Plan) -> dict[str, object]:
         f"{rollout}.max_num_seqs": plan.max_num_seqs,
         f"{rollout}.max_num_batched_tokens": plan.max_num_batched_tokens,
         f"{rollout}.enforce_eager": plan.enforce_eager,
-        f"{rollout}.free_cache_engine": plan.vllm_sleep_level > 0,
+        f"{rollout}.free_cache_engine": not _apart(plan) and plan.vllm_sleep_level > 0,
         f"{rollout}.log_prob_micro_batch_size_per_gpu": plan.logprob_micro_batch_size,
         f"+{rollout}.engine_kwargs.vllm.kv_cache_dtype": None if cache == "auto" else cache,
         # Adapters are synced alone, so the engine has to read the base weights itself.
@@ -215,8 +222,8 @@ def overrides(plan: Plan) -> dict[str, object]:
         "algorithm.kl_ctrl.kl_coef": KL_COEFFICIENT if plan.kl == "reward" else None,
         f"{model}.fused_kernel_options.impl_backend": KERNELS.get(plan.logits),
         **(_critic(plan) if _estimator(plan).critic else {}),
-        "trainer.nnodes": _nodes(plan),
-        "trainer.n_gpus_per_node": min(plan.gpus, plan.gpus_per_node),
+        **_pool(plan, "trainer", plan.gpus - plan.rollout_gpus),
+        **(_engine_apart(plan) if _apart(plan) else {}),
         "trainer.total_training_steps": plan.steps,
         "trainer.save_freq": plan.save_steps or None,
         "trainer.test_freq": plan.eval_steps or None,
@@ -234,8 +241,32 @@ def _nodes(plan: Plan) -> int:
     return max(1, int(plan.gpus) // int(plan.gpus_per_node))
 
 
+def _apart(plan: Plan) -> bool:
+    return bool(plan.rollout == "vllm-separate")
+
+
+def _pool(plan: Plan, side: str, gpus: int) -> dict[str, object]:
+    """So many GPUs of one node, or whole nodes."""
+    return {
+        f"{side}.nnodes": max(1, gpus // plan.gpus_per_node),
+        f"{side}.n_gpus_per_node": min(gpus, plan.gpus_per_node),
+    }
+
+
+def _engine_apart(plan: Plan) -> dict[str, object]:
+    """What one_step_off_policy has beside the trainer's own configuration."""
+    return {
+        # Its own is a path below the folder that a program is started in.
+        "hydra.searchpath": "[pkg://verl.trainer.config]",
+        "actor_rollout_ref.hybrid_engine": False,
+        # The engine's log-probs would take the place of the old ones, which the plan computes.
+        "algorithm.rollout_correction.bypass_mode": False,
+        **_pool(plan, "rollout", plan.rollout_gpus),
+    }
+
+
 def _words(plan: Plan) -> list[str | Expanded]:
-    words: list[str | Expanded] = ["python3", "-m", "verl.trainer.main_ppo"]
+    words: list[str | Expanded] = ["python3", "-m", PROGRAMS[_apart(plan)]]
     words += [f"{key}={value}" for key, value in overrides(plan).items()]
     words += [
         expand("data.train_files='", "TRAIN_FILES", "'"),
@@ -302,7 +333,9 @@ def _script(plan: Plan, link: str, install: str, notes: tuple[str, ...]) -> str:
 
 def _install(plan: Plan) -> str:
     words = chosen(
-        (True, f"pip install 'verl[vllm,flash-attn-cu130torch211]=={VERSION}'"),
+        (not _apart(plan), f"pip install 'verl[vllm,flash-attn-cu130torch211]=={VERSION}'"),
+        # Its checkpoint engine sends weights through buffers of cupy's.
+        (_apart(plan), f"pip install 'verl[vllm,flash-attn-cu130torch211,cupy-cu130]=={VERSION}'"),
         (plan.optimizer == "adamw-8bit", "torchao==0.16.0"),
         *kernels(plan),
     )
@@ -318,7 +351,15 @@ def _notes(plan: Plan) -> tuple[str, ...]:
             f"transformers 5.9.0; the plan was estimated for torch {plan.torch_version}.",
         ),
         (True, own_settings(FRAMEWORK)),
-        (True, f"verl turns expandable segments on after the first weight sync{fragmented}"),
+        (
+            _apart(plan),
+            "The engine generates with weights one step old; verl's one_step_off_policy is "
+            "experimental.",
+        ),
+        (
+            not _apart(plan),
+            f"verl turns expandable segments on after the first weight sync{fragmented}",
+        ),
         (
             True,
             "A data set that ends before the planned steps ends the run: verl stops after 30 "

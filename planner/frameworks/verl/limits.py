@@ -137,22 +137,24 @@ def _rollout(found: Obstacles) -> None:
     found.only(
         "rollout",
         "vllm-colocated",
-        why="verl generates with an engine; on GPUs of its own it trains asynchronously.",
+        "vllm-separate",
+        why="verl generates with an engine.",
         rollout_gpus=0,
         rollout_tensor_parallel=1,
     )
     if plan.rollout == "vllm-colocated":
         found.only("rollout_gpus", 0, why="A colocated engine has no GPUs of its own.")
+        found.only(
+            "vllm_sleep_level",
+            1 if plan.finetuning == "lora" else 2,
+            why="verl chooses 2 for full fine-tuning and 1 for adapters.",
+        )
+    if plan.rollout == "vllm-separate":
+        _apart(found)
     found.only(
         "resampling_factor",
         1.0,
         why="The script that is written keeps every group; verl's filter_groups is not set here.",
-    )
-    level = 1 if plan.finetuning == "lora" else 2
-    found.only(
-        "vllm_sleep_level",
-        level,
-        why="verl chooses 2 for full fine-tuning and 1 for adapters.",
     )
     found.only(
         "validation_response_tokens",
@@ -165,4 +167,28 @@ def _rollout(found: Obstacles) -> None:
             f"vLLM serves adapters up to rank {ADAPTER_RANKS[-1]}.",
             f"Set lora_rank to {ADAPTER_RANKS[-1]} or less.",
             lora_rank=ADAPTER_RANKS[-1],
+        )
+
+
+def _apart(found: Obstacles) -> None:
+    """An engine on GPUs of its own: verl.experimental.one_step_off_policy."""
+    plan = found.plan
+    found.only(
+        "rollout_overlap",
+        "one-step-off",
+        why="verl's fully asynchronous trainer takes its own counts of samples and syncs, not "
+        "steps of a batch.",
+    )
+    found.only(
+        "finetuning",
+        "full",
+        why="How adapters reach an engine of verl's on other GPUs was not read.",
+    )
+    per_node, training = plan.gpus_per_node, plan.gpus - plan.rollout_gpus
+    if plan.gpus > per_node and (plan.rollout_gpus % per_node or training % per_node):
+        found.refuse(
+            "rollout_gpus",
+            "Over several nodes verl's engine and its trainer are given whole ones.",
+            f"Set rollout_gpus to a multiple of {per_node}.",
+            rollout_gpus=per_node,
         )
