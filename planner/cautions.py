@@ -16,7 +16,7 @@ from planner.phases import engine
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import path
 from planner.plan.defaults import fill
-from planner.plan.relevance import without_effect
+from planner.plan.relevance import NO_ENGINE, without_effect
 from planner.quantities import pads_rollout
 from planner.units import read_bytes, read_gib
 from planner.workload import compile_breaks
@@ -54,6 +54,7 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
             *_measured_warnings(scene),
             *_host_warnings(scene, phases),
             *_padding_warnings(scene),
+            *_validation_warnings(scene),
         ),
         (
             *_notes(scene, phases),
@@ -301,6 +302,16 @@ def _padding_warnings(scene: Scene) -> Iterator[str]:
             "max_tokens_per_micro_batch counts tokens without padding: short responses padded to a "
             "long one beside them take more than it, which the memory does not count; set "
             "batch_shape to packed."
+        )
+
+
+def _validation_warnings(scene: Scene) -> Iterator[str]:
+    """A validation of nobody knows how many responses."""
+    plan = scene.plan
+    if plan.eval_steps and not plan.validation_responses and plan.rollout not in NO_ENGINE:
+        yield (
+            "Validations are not in the run's time and cost: nobody said how many responses one "
+            "generates; set validation_responses."
         )
 
 

@@ -26,7 +26,7 @@ def rollout(scene: Scene) -> PhasePlan:
 def validation(scene: Scene) -> PhasePlan:
     """The same at the validation set's own response length; timed where a run validates."""
     plan = scene.plan
-    often = occasions(plan, plan.eval_steps)
+    often = occasions(plan, plan.eval_steps) if plan.validation_responses else 0
     phase = _generate(
         scene,
         "validation",

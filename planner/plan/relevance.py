@@ -34,6 +34,9 @@ ENGINE_FIELDS = (
     "rollout_tensor_parallel",
 )
 
+NO_ENGINE = ("none", "in-graph")
+"""Rollouts without which no validation generates anything."""
+
 ALWAYS: tuple[NoEffect, ...] = (
     NoEffect(
         ENGINE_FIELDS,
@@ -58,7 +61,7 @@ ALWAYS: tuple[NoEffect, ...] = (
     NoEffect(
         ("eval_steps", "validation_responses"),
         "no engine generates for a validation",
-        lambda plan: plan.rollout in ("none", "in-graph"),
+        lambda plan: plan.rollout in NO_ENGINE,
     ),
     NoEffect(
         ("validation_responses",), "nothing is validated", lambda plan: plan.eval_steps == 0

@@ -59,6 +59,27 @@ def test_on_a_phone_the_verdict_stays_over_page_and_inputs(browser: Browser, ser
     context.close()
 
 
+def test_after_an_impossible_plan_the_worst_phase_is_the_chosen_one(
+    page: Page, server: str
+) -> None:
+    """The list is new on the page then, and the browser took its first phase for chosen."""
+    page.goto(server)
+    settle(page)
+    count = page.get_by_label("Count", exact=True)
+    for gpus in ("7", "8"):
+        count.fill(gpus)
+        count.press("Enter")
+        expect(page.get_by_text("This plan is not possible")).to_have_count(int(gpus == "7"))
+        settle(page)
+    assert chosen(page) == "rollout (the worst)"
+    length = page.get_by_label("Response, tokens", exact=True)
+    length.fill("1024")
+    length.press("Enter")
+    settle(page)
+    assert chosen(page) == "rollout (the worst)"
+    expect(page.get_by_role("radio", name="Use the room")).to_be_checked()
+
+
 def test_a_phase_is_chosen_by_a_click_and_by_the_keyboard(page: Page, server: str) -> None:
     page.goto(server)
     settle(page)

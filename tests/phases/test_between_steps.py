@@ -102,6 +102,16 @@ def test_a_critic_is_written_too() -> None:
     assert both == pytest.approx(2 * alone, rel=1e-4)
 
 
+def test_a_validation_of_unknown_size_is_said_and_not_counted() -> None:
+    found = of(validation_responses=0)
+    assert phase(found, "validation").seconds is None
+    assert not phase(found, "validation").occasions
+    assert any("set validation_responses" in one for one in found.warnings)
+    assert not of().warnings
+    given = estimate(Plan(method="sft", gpus=1, eval_steps=40))
+    assert not given.warnings and any("eval_steps has no effect" in one for one in given.notes)
+
+
 def test_a_validation_takes_what_a_rollout_of_its_responses_takes() -> None:
     """As many responses, each to a prompt of its own, of the same length."""
     same: dict[str, Any] = {

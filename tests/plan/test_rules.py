@@ -32,7 +32,6 @@ BROKEN: list[dict[str, Any]] = [
     {"rollout": "vllm-separate", "rollout_gpus": 0},
     {"rollout_gpus": 4},
     {"rollout_overlap": "one-step-off"},
-    {"eval_steps": 20},
     {"framework": "trl", "resampling_factor": 1.5},
     {
         "framework": "trl",

@@ -40,11 +40,10 @@ def chart(footprint: Footprint) -> None:
 def chosen(footprint: Footprint) -> Phase:
     """The phase whose terms and advice are shown: the worst one until another is chosen."""
     phases = {phase_name(phase): phase for phase in footprint.phases}
-    if st.session_state.get("phase") not in phases:
+    own = phases.get(st.session_state.get("phase", ""))
+    if own is None:
         st.session_state.pop("phase by hand", None)
-    if not by_hand() and st.session_state.get("phase") != phase_name(footprint.worst):
-        st.session_state["phase"] = phase_name(footprint.worst)
-    return phases[st.session_state["phase"]]
+    return own if own is not None and by_hand() else footprint.worst
 
 
 def by_hand() -> bool:
@@ -54,11 +53,16 @@ def by_hand() -> bool:
 
 def choice(footprint: Footprint) -> None:
     """The list to choose a phase from, which does without a pointer."""
-    worst = phase_name(footprint.worst)
-    chosen(footprint)
+    worst, now = phase_name(footprint.worst), phase_name(chosen(footprint))
+    names = [phase_name(phase) for phase in footprint.phases]
+    # A list that is new on the page gets it as its default: a value set through the state alone
+    # may come too late for it, and the first phase would look chosen.
+    if st.session_state.get("phase", now) != now:
+        st.session_state["phase"] = now
     st.selectbox(
         "Phase",
-        [phase_name(phase) for phase in footprint.phases],
+        names,
+        index=names.index(now),
         key="phase",
         on_change=_chosen,
         format_func=lambda name: f"{name} (the worst)" if name == worst else name,
