@@ -124,10 +124,14 @@ SAMPLING = Formula(
 
 ENGINE_WEIGHTS = Formula(
     AWAKE,
-    "ceil_div(parameters, tensor_parallel) * value_bytes",
+    "ceil_div(quantized, tensor_parallel) + "
+    "ceil_div(parameters - quantized, tensor_parallel) * value_bytes",
     category="engine",
-    source=VLLM,
-    why="The engine holds its own copy of the policy, split over its GPUs.",
+    source=VLLM + "; Fp8LinearMethod, Fp8MoEMethod; verl 0.9.1 vllm_async_server.py, "
+    "_apply_quantization",
+    why="The engine holds its own copy of the policy, split over its GPUs. With fp8 the layers' "
+    "linear weights and experts take a byte each; embeddings, norms, routers and head stay.",
+    ignores="scales of fp8 weights (4 bytes for each block of 16,384, or for each row)",
 )
 
 ENGINE_WORKING_SET = Formula(

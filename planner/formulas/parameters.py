@@ -100,6 +100,12 @@ def active_layers_parameter_count(architecture: Architecture) -> int:
     return active_parameter_count(architecture) - _elements(tuple(outside))
 
 
+def quantizable_parameter_count(architecture: Architecture) -> int:
+    """Parameters of the layers' linear weights and experts, which engines keep in fewer bits."""
+    found = layer_weights(architecture)
+    return _elements(tuple(one for one in found if one.kind in ("linear", "experts")))
+
+
 def layer_parameter_count(architecture: Architecture) -> int:
     """Parameters of one layer, the largest where sparse layers stand among dense ones."""
     found = layer_weights(architecture)

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from planner.catalog import device_constants
 from planner.footprint import Term
 from planner.formulas import allocator, generation
+from planner.formulas.parameters import quantizable_parameter_count
 from planner.numeric import Num, ceil_div, maximum, minimum, whole_bytes
 from planner.phases import host
 from planner.phases.scene import Moment, Scene, once
@@ -198,9 +199,11 @@ def kv_value_bytes(plan: Plan) -> int:
 
 @once
 def _weights(scene: Scene) -> Term:
+    fp8 = scene.plan.rollout_quantization == "fp8"
     return generation.ENGINE_WEIGHTS(
         ROLE,
         parameters=scene.policy.parameters,
+        quantized=quantizable_parameter_count(scene.policy.arch) if fp8 else 0,
         tensor_parallel=scene.plan.rollout_tensor_parallel,
         value_bytes=scene.q.compute_bytes,
     )

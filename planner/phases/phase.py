@@ -96,6 +96,8 @@ class Decoding(Work):
     cache_tokens: Num | None = None
     """Tokens that the cache has room for, where it may be short of it."""
     eager: bool = False
+    quantized: bool = False
+    """The engine's layers have fp8 weights."""
     rewarded: Num = 0
     """Responses of all engines whose rewards are waited for."""
 

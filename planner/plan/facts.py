@@ -130,6 +130,12 @@ def fact_problems(plan: Plan) -> list[Problem]:
     return found
 
 
+def _without_fp8(gpu: Gpu) -> bool:
+    """Whether the card is known to be older than Ada, the first of NVIDIA's that has fp8."""
+    known = gpu.compute_capability
+    return known is not None and tuple(map(int, known.split("."))) < (8, 9)
+
+
 def _shape_problems(plan: Plan, facts: Facts) -> list[Problem]:
     found: list[Problem] = []
     rows = plan.prompt_tokens + plan.response_tokens
@@ -151,6 +157,16 @@ def _shape_problems(plan: Plan, facts: Facts) -> list[Problem]:
                 f"What {facts.policy.family} keeps while it generates is not known: "
                 f"{facts.policy.uncounted_cache}.",
                 "Set rollout to none, and plan generation apart.",
+            )
+        )
+    engine = plan.rollout.startswith("vllm")
+    if engine and plan.rollout_quantization == "fp8" and _without_fp8(facts.gpu):
+        found.append(
+            Problem(
+                "rollout_quantization",
+                f"{facts.gpu.name} has no fp8 tensor cores: an engine computes in 16 bits with "
+                "8-bit weights there, which is not modelled yet.",
+                "Set rollout_quantization to none.",
             )
         )
     if plan.finetuning != "full":

@@ -216,6 +216,9 @@ class PlanFields(BaseModel):
     max_num_batched_tokens: Count = Field(8192, description="Tokens of one engine forward.")
     enforce_eager: bool = Field(False, description="Engine without CUDA graphs.")
     kv_cache_dtype: Literal["auto", "fp8"] = Field("auto", description="Dtype of the KV cache.")
+    rollout_quantization: Literal["none", "fp8"] = Field(
+        "none", description="What the engine makes of its layers' weights."
+    )
 
     empty_cache: Literal["never", "between-phases", "every-step"] = Field(
         "never", description="When cached memory is returned to the driver."

@@ -48,7 +48,7 @@ def _in_turn(fields: Fields) -> Fields:
 
 
 def _steps_alone(fields: Fields) -> Fields:
-    """Version 5 counted neither checkpoints nor validations: a run was its steps."""
+    """Version 5's runs were their steps alone, and its engines had the trainer's weights."""
     return fields
 
 
@@ -79,6 +79,7 @@ ADDED: Mapping[str, int] = {
     "reward_seconds": 5,
     "rollout_overlap": 5,
     "eval_steps": 6,
+    "rollout_quantization": 6,
     "save_steps": 6,
     "validation_responses": 6,
 }

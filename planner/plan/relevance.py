@@ -31,6 +31,7 @@ ENGINE_FIELDS = (
     "max_num_batched_tokens",
     "enforce_eager",
     "kv_cache_dtype",
+    "rollout_quantization",
     "rollout_tensor_parallel",
 )
 

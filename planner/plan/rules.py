@@ -115,6 +115,7 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("gradient_dtype", lambda p: p.gradient_dtype not in (p.dtype, "fp32"), "Gradients are kept in dtype or in fp32.", "Set gradient_dtype to one of the two."),
     Rule("logits_dtype", lambda p: p.dtype == "fp32" and p.logits_dtype != "fp32", "With dtype fp32 the logits are fp32.", "Set logits_dtype to fp32."),
     Rule("attention", lambda p: p.attention == "flash" and not _half(p), "Flash attention computes in half precision only.", "Set attention to sdpa, or dtype to bf16."),
+    Rule("rollout_quantization", lambda p: p.rollout_quantization == "fp8" and not _half(p), "An engine makes fp8 weights of half-precision ones.", "Set rollout_quantization to none, or dtype to bf16."),
     Rule("batch_shape", lambda p: p.batch_shape == "packed" and p.attention == "eager", "Packed rows need a kernel that keeps sequences apart.", "Set attention to flash or sdpa."),
     Rule("length_distribution", lambda p: p.length_distribution != "" and p.batch_shape == "full", "With batch_shape full all rows have one length.", "Set batch_shape to padded or packed, or leave length_distribution empty."),
     Rule("length_distribution", lambda p: p.length_distribution != "" and p.rollout == "in-graph", "Generated in the training graph, every response has response_tokens.", "Leave length_distribution empty."),

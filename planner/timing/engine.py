@@ -30,6 +30,7 @@ def decoding(scene: Scene, row: Decoding) -> Terms | None:
         arch=row.role.arch,
         gpu=scene.facts.gpu,
         dtype=scene.plan.dtype,
+        weights="fp8" if row.quantized else "",
         tensor_parallel=row.tensor_parallel,
         kv_value_bytes=row.kv_value_bytes,
         engine=row.engine,

@@ -51,10 +51,20 @@ class Parts(NamedTuple):
 
 
 def parts_of(
-    arch: Architecture, gpu: Gpu, *, rows: Num, dtype: str, tensor_parallel: int, logprobs: bool
+    arch: Architecture,
+    gpu: Gpu,
+    *,
+    rows: Num,
+    dtype: str,
+    weights: str,
+    tensor_parallel: int,
+    logprobs: bool,
 ) -> Parts | None:
-    """Of a forward of so many rows, all of which meet the head."""
-    found = _curves(arch, gpu, dtype, tensor_parallel, logprobs)
+    """Of a forward of so many rows, all of which meet the head.
+
+    ``weights`` is the dtype of the layers' products.
+    """
+    found = _curves(arch, gpu, dtype, weights, tensor_parallel, logprobs)
     if found is None:
         return None
     if not isinstance(rows, np.ndarray):
@@ -64,7 +74,7 @@ def parts_of(
 
 @lru_cache(maxsize=1024)
 def _curves(
-    arch: Architecture, gpu: Gpu, dtype: str, tensor_parallel: int, logprobs: bool
+    arch: Architecture, gpu: Gpu, dtype: str, weights: str, tensor_parallel: int, logprobs: bool
 ) -> tuple[np.ndarray, ...] | None:
     """Seconds at every number of rows, by kind of kernel.
 
@@ -72,7 +82,7 @@ def _curves(
     larger one: where tables say otherwise, the larger one's time stands.
     """
     found = (
-        _products(arch, gpu, dtype, tensor_parallel),
+        _products(arch, gpu, weights, tensor_parallel),
         _small(arch, gpu, dtype, tensor_parallel),
         _reductions(arch, gpu, dtype, tensor_parallel),
         _head(arch, gpu, dtype, tensor_parallel),

@@ -33,6 +33,8 @@ class Generator:
     arch: Architecture
     gpu: Gpu
     dtype: str
+    weights: str = ""
+    """Dtype of the layers' products where it is another one, such as ``fp8``."""
     tensor_parallel: int = 1
     kv_value_bytes: float = 2
     engine: Literal["hf", "vllm"] = "vllm"
@@ -50,6 +52,7 @@ class Generator:
             self.gpu,
             rows=rows,
             dtype=self.dtype,
+            weights=self.weights or self.dtype,
             tensor_parallel=self.tensor_parallel,
             logprobs=self.logprobs,
         )

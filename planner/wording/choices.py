@@ -24,6 +24,7 @@ NAMES: Mapping[tuple[str, str], str] = {
     ("finetuning", "qlora"): "QLoRA",
     ("kv_cache_dtype", "auto"): "compute dtype",
     ("base_dtype", "compute"): "compute dtype",
+    ("rollout_quantization", "none"): "none: the compute dtype",
     ("sharding", "ddp"): "DDP",
     ("sharding", "zero1"): "ZeRO-1",
     ("sharding", "zero2"): "ZeRO-2",

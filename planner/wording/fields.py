@@ -238,6 +238,12 @@ TEXTS: Mapping[str, FieldText] = {
         "Without CUDA graphs, whose recorded kernels decode faster and keep their buffers.",
     ),
     "kv_cache_dtype": FieldText("KV cache", "fp8 halves the memory of each token."),
+    "rollout_quantization": FieldText(
+        "Quantization",
+        "fp8 (verl's rollout.quantization): the engine's layers have weights of one byte, which it "
+        "reads and multiplies faster; embeddings and head stay. It samples with other weights than "
+        "those that are trained.",
+    ),
     "framework": FieldText(
         "Framework",
         "Switching fills in the framework's defaults wherever nothing was chosen, and says "

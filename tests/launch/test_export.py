@@ -40,6 +40,7 @@ ENGINE = (
     *("rollout", "rollout_overlap", "resampling_factor", "rollout_tensor_parallel"),
     *("gpu_memory_utilization", "vllm_sleep_level"),
     *("max_num_seqs", "max_num_batched_tokens", "enforce_eager", "kv_cache_dtype"),
+    "rollout_quantization",
 )
 SPREAD = ("gpus_per_node", "shard_size", "reshard_after_forward", "reduce_dtype", "gradient_dtype")
 

@@ -288,6 +288,7 @@ def test_a_separate_engine_has_its_own_script_and_gpus(trl: Worker, tmp_path: Pa
         ({"kl": "loss", "reference": "offloaded"}, "reference"),
         ({"batch_shape": "packed"}, "batch_shape"),
         ({"kv_cache_dtype": "fp8"}, "kv_cache_dtype"),
+        ({"rollout_quantization": "fp8"}, "rollout_quantization"),
         ({"eval_steps": 20, "validation_responses": 960}, "eval_steps"),
     ],
 )

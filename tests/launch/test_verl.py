@@ -133,6 +133,8 @@ def test_grpo_means_the_planned_batches(verl: Worker, tmp_path: Path) -> None:
         ),
         ({"kv_cache_dtype": "fp8"}, {f"{ROLLOUT}.engine_kwargs.vllm.kv_cache_dtype": "fp8"}),
         ({"enforce_eager": True}, {f"{ROLLOUT}.enforce_eager": True}),
+        ({"rollout_quantization": "fp8"}, {f"{ROLLOUT}.quantization": "fp8"}),
+        ({}, {f"{ROLLOUT}.quantization": None}),
         (
             {"save_steps": 50, "eval_steps": 20, "validation_responses": 960},
             {"trainer.save_freq": 50, "trainer.test_freq": 20, "trainer.val_before_train": True},

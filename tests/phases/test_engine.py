@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from planner.estimate import estimate
-from planner.footprint import Phase, Term
+from planner.footprint import POOL, Phase, Term
 from planner.phases import engine
 from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan
@@ -199,3 +199,44 @@ def test_the_first_rollout_is_told_apart_from_later_ones() -> None:
     assert words[1] - words[0] == pytest.approx(2 * 4 * 7.616e9 / 8 / GIB, abs=0.11)
     away = estimate(plan.changed(offload="optimizer-between-phases"))
     assert not any(note.startswith("The first rollout") for note in away.notes)
+
+
+@pytest.mark.parametrize(
+    ("model", "spread", "gib"),
+    [
+        ("Qwen/Qwen2.5-7B", 1, 8.14),  # RedHatAI's fp8-dynamic
+        ("meta-llama/Llama-3.1-8B", 1, 8.49),  # --quantization fp8
+        ("meta-llama/Llama-3.3-70B-Instruct", 2, 33.88),  # RedHatAI's, of 0.11
+    ],
+)
+def test_fp8_weights_are_what_vllm_loads(model: str, spread: int, gib: float) -> None:
+    """Linear weights of the layers in a byte, embeddings and head in two; scales are left out."""
+    found = scene(model=model, rollout_quantization="fp8", rollout_tensor_parallel=spread)
+    weights = named(engine.awake(found), "engine weights") / GIB
+    assert weights == pytest.approx(gib, rel=0.006) and weights < gib
+
+
+def test_fp8_weights_leave_room_for_the_cache_and_decode_faster() -> None:
+    plan = Plan(**{**STARTED, "gpu_memory_utilization": 0.5})  # type: ignore[arg-type]
+    smaller = plan.changed(rollout_quantization="fp8")
+    was, now = (engine.awake(scene_of(one, facts_of(one))) for one in (plan, smaller))
+    saved = named(was, "engine weights") - named(now, "engine weights")
+    assert named(now, POOL) - named(was, POOL) == saved > 6 * GIB
+    assert phase(smaller, "rollout").device_bytes == phase(plan, "rollout").device_bytes
+    times = [
+        {term.name: float(term.seconds) for term in phase(one, "rollout").times}
+        for one in (plan, smaller)
+    ]
+    for name, seconds in times[0].items():
+        if name in ("products of decoding", "prompts' prefill"):
+            assert 0.4 * seconds < times[1][name] < 0.85 * seconds
+        else:
+            assert times[1][name] == pytest.approx(seconds), name
+
+
+def test_fp8_needs_a_card_that_has_it() -> None:
+    with pytest.raises(ValueError, match="A100 40GB.* has no fp8 tensor cores"):
+        Plan(gpu="a100-40gb", rollout_quantization="fp8")
+    for card in ("l40s", "h100-80gb", "b200-180gb"):
+        assert estimate(Plan(gpu=card, rollout_quantization="fp8")).step_seconds
+    assert Plan(gpu="a100-40gb", method="sft", rollout_quantization="fp8").rollout == "none"

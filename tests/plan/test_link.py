@@ -179,7 +179,7 @@ IN_4 = dict.fromkeys(
 
 
 IN_5 = ("rollout_overlap", "resampling_factor", "reward_concurrency", "reward_seconds")
-IN_6 = ("eval_steps", "save_steps", "validation_responses")
+IN_6 = ("eval_steps", "rollout_quantization", "save_steps", "validation_responses")
 
 
 def test_a_complete_old_link_leaves_nothing_out() -> None:

@@ -32,6 +32,7 @@ BROKEN: list[dict[str, Any]] = [
     {"rollout": "vllm-separate", "rollout_gpus": 0},
     {"rollout_gpus": 4},
     {"rollout_overlap": "one-step-off"},
+    {"rollout_quantization": "fp8", "dtype": "fp32"},
     {"framework": "trl", "resampling_factor": 1.5},
     {
         "framework": "trl",

@@ -269,6 +269,10 @@ def _adapters_off(found: Obstacles) -> None:
 
 def _engine(found: Obstacles) -> None:
     plan = found.plan
+    if plan.rollout.startswith("vllm"):
+        found.only(
+            "rollout_quantization", "none", why="TRL sends weights to an engine as they are."
+        )
     if plan.rollout == "vllm-colocated":
         _colocated(found)
     elif plan.rollout == "vllm-separate":

@@ -187,6 +187,9 @@ def _rollout(plan: Plan) -> dict[str, object]:
         f"{rollout}.enforce_eager": plan.enforce_eager,
         f"{rollout}.free_cache_engine": not _apart(plan) and plan.vllm_sleep_level > 0,
         f"{rollout}.log_prob_micro_batch_size_per_gpu": plan.logprob_micro_batch_size,
+        f"{rollout}.quantization": (
+            None if plan.rollout_quantization == "none" else plan.rollout_quantization
+        ),
         f"+{rollout}.engine_kwargs.vllm.kv_cache_dtype": None if cache == "auto" else cache,
         # Adapters are synced alone, so the engine has to read the base weights itself.
         f"{rollout}.load_format": "safetensors" if plan.finetuning == "lora" else None,

@@ -161,6 +161,12 @@ def _rollout(found: Obstacles) -> None:
         plan.response_tokens,
         why="verl validates at the length it trains at.",
     )
+    if plan.finetuning == "lora":
+        found.only(
+            "rollout_quantization",
+            "none",
+            why="How verl's engine serves adapters beside fp8 weights was not read.",
+        )
     if plan.finetuning == "lora" and plan.lora_rank > ADAPTER_RANKS[-1]:
         found.refuse(
             "lora_rank",

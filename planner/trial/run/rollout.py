@@ -150,6 +150,7 @@ def _started(plan: Plan, model: str, dummy: bool) -> Any:
         trust_remote_code=False,
         dtype=DTYPE_NAMES[plan.dtype],
         kv_cache_dtype=plan.kv_cache_dtype,
+        quantization=None if plan.rollout_quantization == "none" else plan.rollout_quantization,
         enable_sleep_mode=plan.vllm_sleep_level > 0,
         enforce_eager=plan.enforce_eager,
         gpu_memory_utilization=plan.gpu_memory_utilization,

@@ -131,6 +131,7 @@ ROLLOUT = Group(
         "max_num_batched_tokens",
         "enforce_eager",
         "kv_cache_dtype",
+        "rollout_quantization",
         "temperature",
         "resampling_factor",
     ),
