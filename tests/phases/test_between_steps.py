@@ -16,6 +16,7 @@ from planner.estimate import estimate
 from planner.footprint import Footprint, Phase
 from planner.plan import Plan
 from planner.sweep import sweep
+from planner.trial.run.cadence import trial_flops
 from planner.units import MIB
 
 PARAMETERS = 494_032_768
@@ -165,6 +166,11 @@ def test_a_sweep_counts_them_row_by_row(framework: str) -> None:
         own = cost(of(gpus=row.gpus, save_steps=row.save_steps, framework=framework))
         assert row.gpu_hours_run == pytest.approx(own.gpu_hours_run)
         assert row.between_seconds > 0
+
+
+def test_a_trial_runs_steps_and_nothing_between_them() -> None:
+    between, alone = plan(rollout="hf"), plan(rollout="hf", save_steps=0, eval_steps=0)
+    assert trial_flops(between, 2) == trial_flops(alone, 2) > 0
 
 
 def test_the_command_line_says_it(capsys: pytest.CaptureFixture[str]) -> None:

@@ -69,8 +69,9 @@ def _between(places: Sequence[int], decode: Mapping[int, float], index: int) -> 
 
 @lru_cache(maxsize=64)
 def work_of(plan: Plan) -> Mapping[str, tuple[Work, ...]]:
-    """The table of work of a plan, by phase: the rows that the estimate's times rest on."""
-    return {phase.name: phase.work for phase in phase_plans(scene_of(plan, facts_of(plan)))}
+    """The table of work of a plan's step, by phase: the rows that the estimate's times rest on."""
+    phases = phase_plans(scene_of(plan, facts_of(plan)))
+    return {phase.name: phase.work for phase in phases if phase.per_step}
 
 
 def step_seconds(
