@@ -13,7 +13,7 @@ from planner.launch.launch import CannotExpress
 from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.search.found import Found, Judged, Name, Point, Recommendation, Tie
-from planner.search.judging import Judge, rows_of
+from planner.search.judging import Judge, rows_of, run_hours
 from planner.search.misses import misses
 from planner.search.options import space_of
 from planner.search.pool import Candidate, Pool
@@ -133,14 +133,19 @@ def _changes(plan: Plan, made: Plan) -> dict[str, Any]:
 
 def _point(plan: Plan, space: Space, one: Candidate) -> Point:
     made, figures = _made(space, one), one.figures
+    seconds = figures["seconds"]
+    hours = run_hours(seconds, figures["between_seconds"], plan.steps)
     return Point(
         changes=_changes(plan, made),
         usd=figures["usd"],
         low_usd=figures["low_usd"],
         high_usd=figures["high_usd"],
-        seconds=figures["seconds"],
+        seconds=seconds,
         low_seconds=figures["low_seconds"],
         high_seconds=figures["high_seconds"],
+        hours=hours,
+        low_hours=hours * figures["low_seconds"] / seconds,
+        high_hours=hours * figures["high_seconds"] / seconds,
         gpu=made.gpu,
         gpus=made.gpus,
         word=("fits", "tight", "out of memory")[int(figures["code"])],

@@ -50,6 +50,10 @@ class Point:
     """Of a step."""
     low_seconds: float
     high_seconds: float
+    hours: float
+    """Of the run, what comes before and between its steps included."""
+    low_hours: float
+    high_hours: float
     gpu: str
     gpus: int
     word: str

@@ -54,12 +54,17 @@ class Rows:
 
     def hours(self, steps: int) -> Array:
         """Of each row's run of so many steps, and of what comes before and between them."""
-        found: Array = (self.seconds * steps + self.between_seconds) / HOUR
+        found: Array = run_hours(self.seconds, self.between_seconds, steps)
         return found
 
     def at(self, which: Array) -> Rows:
         """The rows of a mask or of numbers."""
         return made((getattr(self, name)[which] for name in FIGURES), self.phases)
+
+
+def run_hours(seconds: Any, between_seconds: Any, steps: int) -> Any:
+    """Hours of a run: a number, or an array of them."""
+    return (seconds * steps + between_seconds) / HOUR
 
 
 FIGURES = tuple(one.name for one in fields(Rows) if one.name != "phases")

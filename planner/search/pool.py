@@ -127,13 +127,14 @@ class Pool:
         combinations: Sequence[Mapping[str, Any]],
         arrays: Mapping[str, Sequence[int]],
     ) -> None:
-        known = fit[np.isfinite(rows.usd[fit]) & np.isfinite(rows.seconds[fit])]
-        for which in known[_cheapest_or_fastest(rows.usd[known], rows.seconds[known])]:
-            line = (float(rows.usd[which]), float(rows.seconds[which]))
+        hours = rows.hours(self.plan.steps)
+        known = fit[np.isfinite(rows.usd[fit]) & np.isfinite(hours[fit])]
+        for which in known[_cheapest_or_fastest(rows.usd[known], hours[known])]:
+            line = (float(rows.usd[which]), float(hours[which]))
             self.front.append(candidate(rows, int(which), line, combinations, arrays))
         if self.front:
-            usd, seconds = np.asarray([one.line for one in self.front]).T
-            self.front = [self.front[which] for which in _cheapest_or_fastest(usd, seconds)]
+            usd, run = np.asarray([one.line for one in self.front]).T
+            self.front = [self.front[which] for which in _cheapest_or_fastest(usd, run)]
 
     def _miss(
         self,

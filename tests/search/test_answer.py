@@ -152,6 +152,24 @@ def test_a_deadline_and_a_budget_are_kept_at_the_slow_end_by_the_conservative_pl
     assert found["conservative"].plan.gpus > found["balanced"].plan.gpus
 
 
+def test_checkpoints_and_validations_are_in_hours_of_the_front_and_of_a_deadline() -> None:
+    often = {"save_steps": 5, "eval_steps": 5, "validation_responses": 4096}
+    plan = Plan(model="Qwen/Qwen2.5-1.5B", gpu="h100-80gb", gpus=8, **often)
+    paid = cost(estimate(plan))
+    steps_alone = (estimate(plan).step_seconds or 0) * plan.steps / 3600
+    assert (paid.hours_run or 0) > 1.2 * steps_alone
+    cards = ("h100-80gb", "h200-141gb")
+    for point in search(plan, Wish(goal="cheapest", free=(), cards=cards)).front:
+        own = cost(estimate(plan.changed(**point.changes)))
+        assert (point.hours, point.usd) == pytest.approx((own.hours_run, own.usd_run))
+        assert point.low_hours < point.hours < point.high_hours
+    between = (steps_alone + (paid.hours_run or 0)) / 2
+    wish = Wish(goal="deadline", free=(), deadline_hours=between)
+    assert "balanced" not in _named(search(plan, wish))
+    without = plan.changed(save_steps=0, eval_steps=0)
+    assert "balanced" in _named(search(without, wish))
+
+
 def test_gpus_that_a_script_does_not_run_on_are_left_out_and_said() -> None:
     """The program of DPO runs on one node; of 32 GPUs, which fit best, nothing was left."""
     few = _named(search(PAIRS, Wish(goal="fastest", free=())))

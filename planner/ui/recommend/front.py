@@ -87,15 +87,14 @@ def front(plan: Plan, found: Found) -> None:
 
 def rows(found: Found) -> pd.DataFrame:
     """A row per point, as :func:`planner.charts.front.front` draws them."""
-    hours = found.plan.steps / 3600
     return pd.DataFrame(
         {
             "place": place,
             "name": f"{one.gpus:,} × {facts_of(found.plan.changed(**one.changes)).gpu.name}",
             "word": one.word,
-            "hours": one.seconds * hours,
-            "low_hours": one.low_seconds * hours,
-            "high_hours": one.high_seconds * hours,
+            "hours": one.hours,
+            "low_hours": one.low_hours,
+            "high_hours": one.high_hours,
             "usd": one.usd,
             "low_usd": one.low_usd,
             "high_usd": one.high_usd,
