@@ -17,6 +17,7 @@ from planner.advice import share
 from planner.advice.edits import KEEPS, KINDS, Edit, Kind, edits, without_use
 from planner.advice.outcome import Outcome
 from planner.advice.suggestion import Suggestion, Trying
+from planner.timing.error import KIND_OF
 from planner.units import GIB
 
 AT_ONCE = 4
@@ -34,26 +35,50 @@ EACH = 1.02
 WORTH_BYTES = GIB // 4
 """A smaller saving is not worth a sentence."""
 
+OF_THE_POOL = frozenset(("gpu_memory_utilization", "kv_cache_dtype"))
+"""Fields that decide an engine's cache alone, which it has only while it is awake."""
 TRAINING: tuple[Kind, ...] = (*KEEPS, "training")
 MORE: tuple[Kind, ...] = (*KEEPS, "GPUs")
 
 
 def singles(
-    trying: Trying, base: tuple[Edit, ...] = (), kinds: Sequence[Kind] = KINDS
+    trying: Trying,
+    base: tuple[Edit, ...] = (),
+    kinds: Sequence[Kind] = KINDS,
+    *,
+    helping: bool = False,
 ) -> list[Suggestion]:
     """Every edit of these kinds of the plan after ``base``, estimated.
 
-    Fields that change nothing in a plan are left alone.
+    Fields that change nothing in a plan are left alone; with ``helping`` also those that lower no
+    phase that is over the card.
     """
-    start = trying.edited(*base) if base else None
-    plan = trying.before.plan if start is None else start.after.plan
-    without = without_use(plan)
+    made = trying.edited(*base) if base else None
+    start = trying.before if made is None else made.after
+    without = without_use(start.plan)
     found = [
         trying.edited(*base, edit)
-        for edit in edits(plan)
-        if edit.kind in kinds and not edit.changes.keys() <= without
+        for edit in edits(start.plan)
+        if edit.kind in kinds
+        and not edit.changes.keys() <= without
+        and not (helping and _elsewhere(edit, start))
     ]
     return [one for one in found if one is not None]
+
+
+def _elsewhere(edit: Edit, start: Outcome) -> bool:
+    """Whether an edit changes nothing that fills a phase which is over the card.
+
+    So are an engine's cache where it sleeps, and the log-prob micro-batch in an update.
+    """
+    if start.blockers:
+        return False
+    over = [one for one in start.levels if one.needs_bytes > start.budget_bytes]
+    if edit.changes.keys() <= OF_THE_POOL:
+        return not any(one.pool_bytes for one in over)
+    if edit.changes.keys() <= {"logprob_micro_batch_size"}:
+        return not any(KIND_OF.get(one.name) == "log-probs" for one in over)
+    return False
 
 
 def ways(trying: Trying) -> tuple[Suggestion, ...]:
@@ -63,16 +88,16 @@ def ways(trying: Trying) -> tuple[Suggestion, ...]:
     changes what is trained, and what takes more GPUs.
     """
     base = _base(trying)
-    made = singles(trying, base, KEEPS)
+    made = singles(trying, base, KEEPS, helping=True)
     if (base or trying.before.blockers) and not _able(made):
-        made = singles(trying, base)
+        made = singles(trying, base, helping=True)
         if not _able(made):
             return ()
     start = trying.edited(*base) if base else None
     if (trying.before if start is None else start.after).blockers:
         best = min(_able(made), key=lambda one: (not one.keeps, one.after.needs_bytes))
         base = best.edits
-        made = singles(trying, base, KEEPS)
+        made = singles(trying, base, KEEPS, helping=True)
     kept = _search(trying, base, made, KEEPS)
     found = [kept, *(() if _fits(kept) else _others(trying, base))]
     each = {tuple(sorted(one.changes.items(), key=str)): one for one in found if one is not None}
@@ -96,7 +121,7 @@ def pairs(trying: Trying, made: list[Suggestion], most: int = 3) -> tuple[Sugges
 
 
 def _others(trying: Trying, base: tuple[Edit, ...]) -> tuple[Suggestion | None, ...]:
-    made = singles(trying, base)
+    made = singles(trying, base, helping=True)
     return tuple(_search(trying, base, made, kinds) for kinds in (TRAINING, MORE))
 
 
@@ -136,7 +161,7 @@ def _search(
     for number in range(ROUNDS):
         start = trying.before if best is None else best.after
         if number:
-            made = singles(trying, base, kinds)
+            made = singles(trying, base, kinds, helping=True)
         allowed = [one for one in _able(made) if one.edits[-1].kind in kinds]
         budget = start.budget_bytes
         foreseen = _combined(start, allowed)

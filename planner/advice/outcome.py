@@ -32,6 +32,8 @@ class Level(NamedTuple):
     own_bytes: int
     high_bytes: int
     host_bytes: int
+    pool_bytes: int
+    """Of ``device_bytes``, an engine's cache: 0 where none is awake."""
     seconds: float | None
     low_seconds: float | None
     high_seconds: float | None
@@ -108,6 +110,7 @@ def _level(phase: Phase) -> Level:
         own_bytes=phase.own_bytes,
         high_bytes=phase.most_bytes,
         host_bytes=phase.host_bytes or 0,
+        pool_bytes=phase.pool_bytes,
         seconds=timed,
         low_seconds=None if timed is None else phase.low_seconds,
         high_seconds=None if timed is None else phase.high_seconds,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from planner.advice import fitting, recommend
@@ -77,6 +79,39 @@ def test_an_edit_that_is_not_needed_is_dropped_again() -> None:
     both = trying.edited(needed, idle)
     assert both is not None and both.fits
     assert "optimizer" not in fitting._polished(trying, both).changes
+
+
+LONGER = {"response_tokens": 18_176, "validation_response_tokens": 18_176, "attention": "flash"}
+SCORED = {"logprob_micro_batch_size": 32, "logits": "full"}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        LONGER,
+        SCORED,
+        {**LONGER, **SCORED},
+        {**LONGER, "micro_batch_size": 4, "logprob_micro_batch_size": 4, "logits": "fused"},
+        {**LONGER, "vllm_sleep_level": 0},
+        {"gpu_memory_utilization": 0.9},
+        {"model": "Qwen/Qwen3-30B-A3B", "gpu_memory_utilization": 0.7},
+        {"method": "ppo", "micro_batch_size": 8, "responses_per_prompt": 1, "prompts_per_step": 64},
+        {"rollout": "hf", "response_tokens": 32_768},
+    ],
+)
+def test_what_fills_no_phase_that_is_over_is_not_tried_and_was_never_of_use(
+    changes: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    footprint = estimate(Plan(**changes))
+    assert footprint.verdict.word != "fits"
+    few = Advice(footprint)
+    found = [(one.changes, one.after) for one in few.ways]
+    monkeypatch.setattr(fitting, "_elsewhere", lambda edit, start: False)
+    every = Advice(footprint)
+    assert [(one.changes, one.after) for one in every.ways] == found
+    assert few.judged <= every.judged
+    if changes.get("logprob_micro_batch_size") == 4:  # two of those, a lower share, an fp8 cache
+        assert every.judged - few.judged == 4
 
 
 def test_one_24_gb_card_fits_a_4b_by_changing_what_is_trained_or_with_more_cards() -> None:
