@@ -82,7 +82,7 @@ def test_fewer_gpus_are_offered_for_less_money_only(advice: Advice) -> None:
 def outcome(rollout: float, update: float, *, wide: float = 2.0) -> Outcome:
     """Figures made up: only seconds differ, each with a factor ``wide`` to both sides."""
     levels = tuple(
-        Level(name, "trainer", 1, 1, 1, 0, seconds, seconds / wide, seconds * wide, {})
+        Level(name, "trainer", 1, 1, 1, 0, 0, seconds, seconds / wide, seconds * wide, {})
         for name, seconds in (("rollout", rollout), ("policy backward", update))
     )
     total = rollout + update
