@@ -16,7 +16,7 @@ from planner.phases import engine
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import path
 from planner.plan.defaults import fill
-from planner.plan.relevance import NO_ENGINE, without_effect
+from planner.plan.relevance import UNSAMPLED, without_effect
 from planner.quantities import pads_rollout
 from planner.units import read_bytes, read_gib
 from planner.workload import compile_breaks
@@ -308,7 +308,7 @@ def _padding_warnings(scene: Scene) -> Iterator[str]:
 def _validation_warnings(scene: Scene) -> Iterator[str]:
     """A validation of nobody knows how many responses."""
     plan = scene.plan
-    if plan.eval_steps and not plan.validation_responses and plan.rollout not in NO_ENGINE:
+    if plan.eval_steps and not plan.validation_responses and plan.rollout not in UNSAMPLED:
         yield (
             "Validations are not in the run's time and cost: nobody said how many responses one "
             "generates; set validation_responses."

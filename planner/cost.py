@@ -60,7 +60,7 @@ def cost(footprint: Footprint, *, today: dt.date | None = None) -> Cost:
     runs = footprint.verdict.word != "out of memory"
     seconds = footprint.step_seconds if runs else None
     before, elsewhere = pass_seconds(footprint.reference_cache)
-    between = between_seconds(footprint)
+    between = seconds_between_steps(footprint)
     step = run = None
     if seconds is not None:
         step, run = (float(each) for each in gpu_hours(plan, seconds, between, elsewhere))
@@ -108,7 +108,7 @@ def gpu_hours(plan: Plan, seconds: Num, between: Num, elsewhere: Num) -> tuple[N
     Args:
         plan: whose GPUs and steps they are.
         seconds: of a step.
-        between: seconds before and between the steps (:func:`between_seconds`).
+        between: seconds before and between the steps (:func:`seconds_between_steps`).
         elsewhere: a cached reference's pass in each step, on as many other GPUs as train.
     """
     training = plan.gpus - plan.rollout_gpus
@@ -137,7 +137,7 @@ def pass_seconds(cache: ReferenceCache | None) -> tuple[float, float]:
     return (0.0, cache.seconds) if cache.each_step else (cache.seconds, 0.0)
 
 
-def between_seconds(footprint: Footprint) -> float:
+def seconds_between_steps(footprint: Footprint) -> float:
     """Seconds of the run that no step has: a cached reference's pass, checkpoints, validations."""
     before, _ = pass_seconds(footprint.reference_cache)
     return before + sum(one.occasions * (one.seconds or 0.0) for one in footprint.occasional)
@@ -150,7 +150,7 @@ def between_words(footprint: Footprint) -> str:
         return ""
     for phase in footprint.occasional:
         each = phase.seconds or 0.0
-        share = each * phase.occasions / (step * plan.steps + between_seconds(footprint))
+        share = each * phase.occasions / (step * plan.steps + seconds_between_steps(footprint))
         took = read_seconds_between(each, phase.low_seconds, phase.high_seconds)
         said.append(f"{read_count(phase.occasions, phase.name)} of {took}, {share:.1%} of the run")
     return f"Between its steps: {'; '.join(said)}." if said else ""

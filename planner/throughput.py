@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from planner.cost import Cost, between_seconds, cost, pass_seconds
+from planner.cost import Cost, cost, pass_seconds, seconds_between_steps
 from planner.footprint import Footprint, highest, lowest, to_json
 from planner.formulas.duration import Rate
 from planner.formulas.throughput import (
@@ -118,7 +118,7 @@ def _taken(footprint: Footprint, paid: Cost) -> Iterator[Figure]:
         doubt,
         steps=plan.steps,
         step_gpu_hours=step.value,
-        between_seconds=between_seconds(footprint),
+        between_seconds=seconds_between_steps(footprint),
         gpus=plan.gpus,
     )
     yield from (step, run)

@@ -35,8 +35,8 @@ ENGINE_FIELDS = (
     "rollout_tensor_parallel",
 )
 
-NO_ENGINE = ("none", "in-graph")
-"""Rollouts without which no validation generates anything."""
+UNSAMPLED = ("none", "in-graph")
+"""Rollouts in which nobody samples responses: there are none, or the training graph makes them."""
 
 ALWAYS: tuple[NoEffect, ...] = (
     NoEffect(
@@ -62,7 +62,7 @@ ALWAYS: tuple[NoEffect, ...] = (
     NoEffect(
         ("eval_steps", "validation_responses"),
         "no engine generates for a validation",
-        lambda plan: plan.rollout in NO_ENGINE,
+        lambda plan: plan.rollout in UNSAMPLED,
     ),
     NoEffect(
         ("validation_responses",), "nothing is validated", lambda plan: plan.eval_steps == 0
@@ -80,12 +80,12 @@ ALWAYS: tuple[NoEffect, ...] = (
     NoEffect(
         ("resampling_factor",),
         "no responses are sampled",
-        lambda plan: plan.rollout in ("none", "in-graph"),
+        lambda plan: plan.rollout in UNSAMPLED,
     ),
     NoEffect(
         ("reward_seconds", "reward_concurrency"),
         "no rule or other machine scores responses",
-        lambda plan: plan.rollout in ("none", "in-graph") or plan.reward == "model",
+        lambda plan: plan.rollout in UNSAMPLED or plan.reward == "model",
     ),
     NoEffect(
         ("reward_concurrency",), "rewards take no time", lambda plan: plan.reward_seconds == 0

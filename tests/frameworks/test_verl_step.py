@@ -112,6 +112,9 @@ def test_an_answer_says_whose_code_ran(monkeypatch: pytest.MonkeyPatch) -> None:
     flat = stand_in(plan.model_copy(update={"sharding": "fsdp1"}))
     assert flat.code == OWN
     assert "verl's own code did not run" in flat.notes[0] and "no check" in flat.notes[1]
+    engine = {"rollout": "vllm-separate", "rollout_gpus": 2, "gpus": 4, "gpus_per_node": 4}
+    elsewhere = stand_in(Plan(**{**BASE, **WHOLE, "method": "grpo", **engine}))
+    assert elsewhere.code == OWN and "another program of verl's" in elsewhere.notes[0]
     monkeypatch.setattr(own_step, "NEEDED", ("a_package_that_is_not_there",))
     missing = stand_in(plan)
     assert missing.code == OWN and "requirements-verl.txt" in missing.notes[0]

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from launch.running import PATHS, Worker, read_by_verl, run, unpack
-from planner.frameworks.verl.exporter import overrides
+from planner.frameworks.verl.overrides import overrides
 from planner.launch.export import export, fitted, why_not
 from planner.launch.launch import CannotExpress
 from planner.plan import Plan

@@ -1,9 +1,7 @@
 """verl 0.9.1, GRPO and PPO: a bash script of hydra overrides for ``verl.trainer.main_ppo``.
 
 An engine on GPUs of its own is launched by ``verl.experimental.one_step_off_policy.main_ppo``.
-
-Keys and defaults were read from the wheel (2026-11-20); a test composes every export
-with verl's own configuration and runs verl's own validation on it.
+A test composes every export with verl's own configuration and runs verl's own validation on it.
 """
 
 from __future__ import annotations
@@ -11,10 +9,15 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.verl import FRAMEWORK
-from planner.frameworks.verl.estimator import Estimator
 from planner.frameworks.verl.limits import obstacles as obstacles
+from planner.frameworks.verl.overrides import (
+    ENTROPY_COEFFICIENT,
+    KL_COEFFICIENT,
+    apart,
+    nodes,
+    overrides,
+)
 from planner.launch import reward
 from planner.launch.launch import Launch, LaunchFile
 from planner.launch.script import (
@@ -22,22 +25,17 @@ from planner.launch.script import (
     chosen,
     command,
     expand,
-    given,
     header,
     plain_characters,
     required,
 )
 from planner.launch.words import (
-    ATTENTION,
-    TORCH_DTYPE,
     entropy_note,
     full_rows_note,
     kernels,
-    lora_targets,
     other_framework_note,
     own_settings,
 )
-from planner.plan.trainers import trainer_of
 from planner.units import read_count
 
 if TYPE_CHECKING:
@@ -46,10 +44,6 @@ if TYPE_CHECKING:
 VERSION = FRAMEWORK.versions[0]
 TORCH = "2.11.0"
 """What the wheel's vllm extra pins, with vllm 0.24.0 and transformers 5.9.0."""
-
-KL_COEFFICIENT = 0.001
-"""verl's own default for kl_loss_coef and kl_ctrl.kl_coef."""
-ENTROPY_COEFFICIENT = 0.001
 
 SCORE = '''
 
@@ -64,18 +58,6 @@ PROGRAMS = {
     True: "verl.experimental.one_step_off_policy.main_ppo",
 }
 """What trains, by whether the engine has GPUs of its own."""
-STRATEGY = {"fsdp1": "fsdp", "fsdp2": "fsdp2"}
-KERNELS = {"chunked": "torch", "fused": "triton"}
-"""Backend of verl's fused kernels, by the logits path."""
-
-_OPTIMIZER = {
-    "adamw-fused": ("torch.optim", "AdamW", "{fused:true}"),
-    "adamw-foreach": ("torch.optim", "AdamW", "{foreach:true}"),
-    "adamw-8bit": ("torchao.optim", "AdamW8bit", None),
-    "sgd": ("torch.optim", "SGD", None),
-}
-
-
 def write(plan: Plan, link: str) -> Launch:
     """``launch.sh`` with the overrides, and ``reward.py``."""
     notes = _notes(plan)
@@ -92,184 +74,8 @@ def write(plan: Plan, link: str) -> Launch:
     )
 
 
-def _fsdp(plan: Plan, prefix: str) -> dict[str, object]:
-    """Sharding, dtypes and offload of one trained model."""
-    between = plan.offload.removesuffix("-between-phases") if plan.offload != "all" else ""
-    return {
-        f"{prefix}.fsdp_size": plan.shard_size or -1,
-        f"{prefix}.reshard_after_forward": plan.reshard_after_forward,
-        f"{prefix}.model_dtype": _kept(plan),
-        # Not in the YAML, but in FSDPEngineConfig: hence the plus.
-        f"+{prefix}.mixed_precision.param_dtype": plan.dtype,
-        f"+{prefix}.mixed_precision.reduce_dtype": plan.reduce_dtype,
-        f"+{prefix}.mixed_precision.buffer_dtype": "fp32",
-        f"{prefix}.offload_policy": plan.offload == "all",
-        f"{prefix}.param_offload": between in ("parameters", "all"),
-        f"{prefix}.optimizer_offload": between in ("optimizer", "all"),
-    }
-
-
-def _kept(plan: Plan) -> str:
-    """What weights are kept in; verl keeps a reference as its actor."""
-    return str(plan.dtype if plan.master_dtype == "none" else plan.master_dtype)
-
-
-def _optimizer(plan: Plan, prefix: str) -> dict[str, object]:
-    module, name, override = _OPTIMIZER[plan.optimizer]
-    return {
-        f"{prefix}.optimizer_impl": module,
-        f"{prefix}.optimizer": name,
-        f"{prefix}.override_optimizer_config": override,
-    }
-
-
-def _model(plan: Plan, prefix: str, name: str) -> dict[str, object]:
-    values: dict[str, object] = {
-        f"{prefix}.path": name,
-        f"+{prefix}.override_config.attn_implementation": ATTENTION[plan.attention],
-        f"{prefix}.enable_gradient_checkpointing": plan.gradient_checkpointing == "full",
-        f"{prefix}.enable_activation_offload": plan.activation_offload,
-        f"{prefix}.use_remove_padding": plan.batch_shape == "packed",
-        f"{prefix}.use_liger": plan.liger,
-    }
-    if plan.finetuning == "lora":
-        modules, _ = lora_targets(plan)
-        values[f"{prefix}.lora_rank"] = plan.lora_rank
-        values[f"{prefix}.target_modules"] = (
-            ALL_LINEAR if modules == (ALL_LINEAR,) else f"[{','.join(modules)}]"
-        )
-    return values
-
-
-def _actor(plan: Plan) -> dict[str, object]:
-    actor, reference = "actor_rollout_ref.actor", "actor_rollout_ref.ref"
-    budget = plan.max_tokens_per_micro_batch
-    whole = plan.kl != "none" and plan.finetuning == "full"
-    return {
-        f"{actor}.strategy": STRATEGY[plan.sharding],
-        **_fsdp(plan, f"{actor}.fsdp_config"),
-        **_optimizer(plan, f"{actor}.optim"),
-        f"{actor}.ppo_mini_batch_size": plan.prompts_per_update,
-        f"{actor}.use_dynamic_bsz": budget > 0,
-        f"{actor}.ppo_micro_batch_size_per_gpu": plan.micro_batch_size,
-        f"{actor}.entropy_coeff": ENTROPY_COEFFICIENT if plan.entropy else 0,
-        f"{actor}.use_kl_loss": plan.kl == "loss",
-        f"{actor}.ppo_max_token_len_per_gpu": budget or None,
-        f"{actor}.kl_loss_coef": KL_COEFFICIENT if plan.kl == "loss" else None,
-        f"{reference}.fsdp_config.model_dtype": _kept(plan) if whole else None,
-        # Unless told, FSDP computes in bf16.
-        f"+{reference}.fsdp_config.mixed_precision.param_dtype": (
-            plan.dtype if whole and plan.dtype != "bf16" else None
-        ),
-        f"{reference}.fsdp_config.fsdp_size": plan.shard_size or None if whole else None,
-        f"{reference}.fsdp_config.reshard_after_forward": (
-            plan.reshard_after_forward if whole else None
-        ),
-        f"{reference}.log_prob_micro_batch_size_per_gpu": (
-            plan.logprob_micro_batch_size if plan.kl != "none" else None
-        ),
-    }
-
-
-def _rollout(plan: Plan) -> dict[str, object]:
-    rollout = "actor_rollout_ref.rollout"
-    cache = plan.kv_cache_dtype
-    return {
-        f"{rollout}.name": "vllm",
-        f"{rollout}.dtype": TORCH_DTYPE[plan.dtype],
-        f"{rollout}.n": plan.responses_per_prompt,
-        f"{rollout}.temperature": plan.temperature,
-        f"{rollout}.tensor_model_parallel_size": plan.rollout_tensor_parallel,
-        f"{rollout}.gpu_memory_utilization": plan.gpu_memory_utilization,
-        f"{rollout}.max_model_len": plan.prompt_tokens + plan.response_tokens,
-        f"{rollout}.max_num_seqs": plan.max_num_seqs,
-        f"{rollout}.max_num_batched_tokens": plan.max_num_batched_tokens,
-        f"{rollout}.enforce_eager": plan.enforce_eager,
-        f"{rollout}.free_cache_engine": not _apart(plan) and plan.vllm_sleep_level > 0,
-        f"{rollout}.log_prob_micro_batch_size_per_gpu": plan.logprob_micro_batch_size,
-        f"{rollout}.quantization": (
-            None if plan.rollout_quantization == "none" else plan.rollout_quantization
-        ),
-        f"+{rollout}.engine_kwargs.vllm.kv_cache_dtype": None if cache == "auto" else cache,
-        # Adapters are synced alone, so the engine has to read the base weights itself.
-        f"{rollout}.load_format": "safetensors" if plan.finetuning == "lora" else None,
-    }
-
-
-def _critic(plan: Plan) -> dict[str, object]:
-    return {
-        "critic.strategy": STRATEGY[plan.sharding],
-        **_fsdp(plan, "critic.fsdp"),
-        **_optimizer(plan, "critic.optim"),
-        **_model(plan, "critic.model", plan.critic_model or plan.model),
-        "critic.ppo_micro_batch_size_per_gpu": plan.micro_batch_size,
-        "critic.forward_micro_batch_size_per_gpu": plan.logprob_micro_batch_size,
-        "critic.ppo_max_token_len_per_gpu": plan.max_tokens_per_micro_batch or None,
-    }
-
-
-def overrides(plan: Plan) -> dict[str, object]:
-    """Every hydra override with a value from the plan; those with a path are in the script."""
-    model = "actor_rollout_ref.model"
-    values: dict[str, object] = {
-        "algorithm.adv_estimator": _estimator(plan).name(plan),
-        "algorithm.use_kl_in_reward": plan.kl == "reward",
-        "data.train_batch_size": plan.prompts_per_step,
-        "data.max_prompt_length": plan.prompt_tokens,
-        "data.max_response_length": plan.response_tokens,
-        "data.filter_overlong_prompts": True,
-        **_model(plan, model, plan.model),
-        f"{model}.use_fused_kernels": plan.logits in KERNELS,
-        **_actor(plan),
-        **_rollout(plan),
-        "algorithm.kl_ctrl.kl_coef": KL_COEFFICIENT if plan.kl == "reward" else None,
-        f"{model}.fused_kernel_options.impl_backend": KERNELS.get(plan.logits),
-        **(_critic(plan) if _estimator(plan).critic else {}),
-        **_pool(plan, "trainer", plan.gpus - plan.rollout_gpus),
-        **(_engine_apart(plan) if _apart(plan) else {}),
-        "trainer.total_training_steps": plan.steps,
-        "trainer.save_freq": plan.save_steps or None,
-        "trainer.test_freq": plan.eval_steps or None,
-        "trainer.logger": "[console]",
-    }
-    return given(values)
-
-
-def _estimator(plan: Plan) -> Estimator:
-    found: Estimator = trainer_of(FRAMEWORK.name, plan.method).export
-    return found
-
-
-def _nodes(plan: Plan) -> int:
-    return max(1, int(plan.gpus) // int(plan.gpus_per_node))
-
-
-def _apart(plan: Plan) -> bool:
-    return bool(plan.rollout == "vllm-separate")
-
-
-def _pool(plan: Plan, side: str, gpus: int) -> dict[str, object]:
-    """So many GPUs of one node, or whole nodes."""
-    return {
-        f"{side}.nnodes": max(1, gpus // plan.gpus_per_node),
-        f"{side}.n_gpus_per_node": min(gpus, plan.gpus_per_node),
-    }
-
-
-def _engine_apart(plan: Plan) -> dict[str, object]:
-    """What one_step_off_policy has beside the trainer's own configuration."""
-    return {
-        # Its own is a path below the folder that a program is started in.
-        "hydra.searchpath": "[pkg://verl.trainer.config]",
-        "actor_rollout_ref.hybrid_engine": False,
-        # The engine's log-probs would take the place of the old ones, which the plan computes.
-        "algorithm.rollout_correction.bypass_mode": False,
-        **_pool(plan, "rollout", plan.rollout_gpus),
-    }
-
-
 def _words(plan: Plan) -> list[str | Expanded]:
-    words: list[str | Expanded] = ["python3", "-m", PROGRAMS[_apart(plan)]]
+    words: list[str | Expanded] = ["python3", "-m", PROGRAMS[apart(plan)]]
     words += [f"{key}={value}" for key, value in overrides(plan).items()]
     words += [
         expand("data.train_files='", "TRAIN_FILES", "'"),
@@ -299,13 +105,13 @@ _WAIT = (
 
 
 def _script(plan: Plan, link: str, install: str, notes: tuple[str, ...]) -> str:
-    nodes = _nodes(plan)
+    count = nodes(plan, plan.gpus)
     checks = [
         required("TRAIN_FILES", "the parquet file to train on, in the format of verl"),
         required("VAL_FILES", "the parquet file to validate on"),
     ]
-    if nodes > 1:
-        checks.append(required("NODE_RANK", f"the number of this node, 0 to {nodes - 1}"))
+    if count > 1:
+        checks.append(required("NODE_RANK", f"the number of this node, 0 to {count - 1}"))
         checks.append(required("MASTER_ADDR", "the address of node 0"))
     if plan.reward == "remote":
         checks.append(required("REWARD_URL", "the address of the reward service"))
@@ -324,7 +130,7 @@ def _script(plan: Plan, link: str, install: str, notes: tuple[str, ...]) -> str:
         'OUTPUT_DIR="${OUTPUT_DIR:-$PWD/output}"',
         plain_characters("TRAIN_FILES", "VAL_FILES", "OUTPUT_DIR", "here"),
     ]
-    if nodes > 1:
+    if count > 1:
         parts.append(
             _CLUSTER.format(
                 per_node=plan.gpus_per_node, wait=shlex.quote(_WAIT.format(gpus=plan.gpus))
@@ -336,9 +142,9 @@ def _script(plan: Plan, link: str, install: str, notes: tuple[str, ...]) -> str:
 
 def _install(plan: Plan) -> str:
     words = chosen(
-        (not _apart(plan), f"pip install 'verl[vllm,flash-attn-cu130torch211]=={VERSION}'"),
+        (not apart(plan), f"pip install 'verl[vllm,flash-attn-cu130torch211]=={VERSION}'"),
         # Its checkpoint engine sends weights through buffers of cupy's.
-        (_apart(plan), f"pip install 'verl[vllm,flash-attn-cu130torch211,cupy-cu130]=={VERSION}'"),
+        (apart(plan), f"pip install 'verl[vllm,flash-attn-cu130torch211,cupy-cu130]=={VERSION}'"),
         (plan.optimizer == "adamw-8bit", "torchao==0.16.0"),
         *kernels(plan),
     )
@@ -355,12 +161,12 @@ def _notes(plan: Plan) -> tuple[str, ...]:
         ),
         (True, own_settings(FRAMEWORK)),
         (
-            _apart(plan),
+            apart(plan),
             "The engine generates with weights one step old; verl's one_step_off_policy is "
             "experimental.",
         ),
         (
-            not _apart(plan),
+            not apart(plan),
             f"verl turns expandable segments on after the first weight sync{fragmented}",
         ),
         (

@@ -9,8 +9,9 @@ from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-from planner.frameworks.verl import FRAMEWORK, exporter
+from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles
+from planner.frameworks.verl.overrides import KERNELS, apart
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -40,9 +41,10 @@ def refusal(plan: Plan) -> str:
         (plan.activation_offload, "offloaded activations wait on streams"),
         (plan.offload != "none", "offloaded state is moved by an engine"),
         (plan.optimizer == "adamw-8bit", "the 8-bit optimizer is another package's"),
-        (plan.logits in exporter.KERNELS, "its fused kernels replace a class's forward for good"),
+        (plan.logits in KERNELS, "its fused kernels replace a class's forward for good"),
         (plan.max_tokens_per_micro_batch > 0, "rows that fill a token budget depend on data"),
         (plan.reward == "model", "reward models read text"),
+        (apart(plan), "with an engine on GPUs of its own it is another program of verl's"),
     ):
         if holds:
             return f"{FRAMEWORK.label}'s own code did not run: {why}."
@@ -64,8 +66,3 @@ def _missing() -> tuple[str, ...]:
 def left_out(plan: Plan) -> dict[str, str]:
     """Phases of the estimate that are not executed, and a sentence where that is a finding."""
     return {"rollout": ""}
-
-
-def overrides(plan: Plan) -> dict[str, object]:
-    """Every setting that the plan decides, by the names of verl's own YAML."""
-    return exporter.overrides(plan)

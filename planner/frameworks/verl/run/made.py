@@ -23,7 +23,7 @@ from verl.workers.engine.fsdp.transformer_impl import (
 )
 from verl.workers.utils.losses import ppo_loss, value_loss
 
-from planner.frameworks.verl.own_step import overrides
+from planner.frameworks.verl.overrides import overrides
 from planner.plan import Plan
 from planner.quantities import quantities
 
