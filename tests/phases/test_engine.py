@@ -240,3 +240,13 @@ def test_fp8_needs_a_card_that_has_it() -> None:
     for card in ("l40s", "h100-80gb", "b200-180gb"):
         assert estimate(Plan(gpu=card, rollout_quantization="fp8")).step_seconds
     assert Plan(gpu="a100-40gb", method="sft", rollout_quantization="fp8").rollout == "none"
+
+
+@pytest.mark.parametrize(("apart", "gib"), [({}, 2), ({"rollout_gpus": 4}, 4)])
+def test_verl_sends_weights_through_one_bucket_or_two_to_other_gpus(
+    apart: dict[str, int], gib: int
+) -> None:
+    rollout = "vllm-separate" if apart else "vllm-colocated"
+    plan = Plan(framework="verl", method="grpo", gpus=8, rollout=rollout, **apart)
+    terms = phase(plan, "weight sync").terms
+    assert named(terms, "weight sync bucket") == gib * GIB
