@@ -23,7 +23,7 @@ from planner.frameworks import own_step
 from planner.frameworks.trl.limits import step_obstacles
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.verl.limits import obstacles
-from planner.frameworks.verl.own_step import overrides
+from planner.frameworks.verl.overrides import overrides
 from planner.launch.launch import Obstacle
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
