@@ -118,7 +118,7 @@ def _estimated(name: str, port: Port, start: float) -> dict[str, Any]:
             "by": by,
             "attention": attention if dtype == "bf16" else f"{attention}, {dtype}",
             "layers": model.architecture.layers,
-            "kinds": len(set(spot.found(model.spot)["layers"])) if model.spot else None,
+            "kinds": _kinds(model.spot),
             "peak_bytes": max(phase.requested_bytes for phase in found.phases),
             "cache": model.architecture.uncounted_cache,
             "seconds": round(time.perf_counter() - start, 1),
@@ -131,6 +131,12 @@ def _estimated(name: str, port: Port, start: float) -> dict[str, Any]:
         closed, ran = (max(getattr(c, f"{side}_bytes") for c in pairs) for side in SIDES)
         return row | {"dry_run_bytes": ran, "difference": round(closed / ran - 1, 6)}
     return {"by": "refused", "reason": " ".join(problems[-1].split())[:300]}
+
+
+def _kinds(key: str | None) -> int | None:
+    """Kinds of layers that were measured on the spot; None where none were."""
+    entry = spot.found(key) if key else None
+    return len(set(entry["layers"])) if entry else None
 
 
 def share(rows: list[Mapping[str, Any]]) -> float:

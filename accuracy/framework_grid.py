@@ -101,7 +101,7 @@ class FrameworkGrid:
         names = [problem.field for problem in problems]
         if plan is not None:
             names = [one.field for one in self.in_the_way(plan)]
-            if not names and own_step(self.framework).refusal(plan):  # type: ignore[union-attr]
+            if not names and own_step(self.framework).refusal(plan):
                 names = list(self.factors)
         if plan is None or names:
             blamed = {name for field in names for name in BLAMED.get(field, (field,))}

@@ -58,7 +58,7 @@ def measure(found: Iterable[Case], out: Path, place: Place, head: dict[str, Any]
     for case in found:
         if case.name in done:
             continue
-        row = {
+        row: dict[str, Any] = {
             "name": case.name,
             "plan": case.plan.model_dump(),
             "cap_bytes": case.cap_bytes,

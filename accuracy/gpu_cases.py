@@ -13,7 +13,7 @@ from typing import Any
 
 from planner import catalog
 from planner.estimate import estimate
-from planner.footprint import Footprint
+from planner.footprint import Footprint, Phase
 from planner.plan import Plan, try_plan
 
 Fields = dict[str, Any]
@@ -183,9 +183,9 @@ def cases(gpu: str) -> Iterator[Case]:
                 yield Case(name, plan, int(cap * trainer_bytes(estimate(plan))))
     for method, model, switches in FILLING:
         for target in TARGETS:
-            plan = sized(gpu, method, model, switches, target)
-            if plan is not None:
-                yield Case(_name(method, model, {"capacity": target, **switches}), plan)
+            full = sized(gpu, method, model, switches, target)
+            if full is not None:
+                yield Case(_name(method, model, {"capacity": target, **switches}), full)
 
 
 def sized(gpu: str, method: str, model: str, switches: Fields, target: float) -> Plan | None:
@@ -217,7 +217,7 @@ def trainer_bytes(footprint: Footprint) -> int:
     return max(phase.reserved_bytes for phase in executed(footprint))
 
 
-def executed(footprint: Footprint) -> list[Any]:
+def executed(footprint: Footprint) -> list[Phase]:
     """Phases of a footprint that the step's code executes on the trainer's GPU."""
     engine = footprint.plan.rollout != "hf"
     return [

@@ -70,7 +70,7 @@ def errors(rows: Iterable[Mapping[str, Any]]) -> list[Error]:
     The estimate's reserved and device bytes leave out what other phases left in the allocator's
     cache, so they are compared for the whole step only; the dry run's are compared phase by phase.
     """
-    found = []
+    found: list[Error] = []
     for row in rows:
         if not censored(row):
             found.extend(_errors(row))
@@ -185,9 +185,8 @@ def _table(found: Sequence[Error], group: Callable[[Error], str], *, whole: bool
 def _left(rows: Sequence[Mapping[str, Any]]) -> str:
     lines = ["| case | why | estimate says |", "|---|---|---|"]
     for row in rows:
-        verdict = estimate(Plan(**row["plan"])).verdict.word
-        if row["cap_bytes"]:
-            verdict = "capped"
+        said = estimate(Plan(**row["plan"])).verdict.word
+        verdict = "capped" if row["cap_bytes"] else said
         lines.append(f"| {row['name']} | {censored(row)} | {verdict} |")
     return "\n".join(lines)
 

@@ -109,7 +109,11 @@ def _whole(
 ) -> Iterator[TrialCase]:
     plan = plan_of(gpu, method, model, switches)
     group = f"{method} {_short(model)}, whole and truncated"
-    for part, choices in (("whole", {"truncate": "never"}), ("truncated", {"depths": depths})):
+    parts: tuple[tuple[Part, Fields], ...] = (
+        ("whole", {"truncate": "never"}),
+        ("truncated", {"depths": depths}),
+    )
+    for part, choices in parts:
         name = f"{method} {_short(model)}, {part}"
         yield TrialCase(name=name, group=group, part=part, plan=plan, choices=choices)
 

@@ -76,9 +76,9 @@ def _asked(plan: Plan) -> list[Callable[[], AbstractContextManager[None]]]:
 def flash() -> Iterator[None]:
     """Transformers' own code around flash-attn, on a CPU."""
     functions = (flash_attention, flash_attention, None, flash_code._pad_input, None)
-    keywords = flash_code._lazy_define_process_function(flash_attention)  # type: ignore[no-untyped-call]
+    keywords = flash_code._lazy_define_process_function(flash_attention)
     loaded = lambda *_, **__: (functions, (keywords, dict))  # noqa: E731
-    kernels: Any = torch.library.Library("aten", "IMPL")  # type: ignore[no-untyped-call]
+    kernels: Any = torch.library.Library("aten", "IMPL")
     for name in ("_flash_attention_forward", "_flash_attention_backward"):
         kernels.impl(name, _declared(getattr(torch.ops.aten, name).default), "CPU")
     try:

@@ -45,7 +45,7 @@ def group(case: Case, folder: Path, rank: int, store: Path) -> Iterator[None]:
         for other in range(1, count if rank == 0 else 1)
     ]
     try:
-        meeting = dist.FileStore(str(store), count)
+        meeting = dist.FileStore(str(store), count)  # type: ignore[attr-defined]
         dist.init_process_group("gloo", store=meeting, rank=rank, world_size=count)
         try:
             with launched(plan, folder, torch.device("cpu"), rank):

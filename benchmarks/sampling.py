@@ -142,7 +142,7 @@ def tiny_model(folder: Path) -> Path:
     words = {"<unk>": 0, "<eos>": 1, **{f"w{number}": number + 2 for number in range(2000)}}
     tokenizer = Tokenizer(models.WordLevel(words, unk_token="<unk>"))
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    PreTrainedTokenizerFast(
+    PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
         tokenizer_object=tokenizer, unk_token="<unk>", eos_token="<eos>"
     ).save_pretrained(folder)
     config = LlamaConfig(
