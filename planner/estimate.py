@@ -42,7 +42,7 @@ from planner.timing.done import done_of
 from planner.timing.doubt import doubt_of
 from planner.timing.phase import phase_terms
 from planner.timing.source import seconds_source
-from planner.timing.step import balance, of_phases, spent, step_seconds
+from planner.timing.step import balance, of_phases
 from planner.units import read_count, read_gib
 
 MARGIN = 0.9
@@ -132,18 +132,6 @@ def unresolved(scene: Scene) -> tuple[PhasePlan, ...]:
     """The same, with names for what stands at their instants."""
     phases: tuple[PhasePlan, ...] = part(scene.plan.method, "memory", "phases")(scene)
     return phases
-
-
-def seconds_of(plan: Plan, speeds: Speeds | None = None) -> float | None:
-    """Seconds of a plan's step as its estimate has them, for who asks for no more; else None."""
-    scene = scene_of(plan, facts_of(plan, speeds))
-    found = [
-        spent(phase.name, phase.rank, phase_terms(scene, phase))
-        for phase in unresolved(scene)
-        if phase.per_step
-    ]
-    seconds = step_seconds(plan.rollout_overlap, found)
-    return None if seconds is None else float(seconds)
 
 
 def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:

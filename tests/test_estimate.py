@@ -9,11 +9,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from planner import catalog
-from planner.estimate import estimate, seconds_of
+from planner.estimate import estimate
 from planner.footprint import OUTSIDE, Footprint, Phase, to_json
 from planner.formulas.allocator import CACHED
 from planner.formulas.held import HELD
-from planner.lengths import with_typical
 from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.sweep import sweep
@@ -248,14 +247,6 @@ def test_json_has_the_one_shape() -> None:
     for told in (answer, *(one for one in answer["phases"] if one["seconds"])):
         assert told["low_seconds"] <= told["seconds"] <= told["high_seconds"]
         assert "published" in told["seconds_error"]
-
-
-@pytest.mark.parametrize("key", presets())
-def test_seconds_alone_are_those_of_the_estimate(key: str) -> None:
-    plan = presets()[key].plan
-    for one in (plan, with_typical(plan)):
-        if one is not None:
-            assert seconds_of(one) == estimate(one).step_seconds
 
 
 def test_the_verdict_says_what_training_needs_beside_what_the_engine_is_given() -> None:

@@ -10,7 +10,7 @@ import pytest
 from planner.cost import cost
 from planner.estimate import estimate
 from planner.footprint import Footprint
-from planner.lengths import with_typical
+from planner.lengths import offered
 from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.sweep import sweep
@@ -77,8 +77,7 @@ def test_frozen_weights_need_four_a_parameter() -> None:
 
 
 def test_padding_is_no_tokens_and_no_model_flops() -> None:
-    shorter = with_typical(PLAN)
-    assert shorter is not None
+    shorter = PLAN.changed(length_distribution=offered(PLAN))
     full, short = estimate(PLAN).done, estimate(shorter).done
     packed = estimate(shorter.changed(batch_shape="packed", attention="flash")).done
     assert full and short and packed

@@ -35,8 +35,15 @@ EACH = 1.02
 WORTH_BYTES = GIB // 4
 """A smaller saving is not worth a sentence."""
 
-OF_THE_POOL = frozenset(("gpu_memory_utilization", "kv_cache_dtype"))
-"""Fields that decide an engine's cache alone, which it has only while it is awake."""
+OF_THE_ENGINE = frozenset(
+    (
+        "gpu_memory_utilization",
+        "kv_cache_dtype",
+        "max_num_batched_tokens",
+        "rollout_tensor_parallel",
+    )
+)
+"""Fields of an engine's own, which change no phase but those in which it has something there."""
 TRAINING: tuple[Kind, ...] = (*KEEPS, "training")
 MORE: tuple[Kind, ...] = (*KEEPS, "GPUs")
 
@@ -67,18 +74,19 @@ def singles(
 
 
 def _elsewhere(edit: Edit, start: Outcome) -> bool:
-    """Whether an edit changes nothing that fills a phase which is over the card.
+    """Whether an edit changes nothing worth a sentence in the phases that are over the card.
 
-    So are an engine's cache where it sleeps, and the log-prob micro-batch in an update.
+    So are an engine's fields where it sleeps, and the log-prob micro-batch in an update.
     """
     if start.blockers:
         return False
     over = [one for one in start.levels if one.needs_bytes > start.budget_bytes]
-    if edit.changes.keys() <= OF_THE_POOL:
-        return not any(one.pool_bytes for one in over)
     if edit.changes.keys() <= {"logprob_micro_batch_size"}:
         return not any(KIND_OF.get(one.name) == "log-probs" for one in over)
-    return False
+    if not edit.changes.keys() <= OF_THE_ENGINE:
+        return False
+    awake = any(one.pool_bytes or one.name in share.WAKING for one in over)
+    return not awake and share.lowered_asleep_bytes(start.plan, edit) < WORTH_BYTES
 
 
 def ways(trying: Trying) -> tuple[Suggestion, ...]:

@@ -23,6 +23,9 @@ from planner.units import read_bytes
 SHARES = tuple(percent / 100 for percent in range(5, 100, 5))
 """Shares that people write."""
 
+SURELY = 0.95
+"""Of what a larger share takes more: its rounding, and what else of the engine may shrink."""
+
 WAKING = ("rollout", "weight sync")
 """Phases in which a sleeping engine takes its memory back while training's cache is still there."""
 
@@ -68,6 +71,17 @@ def room_of(plan: Plan) -> Room:
 
 def _scene(plan: Plan) -> Scene:
     return scene_of(plan, facts_of(plan))
+
+
+def lowered_asleep_bytes(plan: Plan, edit: Edit) -> float:
+    """By how much an edit lowers what a sleeping engine keeps of the trainer's card."""
+    changed = _changed(plan, (edit,))
+    return 0.0 if changed is None else _asleep_bytes(plan) - _asleep_bytes(changed)
+
+
+def _asleep_bytes(plan: Plan) -> float:
+    held = engine.held(_scene(plan), "asleep")
+    return float(sum(term.bytes for term in held if not term.host))
 
 
 def in_words(outcome: Outcome, read: Read = read_bytes) -> str:
@@ -149,7 +163,23 @@ def _narrowed(
 ) -> tuple[int, int]:
     """The last share that is known to fit and the first that does not, with one more tried."""
     found = _with(trying, over, useful[at])
-    return (at, high) if found is not None and found.fits else (low, at)
+    if found is None or not found.fits:
+        return low, at
+    if at + 1 < high and _too_large(found, useful[at + 1]):
+        high = at + 1
+    return at, high
+
+
+def _too_large(found: Outcome, share: float) -> bool:
+    """Whether a larger share, which takes as much more of the card, surely leaves it too small."""
+    now = found.plan.gpu_memory_utilization
+    more_bytes = SURELY * (share - now) / now * room_of(found.plan).share_bytes / MARGIN
+    return _with_cache(found) + more_bytes > found.budget_bytes
+
+
+def _with_cache(outcome: Outcome) -> float:
+    """What the phases need in which the engine has its cache, which is what a share changes."""
+    return max((one.needs_bytes for one in outcome.levels if one.pool_bytes), default=0.0)
 
 
 def _probes(before: Outcome, useful: list[float]) -> tuple[int, ...]:
@@ -159,10 +189,9 @@ def _probes(before: Outcome, useful: list[float]) -> tuple[int, ...]:
     engine sleeps, most likely no share helps.
     """
     taken, own = room_of(before.plan).share_bytes, before.plan.gpu_memory_utilization
-    awake = [one for one in before.levels if one.categories.get("engine", 0) >= taken / 2]
-    asleep = [one for one in before.levels if one not in awake]
-    free = before.budget_bytes - max((one.needs_bytes for one in awake), default=0.0)
+    free = before.budget_bytes - _with_cache(before)
     likely = max(bisect(useful, own + free * MARGIN * own / taken) - 1, 0)
+    asleep = (one for one in before.levels if not one.pool_bytes)
     none = any(one.needs_bytes > before.budget_bytes for one in asleep)
     return (*((0,) if none else ()), likely, likely + 1, likely - 1)
 

@@ -6,7 +6,7 @@ that has no distribution has every response at its cap. Imports nothing of a pla
 
 from planner.lengths.planned import at_longest, lengths_of, validation_lengths_of
 from planner.lengths.value import Alive, Bin, Lengths
-from planner.lengths.words import named, with_typical, words
+from planner.lengths.words import named, offered, words
 
 __all__ = [
     "Alive",
@@ -15,7 +15,7 @@ __all__ = [
     "at_longest",
     "lengths_of",
     "named",
+    "offered",
     "validation_lengths_of",
-    "with_typical",
     "words",
 ]

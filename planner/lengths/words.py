@@ -1,8 +1,8 @@
-"""A plan's lengths in words, and the plan with the shape that is offered in place of none."""
+"""A plan's lengths in words, and the shape that is offered in place of none."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planner.lengths.planned import lengths_of
 from planner.lengths.shape import Histogram, Uniform
@@ -41,9 +41,9 @@ def named(text: str) -> str:
     return f"lognormal of {shape.mean:,} ± {shape.spread:,} tokens"
 
 
-def with_typical(plan: Plan) -> Any | None:
-    """The plan with the offered shape; None where it has lengths, or none are sampled."""
+def offered(plan: Plan) -> str:
+    """The text of the offered shape; empty where a plan has lengths, or none are sampled."""
     sampled = plan.rollout not in ("none", "in-graph") and plan.batch_shape != "full"
     if plan.length_distribution or not sampled:
-        return None
-    return plan.changed(length_distribution=to_text(typical(plan.response_tokens)))
+        return ""
+    return to_text(typical(plan.response_tokens))

@@ -20,7 +20,7 @@ from planner.advice.advice import Advice
 from planner.advice.cards import Choice, choices
 from planner.advice.outcome import Judge
 from planner.cost import Cost, cost
-from planner.estimate import estimate, seconds_of
+from planner.estimate import estimate
 from planner.footprint import Footprint, StatedError
 from planner.launch.export import in_the_way
 from planner.plan import Plan
@@ -49,16 +49,6 @@ def footprint(plan: Plan) -> Footprint:
     """
     found = _estimated(plan, holding(session.speeds(), plan))
     return stated(found, own_comparisons(plan.method))
-
-
-@lru_cache(maxsize=128)
-def _seconds(plan: Plan, speeds: Speeds | None) -> float | None:
-    return seconds_of(plan, speeds)
-
-
-def step_seconds(plan: Plan) -> float | None:
-    """A step's seconds, of a plan of which a page says nothing else; None where not known."""
-    return _seconds(plan, holding(session.speeds(), plan))
 
 
 def own_comparisons(method: str) -> tuple[Compared, ...]:
@@ -90,7 +80,9 @@ def advice(plan: Plan) -> Advice:
 @lru_cache(maxsize=16)
 def _advice(plan: Plan, speeds: Speeds | None, known: tuple[Compared, ...]) -> Advice:
     judge = partial(_judged, speeds=speeds, known=known)
-    return Advice(judge(plan), judge, give_way, in_the_way)
+    # The page has estimated this one already.
+    before = stated(_estimated(plan, holding(speeds, plan)), known)
+    return Advice(before, judge, give_way, in_the_way)
 
 
 def judge() -> Judge:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from planner.advice import share
@@ -25,6 +27,33 @@ def test_the_share_is_the_largest_that_fits_or_that_is_of_use(over: int) -> None
     own = plan.gpu_memory_utilization
     more = plan.changed(gpu_memory_utilization=round(own + 0.05, 2))
     assert not share.room_of(plan).waits or estimate(more).verdict.word != "fits"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {},
+        {"gpu_memory_utilization": 0.2, "logits": "fused", "max_num_seqs": 1024},
+        {"vllm_sleep_level": 0, "logits": "fused", "micro_batch_size": 1},
+        {"rollout": "vllm-separate", "rollout_gpus": 4, "gpu_memory_utilization": 0.5},
+        {"model": "Qwen/Qwen3-30B-A3B", "gpus": 16, "gpu_memory_utilization": 0.5},
+        {"response_tokens": 20_000, "validation_response_tokens": 20_000},
+    ],
+)
+def test_no_share_between_those_tried_is_better(changes: dict[str, Any]) -> None:
+    plan = Plan(**changes)
+    trying = Trying(outcome_of(estimate(plan)), estimate)
+    for over in share.spreads(plan):
+        each = [
+            estimate(plan.changed(rollout_tensor_parallel=over, gpu_memory_utilization=one))
+            for one in share.SHARES
+        ]
+        able = [one.plan for one in each if one.verdict.word == "fits" and not one.blockers]
+        found = share.chosen(trying, over)
+        best = plan if found is None else found.after.plan
+        assert (best in able) or (found is None and not able)
+        if able and share.room_of(best).waits:
+            assert best == able[-1]
 
 
 def test_spreads_divide_gpus_and_heads() -> None:

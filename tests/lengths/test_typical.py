@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from planner.lengths import at_longest, lengths_of, named, with_typical, words
+from planner.lengths import at_longest, lengths_of, named, offered, words
 from planner.lengths.shape import lognormal
 from planner.lengths.text import from_text, to_text
 from planner.lengths.typical import logged, typical
@@ -67,9 +67,9 @@ def test_what_no_lognormal_has_is_refused(mean: float, share: float, cap: int, s
 def test_a_plan_says_what_its_time_rests_on() -> None:
     plan = Plan(response_tokens=1024)
     assert words(plan) == "every response at its cap of 1,024 tokens"
-    offered = with_typical(plan)
-    assert offered is not None and "14% cut at 1,024" in words(offered)
-    assert with_typical(offered) is None
+    typical = plan.changed(length_distribution=offered(plan))
+    assert "14% cut at 1,024" in words(typical)
+    assert offered(typical) == ""
     counted = plan.changed(length_distribution="1~hist_100~1_300~1")
     assert words(counted) == "responses of 200 tokens on average (counted, at most 300)"
     even = plan.changed(length_distribution="1~uniform_100~900")
@@ -84,9 +84,9 @@ def test_a_change_is_told_without_its_text() -> None:
 
 
 def test_nothing_is_offered_where_nothing_is_sampled() -> None:
-    assert with_typical(Plan(method="sft")) is None
-    assert with_typical(Plan(batch_shape="full")) is None
-    assert with_typical(Plan(method="grade")) is None
+    assert offered(Plan(method="sft")) == ""
+    assert offered(Plan(batch_shape="full")) == ""
+    assert offered(Plan(method="grade")) == ""
 
 
 def test_a_step_is_really_run_at_the_longest() -> None:

@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks_of_cards import H100
 from planner.estimate import estimate
-from planner.lengths import with_typical
+from planner.lengths import offered
 from planner.phases.scene import scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
@@ -43,9 +43,7 @@ def test_the_regime_is_the_plans(asked: list[tuple[str, bool, bool, bool]]) -> N
     look_up(PLAN)
     look_up(PLAN.changed(model="Qwen/Qwen3-30B-A3B"), "rollout")
     look_up(PLAN.changed(gpu="rtx-4090"))
-    typical = with_typical(PLAN)
-    assert typical is not None
-    look_up(typical)
+    look_up(PLAN.changed(length_distribution=offered(PLAN)))
     assert asked == [
         ("step", False, True, False),
         ("rollout", True, True, False),

@@ -380,12 +380,11 @@ def test_time_and_money_have_their_intervals_below_them_and_none_when_out_of_mem
 def test_a_time_at_the_cap_says_so_and_offers_a_typical_shape() -> None:
     app = opened()
     said = words(app)
-    assert "every response at its cap of 2,048 tokens" in said and "a typical shape" in said
+    assert "every response at its cap of 2,048 tokens" in said and "mostly shorter" in said
     before = app.metric[2].value
     app.button(key="use-typical").click().run()
     assert link_of(app)["length_distribution"]
     assert app.metric[2].value != before and "on average" in words(app)
-    assert app.metric[2].value.removeprefix("≈ ") in said, "as it was announced"
 
 
 def test_the_time_of_each_phase_is_a_chart() -> None:

@@ -8,13 +8,12 @@ import streamlit as st
 from planner.charts import seconds as drawn
 from planner.cost import Cost, between_words
 from planner.footprint import Footprint, Phase, TimeTerm, highest, lowest
-from planner.lengths import with_typical, words
+from planner.lengths import named, offered, words
 from planner.throughput import Figure, read_figure, read_run, throughput
-from planner.ui import compute
 from planner.ui.elements import beside, ink, opened, row, share_column
 from planner.ui.state import session
 from planner.ui.tables import phase_name
-from planner.units import read_number, read_seconds, read_seconds_between
+from planner.units import read_number, read_seconds_between
 from planner.wording.display import put_in
 from planner.wording.fields import labelled
 
@@ -50,29 +49,25 @@ def rests_on(footprint: Footprint, price: Cost) -> None:
 
 def _lengths(footprint: Footprint) -> None:
     plan = footprint.plan
-    typical = with_typical(plan)
-    if typical is None:
+    shape = offered(plan)
+    if not shape:
         if plan.length_distribution:
             st.caption(f"Time is of {words(plan)}.")
         return
-    shorter = compute.step_seconds(typical)
     with row("lengths-offer"):
         st.markdown(
             f":small[:material/straighten: Time is of **{words(plan)}**; real ones are mostly "
-            f"shorter. With {words(typical)}, a typical shape, a step takes **{_step(shorter)}** "
-            f"instead of {_step(footprint.step_seconds)}.]",
+            "shorter.]",
             width="stretch",
         )
         st.button(
-            "Use this shape",
+            "Use a typical shape",
             key="use-typical",
+            help=f"As counted runs are shaped: {named(shape)}. Memory stays at the longest; time "
+            "and money change.",
             on_click=session.apply,
-            args=({"length_distribution": typical.length_distribution},),
+            args=({"length_distribution": shape},),
         )
-
-
-def _step(seconds: float | None) -> str:
-    return "a time not known" if seconds is None else read_seconds(seconds)
 
 
 def timed(footprint: Footprint) -> tuple[Phase, ...]:
