@@ -32,9 +32,11 @@ def front(rows: pd.DataFrame, place: int = 0, *, ink: str = INK["light"]) -> Spe
         for name, text in AXES
         for end, word in (("", ""), ("low_", ", at least"), ("high_", ", at most"))
     ]
+    rows = rows.assign(label=_labels(rows, place))
     line = {"type": "line", "color": ink, "strokeDash": [4, 3], "opacity": 0.6}
-    doubt = {"type": "rule", "color": ink, "opacity": 0.5, "strokeWidth": 1.5}
     here = {"test": f"datum.place == {int(place)}"}
+    faint = {"opacity": {"condition": {**here, "value": 0.6}, "value": 0.15}}
+    doubt = {"type": "rule", "color": ink, "strokeWidth": 1.5}
     shapes = {"domain": list(SHAPES), "range": list(SHAPES.values())}
     used = [word for word in SHAPES if word in set(rows["word"])]
     legend = {"title": None, "orient": "top", "labelColor": ink, "values": used}
@@ -49,8 +51,8 @@ def front(rows: pd.DataFrame, place: int = 0, *, ink: str = INK["light"]) -> Spe
         ],
         "layer": [
             {**data, "mark": line, "encoding": {"x": x, "y": y}},
-            {**data, "mark": doubt, "encoding": {**_ends("x", x), "y": y}},
-            {**data, "mark": doubt, "encoding": {"x": x, **_ends("y", y)}},
+            {**data, "mark": doubt, "encoding": {**_ends("x", x), "y": y, **faint}},
+            {**data, "mark": doubt, "encoding": {"x": x, **_ends("y", y), **faint}},
             {
                 **data,
                 "name": "points",
@@ -75,14 +77,29 @@ def front(rows: pd.DataFrame, place: int = 0, *, ink: str = INK["light"]) -> Spe
 AXES = (("hours", "hours of the run"), ("usd", "dollars of the run"))
 
 
+def _labels(rows: pd.DataFrame, place: int) -> list[str]:
+    """What stands at each point: how many GPUs, where all are of one kind.
+
+    Names of several kinds are too long for that, and stand at both ends and at the chosen one.
+    """
+    names = [str(name) for name in rows["name"]]
+    counts, _, cards = zip(*(name.partition(" × ") for name in names), strict=True)
+    first = min(range(len(names)), key=[*rows["hours"]].__getitem__)
+    if len(set(cards)) == 1:
+        return [f"{one} GPUs" if n == first else one for n, one in enumerate(counts)]
+    last = max(range(len(names)), key=[*rows["hours"]].__getitem__)
+    said = (first, last, [*rows["place"]].index(place))
+    return [name if n in said else "" for n, name in enumerate(names)]
+
+
 def _names(x: Spec, y: Spec, ink: str) -> list[Spec]:
-    """Which GPUs, beside each point on the side that has room."""
+    """Which GPUs, above each point, towards the side that has room."""
     low, high = x["scale"]["domain"]
     found = []
     for side, sign, align in (("<", 1, "left"), (">=", -1, "right")):
         filtered = [{"filter": f"datum.hours {side} {(low * high) ** 0.5}"}]
         data: Spec = {"data": {"name": "rows"}, "transform": filtered}
-        found += words(data, "name", ink, {"x": x, "y": y}, dy=-14, align=align, dx=6 * sign)
+        found += words(data, "label", ink, {"x": x, "y": y}, dy=-14, align=align, dx=6 * sign)
     return found
 
 

@@ -37,3 +37,16 @@ def test_names_stand_on_the_side_with_room() -> None:
     texts = [one for one in front(ROWS)["layer"] if one["mark"]["type"] == "text"]
     sides = {one["transform"][0]["filter"][12]: one["mark"]["align"] for one in texts}
     assert sides == {"<": "left", ">": "right"}
+
+
+def labels(rows: pd.DataFrame, place: int) -> list[str]:
+    return list(front(rows, place)["datasets"]["rows"]["label"])
+
+
+def test_points_are_named_by_what_tells_them_apart() -> None:
+    assert labels(ROWS, 0) == ["1", "8 GPUs"], "the fastest says what the numbers are"
+    between = ROWS.iloc[[0]].assign(place=2, hours=20.0, name="4 × B")
+    more = ROWS.iloc[[0]].assign(place=3, hours=10.0, name="6 × B")
+    rows = pd.concat([ROWS, between, more])
+    assert labels(rows, 0) == ["1 × A", "8 × A", "", ""], "the ends, where names are long"
+    assert labels(rows, 3) == ["1 × A", "8 × A", "", "6 × B"], "and the chosen one"

@@ -51,9 +51,9 @@ def front(plan: Plan, found: Found) -> None:
         "every value.",
     )
     st.caption(
-        "No plan that was judged is cheaper and faster than one of these. Bars: where published "
-        "runs lay around such estimates; both grow and shrink together, so the order of two plans "
-        "is surer than either's figure."
+        "No plan that was judged is cheaper and faster than one of these. Lines through a point: "
+        "where published runs lay around such estimates; both grow and shrink together, so the "
+        "order of two plans is surer than either's figure."
     )
     shown = table.rename(columns={"name": "GPUs", "word": "Verdict", **COLUMNS})
     key = f"front-table-{st.session_state.get(CLICKED, 0)}"
