@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles
-from planner.frameworks.verl.overrides import KERNELS, apart
+from planner.frameworks.verl.overrides import KERNELS
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -44,7 +44,6 @@ def refusal(plan: Plan) -> str:
         (plan.logits in KERNELS, "its fused kernels replace a class's forward for good"),
         (plan.max_tokens_per_micro_batch > 0, "rows that fill a token budget depend on data"),
         (plan.reward == "model", "reward models read text"),
-        (apart(plan), "with an engine on GPUs of its own it is another program of verl's"),
     ):
         if holds:
             return f"{FRAMEWORK.label}'s own code did not run: {why}."

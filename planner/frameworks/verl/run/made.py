@@ -23,11 +23,19 @@ from verl.workers.engine.fsdp.transformer_impl import (
 )
 from verl.workers.utils.losses import ppo_loss, value_loss
 
-from planner.frameworks.verl.overrides import overrides
+from planner.frameworks.verl.overrides import apart, overrides
 from planner.plan import Plan
 from planner.quantities import quantities
 
-YAML = Path(verl.__file__).parent / "trainer" / "config"
+PACKAGE = Path(verl.__file__).parent
+YAML = {
+    False: ("trainer/config", "ppo_trainer"),
+    True: ("experimental/one_step_off_policy/config", "one_step_off_ppo_trainer"),
+}
+"""Folder and name of a program's configuration, by whether the engine has GPUs of its own.
+
+Its trainer's workers make the same engines (``experimental/separation/engine_workers.py``).
+"""
 ENOUGH = 2
 """Micro-batches of a pass that are run: the second finds what the first has left."""
 
@@ -53,7 +61,8 @@ def settings_of(plan: Plan, folder: Path, configs: Mapping[str, Config]) -> Any:
     values = overrides(plan) | {"+actor_rollout_ref.model.load_tokenizer": False}
     if "critic.model.path" in values:
         values["+critic.model.load_tokenizer"] = False
-    config = deepcopy(_composed(tuple(f"{key}={value}" for key, value in values.items())))
+    words = tuple(f"{key}={value}" for key, value in values.items())
+    config = deepcopy(_composed(apart(plan), words))
     config.actor_rollout_ref.model.path = _described(folder / "policy", configs["policy"])
     if "critic.model.path" in values:
         config.critic.model.path = _described(folder / "critic", configs["critic"])
@@ -61,10 +70,11 @@ def settings_of(plan: Plan, folder: Path, configs: Mapping[str, Config]) -> Any:
 
 
 @lru_cache(maxsize=4)
-def _composed(words: tuple[str, ...]) -> Any:
+def _composed(engine_apart: bool, words: tuple[str, ...]) -> Any:
     """Half a second of reading YAML."""
-    with initialize_config_dir(str(YAML), version_base=None):
-        return compose("ppo_trainer", overrides=list(words))
+    folder, name = YAML[engine_apart]
+    with initialize_config_dir(str(PACKAGE / folder), version_base=None):
+        return compose(name, overrides=list(words))
 
 
 def _described(folder: Path, config: Config) -> str:
