@@ -199,13 +199,24 @@ ENGINE_KV_POOL = Formula(
     why="The engine turns the rest of its share into KV cache; it needs one sequence at least.",
 )
 
+PACKED_WEIGHTS = Formula(
+    "packed weights in transit",
+    "minimum(buffers * maximum(buffer_bytes, largest_bytes), weight_bytes)",
+    category="buffers",
+    source="TRL 1.16.0 trl/generation/vllm_client.py, update_named_params; vLLM "
+    "vllm/distributed/weight_transfer/packed_tensor.py: 1 GiB, 2 buffers; a buffer is closed by "
+    "the weight that exceeds it",
+    why="Weights are joined into buffers, each sent while the next is filled; the receiver makes "
+    "one before it lets the last one of that place go.",
+)
+
 SYNC_BUCKET = Formula(
     "weight sync bucket",
     "buckets * bucket_bytes",
     category="buffers",
     source="verl 0.9.1 rollout.checkpoint_engine.update_weights_bucket_megabytes = 2048; "
-    "nccl_checkpoint_engine.py, prepare: every process one to send and one to receive",
+    "nccl_checkpoint_engine.py, prepare: every process one to send and one to receive; "
+    "bucketed_weight_transfer.py: one more from its process to vLLM's",
     why="Updated weights travel to the engine in buckets: one at a time where it is beside the "
-    "trainer, through two to GPUs of its own.",
-    ignores="the same two on a separate engine's own GPUs, outside its share",
+    "trainer, through two to GPUs of its own, where a third hands them on; none is in its share.",
 )

@@ -93,6 +93,8 @@ class Framework:
     """Sequences of a step are dealt out so that every GPU has about as many tokens."""
     sync_bucket_bytes: int = 0
     """Bucket that updated weights travel to the engine in; 0: the largest weight at a time."""
+    packed_sync_bytes: int = 0
+    """Buffer in which a separate engine's weights are joined; 0: each by itself."""
     sends_each_weight: tuple[str, ...] = ()
     """Versions that ask a separate engine for each weight by itself; others announce them all."""
     host: HostSide = HostSide()

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 
 from planner.catalog import device_constants
 from planner.footprint import Term
-from planner.formulas import allocator, generation
+from planner.formulas import allocator, generation, sharding
 from planner.formulas.parameters import quantizable_parameter_count
 from planner.numeric import Num, ceil_div, maximum, minimum, whole_bytes
 from planner.phases import host
@@ -245,10 +245,57 @@ def _token_bytes(scene: Scene) -> int:
     return 2 * arch.cache_layers * heads * arch.head_dim * kv_value_bytes(plan)
 
 
-def sync_buffer(scene: Scene) -> Term:
-    """The buffer in which updated weights travel to the engine."""
+def sending(scene: Scene) -> Iterator[Term]:
+    """In what updated weights travel to the engine, on the trainer's GPU."""
+    bucket_bytes, policy = scene.framework.sync_bucket_bytes, scene.policy
+    apart = scene.plan.rollout == "vllm-separate"
+    if bucket_bytes:
+        yield generation.SYNC_BUCKET("policy", buckets=1 + apart, bucket_bytes=bucket_bytes)
+    elif apart and _packs(scene):
+        yield _packed(scene, policy.name, buffers=2)
+        if scene.fsdp or scene.zero_stage == 3:
+            yield _packed(scene, policy.name, buffers=1, label="gathered weights to be packed")
+    else:
+        yield policy.largest_tensor()
+
+
+def arriving(scene: Scene) -> Iterator[Term]:
+    """What a separate engine's GPU holds beside its share while updated weights come to it.
+
+    Buckets are received by a process of its own, which hands them to the engine in a third. Packed
+    ones come to the engine itself: one is made while two others are still in use. An engine that
+    asks for each weight by itself makes room for it as the trainer keeps it.
+    """
     bucket_bytes, policy = scene.framework.sync_bucket_bytes, scene.policy
     if bucket_bytes:
-        buckets = 2 if scene.plan.rollout == "vllm-separate" else 1
-        return generation.SYNC_BUCKET("policy", buckets=buckets, bucket_bytes=bucket_bytes)
-    return policy.largest_tensor()
+        yield generation.SYNC_BUCKET(ROLE, buckets=3, bucket_bytes=bucket_bytes)
+        yield allocator.context(ROLE, scene.facts.gpu)
+    elif _packs(scene):
+        yield _packed(scene, ROLE, buffers=3)
+    else:
+        yield sharding.LARGEST_TENSOR(
+            ROLE, largest_weight=policy.largest_weight, value_bytes=policy.weight_bytes
+        )
+
+
+def _packs(scene: Scene) -> bool:
+    framework = scene.framework
+    each = scene.plan.framework_version in framework.sends_each_weight
+    return framework.packed_sync_bytes > 0 and not each
+
+
+def _packed(scene: Scene, role: str, *, buffers: int, label: str = "") -> Term:
+    """Packed weights on their way: at least what a buffer asks for, at most one weight more."""
+    policy = scene.policy
+    buffer_bytes = scene.framework.packed_sync_bytes
+    largest_bytes = policy.largest_weight * policy.weight_bytes
+    weight_bytes = policy.parameters * policy.weight_bytes
+    sizes = {
+        "buffers": buffers,
+        "buffer_bytes": buffer_bytes,
+        "largest_bytes": largest_bytes,
+        "weight_bytes": weight_bytes,
+    }
+    most = minimum(buffers * (buffer_bytes + largest_bytes), weight_bytes)
+    between = (generation.PACKED_WEIGHTS.value(**sizes), most)
+    return generation.PACKED_WEIGHTS(role, label=label, between=between, **sizes)

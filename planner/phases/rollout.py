@@ -43,7 +43,7 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
     if not scene.plan.rollout.startswith("vllm"):
         return ()
     beside = Standing("weight sync")
-    travel = (engine.sync_buffer(scene),)
+    travel = tuple(engine.sending(scene))
     sync = PhasePlan(
         name="weight sync",
         role="policy",
@@ -64,6 +64,9 @@ def _generate(
         instants = (Instant(name="engine decodes", terms=(), shared=(Standing("rollout"),)),)
     else:
         instants = (Instant(name="engine decodes", terms=_separate(scene)),)
+        if name == "rollout":
+            arriving = (*_separate(scene), *engine.arriving(scene))
+            instants += (Instant(name="weights arrive", terms=arriving),)
     return PhasePlan(
         name=name,
         role=engine.ROLE if kind != "hf" else "policy",

@@ -12,7 +12,7 @@ from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import PATHS, LossCode
 from planner.frameworks.trl.words import WORDS, batch_options
 from planner.rule import Rule
-from planner.units import MIB
+from planner.units import GIB, MIB
 
 NEWEST = "1.16.0"
 
@@ -123,6 +123,7 @@ FRAMEWORK = Framework(
     reduces_once_an_update=True,
     # Until its server was vLLM's own (pull request 6765), update_named_param for every weight.
     sends_each_weight=("1.14.0",),
+    packed_sync_bytes=GIB,
     # _generate_and_score_completions pads what split_tensor_dict then cuts.
     pads_rollout=True,
     # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.
