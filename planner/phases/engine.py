@@ -7,6 +7,7 @@ weights, working set or graphs becomes KV cache.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 from planner.catalog import device_constants
 from planner.footprint import Term
@@ -290,7 +291,7 @@ def _packed(scene: Scene, role: str, *, buffers: int, label: str = "") -> Term:
     buffer_bytes = scene.framework.packed_sync_bytes
     largest_bytes = policy.largest_weight * policy.weight_bytes
     weight_bytes = policy.parameters * policy.weight_bytes
-    sizes = {
+    sizes: dict[str, Any] = {
         "buffers": buffers,
         "buffer_bytes": buffer_bytes,
         "largest_bytes": largest_bytes,
