@@ -84,10 +84,9 @@ def _labels(rows: pd.DataFrame, place: int) -> list[str]:
     """
     names = [str(name) for name in rows["name"]]
     counts, _, cards = zip(*(name.partition(" × ") for name in names), strict=True)
-    first = min(range(len(names)), key=[*rows["hours"]].__getitem__)
+    first, last = int(rows["hours"].argmin()), int(rows["hours"].argmax())
     if len(set(cards)) == 1:
         return [f"{one} GPUs" if n == first else one for n, one in enumerate(counts)]
-    last = max(range(len(names)), key=[*rows["hours"]].__getitem__)
     said = (first, last, [*rows["place"]].index(place))
     return [name if n in said else "" for n, name in enumerate(names)]
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from planner.catalog import device_constants
 from planner.footprint import Term
-from planner.formulas import allocator, generation, sharding
+from planner.formulas import allocator, generation
 from planner.formulas.parameters import quantizable_parameter_count
 from planner.numeric import Num, ceil_div, maximum, minimum, whole_bytes
 from planner.phases import host
@@ -274,15 +274,18 @@ def arriving(scene: Scene) -> Iterator[Term]:
     elif _packs(scene):
         yield _packed(scene, ROLE, buffers=3)
     else:
-        yield sharding.LARGEST_TENSOR(
-            ROLE, largest_weight=policy.largest_weight, value_bytes=policy.weight_bytes
-        )
+        yield policy.largest_tensor()._replace(role=ROLE)
+
+
+def sends_each_weight(scene: Scene) -> bool:
+    """Whether a separate engine is asked for each weight by itself, not for all announced ones."""
+    plan = scene.plan
+    apart = plan.rollout == "vllm-separate"
+    return bool(apart and plan.framework_version in scene.framework.sends_each_weight)
 
 
 def _packs(scene: Scene) -> bool:
-    framework = scene.framework
-    each = scene.plan.framework_version in framework.sends_each_weight
-    return framework.packed_sync_bytes > 0 and not each
+    return scene.framework.packed_sync_bytes > 0 and not sends_each_weight(scene)
 
 
 def _packed(scene: Scene, role: str, *, buffers: int, label: str = "") -> Term:

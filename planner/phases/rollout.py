@@ -18,8 +18,12 @@ from planner.workload import prompt_workload
 
 @remembered
 def rollout(scene: Scene) -> PhasePlan:
-    """Responses for every prompt of the step."""
-    return _generate(scene, "rollout", scene.q.response_tokens, (_decoding(scene),))
+    """Responses for every prompt of the step; a separate engine's GPUs get the weights as well."""
+    phase = _generate(scene, "rollout", scene.q.response_tokens, (_decoding(scene),))
+    if scene.plan.rollout != "vllm-separate":
+        return phase
+    terms = (*_separate(scene), *engine.arriving(scene))
+    return replace(phase, instants=(*phase.instants, Instant(name="weights arrive", terms=terms)))
 
 
 @remembered
@@ -64,9 +68,6 @@ def _generate(
         instants = (Instant(name="engine decodes", terms=(), shared=(Standing("rollout"),)),)
     else:
         instants = (Instant(name="engine decodes", terms=_separate(scene)),)
-        if name == "rollout":
-            arriving = (*_separate(scene), *engine.arriving(scene))
-            instants += (Instant(name="weights arrive", terms=arriving),)
     return PhasePlan(
         name=name,
         role=engine.ROLE if kind != "hf" else "policy",

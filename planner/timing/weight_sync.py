@@ -48,7 +48,7 @@ def _terms(scene: Scene) -> Found:
         yield _sent(scene, size)
     if separate or not scene.framework.host.engine_in_trainer:
         bucket = scene.framework.sync_bucket_bytes
-        each = separate and plan.framework_version in scene.framework.sends_each_weight
+        each = engine.sends_each_weight(scene)
         requests: Num = weights if each else (ceil_div(size, bucket) if bucket else 1)
         yield causes.REQUESTED.term(
             role.name,

@@ -381,6 +381,7 @@ def test_a_time_at_the_cap_says_so_and_offers_a_typical_shape() -> None:
     app = opened()
     said = words(app)
     assert "every response at its cap of 2,048 tokens" in said and "mostly shorter" in said
+    assert app.button(key="use-typical").label == "Use a typical shape"
     before = app.metric[2].value
     app.button(key="use-typical").click().run()
     assert link_of(app)["length_distribution"]
