@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -115,6 +116,17 @@ def test_what_fills_no_phase_that_is_over_is_not_tried_and_was_never_of_use(
     if changes.get("logprob_micro_batch_size") == 4:
         # Two of those, the engine's share, cache in fp8, spread and prefill.
         assert every.judged - few.judged == 6
+
+
+def test_what_a_sleeping_engine_would_give_back_is_tried_where_it_is_much() -> None:
+    # A workspace for experts is kept asleep, and grows with the tokens of a prefill.
+    few = Edit(title="Few", kind="engine", changes={"max_num_batched_tokens": 2048})
+    for model, of_use in (("Qwen/Qwen3-30B-A3B", True), ("Qwen/Qwen2.5-7B", False)):
+        found = outcome_of(estimate(Plan(model=model, max_num_batched_tokens=16_384)))
+        update = found.level("policy backward")
+        assert update is not None and not update.pool_bytes
+        over = (update._replace(device_bytes=2 * found.budget_bytes),)
+        assert fitting._elsewhere(few, replace(found, levels=over, blockers=())) != of_use
 
 
 def test_one_24_gb_card_fits_a_4b_by_changing_what_is_trained_or_with_more_cards() -> None:
