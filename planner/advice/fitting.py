@@ -15,6 +15,7 @@ import numpy as np
 
 from planner.advice import share
 from planner.advice.edits import KEEPS, KINDS, Edit, Kind, edits, without_use
+from planner.advice.idle import BETWEEN
 from planner.advice.outcome import Outcome
 from planner.advice.suggestion import Suggestion, Trying
 from planner.timing.error import KIND_OF
@@ -76,13 +77,17 @@ def singles(
 def _elsewhere(edit: Edit, start: Outcome) -> bool:
     """Whether an edit changes nothing worth a sentence in the phases that are over the card.
 
-    So are an engine's fields where it sleeps, and the log-prob micro-batch in an update.
+    So are an engine's fields where it sleeps; the log-prob micro-batch in an update; and in the
+    update of the only model that is trained, whether its state waits elsewhere between phases.
     """
     if start.blockers:
         return False
     over = [one for one in start.levels if one.needs_bytes > start.budget_bytes]
+    kinds = {KIND_OF.get(one.name) for one in over}
     if edit.changes.keys() <= {"logprob_micro_batch_size"}:
-        return not any(KIND_OF.get(one.name) == "log-probs" for one in over)
+        return "log-probs" not in kinds
+    if edit.changes.keys() <= {"offload"} and edit.changes["offload"].endswith(BETWEEN):
+        return kinds <= {"update"} and start.plan.critic != "separate"
     if not edit.changes.keys() <= OF_THE_ENGINE:
         return False
     awake = any(one.pool_bytes or one.name in share.WAKING for one in over)

@@ -9,11 +9,15 @@ from __future__ import annotations
 from bisect import bisect
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
 
 from planner.advice.edits import Edit, share_title, spread_title
 from planner.advice.outcome import Outcome
 from planner.advice.suggestion import Read, Suggestion, Trying
 from planner.estimate import MARGIN
+from planner.grid import Grid
 from planner.phases import engine
 from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan, try_plan
@@ -60,13 +64,16 @@ def has_engine(plan: Plan) -> bool:
 def room_of(plan: Plan) -> Room:
     """What the plan's engine has room for."""
     scene = _scene(plan)
-    wanted = min(plan.max_num_seqs, int(engine.sequences_each(scene)))
     return Room(
         short_bytes=int(engine.shortfall_bytes(scene)),
         share_bytes=int(engine.share_bytes(scene)),
         holds=int(engine.concurrent_sequences(scene)),
-        wanted=wanted,
+        wanted=_wanted(scene),
     )
+
+
+def _wanted(scene: Scene) -> int:
+    return min(scene.plan.max_num_seqs, int(engine.sequences_each(scene)))
 
 
 def _scene(plan: Plan) -> Scene:
@@ -216,13 +223,15 @@ def _useful(plan: Plan, over: int) -> Iterator[float]:
     spread = _changed(plan, _edits(plan, over, plan.gpu_memory_utilization))
     if spread is None:
         return
-    for share in SHARES:
-        # Whether it is a plan is asked when it is tried.
-        room = room_of(spread.model_copy(update={"gpu_memory_utilization": share}))
-        if room.starts:
-            yield share
-            if not room.waits:
-                return
+    # Whether each is a plan is asked when it is tried.
+    grid: Any = Grid(spread, {"gpu_memory_utilization": SHARES})
+    scene = _scene(grid)
+    starts = np.broadcast_to(engine.shortfall_bytes(scene), len(SHARES)) <= 0
+    holds = np.broadcast_to(engine.concurrent_sequences(scene), len(SHARES))
+    for share in np.flatnonzero(starts):
+        yield SHARES[share]
+        if holds[share] >= _wanted(scene):
+            return
 
 
 def _with(trying: Trying, over: int, share: float) -> Outcome | None:

@@ -12,6 +12,8 @@ from functools import cache
 
 SETTLED_RUNS = 3
 """Scripts after which what pages import, and what they keep of it, is there."""
+THRESHOLDS = (10_000, 20, 20)
+"""Python's own are 700, 10 and 10, at which an edit's script is interrupted ten times and more."""
 
 
 @cache
@@ -26,3 +28,4 @@ def script_ended() -> None:
     if runs[0] == SETTLED_RUNS:
         gc.collect()
         gc.freeze()
+        gc.set_threshold(*THRESHOLDS)
