@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 import torch
 
-from planner.dryrun.run.results import REMEMBERED, Results
+from planner.dryrun.run import results
+from planner.dryrun.run.results import REMEMBERED, result_of
 
 aten = torch.ops.aten
 
@@ -20,25 +21,43 @@ def turned() -> torch.Tensor:
     return meta(2, 5, 3, 4).transpose(1, 2)
 
 
+FLOATS = torch.float32
+MEAN = (meta(2, 3, 1, dtype=FLOATS), meta(2, 3, 1, dtype=FLOATS))
 ASKED: list[tuple[Any, tuple[Any, ...]]] = [
+    (aten._log_softmax.default, (turned(), -1, False)),
+    (aten._softmax.default, (turned(), -1, False)),
+    (aten._softmax_backward_data.default, (meta(4, 5), meta(4, 5), 1, torch.bfloat16)),
     (aten.add.Tensor, (meta(4, 5), meta(5))),
     (aten.addmm.default, (meta(6), meta(4, 5), meta(5, 6))),
+    (aten.all.default, (meta(4, 5, dtype=torch.bool),)),
     (aten.bmm.default, (meta(2, 3, 4), meta(2, 4, 5))),
     (aten.cat.default, ([meta(2, 3), meta(2, 4)], 1)),
+    (aten.cumsum.default, (meta(4, 5), 1)),
     (aten.div.Scalar, (turned(), 2.0)),
     (aten.div.Tensor, (meta(4, 5), meta(4, 5, dtype=torch.float32))),
+    (aten.floor_divide.default, (meta(4, 5, dtype=torch.int64), 2)),
     (aten.gelu.default, (turned(),)),
+    (aten.gelu_backward.default, (meta(4, 5), turned().reshape(6, 20)[:4, :5])),
+    (aten.le.Tensor, (meta(4, 5), meta(4, 1))),
     (aten.mean.dim, (meta(4, 5, dtype=torch.float32), [-1], True)),
     (aten.mm.default, (meta(4, 5), meta(6, 5).t())),
     (aten.mul.Scalar, (meta(4, 5), 3)),
     (aten.mul.Tensor, (turned(), meta(1, 3, 5, 4))),
+    (aten.native_layer_norm.default, (meta(2, 3, 4), [4], meta(4), meta(4), 1e-5)),
+    (
+        aten.native_layer_norm_backward.default,
+        (meta(2, 3, 4), meta(2, 3, 4), [4], *MEAN, meta(4), meta(4), [True, True, True]),
+    ),
     (aten.neg.default, (turned()[..., :2],)),
     (aten.pow.Tensor_Scalar, (meta(4, 5), 2)),
     (aten.rsqrt.default, (meta(4, 1, dtype=torch.float32),)),
     (aten.sigmoid.default, (turned(),)),
+    (aten.sigmoid_backward.default, (meta(4, 5), turned().reshape(6, 20)[:4, :5])),
     (aten.silu.default, (meta(4, 5),)),
     (aten.silu_backward.default, (meta(4, 5), meta(5, 4).t())),
     (aten.slice_backward.default, (meta(4, 2), [4, 5], 1, 0, 2, 1)),
+    (aten.softplus.default, (meta(4, 5, dtype=FLOATS),)),
+    (aten.softplus_backward.default, (meta(4, 5), meta(4, 5), 1, 20)),
     (aten.sub.Tensor, (meta(4, 5), meta(4, 1))),
     (aten.sum.dim_IntList, (turned(), [0], True)),
     (aten.tanh.default, (meta(4, 5),)),
@@ -64,24 +83,42 @@ def test_every_remembered_operator_is_tried() -> None:
 
 @pytest.mark.parametrize(("func", "args"), ASKED, ids=lambda value: str(value)[:40])
 def test_first_and_later_results_are_the_operators(func: Any, args: Any) -> None:
-    results = Results()
-    first, later = results.of(func, args, {}), results.of(func, args, {})
-    assert told(first) == told(later) == told(func(*args))
-    assert first.untyped_storage()._cdata != later.untyped_storage()._cdata
+    found = [result_of(func, args, {}) for _ in range(2)]
+    several = isinstance(found[0], tuple)
+    first, later, real = (one if several else (one,) for one in (*found, func(*args)))
+    assert [told(one) for one in first] == [told(one) for one in later]
+    assert [told(one) for one in first] == [told(one) for one in real]
+    given = [one for one in args if isinstance(one, torch.Tensor)]
+    made = [one.untyped_storage()._cdata for one in (*first, *later, *given)]
+    assert len({*made}) == len(made)
 
 
 def test_arguments_that_look_alike_are_told_apart() -> None:
-    results = Results()
     whole = meta(4, 5, dtype=torch.int64)
-    assert results.of(aten.mul.Tensor, (whole, 2), {}).dtype == torch.int64
-    assert results.of(aten.mul.Tensor, (whole, 2.0), {}).dtype == torch.float32
-    assert results.of(aten.mul.Tensor, (whole, True), {}).dtype == torch.int64
-    assert results.of(aten.neg.default, (meta(4, 5),), {}).stride() == (5, 1)
-    assert results.of(aten.neg.default, (meta(5, 4).t(),), {}).stride() == (1, 4)
+    assert result_of(aten.mul.Tensor, (whole, 2), {}).dtype == torch.int64
+    assert result_of(aten.mul.Tensor, (whole, 2.0), {}).dtype == torch.float32
+    assert result_of(aten.mul.Tensor, (whole, True), {}).dtype == torch.int64
+    assert result_of(aten.neg.default, (meta(4, 5),), {}).stride() == (5, 1)
+    assert result_of(aten.neg.default, (meta(5, 4).t(),), {}).stride() == (1, 4)
 
 
 def test_tensors_with_data_are_computed() -> None:
-    results = Results()
     for value in (1.0, 2.0):
-        found = results.of(aten.add.Tensor, (torch.ones(2), torch.full((2,), value)), {})
+        found = result_of(aten.add.Tensor, (torch.ones(2), torch.full((2,), value)), {})
         assert found.tolist() == [1 + value] * 2
+
+
+def test_a_named_argument_counts_too() -> None:
+    whole = meta(4, 5)
+    for _ in range(2):
+        assert result_of(aten.gelu.default, (whole,), {"approximate": "tanh"}).shape == (4, 5)
+        assert result_of(aten.cumsum.default, (whole, 1), {}).dtype == torch.bfloat16
+        assert result_of(aten.cumsum.default, (whole, 1), {"dtype": FLOATS}).dtype == FLOATS
+
+
+def test_what_is_kept_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(results, "KEPT", 3)
+    monkeypatch.setattr(results, "_known", {})
+    for size in range(1, 9):
+        assert result_of(aten.neg.default, (meta(size),), {}).shape == (size,)
+        assert 1 <= len(results._known) <= 3

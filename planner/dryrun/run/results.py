@@ -1,8 +1,9 @@
 """What operators return on tensors without data, remembered.
 
 On the meta device many operators are Python that works out shapes, strides and types, a tenth of
-a millisecond each, and a step asks the same of every layer. For operators that return one tensor
-of their own the answer depends on their arguments' shapes, strides and types alone.
+a millisecond to two each, and a step asks the same of every layer. For operators that return
+tensors of their own the answer depends on their arguments' shapes, strides and types alone, in
+this run as in every other.
 """
 
 from __future__ import annotations
@@ -14,12 +15,15 @@ import torch
 REMEMBERED = frozenset(
     getattr(getattr(torch.ops.aten, name), kind)
     for kind, names in {
-        "Tensor": ("add", "div", "mul", "sub"),
+        "Tensor": ("add", "div", "le", "mul", "sub"),
         "Scalar": ("div", "mul"),
         "Tensor_Scalar": ("pow",),
         "default": (
-            *("addmm", "bmm", "cat", "gelu", "mm", "neg", "rsqrt", "sigmoid", "silu"),
-            *("silu_backward", "slice_backward", "tanh"),
+            *("_log_softmax", "_softmax", "_softmax_backward_data", "addmm", "all", "bmm", "cat"),
+            *("cumsum", "floor_divide", "gelu", "gelu_backward", "mm"),
+            *("native_layer_norm", "native_layer_norm_backward", "neg", "rsqrt", "sigmoid"),
+            *("sigmoid_backward", "silu", "silu_backward", "slice_backward", "softplus"),
+            *("softplus_backward", "tanh"),
         ),
         "dim": ("mean",),
         "dim_IntList": ("sum",),
@@ -27,9 +31,13 @@ REMEMBERED = frozenset(
     }.items()
     for name in names
 )
-"""Each returns one new tensor, never a view, and writes into none of its arguments."""
+"""Each returns new tensors, never a view, and writes into none of its arguments."""
 PLAIN = (torch.Tensor, torch.nn.Parameter)
+KEPT = 50_000
+"""Most results that are remembered; a process that lives long meets ever new shapes."""
 
+Made = tuple[torch.Size, tuple[int, ...], torch.dtype]
+_known: dict[Any, Made | tuple[Made, ...]] = {}
 
 TO_COPY = torch.ops.aten._to_copy.default
 
@@ -40,32 +48,36 @@ def _leaves_the_device(given: torch.Tensor, kwargs: dict[str, Any]) -> bool:
     return given.is_meta and not given.dim() and target is not None and target.type == "cpu"
 
 
-class Results:
-    """Runs operators; tensors on the meta device only are remembered."""
-
-    def __init__(self) -> None:
-        self._known: dict[Any, tuple[torch.Size, tuple[int, ...], torch.dtype]] = {}
-
-    def of(self, func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-        """What the operator returns; a remembered result is a new tensor like the first one."""
-        if func is TO_COPY and _leaves_the_device(args[0], kwargs):
-            return torch.zeros((), dtype=kwargs.get("dtype") or args[0].dtype)
-        if func not in REMEMBERED or kwargs:
+def result_of(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """What the operator returns; on the meta device a remembered result is new, like the first."""
+    if func is TO_COPY and _leaves_the_device(args[0], kwargs):
+        return torch.zeros((), dtype=kwargs.get("dtype") or args[0].dtype)
+    if func not in REMEMBERED:
+        return func(*args, **kwargs)
+    asked: list[Any] = [func, *kwargs]
+    for given in (*args, *kwargs.values()):
+        told = _told(given)
+        if told is None:
             return func(*args, **kwargs)
-        asked: list[Any] = [func]
-        for given in args:
-            told = _told(given)
-            if told is None:
-                return func(*args)
-            asked.append(told)
-        key = tuple(asked)
-        known = self._known.get(key)
-        if known is not None:
-            return torch.empty_strided(known[0], known[1], dtype=known[2], device="meta")
-        result = func(*args)
-        if _own(result):
-            self._known[key] = (result.shape, result.stride(), result.dtype)
-        return result
+        asked.append(told)
+    key = tuple(asked)
+    known = _known.get(key)
+    if known is not None:
+        return _again(known)
+    result = func(*args, **kwargs)
+    several = isinstance(result, tuple)
+    made = tuple(_made(one) for one in (result if several else (result,)))
+    if None not in made:
+        if len(_known) >= KEPT:
+            _known.clear()
+        _known[key] = made if several else made[0]  # type: ignore[assignment]
+    return result
+
+
+def _again(known: Any) -> Any:
+    if type(known[0]) is tuple:
+        return tuple(_again(one) for one in known)
+    return torch.empty_strided(known[0], known[1], dtype=known[2], device="meta")
 
 
 def _told(given: Any) -> Any:
@@ -79,16 +91,18 @@ def _told(given: Any) -> Any:
     if kind is list or kind is tuple:
         parts = tuple(_told(part) for part in given)
         return None if None in parts else (kind, parts)
-    if given is None or kind in (int, float, bool, torch.dtype):
+    if given is None or kind in (int, float, bool, str, torch.dtype):
         # True, 1 and 1.0 are one key of a dictionary, and not one argument.
         return kind, given
     return None
 
 
-def _own(result: Any) -> bool:
-    """Whether a tensor begins where its storage does and fills it."""
+def _made(result: Any) -> Made | None:
+    """A tensor as it is remembered; None unless it begins where its storage does and fills it."""
     if type(result) is not torch.Tensor or result.storage_offset():
-        return False
+        return None
     last = sum((size - 1) * step for size, step in zip(result.shape, result.stride(), strict=True))
     elements = last + 1 if result.numel() else 0
-    return result.untyped_storage().nbytes() == elements * result.element_size()
+    if result.untyped_storage().nbytes() != elements * result.element_size():
+        return None
+    return result.shape, result.stride(), result.dtype

@@ -25,7 +25,7 @@ from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from planner.dryrun.logs.log import BIRTH, BLOCK, DEATH, OUTSIDE, PHASE, ROUND, SCRATCH, Log, Made
-from planner.dryrun.run.results import Results
+from planner.dryrun.run.results import result_of
 
 Workspace = Callable[[str, Any], int | None]
 
@@ -68,7 +68,6 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.operators = 0
         self._round = OUTSIDE
         self._scratch = scratch
-        self._results = Results().of
         self._stream = stream
         self._device = device
         self._answers = answers
@@ -100,7 +99,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func in self._answers:
             outputs = self._answers[func](*args, **(kwargs or {}))
         else:
-            outputs = self._results(func, args, kwargs or {})
+            outputs = result_of(func, args, kwargs or {})
         outside = self.block == OUTSIDE
         if outside:
             self._inherit(args)
