@@ -55,7 +55,9 @@ install_requirements() {
     fi
     echo "Installing the $name requirements; the first time takes minutes (PyTorch is large)"
     [ -t 1 ] && quiet= # progress bars for a person, silence for a log
-    .venv/bin/python -m pip install $quiet --disable-pip-version-check "$@" || fail \
+    .venv/bin/python -m pip install $quiet --disable-pip-version-check --no-compile "$@" || fail \
         "pip could not install the $name requirements; its message is above."
+    # What pip would do on one core; some packages carry templates that are no Python.
+    .venv/bin/python -m compileall -q -j 0 .venv/lib >/dev/null 2>&1 || true
     printf '%s\n' "$now" >"$stamp"
 }

@@ -21,7 +21,6 @@ HEAVY = (
     "tests/dryrun/test_depth.py",
     "tests/dryrun/test_real_runs.py",
     "tests/trial/test_process.py",
-    "tests/trial/test_methods.py",
     "tests/ui/test_pages.py",
     "tests/launch/",
     "tests/methods/test_grade_memory.py",

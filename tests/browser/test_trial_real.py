@@ -1,4 +1,4 @@
-"""Real trials through the page: methods, memory that ends, a queue, an app that restarts."""
+"""Real trials through the page: memory that ends, a queue, an app that restarts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from playwright.sync_api import Page, expect
 from running_app import PROCESSES, app, settle
 
-from planner.methods import methods
 from planner.plan import Plan
 from planner.plan.link import to_query_string
-from trial.running import tiny
+from planner.trial.ask.folders import folders
+from trial.running import tiny, worker_of
 
 SLOW = 600_000
 """Milliseconds that a loaded machine may take."""
@@ -52,15 +52,6 @@ def chosen(page: Page, label: str, option: str) -> None:
     settle(page)
 
 
-@pytest.mark.parametrize("method", [name for name in methods() if name != "sft"])
-def test_a_method_is_tried(method: str, page: Page, own_server: str) -> None:
-    opened(page, own_server, tiny(method))
-    run(page)
-    expect(page.get_by_text("its memory is as predicted")).to_be_visible(timeout=SLOW)
-    settle(page)
-    expect(page.get_by_test_id("stException")).to_have_count(0)
-
-
 def test_the_end_of_memory_is_an_answer(page: Page, own_server: str) -> None:
     opened(page, own_server, tiny("sft"))
     page.get_by_text("How it runs").click()
@@ -77,7 +68,6 @@ def test_two_wait_for_each_other_and_a_restarted_app_finds_both(
 ) -> None:
     monkeypatch.setenv("OMP_NUM_THREADS", "1")
     monkeypatch.delenv("HEADROOM_TRIALS", raising=False)
-    # Steps of half a second: the first one is still running when the app comes back.
     first = tiny("sft", prompt_tokens=512, response_tokens=512)
     second = tiny("sft", layers=3)
     with app(data=str(tmp_path)) as server:
@@ -86,6 +76,8 @@ def test_two_wait_for_each_other_and_a_restarted_app_finds_both(
         typed(page, "Measured steps", "100")
         run(page)
         expect(page.get_by_text("Running on the processor")).to_be_visible(timeout=SLOW)
+        worker = worker_of(folders(tmp_path)[0])
+        os.kill(worker, signal.SIGSTOP)  # still running when the app comes back, and on no core
         opened(page, server, second)
         run(page)
         waits = page.get_by_text("Waiting for the processor: 1 trial is before it")
@@ -94,6 +86,7 @@ def test_two_wait_for_each_other_and_a_restarted_app_finds_both(
     with app(data=str(tmp_path)) as server:
         opened(page, server, second)
         expect(page.get_by_text("Running on the processor").first).to_be_visible(timeout=SLOW)
+        os.kill(worker, signal.SIGCONT)
         page.get_by_test_id("stMain").get_by_role("button", name="Stop").first.click()
         expect(page.get_by_text("its memory is as predicted")).to_be_visible(timeout=SLOW)
         opened(page, server, first)

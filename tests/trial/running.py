@@ -13,6 +13,7 @@ from typing import Any
 from accuracy.cpu_cases import Case
 from planner.plan import Plan
 from planner.plan.link import to_query_string
+from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.result import TrialResult, read_result
 
 ROOT = Path(__file__).parents[2]
@@ -71,3 +72,10 @@ def until(true: Callable[[], Any]) -> Any:
         assert time.monotonic() < end, "it never came"
         time.sleep(0.02)
     return found
+
+
+def worker_of(folder: TrialFolder) -> int:
+    """The worker: the only child of the process that sees to the trial."""
+    pid = folder.owner_pid()
+    assert pid is not None
+    return int(until(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text().split())[0])

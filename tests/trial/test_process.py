@@ -14,7 +14,7 @@ import pytest
 from planner.trial.ask.folders import TrialFolder, alive
 from planner.trial.ask.process import TrialState, find, forget, look, start, states, stop
 from planner.trial.ask.request import TrialRequest, request_of
-from trial.running import ROOT, command, environment, result_of, tiny, until
+from trial.running import ROOT, command, environment, result_of, tiny, until, worker_of
 
 PLAN = tiny("sft", "llama")
 ENDLESS: dict[str, Any] = {"steps": 1000}
@@ -42,13 +42,6 @@ def finished(folder: TrialFolder) -> TrialState:
 
 def heard(folder: TrialFolder, name: str) -> Any:
     return until(lambda: [event for event in folder.progress() if event["name"] == name])
-
-
-def worker_of(folder: TrialFolder) -> int:
-    """The worker: the only child of the process that sees to the trial."""
-    pid = folder.owner_pid()
-    assert pid is not None
-    return int(until(lambda: Path(f"/proc/{pid}/task/{pid}/children").read_text().split())[0])
 
 
 @pytest.mark.parametrize("moment", MOMENTS)
