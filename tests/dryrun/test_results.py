@@ -6,6 +6,9 @@ from typing import Any
 
 import pytest
 import torch
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves, tree_map_only
 
 from planner.dryrun.run import results
 from planner.dryrun.run.results import REMEMBERED, result_of
@@ -122,3 +125,36 @@ def test_what_is_kept_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
     for size in range(1, 9):
         assert result_of(aten.neg.default, (meta(size),), {}).shape == (size,)
         assert 1 <= len(results._known) <= 3
+
+
+@pytest.mark.parametrize(("func", "args"), ASKED, ids=lambda value: str(value)[:40])
+def test_results_of_fakes_are_fakes_of_their_device(func: Any, args: Any) -> None:
+    made: list[Any] = []
+    for _ in range(2):  # what one mode was given, another one may ask for
+        with FakeTensorMode() as mode, _Asked() as asked:
+            fakes = tree_map_only(torch.Tensor, _fake, args)
+            made += [asked.of(func, fakes) for _ in range(2)]
+            real = func(*fakes)
+            last = [one for one in tree_leaves(made[-1]) if isinstance(one, torch.Tensor)]
+            assert {type(one) for one in last} == {FakeTensor}
+            assert {one.fake_mode for one in last} == {mode}
+            assert [told(one) for one in last] == [told(one) for one in tree_leaves(real)]
+    shapes = [[told(one) for one in tree_leaves(one)] for one in made]
+    assert all(one == shapes[0] for one in shapes)
+    assert {one[3] for one in shapes[0]} == {torch.device("cpu")}
+
+
+def _fake(tensor: torch.Tensor) -> torch.Tensor:
+    return torch.empty_strided(tensor.shape, tensor.stride(), dtype=tensor.dtype)
+
+
+class _Asked(TorchDispatchMode):
+    """Asks for results where a tracker does: inside its own dispatch, over the fakes' mode."""
+
+    def of(self, func: Any, args: Any) -> Any:
+        return func(*args)
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        return result_of(func, args, kwargs or {})
