@@ -19,7 +19,7 @@ from planner.search.options import space_of
 from planner.search.pool import Candidate, Pool
 from planner.search.space import Space
 from planner.search.staged import Progress, Staged
-from planner.search.tiers import NAMES
+from planner.search.tiers import NAMES, Placed, no_better
 from planner.search.wish import Wish
 from planner.search.words import launched, trade_offs, why
 from planner.speeds import Speeds, holding
@@ -64,7 +64,7 @@ def search(
     began = time.perf_counter()
     found = run(plan, wish)
     space, pool = found.space, found.pool
-    winners = {name: one for name in NAMES if (one := found.winner(name)) is not None}
+    winners = _worth(wish, found)
     front = [one for one in pool.front if found.expressible(one.changes)]
     return Found(
         plan=plan,
@@ -81,6 +81,19 @@ def search(
             seconds=time.perf_counter() - began,
         ),
     )
+
+
+def _worth(wish: Wish, found: Staged) -> dict[Name, Candidate]:
+    """Each tier's best; a safer one's where less margin buys nothing."""
+    own: dict[Name, tuple[Placed, Candidate]] = {}
+    for name in NAMES:
+        one = found.winner(name)
+        if one is None:
+            continue
+        placed = (name, one.line)
+        safer = (each for each in own.values() if no_better(wish, placed, each[0]))
+        own[name] = next(safer, (placed, one))
+    return {name: one for name, (_, one) in own.items()}
 
 
 def _exportable(plan: Plan, wish: Wish) -> Plan:

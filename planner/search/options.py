@@ -17,6 +17,7 @@ from planner.plan import Plan, choices, try_plan
 from planner.plan.chosen import followed
 from planner.plan.fields import MOST
 from planner.plan.relevance import without_effect
+from planner.search.finer import FINER
 from planner.search.space import Changed, Options, Sizes, Space
 from planner.search.wish import GOALS, Wish
 
@@ -26,7 +27,7 @@ TENSOR_PARALLEL = (1, 2, 4, 8, 16)
 AT_ONCE = (16, 32, 64, 128, 256, 512, 1024)
 LENGTHS = tuple(2**power for power in range(8, 18))
 MOST_ROWS = 64
-"""Of a forward; more of them fill a card's kernels no better."""
+"""Of a forward, but where the goal is most: more of them fill a card's kernels no better."""
 NODES = (1, 2, 3, 4, 6, 8)
 BUDGETS = tuple(2**power for power in range(6))
 """Longest rows that a budget of tokens holds."""
@@ -36,6 +37,15 @@ WHOLE = ("ddp", "none")
 BETWEEN = ("optimizer-between-phases", "all-between-phases")
 KEPT_FORMS = ("copy", "offloaded", "adapter-disabled")
 
+NOT_FSDP1 = "FSDP1: PyTorch develops FSDP2 in its place."
+NOT_WEIGHTS_ALONE = "Offload of weights without the optimizer."
+NOT_FOREACH = "AdamW, foreach: the fused one does the same in fewer bytes."
+NOT_BETWEEN = "Shares of the card between multiples of 5 %, and under 20 %."
+NOT_AT_ONCE = "Sequences at once that are no power of two."
+NOT_MORE_ROWS = "More than {} rows of a forward: they fill a card's kernels no better."
+NOT_FINER = "Lengths that are no multiple of {} tokens."
+NOT_QLORA = "QLoRA: weights of 4 bits are another model to train on."
+NOT_FROZEN_ADAPTER = "A frozen second adapter as the reference: another reference."
 NOT_SGD = "SGD: another optimizer, not another way to lay out this one."
 NOT_RUN_ON = "{} GPUs: the script of this plan does not run on as many."
 NOT_CACHED = (
@@ -46,6 +56,7 @@ NOT_A_BUDGET = (
     "A token budget: rows that are padded to one length fill it like a micro-batch of so many rows."
 )
 NOT_SEPARATE = "An engine with GPUs of its own, unless it is asked for."
+NOT_OTHER_PARTS = "An engine on other parts of the GPUs than a half and a quarter."
 
 
 def space_of(plan: Plan, wish: Wish) -> Space:
@@ -139,6 +150,8 @@ class _Maker:
 
     def lengths(self) -> tuple[int, ...]:
         """Numbers of response tokens, doubled."""
+        if "response_tokens" in self.free:
+            self.left_out.append(NOT_FINER.format(FINER["response_tokens"].unit))
         return tuple(sorted({self.own.response_tokens, *LENGTHS}))
 
     def machines(self) -> Options:
@@ -159,6 +172,7 @@ class _Maker:
                 for part in (2, 4)
                 if count >= part
             ]
+            self.left_out.append(NOT_OTHER_PARTS)
         elif together:
             self.left_out.append(NOT_SEPARATE)
         return tuple({**card, **place} for card in cards for place in placed)
@@ -173,11 +187,16 @@ class _Maker:
         found: list[dict[str, Any]] = [{}]
         after = followed(before, self.wish.keep, {"finetuning": "lora"})
         found.append({name: value for name, value in after.items() if value != before[name]})
+        self.left_out.append(NOT_QLORA)
         return tuple(found)
 
     def state(self) -> Options:
         """How training state is spread, over how many GPUs, and where it waits."""
         own = self.own
+        if "sharding" in self.free and own.sharding != "fsdp1":
+            self.left_out.append(NOT_FSDP1)
+        if "offload" in self.free and not own.offload.startswith("parameters"):
+            self.left_out.append(NOT_WEIGHTS_ALONE)
         kinds = (own.sharding, *SHARDED, *WHOLE) if "sharding" in self.free else (own.sharding,)
         found: list[dict[str, Any]] = []
         for kind in dict.fromkeys(kinds):
@@ -231,7 +250,7 @@ class _Maker:
         if "adamw" not in own:
             return ({},)
         if "optimizer" in self.free:
-            self.left_out.append(NOT_SGD)
+            self.left_out += [NOT_SGD, *([NOT_FOREACH] if own != "adamw-foreach" else [])]
         return self.listed("optimizer", ("adamw-fused", "adamw-8bit", "paged-adamw-8bit"))
 
     def references(self) -> Options:
@@ -241,6 +260,8 @@ class _Maker:
         sampled = method_of(self.own).generates
         if sampled and "reference" in self.free:
             self.left_out.append(NOT_CACHED)
+        if "reference" in self.free:
+            self.left_out.append(NOT_FROZEN_ADAPTER)
         return self.listed("reference", KEPT_FORMS if sampled else (*KEPT_FORMS, "cached-logprobs"))
 
     def trainer_sizes(self, scenario: Sizes) -> tuple[Sizes, ...]:
@@ -248,11 +269,14 @@ class _Maker:
         plan, free = self.own, self.free
         each = plan.prompts_per_update * plan.responses_per_prompt
         least = min(scenario.get("gpus", (plan.gpus,))) - plan.rollout_gpus
-        most = max(min(each // max(least, 1), MOST_ROWS), plan.micro_batch_size)
+        cap = each if self.wish.goal == "largest-batch" else MOST_ROWS
+        most = max(min(each // max(least, 1), cap), plan.micro_batch_size)
         found: dict[str, tuple[int, ...]] = {}
         if "micro_batch_size" in free:
             counts = tuple(count for count in range(1, most + 1) if each % count == 0)
             found["micro_batch_size"] = counts
+            if most == MOST_ROWS < each // max(least, 1):
+                self.left_out.append(NOT_MORE_ROWS.format(MOST_ROWS))
         if "logprob_micro_batch_size" in free and not self.minds("logprob_micro_batch_size", 2):
             found["logprob_micro_batch_size"] = tuple(
                 2**power for power in range(MOST_ROWS.bit_length())
@@ -283,10 +307,12 @@ class _Maker:
         if "gpu_memory_utilization" in self.free:
             shares = {plan.gpu_memory_utilization, *SHARES}
             found["gpu_memory_utilization"] = tuple(sorted(shares))
+            self.left_out.append(NOT_BETWEEN)
         if "max_num_seqs" in self.free and not self.minds("max_num_seqs", 1):
             whole = plan.prompts_per_step * plan.responses_per_prompt
             counts = {plan.max_num_seqs, whole, *(count for count in AT_ONCE if count < whole)}
             found["max_num_seqs"] = tuple(sorted(counts))
+            self.left_out.append(NOT_AT_ONCE)
         return found
 
     def minds(self, name: str, value: int) -> bool:

@@ -95,6 +95,16 @@ class Space:
         """The plan that was judged: with the sizes that move along; None where it is none."""
         return try_plan({**self.plan.model_dump(), **followed(self.plan, changes)})[0]
 
+    def has(self, name: str, value: int) -> bool:
+        """Whether some layout has this value of a size, and the framework's script can say it.
+
+        The plan's other free sizes are at their least.
+        """
+        if any(one.field == name for one in self._obstacles({name: value})):
+            return False
+        spread = next((block for block in self.trainer if "sharding" in block[0]), ({},))
+        return any(self.made({**option, name: value}) is not None for option in spread)
+
     def different(self, changes: Option) -> dict[str, Any]:
         """The changes without those that change nothing."""
         return {name: value for name, value in changes.items() if getattr(self.plan, name) != value}

@@ -5,6 +5,8 @@
 2. Pairs that the two leave possible, those first that the goal is expected to put first, until no
    pair left is expected to be better than the best that was judged.
 3. Single edits of each tier's best, until none is better.
+4. The numbers of GPUs and the lengths between those that were tried, beside each tier's best: of
+   1 and 2 again, with the layouts that no other one was as good as; and single edits again.
 """
 
 from __future__ import annotations
@@ -17,12 +19,13 @@ from typing import Any
 import numpy as np
 
 from planner.launch.export import obstacles
+from planner.search.finer import FINER, between, sides
 from planner.search.found import Name
 from planner.search.judging import Judge, Rows
 from planner.search.pairs import Groups, figures_of, undominated
 from planner.search.pool import Candidate, Pool
 from planner.search.queue import Queue
-from planner.search.space import Changed, Option, Options, Space, merged
+from planner.search.space import Changed, Option, Options, Sizes, Space, merged
 from planner.search.tiers import NAMES
 from planner.search.wish import Wish
 from planner.speeds import Speeds, holding
@@ -39,6 +42,8 @@ MOST_PAIRS = 1200
 """Pairs of one machine that are judged at most; what is left then is said."""
 EDITS = 8
 """Rounds of single edits."""
+DIVIDED = 10
+"""Times that a gap between two lengths is halved: 65,536 tokens, down to 128."""
 
 
 class Staged:
@@ -56,6 +61,8 @@ class Staged:
         self.space, self.wish, self.pool, self.judge = space, wish, pool, judge
         self.speeds, self.progress = speeds, progress
         self.left: list[str] = []
+        self._tried: list[Option] = []
+        """Plans whose single edits were tried."""
         self.reach = 0
         self.trainers: list[Option] = [merged(each) for each in product(*space.trainer)]
         self.engines: list[Option] = [merged(each) for each in product(*space.engine)]
@@ -65,9 +72,10 @@ class Staged:
         machines = self.space.machines
         for number, machine in enumerate(machines):
             self.progress("Judging layouts", 0.9 * number / len(machines))
-            self._machine(machine)
+            self._machine(machine, self.space.scenario, self.space.trainer_sizes)
         self.progress("Trying single edits of the best", 0.9)
         self._edits()
+        self._finer()
 
     def judged(self, combinations: Sequence[Option], arrays: Arrays) -> Rows:
         """The rows of combinations of one card, which the pool takes as well."""
@@ -79,12 +87,12 @@ class Staged:
         self.pool.take(rows, combinations, arrays)
         return rows
 
-    def _machine(self, machine: Option) -> None:
+    def _machine(self, machine: Option, over: Sizes, trainer_sizes: Sequence[Sizes]) -> None:
         space = self.space
-        scenario = {n: v for n, v in space.scenario.items() if n not in machine}
+        scenario = {n: v for n, v in over.items() if n not in machine}
         beside = {**machine, **self._plain_engine()}
         trainers = space.each([{**one, **beside} for one in self.trainers], machine)
-        meshes = [{**scenario, **sizes} for sizes in space.trainer_sizes]
+        meshes = [{**scenario, **sizes} for sizes in trainer_sizes]
         judged = [self.judged([c for c, _ in trainers], mesh) for mesh in meshes]
         lead = self._leanest(judged[0], meshes[0], scenario)
         if lead is None:
@@ -123,7 +131,7 @@ class Staged:
                     Queue(
                         self,
                         {**machine, **fixed},
-                        {**space.trainer_sizes[which], **space.engine_sizes},
+                        {**trainer_sizes[which], **space.engine_sizes},
                         (kept, held, [c for c, _ in trainers], own_mesh),
                         (some, more, [c for c, _ in engines], mesh),
                         base,
@@ -133,7 +141,7 @@ class Staged:
                     )
                 )
         self._pairs(queues)
-        if machine == space.machines[0] and queues:
+        if machine == space.machines[0] and over is space.scenario and queues:
             self._keep(queues, trainers, engines)
 
     def _plain_engine(self) -> dict[str, Any]:
@@ -219,15 +227,14 @@ class Staged:
         Those of all tiers are judged together: most of what they are made of is the same.
         """
         sized = {*self.space.engine_sizes, *(n for mesh in self.space.trainer_sizes for n in mesh)}
-        tried: list[Option] = []
         for _ in range(EDITS):
             found = [self.winner(name) for name in NAMES]
             best = [without(one.changes, sized) for one in found if one is not None]
-            new = [one for at, one in enumerate(best) if one not in (*tried, *best[:at])]
+            new = [one for at, one in enumerate(best) if one not in (*self._tried, *best[:at])]
             if not new:
                 return
             self._edit(new)
-            tried += new
+            self._tried += new
 
     def _edit(self, plans: Sequence[Option]) -> None:
         """Every single edit of these, over all arrays of their sizes."""
@@ -244,6 +251,54 @@ class Staged:
             of_card = [changes for changes in combinations if changes.get("gpu") == card]
             for mesh in space.trainer_sizes:
                 self.judged(of_card, {**mesh, **space.engine_sizes})
+
+    # Between the grid's values
+
+    def _finer(self) -> None:
+        """Values between those that were judged, beside each tier's best, while there are any."""
+        goal, space = self.wish.goal, self.space
+        known = {n: sorted(values) for n, values in space.scenario.items() if sides(goal, n)}
+        for _ in range(DIVIDED if known else 0):
+            self.progress("Trying what lies between", 0.95)
+            best = [one for name in NAMES if (one := self.winner(name)) is not None]
+            places = [self._place(one) for one in best]
+            chosen = {name: {self._value(one, name) for one in best} for name in space.scenario}
+            found = False
+            for name, values in known.items():
+                some = between(values, chosen[name], FINER[name], sides(goal, name))
+                new = tuple(value for value in some if space.has(name, value))
+                found = found or bool(new)
+                known[name] = sorted({*values, *some})
+                others = {n: tuple(sorted(c)) for n, c in chosen.items() if n != name}
+                for at, place in enumerate(places):
+                    if new and place not in places[:at] and name not in place:
+                        self._machine(place, {name: new, **others}, self._sizes(name))
+            if not found:
+                break
+        self._edits()
+
+    def _sizes(self, name: str) -> Sequence[Sizes]:
+        """A trainer's sizes between two values of another: a longer response fits at the least.
+
+        Single edits find more rows of a forward again.
+        """
+        every = self.space.trainer_sizes
+        if name != "response_tokens":
+            return every
+        return [{size: values[:1] for size, values in mesh.items()} for mesh in every]
+
+    def _value(self, one: Candidate, name: str) -> int:
+        return int(one.changes.get(name, getattr(self.space.plan, name)))
+
+    def _place(self, one: Candidate) -> Option:
+        """The machine that a candidate is of."""
+        plan, changes = self.space.plan, one.changes
+        own = [
+            each
+            for each in self.space.machines
+            if all(changes.get(n, getattr(plan, n)) == value for n, value in each.items())
+        ]
+        return max(own, key=len)
 
     def winner(self, name: Name) -> Candidate | None:
         """The best of a tier that its framework's script can say."""

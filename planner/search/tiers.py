@@ -19,6 +19,7 @@ from planner.search.found import Name
 from planner.search.judging import Array, Rows
 from planner.search.wish import Wish
 
+Line = tuple[float, ...]
 NAMES: tuple[Name, ...] = ("conservative", "balanced", "aggressive")
 
 STEP = 0.005
@@ -98,6 +99,25 @@ def order(
     first = (*objective, severity) if name == "aggressive" else (severity, *objective)
     found: Array = np.stack([*np.broadcast_arrays(*first, changed, rows.device_bytes)], axis=1)
     return found
+
+
+Placed = tuple[Name, Line]
+"""A tier and a plan's line of :func:`order` in it."""
+
+
+def no_better(wish: Wish, one: Placed, safer: Placed) -> bool:
+    """Whether a plan with less margin is, by the goal, only what a safer one is.
+
+    Where the goal is to fit, its time counts alone.
+    """
+    counted = -1 if wish.goal == "fit" else 0
+    (gives, mine), (safer_gives, other) = (_read(*each) for each in (one, safer))
+    return safer_gives <= gives and other[counted:] <= mine[counted:]
+
+
+def _read(name: Name, line: Line) -> tuple[float, Line]:
+    """What a line says is given up, and where its goal puts the plan."""
+    return (line[-3], line[:-3]) if name == "aggressive" else (line[0], line[1:-2])
 
 
 def best(lines: Array) -> Array:

@@ -265,3 +265,16 @@ def test_a_looser_tier_is_never_dearer_where_a_framework_has_one_field_for_two()
     assert found.recommendations[1].plan.micro_batch_size > 1
     for tie in found.ties:
         assert not obstacles(asked.changed(**tie.changes), "trl"), tie.changes
+
+
+def test_less_margin_that_buys_nothing_is_not_offered() -> None:
+    asked = ("model", "gpu", "response_tokens")
+    changes = {name: FOURTEEN[name] for name in asked}
+    plan = Plan(**{**presets()["grpo-7b@1"].plan.model_dump(), **changes})
+    found = search(plan, Wish())
+    seconds = [one.footprint.step_seconds or 0 for one in found.recommendations]
+    assert seconds == sorted(seconds, reverse=True) and len(seconds) == 3
+    plans = [one.plan for one in found.recommendations]
+    pairs = zip(found.recommendations[1:], plans, strict=False)
+    same = [one.why for one, safer in pairs if one.plan == safer]
+    assert same and all("No better one at less margin" in why for why in same)

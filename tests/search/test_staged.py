@@ -80,8 +80,9 @@ CASES = {
 def test_the_winner_is_that_of_the_whole_space(
     case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without the edits after it, which would hide what the pairs leave out."""
+    """Without what comes after it, which would hide what the pairs leave out."""
     monkeypatch.setattr("planner.search.staged.EDITS", 0)
+    monkeypatch.setattr("planner.search.staged.DIVIDED", 0)
     fields, wish = CASES[case]
     plan = Plan(**fields)
     found, all_of_it = staged(plan, wish), whole(plan, wish)
