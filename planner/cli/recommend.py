@@ -9,6 +9,7 @@ from typing import Any
 
 from planner.cli import plan_argument
 from planner.cli.answer import DOES_NOT_FIT, may_be_json, may_fail, show
+from planner.frameworks import exported, framework_named
 from planner.plan.link import CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
 from planner.search.wish import GOALS, PLACEMENT, SEARCHED, USUAL, Wish
@@ -38,6 +39,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--separate", action="store_true", help="the engine may have GPUs of its own"
     )
     parser.add_argument(
+        "--framework",
+        choices=exported(),
+        default="",
+        help="whose launch script the plans are for; otherwise the plan's own, or where that has "
+        "none and PLAN does not set it, the first that has one",
+    )
+    parser.add_argument(
         "--free",
         default="",
         metavar="FIELDS",
@@ -50,10 +58,13 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the recommendations; what PLAN sets stays as it is."""
+    from planner.launch.export import scripted
     from planner.search import search
 
     asked = plan_argument.require_asked(arguments.plan, arguments.model)
     plan_argument.for_estimates(asked, CALIBRATION)
+    if not arguments.framework and not arguments.free:
+        arguments.framework = scripted(asked.plan, asked.chosen)
     try:
         wish = _wish(arguments).keeping(() if arguments.free else asked.chosen)
     except ValueError as error:
@@ -74,6 +85,7 @@ def _wish(arguments: argparse.Namespace) -> Wish:
         budget_usd=arguments.budget,
         deadline_hours=arguments.deadline,
         lora_allowed=arguments.lora,
+        framework=arguments.framework,
     )
 
 
@@ -113,6 +125,13 @@ def _json(found: Any) -> Any:
 
 def _text(found: Any) -> str:
     lines: list[str] = []
+    framework, own = found.wish.framework, found.plan.framework
+    if framework and framework != own:
+        lines += [
+            f"For {framework_named(framework).label}'s script: {framework_named(own).label} has "
+            f"none for this plan. --framework {own} stays with it.",
+            "",
+        ]
     for one in found.recommendations:
         lines += [f"{one.name}: {one.footprint.verdict.word}", f"  {one.why}"]
         lines += [

@@ -17,6 +17,7 @@ from planner.launch.launch import CannotExpress, Launch, Obstacle
 from planner.launch.obstacles import shared_obstacles
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.chosen import differences, followed
+from planner.plan.trainers import exporting
 
 
 class Exporter(Protocol):
@@ -140,6 +141,23 @@ def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
             break
         chosen = {*chosen, *changes}
     return plan
+
+
+def scripted(plan: Plan, chosen: Collection[str]) -> str:
+    """The framework whose script runs the plan once what nobody chose follows it.
+
+    Its own where that can, or where somebody chose it; else the first that can; else its own.
+    """
+    own = plan.framework
+    if "framework" in chosen or (own in exported() and not obstacles(plan, own)):
+        return own
+    for name in exporting(plan.method):
+        try:
+            if not obstacles(following(plan, name, chosen), name):
+                return name
+        except CannotExpress:
+            continue
+    return own
 
 
 def changed_for(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:

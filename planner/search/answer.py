@@ -9,7 +9,7 @@ from typing import Any
 from planner.estimate import estimate
 from planner.frameworks import exported
 from planner.launch.export import following, obstacles
-from planner.launch.launch import CannotExpress
+from planner.launch.launch import CannotExpress, Obstacle
 from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.search.found import Found, Judged, Name, Point, Recommendation, Tie
@@ -97,14 +97,29 @@ def _worth(wish: Wish, found: Staged) -> dict[Name, Candidate]:
 
 
 def _exportable(plan: Plan, wish: Wish) -> Plan:
-    """The plan as its framework's script can say it, where fields that nobody keeps allow it."""
-    if plan.framework not in exported():
+    """The plan as the framework's script can say it, where fields that nobody keeps allow it.
+
+    Raises:
+        ValueError: the wish is for another framework than the plan's, and that one cannot run it.
+    """
+    framework = wish.framework or plan.framework
+    if framework not in exported():
         return plan
-    kept = [name for name in Plan.model_fields if name in wish.keep]
+    kept = [name for name in Plan.model_fields if name in wish.keep and name != "framework"]
     try:
-        return following(plan, plan.framework, kept)
-    except CannotExpress:
+        found = following(plan, framework, kept)
+    except CannotExpress as error:
+        if framework != plan.framework:
+            raise _cannot(error.obstacles[0]) from error
         return plan
+    left = obstacles(found, framework) if framework != plan.framework else ()
+    if left:
+        raise _cannot(left[0])
+    return found
+
+
+def _cannot(one: Obstacle) -> ValueError:
+    return ValueError(f"framework: {one.why} {one.fix}")
 
 
 def _made(space: Space, one: Candidate) -> Plan:

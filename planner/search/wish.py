@@ -9,6 +9,7 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, fields, replace
 
+from planner.frameworks import exported
 from planner.linktext import GPU, VERSION, decimal, parts, require, short
 from planner.plan import FIELDS
 
@@ -104,6 +105,8 @@ class Wish:
     deadline_hours: float = 0.0
     """Of the run; 0 is no limit."""
     lora_allowed: bool = False
+    framework: str = ""
+    """Whose script the plans are for; empty: the plan's own framework."""
 
     def __post_init__(self) -> None:
         if self.goal not in GOALS:
@@ -121,6 +124,8 @@ class Wish:
         for name in ("budget_usd", "deadline_hours"):
             if not 0 <= getattr(self, name) < 1e9:
                 raise ValueError(f"{name}: give a number above 0, or 0 for no limit.")
+        if self.framework and self.framework not in exported():
+            raise ValueError(f"framework: {self.framework!r} is none of {', '.join(exported())}.")
         if self.goal == "deadline" and not self.deadline_hours:
             raise ValueError("deadline_hours: this goal needs one; give hours for the run.")
 
@@ -143,9 +148,9 @@ class Wish:
 
 
 def to_text(wish: Wish) -> str:
-    """``1~goal~max_gpus~budget_usd~deadline_hours~lora_cards~…_free~…_keep~…``.
+    """``1~goal~max_gpus~budget_usd~deadline_hours~lora_cards~…_free~…_keep~…_framework~…``.
 
-    What is as usual of the last three is left out.
+    What is as usual of the last four is left out.
     """
     head = (
         *(VERSION, wish.goal, str(wish.max_gpus), decimal(wish.budget_usd, 2)),
@@ -157,6 +162,8 @@ def to_text(wish: Wish) -> str:
         values = getattr(wish, name)
         if values != usual[name]:
             found.append("~".join((name, *values)).replace("_", "."))
+    if wish.framework:
+        found.append(f"framework~{wish.framework}")
     return "_".join(found)
 
 
@@ -175,14 +182,20 @@ def from_text(text: str) -> Wish:
     lists: dict[str, tuple[str, ...]] = {}
     for part in rest:
         name, *values = part.replace(".", "_").split("~")
-        if name not in ("cards", "free", "keep") or name in lists:
-            raise ValueError(f"has {short(name)} where cards, free or keep stands once")
+        if name not in ("cards", "free", "keep", "framework") or name in lists:
+            raise ValueError(
+                f"has {short(name)} where cards, free, keep or framework stands once"
+            )
         pattern = GPU if name == "cards" else _WORD
         for value in values:
             require(pattern, value, f"one of {name}")
         lists[name] = tuple(values)
+    framework = lists.pop("framework", ("",))
+    if len(framework) != 1:
+        raise ValueError(f"has {len(framework)} frameworks")
     return Wish(
         goal=goal,
+        framework=framework[0],
         max_gpus=int(gpus),
         budget_usd=float(usd),
         deadline_hours=float(hours),

@@ -47,6 +47,36 @@ def test_text_has_links_that_open_as_the_plans(capsys: pytest.CaptureFixture[str
     assert "plans judged" in lines[-1]
 
 
+@pytest.mark.parametrize(
+    ("more", "arguments", "framework", "script"),
+    [
+        ("", (), "trl", True),
+        ("", ("--framework", "verl"), "verl", True),
+        ("&framework=plain", (), "plain", False),
+        ("&framework=plain", ("--framework", "trl"), "trl", True),
+    ],
+)
+def test_plans_are_of_a_framework_with_a_script_unless_one_is_set(
+    more: str,
+    arguments: tuple[str, ...],
+    framework: str,
+    script: bool,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    asked = f"{PLAN}{more}&gpus=2&offload=none&enforce_eager=false"
+    assert main(["recommend", asked, *arguments, "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)["recommendations"]
+    assert {one["plan"]["framework"] for one in found} == {framework}
+    assert all(("Exports to" in one["launch"]) == script for one in found)
+
+
+def test_a_framework_that_has_no_such_method_is_refused(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["recommend", "preset=ppo-7b@1", "--framework", "trl"]) == 2
+    assert "framework: TRL has had no PPO" in capsys.readouterr().err
+
+
 def test_what_the_plan_sets_stays(capsys: pytest.CaptureFixture[str]) -> None:
     """Without --free, all of the layout may change but what PLAN itself says."""
     kept = "gpus=1&sharding=none&micro_batch_size=1&logits=fused&offload=none"

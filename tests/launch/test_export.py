@@ -13,7 +13,9 @@ from planner.launch.export import (
     export,
     exporter_of,
     fitted,
+    following,
     obstacles,
+    scripted,
     why_not,
 )
 from planner.launch.launch import CannotExpress, as_zip
@@ -127,6 +129,28 @@ def test_the_default_preset_exports_to_every_framework() -> None:
         "trl": (),
         "verl": (),
     }
+
+
+@pytest.mark.parametrize(
+    ("preset", "chosen", "framework"),
+    [
+        ("grpo-7b@1", (), "trl"),  # the first that has a script for GRPO
+        ("grpo-7b@1", ("framework",), "plain"),
+        ("grpo-7b@1", ("sharding", "batch_shape"), "trl"),
+        ("doc-000-ppo@1", (), "verl"),  # TRL has no PPO
+        ("ppo-7b@1", (), "verl"),
+        ("sft-8b@1", (), "trl"),
+        ("doc-002-after@2", (), "plain"),  # GRADE's program is plain PyTorch's
+    ],
+)
+def test_a_script_is_found_where_nobody_chose_the_framework(
+    preset: str, chosen: tuple[str, ...], framework: str
+) -> None:
+    plan = presets()[preset].plan
+    found = scripted(plan, chosen)
+    assert found == framework
+    if "framework" not in chosen:
+        assert not obstacles(following(plan, found, chosen), found)
 
 
 def test_an_unknown_framework_is_refused() -> None:

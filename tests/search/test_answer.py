@@ -278,3 +278,24 @@ def test_less_margin_that_buys_nothing_is_not_offered() -> None:
     pairs = zip(found.recommendations[1:], plans, strict=False)
     same = [one.why for one, safer in pairs if one.plan == safer]
     assert same and all("No better one at less margin" in why for why in same)
+
+
+@pytest.mark.parametrize("framework", ["trl", "verl"])
+def test_plans_are_for_the_framework_that_is_to_launch_them(framework: str) -> None:
+    plan = presets()["grpo-7b@1"].plan
+    assert plan.framework not in (framework, "trl")
+    wish = Wish(goal="fastest", free=("micro_batch_size",), framework=framework)
+    found = search(plan, wish)
+    assert len(found.recommendations) == 3
+    for one in found.recommendations:
+        assert one.plan.framework == framework and not obstacles(one.plan, framework)
+        assert "framework" in {change.field for change in one.differences}
+
+
+@pytest.mark.parametrize(
+    ("preset", "framework", "why"),
+    [("ppo-7b@1", "trl", "TRL has had no PPO"), ("doc-002-after@2", "verl", "verl")],
+)
+def test_a_framework_that_cannot_run_it_is_refused(preset: str, framework: str, why: str) -> None:
+    with pytest.raises(ValueError, match=f"^framework: .*{why}"):
+        search(presets()[preset].plan, Wish(framework=framework))

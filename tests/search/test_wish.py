@@ -16,6 +16,7 @@ from planner.search.wish import GOALS, USUAL, Wish, from_text, to_text
         Wish(goal="cheapest", max_gpus=64, cards=("h100-80gb", "l40s")),
         Wish(goal="deadline", deadline_hours=12.5, budget_usd=999.99, lora_allowed=True),
         Wish(free=("micro_batch_size",), keep=("gpus", "response_tokens")),
+        Wish(framework="verl", keep=("gpus",)),
     ],
 )
 def test_a_wish_is_its_text(wish: Wish) -> None:
@@ -29,7 +30,9 @@ def test_a_wish_is_its_text(wish: Wish) -> None:
         "1~fit~0~0~0~2", "1~fit~0~0~0~0_free~method", "1~fit~0~0~0~0_cards~A100",
         "1~fit~0~0~0~0_cards~a_cards~b", "1~fit~1.5~0~0~0", "1~fit~0~0~0~0_evil~x",
         "1~fit~0~0~0~0_keep~__class__", "1~fit~" + "9" * 3000 + "~0~0~0", "1~fit~70000~0~0~0",
-        "1~deadline~0~0~0~0", "1~fit~٣~0~0~0",
+        "1~deadline~0~0~0~0", "1~fit~٣~0~0~0", "1~fit~0~0~0~0_framework~evil",
+        "1~fit~0~0~0~0_framework~trl~verl", "1~fit~0~0~0~0_framework",
+        "1~fit~0~0~0~0_framework~trl_framework~trl",
     ],
 )  # fmt: skip
 def test_a_strange_text_is_refused_with_a_sentence(text: str) -> None:
@@ -56,7 +59,7 @@ def test_a_goal_frees_its_own_field(goal: Any) -> None:
 @pytest.mark.parametrize(
     "fields",
     [{"goal": "best"}, {"free": ("method",)}, {"free": ("nonsense",)}, {"max_gpus": -1},
-     {"budget_usd": float("nan")}, {"goal": "deadline"}],
+     {"framework": "jax"}, {"budget_usd": float("nan")}, {"goal": "deadline"}],
 )  # fmt: skip
 def test_a_wish_that_cannot_be_names_its_field(fields: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=rf"^({'|'.join(fields)}|deadline_hours): "):

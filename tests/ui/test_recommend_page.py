@@ -157,6 +157,26 @@ def test_nothing_is_searched_before_somebody_asks_and_the_wish_is_in_the_link(fa
     assert wish_in(app) == wish
 
 
+def test_plans_are_for_a_framework_with_a_script_and_it_is_in_the_link(fake) -> None:
+    app = opened()
+    assert PLAN.framework == "plain" and app.selectbox(key="wish:framework").value == "trl"
+    press(app, "wish-ask")
+    assert fake.made[0].wish.framework == "trl" == wish_in(app).framework
+    app.selectbox(key="wish:framework").set_value("verl")
+    press(app, "wish-ask")
+    assert fake.made[1].wish.framework == "verl"
+    app.selectbox(key="wish:framework").set_value("plain")
+    press(app, "wish-ask")
+    assert fake.made[2].wish.framework == ""
+
+
+def test_whose_framework_has_a_script_keeps_it(fake) -> None:
+    app = opened(plan=presets()["ppo-7b@1"].plan)
+    assert app.selectbox(key="wish:framework").value == "verl"
+    press(app, "wish-ask")
+    assert fake.made[0].wish.framework == ""
+
+
 def test_what_somebody_changed_stays_unless_they_let_it_go(fake) -> None:
     app = opened(plan=PLAN.changed(micro_batch_size=2, response_tokens=4096))
     assert app.multiselect(key="wish:keep").value == ["micro_batch_size"]

@@ -6,19 +6,23 @@ filled from, and ``wish error``, what could not be asked.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import streamlit as st
 
 from planner.catalog import gpus
+from planner.launch.export import scripted
 from planner.plan import FIELDS, Plan
 from planner.plan.facts import facts_of
 from planner.plan.relevance import without_effect
+from planner.plan.trainers import exporting
 from planner.search import GOALS, USUAL, Wish
 from planner.search.wish import MOST_GPUS, PLACEMENT, SEARCHED, from_text
 from planner.ui.elements import said
 from planner.ui.recommend import asked
 from planner.ui.state import session
+from planner.wording import choices
 from planner.wording.fields import short_label
 
 ERROR, SEEDED = "wish error", "wish seeded"
@@ -41,13 +45,23 @@ def form(plan: Plan, running: bool) -> None:
     """The inputs and the button; nothing runs again before it is pressed."""
     _seed(plan)
     with st.form("wish-form", enter_to_submit=True):
-        goal, most, budget, deadline = st.columns([2, 1, 1, 1], vertical_alignment="bottom")
+        goal, framework, most, budget, deadline = st.columns(
+            [2, 1, 1, 1, 1], vertical_alignment="bottom"
+        )
         goal.selectbox(
             "Goal",
             list(GOALS),
             key="wish:goal",
             format_func=lambda name: GOALS[name].label,
             help="What makes one plan that fits better than another.",
+        )
+        framework.selectbox(
+            "Launch with",
+            _frameworks(plan),
+            key="wish:framework",
+            format_func=partial(choices.name, "framework"),
+            help="Whose launch script the plans are for. Where the plan's own framework has none "
+            "for its method, one that has is set here; what you did not set follows it.",
         )
         most.number_input(
             LIMITS["max_gpus"],
@@ -110,7 +124,7 @@ def form(plan: Plan, running: bool) -> None:
 def _ask(plan: Plan) -> None:
     st.session_state.pop(ERROR, None)
     try:
-        wish = _wish()
+        wish = _wish(plan)
     except ValueError as error:
         name, _, rest = str(error).partition(": ")
         st.session_state[ERROR] = said(f"{LIMITS.get(name, name)}: {rest}")
@@ -118,7 +132,7 @@ def _ask(plan: Plan) -> None:
     asked.ask(plan, wish)
 
 
-def _wish() -> Wish:
+def _wish(plan: Plan) -> Wish:
     """The wish of what stands in the inputs.
 
     Raises:
@@ -126,6 +140,7 @@ def _wish() -> Wish:
     """
     given = {name: st.session_state[f"wish:{name}"] for name in ("goal", *LIMITS)}
     allowed = st.session_state["wish:allowed"]
+    framework = st.session_state["wish:framework"]
     free = [*USUAL]
     free += PLACEMENT if SEPARATE in allowed else ()
     free += ["response_tokens"] if LENGTH in allowed else []
@@ -138,6 +153,7 @@ def _wish() -> Wish:
         budget_usd=float(given["budget_usd"]),
         deadline_hours=float(given["deadline_hours"]),
         lora_allowed=LORA in allowed,
+        framework="" if framework == plan.framework else framework,
     )
 
 
@@ -145,7 +161,7 @@ def _seed(plan: Plan) -> None:
     """The inputs say what was asked last, by a press or by the link; else what is usual."""
     text, options = session.wish(), _options(plan)
     changed = [name for name in options if name in session.draft().changed()]
-    seeded, state = (text, changed), st.session_state
+    seeded, state = (text, changed, plan.framework, plan.method), st.session_state
     if "wish:goal" not in state or state.get(SEEDED, ("",))[0] != text:
         values = _inputs(from_text(text) if text else None, plan, changed)
         for name, value in values.items():
@@ -154,6 +170,9 @@ def _seed(plan: Plan) -> None:
         state["wish:keep"] = changed
     elif not set(state["wish:keep"]) <= set(options):
         state["wish:keep"] = [name for name in state["wish:keep"] if name in options]
+    other = state.get(SEEDED, seeded)[2:] != seeded[2:]
+    if other or state["wish:framework"] not in _frameworks(plan):
+        state["wish:framework"] = scripted(plan, session.draft().chosen)
     state[SEEDED] = seeded
 
 
@@ -168,6 +187,9 @@ def _inputs(wish: Wish | None, plan: Plan, changed: list[str]) -> dict[str, Any]
     allowed += [LENGTH] if "response_tokens" in usual.free else []
     return {
         "goal": usual.goal,
+        "framework": wish.framework or plan.framework
+        if wish
+        else scripted(plan, session.draft().chosen),
         "max_gpus": usual.max_gpus or (plan.gpus if gpus_free else 0),
         "budget_usd": usual.budget_usd,
         "deadline_hours": usual.deadline_hours,
@@ -175,6 +197,11 @@ def _inputs(wish: Wish | None, plan: Plan, changed: list[str]) -> dict[str, Any]
         "keep": keep,
         "allowed": allowed,
     }
+
+
+def _frameworks(plan: Plan) -> list[str]:
+    """Those with a script for the plan's method, and its own."""
+    return list(dict.fromkeys((plan.framework, *exporting(plan.method))))
 
 
 def _options(plan: Plan) -> list[str]:
