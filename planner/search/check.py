@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.estimate import MARGIN
+from planner.frameworks import framework_named
 from planner.search.found import Recommendation
 from planner.units import read_gib
 
@@ -25,13 +26,18 @@ def checked(recommendation: Recommendation, result: DryRun) -> Recommendation:
 
     It agrees where the verdict with the executed phases is one that its name stands for, and no
     executed phase asks for bytes further from the estimate's than the verdict's margin. Where
-    another branch ran than a GPU's, nothing is known, and it stays unchecked.
+    another branch ran than a GPU's, or our step in place of the framework's, nothing is known, and
+    it stays unchecked.
 
     Raises:
         ValueError: the dry run is of another plan.
     """
     if result.footprint.plan != recommendation.plan:
         raise ValueError("result: the dry run is of another plan than the recommendation's.")
+    if result.standing.code != recommendation.plan.framework:
+        ran = framework_named(recommendation.plan.framework).label
+        reason = f"{ran}'s own code did not run in its dry run, so it neither agrees nor not."
+        return replace(recommendation, checked="unchecked", reason=reason)
     if result.fallback:
         reason = "Its dry run took another branch than a GPU's, so it neither agrees nor not."
         return replace(recommendation, checked="unchecked", reason=reason)

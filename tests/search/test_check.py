@@ -77,3 +77,14 @@ def test_another_plans_dry_run_is_refused() -> None:
     other = estimate(PLAN.changed(gpus=2, sharding="fsdp2"))
     with pytest.raises(ValueError, match="^result: "):
         checked(_one("balanced"), _run(other))
+
+
+def test_our_step_in_place_of_a_frameworks_neither_agrees_nor_demotes() -> None:
+    plan = PLAN.changed(framework="trl", framework_version="1.16.0", sharding="none")
+    closed = estimate(plan)
+    one = replace(_one("balanced"), plan=plan, footprint=closed)
+    theirs = _run(closed, 2000, standing=replace(stand_in(plan), code="trl"))
+    ours = _run(closed, 2000, standing=stand_in(plan, "TRL's own code did not run."))
+    assert checked(one, theirs).checked == "demoted"
+    found = checked(one, ours)
+    assert found.checked == "unchecked" and "TRL's own code did not run" in found.reason

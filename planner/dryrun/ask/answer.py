@@ -211,5 +211,6 @@ def _phase(closed: Phase, found: Mapping[str, Any], standing: StandIn, source: s
 
 def _by_formula(term: Term, standing: StandIn) -> bool:
     named = term.name == CUBLAS or term.name in standing.added
-    formula = term.category in OUTSIDE or term.category in standing.by_formula
+    by_formula = term.category in standing.by_formula and term.name not in standing.executed
+    formula = term.category in OUTSIDE or by_formula
     return not term.host and (named or formula)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+from planner.formulas import sharding, state
 from planner.frameworks import OWN, framework_named, own_step
 from planner.phases.vocabulary import policy_objective
 from planner.plan import Plan
@@ -13,15 +14,21 @@ from planner.plan.trainers import trainer_of
 
 OURS = "Headroom's step"
 STATE = frozenset(("parameters", "gradients", "optimizer"))
+GATHERED = frozenset(
+    each.name
+    for each in (sharding.GATHERED_ROOT, sharding.GATHERED_LAYERS, sharding.GATHERED_TABLE)
+)
+"""Weights that FSDP gathers and our step does, wherever their shards are."""
 
 
 @dataclass(frozen=True, slots=True)
 class StandIn:
     """``plan`` is executed in place of the person's; ``by_formula`` categories come from formulas.
 
-    ``added`` names further terms of the estimate that the executed step does not have, ``left_out``
-    phases of it, ``beside`` phases that only the executed step has. ``code`` is the framework whose
-    code is executed, ``ran`` says so to people.
+    ``added`` names further terms of the estimate that the executed step does not have, ``executed``
+    terms of those categories that it has, ``left_out`` phases of it, ``beside`` phases that only
+    the executed step has. ``code`` is the framework whose code is executed, ``ran`` says so to
+    people.
     """
 
     plan: Plan
@@ -32,6 +39,7 @@ class StandIn:
     ran: str = OURS
     left_out: frozenset[str] = frozenset()
     beside: frozenset[str] = frozenset()
+    executed: frozenset[str] = frozenset()
 
 
 def stand_in(plan: Plan, refused: str = "") -> StandIn:
@@ -74,12 +82,13 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
     if plan.sharding.startswith("zero"):
         changes |= {"sharding": "none", "master_dtype": "none", "gradient_dtype": plan.dtype}
         by_formula = STATE
+        added |= {sharding.ZERO_BUCKETS.name, sharding.ZERO_GATHER.name}
         notes.append("DeepSpeed did not run: its sharded state and buckets are the closed form's.")
     if plan.sharding == "fsdp1":
         changes["sharding"] = "fsdp2"
         notes.append("FSDP2 ran in place of FSDP1.")
     if plan.sharding == "ddp":
-        added.add("DDP buckets")
+        added.add(state.DDP_BUCKETS.name)
         notes.append("DDP's gradient buckets are the closed form's.")
     if plan.offload in ("optimizer", "all"):
         changes["offload"] = "none"
@@ -96,7 +105,14 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         changes["compile"] = False
         notes.append("Layers ran eagerly; compiled layers keep less.")
     executed = plan.model_copy(update=changes) if changes else plan
-    return StandIn(executed, by_formula, frozenset(added), tuple(notes), beside=frozenset(beside))
+    return StandIn(
+        executed,
+        by_formula,
+        frozenset(added),
+        tuple(notes),
+        beside=frozenset(beside),
+        executed=GATHERED if executed.sharding == "fsdp2" else frozenset(),
+    )
 
 
 def _own(plan: Plan, own: Any) -> StandIn:

@@ -34,7 +34,9 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     from planner.dryrun.ask import request as asked
     from planner.dryrun.ask.stand_in import stand_in
     from planner.dryrun.logs import lengths, summary
+    from planner.dryrun.logs.scaled import Whose, scaled, shares
     from planner.dryrun.run.execute import dry_run
+    from planner.estimate import estimate
     from planner.frameworks import OWN
     from planner.plan import Plan
 
@@ -61,6 +63,10 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
         return {"error": " ".join(str(error).split())}
     except RuntimeError as error:
         return {"error": refused_by_torch(error)}
+    by: dict[Whose, float] = {}
+    if standing.by_formula:
+        by = shares(log, estimate(plan), standing.by_formula)
+        log = scaled(log, by)
     trace: list[Any] | None = [] if request.get("snapshot") else None
     found, held = summary.summarise(log, settings, workspace_bytes=workspace_bytes, trace=trace)
     if trace is not None:
@@ -68,7 +74,8 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
         write_snapshot(Path(request["snapshot"]), trace, segments, settings=settings)
     if request.get("lengths"):
         shorter = (lengths.shortened(standing.plan, share) for share in lengths.SHARES[1:])
-        logs = [log, *(dry_run(each, configs, code=standing.code) for each in shorter)]
+        further = (dry_run(each, configs, code=standing.code) for each in shorter)
+        logs = [log, *(scaled(each, by) for each in further)]
         rows = lengths.fragmentation(logs, settings, workspace_bytes=workspace_bytes)
         found["lengths"] = [asdict(row) for row in rows]
     seconds = time.perf_counter() - start
