@@ -46,7 +46,7 @@ def form(plan: Plan, running: bool) -> None:
     _seed(plan)
     with st.form("wish-form", enter_to_submit=True):
         goal, framework, most, budget, deadline = st.columns(
-            [2, 1, 1, 1, 1], vertical_alignment="bottom"
+            [5, 3, 3, 3, 4], vertical_alignment="bottom"
         )
         goal.selectbox(
             "Goal",
