@@ -50,6 +50,8 @@ METHODS: dict[str, Fields] = {
     "grpo": {**ELSEWHERE, "responses_per_prompt": 2, "kl": "loss"},
     "intuitor": {**ELSEWHERE, "responses_per_prompt": 2, "kl": "loss"},
     "ppo": {**ELSEWHERE, "prompts_per_step": 4},
+    "rloo": {**ELSEWHERE, "responses_per_prompt": 2, "kl": "reward"},
+    "reinforce++": {**ELSEWHERE, "prompts_per_step": 4, "kl": "reward"},
     "grade": {"prompt_tokens": 64, "response_tokens": 32},
 }
 CHECKPOINTED: Fields = {"gradient_checkpointing": "full"}
@@ -117,6 +119,16 @@ SWITCHES: dict[str, tuple[tuple[str, Fields], ...]] = {
         (MIDDLE, {"offload": "all-between-phases", **CHECKPOINTED}),
         (FOUR_B, {**BASE_REFERENCE, **CHECKPOINTED}),
         (SEVEN_B, {**BASE_REFERENCE, **CHECKPOINTED}),
+    ),
+    "rloo": (
+        (HALF_B, {}),
+        (SMALL, {**PADDED, **CHECKPOINTED}),
+        (FOUR_B, {**BASE_REFERENCE, **HERE}),
+    ),
+    "reinforce++": (
+        (HALF_B, {}),
+        (ONE_B, {**EAGER, **CHECKPOINTED, "logits": "response"}),
+        (FOUR_B, {**BASE_REFERENCE, **CHECKPOINTED}),
     ),
     "grade": (
         (HALF_B, {}),

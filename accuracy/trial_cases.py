@@ -37,6 +37,8 @@ OF_METHOD = {
     "grpo": HALF_B,
     "intuitor": SMALL,
     "ppo": HALF_B,
+    "rloo": SMALL,
+    "reinforce++": HALF_B,
     "grade": HALF_B,
 }
 """A small model of each method, so that many trials fit into little time."""

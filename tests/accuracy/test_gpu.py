@@ -16,6 +16,7 @@ from accuracy.gpu_cases import Case, cases
 from accuracy.tiny import CONFIGS
 from planner import catalog
 from planner.estimate import estimate
+from planner.methods import methods
 from planner.plan import Plan
 from planner.trial.run.meter import PhaseLog, WallClock
 
@@ -79,7 +80,7 @@ def test_cases_are_plans_of_every_method_and_switch_for_large_cards_and_small() 
         field: {getattr(plan, field) for plan in plans}
         for field in ("method", "finetuning", "gradient_checkpointing", "batch_shape", "attention")
     }
-    assert seen["method"] == {"sft", "dpo", "grpo", "ppo", "intuitor", "grade"}
+    assert seen["method"] == methods().keys()
     assert seen["finetuning"] == {"full", "lora"}
     assert seen["gradient_checkpointing"] == {"none", "full"}
     assert seen["batch_shape"] == {"full", "padded"}
