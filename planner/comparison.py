@@ -52,6 +52,27 @@ class Compared:
         return self.footprint.step_seconds if self.runs else None
 
 
+def old_and_new(
+    before: Footprint, after: Footprint, read: Callable[[float], str] = read_bytes
+) -> str:
+    """Peak, verdict, a step's time and the run's cost, each before → after; those that it has.
+
+    What does not run has no time and no cost.
+    """
+    parts = [f"GPU peak {read(before.device_bytes)} → {read(after.device_bytes)}"]
+    words = before.verdict.word, after.verdict.word
+    if words[0] != words[1]:
+        parts.append(" → ".join(words))
+    if "out of memory" not in words:
+        seconds = before.step_seconds, after.step_seconds
+        usd = cost(before).usd_run, cost(after).usd_run
+        if seconds[0] is not None and seconds[1] is not None:
+            parts.append(f"step {read_seconds(seconds[0])} → {read_seconds(seconds[1])}")
+        if usd[0] is not None and usd[1] is not None:
+            parts.append(f"run {read_usd(usd[0])} → {read_usd(usd[1])}")
+    return f"{', '.join(parts)}."
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Difference:
     """A setting that is not the same in all plans, with its value in each."""

@@ -7,12 +7,13 @@ import sys
 from pathlib import Path
 
 from planner.cli import plan_argument
+from planner.comparison import old_and_new
 from planner.estimate import estimate
 from planner.frameworks import exported
 from planner.plan.chosen import differences
 from planner.plan.link import BENCHMARK, CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
-from planner.units import read_bytes, read_count
+from planner.units import read_count
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +30,8 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--fit",
         action="store_true",
-        help="change what is in the way, too, and say what, with memory before and after",
+        help="change what is in the way, too, and say what, and what that does to memory, time "
+        "and cost",
     )
     parser.add_argument("--out", metavar="DIR", type=Path, help="write the files here")
 
@@ -59,8 +61,7 @@ def run(arguments: argparse.Namespace) -> int:
         listed = ", ".join(f"{c.field} {c.before} -> {c.after}" for c in changed)
         what = "the plan was changed for" if arguments.fit else "what you did not set follows"
         print(f"note: {what} {launch.framework}: {listed}.", file=sys.stderr)
-        peaks = [read_bytes(estimate(each).device_bytes) for each in (asked.plan, plan)]
-        print(f"note: GPU peak {peaks[0]} -> {peaks[1]}.", file=sys.stderr)
+        print(f"note: {old_and_new(estimate(asked.plan), estimate(plan))}", file=sys.stderr)
     if arguments.out is None:
         for file in launch.files:
             print(f"# ---- {file.name}\n{file.text.rstrip()}\n")

@@ -9,6 +9,7 @@ from typing import Literal
 import pandas as pd
 import streamlit as st
 
+from planner.comparison import old_and_new
 from planner.plan import Plan
 from planner.plan.chosen import Change, differences
 from planner.plan.link import BENCHMARK, CALIBRATION, LINK, Reading
@@ -21,7 +22,7 @@ from planner.ui.inputs.groups import GROUPS
 from planner.ui.state import draft as drafts
 from planner.ui.state import session
 from planner.ui.state.draft import Draft
-from planner.units import read_count, read_seconds, read_usd
+from planner.units import read_count
 from planner.wording.choices import spoken as choice
 from planner.wording.display import plain
 from planner.wording.fields import short_label
@@ -198,18 +199,7 @@ def what_it_does(before: Plan | None, after: Plan | None) -> str:
     """Memory, time and money before and after, where there are plans to compare and they run."""
     if before is None or after is None:
         return ""
-    old, new = compute.footprint(before), compute.footprint(after)
-    parts = [f"GPU peak {session.read(old.device_bytes)} → {session.read(new.device_bytes)}"]
-    if old.verdict.word != new.verdict.word:
-        parts.append(f"{old.verdict.word} → {new.verdict.word}")
-    if "out of memory" in (old.verdict.word, new.verdict.word):
-        return plain(f"{', '.join(parts)}.")
-    if old.step_seconds is not None and new.step_seconds is not None:
-        parts.append(f"step {read_seconds(old.step_seconds)} → {read_seconds(new.step_seconds)}")
-    was, now = compute.price(before).usd_run, compute.price(after).usd_run
-    if was is not None and now is not None:
-        parts.append(f"run {read_usd(was)} → {read_usd(now)}")
-    return plain(f"{', '.join(parts)}.")
+    return plain(old_and_new(compute.footprint(before), compute.footprint(after), session.read))
 
 
 def _list(problems: tuple[Problem, ...]) -> None:
