@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -10,7 +11,7 @@ from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.wording.display import plain
 from planner.wording.fields import labelled, short_label
-from ui.opened_pages import field, opened, words
+from ui.opened_pages import APP, field, opened, words
 
 MANY = tuple(name for name in Plan.model_fields if "_" in name)
 TOO_LARGE = {"response_tokens": "32768", "micro_batch_size": "8"}
@@ -22,7 +23,19 @@ def test_sentences_have_labels_in_place_of_field_names() -> None:
     assert not [name for name in MANY if "_" in short_label(name)]
 
 
-@pytest.mark.parametrize("page", ["plan", "launch", "scaling"])
+PAGES = tuple(sorted(path.stem for path in (Path(APP).parent / "pages").glob("*.py")))
+EDITED = ("plan", "launch", "scaling")
+"""Pages that answer every edit of the inputs; the others show a plan that runs."""
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page not in EDITED])
+@pytest.mark.parametrize("preset", ["grpo-7b@1", "ppo-7b@1", "doc-002-after@2"])
+def test_no_other_page_shows_a_field_name(page: str, preset: str) -> None:
+    text = words(opened(page, v="1", preset=preset))
+    assert [name for name in MANY if re.search(rf"(?<![\w`]){name}(?![\w`])", text)] == []
+
+
+@pytest.mark.parametrize("page", EDITED)
 @pytest.mark.parametrize(
     "query",
     [
