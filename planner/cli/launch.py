@@ -61,7 +61,8 @@ def run(arguments: argparse.Namespace) -> int:
         listed = ", ".join(f"{c.field} {c.before} -> {c.after}" for c in changed)
         what = "the plan was changed for" if arguments.fit else "what you did not set follows"
         print(f"note: {what} {launch.framework}: {listed}.", file=sys.stderr)
-        print(f"note: {old_and_new(estimate(asked.plan), estimate(plan))}", file=sys.stderr)
+        does = old_and_new(estimate(asked.plan), estimate(plan)).replace("→", "->")
+        print(f"note: {does}", file=sys.stderr)
     if arguments.out is None:
         for file in launch.files:
             print(f"# ---- {file.name}\n{file.text.rstrip()}\n")

@@ -123,7 +123,7 @@ def test_launch_changes_what_is_in_the_way_when_told_to_and_says_what(
     assert "With --fit verl runs it, 8 fields changed." in capsys.readouterr().err
     assert main([*asked, "--fit"]) == 0
     told = capsys.readouterr().err
-    assert "sharding none -> fsdp2" in told and "note: GPU peak 13.4 GiB → " in told
+    assert "sharding none -> fsdp2" in told and "note: GPU peak 13.4 GiB -> " in told
     assert ", step 6.7" in told and ", run $" in told
 
 

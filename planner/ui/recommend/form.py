@@ -162,16 +162,18 @@ def _seed(plan: Plan) -> None:
     text, options = session.wish(), _options(plan)
     changed = [name for name in options if name in session.draft().changed()]
     seeded, state = (text, changed, plan.framework, plan.method), st.session_state
-    if "wish:goal" not in state or state.get(SEEDED, ("",))[0] != text:
+    last = state.get(SEEDED, seeded)
+    fresh = "wish:goal" not in state or last[0] != text
+    if fresh:
         values = _inputs(from_text(text) if text else None, plan, changed)
         for name, value in values.items():
             state[f"wish:{name}"] = value
-    elif not text and state[SEEDED] != seeded:
+    elif not text and last[:2] != seeded[:2]:
         state["wish:keep"] = changed
     elif not set(state["wish:keep"]) <= set(options):
         state["wish:keep"] = [name for name in state["wish:keep"] if name in options]
-    other = state.get(SEEDED, seeded)[2:] != seeded[2:]
-    if other or state["wish:framework"] not in _frameworks(plan):
+    followed = fresh or last[2:] == seeded[2:]
+    if not followed or state["wish:framework"] not in _frameworks(plan):
         state["wish:framework"] = scripted(plan, session.draft().chosen)
     state[SEEDED] = seeded
 
