@@ -120,7 +120,7 @@ class PlanFields(BaseModel):
     length_distribution: Distribution = Field(
         "",
         title="Response lengths",
-        description="How long responses are; empty: every one has response_tokens.",
+        description="How long responses are; empty: every one is the longest.",
     )
 
     finetuning: Literal["full", "lora", "qlora"] = Field("full", description="What is trained.")

@@ -31,7 +31,11 @@ EDITED = ("plan", "launch", "scaling")
 @pytest.mark.parametrize("page", [page for page in PAGES if page not in EDITED])
 @pytest.mark.parametrize("preset", ["grpo-7b@1", "ppo-7b@1", "doc-002-after@2"])
 def test_no_other_page_shows_a_field_name(page: str, preset: str) -> None:
-    text = words(opened(page, v="1", preset=preset))
+    app = opened(page, v="1", preset=preset)
+    inputs = (app.number_input, app.selectbox, app.multiselect, app.toggle, app.text_input)
+    every = [one for kind in inputs for one in kind]
+    shown = [f"{one.label}\n{one.help}\n{getattr(one, 'options', '')}" for one in every]
+    text = "\n".join([words(app), *shown])
     assert [name for name in MANY if re.search(rf"(?<![\w`]){name}(?![\w`])", text)] == []
 
 
