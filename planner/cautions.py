@@ -18,6 +18,7 @@ from planner.phases.vocabulary import path
 from planner.plan.defaults import fill
 from planner.plan.relevance import UNSAMPLED, without_effect
 from planner.quantities import pads_rollout
+from planner.step_phases import ROLLOUT
 from planner.units import read_bytes, read_gib
 from planner.workload import compile_breaks
 
@@ -79,7 +80,7 @@ def _engine_blockers(scene: Scene) -> Iterator[str]:
 def _first_rollout(phases: tuple[Phase, ...]) -> Iterator[str]:
     """Beside what state an engine generates: none in the first step."""
     for phase in phases:
-        if phase.name != "rollout" or phase.rank != "trainer":
+        if phase.kind != ROLLOUT or phase.rank != "trainer":
             continue
         if state := phase.by_category().get("optimizer", 0):
             yield (

@@ -43,10 +43,11 @@ from planner.plan.facts import Facts, fact_problems, facts_of, shape_broken
 from planner.plan.rules import rules_of, untrained
 from planner.rule import Rule
 from planner.speeds import Speeds
+from planner.step_phases import StepPhase
 from planner.timing.done import done_in, makes_update
 from planner.timing.doubt import doubt_of
 from planner.timing.phase import work_terms
-from planner.timing.step import Spent, spent, step_seconds
+from planner.timing.step import Spent, seconds_of, step_seconds
 
 UNKNOWN = float("nan")
 KEPT = 20_000
@@ -59,7 +60,7 @@ Made = TypeVar("Made")
 class Slot(NamedTuple):
     """A phase of a combination: its instants by what they stand on."""
 
-    name: str
+    kind: StepPhase
     rank: str
     pairs: tuple[tuple[Peak, Bundles], ...]
 
@@ -121,7 +122,7 @@ class Combinations:
             return None
         phases = unresolved(scene)
         slots = tuple(self._slot(scene, phase) for phase in phases)
-        shape = tuple((slot.name, slot.rank, len(slot.pairs)) for slot in slots)
+        shape = tuple((slot.kind, slot.rank, len(slot.pairs)) for slot in slots)
         kind = (shape, kind_of(grid), grid.empty_cache, may_grow(grid))
         return Combination(grid, kind, slots, {"valid": valid, **_figures(scene, grid, phases)})
 
@@ -173,7 +174,7 @@ class Combinations:
             (peak, () if standing is None else self._bundle(scene, standing, expandable))
             for standing, peak in known[1]
         )
-        return Slot(phase.name, phase.rank, pairs)
+        return Slot(phase.kind, phase.rank, pairs)
 
     def _peaks_of(self, phase: PhasePlan, expandable: bool) -> list[tuple[Standing | None, Peak]]:
         """The peaks of a phase's instants by what they stand on, that left out."""
@@ -262,13 +263,13 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
         return memory.ask(key, lambda: make(scene, *of))  # type: ignore[no-any-return]
 
     each_step = [phase for phase in phases if phase.per_step]
-    steps = [Spent(phase.name, phase.rank, *ask(_seconds, phase.work)) for phase in each_step]
+    steps = [Spent(phase.kind, phase.rank, *ask(_seconds, phase.work)) for phase in each_step]
     step = step_seconds(grid.rollout_overlap, steps)
     seconds: Num = UNKNOWN if step is None else step
     updating = [phase for phase in phases if makes_update(phase)]
     done = ask(done_in, *(phase.work for phase in updating))
-    names = {phase.name for phase in updating}
-    updates = [one.seconds for one in steps if one.name in names]
+    kinds = {phase.kind for phase in updating}
+    updates = [one.seconds for one in steps if one.kind in kinds]
     known = [one for one in updates if one is not None]
     doubt = ask(doubt_of)
     between, elsewhere = ask(pass_seconds) or (UNKNOWN, UNKNOWN)
@@ -300,8 +301,7 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
 
 
 def _seconds(scene: Scene, work: tuple[Work, ...]) -> tuple[Num | None, Num]:
-    _, _, *found = spent("", "", work_terms(scene, work))
-    return tuple(found)
+    return seconds_of(work_terms(scene, work))
 
 
 def _price(scene: Scene) -> float | None:
@@ -313,7 +313,7 @@ def _peak_flops(scene: Scene) -> float | None:
 
 
 def _pool(scene: Scene) -> Num:
-    held = engine.held(scene, "rollout")
+    held = engine.held(scene, "awake")
     return total([term.bytes for term in held if term.category == "engine" and not term.host])
 
 

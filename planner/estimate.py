@@ -138,7 +138,7 @@ def _phases(scene: Scene, plans: tuple[PhasePlan, ...]) -> tuple[Phase, ...]:
     adder = Adder(scene.plan.expandable_segments)
     sums = [[adder.totals(instant) for instant in phase.instants] for phase in plans]
     peaks = [_peak(phase, each) for phase, each in zip(plans, sums, strict=True)]
-    trains = [in_process(phase.rank, phase.name) for phase in plans]
+    trains = [in_process(phase.rank, phase.kind) for phase in plans]
     segments = reserved(scene.plan, trains, peaks, scene.facts.budget_bytes)
     growth = int(most_growth(scene.plan, [one.held for one in segments]))
     return tuple(
@@ -187,7 +187,7 @@ def _phase(
         ),
     )
     return Phase(
-        name=phase.name,
+        kind=phase.kind,
         role=phase.role,
         rank=phase.rank,
         instant=instant.name,
@@ -199,7 +199,7 @@ def _phase(
         host_bytes=max(int(one.host) for one in sums),
         seconds=None if times is None else sum(term.seconds for term in times),
         times=times or (),
-        doubt=None if times is None else doubt_of(scene, phase.name),
+        doubt=None if times is None else doubt_of(scene, phase.kind),
         per_step=phase.per_step,
         occasions=int(phase.occasions),
         executed=phase.executed,

@@ -1,7 +1,7 @@
 """What every rung of evidence answers with: terms, instants, phases, footprint, verdict.
 
-Pure data; imports :mod:`planner.numeric` and :mod:`planner.speeds` only. Values are
-``int`` for one plan and arrays for a sweep; see :data:`planner.numeric.Num`.
+Pure data; imports :mod:`planner.numeric`, :mod:`planner.speeds` and :mod:`planner.step_phases`
+only. Values are ``int`` for one plan and arrays for a sweep; see :data:`planner.numeric.Num`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from planner.numeric import Num, maximum
 from planner.speeds import Speeds
+from planner.step_phases import Moment, StepPhase
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -95,14 +96,13 @@ class TimeTerm(NamedTuple):
     evidence: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Standing:
+class Standing(NamedTuple):
     """In an instant's bundles: what stands at a moment of the step, whatever computes meanwhile.
 
     Kept as a name until it is asked for, since it depends on choices that the rest does not.
     """
 
-    moment: str
+    moment: Moment
     gradients: Literal["none", "accumulated", "layers", "all"] = "none"
     """Of the role being updated: none, those of earlier micro-batches, all but the embedding's
     (which comes last), or all."""
@@ -171,7 +171,7 @@ class Phase:
     ``allocator`` terms lead from requested to reserved.
     """
 
-    name: str
+    kind: StepPhase
     role: str
     rank: str
     instant: str
@@ -197,6 +197,11 @@ class Phase:
     """Which rung this phase's figures are from."""
     error: StatedError | None = None
     """Of ``device_bytes``, where trials or committed measurements say it; else None."""
+
+    @property
+    def name(self) -> str:
+        """Which phase of the step it is."""
+        return self.kind.name
 
     @property
     def low_seconds(self) -> float | None:

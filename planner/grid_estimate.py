@@ -100,21 +100,21 @@ def _columns(stack: Stack, of: slice, mesh: Mesh) -> dict[str, Any]:
 
     peaks, card = stack.peaks(of), figure("budget_bytes")
     # What the phases of a kind hold is decided by what makes it a kind.
-    trains = [in_process(slot.rank, slot.name) for slot in slots]
+    trains = [in_process(slot.rank, slot.kind) for slot in slots]
     plan = cast("Plan", grid)
     segments = reserved(plan, trains, peaks, card)
     growth = most_growth(plan, [one.held for one in segments])
     worst = _Worst(rows, growth, card)
     columns = {}
     for number, (slot, peak, held) in enumerate(zip(slots, peaks, segments, strict=True)):
-        columns[f"phase: {slot.name}"] = worst.meet(number, slot.rank, peak, held)
+        columns[f"phase: {slot.kind.name}"] = worst.meet(number, slot.rank, peak, held)
     found = worst.found()
     host = maximum(*(peak.host for peak in peaks))
     blocked = figure("blocked") | (np.asarray(host) > figure("host_limit_bytes"))
     budget = rows.spread(card, np.int64)
     out = (worst.device > budget) | rows.spread(blocked, bool)
     little = (worst.device > MARGIN * budget) | (worst.high > budget)
-    names = [slot.name for slot in slots]
+    names = [slot.kind.name for slot in slots]
     ranks = [slot.rank for slot in slots]
     return {
         "valid": rows.spread(figure("valid"), bool),

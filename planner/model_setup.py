@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from planner.step_phases import Moment
+
 Dtype = Literal["bf16", "fp16", "fp32"]
 Kind = Literal["language model", "score model", "head"]
 """A model with its vocabulary head, with one number per token in its place, or a head alone."""
@@ -34,5 +36,5 @@ class ModelSetup:
     """Its forward computes in half precision on fp32 weights."""
     waits: Place = "gpu"
     """Where its weights are while nothing uses them: streamed ones are never whole on the GPU."""
-    used_in: frozenset[str] = frozenset()
-    """Phases that need its weights on the GPU."""
+    used_in: frozenset[Moment] = frozenset()
+    """Moments that need its weights on the GPU."""

@@ -11,6 +11,7 @@ from planner.footprint import Term
 from planner.formulas.held import Spread, held
 from planner.numeric import Bounded, Num, maximum, minimum
 from planner.peaks import Peak
+from planner.step_phases import StepPhase
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -80,9 +81,9 @@ def spread_of(peaks: Sequence[Peak]) -> Spread:
     )
 
 
-def in_process(rank: str, phase: str) -> bool:
+def in_process(rank: str, phase: StepPhase) -> bool:
     """Whether a phase runs in the trainer's process once models are loaded."""
-    return rank == "trainer" and phase != "load"
+    return rank == "trainer" and phase.moment.loaded
 
 
 def cached_before(

@@ -18,6 +18,20 @@ from planner.frameworks import framework_named
 from planner.methods import method_of
 from planner.model_setup import Dtype, ModelSetup, Place
 from planner.quantities import Quantities, quantities
+from planner.step_phases import (
+    CHECKPOINT,
+    CRITIC_UPDATE,
+    LOAD,
+    OLD_LOG_PROBS,
+    POLICY_FORWARD,
+    REFERENCE_LOG_PROBS,
+    REWARD,
+    ROLLOUT,
+    VALUES,
+    WEIGHT_SYNC,
+    Moment,
+    StepPhase,
+)
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -129,7 +143,7 @@ def _models(plan: Plan) -> Iterator[ModelSetup]:
             role="critic",
             config="critic",
             kind="score model",
-            used_in=frozenset(("load", "values", "critic update", "checkpoint")),
+            used_in=_moments(LOAD, VALUES, CRITIC_UPDATE, CHECKPOINT),
             **trained,
         )
     yield from _reference(plan)
@@ -139,21 +153,25 @@ def _models(plan: Plan) -> Iterator[ModelSetup]:
             config="reward",
             kind="score model",
             stored=plan.dtype,
-            used_in=frozenset(("load", "reward")),
+            used_in=_moments(LOAD, REWARD),
         )
     yield from method.extra_models(plan)
 
 
-POLICY_USED_IN = frozenset(("load", "old log-probs", "policy update", "weight sync", "checkpoint"))
+def _moments(*phases: StepPhase) -> frozenset[Moment]:
+    return frozenset(phase.moment for phase in phases)
+
+
+POLICY_USED_IN = _moments(LOAD, OLD_LOG_PROBS, POLICY_FORWARD, WEIGHT_SYNC, CHECKPOINT)
 WEIGHTS_WAIT = ("parameters-between-phases", "all-between-phases")
 
 
-def _policy_used_too(plan: Plan) -> frozenset[str]:
-    """Phases that need the policy's weights only under some plans."""
-    found = ("rollout",) if plan.rollout == "hf" else ()
+def _policy_used_too(plan: Plan) -> frozenset[Moment]:
+    """Moments that need the policy's weights only under some plans."""
+    found = (ROLLOUT,) if plan.rollout == "hf" else ()
     if plan.reference in references.ON_POLICY:
-        found = (*found, "reference log-probs")
-    return frozenset(found)
+        found = (*found, REFERENCE_LOG_PROBS)
+    return _moments(*found)
 
 
 def _stored(plan: Plan) -> Dtype:
@@ -192,5 +210,5 @@ def _reference(plan: Plan) -> Iterator[ModelSetup]:
         config="policy",
         stored="fp32" if alike and wide else plan.dtype,
         waits=away if plan.reference == "offloaded" else "gpu",
-        used_in=frozenset(("reference log-probs",)),
+        used_in=_moments(REFERENCE_LOG_PROBS),
     )

@@ -15,7 +15,10 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
-    ("numeric", "units", "problem", "rule", "linktext", "disk_cache", "imports", "background"),
+    (
+        *("numeric", "units", "problem", "rule", "linktext", "step_phases"),
+        *("disk_cache", "imports", "background"),
+    ),
     ("footprint", "speeds", "lengths"),
     ("catalog",),
     ("frameworks",),

@@ -14,6 +14,7 @@ from planner.methods import methods
 from planner.model_setup import ModelSetup
 from planner.plan import Plan, try_plan
 from planner.setup import setup_of
+from planner.step_phases import REFERENCE_LOG_PROBS, ROLLOUT
 
 GRADE = {"method": "grade", "gpus": 1}
 ONE_GPU = {"gpus": 1, "prompts_per_step": 8, "rollout": "hf"}
@@ -149,10 +150,10 @@ def test_where_trained_weights_wait(offload: str, waits: str) -> None:
 
 
 def test_phases_that_need_the_policys_weights() -> None:
-    assert "rollout" in models(**ONE_GPU)["policy"].used_in
-    assert "rollout" not in models()["policy"].used_in
+    assert ROLLOUT.moment in models(**ONE_GPU)["policy"].used_in
+    assert ROLLOUT.moment not in models()["policy"].used_in
     base = models(finetuning="lora")["policy"]
-    assert "reference log-probs" in base.used_in and base.adapted
+    assert REFERENCE_LOG_PROBS.moment in base.used_in and base.adapted
 
 
 def test_a_head_alone_and_a_second_head() -> None:

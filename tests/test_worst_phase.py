@@ -16,6 +16,7 @@ from planner.estimate import estimate
 from planner.footprint import Phase, to_json, trainers_own, worst_of
 from planner.plan import Plan
 from planner.plan.presets import presets
+from planner.step_phases import Moment, StepPhase
 from planner.sweep import sweep
 from planner.units import GIB, MIB
 
@@ -34,7 +35,7 @@ COLOCATED: dict[str, Any] = {
 
 def made(name: str, reserved: int, inherited: int = 0, outside: int = 0, **more: Any) -> Phase:
     return Phase(
-        name=name,
+        kind=StepPhase(name, Moment(name), None),
         role="policy",
         rank=more.get("rank", "trainer"),
         instant="",

@@ -21,7 +21,6 @@ from planner.phases.scene import scene_of
 from planner.plan import Plan, try_plan
 from planner.plan.facts import facts_of
 from planner.speeds import Speeds
-from planner.timing.error import KIND_OF
 from planner.timing.phase import phase_seconds
 
 FILE = Path(__file__).parents[1] / "measured" / "timing-exceptions.json"
@@ -54,7 +53,7 @@ def seconds(fields: Fields, speeds: Speeds | None = None, **faster: float) -> di
     for phase in phase_plans(scene):
         took = phase_seconds(scene, phase) if phase.per_step else None
         if took is not None:
-            kind = KIND_OF[phase.name]
+            kind = str(phase.kind.published)
             found[kind] = found.get(kind, 0.0) + float(took)
     return found
 

@@ -15,7 +15,6 @@ from planner.footprint import Footprint
 from planner.kernels import tables_of
 from planner.plan import try_plan
 from planner.plan.facts import facts_of
-from planner.timing.error import KIND_OF
 
 PHASES = ("rollout", "log-probs", "update", "weight sync", "step")
 """Published phases, in a step's order."""
@@ -103,7 +102,7 @@ def predicted(footprint: Footprint) -> dict[str, float]:
     """Seconds by the same phases; a phase that the estimate has no time of is left out."""
     sums: dict[str, float] = {}
     for phase in footprint.phases:
-        kind = KIND_OF.get(phase.name)
+        kind = phase.kind.published
         if kind and phase.per_step and phase.seconds is not None:
             sums[kind] = sums.get(kind, 0.0) + phase.seconds
     if footprint.step_seconds is not None:

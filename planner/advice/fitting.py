@@ -18,7 +18,6 @@ from planner.advice.edits import KEEPS, KINDS, Edit, Kind, edits, without_use
 from planner.advice.idle import BETWEEN
 from planner.advice.outcome import Outcome
 from planner.advice.suggestion import Suggestion, Trying
-from planner.timing.error import KIND_OF
 from planner.units import GIB
 
 AT_ONCE = 4
@@ -83,14 +82,14 @@ def _elsewhere(edit: Edit, start: Outcome) -> bool:
     if start.blockers:
         return False
     over = [one for one in start.levels if one.needs_bytes > start.budget_bytes]
-    kinds = {KIND_OF.get(one.name) for one in over}
+    kinds = {one.kind.published for one in over}
     if edit.changes.keys() <= {"logprob_micro_batch_size"}:
         return "log-probs" not in kinds
     if edit.changes.keys() <= {"offload"} and edit.changes["offload"].endswith(BETWEEN):
         return kinds <= {"update"} and start.plan.critic != "separate"
     if not edit.changes.keys() <= OF_THE_ENGINE:
         return False
-    awake = any(one.pool_bytes or one.name in share.WAKING for one in over)
+    awake = any(one.pool_bytes or one.kind.moment.engine != "asleep" for one in over)
     return not awake and share.lowered_asleep_bytes(start.plan, edit) < WORTH_BYTES
 
 
@@ -154,7 +153,7 @@ def _base(trying: Trying) -> tuple[Edit, ...]:
 
 def _waking(outcome: Outcome) -> tuple[float, float]:
     """What the phases need in which the engine is awake, and a step's seconds."""
-    awake = (one.needs_bytes for one in outcome.levels if one.name in share.WAKING)
+    awake = (one.needs_bytes for one in outcome.levels if one.kind.moment.engine != "asleep")
     return max(awake), outcome.step_seconds or 0.0
 
 

@@ -14,6 +14,7 @@ from planner.cost import cost
 from planner.estimate import MARGIN
 from planner.footprint import Footprint, Phase, highest, lowest
 from planner.plan import Plan
+from planner.step_phases import StepPhase
 from planner.timing.step import OVERLAPPED
 
 Judge = Callable[[Plan], Footprint]
@@ -26,7 +27,7 @@ SAME = 0.01
 class Level(NamedTuple):
     """One phase's figures; ``own_bytes`` without what it only inherits from others' caches."""
 
-    name: str
+    kind: StepPhase
     rank: str
     device_bytes: int
     own_bytes: int
@@ -38,6 +39,11 @@ class Level(NamedTuple):
     low_seconds: float | None
     high_seconds: float | None
     categories: Mapping[str, int]
+
+    @property
+    def name(self) -> str:
+        """Which phase of the step it is."""
+        return self.kind.name
 
     @property
     def needs_bytes(self) -> float:
@@ -104,7 +110,7 @@ def outcome_of(footprint: Footprint) -> Outcome:
 def _level(phase: Phase) -> Level:
     timed = phase.seconds if phase.per_step else None
     return Level(
-        name=phase.name,
+        kind=phase.kind,
         rank=phase.rank,
         device_bytes=phase.device_bytes,
         own_bytes=phase.own_bytes,

@@ -30,8 +30,6 @@ SHARES = tuple(percent / 100 for percent in range(5, 100, 5))
 SURELY = 0.95
 """Of what a larger share takes more: its rounding, and what else of the engine may shrink."""
 
-WAKING = ("rollout", "weight sync")
-"""Phases in which a sleeping engine takes its memory back while training's cache is still there."""
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Room:
@@ -107,7 +105,8 @@ def in_words(outcome: Outcome, read: Read = read_bytes) -> str:
     said = f"{took} and holds {room.holds:,} whole sequences ({least})"
     if room.waits:
         said += ": longer rollouts wait, or are preempted and computed again"
-    waking = [one for one in outcome.levels if one.name in WAKING and one.rank == "trainer"]
+    levels = [one for one in outcome.levels if one.rank == "trainer"]
+    waking = [one for one in levels if one.kind.moment.engine != "asleep"]
     if plan.rollout != "vllm-colocated" or not waking:
         return f"{said}."
     worst = max(waking, key=lambda one: one.high_bytes)

@@ -21,6 +21,7 @@ from planner.formulas.activations import layer_saved, model_saved
 from planner.phases.scene import scene_of
 from planner.plan import Plan, try_plan
 from planner.plan.facts import facts_of
+from planner.step_phases import POLICY_FORWARD, REFERENCE_LOG_PROBS, StepPhase
 from planner.units import read_bytes, read_seconds
 
 Kind = Literal["planned", "as claimed", "as it is"]
@@ -131,8 +132,8 @@ def _value(measure: str, footprint: Footprint, bare: float | None) -> float | No
     if measure == HOST:
         return footprint.host_bytes
     if measure == STEP:
-        forward = _seconds(footprint, "policy forward")
-        own = _seconds(footprint, "reference log-probs")
+        forward = _seconds(footprint, POLICY_FORWARD)
+        own = _seconds(footprint, REFERENCE_LOG_PROBS)
         if bare is None or forward is None or own is None:
             return None
         return forward - bare + own
@@ -143,14 +144,14 @@ def _value(measure: str, footprint: Footprint, bare: float | None) -> float | No
     return cache.disk_bytes if measure == DISK else cache.seconds
 
 
-def _seconds(footprint: Footprint, name: str) -> float | None:
+def _seconds(footprint: Footprint, kind: StepPhase) -> float | None:
     """Of a phase; 0 where the plan has none."""
-    return next((phase.seconds for phase in footprint.phases if phase.name == name), 0.0)
+    return next((phase.seconds for phase in footprint.phases if phase.kind == kind), 0.0)
 
 
 def _least_forward(found: Mapping[str, Footprint]) -> float | None:
     """The policy's forward alone: that of the options whose loss makes nothing in it."""
-    seconds = [_seconds(footprint, "policy forward") for footprint in found.values()]
+    seconds = [_seconds(footprint, POLICY_FORWARD) for footprint in found.values()]
     known = [value for value in seconds if value is not None]
     return min(known) if known else None
 

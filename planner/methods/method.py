@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict
 
 from planner.problem import Problem
 from planner.rule import NoEffect, Rule
+from planner.step_phases import StepPhase
 
 if TYPE_CHECKING:
     from planner.model_setup import ModelSetup
@@ -31,6 +32,8 @@ ENGINES = ("vllm-colocated", "hf", "vllm-separate")
 """What can generate the responses of a method that scores them afterwards."""
 
 NOTHING_GENERATED = ("none",)
+
+POLICY, REFERENCE, CRITIC, REWARD_MODEL = "policy", "reference", "critic", "reward model"
 
 
 class OwnFields(BaseModel):
@@ -66,6 +69,11 @@ class Method:
     spellings: tuple[str, ...] = ()
     """Other ways to write its name."""
 
+    roles: tuple[str, ...]
+    """Models that its plans may have, in the order in which they are built."""
+    phases: tuple[StepPhase, ...]
+    """Phases that its plans may have, in the order of a step."""
+
     objective: Objective = "policy"
     rollouts: tuple[str, ...] = ENGINES
     """Values of ``rollout`` that it can be planned with, the usual one first."""
@@ -75,8 +83,6 @@ class Method:
     """Responses of one prompt that its advantages need."""
     most_responses: int | None = None
     """Responses of one prompt that it can use; None without a limit."""
-    rewarded: bool = True
-    """Whether a reward rule, model or service scores responses."""
     critics: tuple[str, ...] = ("none",)
     """Values of ``critic`` that it can be planned with, the usual one first."""
     kl_field: str = "kl"
@@ -106,6 +112,11 @@ class Method:
     """What cannot be with these models, in a plan that breaks no rule."""
     without_effect: tuple[NoEffect, ...] = ()
     """Fields that change nothing in a plan of it."""
+
+    @property
+    def rewarded(self) -> bool:
+        """Whether a reward rule, model or service scores responses."""
+        return REWARD_MODEL in self.roles
 
     @property
     def generates(self) -> bool:

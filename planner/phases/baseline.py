@@ -21,8 +21,9 @@ from planner.numeric import Num
 from planner.phases import collectives, engine, host, units
 from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene, once, shared
+from planner.phases.scene import Scene, once, shared
 from planner.plan.fields import EIGHT_BIT
+from planner.step_phases import Engine, Moment
 from planner.workload import four_bit
 
 Place = Literal["gpu", "host"]
@@ -41,7 +42,7 @@ def groups(standing: Standing) -> Iterator[tuple[Callable[..., Iterator[Bundle]]
     yield _models, (moment, standing.gradients, standing.fresh)
     yield _processes, ()
     if standing.engine:
-        yield _engines, (moment if moment in engine.AWAKE else "asleep",)
+        yield _engines, (moment.engine,)
 
 
 def _models(scene: Scene, moment: Moment, gradients: str, fresh: bool) -> Iterator[Bundle]:
@@ -55,8 +56,8 @@ def _processes(scene: Scene) -> Iterator[Bundle]:
     yield host.processes(scene)
 
 
-def _engines(scene: Scene, moment: Moment) -> Iterator[Bundle]:
-    yield _engine(scene, moment)
+def _engines(scene: Scene, state: Engine) -> Iterator[Bundle]:
+    yield _engine(scene, state)
 
 
 def resolved(scene: Scene, phase: PhasePlan) -> PhasePlan:
@@ -87,14 +88,14 @@ def _left_behind(term: Term) -> bool:
 
 
 @shared
-def _engine(scene: Scene, moment: Moment) -> Iterator[Term]:
-    return engine.held(scene, moment)
+def _engine(scene: Scene, state: Engine) -> Iterator[Term]:
+    return engine.held(scene, state)
 
 
 def _trained(
     scene: Scene, role: Role, model: ModelSetup, moment: Moment, gradients: str
 ) -> Iterator[Term]:
-    plan, updating = scene.plan, moment == f"{role.name} update"
+    plan, updating = scene.plan, moment.updates == role.name
     place = _place(plan.offload, "parameters", moment in model.used_in)
     if four_bit(scene.setup, model):
         yield from _four_bit(scene, role, place)
@@ -107,7 +108,7 @@ def _trained(
     if plan.sharding == "ddp":
         width = scene.q.gradient_bytes
         yield state.DDP_BUCKETS(role.name, trainable=role.trainable, value_bytes=width)
-    if moment != "load":
+    if moment.loaded:
         yield from _optimizer_state(scene, role, _place(plan.offload, "optimizer", updating))
     if updating and gradients != "none" and not scene.setup.steps_in_backward:
         yield _gradients(scene, role, gradients)

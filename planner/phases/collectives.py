@@ -10,7 +10,8 @@ from planner.formulas import sharding
 from planner.numeric import Num, minimum
 from planner.phases import gathered, units
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene, once, shared
+from planner.phases.scene import Scene, once, shared
+from planner.step_phases import Moment
 
 Arriving = Literal["", "layer", "embedding", "head", "table"]
 """A unit that is on its way, or has been and left its buffer."""
@@ -85,10 +86,6 @@ def beside_loss(
     return (gathered.pool(scene, role, live_bytes=0),)
 
 
-BETWEEN = ("reference log-probs", "reward", "values", "critic update")
-"""Moments between the policy's first forward of a step and its update."""
-
-
 def left_gathered(scene: Scene, role: Role, moment: Moment) -> Iterator[Term]:
     """Weights that forwards without gradient at other moments have left gathered.
 
@@ -96,9 +93,9 @@ def left_gathered(scene: Scene, role: Role, moment: Moment) -> Iterator[Term]:
     a critic's own update is what follows its forward.
     """
     model, plan = scene.setup[role.name], scene.plan
-    if gathered.reference_stays(scene, role) and moment != "load" and moment not in model.used_in:
+    if gathered.reference_stays(scene, role) and moment.loaded and moment not in model.used_in:
         yield gathered.reference(scene, role)
-    left = moment in BETWEEN and not role.value_head if role.trained else moment != "load"
+    left = moment.between and not role.value_head if role.trained else moment.loaded
     left = left and gathered.leaves_gathered(scene) and model.waits != "host"
     if not left or moment in model.used_in:
         return

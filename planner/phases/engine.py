@@ -15,29 +15,25 @@ from planner.formulas import allocator, generation
 from planner.formulas.parameters import quantizable_parameter_count
 from planner.numeric import Num, ceil_div, maximum, minimum, whole_bytes
 from planner.phases import host
-from planner.phases.scene import Moment, Scene, once
+from planner.phases.scene import Scene, once
 from planner.plan import Plan
+from planner.step_phases import Engine
 
 ROLE = "rollout engine"
 
-
-AWAKE: tuple[Moment, ...] = ("rollout", "weight sync")
-"""Moments at which a sleeping engine wakes, with its cache or its weights alone."""
-
-
-def held(scene: Scene, moment: Moment) -> Iterator[Term]:
-    """What a colocated engine holds of the trainer's card at a moment of the step."""
+def held(scene: Scene, state: Engine) -> Iterator[Term]:
+    """What a colocated engine holds of the trainer's card, awake or where it may sleep."""
     plan = scene.plan
     if plan.rollout != "vllm-colocated":
         return
     if not scene.framework.host.engine_in_trainer:
         yield process(scene)
-    if plan.vllm_sleep_level == 0 or moment == "rollout":
+    if plan.vllm_sleep_level == 0 or state == "awake":
         yield from awake(scene)
         return
     yield from (*_kept(scene), _buffers(scene))
     weights = _weights(scene)
-    if moment == "weight sync":
+    if state == "weights":
         yield weights
     elif plan.vllm_sleep_level == 1:
         label = "engine weights, asleep in host RAM"

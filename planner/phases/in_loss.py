@@ -21,6 +21,7 @@ from planner.phases.phase import Work, training
 from planner.phases.scene import Scene
 from planner.phases.training import FIRST_INPUTS, embedded, named_masks, while_saved
 from planner.phases.vocabulary import inference_head, path, scored_in_step, training_head
+from planner.step_phases import POLICY_UPDATE
 
 CACHE = "reference hidden states"
 """Stands for :func:`cache` among the names of what is kept for the update."""
@@ -117,7 +118,7 @@ def _from_cache(scene: Scene, kept: tuple[Term, ...]) -> Iterator[Instant]:
         there=minimum(q.micro_sequences - 1, 1) * (path(scene) in positions.IN_PIECES),
     )
     shared = (
-        Standing("policy update", "accumulated"),
+        Standing(POLICY_UPDATE, "accumulated"),
         kept,
         weights,
         (*positions.rows(scene, policy, q.micro_tokens, True), side_by_side),

@@ -12,8 +12,9 @@ from planner.phases import activations, collectives, positions, units
 from planner.phases.collectives import FIRST_ARRIVES as FIRST
 from planner.phases.phase import PhasePlan, Work, scoring
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene, once, remembered, shared
+from planner.phases.scene import Scene, once, remembered, shared
 from planner.phases.vocabulary import casts_tiles, inference_head, scored_in_step
+from planner.step_phases import StepPhase
 
 Bundles = tuple[Bundle | Standing, ...]
 
@@ -29,7 +30,7 @@ SCORES = Formula(
 @remembered
 def log_probs(
     scene: Scene,
-    moment: Moment,
+    kind: StepPhase,
     role: Role,
     *,
     with_entropy: bool,
@@ -54,9 +55,9 @@ def log_probs(
         with_certainty=with_certainty,
         role=role.name,
     )
-    base = beside or (Standing(moment), kept)
+    base = beside or (Standing(kind.moment), kept)
     return PhasePlan(
-        name=moment,
+        kind=kind,
         role=role.name,
         instants=(
             *(each for each in _layers(scene, role, base) if not (gathered and each.name == FIRST)),
@@ -75,14 +76,16 @@ def _work(scene: Scene, role: Role) -> tuple[Work, ...]:
 
 
 @remembered
-def scores(scene: Scene, moment: Moment, role: Role, kept: tuple[Term, ...] = ()) -> PhasePlan:
+def scores(
+    scene: Scene, kind: StepPhase, role: Role, kept: tuple[Term, ...] = ()
+) -> PhasePlan:
     """One number per token (values) or per sequence (rewards) from a model's head."""
-    base = (Standing(moment), kept)
+    base = (Standing(kind.moment), kept)
     q = scene.q
     one = SCORES(role.name, sequences=q.logprob_rows, tokens=q.logprob_row_tokens)
     head = _at_head(scene, role, base, Instant(name="head", terms=(one,)))
     return PhasePlan(
-        name=moment,
+        kind=kind,
         role=role.name,
         instants=(*_layers(scene, role, base), head),
         work=(scoring(scene, role, scored_tokens=0),),

@@ -15,6 +15,7 @@ from planner.formulas.compute import backward_flops, forward_flops, head_flops
 from planner.lengths import Lengths
 from planner.numeric import Num, ceil_div
 from planner.phases.role import Role
+from planner.step_phases import StepPhase
 
 if TYPE_CHECKING:
     from planner.phases.scene import Scene
@@ -110,7 +111,7 @@ class PhasePlan:
     only hold a separate engine.
     """
 
-    name: str
+    kind: StepPhase
     role: str
     instants: tuple[Instant, ...]
     work: tuple[Work, ...] = ()
@@ -120,6 +121,11 @@ class PhasePlan:
     """How often a run has it where its steps do not; 0 where nobody said how often."""
     executed: bool = True
     """Whether the step's own code is what happens in it, so that a dry run has it too."""
+
+    @property
+    def name(self) -> str:
+        """Which phase of the step it is."""
+        return self.kind.name
 
 
 def occasions(plan: Plan, interval: int) -> int:

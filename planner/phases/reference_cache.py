@@ -16,9 +16,10 @@ from planner.formulas.formula import Formula
 from planner.methods import method_of
 from planner.numeric import Num
 from planner.phases.phase import PhasePlan, Work, scoring
-from planner.phases.scene import Moment, Scene, remembered
+from planner.phases.scene import Scene, remembered
 from planner.phases.vocabulary import scored_in_step
-from planner.timing.phase import phase_seconds, work_terms
+from planner.step_phases import StepPhase
+from planner.timing.phase import work_terms
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -62,12 +63,12 @@ def reading(scene: Scene) -> tuple[Work, ...]:
 
 
 @remembered
-def waited_for(scene: Scene, moment: Moment, kept: tuple[Term, ...]) -> PhasePlan:
+def waited_for(scene: Scene, kind: StepPhase, kept: tuple[Term, ...]) -> PhasePlan:
     """The phase in which other GPUs score this step's responses: here nothing is computed."""
     return PhasePlan(
-        name=moment,
+        kind=kind,
         role="reference",
-        instants=(Instant(name=WAITING, terms=(), shared=(Standing(moment), kept)),),
+        instants=(Instant(name=WAITING, terms=(), shared=(Standing(kind.moment), kept)),),
         work=(work(scene),),
         executed=False,
     )
@@ -81,10 +82,10 @@ def pass_seconds(scene: Scene) -> tuple[Num, Num] | None:
     plan: Plan = scene.plan
     if not references.stored(plan):
         return 0.0, 0.0
-    once = PhasePlan(name="", role="reference", instants=(), work=(work(scene),))
-    seconds = phase_seconds(scene, once)
-    if seconds is None:
+    terms = work_terms(scene, (work(scene),))
+    if terms is None:
         return None
+    seconds = sum(term.seconds for term in terms)
     return (0.0, seconds) if references.elsewhere(plan) else (plan.steps * seconds, 0.0)
 
 

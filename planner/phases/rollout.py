@@ -13,13 +13,14 @@ from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases import activations, collectives, engine, kv_cache, positions
 from planner.phases.phase import Decoding, PhasePlan, Work, occasions
 from planner.phases.scene import Scene, remembered
+from planner.step_phases import GENERATING, ROLLOUT, VALIDATION, WEIGHT_SYNC, StepPhase
 from planner.workload import prompt_workload
 
 
 @remembered
 def rollout(scene: Scene) -> PhasePlan:
     """Responses for every prompt of the step; a separate engine's GPUs get the weights as well."""
-    phase = _generate(scene, "rollout", scene.q.response_tokens, (_decoding(scene),))
+    phase = _generate(scene, ROLLOUT, scene.q.response_tokens, (_decoding(scene),))
     if scene.plan.rollout != "vllm-separate":
         return phase
     terms = (*_separate(scene), *engine.arriving(scene))
@@ -33,7 +34,7 @@ def validation(scene: Scene) -> PhasePlan:
     often = occasions(plan, plan.eval_steps) if plan.validation_responses else 0
     phase = _generate(
         scene,
-        "validation",
+        VALIDATION,
         plan.validation_response_tokens,
         (_validating(scene),) if often else (),
     )
@@ -46,10 +47,10 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
     """Updated weights to the engine; nothing when transformers generates."""
     if not scene.plan.rollout.startswith("vllm"):
         return ()
-    beside = Standing("weight sync")
+    beside = Standing(WEIGHT_SYNC.moment)
     travel = tuple(engine.sending(scene))
     sync = PhasePlan(
-        name="weight sync",
+        kind=WEIGHT_SYNC,
         role="policy",
         instants=(Instant(name="weights to the engine", terms=travel, shared=(beside,)),),
         work=(Work(role=scene.policy, run="send"),),
@@ -59,17 +60,17 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
 
 
 def _generate(
-    scene: Scene, name: str, response_tokens: Num, work: tuple[Decoding, ...]
+    scene: Scene, generates: StepPhase, response_tokens: Num, work: tuple[Decoding, ...]
 ) -> PhasePlan:
     kind = scene.plan.rollout
     if kind == "hf":
         instants = _transformers(scene, response_tokens)
     elif kind == "vllm-colocated":
-        instants = (Instant(name="engine decodes", terms=(), shared=(Standing("rollout"),)),)
+        instants = (Instant(name="engine decodes", terms=(), shared=(Standing(GENERATING),)),)
     else:
         instants = (Instant(name="engine decodes", terms=_separate(scene)),)
     return PhasePlan(
-        name=name,
+        kind=generates,
         role=engine.ROLE if kind != "hf" else "policy",
         instants=instants,
         work=work,
@@ -153,7 +154,7 @@ def _transformers(scene: Scene, response_tokens: Num) -> tuple[Instant, ...]:
     sequences = q.sequences_per_gpu_step
     frozen = activations.frozen_head_copy(scene, role)
     held = (
-        Standing("rollout"),
+        Standing(GENERATING),
         activations.weight_copies(scene, role, layers=True, head=not frozen),
     )
     base = (*held, _weights_for_generation(scene))

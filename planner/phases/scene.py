@@ -43,9 +43,6 @@ Owner = TypeVar("Owner", bound=Remembering)
 Of = ParamSpec("Of")
 Found = TypeVar("Found")
 
-Moment = str
-"""A stretch of the step in which the same models are needed: most are phases' names."""
-
 
 def once(
     make: Callable[Concatenate[Owner, Of], Found],

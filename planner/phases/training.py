@@ -16,8 +16,9 @@ from planner.frameworks.loss import CROSS_ENTROPY, VALUE
 from planner.phases import activations, collectives, positions, units
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene, shared
+from planner.phases.scene import Scene, shared
 from planner.phases.vocabulary import casts_tiles, policy_objective, training_head
+from planner.step_phases import CRITIC_UPDATE, POLICY_UPDATE, Moment
 
 Bundles = tuple[Bundle | Standing, ...]
 Gradients = Literal["none", "accumulated", "layers", "all"]
@@ -136,7 +137,7 @@ def at_head_instant(
 
 def moment_of(role: Role) -> Moment:
     """The moment at which a role is updated."""
-    return "critic update" if role.value_head else "policy update"
+    return CRITIC_UPDATE.moment if role.value_head else POLICY_UPDATE
 
 
 def while_saved(

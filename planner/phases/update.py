@@ -9,6 +9,7 @@ from planner.phases.phase import PhasePlan, Work
 from planner.phases.positions import IN_PIECES
 from planner.phases.scene import Scene, once, remembered
 from planner.phases.vocabulary import inference_head, path, scored_in_step
+from planner.step_phases import CRITIC_UPDATE, OPTIMIZER_STEP, POLICY_BACKWARD, POLICY_FORWARD
 
 
 def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan, ...]:
@@ -24,7 +25,7 @@ def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan,
 def _forward_phase(scene: Scene, kept: tuple[Term, ...]) -> PhasePlan:
     role = scene.policy
     return PhasePlan(
-        name="policy forward",
+        kind=POLICY_FORWARD,
         role=role.name,
         instants=(
             *in_loss.instants(scene, kept),
@@ -46,7 +47,7 @@ def _forward_work(scene: Scene) -> tuple[Work, ...]:
 def _backward_phase(scene: Scene, kept: tuple[Term, ...]) -> PhasePlan:
     role = scene.policy
     return PhasePlan(
-        name="policy backward",
+        kind=POLICY_BACKWARD,
         role=role.name,
         instants=backward.backward_instants(scene, role, kept),
         work=_backward_work(scene),
@@ -65,7 +66,7 @@ def _backward_work(scene: Scene) -> tuple[Work, ...]:
 def optimizer_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
     """The policy's optimizer step."""
     return PhasePlan(
-        name="optimizer step",
+        kind=OPTIMIZER_STEP,
         role=scene.policy.name,
         instants=training.optimizer_instants(scene, scene.policy, kept),
         work=_optimizer_work(scene),
@@ -84,7 +85,7 @@ def critic_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
     if role is None:
         raise ValueError("critic: this plan has none; set critic to separate.")
     return PhasePlan(
-        name="critic update",
+        kind=CRITIC_UPDATE,
         role=role.name,
         instants=(
             *training.forward_instants(scene, role, kept),

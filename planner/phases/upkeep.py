@@ -8,6 +8,7 @@ from planner.phases import baseline, host
 from planner.phases.phase import PhasePlan, Work, occasions
 from planner.phases.role import Role
 from planner.phases.scene import Scene, remembered
+from planner.step_phases import CHECKPOINT, GENERATING, LOAD
 
 
 @remembered
@@ -19,15 +20,15 @@ def load(scene: Scene) -> PhasePlan:
         Instant(
             name="weights arrive",
             terms=(largest.largest_tensor(), host.loaded(scene, largest, sharded=sharded)),
-            shared=(Standing("load", engine=False),),
+            shared=(Standing(LOAD.moment, engine=False),),
         )
     ]
     if scene.plan.rollout == "vllm-colocated":
         # Trainers that offload between phases have done so before the engine claims its share.
-        at_start = Standing("rollout", fresh=True)
+        at_start = Standing(GENERATING, fresh=True)
         instants.append(Instant(name="engine starts", terms=(), shared=(at_start,)))
     return PhasePlan(
-        name="load", role="all", instants=tuple(instants), per_step=False, executed=False
+        kind=LOAD, role="all", instants=tuple(instants), per_step=False, executed=False
     )
 
 
@@ -36,9 +37,9 @@ def checkpoint(scene: Scene) -> PhasePlan:
     """The policy (or its adapters) is written to disk."""
     policy, often = scene.policy, occasions(scene.plan, scene.plan.save_steps)
     terms = (policy.largest_tensor(), host.saved(scene, policy, *_trained(scene, policy)))
-    written = Instant(name="state gathered", terms=terms, shared=(Standing("checkpoint"),))
+    written = Instant(name="state gathered", terms=terms, shared=(Standing(CHECKPOINT.moment),))
     return PhasePlan(
-        name="checkpoint",
+        kind=CHECKPOINT,
         role="policy",
         instants=(written,),
         work=(Work(role=policy, run="write", host_bytes=_written_bytes(scene)),) * (often > 0),

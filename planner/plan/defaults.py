@@ -16,7 +16,9 @@ from planner.methods import methods
 from planner.methods.method import Method
 from planner.plan.trainers import trainer_of
 
-NOT_KNOWN = Method(name="", title="", label="", order=0, defaults={"kl": "loss"})
+NOT_KNOWN = Method(
+    name="", title="", label="", order=0, roles=(), phases=(), defaults={"kl": "loss"}
+)
 """In place of a method that is not known: the plan refuses that itself."""
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from planner.step_phases import ROLLOUT
 from planner.steps import models
 from planner.steps.run import Run, phase
 from planner.steps.sharding import reshard
@@ -20,7 +21,7 @@ def rollout(run: Run) -> None:
     """Sample a response for every prompt of the step, where transformers generates."""
     if run.plan.rollout != "hf":
         return
-    with phase(run, "rollout", "policy"), torch.no_grad():
+    with phase(run, ROLLOUT, "policy"), torch.no_grad():
         with run.autocast(), run.stage.region(role="policy"):
             run.policy(lambda model: _generate(run, model))
         reshard(run.policy)

@@ -15,6 +15,7 @@ from planner.model_setup import ModelSetup
 from planner.plan import Plan
 from planner.quantities import Quantities
 from planner.setup import Setup, setup_of
+from planner.step_phases import StepPhase
 from planner.steps import models, optimizers
 from planner.steps.sharding import Wrapper, unsharded
 from planner.steps.stage import DTYPES, Stage
@@ -216,9 +217,9 @@ def send_away(run: Run) -> None:
 
 
 @contextmanager
-def phase(run: Run, name: str, *roles: str) -> Iterator[None]:
+def phase(run: Run, kind: StepPhase, *roles: str) -> Iterator[None]:
     """A phase that needs the weights of ``roles`` on the device."""
-    with run.stage.phase(name), weights_on_device(run, *roles):
+    with run.stage.phase(kind.name), weights_on_device(run, *roles):
         yield
     between_phases(run)
 

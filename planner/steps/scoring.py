@@ -10,6 +10,7 @@ import torch
 from torch import nn
 
 from planner import references
+from planner.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD, VALUES, StepPhase
 from planner.steps import forward, in_loss, models
 from planner.steps.batch import Rows, scoring_rows
 from planner.steps.objectives import KL_WEIGHT, group_advantages
@@ -35,9 +36,9 @@ def old_log_probs(
 
     ``certainty`` is the name to keep self-certainty under, where the fused head gives it too.
     """
-    names = ("old log-probs", *((certainty,) if certainty else ()), *also)
+    names = (OLD_LOG_PROBS.name, *((certainty,) if certainty else ()), *also)
     score = _log_probs_of(run, tuple(also.values()), certainty=bool(certainty))
-    with phase(run, "old log-probs", "policy"):
+    with phase(run, OLD_LOG_PROBS, "policy"):
         _score(run, "policy", names, score)
 
 
@@ -50,28 +51,28 @@ def reference_log_probs(run: Run) -> None:
         if references.cached(plan):
             in_loss.keep_hidden(run)
         return
-    name, own = "reference log-probs", references.on_policy(plan)
+    own = references.on_policy(plan)
     if not own and plan.reference not in ("copy", "offloaded"):
         # Cached beforehand: they come with the batch.
-        _keep(run, name)
+        _keep(run, REFERENCE_LOG_PROBS.name)
         return
     form = plan.reference if own else ""
-    log_probs_of(run, "policy" if own else "reference", name, form=form)
+    log_probs_of(run, "policy" if own else "reference", REFERENCE_LOG_PROBS, form=form)
 
 
-def log_probs_of(run: Run, role: str, name: str, *, form: str = "") -> None:
-    """Keep a role's log-probs of the sampled tokens, in a phase of this name.
+def log_probs_of(run: Run, role: str, kind: StepPhase, *, form: str = "") -> None:
+    """Keep a role's log-probs of the sampled tokens under its phase's name.
 
     ``form`` says which reference the policy's model answers for.
     """
-    with phase(run, name, role):
-        _score(run, role, (name,), _log_probs_of(run), form=form)
+    with phase(run, kind, role):
+        _score(run, role, (kind.name,), _log_probs_of(run), form=form)
 
 
 def values(run: Run) -> None:
     """Keep the critic's value of every response token."""
-    with phase(run, "values", "critic"):
-        _score(run, "critic", ("values",), _scores)
+    with phase(run, VALUES, "critic"):
+        _score(run, "critic", (VALUES.name,), _scores)
 
 
 def rewards(run: Run) -> None:
@@ -79,7 +80,7 @@ def rewards(run: Run) -> None:
     run.kept["rewards"] = torch.zeros(int(run.q.sequences_per_gpu_step), device=run.stage.device)
     if "reward model" not in run.models:
         return
-    with phase(run, "reward"):
+    with phase(run, REWARD):
         for rows, places in micro_batches(run):
             with torch.no_grad(), run.stage.region(role="reward model"):
                 found = run.models["reward model"](lambda model, rows=rows: _scores(model, rows))
@@ -137,7 +138,7 @@ def keep_group_advantages(
 
 def kl_penalties(run: Run) -> torch.Tensor:
     """What each token [sequences, response_tokens] costs in reward for leaving the reference."""
-    return KL_WEIGHT * (run.kept["old log-probs"] - run.kept["reference log-probs"])
+    return KL_WEIGHT * (run.kept[OLD_LOG_PROBS.name] - run.kept[REFERENCE_LOG_PROBS.name])
 
 
 def _on(model: nn.Module, rows: Rows, score: Score, form: str) -> tuple[torch.Tensor, ...]:

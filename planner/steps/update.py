@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import nn
 
+from planner import step_phases
+from planner.step_phases import StepPhase
 from planner.steps import forward, in_loss
 from planner.steps.batch import Rows, training_rows
 from planner.steps.objectives import policy_loss
@@ -20,6 +22,8 @@ from planner.steps.sharding import reduces
 
 Loss = Callable[[Run, Rows, slice], torch.Tensor]
 """Loss [] of a micro-batch; the slice says which sequences of the step it holds."""
+Three = tuple[StepPhase, StepPhase, StepPhase]
+"""Of forward, backward and optimizer step."""
 
 
 def update_policy(run: Run, loss: Loss) -> None:
@@ -27,22 +31,21 @@ def update_policy(run: Run, loss: Loss) -> None:
 
     An optimizer that steps in the backward has no phase of its own.
     """
-    names = ("policy forward", "policy backward", "optimizer step")
-    _updates(run, "policy", loss, names)
+    _updates(run, "policy", loss, step_phases.UPDATE)
 
 
 def update_critic(run: Run, loss: Loss) -> None:
     """The critic's forward, backward and optimizer step, one phase."""
-    _updates(run, "critic", loss, ("critic update",) * 3)
+    _updates(run, "critic", loss, (step_phases.CRITIC_UPDATE,) * 3)
 
 
-def _updates(run: Run, role: str, loss: Loss, names: tuple[str, str, str]) -> None:
+def _updates(run: Run, role: str, loss: Loss, phases: Three) -> None:
     for update in run.stage.passes(int(run.q.updates_per_step), 1):
-        _update(run, role, loss, names, update)
+        _update(run, role, loss, phases, update)
     between_phases(run)
 
 
-def _update(run: Run, role: str, loss: Loss, names: tuple[str, str, str], update: int) -> None:
+def _update(run: Run, role: str, loss: Loss, phases: Three, update: int) -> None:
     stage, optimizer = run.stage, run.optimizers[role]
     with (
         weights_on_device(run, role),
@@ -51,14 +54,14 @@ def _update(run: Run, role: str, loss: Loss, names: tuple[str, str, str], update
     ):
         for rows, places, last in _micro_batches(run, update):
             reduces(run.models[role], last or not run.setup.reduces_once)
-            with stage.phase(names[0]), run.autocast():
+            with stage.phase(phases[0].name), run.autocast():
                 value = loss(run, rows, places)
-            with stage.phase(names[1]):
+            with stage.phase(phases[1].name):
                 (value / int(run.q.micro_batches)).backward()  # type: ignore[no-untyped-call]
             del value, rows
         if run.setup.steps_in_backward:
             return
-        with stage.phase(names[2]):
+        with stage.phase(phases[2].name):
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
 
@@ -95,12 +98,12 @@ def against_kept(
     """The clipped loss [] of a micro-batch's hidden states against what earlier phases kept."""
     plan = run.plan
     if reference is None and plan.kl == "loss":
-        reference = run.kept["reference log-probs"][places]
+        reference = run.kept[step_phases.REFERENCE_LOG_PROBS.name][places]
     found = run.log_probs(model, hidden, targets, entropy=plan.entropy)
     entropy = found.entropy
     return policy_loss(
         forward.responses(found.log_probs, rows, plan),
-        run.kept["old log-probs"][places],
+        run.kept[step_phases.OLD_LOG_PROBS.name][places],
         run.kept["advantages"][places],
         reference,
         None if entropy is None else forward.responses(entropy, rows, plan),

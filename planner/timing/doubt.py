@@ -14,27 +14,26 @@ from typing import TYPE_CHECKING
 from planner.catalog.efficiencies import efficiencies
 from planner.kernels import tables_of
 from planner.methods import method_of
-from planner.timing.error import KIND_OF, Factors, factors
+from planner.step_phases import StepPhase
+from planner.timing.error import Factors, Kind, factors
 
 if TYPE_CHECKING:
     from planner.phases.scene import Scene
 
-STEP, UPDATE = "step", "update"
-CHECKPOINT = "checkpoint"
-"""The phase that nobody publishes seconds of: how fast the disk is decides them."""
 
+def doubt_of(scene: Scene, phase: StepPhase | None = None) -> Factors:
+    """The factors of a phase of the plan; those of its whole step without one.
 
-def doubt_of(scene: Scene, phase: str = STEP) -> Factors:
-    """The factors of a phase of the plan; those of a whole step where nobody publishes it.
-
-    A step that samples nothing is an update, and full rows are of a length that is known.
+    So where nobody publishes the phase. A step that samples nothing is an update, and full rows
+    are of a length that is known.
     """
-    if phase == CHECKPOINT:
+    if phase is not None and phase.waits_for_disk:
         return of_the_disk()
+    whole: Kind = "step" if method_of(scene.plan).generates else "update"
     gpu, plan = scene.facts.gpu, scene.plan
     tables = None if gpu.speeds is not None else tables_of(gpu)
     return _factors(
-        phase if phase in KIND_OF else STEP if method_of(plan).generates else UPDATE,
+        whole if phase is None else phase.published or whole,
         scene.policy.arch.sparse_layers > 0,
         tables is not None and tables.own,
         plan.length_distribution != "" or plan.batch_shape == "full",
@@ -51,5 +50,5 @@ def of_the_disk() -> Factors:
 
 
 @cache
-def _factors(phase: str, mixture: bool, tables: bool, lengths: bool) -> Factors:
+def _factors(phase: Kind, mixture: bool, tables: bool, lengths: bool) -> Factors:
     return factors(phase, mixture=mixture, tables=tables, lengths=lengths)

@@ -13,25 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
-from typing import Literal, NamedTuple
+from typing import Literal, NamedTuple, get_args
 
-Kind = Literal["rollout", "log-probs", "update", "weight sync", "step"]
+from planner.step_phases import Published
+
+Kind = Published | Literal["step"]
 """What runs publish seconds of."""
-
-KIND_OF: dict[str, Kind] = {
-    "rollout": "rollout",
-    "validation": "rollout",
-    "old log-probs": "log-probs",
-    "reference log-probs": "log-probs",
-    "values": "log-probs",
-    "reward": "log-probs",
-    "policy forward": "update",
-    "policy backward": "update",
-    "optimizer step": "update",
-    "critic update": "update",
-    "weight sync": "weight sync",
-}
-"""A phase of a footprint → what runs publish of it; loading and saving are published by nobody."""
+KINDS: tuple[Kind, ...] = (*get_args(Published), "step")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,22 +42,21 @@ class Regime(NamedTuple):
     lengths: bool | None = None
 
 
-def factors(phase: str, *, mixture: bool, tables: bool, lengths: bool) -> Factors:
+def factors(kind: Kind, *, mixture: bool, tables: bool, lengths: bool) -> Factors:
     """The interval of a phase in a regime, or of the closest wider one that runs were found of.
 
     Args:
-        phase: one of :data:`Kind`, or a footprint's phase (:data:`KIND_OF`).
+        kind: what of a run.
         mixture: whether the model has experts.
         tables: whether the card has kernel tables of its own.
         lengths: whether the plan says how long responses are, not only at most.
 
     Raises:
-        ValueError: for a phase that nobody publishes.
+        ValueError: for what nobody publishes.
     """
-    kind = KIND_OF.get(phase, phase)
-    if kind not in KIND_OF.values() and kind != "step":
-        known = ", ".join((*KIND_OF, "update", "step"))
-        raise ValueError(f"phase: {phase!r} has no published seconds; choose one of {known}.")
+    if kind not in KINDS:
+        known = ", ".join(KINDS)
+        raise ValueError(f"phase: {kind!r} has no published seconds; choose one of {known}.")
     asked = Regime(kind, mixture, tables, lengths)
     known_cells = _cells()
     found = next(regime for regime in wider(asked) if regime in known_cells)

@@ -13,31 +13,30 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.footprint import Phase, TimeTerm
 from planner.formulas.decoding import LONGEST
 from planner.numeric import Num, maximum
+from planner.step_phases import StepPhase
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
 
-SYNC = "weight sync"
-"""The phase for which both sides stop."""
 OVERLAPPED = ("one-step-off", "asynchronous")
 
 
 class Spent(NamedTuple):
     """A phase of every step, and whose GPUs it is on."""
 
-    name: str
+    kind: StepPhase
     rank: str
     seconds: Num | None
     waiting: Num = 0.0
     """Of these, what it takes longer because the longest responses decode nearly alone."""
 
 
-def spent(name: str, rank: str, times: Sequence[TimeTerm] | None) -> Spent:
-    """The same of a phase's terms; None of seconds where they are unknown."""
+def seconds_of(times: Sequence[TimeTerm] | None) -> tuple[Num | None, Num]:
+    """Seconds of a phase's terms, and those it waits; None where they are unknown."""
     if times is None:
-        return Spent(name, rank, None)
+        return None, 0.0
     waiting = sum(term.seconds for term in times if term.name == LONGEST.name)
-    return Spent(name, rank, sum(term.seconds for term in times), waiting)
+    return sum(term.seconds for term in times), waiting
 
 
 def sides(overlap: str, phases: Iterable[Spent]) -> tuple[Num, Num, Num] | None:
@@ -48,7 +47,7 @@ def sides(overlap: str, phases: Iterable[Spent]) -> tuple[Num, Num, Num] | None:
     for phase in phases:
         if phase.seconds is None:
             return None
-        if phase.name == SYNC:
+        if phase.kind.stops_both:
             both = both + phase.seconds
         elif phase.rank == "rollout":
             empty = phase.waiting if overlap == "asynchronous" else 0.0
@@ -75,7 +74,7 @@ def of_phases(overlap: str, phases: Iterable[Phase]) -> float | None:
 
 def _spent(phases: Iterable[Phase]) -> list[Spent]:
     return [
-        spent(phase.name, phase.rank, phase.times)._replace(seconds=phase.seconds)
+        Spent(phase.kind, phase.rank, phase.seconds, seconds_of(phase.times)[1])
         for phase in phases
         if phase.per_step
     ]

@@ -11,6 +11,7 @@ from planner.advice.advice import Advice
 from planner.advice.outcome import Level, Outcome, outcome_of, seconds_between, usd_between
 from planner.estimate import estimate
 from planner.plan import Plan
+from planner.step_phases import POLICY_BACKWARD, ROLLOUT
 
 PLAN = Plan()
 
@@ -82,8 +83,8 @@ def test_fewer_gpus_are_offered_for_less_money_only(advice: Advice) -> None:
 def outcome(rollout: float, update: float, *, wide: float = 2.0) -> Outcome:
     """Figures made up: only seconds differ, each with a factor ``wide`` to both sides."""
     levels = tuple(
-        Level(name, "trainer", 1, 1, 1, 0, 0, seconds, seconds / wide, seconds * wide, {})
-        for name, seconds in (("rollout", rollout), ("policy backward", update))
+        Level(kind, "trainer", 1, 1, 1, 0, 0, seconds, seconds / wide, seconds * wide, {})
+        for kind, seconds in ((ROLLOUT, rollout), (POLICY_BACKWARD, update))
     )
     total = rollout + update
     return Outcome(

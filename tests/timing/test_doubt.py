@@ -14,6 +14,7 @@ from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.presets import presets
 from planner.speeds import Speeds
+from planner.step_phases import ROLLOUT, Moment, StepPhase
 from planner.timing import doubt
 from planner.timing.error import Factors
 
@@ -35,13 +36,13 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[tuple[str, bool, boo
     doubt._factors.cache_clear()
 
 
-def look_up(plan: Plan, phase: str = doubt.STEP, speeds: Speeds | None = None) -> Factors:
+def look_up(plan: Plan, phase: StepPhase | None = None, speeds: Speeds | None = None) -> Factors:
     return doubt.doubt_of(scene_of(plan, facts_of(plan, speeds)), phase)
 
 
 def test_the_regime_is_the_plans(asked: list[tuple[str, bool, bool, bool]]) -> None:
     look_up(PLAN)
-    look_up(PLAN.changed(model="Qwen/Qwen3-30B-A3B"), "rollout")
+    look_up(PLAN.changed(model="Qwen/Qwen3-30B-A3B"), ROLLOUT)
     look_up(PLAN.changed(gpu="rtx-4090"))
     look_up(PLAN.changed(length_distribution=offered(PLAN)))
     assert asked == [
@@ -62,7 +63,7 @@ def test_a_persons_own_shares_are_no_kernel_tables(
 def test_a_phase_that_nobody_publishes_is_as_uncertain_as_a_step(
     asked: list[tuple[str, bool, bool, bool]],
 ) -> None:
-    look_up(PLAN, "a phase of a method to come")
+    look_up(PLAN, StepPhase("of a method to come", Moment("of it"), None))
     assert asked == [("step", False, True, False)]
 
 

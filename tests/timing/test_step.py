@@ -9,14 +9,15 @@ import pytest
 from planner import Plan
 from planner.estimate import estimate
 from planner.footprint import to_json
+from planner.step_phases import LOAD, POLICY_BACKWARD, POLICY_FORWARD, ROLLOUT, WEIGHT_SYNC
 from planner.sweep import sweep
 from planner.timing.step import Spent, step_seconds
 
 PHASES = (
-    Spent("rollout", "rollout", 30.0, 12.0),
-    Spent("policy forward", "trainer", 5.0),
-    Spent("policy backward", "trainer", 20.0),
-    Spent("weight sync", "trainer", 2.0),
+    Spent(ROLLOUT, "rollout", 30.0, 12.0),
+    Spent(POLICY_FORWARD, "trainer", 5.0),
+    Spent(POLICY_BACKWARD, "trainer", 20.0),
+    Spent(WEIGHT_SYNC, "trainer", 2.0),
 )
 
 
@@ -25,7 +26,7 @@ def test_by_hand() -> None:
     assert step_seconds("one-step-off", PHASES) == 32
     # Without the twelve seconds in which places are empty the trainer is the slower side.
     assert step_seconds("asynchronous", PHASES) == 27
-    assert step_seconds("asynchronous", (*PHASES, Spent("load", "trainer", None))) is None
+    assert step_seconds("asynchronous", (*PHASES, Spent(LOAD, "trainer", None))) is None
 
 
 SEPARATE = Plan(

@@ -18,6 +18,7 @@ from accuracy.timings.planned import Planned
 from accuracy.timings.rows import Row, rows
 from planner.lengths import lengths_of
 from planner.plan import Plan
+from planner.step_phases import POLICY_BACKWARD
 from planner.timing import error
 from planner.timing.error import Cell, Regime, factors
 
@@ -157,7 +158,7 @@ def test_few_rows_fall_back_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
     }
     monkeypatch.setattr(error, "_cells", lambda: cells)
     asked = {"tables": True, "lengths": True}
-    dense = factors("policy backward", mixture=False, **asked)
+    dense = factors(POLICY_BACKWARD.published or "step", mixture=False, **asked)
     assert (dense.low, dense.high, dense.rows) == (0.9, 1.2, 12)
     assert "12 published updates of dense models with lengths given of 3" in dense.words
     assert "Too few updates of dense models on cards with kernel tables" in dense.words
@@ -175,7 +176,7 @@ def test_few_rows_fall_back_and_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_committed_intervals_answer_every_regime() -> None:
-    for phase in (*error.KIND_OF, "step", "update"):
+    for phase in error.KINDS:
         for of in range(8):
             found = factors(
                 phase, mixture=bool(of & 1), tables=bool(of & 2), lengths=bool(of & 4)

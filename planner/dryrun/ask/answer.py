@@ -14,8 +14,10 @@ from typing import Any, cast
 from planner.dryrun.ask.stand_in import StandIn, stand_in
 from planner.estimate import estimate, judged
 from planner.footprint import OUTSIDE, Category, Footprint, Phase, StatedError, Term
+from planner.methods import method_of
 from planner.phases.host import ROLE as HOST_ROLE
 from planner.plan import Plan
+from planner.step_phases import Moment, StepPhase
 
 CUBLAS = "cuBLAS workspaces"
 
@@ -123,8 +125,9 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
 def _unforeseen(name: str, closed: Footprint) -> Phase:
     """A phase that no estimate has: of the closed form's terms, those that all phases hold."""
     ours = [phase.terms for phase in closed.phases if phase.rank == "trainer"]
+    known = method_of(closed.plan).phases
     return Phase(
-        name=name,
+        kind=next((one for one in known if one.name == name), StepPhase(name, Moment(name), None)),
         role="",
         rank="trainer",
         instant="",

@@ -11,6 +11,7 @@ from planner.phases.vocabulary import policy_objective
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of
+from planner.step_phases import OLD_LOG_PROBS
 
 OURS = "Headroom's step"
 STATE = frozenset(("parameters", "gradients", "optimizer"))
@@ -67,7 +68,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
             f"{OURS} ran with the plan's options; it is no check of {framework.label}'s code."
         )
     if trainer_of(plan.framework, plan.method).own_old_log_probs(plan):
-        beside.add("old log-probs")
+        beside.add(OLD_LOG_PROBS.name)
         notes.append(f"{framework.label} makes no old log-probs here: the phase is left out.")
     whole = plan.reference in ("copy", "offloaded")
     if plan.liger and framework.liger_patches_trained_only and whole:

@@ -14,6 +14,7 @@ from planner.frameworks.trl.limits import step_obstacles, zero
 from planner.frameworks.trl.own import Own
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of
+from planner.step_phases import ROLLOUT
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -78,7 +79,7 @@ def _installed() -> str:
 
 def left_out(plan: Plan) -> dict[str, str]:
     """Phases of the estimate that are not executed, and a sentence where that is a finding."""
-    return {"rollout": ""}
+    return {ROLLOUT.name: ""}
 
 
 def autocasts(plan: Plan) -> bool:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles
 from planner.frameworks.verl.overrides import KERNELS
+from planner.step_phases import ROLLOUT
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -64,4 +65,4 @@ def _missing() -> tuple[str, ...]:
 
 def left_out(plan: Plan) -> dict[str, str]:
     """Phases of the estimate that are not executed, and a sentence where that is a finding."""
-    return {"rollout": ""}
+    return {ROLLOUT.name: ""}

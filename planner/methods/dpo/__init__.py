@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.methods.method import NOTHING_GENERATED, Method
+from planner.methods.method import NOTHING_GENERATED, POLICY, REFERENCE, Method
 from planner.numeric import Num
 from planner.references import IN_LOSS
 from planner.rule import NoEffect, Rule
+from planner.step_phases import REFERENCE_LOG_PROBS, given
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -26,10 +27,11 @@ METHOD = Method(
     title="DPO",
     label="DPO · preference pairs",
     order=70,
+    roles=(POLICY, REFERENCE),
+    phases=given(REFERENCE_LOG_PROBS),
     rollouts=NOTHING_GENERATED,
     texts_per_response=2,
     most_responses=1,
-    rewarded=False,
     held_to_reference=True,
     defaults={
         "kl": "none",

@@ -17,10 +17,9 @@ from planner.phases import (
 )
 from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
-from planner.phases.scene import Moment, Scene, remembered
+from planner.phases.scene import Scene, remembered
 from planner.phases.vocabulary import inference_head, loss_code, training_head
-
-REFERENCE: Moment = "reference log-probs"
+from planner.step_phases import REFERENCE_LOG_PROBS
 
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:
@@ -62,7 +61,7 @@ def _reference(scene: Scene) -> tuple[PhasePlan, ...]:
         return (
             inference.log_probs(
                 scene,
-                REFERENCE,
+                REFERENCE_LOG_PROBS,
                 role,
                 with_entropy=entropy,
                 beside=beside,
@@ -70,7 +69,7 @@ def _reference(scene: Scene) -> tuple[PhasePlan, ...]:
                 gathered=units.head_stays(scene) and not own,
             ),
         )
-    return (inference.log_probs(scene, REFERENCE, role, with_entropy=False),)
+    return (inference.log_probs(scene, REFERENCE_LOG_PROBS, role, with_entropy=False),)
 
 
 @remembered
@@ -91,7 +90,7 @@ def _kept(scene: Scene) -> tuple[Term, ...]:
     return (
         logits.log_prob_kept(
             inference_head(scene, scene.policy),
-            name=REFERENCE,
+            name=REFERENCE_LOG_PROBS.name,
             sequences=scene.q.sequences_per_gpu_step,
             tokens=1,
             role="policy",

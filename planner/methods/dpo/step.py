@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from planner import references
+from planner.step_phases import REFERENCE_LOG_PROBS
 from planner.steps import forward, in_loss, models, scoring
 from planner.steps.batch import Rows
 from planner.steps.run import Run, between_phases, end_of_step, weights_on_device
@@ -15,7 +16,7 @@ from planner.steps.sharding import reshard
 from planner.steps.update import update_policy
 from planner.steps.vocabulary import preference_loss, token_log_probs
 
-KEPT = "reference log-probs"
+KEPT = REFERENCE_LOG_PROBS.name
 
 
 def step(run: Run) -> None:

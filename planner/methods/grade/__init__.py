@@ -9,14 +9,17 @@ from __future__ import annotations
 
 from planner.methods.grade.fields import GradeFields, own
 from planner.methods.grade.rules import RULES, fact_problems
-from planner.methods.method import Method
+from planner.methods.method import POLICY, REFERENCE, REWARD_MODEL, Method
 from planner.rule import NoEffect
+from planner.step_phases import given
 
 METHOD = Method(
     name="grade",
     title="GRADE",
     label="GRADE · Gumbel-softmax relaxation",
     order=60,
+    roles=(POLICY, REFERENCE, REWARD_MODEL),
+    phases=given(),
     rollouts=("in-graph",),
     kl_field="grade_kl",
     embeds_outside_forward=True,

@@ -16,6 +16,7 @@ from planner.methods.grade.soft_tokens import FP32
 from planner.numeric import Num, where
 from planner.phases.baseline import adapter_bytes, resident
 from planner.phases.role import Role
+from planner.step_phases import POLICY_UPDATE
 
 
 def _at(name: str, beside: Bundles, terms: Iterable[Term], *more: tuple[Term, ...]) -> Instant:
@@ -24,7 +25,7 @@ def _at(name: str, beside: Bundles, terms: Iterable[Term], *more: tuple[Term, ..
 
 def backward_instants(held: Held) -> Iterator[Instant]:
     """From the reward's backward to the embedding's."""
-    base = (resident(held.scene, Standing("policy update", "accumulated")), held.rows)
+    base = (resident(held.scene, Standing(POLICY_UPDATE, "accumulated")), held.rows)
     known = (*base, *held.all_steps, held.batch_kl)
     reward = held.reward
     judging = (*known, held.tokens(0, "reward's backward"), reward.inputs(), reward.saved())

@@ -13,6 +13,7 @@ from planner.methods.grade.fields import METRIC, ONLINE
 from planner.methods.grade.soft_tokens import FP32
 from planner.phases.baseline import resident
 from planner.phases.scene import Scene
+from planner.step_phases import POLICY_UPDATE
 
 
 def forward_instants(held: Held) -> Iterator[Instant]:
@@ -61,7 +62,7 @@ def forward_instants(held: Held) -> Iterator[Instant]:
 
 def _forward_resident(scene: Scene) -> tuple[Term, ...]:
     """What stands during the forward; an offloaded reference is on the GPU for it."""
-    found = resident(scene, Standing("policy update", "accumulated"))
+    found = resident(scene, Standing(POLICY_UPDATE, "accumulated"))
     reference = scene.reference
     if reference is None or scene.plan.reference != "offloaded":
         return found

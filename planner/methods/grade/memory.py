@@ -9,6 +9,7 @@ from planner.methods.grade.forward import forward_instants
 from planner.phases import update, upkeep
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene, remembered
+from planner.step_phases import POLICY_BACKWARD, POLICY_FORWARD
 
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:
@@ -27,13 +28,13 @@ def _graph(scene: Scene) -> tuple[PhasePlan, ...]:
     held, role = Held(scene), scene.policy.name
     return (
         PhasePlan(
-            name="policy forward",
+            kind=POLICY_FORWARD,
             role=role,
             instants=tuple(forward_instants(held)),
             work=work.forward(scene),
         ),
         PhasePlan(
-            name="policy backward",
+            kind=POLICY_BACKWARD,
             role=role,
             instants=tuple(backward_instants(held)),
             work=work.backward(scene),

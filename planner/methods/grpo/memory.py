@@ -8,14 +8,15 @@ from planner import references
 from planner.footprint import Instant
 from planner.phases import collectives, in_loss, inference, reference_cache, rollout, update, upkeep
 from planner.phases.phase import PhasePlan
-from planner.phases.scene import Moment, Scene
+from planner.phases.scene import Scene
 from planner.phases.vocabulary import loss_code
 from planner.plan.trainers import trainer_of
+from planner.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
 
-OLD = "old log-probs"
+OLD = OLD_LOG_PROBS.name
 KEPT = (OLD, "advantages")
 
 
@@ -60,7 +61,7 @@ def scoring(
         found.append(
             inference.log_probs(
                 scene,
-                OLD,
+                OLD_LOG_PROBS,
                 scene.policy,
                 with_entropy=with_entropy,
                 with_certainty=with_certainty,
@@ -70,9 +71,8 @@ def scoring(
             )
         )
     kept = update.kept_for_update(scene, names)
-    moment: Moment = "reference log-probs"
     if references.elsewhere(scene.plan):
-        found.append(reference_cache.waited_for(scene, moment, kept))
+        found.append(reference_cache.waited_for(scene, REFERENCE_LOG_PROBS, kept))
     kept = update.kept_for_update(scene, (*names, *reference_kept(scene)))
     role = scene.reference
     if references.on_policy(scene.plan):
@@ -80,9 +80,12 @@ def scoring(
     if role is scene.reference and not own_old_log_probs(scene.plan):
         kept = (*kept, *collectives.left_for_reference(scene, scene.policy))
     if role is not None and not references.in_loss(scene.plan):
-        found.append(inference.log_probs(scene, moment, role, with_entropy=False, kept=kept))
+        scored = inference.log_probs(
+            scene, REFERENCE_LOG_PROBS, role, with_entropy=False, kept=kept
+        )
+        found.append(scored)
     if scene.reward is not None:
-        found.append(inference.scores(scene, "reward", scene.reward, kept))
+        found.append(inference.scores(scene, REWARD, scene.reward, kept))
     return tuple(found)
 
 
@@ -93,4 +96,4 @@ def reference_kept(scene: Scene) -> tuple[str, ...]:
     """
     if references.in_loss(scene.plan):
         return (in_loss.CACHE,) if references.cached(scene.plan) else ()
-    return ("reference log-probs",) if scene.plan.kl != "none" else ()
+    return (REFERENCE_LOG_PROBS.name,) if scene.plan.kl != "none" else ()

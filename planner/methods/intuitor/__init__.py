@@ -10,10 +10,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.frameworks import framework_named
-from planner.frameworks.loss import POLICY
+from planner.frameworks.loss import POLICY as POLICY_LOSS
 from planner.methods.intuitor.fields import WITH_HEAD, IntuitorFields
-from planner.methods.method import Method
+from planner.methods.method import POLICY, REFERENCE, Method
 from planner.rule import NoEffect, Rule
+from planner.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, sampled
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -28,7 +29,7 @@ def _own_loss(plan: Plan) -> bool:
 def _no_fused_head(plan: Plan) -> bool:
     framework = framework_named(plan.framework)
     code = framework.loss.get(plan.framework_version)
-    return code is None or code.formulas[code.path(POLICY, plan.logits)] != "tiles"
+    return code is None or code.formulas[code.path(POLICY_LOSS, plan.logits)] != "tiles"
 
 
 METHOD = Method(
@@ -36,8 +37,9 @@ METHOD = Method(
     title="Intuitor",
     label="Intuitor · self-certainty as reward",
     order=50,
+    roles=(POLICY, REFERENCE),
+    phases=sampled(OLD_LOG_PROBS, REFERENCE_LOG_PROBS),
     least_responses=2,
-    rewarded=False,
     second_head_pass=lambda plan: (
         plan.self_certainty_gradient and plan.self_certainty != "full"
     ),

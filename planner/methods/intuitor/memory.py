@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from planner.footprint import Instant
 from planner.formulas import logits
-from planner.methods.grpo.memory import KEPT, reference_kept, scoring
+from planner.methods.grpo.memory import KEPT, OLD, reference_kept, scoring
 from planner.methods.intuitor.fields import WITH_HEAD, own
 from planner.phases import activations, positions, rollout, training, update, upkeep
 from planner.phases.backward import ARRIVE_AGAIN
@@ -27,7 +27,7 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     old, *rest = scoring(
         scene,
         () if with_head else (_certainty(scene),),
-        ("old log-probs", "self-certainty"),
+        (OLD, "self-certainty"),
         extra_in_pieces=how == IN_SLICES,
         with_certainty=with_head,
     )

@@ -6,6 +6,7 @@ from planner.methods.grpo.memory import KEPT, reference_kept, scoring
 from planner.phases import inference, rollout, shared_critic, update, upkeep
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
+from planner.step_phases import OLD_LOG_PROBS, VALUES
 
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:
@@ -14,13 +15,13 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     A critic that shares the policy's body has neither phase: its values come with the old
     log-probs, and it is updated with the policy.
     """
-    kept = update.kept_for_update(scene, (*KEPT, "values", "returns", *reference_kept(scene)))
-    scored = update.kept_for_update(scene, ("old log-probs", "values", *reference_kept(scene)))
+    kept = update.kept_for_update(scene, (*KEPT, VALUES.name, "returns", *reference_kept(scene)))
+    together = (OLD_LOG_PROBS.name, VALUES.name)
     if scene.critic is None:
-        together = ("old log-probs", "values")
         before = scoring(scene, shared_critic.values(scene), together)
     else:
-        values = inference.scores(scene, "values", scene.critic, scored)
+        scored = update.kept_for_update(scene, (*together, *reference_kept(scene)))
+        values = inference.scores(scene, VALUES, scene.critic, scored)
         before = (*scoring(scene), values, update.critic_phase(scene, kept))
     return (
         upkeep.load(scene),

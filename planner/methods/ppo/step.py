@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from planner.step_phases import VALUES
 from planner.steps import forward, in_loss, scoring
 from planner.steps.batch import Rows
 from planner.steps.generation import rollout
@@ -25,7 +26,7 @@ def step(run: Run) -> None:
     """
     shared = run.plan.critic == "shared"
     rollout(run)
-    scoring.old_log_probs(run, {"values": _values} if shared else {})
+    scoring.old_log_probs(run, {VALUES.name: _values} if shared else {})
     scoring.reference_log_probs(run)
     scoring.rewards(run)
     if not shared:
@@ -43,7 +44,7 @@ def _advantages(run: Run, gamma: float = 1.0, weight: float = 0.95) -> None:
 
     The reward comes with the last token; a KL term in the reward, with every token.
     """
-    values, rewards = run.kept["values"], run.kept.pop("rewards")
+    values, rewards = run.kept[VALUES.name], run.kept.pop("rewards")
     returns, advantages = torch.empty_like(values), torch.empty_like(values)
     last = torch.zeros_like(rewards)
     following = torch.zeros_like(rewards)
@@ -85,6 +86,6 @@ def _critic_loss(run: Run, rows: Rows, places: slice) -> torch.Tensor:
 def _value_loss(run: Run, values: torch.Tensor, rows: Rows, places: slice) -> torch.Tensor:
     return value_loss(
         forward.responses(values, rows, run.plan),
-        run.kept["values"][places],
+        run.kept[VALUES.name][places],
         run.kept["returns"][places],
     )

@@ -7,15 +7,18 @@ it; TRL has no trainer for it.
 
 from __future__ import annotations
 
-from planner.methods.method import Method
+from planner.methods.method import POLICY, REFERENCE, REWARD_MODEL, Method
 from planner.methods.reinforce_pp.fields import ReinforceFields, own
 from planner.rule import Rule
+from planner.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD, sampled
 
 METHOD = Method(
     name="reinforce++",
     title="REINFORCE++",
     label="REINFORCE++ · advantages whitened over the batch",
     order=40,
+    roles=(POLICY, REFERENCE, REWARD_MODEL),
+    phases=sampled(OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD),
     spellings=("reinforce-plus-plus",),
     fields=ReinforceFields,
     refused_elsewhere=("reinforce_baseline",),

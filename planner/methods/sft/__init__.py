@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from planner.methods.method import NOTHING_GENERATED, Method
+from planner.methods.method import NOTHING_GENERATED, POLICY, Method
 from planner.rule import NoEffect, Rule
+from planner.step_phases import given
 
 METHOD = Method(
     name="sft",
     title="SFT",
     label="SFT · supervised fine-tuning",
     order=80,
+    roles=(POLICY,),
+    phases=given(),
     objective="cross-entropy",
     rollouts=NOTHING_GENERATED,
     most_responses=1,
-    rewarded=False,
     defaults={
         "kl": "none",
         "reference": "none",

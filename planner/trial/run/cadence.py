@@ -24,8 +24,6 @@ ANCHORS = (0.0, 0.25, 0.5, 0.75, 1.0)
 PASSES = 2
 """Batches of a kind that a trial runs."""
 
-ROLLOUT = "rollout"
-
 
 @cache
 def sampled_tokens(tokens: int) -> tuple[int, ...]:

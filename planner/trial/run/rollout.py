@@ -23,6 +23,7 @@ from torch import nn
 from planner.dryrun.ask.request import configs_of
 from planner.plan import Plan
 from planner.quantities import quantities
+from planner.step_phases import ROLLOUT, WEIGHT_SYNC
 from planner.steps import models
 from planner.steps.stage import DTYPES, Stage
 from planner.trial.ask.footprints import PhaseFigures, rates
@@ -105,10 +106,10 @@ def _stations(
     merged = ", adapters merged into them first" if plan.finetuning == "lora" else ""
     notes.insert(1, f"{tensors} tensors were handed to the engine{merged}.")
     whole = sampled * plan.response_tokens / max(min(plan.response_tokens, SAMPLED), 1)
-    of_step = cadence.step_tokens(plan, cadence.ROLLOUT)
+    of_step = cadence.step_tokens(plan, ROLLOUT.name)
     phases = (
-        _phase("rollout", whole, _above(before, awake, generating), of_step),
-        _phase("weight sync", sync, _above(before, look()), None),
+        _phase(ROLLOUT.name, whole, _above(before, awake, generating), of_step),
+        _phase(WEIGHT_SYNC.name, sync, _above(before, look()), None),
     )
     return EngineFigures(phases=phases, residue_bytes=residue, notes=tuple(notes))
 

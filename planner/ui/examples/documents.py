@@ -16,6 +16,7 @@ from planner.examples.reference_options import reference_options
 from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.presets import presets
+from planner.step_phases import POLICY_FORWARD
 from planner.ui import compute
 from planner.ui.elements import card, cards, ink
 from planner.ui.examples.claims import value
@@ -128,7 +129,7 @@ def as_written() -> None:
 def activations() -> None:
     """Document 004."""
     footprint = compute.footprint(presets()[ACTIVATIONS].plan)
-    forward = next(phase for phase in footprint.phases if phase.name == "policy forward")
+    forward = next(phase for phase in footprint.phases if phase.kind == POLICY_FORWARD)
     last = next(claim for claim in doc_004.TABLE if claim.what == "Per forward pass")
     places = cards()
     card(places, "The document", "2.4 GB", "per forward pass")

@@ -11,8 +11,11 @@ import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import TrainerCallback
 
-FORWARD, BACKWARD, UPDATE = "policy forward", "policy backward", "optimizer step"
-OLD, REFERENCE = "old log-probs", "reference log-probs"
+from planner import step_phases
+from planner.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS
+
+FORWARD, BACKWARD, UPDATE = (phase.name for phase in step_phases.UPDATE)
+OLD, REFERENCE = OLD_LOG_PROBS.name, REFERENCE_LOG_PROBS.name
 
 Mark = Callable[[str, bool], None]
 """Told a phase's name, and whether it begins or ends."""

@@ -11,11 +11,13 @@ from typing import Any
 
 from verl.utils import tensordict_utils as tu
 
+from planner import step_phases
 from planner.frameworks.verl.run.made import Made
 from planner.plan import Plan
 
-FORWARD, BACKWARD, UPDATE = "policy forward", "policy backward", "optimizer step"
-OLD, REFERENCE, VALUES, CRITIC = "old log-probs", "reference log-probs", "values", "critic update"
+FORWARD, BACKWARD, UPDATE = (phase.name for phase in step_phases.UPDATE)
+OLD, REFERENCE = step_phases.OLD_LOG_PROBS.name, step_phases.REFERENCE_LOG_PROBS.name
+VALUES, CRITIC = step_phases.VALUES.name, step_phases.CRITIC_UPDATE.name
 
 Mark = Callable[[str, bool], None]
 """Told a phase's name, and whether it begins or ends."""
