@@ -15,8 +15,7 @@ import torch
 import transformers
 
 from planner.plan import Plan
-
-DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+from planner.steps.stage import DTYPES
 
 
 class Meter(Protocol):

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from planner.dtypes import BYTES
 from planner.frameworks import framework_named
 from planner.lengths import Lengths, lengths_of
 from planner.methods import method_of
 from planner.numeric import Num, ceil_div, maximum, minimum, where
+from planner.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -34,9 +36,6 @@ VECTOR_FIELDS: tuple[str, ...] = (
     "gpu_memory_utilization",
 )
 """Fields that may be arrays in a sweep: sizes that decide no branch of any formula."""
-
-BYTES_OF_DTYPE = {"bf16": 2, "fp16": 2, "fp32": 4}
-"""Bytes of one value; every dtype a plan can name."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -112,7 +111,7 @@ def quantities(plan: Plan) -> Quantities:
     training_gpus = plan.gpus - plan.rollout_gpus
     shards = (
         1
-        if plan.sharding in ("none", "ddp")
+        if sharding_of(plan).replicated
         else where(plan.shard_size == 0, training_gpus, plan.shard_size)
     )
     lengths = lengths_of(plan)
@@ -145,7 +144,7 @@ def quantities(plan: Plan) -> Quantities:
         micro=logprob[2],
         rounds=ceil_div(per_step * pair, logprob[2]),
     )
-    compute_bytes = BYTES_OF_DTYPE[plan.dtype]
+    compute_bytes = BYTES[plan.dtype]
     return Quantities(
         training_gpus=training_gpus,
         data_parallel=training_gpus,
@@ -168,8 +167,8 @@ def quantities(plan: Plan) -> Quantities:
         optimizer_rounds=updates if accumulates else training.rounds,
         compute_bytes=compute_bytes,
         master_bytes=compute_bytes if plan.master_dtype == "none" else 4,
-        gradient_bytes=BYTES_OF_DTYPE[plan.gradient_dtype],
-        reduce_bytes=BYTES_OF_DTYPE[plan.reduce_dtype],
+        gradient_bytes=BYTES[plan.gradient_dtype],
+        reduce_bytes=BYTES[plan.reduce_dtype],
     )
 
 
@@ -230,7 +229,7 @@ def _passes(
         rounds = where(budget > 0, sequences / between * few, rounds)
         micro = where(budget > 0, between / few, micro)
     # What a GPU computes until it waits for the others: a forward that gathers weights, or all.
-    meets = plan.sharding.startswith("fsdp") or plan.sharding == "zero3"
+    meets = sharding_of(plan).gathers
     if plan.batch_shape == "packed":
         return Passes(
             tokens=sequences * rows.mean,

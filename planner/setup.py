@@ -18,6 +18,7 @@ from planner.frameworks import framework_named
 from planner.methods import method_of
 from planner.model_setup import Dtype, ModelSetup, Place
 from planner.quantities import Quantities, quantities
+from planner.sharding import sharding_of
 from planner.step_phases import (
     CHECKPOINT,
     CRITIC_UPDATE,
@@ -56,7 +57,7 @@ class Setup:
     @property
     def fsdp(self) -> bool:
         """Whether weights are gathered unit by unit by PyTorch's FSDP."""
-        return self.plan.sharding.startswith("fsdp")
+        return sharding_of(self.plan).fsdp > 0
 
     @property
     def reduces_once(self) -> bool:
@@ -103,8 +104,7 @@ class Setup:
     @property
     def zero_stage(self) -> int:
         """DeepSpeed's stage, or 0."""
-        sharding = self.plan.sharding
-        return int(sharding[-1]) if sharding.startswith("zero") else 0
+        return sharding_of(self.plan).zero
 
 
 def setup_of(plan: Plan) -> Setup:
@@ -121,7 +121,7 @@ def _models(plan: Plan) -> Iterator[ModelSetup]:
     method = method_of(plan)
     adapted = plan.finetuning != "full"
     kept = _stored(plan)
-    autocast = kept == "fp32" != plan.dtype and plan.sharding in ("none", "ddp")
+    autocast = kept == "fp32" != plan.dtype and sharding_of(plan).replicated
     waits: Place = "host" if plan.offload in WEIGHTS_WAIT else "gpu"
     trained: dict[str, Any] = {
         "trained": True,
@@ -184,7 +184,7 @@ def _stored(plan: Plan) -> Dtype:
     frozen_base = plan.finetuning != "full" and not alike
     if frozen_base and plan.base_dtype == "fp32":
         return "fp32"
-    if plan.master_dtype == "none" or plan.sharding.startswith("zero") or frozen_base:
+    if plan.master_dtype == "none" or sharding_of(plan).zero > 0 or frozen_base:
         return plan.dtype
     return "fp32"
 
@@ -201,9 +201,9 @@ def _reference(plan: Plan) -> Iterator[ModelSetup]:
         return
     framework = framework_named(plan.framework)
     alike = framework.reference_loaded_like_policy and plan.finetuning == "full"
-    replicated = plan.sharding in ("none", "ddp")
+    replicated = sharding_of(plan).replicated
     wide = plan.master_dtype == "fp32" and (replicated or not framework.widens_as_it_shards)
-    streamed = plan.sharding.startswith("fsdp") and framework.reference_streamed
+    streamed = sharding_of(plan).fsdp > 0 and framework.reference_streamed
     away: Place = "host, streamed" if streamed else "host"
     yield ModelSetup(
         role="reference",

@@ -16,7 +16,7 @@ PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
-        *("numeric", "units", "problem", "rule", "linktext", "step_phases"),
+        *("numeric", "units", "problem", "rule", "linktext", "step_phases", "sharding", "dtypes"),
         *("disk_cache", "imports", "background"),
     ),
     ("footprint", "speeds", "lengths"),

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from planner.catalog import gpus
 from planner.plan import Plan, try_plan
+from planner.sharding import sharding_of
 from planner.speeds import Speeds, obstacle
 from planner.sweep import sweep
 
@@ -103,7 +104,7 @@ def _groups(plan: Plan) -> Iterator[tuple[dict[str, Any], list[int]]]:
     if plan.rollout_gpus:
         for number in every:
             yield {"rollout_gpus": max(plan.rollout_gpus * number // plan.gpus, 1)}, [number]
-    elif plan.sharding != "none":
+    elif not sharding_of(plan).alone:
         yield {}, every
     else:
         yield {}, [1]

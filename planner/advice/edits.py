@@ -14,6 +14,7 @@ from planner import references
 from planner.methods import method_of
 from planner.plan import Plan
 from planner.plan.relevance import without_effect
+from planner.sharding import sharding_of
 
 Changes = dict[str, Any]
 
@@ -87,7 +88,7 @@ def _memory(plan: Plan) -> Titled:
     for (name, value), (title, other) in INSTEAD.items():
         if getattr(plan, name) == value:
             yield title, {name: other}
-    if plan.gpus > 1 or plan.sharding != "none":
+    if plan.gpus > 1 or not sharding_of(plan).alone:
         yield "Shard everything with FSDP2", {"sharding": "fsdp2", "shard_size": 0}
 
 
@@ -133,7 +134,7 @@ def _training(plan: Plan) -> Titled:
 
 def _gpus(plan: Plan) -> Titled:
     more: Changes = {"gpus": 2 * plan.gpus}
-    if plan.sharding == "none" and method_of(plan).engines:
+    if sharding_of(plan).alone and method_of(plan).engines:
         more["sharding"] = "fsdp2"
     if plan.rollout == "vllm-separate":
         more["rollout_gpus"] = 2 * plan.rollout_gpus

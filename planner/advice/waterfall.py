@@ -15,6 +15,7 @@ from planner.footprint import Footprint
 from planner.methods import method_of
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
+from planner.sharding import sharding_of
 
 Measure = Literal["device", "trainer"]
 
@@ -106,7 +107,7 @@ def _named(name: str, usual: Any, on: Any) -> str:
 def _sharding(plan: Plan) -> list[Switch]:
     if plan.gpus - plan.rollout_gpus < 2:
         return []
-    own = plan.sharding not in ("none", "ddp")
+    own = not sharding_of(plan).replicated
     on = plan.sharding if own else "fsdp2"
     off = {"sharding": "ddp", "shard_size": 0}
     shard_size = plan.shard_size if own else 0

@@ -22,11 +22,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.numeric import Num
+from planner.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
 
-SHARDED = ("fsdp1", "fsdp2", "zero3")
 
 
 class Kind(NamedTuple):
@@ -84,7 +84,7 @@ HELD = Formula(
 def kind_of(plan: Plan) -> Kind:
     """The kind of a plan, or of a sweep's grid."""
     return Kind(
-        sharded=plan.sharding in SHARDED,
+        sharded=sharding_of(plan).gathers,
         checkpointed=plan.gradient_checkpointing != "none",
         adapters=plan.finetuning != "full",
         expandable=bool(plan.expandable_segments),

@@ -68,5 +68,10 @@ def own_step(name: str) -> Any:
     return import_module(f"{room}.own_step") if find_spec(f"{room}.own_step") else None
 
 
-OWN = next(iter(frameworks()))
-"""Whose step :mod:`planner.steps` is, the first: a plan's unless told, and what a dry run runs."""
+OWN = next(name for name, each in frameworks().items() if each.steps_are_ours)
+"""Whose step :mod:`planner.steps` is: a plan's unless told, and what a dry run runs."""
+
+
+def ours(name: str) -> bool:
+    """Whether a framework's step is this project's own, and not the framework's code."""
+    return framework_named(name).steps_are_ours

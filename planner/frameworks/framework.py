@@ -44,8 +44,8 @@ class Framework:
     """``copy`` or ``offloaded``: the form of a whole model as reference, where nobody chose."""
     rules: tuple[Rule, ...] = ()
     """What a plan with this framework cannot be; asked of no other plan."""
-    trains_every_method: bool = False
-    """Its step is the methods' own; others have a trainer for each that was read."""
+    steps_are_ours: bool = False
+    """Its steps are the methods' own, so it trains each of them; others have trainers of theirs."""
     loss_makes_reference: bool = False
     """Its loss can make the reference's log-probs, of cached hidden states or of dual outputs."""
     scores_reference_in_loss: bool = False

@@ -16,8 +16,9 @@ import numpy as np
 
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.gpu_catalog import gpu as catalog_gpu
+from planner.dtypes import WITH_FP8
 from planner.kernels.grid import Grid
-from planner.kernels.products import COMPUTE, TABLE_OF, VALUE_BYTES
+from planner.kernels.products import COMPUTE, TABLE_OF
 from planner.kernels.question import Limits, Question, lent, limits, log_shares, positive
 from planner.kernels.tables import Loan, arrays, loan
 from planner.numeric import Num, maximum, minimum, where
@@ -51,7 +52,7 @@ def prefill_work(
     """FLOPs, and bytes: queries and results, keys and values once."""
     flops = 4.0 * lanes * head_dim * pairs(tokens, prefix, window)
     moved = lanes * head_dim * (2.0 * tokens + 2.0 * (tokens + prefix) / group)
-    return flops, moved * VALUE_BYTES[dtype]
+    return flops, moved * WITH_FP8[dtype]
 
 
 def decode_work(
@@ -99,7 +100,7 @@ def _table_work(
     if kind == "prefill":
         return prefill_work(lanes, length, group, dim, 0, window, dtype)
     seen = np.minimum(length, window) if window else length
-    return decode_work(lanes, seen, group, dim, VALUE_BYTES[dtype])
+    return decode_work(lanes, seen, group, dim, WITH_FP8[dtype])
 
 
 def _asked(

@@ -15,8 +15,9 @@ import numpy as np
 
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.gpu_catalog import gpu as catalog_gpu
+from planner.dtypes import WITH_FP8
 from planner.kernels.grid import CURVES, Curve, Floats
-from planner.kernels.products import COMPUTE, RESULT_BYTES, TABLE_OF, VALUE_BYTES
+from planner.kernels.products import COMPUTE, RESULT_BYTES, TABLE_OF
 from planner.kernels.question import Question, lent, limits, log_shares, positive
 from planner.kernels.tables import Loan, arrays
 from planner.numeric import Num, maximum
@@ -34,7 +35,7 @@ def work(
     several = isinstance(passed, np.ndarray) or isinstance(tokens, np.ndarray)
     missed = np.exp(tokens * np.log(passed)) if several else passed**tokens
     met = experts * (1.0 - missed)
-    weights = 3.0 * met * hidden * intermediate * VALUE_BYTES[dtype]
+    weights = 3.0 * met * hidden * intermediate * WITH_FP8[dtype]
     rows = tokens * (1.0 + per_token) * (hidden + intermediate) * RESULT_BYTES[dtype]
     return 6.0 * tokens * per_token * hidden * intermediate, weights + rows
 

@@ -16,6 +16,7 @@ import numpy as np
 from planner.catalog.efficiencies import Key
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.gpu_catalog import gpu as catalog_gpu
+from planner.dtypes import BYTES, WITH_FP8
 from planner.kernels.grid import Grid
 from planner.kernels.question import Question, lent, limits, log_shares, positive
 from planner.kernels.tables import arrays
@@ -24,8 +25,7 @@ from planner.numeric import Num
 AXES = ("rows", "outer", "inner")
 HOLES = (0, 1, 2)
 """Axes along which holes are filled, in turn."""
-VALUE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
-RESULT_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 2}
+RESULT_BYTES = {**BYTES, "fp8": 2}
 TABLE_OF = {"bf16": "bf16", "fp16": "bf16", "fp32": "bf16", "fp8": "fp8"}
 """fp16 runs at the rates of bf16. Nobody measured fp32: it is taken to reach the share of its own
 roofline (the peak without tensor cores) that bf16 reaches of its own at the same shape."""
@@ -35,7 +35,7 @@ COMPUTE: Mapping[bool, Key] = {False: "forward-compute", True: "training-compute
 
 def work(rows: Num, inner: Num, outer: Num, dtype: str) -> tuple[Num, Num]:
     """FLOPs, and bytes: both operands read once, the result written once."""
-    moved = VALUE_BYTES[dtype] * inner * (1.0 * rows + outer) + RESULT_BYTES[dtype] * rows * outer
+    moved = WITH_FP8[dtype] * inner * (1.0 * rows + outer) + RESULT_BYTES[dtype] * rows * outer
     return 2.0 * rows * inner * outer, moved
 
 

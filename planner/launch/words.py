@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
 Row = tuple[object, str]
 
-TORCH_DTYPE = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
 
 

@@ -23,6 +23,7 @@ from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
 from planner.plan.fields import EIGHT_BIT
+from planner.sharding import sharding_of
 from planner.step_phases import Engine, Moment
 from planner.workload import four_bit
 
@@ -105,7 +106,7 @@ def _trained(
         yield _adapters(scene, role, place, state.ADAPTERS)
     if role.second_adapter:
         yield _adapters(scene, role, place, state.FROZEN_ADAPTERS)
-    if plan.sharding == "ddp":
+    if sharding_of(plan).ddp:
         width = scene.q.gradient_bytes
         yield state.DDP_BUCKETS(role.name, trainable=role.trainable, value_bytes=width)
     if moment.loaded:
@@ -222,7 +223,7 @@ def _optimizer_state(scene: Scene, role: Role, place: Place) -> Iterator[Term]:
 def _tables(scene: Scene, role: Role) -> list[Weight]:
     """Embeddings whose moments are fp32 beside 8-bit ones; under FSDP2 torchao's are 8-bit, too."""
     asked = scene.framework.widens_moments_of_embeddings and scene.plan.optimizer in EIGHT_BIT
-    if not asked or role.adapters or scene.plan.sharding not in ("none", "ddp"):
+    if not asked or role.adapters or not sharding_of(scene.plan).replicated:
         return []
     listed = weights_of(role.arch, "token-score" if role.value_head else "lm")
     return [weight for weight in listed if weight.kind in ("embedding", "position")]
@@ -321,7 +322,7 @@ def _process(scene: Scene) -> Iterator[Term]:
         workspace_bytes=allocator.cublas_workspace_bytes(capability),
     )
     yield allocator.context("process", scene.facts.gpu)
-    if scene.plan.sharding != "none":
+    if not sharding_of(scene.plan).alone:
         size = device_constants.first_communicator(scene.facts.gpu)
         yield allocator.NCCL(
             "process", communicator_bytes=size.centre, between=(size.low, size.high)

@@ -8,6 +8,7 @@ from planner.numeric import Num, minimum
 from planner.phases import units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
+from planner.sharding import sharding_of
 
 
 @once
@@ -36,7 +37,7 @@ def root_stays(scene: Scene, role: Role) -> bool:
     torch 2.13 ``_runtime_utils.py``, ``_post_forward_reshard``: ``not state._is_root``. The plain
     step wraps by FSDP2 whatever the plan says.
     """
-    flat = scene.plan.sharding == "fsdp1" and leaves_gathered(scene)
+    flat = sharding_of(scene.plan).fsdp == 1 and leaves_gathered(scene)
     return flat or layers_stay(scene, role)
 
 

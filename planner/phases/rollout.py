@@ -13,6 +13,7 @@ from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases import activations, collectives, engine, kv_cache, positions
 from planner.phases.phase import Decoding, PhasePlan, Work, occasions
 from planner.phases.scene import Scene, remembered
+from planner.sharding import sharding_of
 from planner.step_phases import GENERATING, ROLLOUT, VALIDATION, WEIGHT_SYNC, StepPhase
 from planner.workload import prompt_workload
 
@@ -252,7 +253,7 @@ def _prompt(scene: Scene) -> Workload:
 
 def _weights_for_generation(scene: Scene) -> tuple[Term, ...]:
     """Weights beyond the shards that ``generate`` needs while a layer decodes."""
-    if scene.plan.sharding in ("fsdp1", "zero3"):
+    if sharding_of(scene.plan).gathers and sharding_of(scene.plan).fsdp != 2:
         role, width = scene.policy, scene.q.compute_bytes
         whole = sharding.WHOLE_COPY(
             "policy", layout=role.layout, parameters=role.parameters, value_bytes=width
@@ -263,6 +264,6 @@ def _weights_for_generation(scene: Scene) -> tuple[Term, ...]:
 
 def _weights_at_head(scene: Scene) -> tuple[Term, ...]:
     """The same while the head's logits are sampled from."""
-    if scene.plan.sharding == "fsdp2":
+    if sharding_of(scene.plan).fsdp == 2:
         return collectives.at_head(scene, scene.policy)
     return _weights_for_generation(scene)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol
 
 from planner import workload
 from planner.catalog.architecture import Architecture
+from planner.dtypes import BYTES
 from planner.footprint import Term
 from planner.formulas import state
 from planner.formulas.activations import Workload
@@ -22,8 +23,9 @@ from planner.numeric import Num, minimum
 from planner.phases.memory import Memory, key_of
 from planner.phases.role import Part, Role, head_role, role, with_value_head
 from planner.plan.facts import Facts
-from planner.quantities import BYTES_OF_DTYPE, Quantities
+from planner.quantities import Quantities
 from planner.setup import Setup, setup_of
+from planner.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -157,7 +159,7 @@ class Scene:
         """
         if not self.setup.reduces_once:
             return 0
-        return self.q.reduce_bytes if self.plan.sharding == "fsdp2" else self.q.compute_bytes
+        return self.q.reduce_bytes if sharding_of(self.plan).fsdp == 2 else self.q.compute_bytes
 
     @settled
     def framework(self) -> Framework:
@@ -216,7 +218,7 @@ class Scene:
         evenly, as where it is smaller than the shards, the first ranks hold more than
         their part, and what is gathered or reduced is padded for all.
         """
-        return bool(self.plan.sharding == "fsdp2")
+        return bool(sharding_of(self.plan).fsdp == 2)
 
     def sharded(self, of: Role) -> Num:
         """Elements of a role's weights as they are split."""
@@ -269,7 +271,7 @@ def scene_of(plan: Plan, facts: Facts) -> Scene:
 def role_of(plan: Plan, facts: Facts, model: ModelSetup) -> Role:
     """The role of one of its models."""
     arch: Architecture = getattr(facts, model.config)
-    stored_bytes = BYTES_OF_DTYPE[model.stored]
+    stored_bytes = BYTES[model.stored]
     if model.kind == "head":
         return head_role(arch, stored_bytes)
     found = role(

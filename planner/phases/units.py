@@ -9,6 +9,7 @@ from __future__ import annotations
 from planner.numeric import Num, round_up
 from planner.phases.role import Role
 from planner.phases.scene import Scene
+from planner.sharding import sharding_of
 
 
 def apart(scene: Scene, role: Role) -> bool:
@@ -24,7 +25,7 @@ def apart(scene: Scene, role: Role) -> bool:
 
 def head_stays(scene: Scene) -> bool:
     """Whether what the head needs is not resharded between forward and backward."""
-    return scene.plan.sharding == "fsdp2" and scene.framework.head_stays_gathered
+    return sharding_of(scene.plan).fsdp == 2 and scene.framework.head_stays_gathered
 
 
 def trained_at_end(scene: Scene, role: Role) -> int:
@@ -45,7 +46,7 @@ BOTH = 2
 
 def tables_apart(scene: Scene, role: Role) -> int:
     """How many tables over the vocabulary are units of their own: embedding, and head."""
-    wraps = scene.framework.wraps_tables and scene.plan.sharding == "fsdp2"
+    wraps = scene.framework.wraps_tables and sharding_of(scene.plan).fsdp == 2
     return 0 if not wraps or role.arch.tied else BOTH - role.value_head
 
 

@@ -17,6 +17,7 @@ from planner.frameworks import framework_named
 from planner.numeric import Num
 from planner.problem import Problem
 from planner.rule import NOT_YET
+from planner.sharding import sharding_of
 from planner.speeds import Speeds
 
 if TYPE_CHECKING:
@@ -212,7 +213,7 @@ def _of_experts(plan: Plan, facts: Facts) -> list[Problem]:
     found = []
     for field, wrong, words, fix in (
         ("lora_dropout", plan.lora_dropout > 0, no_dropout, "Set lora_dropout to 0."),
-        ("sharding", plan.sharding not in ("none", "ddp"), "", f"{apart}sharding to none or ddp."),
+        ("sharding", not sharding_of(plan).replicated, "", f"{apart}sharding to none or ddp."),
         ("compile", plan.compile, "", f"{apart}compile to false."),
         ("rollout", plan.rollout == "hf", "", f"{apart}rollout to vllm-colocated."),
     ):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner import catalog
-from planner.frameworks import OWN, framework_named
+from planner.frameworks import framework_named, ours
 from planner.methods import method_of
 from planner.plan.facts import facts_of
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def subject(plan: Plan) -> str:
     """``GRPO of Qwen2.5-7B with TRL 1.16.0``; a framework of our own has PyTorch's version."""
     label = framework_named(plan.framework).label
-    if plan.framework == OWN:
+    if ours(plan.framework):
         framework = f"{label[0].lower()}{label[1:]} {plan.torch_version}"
     else:
         framework = f"{label} {plan.framework_version}"

@@ -14,6 +14,7 @@ from planner import references
 from planner.frameworks import framework_named
 from planner.methods import method_of, methods
 from planner.rule import NoEffect
+from planner.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -125,7 +126,7 @@ ALWAYS: tuple[NoEffect, ...] = (
         lambda plan: (
             plan.finetuning == "full"
             or plan.master_dtype == "none"
-            or plan.sharding not in ("none", "ddp")
+            or not sharding_of(plan).replicated
         ),
     ),
     NoEffect(
@@ -154,15 +155,15 @@ ALWAYS: tuple[NoEffect, ...] = (
     NoEffect(
         ("reshard_after_forward",),
         "only FSDP reshards",
-        lambda plan: not plan.sharding.startswith("fsdp"),
+        lambda plan: not sharding_of(plan).fsdp,
     ),
     NoEffect(
-        ("shard_size",), "nothing is sharded", lambda plan: plan.sharding in ("none", "ddp")
+        ("shard_size",), "nothing is sharded", lambda plan: sharding_of(plan).replicated
     ),
     NoEffect(
         ("reduce_dtype",),
         "only FSDP reduces in a dtype of its own",
-        lambda plan: not plan.sharding.startswith("fsdp"),
+        lambda plan: not sharding_of(plan).fsdp,
     ),
     NoEffect(("gpus_per_node",), "there is one GPU", lambda plan: plan.gpus == 1),
     NoEffect(

@@ -20,6 +20,7 @@ from planner.plan.trainers import able, trainer_for
 from planner.problem import Problem
 from planner.references import IN_LOSS
 from planner.rule import NOT_YET, Rule
+from planner.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -60,7 +61,7 @@ def _adapters(plan: Plan) -> bool:
 
 
 def _fsdp(plan: Plan) -> bool:
-    return plan.sharding in ("fsdp1", "fsdp2")
+    return sharding_of(plan).fsdp > 0
 
 
 def _rollouts(plan: Plan) -> tuple[str, ...]:
@@ -76,14 +77,14 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("lora_dropout", lambda plan: _adapters(plan) and plan.lora_dropout > 0 and plan.compile, f"lora_dropout with compile {NOT_YET}", "Set lora_dropout to 0, or compile to false."),
     Rule("lora_dropout", lambda plan: _adapters(plan) and plan.lora_dropout > 0 and "lm_head" in plan.lora_targets, f"lora_dropout at the language-model head {NOT_YET}", "Set lora_dropout to 0, or leave lm_head out of lora_targets."),
     Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.compile, f"finetuning qlora with compile {NOT_YET}", "Choose full or lora, or set compile to false."),
-    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.sharding not in ("none", "ddp"), f"finetuning qlora with sharded weights {NOT_YET}", "Set sharding to none or ddp, or finetuning to lora."),
+    Rule("finetuning", lambda plan: plan.finetuning == "qlora" and not sharding_of(plan).replicated, f"finetuning qlora with sharded weights {NOT_YET}", "Set sharding to none or ddp, or finetuning to lora."),
     Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.rollout == "hf", f"finetuning qlora with rollout hf {NOT_YET}", "Set rollout to vllm-colocated, or finetuning to lora."),
     Rule("finetuning", lambda plan: plan.finetuning == "qlora" and plan.reference in ("copy", "offloaded"), f"finetuning qlora with another copy as reference {NOT_YET}", "Set reference to adapter-disabled or cached-logprobs."),
     Rule("finetuning", lambda plan: plan.finetuning == "qlora" and (plan.reference in ("cached-activations", "dual-output") or plan.critic == "shared"), f"finetuning qlora with this reference form or a shared critic {NOT_YET}", "Choose lora, or reference adapter-disabled and critic separate."),
     Rule("liger", lambda plan: plan.liger and (plan.reference == "dual-output" or plan.critic == "shared"), f"liger with dual outputs or a shared critic {NOT_YET}", "Set liger to false."),
     Rule("liger", lambda plan: plan.liger and plan.compile, f"liger with compile {NOT_YET}", "Set liger to false."),
-    Rule("sharding", lambda p: (p.sharding == "none") & (_training_gpus(p) > 1), "sharding none trains on one GPU only.", "Set sharding to ddp or fsdp2, or gpus to 1."),
-    Rule("sharding", lambda p: (p.sharding == "ddp") & (_training_gpus(p) < 2), "sharding ddp needs at least two training GPUs.", "Set sharding to none."),
+    Rule("sharding", lambda p: sharding_of(p).alone & (_training_gpus(p) > 1), "sharding none trains on one GPU only.", "Set sharding to ddp or fsdp2, or gpus to 1."),
+    Rule("sharding", lambda p: sharding_of(p).ddp & (_training_gpus(p) < 2), "sharding ddp needs at least two training GPUs.", "Set sharding to none."),
     Rule("shard_size", lambda p: (p.shard_size != 0) & (p.shard_size > _training_gpus(p)), "shard_size exceeds the GPUs that train.", "Lower it, or set it to 0 for all."),
     Rule("shard_size", lambda p: (p.shard_size != 0) & (_training_gpus(p) % np.maximum(p.shard_size, 1) != 0), "shard_size must divide the GPUs that train.", "Choose a divisor, or 0 for all."),
     Rule("gpus_per_node", lambda p: (p.gpus > p.gpus_per_node) & (p.gpus % p.gpus_per_node != 0), "gpus must fill whole nodes.", "Make gpus a multiple of gpus_per_node."),
@@ -108,10 +109,10 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("master_dtype", lambda p: p.dtype == "fp32" and p.master_dtype != "none", "With dtype fp32 the weights are fp32 already.", "Set master_dtype to none."),
     Rule("autocast", lambda p: p.autocast and p.dtype == "fp32", "Autocast computes in half precision.", "Set dtype to bf16, or autocast to false."),
     Rule("chunk_compile", lambda p: p.chunk_compile and p.dtype == "fp32", f"chunk_compile with dtype fp32 {NOT_YET}", "Set chunk_compile to false, or dtype to bf16."),
-    Rule("base_dtype", lambda p: p.base_dtype == "fp32" and p.sharding.startswith("zero"), "DeepSpeed keeps all weights in the compute dtype.", "Set base_dtype to compute, or sharding to fsdp2."),
+    Rule("base_dtype", lambda p: p.base_dtype == "fp32" and sharding_of(p).zero > 0, "DeepSpeed keeps all weights in the compute dtype.", "Set base_dtype to compute, or sharding to fsdp2."),
     Rule("base_dtype", lambda p: p.base_dtype == "fp32" and p.finetuning == "lora" and p.master_dtype == "none" and p.dtype != "fp32", "Adapters of fp32 weights are fp32.", "Set master_dtype to fp32, or base_dtype to compute."),
     Rule("gradient_dtype", lambda p: p.master_dtype == "none" and p.gradient_dtype != p.dtype, "Gradients have the dtype of the weights they belong to when there is no master copy.", "Set gradient_dtype to the value of dtype."),
-    Rule("gradient_dtype", lambda p: p.master_dtype == "fp32" and p.gradient_dtype != "fp32" and not p.sharding.startswith("zero"), "Gradients of fp32 weights are fp32 (only ZeRO keeps them in half precision).", "Set gradient_dtype to fp32."),
+    Rule("gradient_dtype", lambda p: p.master_dtype == "fp32" and p.gradient_dtype != "fp32" and not sharding_of(p).zero, "Gradients of fp32 weights are fp32 (only ZeRO keeps them in half precision).", "Set gradient_dtype to fp32."),
     Rule("gradient_dtype", lambda p: p.gradient_dtype not in (p.dtype, "fp32"), "Gradients are kept in dtype or in fp32.", "Set gradient_dtype to one of the two."),
     Rule("logits_dtype", lambda p: p.dtype == "fp32" and p.logits_dtype != "fp32", "With dtype fp32 the logits are fp32.", "Set logits_dtype to fp32."),
     Rule("attention", lambda p: p.attention == "flash" and not _half(p), "Flash attention computes in half precision only.", "Set attention to sdpa, or dtype to bf16."),
@@ -127,16 +128,16 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("reference", lambda p: p.kl != "none" and p.reference == "none", "A KL term needs a reference.", "Set reference to copy (or adapter-disabled with LoRA), or kl to none."),
     Rule("critic", lambda p: p.critic not in ("none", *method_of(p).critics), "This method has no such critic.", "Set critic to none."),
     Rule("offload", lambda p: p.offload == "parameters", "Weights cannot stay in host RAM without the optimizer that updates them.", "Set offload to all or to parameters-between-phases."),
-    Rule("offload", lambda p: p.offload == "all" and p.sharding not in ("fsdp2", "zero3"), "Weights can stay in host RAM throughout only under fsdp2 or zero3.", "Set sharding to fsdp2, or offload to all-between-phases."),
-    Rule("offload", lambda p: p.offload == "optimizer" and p.sharding not in ("zero1", "zero2", "zero3"), "The optimizer alone can stay in host RAM only under ZeRO.", "Set sharding to zero2, or offload to optimizer-between-phases."),
-    Rule("optimizer", lambda p: p.optimizer == "paged-adamw-8bit" and p.sharding not in ("none", "ddp"), "bitsandbytes pages whole tensors, not shards.", "Set optimizer to adamw-8bit, or sharding to none or ddp."),
+    Rule("offload", lambda p: p.offload == "all" and not sharding_of(p).streams, "Weights can stay in host RAM throughout only under fsdp2 or zero3.", "Set sharding to fsdp2, or offload to all-between-phases."),
+    Rule("offload", lambda p: p.offload == "optimizer" and not sharding_of(p).zero, "The optimizer alone can stay in host RAM only under ZeRO.", "Set sharding to zero2, or offload to optimizer-between-phases."),
+    Rule("optimizer", lambda p: p.optimizer == "paged-adamw-8bit" and not sharding_of(p).replicated, "bitsandbytes pages whole tensors, not shards.", "Set optimizer to adamw-8bit, or sharding to none or ddp."),
     Rule("optimizer", lambda p: p.optimizer == "paged-adamw-8bit" and p.offload != "none", "A paged optimizer leaves the GPU by itself, when room is short.", "Set offload to none, or optimizer to adamw-8bit."),
-    Rule("optimizer_step", lambda p: p.optimizer_step == "in-backward" and p.sharding not in ("none", "fsdp2"), f"optimizer_step in-backward with gradients that are reduced in buckets {NOT_YET}", "Set sharding to none on one GPU, or to fsdp2."),
+    Rule("optimizer_step", lambda p: p.optimizer_step == "in-backward" and not (sharding_of(p).alone or sharding_of(p).fsdp == 2), f"optimizer_step in-backward with gradients that are reduced in buckets {NOT_YET}", "Set sharding to none on one GPU, or to fsdp2."),
     Rule("optimizer_step", lambda p: p.optimizer_step == "in-backward" and p.optimizer == "adamw-foreach", "An optimizer in the backward updates one weight at a time.", "Set optimizer to adamw-fused."),
     Rule("optimizer_step", lambda p: p.optimizer_step == "in-backward" and p.offload == "all", f"optimizer_step in-backward on the CPU {NOT_YET}", "Set offload to none."),
     Rule("optimizer_step", lambda p: (p.optimizer_step == "in-backward") & (p.shard_size != 0) & (p.shard_size != _training_gpus(p)), f"optimizer_step in-backward with several copies of the shards {NOT_YET}", "Set shard_size to 0."),
     Rule("activation_offload", lambda p: p.activation_offload and p.gradient_checkpointing != "full", "Only checkpointed activations are offloaded.", "Set gradient_checkpointing to full."),
-    Rule("master_dtype", lambda p: p.sharding.startswith("zero") and _half(p) and p.master_dtype == "none", "DeepSpeed keeps an fp32 copy of half-precision weights.", "Set master_dtype to fp32, or sharding to fsdp2."),
+    Rule("master_dtype", lambda p: sharding_of(p).zero > 0 and _half(p) and p.master_dtype == "none", "DeepSpeed keeps an fp32 copy of half-precision weights.", "Set master_dtype to fp32, or sharding to fsdp2."),
 )
 # fmt: on
 

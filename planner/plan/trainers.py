@@ -27,7 +27,7 @@ def trainer_of(framework: str, method: str) -> Trainer:
         if find_spec(room) and find_spec(f"{room}.{name}"):
             found: Trainer = import_module(f"{room}.{name}").TRAINER
             return found
-    if owner.trains_every_method:
+    if owner.steps_are_ours:
         return Trainer()
     return Trainer(missing=f"{owner.label} has no trainer for {methods()[method].title}.")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.catalog.efficiencies import typical
+from planner.dtypes import BYTES
 from planner.formulas import sampling
 from planner.formulas.duration import Rate
 from planner.numeric import Num, ceil_div
@@ -26,7 +27,7 @@ from planner.sampling.measured import (
     READ_BYTES_PER_SECOND,
     Measured,
 )
-from planner.sampling.model import MODEL_BYTES, Embedder, embedder_of
+from planner.sampling.model import Embedder, embedder_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -125,7 +126,7 @@ def _forward(plan: Any, prompts: Num, embedder: Embedder) -> Duration | None:
     """A forward's FLOPs at the card's typical share of its peak, or at the cores' assumed rate."""
     if embedder.gpu is None:
         rate, source = plan.cores * CORE_FLOPS_PER_SECOND, f"Rate {ASSUMED}"
-        if MODEL_BYTES[plan.model_dtype] != 4:
+        if BYTES[plan.model_dtype] != 4:
             return None
     else:
         peak = embedder.gpu.flops_per_second(plan.model_dtype)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.catalog import Architecture, Gpu, gpu, model
+from planner.dtypes import BYTES
 from planner.footprint import Term
 from planner.formulas import allocator, compute, sampling, state
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
@@ -16,7 +17,6 @@ from planner.formulas.parameters import parameter_count
 from planner.numeric import Num
 
 ROLE = "model"
-MODEL_BYTES = {"fp32": 4, "bf16": 2, "fp16": 2}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Embedder:
             host=self.host,
             parameters=parameter_count(self.arch),
             shards=1,
-            value_bytes=MODEL_BYTES[self.plan.model_dtype],
+            value_bytes=BYTES[self.plan.model_dtype],
         )
 
     def process(self) -> tuple[Term, ...]:
@@ -70,7 +70,7 @@ class Embedder:
 
     def _head(self, saved: tuple[Term, ...]) -> list[tuple[Term, ...]]:
         sizes: dict[str, Any] = {
-            "vocabulary": self.arch.vocab, "value_bytes": MODEL_BYTES[self.plan.model_dtype],
+            "vocabulary": self.arch.vocab, "value_bytes": BYTES[self.plan.model_dtype],
         }  # fmt: skip
         batch, tokens = self.plan.batch_size, self.plan.prompt_tokens
         if self.plan.assembly == "concatenate":

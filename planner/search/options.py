@@ -20,6 +20,7 @@ from planner.plan.relevance import without_effect
 from planner.search.finer import FINER
 from planner.search.space import Changed, Options, Sizes, Space
 from planner.search.wish import GOALS, Wish
+from planner.sharding import sharding_of
 
 SHARES = tuple(round(share / 100, 2) for share in range(20, 100, 5))
 """Of the card for an engine."""
@@ -193,7 +194,7 @@ class _Maker:
     def state(self) -> Options:
         """How training state is spread, over how many GPUs, and where it waits."""
         own = self.own
-        if "sharding" in self.free and own.sharding != "fsdp1":
+        if "sharding" in self.free and sharding_of(own).fsdp != 1:
             self.left_out.append(NOT_FSDP1)
         if "offload" in self.free and not own.offload.startswith("parameters"):
             self.left_out.append(NOT_WEIGHTS_ALONE)

@@ -7,16 +7,20 @@ writes down every storage's life.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any, Literal
 
 import torch
 import torch.distributed as dist
 
+from planner.dtypes import TORCH_NAMES
+
 Place = Literal["device", "host"]
 
-DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
+DTYPES: Mapping[str, torch.dtype] = {
+    name: getattr(torch, torchs) for name, torchs in TORCH_NAMES.items()
+}
 """Every dtype a plan can name."""
 
 

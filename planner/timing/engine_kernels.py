@@ -15,6 +15,7 @@ import numpy as np
 from planner.catalog.architecture import Architecture
 from planner.catalog.efficiencies import typical
 from planner.catalog.gpu_catalog import Gpu
+from planner.dtypes import WITH_FP8
 from planner.formulas.communication import all_gather_seconds, all_reduce_seconds
 from planner.formulas.decoding import SAMPLER, SMALL_KERNELS
 from planner.formulas.parameters import active_layers_parameter_count
@@ -22,7 +23,6 @@ from planner.kernels import experts_seconds, products_seconds, reduce_seconds
 from planner.kernels.tables import arrays, loan
 from planner.numeric import Num
 
-VALUE_BYTES = {"bf16": 2, "fp16": 2, "fp32": 4, "fp8": 1}
 CAPTURED = 512
 """Rows of the largest CUDA graph: vLLM 0.11 and later, ``max_cudagraph_capture_size``."""
 KNOTS = np.array(
@@ -144,7 +144,7 @@ def _small(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
             least_seconds=least,
             rows=KNOTS,
             values=values + wide,
-            value_bytes=VALUE_BYTES[dtype],
+            value_bytes=WITH_FP8[dtype],
             state_bytes=kept,
             **rates,
         )
@@ -155,7 +155,7 @@ def _small(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
 def _reductions(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
     if parts == 1:
         return 0.0
-    size = KNOTS * arch.hidden * VALUE_BYTES[dtype]
+    size = KNOTS * arch.hidden * WITH_FP8[dtype]
     seconds = reduce_seconds(gpu, size_bytes=size, ranks=parts)
     if seconds is None:
         seconds = all_reduce_seconds(gpu, size_bytes=size, ranks=parts, gpus_per_node=parts)
@@ -168,7 +168,7 @@ def _head(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
     )
     if parts == 1:
         return product
-    size = KNOTS * arch.vocab * VALUE_BYTES[dtype]
+    size = KNOTS * arch.vocab * WITH_FP8[dtype]
     gathered = all_gather_seconds(gpu, size_bytes=size, ranks=parts, gpus_per_node=parts)
     return _times(1, product, gathered)
 

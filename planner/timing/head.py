@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from planner.dtypes import BYTES
 from planner.footprint import TimeTerm
 from planner.formulas import memory_bound, passes
 from planner.formulas.compute import head_flops
 from planner.formulas.logits import Head
 from planner.formulas.logits.chunks import TOKEN_CHUNK
-from planner.formulas.logits.head import ITEM_BYTES
 from planner.formulas.logits.tiles import TOKEN_TILE
 from planner.numeric import Num, maximum, minimum
 from planner.phases.vocabulary import inference_head, training_head
@@ -39,7 +39,7 @@ def causes(it: Passing) -> Iterator[TimeTerm]:
     sizes: dict[str, Any] = {
         "tokens": row.scored_tokens,
         "vocab": arch.vocab,
-        "wide": ITEM_BYTES[of.logits_dtype],
+        "wide": BYTES[of.logits_dtype],
         "scaled": of.temperature_scaled,
         "entropy": of.entropy or made or always,
         "fused": of.logits == "fused" or (of.logits == "chunked" and of.chunk_compile),

@@ -28,6 +28,7 @@ from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases.phase import Work
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
+from planner.sharding import sharding_of
 from planner.timing.terms import UNKNOWN
 
 
@@ -165,14 +166,14 @@ def _spread(scene: Scene, size: Num, width: int) -> Num | None:
 def _replicas(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTerm]:
     """Gradients of whole models: once an update, under ZeRO-2 in every micro-batch."""
     q, role, plan = scene.q, row.role, scene.plan
-    if plan.sharding == "none" or _sharded(scene) or not role.trained:
+    if sharding_of(plan).alone or _sharded(scene) or not role.trained:
         return
     size = role.trainable * q.gradient_bytes
-    how = all_reduce_seconds if plan.sharding == "ddp" else reduce_scatter_seconds
+    how = all_reduce_seconds if sharding_of(plan).ddp else reduce_scatter_seconds
     seconds = collective(scene, how, size, q.training_gpus)
     if seconds is None:
         yield UNKNOWN
-    elif plan.sharding != "ddp":
+    elif not sharding_of(plan).ddp:
         times = row.rounds if scene.zero_stage == 2 else q.updates_per_step
         yield BARE.term(role.name, label="gradients reduced", times=times, seconds_each=seconds)
     else:

@@ -17,6 +17,7 @@ from planner.formulas.memory_bound import SCORE_BYTES, SCORES
 from planner.numeric import maximum, where
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
+from planner.sharding import sharding_of
 from planner.timing import head, layers
 from planner.timing.passing import Passing
 from planner.timing.terms import UNKNOWN, by_memory, by_share, read
@@ -166,7 +167,7 @@ def _weights(it: Passing) -> Iterator[TimeTerm]:
             value_bytes=q.gradient_bytes,
         )
         yield by_memory(it, passes.ACCUMULATED.name, moved)
-    if plan.sharding == "fsdp2" and row.gathered:
+    if sharding_of(plan).fsdp == 2 and row.gathered:
         moved = passes.COPIED_SHARDS(
             gathers=row.rounds * (plan.reshard_after_forward if it.backward else 1),
             elements=row.role.parameters,

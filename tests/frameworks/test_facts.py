@@ -165,6 +165,6 @@ def test_verl_lets_an_engine_with_adapters_sleep_at_level_one() -> None:
 
 def test_the_plain_step_is_the_default_and_no_framework_hides_it() -> None:
     plain = framework_named("plain")
-    assert Plan().framework == plain.name and plain.trains_every_method and not plain.rules
+    assert Plan().framework == plain.name and plain.steps_are_ours and not plain.rules
     flags = [name for name in Framework.__slots__ if getattr(plain, name) is True]
-    assert flags == ["trains_every_method", "loss_makes_reference"]
+    assert flags == ["steps_are_ours", "loss_makes_reference"]

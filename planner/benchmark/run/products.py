@@ -11,8 +11,7 @@ import torch
 from planner import catalog
 from planner.benchmark.run.case import Case, Run, Sizes
 from planner.catalog.architecture import Architecture
-
-DTYPES = {"bf16": torch.bfloat16, "fp32": torch.float32}
+from planner.dtypes import TORCH_NAMES
 
 
 def cases(sizes: Sizes, device: str) -> Iterator[Case]:
@@ -55,7 +54,7 @@ def _case(
 
 def _product(name: str, shape: tuple[int, int, int], dtype: str, device: str) -> Run:
     rows, inner, columns = shape
-    made = partial(torch.randn, dtype=DTYPES[dtype], device=device)
+    made = partial(torch.randn, dtype=getattr(torch, TORCH_NAMES[dtype]), device=device)
     # A weight is stored [columns, inner]; of its gradient both factors were made as [tokens, …].
     one = made(inner, rows).t() if name == "weight gradient" else made(rows, inner)
     other = made(columns, inner).t() if name.endswith("forward") else made(inner, columns)

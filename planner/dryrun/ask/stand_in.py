@@ -6,11 +6,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from planner.formulas import sharding, state
-from planner.frameworks import OWN, framework_named, own_step
+from planner.frameworks import OWN, framework_named, ours, own_step
 from planner.phases.vocabulary import policy_objective
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of
+from planner.sharding import sharding_of
 from planner.step_phases import OLD_LOG_PROBS
 
 OURS = "Headroom's step"
@@ -59,7 +60,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
     beside: set[str] = set()
     notes: list[str] = []
     framework = framework_named(plan.framework)
-    if plan.framework != OWN:
+    if not ours(plan.framework):
         loss = framework.loss_code(plan.framework_version)
         changes["logits"] = loss.path(policy_objective(plan), plan.logits)
         changes["framework"] = OWN
@@ -80,15 +81,15 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         notes.append("Liger's kernels ran as stand-ins that make the same tensors.")
     if plan.finetuning == "qlora":
         notes.append("4-bit layers ran as stand-ins that make bitsandbytes' tensors.")
-    if plan.sharding.startswith("zero"):
+    if sharding_of(plan).zero > 0:
         changes |= {"sharding": "none", "master_dtype": "none", "gradient_dtype": plan.dtype}
         by_formula = STATE
         added |= {sharding.ZERO_BUCKETS.name, sharding.ZERO_GATHER.name}
         notes.append("DeepSpeed did not run: its sharded state and buckets are the closed form's.")
-    if plan.sharding == "fsdp1":
+    if sharding_of(plan).fsdp == 1:
         changes["sharding"] = "fsdp2"
         notes.append("FSDP2 ran in place of FSDP1.")
-    if plan.sharding == "ddp":
+    if sharding_of(plan).ddp:
         added.add(state.DDP_BUCKETS.name)
         notes.append("DDP's gradient buckets are the closed form's.")
     if plan.offload in ("optimizer", "all"):
@@ -112,7 +113,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         frozenset(added),
         tuple(notes),
         beside=frozenset(beside),
-        executed=GATHERED if executed.sharding == "fsdp2" else frozenset(),
+        executed=GATHERED if sharding_of(executed).fsdp == 2 else frozenset(),
     )
 
 

@@ -14,9 +14,10 @@ from planner.dryrun.logs.log import Log
 from planner.dryrun.logs.repeat import Irregular
 from planner.dryrun.logs.rounds import unroll
 from planner.dryrun.run.world import On, world
-from planner.frameworks import OWN
+from planner.frameworks import OWN, ours
 from planner.methods import part
 from planner.plan import Plan
+from planner.sharding import sharding_of
 from planner.steps import models
 from planner.steps import run as runs
 
@@ -54,7 +55,7 @@ def dry_run(
         import_module("peft")
     filled = {role: _filled(config) for role, config in configs.items()}
     pattern = None if full_depth else _pattern(plan, filled)
-    if code != OWN:
+    if not ours(code):
         theirs = import_module(f"planner.frameworks.{code}.run.step")
 
         def whole(configs: Configs) -> Log:
@@ -102,7 +103,7 @@ def repeated(plan: Plan, configs: Configs) -> Pattern | None:
 
 
 def _pattern(plan: Plan, filled: Configs) -> Pattern | None:
-    margin = SHARDED_MARGIN if plan.sharding.startswith("fsdp") else MARGIN
+    margin = SHARDED_MARGIN if sharding_of(plan).fsdp > 0 else MARGIN
     patterns = {pattern_of(layer_kinds(config), margin) for config in filled.values()}
     return patterns.pop() if len(patterns) == 1 else None
 

@@ -37,7 +37,7 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     from planner.dryrun.logs.scaled import Whose, scaled, shares
     from planner.dryrun.run.execute import dry_run
     from planner.estimate import estimate
-    from planner.frameworks import OWN
+    from planner.frameworks import ours
     from planner.plan import Plan
 
     if "measure" in request:
@@ -51,13 +51,13 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
         # Of a model measured on the spot nobody knows how its layers repeat.
         whole = bool(request.get("full_depth") or asked.on_the_spot(plan))
         run = partial(dry_run, configs=configs, full_depth=whole, full_length=whole)
-        if standing.code != OWN:
+        if not ours(standing.code):
             try:
                 log = run(standing.plan, code=standing.code)
             except Exception as error:  # whatever another's code raises, ours can still run
                 refused = refused_by_theirs(standing.ran, error)
                 standing = stand_in(plan, refused)
-        if standing.code == OWN:
+        if ours(standing.code):
             log = run(standing.plan)
     except (ValueError, NotImplementedError) as error:
         return {"error": " ".join(str(error).split())}

@@ -27,6 +27,7 @@ from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.quantities import quantities
 from planner.setup import setup_of
+from planner.sharding import sharding_of
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded
 from planner.workload import targets
 
@@ -58,7 +59,7 @@ def world(
         enter(_kernelless())
         if plan.finetuning != "full" and adapts_experts(targets(plan), facts_of(plan).policy):
             enter(folded_on_meta())
-        if plan.sharding in ("fsdp1", "fsdp2"):
+        if sharding_of(plan).fsdp > 0:
             wrap = fully_sharded(enter(mesh_of(plan, device, streams=on == "gpu")))
             tracker = Tracker(branches.scratch, streams(), device, answers)
             enter(resizes(tracker))

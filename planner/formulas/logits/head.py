@@ -6,14 +6,12 @@ plan asks for.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from planner.dtypes import BYTES
 from planner.footprint import Instant, Term
 from planner.frameworks.loss import PATHS, LossCode
 from planner.numeric import Num, total, where
-
-ITEM_BYTES: Mapping[str, int] = {"bf16": 2, "fp16": 2, "fp32": 4}
 
 INSIDE_MODEL = ("logits", "soft cap backward", "head backward")
 """Instants of the model itself, where a framework scores its output outside of it."""
@@ -74,8 +72,8 @@ class Head:
             raise ValueError(f"logits must be one of {', '.join(PATHS)}, not {self.logits!r}")
         if self.logits_dtype not in ("bf16", "fp32"):
             raise ValueError(f"logits_dtype must be bf16 or fp32, not {self.logits_dtype!r}")
-        if self.dtype not in ITEM_BYTES:
-            raise ValueError(f"dtype must be one of {', '.join(ITEM_BYTES)}, not {self.dtype!r}")
+        if self.dtype not in BYTES:
+            raise ValueError(f"dtype must be one of {', '.join(BYTES)}, not {self.dtype!r}")
         if self.logits not in self.loss.formulas:
             runs = " or ".join(self.loss.formulas)
             raise ValueError(
@@ -89,12 +87,12 @@ class Head:
     @property
     def item_bytes(self) -> int:
         """Bytes of one number of the head's product."""
-        return ITEM_BYTES[self.dtype]
+        return BYTES[self.dtype]
 
     @property
     def loss_item_bytes(self) -> int:
         """Bytes of one number inside the log-softmax."""
-        return max(self.item_bytes, ITEM_BYTES[self.logits_dtype])
+        return max(self.item_bytes, BYTES[self.logits_dtype])
 
     @property
     def upcasts(self) -> bool:

@@ -22,6 +22,6 @@ FRAMEWORK = Framework(
             counted_at_regather=True,
         )
     },
-    trains_every_method=True,
+    steps_are_ours=True,
     loss_makes_reference=True,
 )

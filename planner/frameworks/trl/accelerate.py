@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from planner.frameworks.trl.limits import training_gpus, zero
 from planner.launch.launch import LaunchFile
 from planner.launch.script import given, yaml_text
+from planner.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -42,7 +43,7 @@ def mixed_precision(plan: Plan) -> str:
 def accelerate_files(plan: Plan) -> tuple[LaunchFile, ...]:
     """The launcher's configuration, and DeepSpeed's where that shards."""
     gpus = training_gpus(plan)
-    grouped = plan.sharding == "fsdp2" and plan.shard_size not in (0, gpus)
+    grouped = sharding_of(plan).fsdp == 2 and plan.shard_size not in (0, gpus)
     values = given(
         {
             "compute_environment": "LOCAL_MACHINE",
@@ -56,12 +57,12 @@ def accelerate_files(plan: Plan) -> tuple[LaunchFile, ...]:
             "rdzv_backend": "static",
             "same_network": True,
             "use_cpu": False,
-            "fsdp_config": _fsdp(plan) if plan.sharding in ("fsdp1", "fsdp2") else None,
+            "fsdp_config": _fsdp(plan) if sharding_of(plan).fsdp > 0 else None,
             "parallelism_config": _groups(plan) if grouped else None,
             "dynamo_config": COMPILED if plan.compile else None,
             "deepspeed_config": {
                 "deepspeed_config_file": DEEPSPEED,
-                "zero3_init_flag": plan.sharding == "zero3",
+                "zero3_init_flag": sharding_of(plan).zero == 3,
             }
             if zero(plan)
             else None,
@@ -88,7 +89,7 @@ def _distributed_type(plan: Plan) -> str:
 
 
 def _fsdp(plan: Plan) -> dict[str, object]:
-    version = int(plan.sharding[-1])
+    version = sharding_of(plan).zero
     strategy = "FULL_SHARD" if plan.reshard_after_forward else "SHARD_GRAD_OP"
     first = version == 1 or None
     return given(
@@ -109,11 +110,11 @@ def _fsdp(plan: Plan) -> dict[str, object]:
 
 def activations_by_accelerate(plan: Plan) -> bool:
     """Whether accelerate checkpoints the layers, since only it can offload under FSDP2."""
-    return bool(plan.activation_offload) and plan.sharding == "fsdp2"
+    return bool(plan.activation_offload) and sharding_of(plan).fsdp == 2
 
 
 def _deepspeed(plan: Plan) -> dict[str, object]:
-    stage = int(plan.sharding[-1])
+    stage = sharding_of(plan).zero
     in_host_ram = {"device": "cpu", "pin_memory": True}
     offloads = plan.offload in ("optimizer", "all")
     return given(

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planner.dtypes import TORCH_NAMES
 from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.accelerate import (
@@ -36,7 +37,6 @@ from planner.launch.script import (
 )
 from planner.launch.words import (
     ATTENTION,
-    TORCH_DTYPE,
     entropy_note,
     full_rows_note,
     kernels,
@@ -45,6 +45,7 @@ from planner.launch.words import (
     own_settings,
 )
 from planner.plan.trainers import trainer_of
+from planner.sharding import sharding_of
 from planner.units import read_count
 
 if TYPE_CHECKING:
@@ -120,12 +121,12 @@ def _weights_dtype(plan: Plan) -> str:
     fp32 copies beside half-precision weights, and peft makes its adapters fp32. Only
     plain and DDP training need the whole model in fp32 for an fp32 master.
     """
-    replicated = plan.sharding in ("none", "ddp")
+    replicated = sharding_of(plan).replicated
     if plan.finetuning == "lora" and plan.base_dtype == "fp32":
         return "float32"
     if plan.finetuning == "full" and replicated and plan.master_dtype == "fp32":
         return "float32"
-    return TORCH_DTYPE[plan.dtype]
+    return TORCH_NAMES[plan.dtype]
 
 
 BITSANDBYTES = ("adamw_bnb_8bit", "paged_adamw_8bit")
@@ -134,7 +135,7 @@ BITSANDBYTES = ("adamw_bnb_8bit", "paged_adamw_8bit")
 def _optimizer(plan: Plan) -> str:
     if plan.optimizer == "adamw-8bit":
         # torchao's states can be sharded as DTensors; bitsandbytes' cannot (bitsandbytes#1633).
-        return "adamw_torch_8bit" if plan.sharding == "fsdp2" else "adamw_bnb_8bit"
+        return "adamw_torch_8bit" if sharding_of(plan).fsdp == 2 else "adamw_bnb_8bit"
     return {
         "adamw-fused": "adamw_torch_fused",
         "adamw-foreach": "adamw_torch",
@@ -205,7 +206,7 @@ def _pattern(target: str) -> str:
 
 
 def _given(plan: Plan) -> dict[str, object]:
-    by_trainer = plan.activation_offload and plan.sharding != "fsdp2"
+    by_trainer = plan.activation_offload and sharding_of(plan).fsdp != 2
     return {
         "max_length": plan.prompt_tokens + plan.response_tokens,
         "packing": plan.batch_shape == "packed",
@@ -310,7 +311,7 @@ def _engine_script(plan: Plan, about: tuple[str, ...]) -> str:
     words += ["--max-model-len", str(plan.prompt_tokens + plan.response_tokens)]
     words += ["--max-num-seqs", str(plan.max_num_seqs)]
     words += ["--max-num-batched-tokens", str(plan.max_num_batched_tokens)]
-    words += ["--dtype", TORCH_DTYPE[plan.dtype], "--kv-cache-dtype", plan.kv_cache_dtype]
+    words += ["--dtype", TORCH_NAMES[plan.dtype], "--kv-cache-dtype", plan.kv_cache_dtype]
     if plan.enforce_eager:
         words.append("--enforce-eager")
     # What `trl vllm-serve` of this version passes; vLLM needs the first from 0.30 on.
@@ -347,7 +348,7 @@ def _packages(plan: Plan) -> tuple[str, ...]:
 
 def _notes(plan: Plan, program: str) -> tuple[str, ...]:
     samples = _script_of(plan).samples
-    gathered = plan.kl != "none" and plan.reference == "copy" and plan.sharding == "fsdp2"
+    gathered = plan.kl != "none" and plan.reference == "copy" and sharding_of(plan).fsdp == 2
     other_torch = _engine_is_vllm(plan) and plan.torch_version != "2.13.0"
     return chosen(
         (True, f"Checked against TRL {VERSION} with accelerate 1.15.0."),

@@ -12,6 +12,7 @@ from planner.frameworks.trl.script import Script
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.plan.trainers import exported_by, trainer_of
+from planner.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -27,7 +28,7 @@ def training_gpus(plan: Plan) -> int:
 
 def zero(plan: Plan) -> bool:
     """Whether DeepSpeed shards the state."""
-    return str(plan.sharding).startswith("zero")
+    return sharding_of(plan).zero > 0
 
 
 def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
@@ -156,9 +157,9 @@ def _precision(found: Obstacles) -> None:
     if not zero(plan):  # DeepSpeed's file sets both of these
         kept = plan.dtype if plan.master_dtype == "none" else "fp32"
         found.only("gradient_dtype", kept, why="Gradients have the dtype of the trained weights.")
-        if plan.sharding in ("fsdp1", "fsdp2"):
+        if sharding_of(plan).fsdp > 0:
             found.only("reduce_dtype", plan.dtype, why="accelerate reduces in the compute dtype.")
-        elif plan.sharding == "ddp":
+        elif sharding_of(plan).ddp:
             found.only("reduce_dtype", kept, why="DDP reduces gradients as they are.")
 
 
@@ -166,13 +167,14 @@ def _memory(found: Obstacles, script: Script) -> None:
     plan = found.plan
     found.only("logits", "fused", why="TRL has no other loss since 1.15.0.")
     _offload(found)
-    if plan.activation_offload and script.samples and plan.sharding != "fsdp2":
+    if plan.activation_offload and script.samples and sharding_of(plan).fsdp != 2:
         found.only(
             "activation_offload",
             False,
             why="Trainers that sample offload activations through accelerate's FSDP2 only.",
         )
-    if plan.shard_size not in (0, training_gpus(plan)) and (zero(plan) or plan.sharding == "fsdp1"):
+    grouped = plan.shard_size not in (0, training_gpus(plan))
+    if grouped and (zero(plan) or sharding_of(plan).fsdp == 1):
         found.only(
             "shard_size", 0, why="A group smaller than all GPUs is expressed for FSDP2 only."
         )
@@ -184,7 +186,7 @@ def _memory(found: Obstacles, script: Script) -> None:
         found.only(
             "optimizer", "adamw-fused", why="Offloaded by DeepSpeed, the optimizer is its CPU Adam."
         )
-    if plan.sharding == "fsdp1" and plan.optimizer == "adamw-8bit":
+    if sharding_of(plan).fsdp == 1 and plan.optimizer == "adamw-8bit":
         found.refuse(
             "optimizer",
             "8-bit states depend on how FSDP1 flattens the weights.",
@@ -257,7 +259,7 @@ def _adapters_off(found: Obstacles) -> None:
     """
     plan = found.plan
     first = trainer_of(FRAMEWORK.name, plan.method).own_old_log_probs(plan)
-    half, fsdp2 = plan.dtype != "fp32", plan.sharding == "fsdp2"
+    half, fsdp2 = plan.dtype != "fp32", sharding_of(plan).fsdp == 2
     if first and plan.kl != "none" and plan.finetuning == "lora" and half and fsdp2:
         found.refuse(
             "sharding",

@@ -14,6 +14,7 @@ from planner.frameworks.trl.limits import step_obstacles, zero
 from planner.frameworks.trl.own import Own
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of
+from planner.sharding import sharding_of
 from planner.step_phases import ROLLOUT
 
 if TYPE_CHECKING:
@@ -35,12 +36,12 @@ def own_of(plan: Plan) -> Own | None:
 
 def refusal(plan: Plan) -> str:
     """Why TRL's own code does not run a plan, as a sentence; empty where it does."""
-    own, sharded = own_of(plan), plan.sharding == "fsdp2"
+    own, sharded = own_of(plan), sharding_of(plan).fsdp == 2
     for holds, why in (
         (own is None, "its trainer of this method has not been run without data"),
         (plan.framework_version != FRAMEWORK.versions[0], f"only {NAME}'s has been"),
         (_installed() != FRAMEWORK.versions[0], f"{NAME} is not installed here"),
-        (plan.sharding == "fsdp1", "FSDP1's flat parameters do not run without data"),
+        (sharding_of(plan).fsdp == 1, "FSDP1's flat parameters do not run without data"),
         (zero(plan), "DeepSpeed's engine does not run without data"),
         (plan.compile, "compiled layers do not run without data"),
         (plan.activation_offload, "offloaded activations wait on streams"),
@@ -60,7 +61,7 @@ def no_trial(plan: Plan) -> str:
 
     What :func:`refusal` says is said there.
     """
-    if plan.sharding != "none":
+    if not sharding_of(plan).alone:
         return f"{FRAMEWORK.label}'s own code did not run: a trial shards by its own step."
     if plan.rollout == "hf":
         return (
@@ -89,7 +90,7 @@ def autocasts(plan: Plan) -> bool:
     """
     own = own_of(plan)
     samples = own is not None and own.rows == "prompts"
-    return mixed_precision(plan) != "no" and (samples or plan.sharding != "fsdp2")
+    return mixed_precision(plan) != "no" and (samples or sharding_of(plan).fsdp != 2)
 
 
 def arguments(plan: Plan) -> dict[str, object]:

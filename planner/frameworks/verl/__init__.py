@@ -8,6 +8,7 @@ from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import LossCode
 from planner.frameworks.verl.words import WORDS, batch_options
 from planner.rule import Rule
+from planner.sharding import sharding_of
 from planner.units import GIB, MIB
 
 
@@ -111,7 +112,7 @@ FRAMEWORK = Framework(
         ),
         Rule(
             "sharding",
-            lambda p: p.sharding not in ("fsdp1", "fsdp2"),
+            lambda p: not sharding_of(p).fsdp,
             "verl trains with FSDP here.",
             "Set sharding to fsdp2 or fsdp1.",
         ),

@@ -13,6 +13,7 @@ from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.plan.facts import facts_of
 from planner.plan.trainers import trainer_of
+from planner.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -58,7 +59,7 @@ def _training(found: Obstacles) -> None:
     if plan.finetuning == "lora":
         found.only("lora_dropout", 0.0, why="verl makes its adapters without dropout.")
     found.only("finetuning", "full", "lora", why="verl's FSDP trainer loads no 4-bit weights.")
-    if plan.optimizer == "adamw-8bit" and plan.sharding == "fsdp1":
+    if plan.optimizer == "adamw-8bit" and sharding_of(plan).fsdp == 1:
         # torchao's 8-bit states are DTensors; bitsandbytes' differ per flat shard.
         found.refuse(
             "optimizer",

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from planner.dtypes import TORCH_NAMES
 from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.estimator import Estimator
 from planner.launch.script import given
-from planner.launch.words import ATTENTION, TORCH_DTYPE, lora_targets
+from planner.launch.words import ATTENTION, lora_targets
 from planner.plan.trainers import trainer_of
 
 if TYPE_CHECKING:
@@ -117,7 +118,7 @@ def _rollout(plan: Plan) -> dict[str, object]:
     cache = plan.kv_cache_dtype
     return {
         f"{rollout}.name": "vllm",
-        f"{rollout}.dtype": TORCH_DTYPE[plan.dtype],
+        f"{rollout}.dtype": TORCH_NAMES[plan.dtype],
         f"{rollout}.n": plan.responses_per_prompt,
         f"{rollout}.temperature": plan.temperature,
         f"{rollout}.tensor_model_parallel_size": plan.rollout_tensor_parallel,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles
 from planner.frameworks.verl.overrides import KERNELS
+from planner.sharding import sharding_of
 from planner.step_phases import ROLLOUT
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def refusal(plan: Plan) -> str:
             bool(_missing()),
             f"{', '.join(_missing())} is not installed here (requirements-verl.txt)",
         ),
-        (plan.sharding != "fsdp2", "FSDP1's flat parameters do not run without data"),
+        (sharding_of(plan).fsdp != 2, "FSDP1's flat parameters do not run without data"),
         (plan.liger, "Liger's kernels are patched in by the package, which is not asked here"),
         (plan.dtype == "fp16", "fp16 scales its gradients by what they hold"),
         (plan.activation_offload, "offloaded activations wait on streams"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from planner.methods.grade.fields import own
 from planner.problem import Problem
 from planner.rule import NOT_YET, Rule
+from planner.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.facts import Facts
@@ -34,7 +35,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "sharding",
-        lambda plan: plan.sharding not in ("none", "ddp"),
+        lambda plan: not sharding_of(plan).replicated,
         "Soft tokens multiply the whole embedding outside the model's forward, which under this "
         f"sharding {NOT_YET}",
         "Set sharding to ddp, or to none on one GPU.",

@@ -17,10 +17,10 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
+from planner.dtypes import TORCH_NAMES
 from planner.sampling.ask.prompts import Prompt, Prompts
 from planner.sampling.run.vectors import F32
 
-DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 AT_ONCE = 256
 """Prompts of one call of a tokenizer, whose own result is many times the ids."""
 Ids = npt.NDArray[np.int32]
@@ -53,7 +53,7 @@ class Embedder:
             local_files_only=True,
             trust_remote_code=False,
             use_safetensors=True,
-            dtype=DTYPES[dtype],
+            dtype=getattr(torch, TORCH_NAMES[dtype]),
         )
         self._model: Any = model.to(device).eval()
         self._embedding, self._device, self._longest = embedding, device, prompt_tokens

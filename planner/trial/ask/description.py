@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from planner.estimate import estimate
 from planner.methods import method_of
+from planner.sharding import sharding_of
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.host_memory import GUARDED, guarded_bytes
 from planner.trial.ask.request import TrialRequest
@@ -40,7 +41,7 @@ def describe(request: TrialRequest) -> Description:
     if request.depths:
         cut = f", of which {' and '.join(map(str, request.depths))} are run"
     rank = ""
-    if plan.gpus > 1 and plan.sharding in ("fsdp1", "fsdp2"):
+    if plan.gpus > 1 and sharding_of(plan).fsdp > 0:
         rank = f", as rank 0 of {plan.gpus - plan.rollout_gpus}"
         if request.processes > 1:
             rank = f", as {request.processes} processes"

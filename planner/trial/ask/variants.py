@@ -12,6 +12,7 @@ from planner.dryrun.logs.kinds import depth_of, shallow
 from planner.frameworks import framework_named, own_step
 from planner.plan import Plan, try_plan
 from planner.plan.fields import EIGHT_BIT
+from planner.sharding import sharding_of
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.strict import shown
 
@@ -25,7 +26,7 @@ def executed(plan: Plan, refused: str = "") -> tuple[Plan, tuple[str, ...]]:
     Raises:
         CannotRun: naming the field and the fix, for state that the step's code does not hold.
     """
-    if plan.sharding.startswith("zero"):
+    if sharding_of(plan).zero > 0:
         raise CannotRun(
             f"sharding: {plan.sharding} is DeepSpeed's, which no trial runs; set sharding to "
             "fsdp2, whose shards hold as much."
@@ -45,7 +46,7 @@ def executed(plan: Plan, refused: str = "") -> tuple[Plan, tuple[str, ...]]:
     standing = stand_in(plan, refused or _no_trial(plan))
     # Of DDP there is another note below; stand-ins for kernels are in the dry run alone.
     notes = [note for note in standing.notes if "DDP" not in note and "stand-ins" not in note]
-    if plan.sharding == "ddp":
+    if sharding_of(plan).ddp:
         notes.append("One replica ran, without DDP's gradient buckets and its all-reduce.")
     if plan.rollout.startswith("vllm"):
         notes.append("Responses were not sampled in the steps: the plan's engine does that.")

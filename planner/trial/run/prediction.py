@@ -19,7 +19,7 @@ from planner.dryrun.logs.curve import Peak
 from planner.dryrun.logs.log import Log
 from planner.dryrun.run import worker
 from planner.dryrun.run.execute import dry_run
-from planner.frameworks import OWN, framework_named
+from planner.frameworks import framework_named, ours
 from planner.plan import Plan
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures, TermFigures, figures_of
@@ -74,7 +74,7 @@ def on_cpu(plan: Plan) -> tuple[Depth, tuple[str, ...]]:
         except (ValueError, NotImplementedError) as error:  # before RuntimeError, its parent
             raise CannotRun(" ".join(str(error).split())) from None
         except Exception as error:  # whatever another's code raises
-            if plan.framework != OWN:
+            if not ours(plan.framework):
                 ran = framework_named(plan.framework).label
                 raise CannotRun(worker.refused_by_theirs(ran, error)) from None
             if not isinstance(error, RuntimeError):

@@ -14,6 +14,7 @@ import torch.distributed as dist
 
 from planner.plan import Plan
 from planner.quantities import quantities
+from planner.sharding import sharding_of
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded
 from planner.trial.ask.endings import CannotRun
 
@@ -42,7 +43,7 @@ def sharding(plan: Plan, device: str) -> Iterator[Wrapper]:
     q = quantities(plan)
     world, shards = int(q.data_parallel), int(q.shards)
     several = ranks() > 1
-    if several and plan.sharding != "fsdp2":
+    if several and sharding_of(plan).fsdp != 2:
         raise CannotRun(
             "sharding: several processes train with fsdp2 only, and the plan says "
             f"{plan.sharding}; set sharding to fsdp2, or start one process."
@@ -52,7 +53,7 @@ def sharding(plan: Plan, device: str) -> Iterator[Wrapper]:
             f"gpus: the plan trains on {world} GPUs and torchrun started {ranks()} processes; "
             "start as many as the plan's gpus less its rollout_gpus."
         )
-    if plan.sharding != "fsdp2":
+    if sharding_of(plan).fsdp != 2:
         yield unsharded
         return
     from torch.distributed.device_mesh import init_device_mesh

@@ -21,6 +21,7 @@ import torch
 from torch import nn
 
 from planner.dryrun.ask.request import configs_of
+from planner.dtypes import TORCH_NAMES
 from planner.plan import Plan
 from planner.quantities import quantities
 from planner.step_phases import ROLLOUT, WEIGHT_SYNC
@@ -35,7 +36,6 @@ SAMPLED = 256
 """Tokens of each response that the engine generates; its time grows evenly after them."""
 BUCKET_BYTES = 2 * GIB
 """Weights that travel to the engine at a time."""
-DTYPE_NAMES = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -149,7 +149,7 @@ def _started(plan: Plan, model: str, dummy: bool) -> Any:
         load_format="dummy" if dummy else "safetensors",
         skip_tokenizer_init=True,
         trust_remote_code=False,
-        dtype=DTYPE_NAMES[plan.dtype],
+        dtype=TORCH_NAMES[plan.dtype],
         kv_cache_dtype=plan.kv_cache_dtype,
         quantization=None if plan.rollout_quantization == "none" else plan.rollout_quantization,
         enable_sleep_mode=plan.vllm_sleep_level > 0,

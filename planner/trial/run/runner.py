@@ -16,10 +16,11 @@ import torch
 
 from planner.dryrun.ask.request import configs_of
 from planner.estimate import estimate
-from planner.frameworks import OWN
+from planner.frameworks import ours
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.facts import facts_of
 from planner.plan.link import to_query_string
+from planner.sharding import sharding_of
 from planner.trial.ask.endings import CannotRun, MemoryEnded
 from planner.trial.ask.footprints import FootprintFigures, figures_of, from_data
 from planner.trial.ask.request import TrialRequest
@@ -123,7 +124,7 @@ class _Trial:
                 note=self.note,
             )
         except CannotRun as stopped:
-            if self.plan.framework == OWN:
+            if ours(self.plan.framework):
                 raise
             self._sized(plan, device, str(stopped))
             return
@@ -189,7 +190,7 @@ class _Trial:
                     "Random routers send tokens evenly to all experts; trained ones do not, and "
                     "the busiest expert then holds more and takes longer."
                 )
-        if plan.sharding == "fsdp2" and ranks() == 1:
+        if sharding_of(plan).fsdp == 2 and ranks() == 1:
             note(RANK_NOTE.format(world=plan.gpus - plan.rollout_gpus))
         if plan.batch_shape == "padded" and self.request.lengths == "full":
             note("Rows are padded by one token: the mask is there, the rest is at the caps.")

@@ -15,6 +15,7 @@ import streamlit as st
 
 from planner.plan import Plan
 from planner.quantities import quantities
+from planner.sharding import sharding_of
 from planner.trial.ask.request import LIMIT_SECONDS, SNAPSHOT, STEPS, TrialRequest, existing_folder
 from planner.trial.ask.variants import layers_of
 from planner.trial.cluster.address import host_of, owners_address
@@ -166,7 +167,7 @@ def _what_of_it(plan: Plan, device: str, cards: int) -> dict[str, Any]:
     found: dict[str, Any] = {"cap_bytes": round(cap * GIB)} if cap else {}
     world = int(quantities(plan).training_gpus)
     most = MOST_PROCESSES if device == "cpu" else cards
-    if 1 < world <= most and plan.sharding in ("fsdp1", "fsdp2"):
+    if 1 < world <= most and sharding_of(plan).fsdp > 0:
         found["processes"] = choice(
             "Sharded over",
             [1, world],

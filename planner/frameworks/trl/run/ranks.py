@@ -31,6 +31,7 @@ from planner.dryrun.run.tracker import Tracker
 from planner.frameworks.trl.accelerate import accelerate_files
 from planner.frameworks.trl.limits import training_gpus
 from planner.plan import Plan
+from planner.sharding import sharding_of
 
 DIST: Any = dist  # not all of it is typed
 PORT = 29500
@@ -50,7 +51,7 @@ def launched(plan: Plan, folder: Path, device: torch.device, rank: int = 0) -> I
         device: where tensors are.
         rank: this process among all.
     """
-    if plan.sharding == "none":
+    if sharding_of(plan).alone:
         yield
         return
     processes = str(training_gpus(plan))
@@ -89,7 +90,7 @@ def _environment(plan: Plan, folder: Path) -> dict[str, str]:
 @contextmanager
 def alone(plan: Plan, stage: DryStage) -> Iterator[None]:
     """Inside, a sharded plan's first process runs without data, and without the others."""
-    if plan.sharding == "none":
+    if sharding_of(plan).alone:
         yield
         return
     processes = training_gpus(plan)
@@ -97,7 +98,7 @@ def alone(plan: Plan, stage: DryStage) -> Iterator[None]:
     def gathered(objects: list[Any]) -> list[Any]:
         return list(objects) * processes
 
-    kind = _ddp(processes, stage) if plan.sharding == "ddp" else _fsdp2()
+    kind = _ddp(processes, stage) if sharding_of(plan).ddp else _fsdp2()
     with patch.object(operations, "_gpu_gather_object", gathered), kind:
         yield
 

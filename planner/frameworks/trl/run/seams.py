@@ -22,11 +22,13 @@ from trl.kernels import chunked_logprob
 from trl.trainer import dpo_trainer, grpo_trainer, rloo_trainer, sft_trainer
 from trl.trainer import utils as trl_utils
 
+from planner.dtypes import TORCH_NAMES
+
 Head = Literal["gpu", "cpu"]
 """Which branch of TRL's fused head runs."""
 Answers = Mapping[Any, Callable[..., Any]]
+DTYPES = {name: getattr(torch, name) for name in TORCH_NAMES.values()}
 TRAINERS = (sft_trainer, dpo_trainer, grpo_trainer, rloo_trainer)
-DTYPES = {"bfloat16": torch.bfloat16, "float16": torch.float16, "float32": torch.float32}
 
 
 @contextmanager
