@@ -198,7 +198,7 @@ def test_a_phase_that_does_not_read_a_choice_is_made_once(name: str) -> None:
     made: dict[str, set[int]] = {}
     for one in found:
         for slot in one.slots:
-            made.setdefault(slot.name, set()).add(id(slot.pairs[0][0]))
+            made.setdefault(slot.kind.name, set()).add(id(slot.pairs[0][0]))
     scored = [name for name in SCORING if name in made]
     assert scored and {name: len(made[name]) for name in scored} == dict.fromkeys(scored, 1)
 

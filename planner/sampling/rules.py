@@ -15,21 +15,72 @@ def _ivf(plan: Any) -> bool:
     return bool(plan.index == "faiss-ivf")
 
 
-# One rule a line: condition, sentence and fix read best as a table.
-# fmt: off
 RULES: tuple[Rule, ...] = (
-    Rule("dimensions", lambda p: p.dimensions == 0 and p.model == "", "Without a model nothing says how long an embedding is.", "Set dimensions, or choose a model."),
-    Rule("neighbours", lambda p: p.neighbours >= p.prompts, "A prompt has only prompts - 1 neighbours, itself excluded.", "Lower neighbours."),
-    Rule("lists", lambda p: p.lists != 0 and not _ivf(p), "Only an IVF index has lists.", "Set lists to 0, or index to faiss-ivf."),
-    Rule("probes", lambda p: p.probes != 0 and not _ivf(p), "Only an IVF index is probed.", "Set probes to 0, or index to faiss-ivf."),
-    Rule("training_prompts", lambda p: p.training_prompts != 0 and not _ivf(p), "Only an IVF index is trained.", "Set training_prompts to 0, or index to faiss-ivf."),
-    Rule("probes", lambda p: _ivf(p) and probes_of(p) > lists_of(p), "probes exceeds the index's lists.", "Lower probes, or set it to 0."),
-    Rule("training_prompts", lambda p: _ivf(p) and p.training_prompts > p.prompts, "training_prompts exceeds prompts.", "Lower it, or set it to 0."),
-    Rule("lists", lambda p: _ivf(p) and training_of(p) < FEWEST_PER_LIST * lists_of(p), f"An IVF index needs {FEWEST_PER_LIST} training prompts for each list.", "Lower lists, raise training_prompts, or choose faiss-flat."),
-    Rule("assembly", lambda p: p.assembly == "concatenate" and (p.mode, p.index, p.dtype) != ("online", "exact", "fp32"), "The document's code concatenates fp32 embeddings as training starts, and searches them by brute force.", "Set assembly to in-place, or mode to online, index to exact and dtype to fp32."),
-    Rule("model_dtype", lambda p: p.device == "cpu" and p.model_dtype == "fp16", "The pipeline runs no fp16 model on a CPU.", "Set model_dtype to fp32 or bf16."),
+    Rule(
+        "dimensions",
+        lambda p: p.dimensions == 0 and p.model == "",
+        "Without a model nothing says how long an embedding is.",
+        "Set dimensions, or choose a model.",
+    ),
+    Rule(
+        "neighbours",
+        lambda p: p.neighbours >= p.prompts,
+        "A prompt has only prompts - 1 neighbours, itself excluded.",
+        "Lower neighbours.",
+    ),
+    Rule(
+        "lists",
+        lambda p: p.lists != 0 and not _ivf(p),
+        "Only an IVF index has lists.",
+        "Set lists to 0, or index to faiss-ivf.",
+    ),
+    Rule(
+        "probes",
+        lambda p: p.probes != 0 and not _ivf(p),
+        "Only an IVF index is probed.",
+        "Set probes to 0, or index to faiss-ivf.",
+    ),
+    Rule(
+        "training_prompts",
+        lambda p: p.training_prompts != 0 and not _ivf(p),
+        "Only an IVF index is trained.",
+        "Set training_prompts to 0, or index to faiss-ivf.",
+    ),
+    Rule(
+        "probes",
+        lambda p: _ivf(p) and probes_of(p) > lists_of(p),
+        "probes exceeds the index's lists.",
+        "Lower probes, or set it to 0.",
+    ),
+    Rule(
+        "training_prompts",
+        lambda p: _ivf(p) and p.training_prompts > p.prompts,
+        "training_prompts exceeds prompts.",
+        "Lower it, or set it to 0.",
+    ),
+    Rule(
+        "lists",
+        lambda p: _ivf(p) and training_of(p) < FEWEST_PER_LIST * lists_of(p),
+        f"An IVF index needs {FEWEST_PER_LIST} training prompts for each list.",
+        "Lower lists, raise training_prompts, or choose faiss-flat.",
+    ),
+    Rule(
+        "assembly",
+        lambda p: (
+            p.assembly == "concatenate"
+            and (p.mode, p.index, p.dtype) != ("online", "exact", "fp32")
+        ),
+        "The document's code concatenates fp32 embeddings as training starts, and searches them "
+        "by brute force.",
+        "Set assembly to in-place, or mode to online, index to exact and dtype to fp32.",
+    ),
+    Rule(
+        "model_dtype",
+        lambda p: p.device == "cpu" and p.model_dtype == "fp16",
+        "The pipeline runs no fp16 model on a CPU.",
+        "Set model_dtype to fp32 or bf16.",
+    ),
 )
-# fmt: on
 
 
 def problems_of(plan: Any) -> tuple[Problem, ...]:
