@@ -6,13 +6,16 @@ prompts. The recall that lists and probes give is nobody's guess: a run samples 
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from planner.catalog import model
 from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.units import MIB
+
+if TYPE_CHECKING:
+    from planner.sampling.plan import SamplingPlan
 
 FEWEST_PER_LIST = 39
 """Training prompts for each list below which FAISS warns: ``ClusteringParameters``'
@@ -33,7 +36,7 @@ def _root(value: Num) -> Num:
     return root if isinstance(value, np.ndarray) else int(root)
 
 
-def width_of(plan: Any) -> int:
+def width_of(plan: SamplingPlan) -> int:
     """Values of one embedding.
 
     Raises:
@@ -47,7 +50,7 @@ def width_of(plan: Any) -> int:
     return architecture.vocab if plan.embedding == "logits" else architecture.hidden
 
 
-def lists_of(plan: Any) -> Num:
+def lists_of(plan: SamplingPlan) -> Num:
     """Lists of the IVF index: 4·√N, as FAISS advises below a million, where the plan has 0.
 
     Source: https://github.com/facebookresearch/faiss/wiki/Guidelines-to-choose-an-index
@@ -58,33 +61,33 @@ def lists_of(plan: Any) -> Num:
     return maximum(1, minimum(4 * _root(plan.prompts), plan.prompts // FEWEST_PER_LIST))
 
 
-def probes_of(plan: Any) -> Num:
+def probes_of(plan: SamplingPlan) -> Num:
     """Lists that a search visits: the plan's, or √lists, a start whose recall a run samples."""
     return plan.probes or maximum(1, _root(lists_of(plan)))
 
 
-def training_of(plan: Any) -> Num:
+def training_of(plan: SamplingPlan) -> Num:
     """Prompts that train the lists: the plan's, or 64 for each list, at most all."""
     return plan.training_prompts or minimum(plan.prompts, PER_LIST * lists_of(plan))
 
 
-def value_bytes_of(plan: Any) -> int:
+def value_bytes_of(plan: SamplingPlan) -> int:
     """Bytes of a stored value."""
     return 2 if plan.dtype == "fp16" else 4
 
 
-def chunk_of(plan: Any) -> Num:
+def chunk_of(plan: SamplingPlan) -> Num:
     """Prompts of one Parquet chunk: the plan's, or what 64 MiB hold in 256s, at most all."""
     held = CHUNK_BYTES // (width_of(plan) * value_bytes_of(plan))
     return minimum(plan.prompts, plan.chunk_prompts or max(ROWS, held // ROWS * ROWS))
 
 
-def last_chunk_of(plan: Any) -> Num:
+def last_chunk_of(plan: SamplingPlan) -> Num:
     """Prompts of the last chunk."""
     return (plan.prompts - 1) % chunk_of(plan) + 1
 
 
-def part_of(plan: Any) -> Num:
+def part_of(plan: SamplingPlan) -> Num:
     """Prompts that one part of the search asks for: some 2·10¹¹ products, in 256s."""
     scanned = plan.prompts
     if plan.index == "faiss-ivf":

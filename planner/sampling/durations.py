@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.catalog.efficiencies import typical
 from planner.dtypes import BYTES
@@ -29,6 +29,9 @@ from planner.sampling.measured import (
 )
 from planner.sampling.model import Embedder, embedder_of
 
+if TYPE_CHECKING:
+    from planner.sampling.plan import SamplingPlan
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Duration:
@@ -41,7 +44,7 @@ class Duration:
     assumed: bool
 
 
-def durations_of(plan: Any, known: Measured) -> dict[str, Duration]:
+def durations_of(plan: SamplingPlan, known: Measured) -> dict[str, Duration]:
     """Seconds of embedding and search by stage; a stage that is not there is not known."""
     found: dict[str, Duration] = {}
     embedder = embedder_of(plan)
@@ -96,7 +99,7 @@ def durations_of(plan: Any, known: Measured) -> dict[str, Duration]:
     return found
 
 
-def _read_rows(plan: Any) -> Num:
+def _read_rows(plan: SamplingPlan) -> Num:
     """Rows of chunks that a search reads; what is held is not read.
 
     Each prompt is read once as a query, and streamed all are read for each part of the queries.
@@ -122,7 +125,7 @@ def _known(rate: Rate, **inputs: Num) -> Duration:
     return _of(rate, False, **inputs)
 
 
-def _forward(plan: Any, prompts: Num, embedder: Embedder) -> Duration | None:
+def _forward(plan: SamplingPlan, prompts: Num, embedder: Embedder) -> Duration | None:
     """A forward's FLOPs at the card's typical share of its peak, or at the cores' assumed rate."""
     if embedder.gpu is None:
         rate, source = plan.cores * CORE_FLOPS_PER_SECOND, f"Rate {ASSUMED}"

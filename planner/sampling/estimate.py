@@ -162,7 +162,7 @@ def disk_of(plan: SamplingPlan, known: Measured = NOTHING) -> tuple[Disk, int]:
     return found, int((half if plan.dtype == "fp16" else raw).bytes + result.bytes)
 
 
-def host_bytes_of(plan: Any, known: Measured = NOTHING) -> Num:
+def host_bytes_of(plan: SamplingPlan, known: Measured = NOTHING) -> Num:
     """Host RAM at the worst stage; an array where the plan's prompts are one."""
     return maximum(*(one.host_bytes for one in stages_of(plan, known)))
 

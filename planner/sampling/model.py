@@ -6,7 +6,7 @@ A plan without a model knows nothing of it: no bytes and no time are made up for
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.catalog import Architecture, Gpu, gpu, model
 from planner.dtypes import BYTES
@@ -15,6 +15,9 @@ from planner.formulas import allocator, compute, sampling, state
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.formulas.parameters import parameter_count
 from planner.numeric import Num
+
+if TYPE_CHECKING:
+    from planner.sampling.plan import SamplingPlan
 
 ROLE = "model"
 
@@ -25,7 +28,7 @@ class Embedder:
 
     arch: Architecture
     gpu: Gpu | None
-    plan: Any
+    plan: SamplingPlan
 
     @property
     def host(self) -> bool:
@@ -100,7 +103,7 @@ class Embedder:
         return flops / tokens
 
 
-def embedder_of(plan: Any) -> Embedder | None:
+def embedder_of(plan: SamplingPlan) -> Embedder | None:
     """The plan's model; None where it names none."""
     if not plan.model:
         return None

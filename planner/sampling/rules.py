@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.catalog import gpu, model
 from planner.problem import Problem
@@ -10,8 +10,11 @@ from planner.rule import Rule
 from planner.sampling.derived import FEWEST_PER_LIST, lists_of, probes_of, training_of
 from planner.sampling.model import embedder_of
 
+if TYPE_CHECKING:
+    from planner.sampling.plan import SamplingPlan
 
-def _ivf(plan: Any) -> bool:
+
+def _ivf(plan: SamplingPlan) -> bool:
     return bool(plan.index == "faiss-ivf")
 
 
@@ -83,7 +86,7 @@ RULES: tuple[Rule, ...] = (
 )
 
 
-def problems_of(plan: Any) -> tuple[Problem, ...]:
+def problems_of(plan: SamplingPlan) -> tuple[Problem, ...]:
     """Every rule that a plan breaks; empty when it is possible."""
     found: list[Problem] = []
     for rule in RULES:
@@ -109,7 +112,7 @@ def problems_of(plan: Any) -> tuple[Problem, ...]:
     return tuple(found)
 
 
-def _uncovered(plan: Any) -> tuple[Problem, ...]:
+def _uncovered(plan: SamplingPlan) -> tuple[Problem, ...]:
     """What the formulas of the model's forward refuse."""
     try:
         embedder = embedder_of(plan)

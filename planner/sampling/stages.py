@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,6 +36,9 @@ from planner.sampling.measured import (
     Measured,
 )
 from planner.sampling.model import Embedder, embedder_of
+
+if TYPE_CHECKING:
+    from planner.sampling.plan import SamplingPlan
 
 Terms = tuple[Term, ...]
 MERGED, ANSWERED, KEPT = 112, 40, 16
@@ -76,7 +79,7 @@ class Held:
 class Sizes:
     """The numbers that formulas are given."""
 
-    plan: Any
+    plan: SamplingPlan
     known: Measured = NOTHING
     embedder: Embedder | None = field(init=False)
 
@@ -112,7 +115,7 @@ class Sizes:
         return bool(self.plan.mode == "online")
 
 
-def stages_of(plan: Any, known: Measured = NOTHING) -> tuple[Held, ...]:
+def stages_of(plan: SamplingPlan, known: Measured = NOTHING) -> tuple[Held, ...]:
     """Every stage of a plan with its terms, in order."""
     sizes = Sizes(plan, known)
     if plan.assembly == "concatenate":
@@ -221,12 +224,12 @@ def _exact(sizes: Sizes) -> Iterator[Term]:
     yield _found(plan, part, MERGED)
 
 
-def _found(plan: Any, queries: Num, neighbour_bytes: int) -> Term:
+def _found(plan: SamplingPlan, queries: Num, neighbour_bytes: int) -> Term:
     near = {"neighbours": plan.neighbours, "neighbour_bytes": neighbour_bytes}
     return _host(sampling.FOUND, "search", queries=queries, **near)
 
 
-def _before(plan: Any) -> Num:
+def _before(plan: SamplingPlan) -> Num:
     """1 where a search has more parts than one, so that one's end is there when the next begins."""
     return minimum(1, (plan.prompts - 1) // part_of(plan))
 

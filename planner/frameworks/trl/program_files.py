@@ -77,7 +77,7 @@ def _embedding(plan: Plan) -> Iterator[Decision]:
     facts = facts_of(plan)
     sizes = {"batch_size": EMBEDDED, "prompt_tokens": plan.prompt_tokens, "model_dtype": "bf16"}
     # The program's logits are those of every token, as the document has them.
-    asked = SimpleNamespace(assembly="concatenate", **sizes)
+    asked: Any = SimpleNamespace(assembly="concatenate", **sizes)
     needed = {}
     for pooling in ("hidden", "logits"):
         asked.embedding = pooling
