@@ -45,7 +45,7 @@ class Totals(NamedTuple):
     @property
     def kinds(self) -> tuple[Num, ...]:
         """``allocated`` by kinds whose tensors seldom fit each other's blocks."""
-        named = tuple(getattr(self, kind) for kind in KINDS)
+        named = self[-len(KINDS) :]
         return (*named, self.allocated - sum(named))
 
     @property
@@ -82,7 +82,8 @@ class Adder:
     def totals(self, instant: Instant) -> Totals:
         """What all terms of an instant add up to."""
         shared = cast("tuple[Bundle, ...]", instant.shared)
-        return self._sum([*map(self._shared, shared), self._add(instant.terms)])
+        found = [*map(self._shared, shared)]
+        return self._sum([*found, self._add(instant.terms)] if instant.terms else found)
 
     def _shared(self, bundle: tuple[Term, ...]) -> Totals:
         known = self._known.get(id(bundle))
@@ -94,27 +95,30 @@ class Adder:
         return known[1]
 
     def _add(self, terms: tuple[Term, ...]) -> Totals:
-        if not terms:
-            return NOTHING
         # Most terms are in few totals: what is not there need not be added.
-        parts = Totals._make([] for _ in Totals._fields)
+        requested, allocated, slack, outside, host = parts = [], [], [], [], []
+        kinds: dict[str, list[Num]] = {}
+        expandable = self._expandable
         for term in terms:
             size, category = term.bytes, term.category
             if term.host:
-                parts.host.append(size)
+                host.append(size)
             elif category in OUTSIDE:
-                parts.outside.append(size)
+                outside.append(size)
             elif category == "allocator":
-                parts.slack.append(size)
+                slack.append(size)
             else:
-                allocated, slack = allocator.held_bytes(term, self._expandable)
-                parts.requested.append(size)
-                parts.allocated.append(allocated)
-                parts.slack.append(slack)
+                held, unused = allocator.held_bytes(term, expandable)
+                requested.append(size)
+                allocated.append(held)
+                slack.append(unused)
                 kind = "unsharded" if term.name in UNSHARDED else category
-                if kind in KINDS:
-                    getattr(parts, kind).append(allocated)
-        return Totals._make(map(self._plus, parts))
+                kinds.setdefault(kind, []).append(held)
+        plus = self._plus
+        of_kinds = [plus(kinds[kind]) if kind in kinds else 0 for kind in KINDS]
+        return tuple.__new__(Totals, (*map(plus, parts), *of_kinds))
 
     def _sum(self, found: Sequence[Totals]) -> Totals:
-        return Totals._make(map(self._plus, zip(*found, strict=True)))
+        if len(found) < 2:
+            return found[0] if found else NOTHING
+        return tuple.__new__(Totals, map(self._plus, zip(*found, strict=True)))

@@ -101,7 +101,7 @@ def peak_of(
     orders: Sequence[int],
 ) -> Peak:
     """The peak of instants, each with its sum, doubt, bounds outside and number."""
-    peaks = [one.peak for one in sums]
+    peaks = [one.requested + one.outside for one in sums]
 
     def figures(at: int) -> Sequence[Num]:
         one = sums[at]
@@ -121,13 +121,13 @@ def peak_of(
     devices = [one.device for one in sums]
     device = maximum(*devices)
     doubtful = not all(isinstance(one, int) and not one for one in doubts)
+    # Of each kind the most, and of what is left of all; the sums have them in this order.
+    _, allocated, _, outside, host, *kinds = zip(*sums, strict=True)
+    others = [whole - sum(parts) for whole, *parts in zip(allocated, *kinds, strict=True)]
     most = (
         device,
         maximum(*map(_plus, devices, doubts)) if doubtful else device,
-        maximum(*(one.host for one in sums)),
-        maximum(*(one.outside for one in sums)),
-        maximum(*(one.allocated for one in sums)),
-        *(maximum(*kind) for kind in zip(*(one.kinds for one in sums), strict=True)),
+        *(maximum(*each) for each in (host, outside, allocated, *kinds, others)),
     )
     return Peak._make((*owner, *most, minimum(*(one.optimizer for one in sums))))
 

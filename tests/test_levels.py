@@ -12,6 +12,7 @@ from planner.formulas.allocator import (
 )
 from planner.levels import Adder
 from planner.segments import cached_before, in_process
+from planner.step_phases import LOAD, OPTIMIZER_STEP, POLICY_FORWARD, ROLLOUT
 from planner.units import KIB, MIB
 
 
@@ -98,6 +99,6 @@ def test_host_and_engine_are_outside_the_allocator() -> None:
     ],
 )
 def test_what_stays_cached(empty_cache: str, carried: list[int]) -> None:
-    names = ["load", "rollout", "policy forward", "optimizer step"]
-    trains = [in_process("trainer", name) for name in names]
+    phases = [LOAD, ROLLOUT, POLICY_FORWARD, OPTIMIZER_STEP]
+    trains = [in_process("trainer", phase) for phase in phases]
     assert cached_before(trains, [99, 40, 30, 20], empty_cache) == carried

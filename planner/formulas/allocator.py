@@ -75,9 +75,9 @@ def held_bytes(term: Term, expandable: bool) -> tuple[Num, Num]:
     segments, up to 10 MiB 20 MiB segments, and each larger one gets a segment of its own,
     rounded to 2 MiB; expandable segments grow in pages instead and leave no such ends.
     """
-    if isinstance(term.bytes, int) and isinstance(term.tensors, int):
-        return _held_number(term.bytes, term.tensors, term.layout, expandable)
-    return _held(term.bytes, term.tensors, term.layout, expandable)
+    size, tensors = term.bytes, term.tensors
+    held = _held_number if type(size) is type(tensors) is int else _held
+    return held(size, tensors, term.layout, expandable)
 
 
 def _held(size: Num, tensors: Num, layout: Layout, expandable: bool) -> tuple[Num, Num]:

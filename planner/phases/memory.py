@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from planner.footprint import Standing
+
 Name = tuple[str, ...]
 """What is read: a source (``plan``, ``facts`` …), and its part."""
 Reads = dict[Name, None]
@@ -202,7 +204,9 @@ def key_of(given: Any) -> Hashable:
     """Terms and instants among what something is made of are told apart by being the same."""
     if type(given) is tuple:
         return tuple(map(key_of, given))
-    return Same(given) if isinstance(given, tuple) else given
+    # What stands at a moment is a name, whoever says it.
+    named = not isinstance(given, tuple) or isinstance(given, Standing)
+    return given if named else Same(given)
 
 
 def beside(memory: dict[Any, Any] | Memory) -> dict[Any, Any] | Memory:

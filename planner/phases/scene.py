@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property, wraps
+from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from planner import workload
@@ -53,7 +53,7 @@ def once(
 
     @wraps(make)
     def kept(owner: Owner, /, *of: Of.args, **how: Of.kwargs) -> Found:
-        key, memory = (make, of, *how.items()), owner.memory
+        key, memory = ((make, of, *how.items()) if how else (make, of)), owner.memory
         if type(memory) is dict:
             if key in memory:
                 return memory[key]  # type: ignore[no-any-return]
@@ -98,16 +98,22 @@ def shared(
 
 
 if TYPE_CHECKING:
-    settled = cached_property
+    settled = property
 else:
 
-    class settled(cached_property):
+    class settled:
         """A property that is made once, but for scenes that are seen to be read: each time."""
 
-        def __get__(self, instance, owner=None):
-            if instance is not None and type(instance.memory) is Memory:
-                return self.func(instance)
-            return super().__get__(instance, owner)
+        def __init__(self, make):
+            self.make, self.__doc__ = make, make.__doc__
+
+        def __get__(self, scene, owner=None):
+            if scene is None:
+                return self
+            found = self.make(scene)
+            if type(scene.memory) is not Memory:
+                scene.__dict__[self.make.__name__] = found
+            return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,12 +127,12 @@ class Scene:
     memory: Kept | Memory = field(default_factory=dict)
     """What several instants ask for; see :func:`once`."""
 
-    @cached_property
+    @settled
     def plan(self) -> Plan:
         """The plan, or a sweep's grid."""
         return self.setup.plan
 
-    @cached_property
+    @settled
     def q(self) -> Quantities:
         """Its numbers for one GPU."""
         return self.setup.q

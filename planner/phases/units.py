@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from planner.numeric import Num, round_up
 from planner.phases.role import Role
-from planner.phases.scene import Scene
+from planner.phases.scene import Scene, once
 from planner.sharding import sharding_of
 
 
@@ -18,14 +18,15 @@ def apart(scene: Scene, role: Role) -> bool:
     The embedding is gathered for its lookup and, though its gradient needs no weight, in the
     backward; the head from the end of the forward to its own backward. Tied ones are one unit.
     """
+    if not head_stays(scene):
+        return False
     tied = role.arch.tied and not role.value_head
-    tables = role.arch.measured or role.arch.learned_positions
-    return head_stays(scene) and not (tied or tables)
+    return not (tied or role.arch.measured or role.arch.learned_positions)
 
 
 def head_stays(scene: Scene) -> bool:
     """Whether what the head needs is not resharded between forward and backward."""
-    return sharding_of(scene.plan).fsdp == 2 and scene.framework.head_stays_gathered
+    return scene.framework.head_stays_gathered and sharding_of(scene.plan).fsdp == 2
 
 
 def trained_at_end(scene: Scene, role: Role) -> int:
@@ -71,6 +72,7 @@ def of_layer(scene: Scene, role: Role) -> Num:
     return role.layer_parameters + adapters + scene.padding(role, "layer")
 
 
+@once
 def of_root(scene: Scene, role: Role) -> Num:
     """The same of what is outside the layers, or of the head's unit alone."""
     whole = role.root_parameters + scene.padding(role, "root")
