@@ -89,7 +89,7 @@ def _distributed_type(plan: Plan) -> str:
 
 
 def _fsdp(plan: Plan) -> dict[str, object]:
-    version = sharding_of(plan).zero
+    version = sharding_of(plan).fsdp
     strategy = "FULL_SHARD" if plan.reshard_after_forward else "SHARD_GRAD_OP"
     first = version == 1 or None
     return given(
