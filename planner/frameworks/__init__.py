@@ -62,7 +62,8 @@ def own_step(name: str) -> Any:
 
     A module ``own_step.py`` with ``NAME`` (whose code, for people), ``DOCUMENT`` (what is ours in
     place of theirs), ``PACKAGES`` (what it is made of), ``refusal(plan)`` and ``left_out(plan)``
-    (phases that are not executed); beside it ``run/step.py``.
+    (phases that are not executed); beside it ``run/step.py``. With ``no_trial(plan)``, a reason
+    or none, and ``run/trial.py`` trials run it too.
     """
     room = f"{__name__}.{name}"
     return import_module(f"{room}.own_step") if find_spec(f"{room}.own_step") else None
@@ -70,3 +71,8 @@ def own_step(name: str) -> Any:
 
 OWN = next(iter(frameworks()))
 """Whose step :mod:`planner.steps` is, the first: a plan's unless told, and what a dry run runs."""
+
+
+def code_of(framework: str) -> str:
+    """Whose step runs a framework's plans: its own where its folder has one, else ours."""
+    return OWN if own_step(framework) is None else framework

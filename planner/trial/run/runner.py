@@ -16,7 +16,7 @@ import torch
 
 from planner.dryrun.ask.request import configs_of
 from planner.estimate import estimate
-from planner.frameworks import OWN
+from planner.frameworks import OWN, code_of
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.facts import facts_of
 from planner.plan.link import to_query_string
@@ -123,7 +123,7 @@ class _Trial:
                 note=self.note,
             )
         except CannotRun as stopped:
-            if self.plan.framework == OWN:
+            if code_of(self.plan.framework) == OWN:
                 raise
             self._sized(plan, device, str(stopped))
             return
