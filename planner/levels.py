@@ -96,7 +96,8 @@ class Adder:
 
     def _add(self, terms: tuple[Term, ...]) -> Totals:
         # Most terms are in few totals: what is not there need not be added.
-        requested, allocated, slack, outside, host = parts = [], [], [], [], []
+        parts: tuple[list[Num], ...] = ([], [], [], [], [])
+        requested, allocated, slack, outside, host = parts
         kinds: dict[str, list[Num]] = {}
         expandable = self._expandable
         for term in terms:

@@ -93,15 +93,15 @@ def product(folder: Path, *titles: str) -> Path:
 def run(copy: Path, *words: str, status: int = 0) -> str:
     """What Python prints in a copy, on its standard error where it is meant to fail."""
     own = {
+        "PYTHONPATH": str(copy),
         "HEADROOM_DATA": str(copy / "data"),
         "HEADROOM_CACHE": str(copy / "cache"),
         "OMP_NUM_THREADS": "1",
     }
-    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
     done = subprocess.run(
         [sys.executable, *words],
         cwd=copy,
-        env={**environment, **own},
+        env={**os.environ, **own},
         capture_output=True,
         text=True,
         timeout=900,

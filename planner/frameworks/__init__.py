@@ -62,7 +62,8 @@ def own_step(name: str) -> Any:
 
     A module ``own_step.py`` with ``NAME`` (whose code, for people), ``DOCUMENT`` (what is ours in
     place of theirs), ``PACKAGES`` (what it is made of), ``refusal(plan)`` and ``left_out(plan)``
-    (phases that are not executed); beside it ``run/step.py``.
+    (phases that are not executed); beside it ``run/step.py``. With ``no_trial(plan)``, a reason
+    or none, and ``run/trial.py`` trials run it too.
     """
     room = f"{__name__}.{name}"
     return import_module(f"{room}.own_step") if find_spec(f"{room}.own_step") else None
@@ -75,3 +76,8 @@ OWN = next(name for name, each in frameworks().items() if each.steps_are_ours)
 def ours(name: str) -> bool:
     """Whether a framework's step is this project's own, and not the framework's code."""
     return framework_named(name).steps_are_ours
+
+
+def code_of(framework: str) -> str:
+    """Whose step runs a framework's plans: its own where its folder has one, else ours."""
+    return OWN if own_step(framework) is None else framework

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from planner.dryrun.ask.answer import answer
+from planner.dryrun.ask.stand_in import stand_in
 from planner.dryrun.logs.log import BIRTH, DEATH, STEP, Log, Made
 from planner.dryrun.logs.scaled import scaled, shares
 from planner.dryrun.run.worker import execute
@@ -74,3 +75,45 @@ def test_a_log_is_scaled_by_role_and_category_and_the_host_is_left_alone() -> No
     )
     assert by.keys() == {("policy", "parameters"), ("policy", "gradients")}
     assert by["policy", "parameters"] == weights / 800
+
+
+ONE: dict[str, Any] = {
+    "model": "Qwen/Qwen2.5-0.5B",
+    "method": "grpo",
+    "gpus": 1,
+    "prompts_per_step": 8,
+    "prompt_tokens": 256,
+    "response_tokens": 256,
+    "kl": "loss",
+}
+TWO = {**ONE, "gpus": 2}
+
+
+def test_where_a_frameworks_code_cannot_run_ours_has_its_dtypes() -> None:
+    """TRL's reference is as wide as its fp32 master; by plain's facts 11 % would be missing."""
+    plan = Plan(**ONE, framework="trl", compile=True)
+    found = answer(plan, execute({"plan": plan.model_dump()})["result"])
+    assert (found.standing.code, found.standing.plan.framework) == ("plain", "trl")
+    apart = {one.phase: one.difference for one in found.comparisons if one.executed}
+    assert apart["optimizer step"] is not None and abs(apart["optimizer step"]) < 2e-5, apart
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ({**TWO, "framework": "trl", "sharding": "fsdp1"}, "gathers its reference at once"),
+        ({**ONE, "framework": "trl", "compile": True}, "Autocast caches TRL's reference"),
+        ({**ONE, "framework": "trl", "reward": "model", "liger": True}, "its trained model only"),
+        ({**TWO, "framework": "trl", "sharding": "fsdp2", "compile": True}, "head stays gathered"),
+        ({**TWO, "framework": "verl", "sharding": "fsdp1"}, "streams its reference"),
+        ({**TWO, "framework": "verl", "sharding": "fsdp1", "optimizer": "sgd"}, "decays weights"),
+    ],
+)
+def test_what_our_step_has_no_code_for_is_told(fields: dict[str, Any], told: str) -> None:
+    standing = stand_in(Plan(**fields))
+    assert standing.code == "plain" and [one for one in standing.notes if told in one]
+    streams = fields["framework"] == "verl"
+    assert standing.plan.framework == ("plain" if streams else "trl")
+    assert ("dtypes" in standing.notes[1]) != streams
+    ours = stand_in(Plan(**{**fields, "framework": "plain", "reference": "copy"}))
+    assert not [one for one in ours.notes if told in one]

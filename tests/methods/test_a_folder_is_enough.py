@@ -12,7 +12,7 @@ import pytest
 
 from methods.made_up import RECIPE
 from planner.plan import try_plan
-from recipes import product, run
+from recipes import ROOT, product, run
 from trial.running import tiny
 
 PLAN = "method=made-up&model=Qwen/Qwen2.5-0.5B&gpus=1&prompts_per_step=8&master_dtype=none"
@@ -79,6 +79,20 @@ def test_plan_link_choices_sweep_and_advice_know_it(copy: Path) -> None:
     assert "made_up_weight" in run(copy, "-m", "planner", "fields")
 
 
+WALKED = f"{PLAN}&made_up_weight=9"
+
+
+def test_it_walks_every_rung(copy: Path) -> None:
+    said = run(copy, str(ROOT / "tests" / "every_rung.py"), WALKED, "Made Up")
+    assert said.splitlines()[-1] == "walked"
+
+
+def test_it_opens_on_every_page(copy: Path) -> None:
+    said = run(copy, str(ROOT / "tests" / "every_page.py"), WALKED, "Made Up").splitlines()
+    assert said == [*sorted(page.stem for page in (ROOT / "pages").glob("*.py")), "opened"]
+    assert len(said) == 10
+
+
 def test_its_dry_run_meets_its_closed_form(copy: Path) -> None:
     answer = json.loads(run(copy, "-m", "planner", "dry-run", PLAN, "--json"))
     closed = json.loads(run(copy, "-m", "planner", "estimate", PLAN, "--json"))
@@ -89,6 +103,11 @@ def test_its_dry_run_meets_its_closed_form(copy: Path) -> None:
     }
     for phase in ran:
         assert before[phase["name"]] == pytest.approx(phase["requested_bytes"], rel=1e-3)
+    compared = answer["dry_run"]["comparisons"]
+    assert {one["phase"] for one in compared} == before.keys()
+    assert not [one["error"] for one in compared if one["error"]]
+    assert answer["dry_run"]["ran"] == "Headroom's step"
+    assert not [note for note in answer["dry_run"]["notes"] if "own code" in note]
 
 
 def test_it_is_tried_on_a_processor(copy: Path) -> None:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
 from planner.formulas import sharding, state
 from planner.frameworks import OWN, framework_named, ours, own_step
+from planner.frameworks.framework import Framework
 from planner.phases.vocabulary import policy_objective
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of
+from planner.setup import models_of
 from planner.sharding import sharding_of
 from planner.step_phases import OLD_LOG_PROBS
 
@@ -47,7 +50,8 @@ class StandIn:
 def stand_in(plan: Plan, refused: str = "") -> StandIn:
     """The plan that is executed: the same, but for what has no code in the step.
 
-    A framework's own code runs where it can, unless ``refused`` says why it does not.
+    A framework's own code runs where it can, unless ``refused`` says why it does not; else ours,
+    which decides as the framework's facts say (:mod:`planner.setup`).
     """
     own = own_step(plan.framework)
     if own is not None:
@@ -61,22 +65,18 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
     notes: list[str] = []
     framework = framework_named(plan.framework)
     if not ours(plan.framework):
-        loss = framework.loss_code(plan.framework_version)
+        loss, told = framework.loss_code(plan.framework_version), "the plan's options"
         changes["logits"] = loss.path(policy_objective(plan), plan.logits)
-        changes["framework"] = OWN
+        if _streams(plan):
+            changes["framework"] = OWN  # our step has no code for that
+        else:
+            told += f" and {framework.label}'s dtypes"
         notes.append(refused or f"{framework.label}'s own code did not run.")
-        notes.append(
-            f"{OURS} ran with the plan's options; it is no check of {framework.label}'s code."
-        )
+        notes.append(f"{OURS} ran with {told}; it is no check of {framework.label}'s code.")
     if trainer_of(plan.framework, plan.method).own_old_log_probs(plan):
         beside.add(OLD_LOG_PROBS.name)
         notes.append(f"{framework.label} makes no old log-probs here: the phase is left out.")
-    whole = plan.reference in ("copy", "offloaded")
-    if plan.liger and framework.liger_patches_trained_only and whole:
-        notes.append(
-            f"The reference ran with Liger's kernels too; {framework.label} patches its trained "
-            "model only."
-        )
+    notes.extend(_otherwise(plan, framework))
     if plan.liger:
         notes.append("Liger's kernels ran as stand-ins that make the same tensors.")
     if plan.finetuning == "qlora":
@@ -115,6 +115,28 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
         beside=frozenset(beside),
         executed=GATHERED if sharding_of(executed).fsdp == 2 else frozenset(),
     )
+
+
+def _otherwise(plan: Plan, framework: Framework) -> Iterator[str]:
+    """What of the framework's facts our step has no code for, where that changes memory."""
+    label, fsdp = framework.label, plan.sharding.startswith("fsdp")
+    whole = plan.reference in ("copy", "offloaded")
+    if plan.liger and framework.liger_patches_trained_only and whole:
+        yield f"The reference ran with Liger's kernels too; {label} patches its trained model only."
+    if framework.reference_requires_gradients and whole and models_of(plan)[0].autocast:
+        yield f"Autocast caches {label}'s reference, which nothing freezes; {OURS} freezes its own."
+    if framework.reference_gathered_whole and whole and fsdp:
+        yield f"{label} gathers its reference at once; {OURS} gathers layer by layer."
+    if framework.head_stays_gathered and plan.sharding == "fsdp2":
+        yield f"{label}'s head stays gathered between passes; {OURS} gathers it with the root."
+    if _streams(plan):
+        yield f"{label} streams its reference from host RAM; {OURS} brings it whole."
+    if framework.decays_weights and plan.optimizer == "sgd":
+        yield f"{label}'s optimizer decays weights; that of {OURS} does not."
+
+
+def _streams(plan: Plan) -> bool:
+    return any(model.waits == "host, streamed" for model in models_of(plan))
 
 
 def _own(plan: Plan, own: Any) -> StandIn:

@@ -9,7 +9,7 @@ from planner import catalog
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.ask.stand_in import stand_in
 from planner.dryrun.logs.kinds import depth_of, shallow
-from planner.frameworks import framework_named, own_step
+from planner.frameworks import code_of, framework_named, own_step
 from planner.plan import Plan, try_plan
 from planner.plan.fields import EIGHT_BIT
 from planner.sharding import sharding_of
@@ -20,8 +20,8 @@ from planner.trial.ask.strict import shown
 def executed(plan: Plan, refused: str = "") -> tuple[Plan, tuple[str, ...]]:
     """The plan whose step a trial runs, and what it does otherwise, in words.
 
-    A framework's own code runs it where its plan is not ``refused``; then the plan that is returned
-    has that framework, and otherwise :data:`planner.frameworks.OWN`.
+    The returned plan says whose (:func:`planner.frameworks.code_of`): a framework's own code runs
+    it where its plan is not ``refused``; otherwise it has :data:`planner.frameworks.OWN`.
 
     Raises:
         CannotRun: naming the field and the fix, for state that the step's code does not hold.
@@ -50,7 +50,10 @@ def executed(plan: Plan, refused: str = "") -> tuple[Plan, tuple[str, ...]]:
         notes.append("One replica ran, without DDP's gradient buckets and its all-reduce.")
     if plan.rollout.startswith("vllm"):
         notes.append("Responses were not sampled in the steps: the plan's engine does that.")
-    return _valid(plan, standing.plan), tuple(notes)
+    running = standing.plan
+    if code_of(running.framework) != standing.code:
+        running = running.model_copy(update={"framework": standing.code})
+    return _valid(plan, running), tuple(notes)
 
 
 def _no_trial(plan: Plan) -> str:

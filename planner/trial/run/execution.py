@@ -17,7 +17,7 @@ import torch
 
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs.lengths import SHARES, shortened
-from planner.frameworks import ours
+from planner.frameworks import code_of, ours
 from planner.methods import part
 from planner.plan import Plan
 from planner.setup import setup_of
@@ -113,7 +113,7 @@ class Execution:
                 weights = self.request.model_folder
                 stage = TrialStage(self.device, self._on_phase, Path(weights) if weights else None)
                 self.report("building", {})
-                if ours(self.plan.framework):
+                if ours(code_of(self.plan.framework)):
                     self._ours(stage, wrap)
                 else:
                     self._theirs(stage)

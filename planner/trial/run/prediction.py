@@ -19,7 +19,7 @@ from planner.dryrun.logs.curve import Peak
 from planner.dryrun.logs.log import Log
 from planner.dryrun.run import worker
 from planner.dryrun.run.execute import dry_run
-from planner.frameworks import framework_named, ours
+from planner.frameworks import code_of, framework_named, ours
 from planner.plan import Plan
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures, TermFigures, figures_of
@@ -67,14 +67,15 @@ def on_card(plan: Plan) -> tuple[Depth, tuple[str, ...]]:
 
 def on_cpu(plan: Plan) -> tuple[Depth, tuple[str, ...]]:
     """With the branches of a CPU: figures of live bytes, without an allocator's rounding."""
+    code = code_of(plan.framework)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            log = dry_run(plan, configs_of(plan), on="cpu", code=plan.framework)
+            log = dry_run(plan, configs_of(plan), on="cpu", code=code)
         except (ValueError, NotImplementedError) as error:  # before RuntimeError, its parent
             raise CannotRun(" ".join(str(error).split())) from None
         except Exception as error:  # whatever another's code raises
-            if not ours(plan.framework):
+            if not ours(code):
                 ran = framework_named(plan.framework).label
                 raise CannotRun(worker.refused_by_theirs(ran, error)) from None
             if not isinstance(error, RuntimeError):

@@ -16,7 +16,7 @@ import torch
 
 from planner.dryrun.ask.request import configs_of
 from planner.estimate import estimate
-from planner.frameworks import ours
+from planner.frameworks import code_of, ours
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.facts import facts_of
 from planner.plan.link import to_query_string
@@ -124,7 +124,7 @@ class _Trial:
                 note=self.note,
             )
         except CannotRun as stopped:
-            if ours(self.plan.framework):
+            if ours(code_of(self.plan.framework)):
                 raise
             self._sized(plan, device, str(stopped))
             return
