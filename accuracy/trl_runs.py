@@ -37,7 +37,6 @@ from accuracy.trl_cases import CASES, Case
 from accuracy.trl_packages import packages
 from accuracy.trl_packages import told as packages_told
 from accuracy.trl_ranks import group
-from accuracy.watched import peak_bytes
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
@@ -50,7 +49,7 @@ from planner.frameworks.trl.run.phases import Phases
 from planner.frameworks.trl.run.ranks import launched
 from planner.frameworks.trl.run.seams import engine, kernels
 from planner.trial.run import allocations
-from planner.trial.run.allocations import Marks
+from planner.trial.run.allocations import Marks, peak_bytes
 
 LIBRARIES = ("torch", "transformers", "peft", "trl", "accelerate")
 SHAPE = ("prompt_tokens", "response_tokens", "micro_batch_size", "batch_shape")
