@@ -112,6 +112,11 @@ def activations_by_accelerate(plan: Plan) -> bool:
     return bool(plan.activation_offload) and plan.sharding == "fsdp2"
 
 
+def activations_by_trainer(plan: Plan) -> bool:
+    """Whether TRL's trainer offloads what its whole step saves."""
+    return bool(plan.activation_offload) and not activations_by_accelerate(plan)
+
+
 def _deepspeed(plan: Plan) -> dict[str, object]:
     stage = int(plan.sharding[-1])
     in_host_ram = {"device": "cpu", "pin_memory": True}

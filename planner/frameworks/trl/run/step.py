@@ -22,6 +22,7 @@ from planner.dryrun.run.tracker import Tracker
 from planner.dryrun.run.world import On, world
 from planner.frameworks.trl.own_step import autocasts
 from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
+from planner.frameworks.trl.run.offloading import offloading
 from planner.frameworks.trl.run.packages import packages
 from planner.frameworks.trl.run.phases import Phases
 from planner.frameworks.trl.run.ranks import alone, launched
@@ -54,8 +55,8 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", head: Head | None = No
         model = Models(plan, configs["policy"], stage)
         seamed = seams(stage.device, head or on, model.made, stage.empty_cache)
         launch = launched(plan, Path(folder), stage.device)
-        asked = packages(plan, stage, on_card=on == "gpu")
-        with silent(), seamed, unquantised(), launch, alone(plan, stage), asked, tracker:
+        asked, away = packages(plan, stage, on_card=on == "gpu"), offloading(plan, stage)
+        with silent(), seamed, unquantised(), launch, alone(plan, stage), asked, away, tracker:
             length = _trained(plan, Path(folder), tracker, stage)
         gc.collect()
     del tracker.log.events[length:]
