@@ -51,6 +51,7 @@ from planner.frameworks.trl.run.ranks import launched
 from planner.frameworks.trl.run.seams import engine, kernels
 from planner.trial.run import allocations
 from planner.trial.run.allocations import Marks, peak_bytes
+from planner.trial.run.collectives import settled
 from planner.trial.run.prediction import in_one_memory
 from planner.trial.run.trial_stage import CopyingStage
 
@@ -109,7 +110,7 @@ def real_peaks(case: Case, rank: int = 0, store: Path | None = None) -> dict[str
         on_gpu = kernels() if case.head == "gpu" else nullcontext()
         ranks = group(case, folder, rank, store or folder / "store")
         away = offloading(plan, CopyingStage("cpu"))
-        with torch.backends.mkldnn.flags(enabled=False), on_gpu, ranks, away:
+        with torch.backends.mkldnn.flags(enabled=False), on_gpu, ranks, away, settled():
             return peak_bytes(two_steps)
 
 

@@ -1,9 +1,9 @@
 """What an offloading trainer still has on the GPU beside the input of the running layer.
 
 TRL's ``OffloadActivations`` (trl/models/activation_offloading.py, 1.16.0) numbers every tensor that
-autograd saves. One goes to host RAM at once, and its own is let go of when ``max_fwd_stash_size`` more
-have been saved; one that was brought back, when the next node of the graph that needs one has run. Dry
-runs by TRL's own code and real ones on a CPU show each of the terms here.
+autograd saves. One is copied to host RAM at once, and let go of on the GPU when
+``max_fwd_stash_size`` more have been saved; one that was brought back, when the next node of the
+graph that needs one has run. Dry runs by TRL's own code and real ones on a CPU show each of these.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from planner.phases.scene import Scene, shared
 
 SOURCE = "trl/models/activation_offloading.py of TRL 1.16.0; counted in dry runs by its own code"
 OF_FINAL_NORM = 2
-"""Tensors of a frozen RMSNorm that go, its input and the mean: each lets go of one before. A trained one
-saves its output, too, and lets go of all."""
+"""Tensors of a frozen RMSNorm that go, its input and the mean: each lets go of one before. A
+trained one saves its output, too, and lets go of all."""
 BROUGHT_BACK = Formula(
     "brought back for the layer above",
     "tokens * hidden * value_bytes",
@@ -47,7 +47,7 @@ def at_head(scene: Scene, role: Role) -> int:
 
 @shared
 def brought_back(scene: Scene, role: Role, *, of_norm: bool) -> Iterator[Term]:
-    """What the backward needed just before a layer's: a layer's input, or the final norm's in fp32."""
+    """What the backward needed before a layer's: a layer's input, or the final norm's in fp32."""
     if _stashes(scene):
         value_bytes = 4 if of_norm else scene.embedding_bytes(role)
         yield BROUGHT_BACK(

@@ -42,7 +42,6 @@ def refusal(plan: Plan) -> str:
         (plan.sharding == "fsdp1", "FSDP1's flat parameters do not run without data"),
         (zero(plan), "DeepSpeed's engine does not run without data"),
         (plan.compile, "compiled layers do not run without data"),
-        (plan.offload != "none", "offloaded state is moved by an engine"),
         (plan.optimizer in EIGHT_BIT and sharded, "torchao's 8-bit optimizer is compiled"),
         (plan.reward == "model", "reward models read text"),
     ):

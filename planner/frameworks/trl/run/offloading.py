@@ -1,13 +1,14 @@
 """What TRL and accelerate keep in host RAM, where host and device are one memory.
 
-TRL's own ``OffloadActivations`` decides what goes, when it goes and when it is brought back; it knows
-cards only. accelerate puts torch's ``save_on_cpu`` around each checkpointed layer under FSDP2.
+TRL's own ``OffloadActivations`` decides what goes, when it goes and when it is brought back; it
+knows cards only. Under FSDP2 accelerate puts torch's ``save_on_cpu`` around each layer that it
+checkpoints, and gives FSDP2 its own policy for state that stays in host RAM.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from types import SimpleNamespace
 from typing import Any
 from unittest.mock import patch
@@ -16,6 +17,7 @@ import torch
 from torch.distributed.algorithms._checkpoint import checkpoint_wrapper
 from trl.models import activation_offloading
 
+from planner.dryrun.run.sharded import Unpinned, two_memories
 from planner.dryrun.run.stage import DryStage
 from planner.plan import Plan
 from planner.steps.stage import Stage
@@ -23,15 +25,29 @@ from planner.steps.stage import Stage
 
 @contextmanager
 def offloading(plan: Plan, stage: Stage) -> Iterator[None]:
-    """Inside, a plan's activations go to host RAM and come back although there is no card.
+    """Inside, what a plan offloads goes to host RAM and comes back although there is no card.
 
     Args:
-        plan: what is trained; nothing is done where its activations stay.
+        plan: what is trained; nothing is done where all of it stays.
         stage: where, with data or without; a card does all of it itself.
     """
-    if not plan.activation_offload or stage.device.type == "cuda":
+    with ExitStack() as stack:
+        if stage.device.type != "cuda":
+            if plan.activation_offload:
+                stack.enter_context(_activations(stage))
+            if plan.offload == "all":
+                stack.enter_context(patch("torch.distributed.fsdp.CPUOffloadPolicy", Unpinned))
+                stack.enter_context(two_memories(lambda: on_host(stage)))
         yield
-        return
+
+
+def on_host(stage: Stage) -> AbstractContextManager[None]:
+    """Inside, what is made is in host RAM."""
+    return stage.tracker.on_host() if isinstance(stage, DryStage) else nullcontext()
+
+
+@contextmanager
+def _activations(stage: Stage) -> Iterator[None]:
     saved = lambda **_: stage.saved_on_host()  # noqa: E731
     with ExitStack() as stack:
         for owner, name, value in (
@@ -72,14 +88,15 @@ class Card:
 
     def empty(self, size: int, dtype: torch.dtype, **_: Any) -> Waiting:
         """Room for so many values."""
-        return Waiting(self._stage, lambda: torch.empty(size, dtype=dtype, device=self._stage.device))
+        device = self._stage.device
+        return Waiting(self._stage, lambda: torch.empty(size, dtype=dtype, device=device))
 
 
 class Waiting:
     """A tensor in host RAM."""
 
     def __init__(self, stage: Stage, make: Callable[[], torch.Tensor]) -> None:
-        with stage.tracker.on_host() if isinstance(stage, DryStage) else nullcontext():
+        with on_host(stage):
             self._kept = make()
 
     def copy_(self, tensor: torch.Tensor, **_: Any) -> None:

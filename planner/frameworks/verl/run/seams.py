@@ -16,8 +16,6 @@ from unittest.mock import patch
 import torch
 from tensordict import TensorDict  # type: ignore[import-untyped]
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.distributed.fsdp import CPUOffloadPolicy
-from torch.distributed.fsdp._fully_shard._fsdp_param import FSDPParam
 from torch.distributed.tensor import DTensor
 from torch.nested._internal.nested_tensor import NestedTensor, _nt_view_dummy
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -29,6 +27,7 @@ from verl.utils import torch_functional
 from verl.workers.engine.fsdp import transformer_impl as engine
 from verl.workers.engine.fsdp.utils import create_device_mesh
 
+from planner.dryrun.run.sharded import Unpinned, two_memories
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.world import On
 from planner.frameworks.verl.run import kernels
@@ -72,7 +71,7 @@ def without_gpu(head: On) -> Iterator[None]:
             # TRL is asked for a class that 1.16 has no more.
             (monkey_patch, "is_trl_available", lambda: False),
             # Nothing is pinned where there is no driver.
-            (engine, "CPUOffloadPolicy", lambda pin_memory: CPUOffloadPolicy(pin_memory=False)),
+            (engine, "CPUOffloadPolicy", lambda pin_memory: Unpinned()),
             (engine, "device_name", "cpu"),
             (engine, "log_gpu_memory_usage", lambda *_, **__: None),
             (torch, "compile", kernels.compiled if head == "gpu" else _eager),
@@ -117,7 +116,7 @@ def seams(plan: Plan, stage: DryStage, on: On, head: On) -> Iterator[Built]:
         enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
         enter(patch.object(engine, "create_device_mesh", _known(create_device_mesh)))
         if on == "gpu":
-            enter(_transfers())
+            enter(_transfers(stage))
         enter(Data())  # type: ignore[no-untyped-call]
         yield built
 
@@ -144,27 +143,13 @@ def _models(plan: Plan, stage: DryStage) -> Iterator[None]:
 
 
 @contextmanager
-def _transfers() -> Iterator[None]:
+def _transfers(stage: DryStage) -> Iterator[None]:
     """Tensors in host RAM are on the device of the fakes too: what is moved is a copy."""
-    parameters: Any = FSDPParam
-    gather = parameters.all_gather_inputs.fget
-
-    def from_host(parameter: Any) -> Any:
-        kept = parameter._sharded_param_data
-        if parameter.offload_to_cpu:
-            parameter._sharded_param_data = kept.clone()
-        try:
-            return gather(parameter)
-        finally:
-            parameter._sharded_param_data = kept
 
     def copied(data: TensorDict, *_: Any, **__: Any) -> TensorDict:
         return data.clone()
 
-    with (
-        patch.object(FSDPParam, "all_gather_inputs", property(from_host)),
-        patch.object(TensorDict, "to", copied),
-    ):
+    with two_memories(stage.tracker.on_host), patch.object(TensorDict, "to", copied):
         yield
 
 
