@@ -57,8 +57,6 @@ def no_trial(plan: Plan) -> str:
 
     What :func:`refusal` says is said there.
     """
-    if plan.sharding != "none":
-        return f"{FRAMEWORK.label}'s own code did not run: a trial shards by its own step."
     if plan.rollout == "hf":
         return (
             f"{FRAMEWORK.label}'s own code did not run: it was given its responses, and a trial "

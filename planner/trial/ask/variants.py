@@ -9,7 +9,7 @@ from planner import catalog
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.ask.stand_in import stand_in
 from planner.dryrun.logs.kinds import depth_of, shallow
-from planner.frameworks import framework_named, own_step
+from planner.frameworks import OWN, framework_named, own_step
 from planner.plan import Plan, try_plan
 from planner.plan.fields import EIGHT_BIT
 from planner.trial.ask.endings import CannotRun
@@ -35,17 +35,17 @@ def executed(plan: Plan, refused: str = "") -> tuple[Plan, tuple[str, ...]]:
             f"optimizer: {plan.optimizer} needs a library that is not part of the step; set "
             "optimizer to adamw-fused."
         )
-    if plan.offload in ("optimizer", "all"):
+    standing = stand_in(plan, refused or _no_trial(plan))
+    if plan.offload in ("optimizer", "all") and standing.code == OWN:
         raise CannotRun(
             f"offload: no trial keeps {plan.offload} in host RAM throughout; set offload to "
             f"{plan.offload}-between-phases."
         )
     if plan.finetuning == "qlora":
         raise CannotRun("finetuning: no trial runs qlora; set finetuning to lora.")
-    standing = stand_in(plan, refused or _no_trial(plan))
     # Of DDP there is another note below; stand-ins for kernels are in the dry run alone.
     notes = [note for note in standing.notes if "DDP" not in note and "stand-ins" not in note]
-    if plan.sharding == "ddp":
+    if plan.sharding == "ddp" and standing.code == OWN:
         notes.append("One replica ran, without DDP's gradient buckets and its all-reduce.")
     if plan.rollout.startswith("vllm"):
         notes.append("Responses were not sampled in the steps: the plan's engine does that.")
