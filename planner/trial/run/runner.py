@@ -193,8 +193,10 @@ class _Trial:
                     "Random routers send tokens evenly to all experts; trained ones do not, and "
                     "the busiest expert then holds more and takes longer."
                 )
-        if ranks() == 1 and plan.sharding in ("fsdp2", *(() if plan.framework == OWN else ("ddp",))):
-            note(RANK_NOTE.format(world=plan.gpus - plan.rollout_gpus))
+        world, ours = plan.gpus - plan.rollout_gpus, plan.framework == OWN
+        spread = plan.sharding == "fsdp2" or (plan.sharding == "ddp" and not ours)
+        if ranks() == 1 and spread and world > 1:
+            note(RANK_NOTE.format(world=world))
         if plan.batch_shape == "padded" and self.request.lengths == "full":
             note("Rows are padded by one token: the mask is there, the rest is at the caps.")
         if plan.rollout == "hf" and plan.response_tokens > cadence.ALL:

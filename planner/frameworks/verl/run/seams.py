@@ -32,6 +32,7 @@ from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.world import On
 from planner.frameworks.verl.run import kernels
 from planner.plan import Plan
+from planner.steps.stage import Stage
 
 Answers = Mapping[Any, Callable[..., Any]]
 Built = Callable[[str], AbstractContextManager[None]]
@@ -65,11 +66,9 @@ def without_gpu(head: On) -> Iterator[None]:
     On a ``gpu`` flash-attn's cross entropy and Inductor's entropy meet the logits, and compute
     nothing here; on a ``cpu`` verl's own loop over rows and its entropy as written.
     """
-    with ExitStack() as stack:
+    with _without_trl(), ExitStack() as stack:
         for target, name, value in (
             (platform_manager, "_current_platform", Platform()),
-            # TRL is asked for a class that 1.16 has no more.
-            (monkey_patch, "is_trl_available", lambda: False),
             # Nothing is pinned where there is no driver.
             (engine, "CPUOffloadPolicy", lambda pin_memory: Unpinned()),
             (engine, "device_name", "cpu"),
@@ -101,18 +100,10 @@ def seams(plan: Plan, stage: DryStage, on: On, head: On) -> Iterator[Built]:
         head: whose kernels meet the vocabulary.
     """
     _nt_view_dummy()  # kept for the whole process, and must not be a fake
-    role = [""]
-
-    @contextmanager
-    def built(name: str) -> Iterator[None]:
-        role[0] = name
-        with stage.region(role=name, category="parameters"):
-            yield
-
     with ExitStack() as stack:
         enter = stack.enter_context
         enter(without_gpu(head))
-        enter(_models(plan, stage))
+        built = enter(_models(plan, stage))
         enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
         enter(patch.object(engine, "create_device_mesh", _known(create_device_mesh)))
         if on == "gpu":
@@ -122,8 +113,40 @@ def seams(plan: Plan, stage: DryStage, on: On, head: On) -> Iterator[Built]:
 
 
 @contextmanager
-def _models(plan: Plan, stage: DryStage) -> Iterator[None]:
-    """There is no checkpoint to load: an empty model from its config, in the dtype asked for."""
+def real(plan: Plan, stage: Stage, *, several: bool) -> Iterator[Built]:
+    """Of the seams those that tensors with data need as well.
+
+    Args:
+        plan: what is run.
+        stage: where.
+        several: whether the other processes are there, to which the first hands out its weights.
+    """
+    on_card = stage.device.type == "cuda"
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        enter(_without_trl() if on_card else without_gpu("cpu"))
+        if not several:
+            enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
+        yield enter(_models(plan, stage))
+
+
+@contextmanager
+def _without_trl() -> Iterator[None]:
+    """TRL is asked for a class that 1.16 has no more."""
+    with patch.object(monkey_patch, "is_trl_available", lambda: False):
+        yield
+
+
+@contextmanager
+def _models(plan: Plan, stage: Stage) -> Iterator[Built]:
+    """There is no checkpoint to load: a model from its config, in the dtype asked for."""
+    role = [""]
+
+    @contextmanager
+    def built(name: str) -> Iterator[None]:
+        role[0] = name
+        with stage.region(role=name, category="parameters"):
+            yield
 
     def loading(kind: Any) -> Any:
         def loaded(*_: Any, config: Any, torch_dtype: torch.dtype, **__: Any) -> Any:
@@ -132,6 +155,7 @@ def _models(plan: Plan, stage: DryStage) -> Iterator[None]:
             with torch.device(stage.device):
                 model = kind.from_config(config, dtype=torch_dtype)
             model.tie_weights()
+            stage.labelled(role[0], model)
             return model.eval()
 
         return loaded
@@ -139,7 +163,7 @@ def _models(plan: Plan, stage: DryStage) -> Iterator[None]:
     with ExitStack() as stack:
         for kind in (AutoModelForCausalLM, AutoModelForTokenClassification):
             stack.enter_context(patch.object(kind, "from_pretrained", loading(kind)))
-        yield
+        yield built
 
 
 @contextmanager
