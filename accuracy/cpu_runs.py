@@ -22,13 +22,12 @@ import torch
 import transformers
 
 from accuracy.cpu_cases import CASES, Case
-from accuracy.watched import peak_bytes
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
 from planner.methods import part
 from planner.plan import Plan
 from planner.steps import run as runs
-from planner.trial.run.allocations import Marks
+from planner.trial.run.allocations import Marks, peak_bytes
 from planner.trial.run.prediction import in_one_memory
 from planner.trial.run.process_group import sharding
 from planner.trial.run.trial_stage import CopyingStage

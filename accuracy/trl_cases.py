@@ -89,6 +89,8 @@ EIGHT_BIT: dict[str, Any] = {"optimizer": "adamw-8bit"}
 FP16: dict[str, Any] = {"dtype": "fp16", "master_dtype": "fp32"}
 LIGER: dict[str, Any] = {"liger": True}
 CACHED: dict[str, Any] = {"reference": "cached-logprobs"}
+OFFLOADED: dict[str, Any] = {"activation_offload": True, **CHECKPOINTED, **LONG}
+STATE: dict[str, Any] = {**FSDP2, "offload": "all"}
 ROWS: dict[str, Any] = {"micro_batch_size": 4, "prompts_per_step": 4}
 
 
@@ -265,6 +267,26 @@ CASES = (
     Case("GRPO, KL, Liger", "grpo", {**ENGINE, **KL, **LIGER, **AUTOCAST}, "qwen3"),
     Case("DPO, cached log-probs", "dpo", {**CACHED, **AUTOCAST}),
     Case("DPO, LoRA, cached log-probs", "dpo", {**CACHED, **AUTOCAST, **ADAPTERS}),
+    Case("SFT, activations offloaded", "sft", {**OFFLOADED, **HALF}),
+    Case(
+        "SFT, LoRA, activations offloaded", "sft",
+        {**OFFLOADED, **AUTOCAST, **ADAPTERS, "prompts_per_step": 6}, head="gpu",
+    ),
+    Case("DPO, LoRA, activations offloaded", "dpo", {**OFFLOADED, **PAIRS, **AUTOCAST, **ADAPTERS}),
+    Case("SFT, FSDP2, activations offloaded", "sft", {**OFFLOADED, **FSDP2, **AUTOCAST}),
+    Case(
+        "GRPO, KL, FSDP2, activations offloaded", "grpo",
+        {**OFFLOADED, **FSDP2, **HF, **KL, **AUTOCAST}, "qwen3",
+    ),
+    Case("SFT, state offloaded", "sft", {**STATE, **AUTOCAST}),
+    Case(
+        "DPO, LoRA, state offloaded, checkpointed", "dpo",
+        {**STATE, **PAIRS, **AUTOCAST, **ADAPTERS, **CHECKPOINTED},
+    ),
+    Case(
+        "GRPO, KL, state and activations offloaded", "grpo",
+        {**STATE, **OFFLOADED, **HF, **KL, **HALF, "reference": "offloaded"}, "qwen2, tied",
+    ),
 )
 FOUR_BIT = tuple(
     Case(f"{method.upper()}, QLoRA", method, {**changes, "finetuning": "qlora", **CHECKPOINTED})

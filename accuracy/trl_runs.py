@@ -37,7 +37,6 @@ from accuracy.trl_cases import CASES, Case
 from accuracy.trl_packages import packages
 from accuracy.trl_packages import told as packages_told
 from accuracy.trl_ranks import group
-from accuracy.watched import peak_bytes
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
@@ -46,11 +45,15 @@ from planner.frameworks.trl.accelerate import accelerate_files
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.trl.run import made, phases, seams, step
 from planner.frameworks.trl.run.made import STEPS, fed, trainer_of
+from planner.frameworks.trl.run.offloading import offloading
 from planner.frameworks.trl.run.phases import Phases
 from planner.frameworks.trl.run.ranks import launched
 from planner.frameworks.trl.run.seams import engine, kernels
 from planner.trial.run import allocations
-from planner.trial.run.allocations import Marks
+from planner.trial.run.allocations import Marks, peak_bytes
+from planner.trial.run.collectives import settled
+from planner.trial.run.prediction import in_one_memory
+from planner.trial.run.trial_stage import CopyingStage
 
 LIBRARIES = ("torch", "transformers", "peft", "trl", "accelerate")
 SHAPE = ("prompt_tokens", "response_tokens", "micro_batch_size", "batch_shape")
@@ -59,7 +62,7 @@ SHAPE = ("prompt_tokens", "response_tokens", "micro_batch_size", "batch_shape")
 
 def dry_peaks(case: Case) -> dict[str, int]:
     """Most live bytes by phase of TRL's step on tensors without data, with the CPU's branches."""
-    log = step.execute(case.plan, {"policy": case.config}, "cpu", case.head)
+    log = in_one_memory(step.execute(case.plan, {"policy": case.config}, "cpu", case.head))
     return {peak.phase: peak.total_bytes for peak in curve.peaks(log)}
 
 
@@ -106,7 +109,8 @@ def real_peaks(case: Case, rank: int = 0, store: Path | None = None) -> dict[str
 
         on_gpu = kernels() if case.head == "gpu" else nullcontext()
         ranks = group(case, folder, rank, store or folder / "store")
-        with torch.backends.mkldnn.flags(enabled=False), on_gpu, ranks:
+        away = offloading(plan, CopyingStage("cpu"))
+        with torch.backends.mkldnn.flags(enabled=False), on_gpu, ranks, away, settled():
             return peak_bytes(two_steps)
 
 

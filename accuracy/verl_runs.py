@@ -20,7 +20,6 @@ import torch
 import transformers
 
 from accuracy.verl_cases import Case
-from accuracy.watched import peak_bytes
 from planner.dryrun.logs import curve
 from planner.dryrun.run.world import On
 from planner.frameworks.verl.run import step
@@ -28,7 +27,8 @@ from planner.frameworks.verl.run.made import batch, made, settings_of
 from planner.frameworks.verl.run.seams import without_gpu
 from planner.frameworks.verl.run.steps import Steps, quiet
 from planner.setup import setup_of
-from planner.trial.run.allocations import Marks
+from planner.trial.run.allocations import Marks, peak_bytes
+from planner.trial.run.collectives import settled
 
 
 def dry_peaks(case: Case, head: On = "gpu") -> dict[str, int]:
@@ -84,7 +84,7 @@ def real_peaks(case: Case, head: On = "gpu") -> dict[str, int]:
                     steps.step()
             return engines
 
-        with torch.backends.mkldnn.flags(enabled=False):
+        with torch.backends.mkldnn.flags(enabled=False), settled():
             return peak_bytes(two_steps)
 
 

@@ -65,6 +65,12 @@ class Setup:
         return self.fsdp and framework_named(self.plan.framework).reduces_once_an_update
 
     @property
+    def offload_stash(self) -> int:
+        """Offloaded tensors that a forward still has on the GPU; accelerate's FSDP2 keeps none."""
+        by_trainer = self.plan.sharding != "fsdp2"
+        return framework_named(self.plan.framework).offload_stash if by_trainer else 1
+
+    @property
     def precision(self) -> str:
         """How trained models' forwards compute, in the activation formulas' words."""
         return "autocast-bf16" if self.models[0].autocast else self.plan.dtype

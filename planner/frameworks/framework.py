@@ -81,6 +81,8 @@ class Framework:
     """Liger's kernels reach the trained model; a reference that stands by then has none."""
     decays_weights: bool = False
     """Its optimizers decay weights unless told otherwise."""
+    offload_stash: int = 1
+    """Offloaded tensors that its trainer still has on the GPU while a forward runs."""
     widens_moments_of_embeddings: bool = False
     """8-bit optimizers of bitsandbytes are asked for fp32 moments of embeddings."""
     reduces_once_an_update: bool = False

@@ -17,7 +17,7 @@ from planner.formulas.activations import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
 from planner.frameworks.loss import CROSS_ENTROPY
 from planner.numeric import Num
-from planner.phases import activations, collectives, reductions, shared_critic, units
+from planner.phases import activations, collectives, reductions, shared_critic, stashed, units
 from planner.phases.baseline import adapter_bytes
 from planner.phases.layer_kinds import LayerKind, layer_kinds
 from planner.phases.role import Role
@@ -158,6 +158,7 @@ def _coming_down(
         shared=(
             *while_saved(scene, role, kept, done),
             *((activations.next_input(scene, role),) if leaf else ()),
+            stashed.brought_back(scene, role, of_norm=not done),
             *_layer_backward(scene, role, place, kind.sparse),
         ),
     )
@@ -208,6 +209,7 @@ def _near_the_end(
         ),
         shared=(
             *until_end(scene, role, kept, "layers"),
+            stashed.brought_back(scene, role, of_norm=role.arch.layers - 1 == place),
             activations.shared_by_layers(scene, role),
             *_layer_backward(scene, role, place, kind.sparse),
         ),

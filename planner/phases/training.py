@@ -13,7 +13,7 @@ from typing import Literal
 from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import logits, sharding, state
 from planner.frameworks.loss import CROSS_ENTROPY, VALUE
-from planner.phases import activations, collectives, positions, units
+from planner.phases import activations, collectives, positions, stashed, units
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
@@ -43,7 +43,14 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
                 *collectives.at_layer(scene, role, trains=True),
             ),
             shared=(
-                *while_saved(scene, role, kept, role.arch.layers - 1 - kind.last),
+                *while_saved(
+                    scene,
+                    role,
+                    kept,
+                    role.arch.layers - 1 - kind.last,
+                    near=stashed.in_layers(scene),
+                ),
+                stashed.left(scene, role),
                 # No layer's saved tensors hold those of a layer that is recomputed.
                 activations.weight_copies(scene, role, layers=recomputes, head=False),
                 *named_masks(scene, role),
@@ -122,7 +129,7 @@ def optimizer_instants(
         Instant(
             name="optimizer step",
             terms=tuple(_step_temporaries(scene, role)),
-            shared=(Standing(moment_of(role), "all"), kept),
+            shared=(Standing(moment_of(role), "all"), stashed.left(scene, role), kept),
         ),
     )
 
@@ -141,13 +148,20 @@ def moment_of(role: Role) -> Moment:
 
 
 def while_saved(
-    scene: Scene, role: Role, kept: tuple[Term, ...], done: int = 0, *, running: bool = True
+    scene: Scene,
+    role: Role,
+    kept: tuple[Term, ...],
+    done: int = 0,
+    *,
+    running: bool = True,
+    near: int = 1,
 ) -> Bundles:
     """What is alive from the end of the layers' forward until ``done`` went backward.
 
-    ``running`` says that a layer computes, beside its own input where inputs are offloaded.
+    ``running`` says that a layer computes, beside its own input where inputs are offloaded;
+    ``near`` inputs of layers are on the GPU then.
     """
-    near = 1 if running else activations.leaf_inputs(role)
+    near = near if running else activations.leaf_inputs(role) + near - 1
     return (
         Standing(moment_of(role), "accumulated"),
         activations.all_layers(scene, role, done, near=near),
@@ -186,7 +200,14 @@ def at_head(
         name=loss.name,
         terms=loss.everything,
         shared=(
-            *while_saved(scene, role, kept, running=False),
+            *while_saved(
+                scene,
+                role,
+                kept,
+                running=False,
+                near=1 if backward else 1 + stashed.at_head(scene, role),
+            ),
+            () if backward else stashed.left(scene, role),
             activations.inside_final_norm(scene, role),
             positions.while_scoring(scene, role, forward=not backward),
             activations.weight_copies(scene, role, layers=copied, head=whole),

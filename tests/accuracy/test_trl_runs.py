@@ -64,7 +64,7 @@ def test_what_ran_for_real_would_run_so_today(case: Case) -> None:
 @pytest.mark.parametrize("case", CASES, ids=str)
 def test_dry_run_and_closed_form_are_near(case: Case) -> None:
     for errors in (dry_errors(case), closed_errors(case)):
-        assert len(errors) >= 3
+        assert len(errors) >= 3 - (case.plan.offload == "all")
         assert not {name: one for name, one in errors.items() if abs(one) > ALLOWED}, errors
 
 

@@ -53,7 +53,7 @@ def dry_run(
     if plan.finetuning != "full":
         # Classes of its have tensors: imported in a run, they would be among the run's.
         import_module("peft")
-    filled = {role: _filled(config) for role, config in configs.items()}
+    filled = {role: filled_in(config) for role, config in configs.items()}
     pattern = None if full_depth else _pattern(plan, filled)
     if not ours(code):
         theirs = import_module(f"planner.frameworks.{code}.run.step")
@@ -99,7 +99,7 @@ def _completed(short: Callable[[], Log], whole: Callable[[], Log], what: str) ->
 
 def repeated(plan: Plan, configs: Configs) -> Pattern | None:
     """How the layers of all the plan's models repeat; None when not all repeat alike."""
-    return _pattern(plan, {role: _filled(config) for role, config in configs.items()})
+    return _pattern(plan, {role: filled_in(config) for role, config in configs.items()})
 
 
 def _pattern(plan: Plan, filled: Configs) -> Pattern | None:
@@ -108,7 +108,7 @@ def _pattern(plan: Plan, filled: Configs) -> Pattern | None:
     return patterns.pop() if len(patterns) == 1 else None
 
 
-def _filled(config: Mapping[str, Any]) -> dict[str, Any]:
+def filled_in(config: Mapping[str, Any]) -> dict[str, Any]:
     """The config with every default of its transformers class filled in."""
     settings: dict[str, Any] = models.settings_of(config, "eager").to_dict()
     return {**settings, "model_type": config["model_type"]}

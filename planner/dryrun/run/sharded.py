@@ -7,14 +7,17 @@ are made up (PyTorch's fake process group) and collectives move nothing.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass
 from importlib import import_module
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 from unittest.mock import patch
 
 import torch
 from torch._subclasses.fake_tensor import unset_fake_temporarily
+from torch.distributed.fsdp import CPUOffloadPolicy
+from torch.distributed.fsdp._fully_shard._fsdp_param import FSDPParam
 from torch.utils._python_dispatch import _disable_current_modes
 
 from planner.dryrun.logs.log import OUTSIDE
@@ -157,6 +160,50 @@ def endings(tracker: Tracker) -> Iterator[None]:
 
     with patch.object(FSDPState, "_root_post_backward_final_callback", ended):
         yield
+
+
+@contextmanager
+def two_memories(on_host: Callable[[], AbstractContextManager[Any]]) -> Iterator[None]:
+    """Host and device are one memory here: what FSDP2 moves between them is a copy.
+
+    Args:
+        on_host: inside, what is made is in host RAM.
+    """
+    gather = cast(Any, FSDPParam).all_gather_inputs.fget
+    groups: Any = import_module(f"{FULLY_SHARD}._fsdp_param_group")
+    reduce, keep = groups.foreach_reduce, FSDPParam.to_sharded_dtensor
+
+    def gathered(parameter: Any) -> Any:
+        kept = parameter._sharded_param_data
+        if parameter.offload_to_cpu:
+            parameter._sharded_param_data = kept.clone()
+        try:
+            return gather(parameter)
+        finally:
+            parameter._sharded_param_data = kept
+
+    def waiting(parameter: Any, gradient: torch.Tensor) -> Any:
+        if parameter.offload_to_cpu:
+            with on_host():
+                gradient = gradient.clone()
+        return keep(parameter, gradient)
+
+    def reduced(*given: Any, **named: Any) -> Any:
+        with patch.object(FSDPParam, "to_sharded_dtensor", waiting):
+            return reduce(*given, **named)
+
+    with (
+        patch.object(FSDPParam, "all_gather_inputs", property(gathered)),
+        patch.object(groups, "foreach_reduce", reduced),
+    ):
+        yield
+
+
+@dataclass
+class Unpinned(CPUOffloadPolicy):
+    """Where there is no driver nothing is pinned."""
+
+    pin_memory: bool = False
 
 
 @contextmanager

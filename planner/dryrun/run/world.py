@@ -66,7 +66,7 @@ def world(
             enter(endings(tracker))
             enter(layers_together(tracker))
         else:
-            wrap, tracker = unsharded, Tracker(branches.scratch, device=device, answers=answers)
+            wrap, tracker = unsharded, Tracker(branches.scratch, streams(), device, answers)
         cores = multiprocessors(plan.gpu) if on == "gpu" else 1
         kernels = enter(liger_kernels(cores)) if plan.liger else None
         yield tracker, DryStage(tracker, device, branches, kernels), wrap

@@ -119,6 +119,8 @@ FRAMEWORK = Framework(
     reference_gathered_whole=True,
     head_stays_gathered=True,
     liger_patches_trained_only=True,
+    # OffloadActivations' max_fwd_stash_size, which no trainer changes.
+    offload_stash=5,
     widens_moments_of_embeddings=True,
     reduces_once_an_update=True,
     # Until its server was vLLM's own (pull request 6765), update_named_param for every weight.

@@ -113,6 +113,11 @@ def activations_by_accelerate(plan: Plan) -> bool:
     return bool(plan.activation_offload) and sharding_of(plan).fsdp == 2
 
 
+def activations_by_trainer(plan: Plan) -> bool:
+    """Whether TRL's trainer offloads what its whole step saves."""
+    return bool(plan.activation_offload) and not activations_by_accelerate(plan)
+
+
 def _deepspeed(plan: Plan) -> dict[str, object]:
     stage = sharding_of(plan).zero
     in_host_ram = {"device": "cpu", "pin_memory": True}

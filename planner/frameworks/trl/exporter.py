@@ -15,6 +15,7 @@ from planner.frameworks.trl.accelerate import (
     ACCELERATE,
     accelerate_files,
     activations_by_accelerate,
+    activations_by_trainer,
     mixed_precision,
     nodes,
 )
@@ -206,11 +207,10 @@ def _pattern(target: str) -> str:
 
 
 def _given(plan: Plan) -> dict[str, object]:
-    by_trainer = plan.activation_offload and sharding_of(plan).fsdp != 2
     return {
         "max_length": plan.prompt_tokens + plan.response_tokens,
         "packing": plan.batch_shape == "packed",
-        "activation_offloading": by_trainer or None,
+        "activation_offloading": activations_by_trainer(plan) or None,
     }
 
 

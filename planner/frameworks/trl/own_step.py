@@ -44,8 +44,6 @@ def refusal(plan: Plan) -> str:
         (sharding_of(plan).fsdp == 1, "FSDP1's flat parameters do not run without data"),
         (zero(plan), "DeepSpeed's engine does not run without data"),
         (plan.compile, "compiled layers do not run without data"),
-        (plan.activation_offload, "offloaded activations wait on streams"),
-        (plan.offload != "none", "offloaded state is moved by an engine"),
         (plan.optimizer in EIGHT_BIT and sharded, "torchao's 8-bit optimizer is compiled"),
         (plan.reward == "model", "reward models read text"),
     ):
@@ -61,8 +59,6 @@ def no_trial(plan: Plan) -> str:
 
     What :func:`refusal` says is said there.
     """
-    if not sharding_of(plan).alone:
-        return f"{FRAMEWORK.label}'s own code did not run: a trial shards by its own step."
     if plan.rollout == "hf":
         return (
             f"{FRAMEWORK.label}'s own code did not run: it was given its responses, and a trial "

@@ -53,6 +53,11 @@ def refusal(plan: Plan) -> str:
     return f"{FRAMEWORK.label}'s own code did not run: {first}" if first else ""
 
 
+def no_trial(plan: Plan) -> str:
+    """Nothing more stands in the way of a trial by verl's code than of its dry run."""
+    return ""
+
+
 def _installed() -> str:
     try:
         return version("verl")

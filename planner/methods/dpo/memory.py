@@ -10,6 +10,7 @@ from planner.phases import (
     collectives,
     in_loss,
     inference,
+    stashed,
     training,
     units,
     update,
@@ -56,7 +57,12 @@ def _reference(scene: Scene) -> tuple[PhasePlan, ...]:
     if scene.framework.scores_reference_in_loss:
         own = scene.reference or units.apart(scene, role)
         kept = collectives.kept_for_backward(scene, scene.policy) if own else ()
-        beside = (*training.while_saved(scene, scene.policy, ()), *_scored_policy(scene), kept)
+        beside = (
+            *training.while_saved(scene, scene.policy, ()),
+            stashed.left(scene, scene.policy),
+            *_scored_policy(scene),
+            kept,
+        )
         entropy = loss_code(scene).always_entropy
         return (
             inference.log_probs(

@@ -9,7 +9,7 @@ from planner import catalog
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.ask.stand_in import stand_in
 from planner.dryrun.logs.kinds import depth_of, shallow
-from planner.frameworks import code_of, framework_named, own_step
+from planner.frameworks import code_of, framework_named, ours, own_step
 from planner.plan import Plan, try_plan
 from planner.plan.fields import EIGHT_BIT
 from planner.sharding import sharding_of
@@ -21,7 +21,7 @@ def executed(plan: Plan, refused: str = "") -> tuple[Plan, tuple[str, ...]]:
     """The plan whose step a trial runs, and what it does otherwise, in words.
 
     The returned plan says whose (:func:`planner.frameworks.code_of`): a framework's own code runs
-    it where its plan is not ``refused``; otherwise it has :data:`planner.frameworks.OWN`.
+    it where its plan is not ``refused``; otherwise our step does.
 
     Raises:
         CannotRun: naming the field and the fix, for state that the step's code does not hold.
@@ -36,17 +36,17 @@ def executed(plan: Plan, refused: str = "") -> tuple[Plan, tuple[str, ...]]:
             f"optimizer: {plan.optimizer} needs a library that is not part of the step; set "
             "optimizer to adamw-fused."
         )
-    if plan.offload in ("optimizer", "all"):
+    standing = stand_in(plan, refused or _no_trial(plan))
+    if plan.offload in ("optimizer", "all") and ours(standing.code):
         raise CannotRun(
             f"offload: no trial keeps {plan.offload} in host RAM throughout; set offload to "
             f"{plan.offload}-between-phases."
         )
     if plan.finetuning == "qlora":
         raise CannotRun("finetuning: no trial runs qlora; set finetuning to lora.")
-    standing = stand_in(plan, refused or _no_trial(plan))
     # Of DDP there is another note below; stand-ins for kernels are in the dry run alone.
     notes = [note for note in standing.notes if "DDP" not in note and "stand-ins" not in note]
-    if sharding_of(plan).ddp:
+    if sharding_of(plan).ddp and ours(standing.code):
         notes.append("One replica ran, without DDP's gradient buckets and its all-reduce.")
     if plan.rollout.startswith("vllm"):
         notes.append("Responses were not sampled in the steps: the plan's engine does that.")

@@ -6,6 +6,7 @@ to the profiler, scratch inside kernels included. Phases are marks in the same t
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -58,6 +59,9 @@ class Allocations:
     freed between windows stays in it. ``cap_bytes`` plays a device with no more memory: the
     allocation that goes beyond it ends the run, once its window is over. Up to that instant a
     run under the cap would have done the same.
+
+    The profiler hears the frees of the thread that it watches and of no other, so only this thread
+    collects garbage: as a window begins, where the run itself does, and as it ends.
     """
 
     def __init__(self, cap_bytes: int | None = None) -> None:
@@ -77,7 +81,7 @@ class Allocations:
         Raises:
             MemoryEnded: when an allocation went beyond the cap.
         """
-        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler, _heard():
             yield
         if trace is not None:
             profiler.export_chrome_trace(str(trace))
@@ -121,3 +125,17 @@ class Allocations:
             highest = max(highest, self.live_bytes)
             at += 1
         return at, highest
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """Python's collector waits: whichever thread sets it off frees what lies in circles."""
+    was = gc.isenabled()
+    gc.collect()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.collect()
+        if was:
+            gc.enable()

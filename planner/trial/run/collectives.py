@@ -15,8 +15,8 @@ from unittest.mock import patch
 
 import torch.distributed as dist
 
-NAMES = ("all_gather_single", "reduce_scatter_single", "all_reduce")
-"""What FSDP2 and the steps ask for."""
+NAMES = ("all_gather_single", "reduce_scatter_single", "all_reduce", "broadcast")
+"""What FSDP2 and the steps ask for, and whoever hands out weights that one process has loaded."""
 AFTER_SECONDS = 0.01
 """Gloo's thread forgets a collective some microseconds after it is over."""
 

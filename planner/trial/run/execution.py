@@ -163,7 +163,9 @@ class Execution:
                 window.enter_context(self._step_window(index))
 
             window.enter_context(self._window("build", watched=True))
-            told = theirs.train(plans, configs_of(self.plan), stage, self._on_phase, begins)
+            told = theirs.train(
+                plans, configs_of(self.plan), stage, self._on_phase, begins, several=ranks() > 1
+            )
             window.close()
         self._ended_step(plans[-1], stage)
         self.notes.extend(told)

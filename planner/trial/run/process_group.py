@@ -12,6 +12,7 @@ from typing import Any
 
 import torch.distributed as dist
 
+from planner.frameworks import ours
 from planner.plan import Plan
 from planner.quantities import quantities
 from planner.sharding import sharding_of
@@ -19,7 +20,7 @@ from planner.steps.sharding import Wrapper, fully_sharded, unsharded
 from planner.trial.ask.endings import CannotRun
 
 RANK_NOTE = (
-    "One process played rank 0 of {world}: shards and buffers are as in the plan; collectives "
+    "One process played rank 0 of {world}: shards and buffers are the plan's; collectives "
     "brought its own shard again, so no other rank's data, and their time is not in the figures."
 )
 
@@ -43,10 +44,11 @@ def sharding(plan: Plan, device: str) -> Iterator[Wrapper]:
     q = quantities(plan)
     world, shards = int(q.data_parallel), int(q.shards)
     several = ranks() > 1
-    if several and sharding_of(plan).fsdp != 2:
+    able = ("fsdp2",) if ours(plan.framework) else ("fsdp2", "ddp")
+    if several and plan.sharding not in able:
         raise CannotRun(
-            "sharding: several processes train with fsdp2 only, and the plan says "
-            f"{plan.sharding}; set sharding to fsdp2, or start one process."
+            f"sharding: several processes train with {' or '.join(able)} only here, and the plan "
+            f"says {plan.sharding}; set sharding to fsdp2, or start one process."
         )
     if several and ranks() != world:
         raise CannotRun(

@@ -16,7 +16,7 @@ import torch
 
 from planner.dryrun.ask.request import configs_of
 from planner.estimate import estimate
-from planner.frameworks import code_of, ours
+from planner.frameworks import code_of, ours, own_step
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.facts import facts_of
 from planner.plan.link import to_query_string
@@ -143,6 +143,10 @@ class _Trial:
         except MemoryEnded as ended:
             said = shortfall.out_of_memory(self.sizing, ended, self.ran[-1])
             return self._short("out of memory", *said)
+        if not ours(code_of(self.plan.framework)):
+            own = own_step(self.plan.framework)
+            names = ", ".join(phase.name for phase in figures.phases)
+            self.note(f"Phases that {own.NAME}'s own code ran: {names}.")
         figures = self._with_engine(figures)
         # On a processor a cap plays a card; how much memory the machine has says nothing of it.
         capacity = self.sizing.capacity if device.kind == "cuda" else device.cap_bytes
@@ -190,8 +194,10 @@ class _Trial:
                     "Random routers send tokens evenly to all experts; trained ones do not, and "
                     "the busiest expert then holds more and takes longer."
                 )
-        if sharding_of(plan).fsdp == 2 and ranks() == 1:
-            note(RANK_NOTE.format(world=plan.gpus - plan.rollout_gpus))
+        world, how = plan.gpus - plan.rollout_gpus, sharding_of(plan)
+        spread = how.fsdp == 2 or (how.ddp and not ours(code_of(plan.framework)))
+        if ranks() == 1 and spread and world > 1:
+            note(RANK_NOTE.format(world=world))
         if plan.batch_shape == "padded" and self.request.lengths == "full":
             note("Rows are padded by one token: the mask is there, the rest is at the caps.")
         if plan.rollout == "hf" and plan.response_tokens > cadence.ALL:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
 from typing import Any
@@ -55,11 +55,11 @@ def launched(plan: Plan, folder: Path, device: torch.device, rank: int = 0) -> I
         yield
         return
     processes = str(training_gpus(plan))
+    ranks = {"RANK": str(rank), "LOCAL_RANK": str(rank)}
+    ranks |= dict.fromkeys(("WORLD_SIZE", "LOCAL_WORLD_SIZE"), processes)
     environment = _environment(plan, folder) | {
-        "RANK": str(rank),
-        "LOCAL_RANK": str(rank),
-        "WORLD_SIZE": processes,
-        "LOCAL_WORLD_SIZE": processes,
+        # torchrun has said so already, where it has started several.
+        **{name: os.environ.get(name, told) for name, told in ranks.items()},
         "ACCELERATE_TORCH_DEVICE": device.type,
         "ACCELERATE_BYPASS_DEVICE_MAP": "true",
     }
@@ -104,6 +104,48 @@ def alone(plan: Plan, stage: DryStage) -> Iterator[None]:
 
 
 @contextmanager
+def played(plan: Plan) -> Iterator[None]:
+    """Inside, one process with data is the first of a sharded plan's, and its others are not there.
+
+    A group of them is there where the plan is FSDP2's. Collectives bring this one's own again.
+    """
+    if sharding_of(plan).alone:
+        yield
+        return
+    processes = training_gpus(plan)
+    gathered = lambda objects: list(objects) * processes  # noqa: E731
+    # No other process waits for what this one has loaded.
+    loading = patch.dict(os.environ, {"FSDP_CPU_RAM_EFFICIENT_LOADING": "false"})
+    with ExitStack() as stack:
+        stack.enter_context(patch.object(operations, "_gpu_gather_object", gathered))
+        stack.enter_context(loading)
+        if sharding_of(plan).ddp:
+            stack.enter_context(patch.object(DistributedDataParallel, "__init__", _hooked(_over)))
+            stack.enter_context(_group(processes))
+        yield
+
+
+@contextmanager
+def waited_for(plan: Plan) -> Iterator[None]:
+    """Inside, DDP's all-reduce between CPUs is one that whoever counts frees can wait for.
+
+    The reducer's own is let go of by gloo's threads, whenever they are done with it.
+    """
+    waits = patch.object(DistributedDataParallel, "__init__", _hooked(_summed))
+    with waits if sharding_of(plan).ddp else nullcontext():
+        yield
+
+
+@contextmanager
+def _group(processes: int) -> Iterator[None]:
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=processes)
+    try:
+        yield
+    finally:
+        dist.destroy_process_group()
+
+
+@contextmanager
 def _ddp(processes: int, stage: DryStage) -> Iterator[None]:
     """DDP's reducer fills its buckets, and nobody reduces them.
 
@@ -113,29 +155,35 @@ def _ddp(processes: int, stage: DryStage) -> Iterator[None]:
     with ExitStack() as patched:
         for owner, name, value in ddp_seams(stage):
             patched.enter_context(patch.object(owner, name, value))
-        dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=processes)
-        try:
+        with _group(processes):
             yield
-        finally:
-            dist.destroy_process_group()
 
 
 def ddp_seams(stage: DryStage) -> tuple[tuple[Any, str, Any], ...]:
     """What of DDP is replaced: where, its name, by what."""
+    reduced = lambda bucket: _reduced(bucket, stage.tracker)  # noqa: E731
+    labelled = lambda model: stage.labelled("policy", model)  # noqa: E731
+    return (
+        (distributed, "_verify_param_shape_across_processes", _nothing),
+        (DistributedDataParallel, "__init__", _hooked(reduced, labelled)),
+        (DIST, "_compute_bucket_assignment_by_size", _by_layer(stage.tracker)),
+        (DIST.Reducer, "_rebuild_buckets", lambda _: False),
+    )
+
+
+def _hooked(
+    reduced: Callable[[Any], Any], before: Callable[[torch.nn.Module], None] = lambda _: None
+) -> Callable[..., None]:
+    """A constructor of DDP's with a hook in place of its all-reduce."""
     make: Callable[..., None] = DistributedDataParallel.__init__
 
     @wraps(make)
     def made(wrapper: Any, model: torch.nn.Module, **kwargs: Any) -> None:
-        stage.labelled("policy", model)
+        before(model)
         make(wrapper, model, **kwargs)
-        wrapper.register_comm_hook(None, lambda _, bucket: _reduced(bucket, stage.tracker))
+        wrapper.register_comm_hook(None, lambda _, bucket: reduced(bucket))
 
-    return (
-        (distributed, "_verify_param_shape_across_processes", _nothing),
-        (DistributedDataParallel, "__init__", made),
-        (DIST, "_compute_bucket_assignment_by_size", _by_layer(stage.tracker)),
-        (DIST.Reducer, "_rebuild_buckets", lambda _: False),
-    )
+    return made
 
 
 def _by_layer(tracker: Tracker) -> Callable[..., tuple[list[list[int]], list[int]]]:
@@ -165,10 +213,19 @@ def _by_layer(tracker: Tracker) -> Callable[..., tuple[list[list[int]], list[int
 
 
 def _reduced(bucket: Any, tracker: Tracker) -> Any:
-    """In place of the all-reduce, which works in the bucket as well."""
     block = tracker.block_of(bucket.parameters()[0])
     told = {"role": "policy", "category": "gradients", "module": "DDP bucket", "block": block}
     tracker.describe(bucket.buffer(), **told)
+    return _over(bucket)
+
+
+def _summed(bucket: Any) -> Any:
+    dist.all_reduce(bucket.buffer().div_(dist.get_world_size()))
+    return _over(bucket)
+
+
+def _over(bucket: Any) -> Any:
+    """In place of the all-reduce, which works in the bucket as well."""
     future: Any = torch.futures.Future()
     future.set_result(bucket.buffer())
     return future

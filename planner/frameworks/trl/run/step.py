@@ -7,6 +7,7 @@ import logging
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -17,11 +18,12 @@ from transformers import TrainerCallback
 from planner.dryrun.logs import log as logs
 from planner.dryrun.logs.log import Log
 from planner.dryrun.run.branches import four_bit
-from planner.dryrun.run.stage import DryStage
+from planner.dryrun.run.stage import DryStage, local
 from planner.dryrun.run.tracker import Tracker
 from planner.dryrun.run.world import On, world
 from planner.frameworks.trl.own_step import autocasts
 from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
+from planner.frameworks.trl.run.offloading import offloading
 from planner.frameworks.trl.run.packages import packages
 from planner.frameworks.trl.run.phases import Phases
 from planner.frameworks.trl.run.ranks import alone, launched
@@ -49,20 +51,22 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", head: Head | None = No
         scored = plan.prompt_tokens + plan.response_tokens - 1
         if plan.batch_shape == "packed":
             scored *= plan.micro_batch_size  # of one row
-    inside = world(plan, on, autocast=autocasts(plan), answers=answers(scored))
+    # Of tensors on meta none is in host RAM, and FSDP2 asks for that.
+    fakes = autocasts(plan) or plan.offload != "none"
+    inside = world(plan, on, autocast=fakes, answers=answers(scored))
     with inside as (tracker, stage, _), TemporaryDirectory() as folder:
         model = Models(plan, configs["policy"], stage)
         seamed = seams(stage.device, head or on, model.made, stage.empty_cache)
         launch = launched(plan, Path(folder), stage.device)
-        asked = packages(plan, stage, on_card=on == "gpu")
-        with silent(), seamed, unquantised(), launch, alone(plan, stage), asked, tracker:
-            length = _trained(plan, Path(folder), tracker, stage)
+        asked, away = packages(plan, stage, on_card=on == "gpu"), offloading(plan, stage)
+        with silent(), seamed, unquantised(), launch, alone(plan, stage), asked, away, tracker:
+            length = _trained(plan, Path(folder), tracker, stage, on)
         gc.collect()
     del tracker.log.events[length:]
     return tracker.log
 
 
-def _trained(plan: Plan, folder: Path, tracker: Tracker, stage: DryStage) -> int:
+def _trained(plan: Plan, folder: Path, tracker: Tracker, stage: DryStage, on: On) -> int:
     """Events there are once TRL has made two steps."""
     trainer = trainer_of(plan, folder)
     if plan.finetuning == "qlora":
@@ -71,7 +75,7 @@ def _trained(plan: Plan, folder: Path, tracker: Tracker, stage: DryStage) -> int
         four_bit.adapted(trainer.model, DTYPES[plan.dtype])
     fed(trainer, [plan], lambda: wakes(plan, stage))
     scored_in_part(trainer)
-    watched = _Watched(trainer, tracker, stage)
+    watched = _Watched(trainer, tracker, stage, on_host=on == "gpu" and plan.offload == "all")
     Phases(trainer, tracker.phase, watched.step, lambda role: stage.region(role=role))
     trainer.train()
     tracker.log.notes.extend(differences(trainer, plan))
@@ -102,8 +106,10 @@ class Models:
 class _Watched(TrainerCallback):
     """Says whose a trainer's weights, gradients and states are, once it has them."""
 
-    def __init__(self, trainer: Any, tracker: Tracker, stage: DryStage) -> None:
-        self._tracker, self._steps = tracker, 0
+    def __init__(
+        self, trainer: Any, tracker: Tracker, stage: DryStage, *, on_host: bool = False
+    ) -> None:
+        self._tracker, self._steps, self._on_host = tracker, 0, on_host
         self._stage, self._trainer = stage, trainer
         trainer.add_callback(self)
 
@@ -112,9 +118,28 @@ class _Watched(TrainerCallback):
         self._stage.built("policy", self._trainer.model)
         if getattr(self._trainer, "ref_model", None) is not None:
             self._stage.built("reference", self._trainer.ref_model)
-        self._stage.optimized("policy", self._trainer.optimizer.optimizer)
+        optimizer = self._trainer.optimizer.optimizer
+        self._stage.optimized("policy", optimizer)
+        if self._on_host:
+            self._wait(optimizer)
         gc.collect()
         self._tracker.settle()
+
+    def _wait(self, optimizer: Any) -> None:
+        """State stays in host RAM, where it is updated."""
+        models = (self._trainer.model, getattr(self._trainer, "ref_model", None))
+        for model in filter(None, models):
+            self._stage.move((local(weight) for weight in model.parameters()), "host")
+        for owner, name in ((self._trainer, "_clip_grad_norm"), (optimizer, "step")):
+            setattr(owner, name, self._there(getattr(owner, name)))
+
+    def _there(self, work: Any) -> Any:
+        @wraps(work)
+        def waiting(*given: Any, **named: Any) -> Any:
+            with self._tracker.on_host():
+                return work(*given, **named)
+
+        return waiting
 
     def step(self) -> None:
         """Another optimizer step begins."""

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import torch
+from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointWrapper
 
 from planner.model_setup import ModelSetup
 from planner.plan import Plan
@@ -33,10 +34,15 @@ def differences(trainer: Any, plan: Plan) -> list[str]:
     # Around 4-bit weights everything is in the compute dtype already.
     if autocast != supposed and plan.finetuning != "qlora":
         found.append(f"computes {'under' if autocast else 'without'} autocast")
-    recomputes = bool(trainer.model.is_gradient_checkpointing)
+    recomputes = bool(trainer.model.is_gradient_checkpointing) or _wrapped(trainer.model)
     if recomputes != (plan.gradient_checkpointing == "full"):
         found.append(f"{'recomputes' if recomputes else 'keeps'} what the layers save")
     return [f"TRL's trainer {one}; the estimate supposes otherwise." for one in found]
+
+
+def _wrapped(model: Any) -> bool:
+    """Whether accelerate checkpoints layers in the trainer's place."""
+    return any(isinstance(each, CheckpointWrapper) for each in model.modules())
 
 
 def _presence(there: bool, planned: bool) -> Iterator[str]:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack, nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from planner.frameworks.trl.run import packages
+from planner.frameworks.trl.run import packages, ranks
 from planner.frameworks.trl.run.made import fed, scored_in_part, trainer_of
+from planner.frameworks.trl.run.offloading import offloading
 from planner.frameworks.trl.run.phases import Mark, Phases
 from planner.frameworks.trl.run.seams import real
 from planner.frameworks.trl.run.step import Configs, Models, silent, wakes
@@ -23,6 +25,8 @@ def train(
     stage: Stage,
     mark: Mark,
     begins: Callable[[int], None],
+    *,
+    several: bool = False,
 ) -> list[str]:
     """Make the trainer of the first plan, and a step of each.
 
@@ -32,6 +36,7 @@ def train(
         stage: where models are made, with the weights they start from.
         mark: told of phases as they begin and end.
         begins: told the place of a step that begins.
+        several: whether all of a sharded plan's processes are there, this one among them.
 
     Returns:
         What the trainer did otherwise than the estimate supposes, in sentences.
@@ -39,12 +44,23 @@ def train(
     plan, steps = plans[0], iter(range(len(plans)))
     model = Models(plan, configs["policy"], stage).made
     on_cpu = stage.device.type == "cpu"
-    asked = packages.real(plan, on_cpu=on_cpu)
-    with TemporaryDirectory() as folder, silent(), real(stage.device, model), asked:
+    with TemporaryDirectory() as folder, silent(), ExitStack() as inside:
+        for each in (
+            real(stage.device, model),
+            packages.real(plan, on_cpu=on_cpu),
+            offloading(plan, stage),
+            ranks.launched(plan, Path(folder), stage.device),
+            ranks.waited_for(plan) if several and on_cpu else nullcontext(),
+            nullcontext() if several else ranks.played(plan),
+        ):
+            inside.enter_context(each)
         trainer = trainer_of(plan, Path(folder), steps=len(plans), on_cpu=on_cpu)
         fed(trainer, plans, lambda: wakes(plan, stage))
         scored_in_part(trainer)
         Phases(trainer, mark, lambda: begins(next(steps)))
         gc.collect()
         trainer.train()
-        return differences(trainer, plan)
+        told = differences(trainer, plan)
+        del trainer
+        gc.collect()  # DDP goes before what it speaks through
+        return told

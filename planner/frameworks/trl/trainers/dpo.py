@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.frameworks.trainer import Trainer
+from planner.frameworks.trl.accelerate import activations_by_trainer
 from planner.frameworks.trl.own import Own
 from planner.rule import Rule
 
@@ -17,6 +18,7 @@ def _arguments(plan: Plan) -> dict[str, object]:
     return {
         "max_length": plan.prompt_tokens + plan.response_tokens,
         **({"precompute_ref_log_probs": True} if cached else {}),
+        **({"activation_offloading": True} if activations_by_trainer(plan) else {}),
     }
 
 

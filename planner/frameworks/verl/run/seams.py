@@ -16,8 +16,6 @@ from unittest.mock import patch
 import torch
 from tensordict import TensorDict  # type: ignore[import-untyped]
 from torch._subclasses.fake_tensor import FakeTensor
-from torch.distributed.fsdp import CPUOffloadPolicy
-from torch.distributed.fsdp._fully_shard._fsdp_param import FSDPParam
 from torch.distributed.tensor import DTensor
 from torch.nested._internal.nested_tensor import NestedTensor, _nt_view_dummy
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -29,10 +27,12 @@ from verl.utils import torch_functional
 from verl.workers.engine.fsdp import transformer_impl as engine
 from verl.workers.engine.fsdp.utils import create_device_mesh
 
+from planner.dryrun.run.sharded import Unpinned, two_memories
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.world import On
 from planner.frameworks.verl.run import kernels
 from planner.plan import Plan
+from planner.steps.stage import Stage
 
 Answers = Mapping[Any, Callable[..., Any]]
 Built = Callable[[str], AbstractContextManager[None]]
@@ -66,13 +66,11 @@ def without_gpu(head: On) -> Iterator[None]:
     On a ``gpu`` flash-attn's cross entropy and Inductor's entropy meet the logits, and compute
     nothing here; on a ``cpu`` verl's own loop over rows and its entropy as written.
     """
-    with ExitStack() as stack:
+    with _without_trl(), ExitStack() as stack:
         for target, name, value in (
             (platform_manager, "_current_platform", Platform()),
-            # TRL is asked for a class that 1.16 has no more.
-            (monkey_patch, "is_trl_available", lambda: False),
             # Nothing is pinned where there is no driver.
-            (engine, "CPUOffloadPolicy", lambda pin_memory: CPUOffloadPolicy(pin_memory=False)),
+            (engine, "CPUOffloadPolicy", lambda pin_memory: Unpinned()),
             (engine, "device_name", "cpu"),
             (engine, "log_gpu_memory_usage", lambda *_, **__: None),
             (torch, "compile", kernels.compiled if head == "gpu" else _eager),
@@ -102,6 +100,46 @@ def seams(plan: Plan, stage: DryStage, on: On, head: On) -> Iterator[Built]:
         head: whose kernels meet the vocabulary.
     """
     _nt_view_dummy()  # kept for the whole process, and must not be a fake
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        enter(without_gpu(head))
+        built = enter(_models(plan, stage))
+        enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
+        enter(patch.object(engine, "create_device_mesh", _known(create_device_mesh)))
+        if on == "gpu":
+            enter(_transfers(stage))
+        enter(Data())  # type: ignore[no-untyped-call]
+        yield built
+
+
+@contextmanager
+def real(plan: Plan, stage: Stage, *, several: bool) -> Iterator[Built]:
+    """Of the seams those that tensors with data need as well.
+
+    Args:
+        plan: what is run.
+        stage: where.
+        several: whether the other processes are there, to which the first hands out its weights.
+    """
+    on_card = stage.device.type == "cuda"
+    with ExitStack() as stack:
+        enter = stack.enter_context
+        enter(_without_trl() if on_card else without_gpu("cpu"))
+        if not several:
+            enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
+        yield enter(_models(plan, stage))
+
+
+@contextmanager
+def _without_trl() -> Iterator[None]:
+    """TRL is asked for a class that 1.16 has no more."""
+    with patch.object(monkey_patch, "is_trl_available", lambda: False):
+        yield
+
+
+@contextmanager
+def _models(plan: Plan, stage: Stage) -> Iterator[Built]:
+    """There is no checkpoint to load: a model from its config, in the dtype asked for."""
     role = [""]
 
     @contextmanager
@@ -110,22 +148,6 @@ def seams(plan: Plan, stage: DryStage, on: On, head: On) -> Iterator[Built]:
         with stage.region(role=name, category="parameters"):
             yield
 
-    with ExitStack() as stack:
-        enter = stack.enter_context
-        enter(without_gpu(head))
-        enter(_models(plan, stage))
-        enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
-        enter(patch.object(engine, "create_device_mesh", _known(create_device_mesh)))
-        if on == "gpu":
-            enter(_transfers())
-        enter(Data())  # type: ignore[no-untyped-call]
-        yield built
-
-
-@contextmanager
-def _models(plan: Plan, stage: DryStage) -> Iterator[None]:
-    """There is no checkpoint to load: an empty model from its config, in the dtype asked for."""
-
     def loading(kind: Any) -> Any:
         def loaded(*_: Any, config: Any, torch_dtype: torch.dtype, **__: Any) -> Any:
             config._attn_implementation = stage.attention(plan.attention)
@@ -133,6 +155,7 @@ def _models(plan: Plan, stage: DryStage) -> Iterator[None]:
             with torch.device(stage.device):
                 model = kind.from_config(config, dtype=torch_dtype)
             model.tie_weights()
+            stage.labelled(role[0], model)
             return model.eval()
 
         return loaded
@@ -140,31 +163,17 @@ def _models(plan: Plan, stage: DryStage) -> Iterator[None]:
     with ExitStack() as stack:
         for kind in (AutoModelForCausalLM, AutoModelForTokenClassification):
             stack.enter_context(patch.object(kind, "from_pretrained", loading(kind)))
-        yield
+        yield built
 
 
 @contextmanager
-def _transfers() -> Iterator[None]:
+def _transfers(stage: DryStage) -> Iterator[None]:
     """Tensors in host RAM are on the device of the fakes too: what is moved is a copy."""
-    parameters: Any = FSDPParam
-    gather = parameters.all_gather_inputs.fget
-
-    def from_host(parameter: Any) -> Any:
-        kept = parameter._sharded_param_data
-        if parameter.offload_to_cpu:
-            parameter._sharded_param_data = kept.clone()
-        try:
-            return gather(parameter)
-        finally:
-            parameter._sharded_param_data = kept
 
     def copied(data: TensorDict, *_: Any, **__: Any) -> TensorDict:
         return data.clone()
 
-    with (
-        patch.object(FSDPParam, "all_gather_inputs", property(from_host)),
-        patch.object(TensorDict, "to", copied),
-    ):
+    with two_memories(stage.tracker.on_host), patch.object(TensorDict, "to", copied):
         yield
 
 

@@ -40,7 +40,7 @@ def execute(plan: Plan, configs: Configs, on: On = "gpu", head: On | None = None
     """
     batches = {training: batch(plan, training=training) for training in (False, True)}
     inside = world(plan, on, autocast=True, answers=answers())
-    with inside as (tracker, stage, _), TemporaryDirectory() as folder, _silent():
+    with inside as (tracker, stage, _), TemporaryDirectory() as folder, silent():
         with seams(plan, stage, on, head or on) as built, tracker:
             for each in batches.values():
                 _on_host(each, tracker)
@@ -93,7 +93,7 @@ def _told(role: str, found: Made, stage: DryStage, on: On) -> None:
 
 
 @contextmanager
-def _silent() -> Iterator[None]:
+def silent() -> Iterator[None]:
     """Libraries have nothing to tell whoever asked for a dry run."""
     level = logging.root.manager.disable
     logging.disable(logging.WARNING)

@@ -46,7 +46,7 @@ class Steps:
         between: Callable[[], None] = lambda: None,
         region: Region = lambda _: nullcontext(),
     ) -> None:
-        self._plan, self._engines, self._batch = plan, engines, batch
+        self._plan, self._engines, self.given = plan, engines, batch
         self._mark, self._between, self._region = mark, between, region
         self._now = ""
         for role in ("policy", "critic"):
@@ -67,7 +67,7 @@ class Steps:
 
     def _infer(self, phase: str, role: str, *, base: bool = False, **told: Any) -> None:
         """``TrainingWorker.infer_batch``."""
-        engine, data = self._engines[role].engine, self._batch(False)
+        engine, data = self._engines[role].engine, self.given(False)
         tu.assign_non_tensor(data, **told)
         self._enter(phase)
         plain = engine.disable_adapter() if base else nullcontext()
@@ -79,7 +79,7 @@ class Steps:
 
     def _train(self, role: str, **told: Any) -> None:
         """``TrainingWorker.train_mini_batch`` with one mini-batch."""
-        made, data = self._engines[role], self._batch(True)
+        made, data = self._engines[role], self.given(True)
         tu.assign_non_tensor(data, **told)
         with self._region(role), made.engine.train_mode():
             with made.engine.train_mode(disable_auto_offload=True):

@@ -1,0 +1,74 @@
+"""What an offloading trainer still has on the GPU beside the input of the running layer.
+
+TRL's ``OffloadActivations`` (trl/models/activation_offloading.py, 1.16.0) numbers every tensor that
+autograd saves. One is copied to host RAM at once, and let go of on the GPU when
+``max_fwd_stash_size`` more have been saved; one that was brought back, when the next node of the
+graph that needs one has run. Dry runs by TRL's own code and real ones on a CPU show each of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.footprint import Term
+from planner.formulas.formula import Formula
+from planner.phases.role import Role
+from planner.phases.scene import Scene, shared
+
+SOURCE = "trl/models/activation_offloading.py of TRL 1.16.0; counted in dry runs by its own code"
+OF_FINAL_NORM = 2
+"""Tensors of a frozen RMSNorm that go, its input and the mean: each lets go of one before. A
+trained one saves its output, too, and lets go of all."""
+BROUGHT_BACK = Formula(
+    "brought back for the layer above",
+    "tokens * hidden * value_bytes",
+    category="activations",
+    source=SOURCE,
+    why="It is let go of when the first node of this layer's backward has run.",
+)
+LEFT = Formula(
+    "embeddings of the backward before, and their gradient",
+    "2 * tokens * hidden * value_bytes",
+    category="activations",
+    source=SOURCE,
+    why="Offloading keeps the last node that it met, and with it the graph down to this leaf.",
+)
+
+
+def in_layers(scene: Scene) -> int:
+    """Inputs of layers on the GPU while a layer of the forward runs, its own among them."""
+    return scene.setup.offload_stash
+
+
+def at_head(scene: Scene, role: Role) -> int:
+    """The same when the final norm has saved what it needs."""
+    return max(scene.setup.offload_stash - OF_FINAL_NORM, 0) if role.adapters else 0
+
+
+@shared
+def brought_back(scene: Scene, role: Role, *, of_norm: bool) -> Iterator[Term]:
+    """What the backward needed before a layer's: a layer's input, or the final norm's in fp32."""
+    if _stashes(scene):
+        value_bytes = 4 if of_norm else scene.embedding_bytes(role)
+        yield BROUGHT_BACK(
+            role.name,
+            tokens=scene.q.micro_tokens,
+            hidden=role.arch.hidden,
+            value_bytes=value_bytes,
+        )
+
+
+@shared
+def left(scene: Scene, role: Role) -> Iterator[Term]:
+    """What stays until the next backward: of adapters, whose embeddings are a leaf of the graph."""
+    if _stashes(scene) and role.adapters:
+        yield LEFT(
+            role.name,
+            tokens=scene.q.micro_tokens,
+            hidden=role.arch.hidden,
+            value_bytes=scene.embedding_bytes(role),
+        )
+
+
+def _stashes(scene: Scene) -> bool:
+    return bool(scene.plan.activation_offload) and scene.setup.offload_stash > 1
