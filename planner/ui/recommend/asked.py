@@ -20,15 +20,13 @@ from planner.plan import Plan
 from planner.plan.link import WISH
 from planner.search import Recommendation, Wish
 from planner.search.ask import PORT, Searching
-from planner.search.check import checked
+from planner.search.check import checked, lead
 from planner.search.wish import from_text, to_text
 from planner.ui.dry_run import section
 from planner.ui.dry_run.job import Job
 from planner.ui.state import session
 
 ASKED = "recommend asked"
-ORDER = ("balanced", "conservative", "aggressive")
-"""Which of the three is put first, where dry runs have demoted none."""
 
 
 @dataclass(slots=True)
@@ -90,12 +88,6 @@ class Asked:
         for job in self.jobs.values():
             if job.running:
                 job.cancel()
-
-
-def lead(recommended: tuple[Recommendation, ...]) -> Recommendation:
-    """The one to take: the balanced one, unless its dry run disagreed; then the next."""
-    ranked = sorted(recommended, key=lambda one: ORDER.index(one.name))
-    return next((one for one in ranked if one.checked != "demoted"), ranked[0])
 
 
 def current(plan: Plan) -> Asked | None:
