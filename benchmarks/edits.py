@@ -9,7 +9,6 @@ milliseconds much.
 from __future__ import annotations
 
 import json
-import os
 import statistics
 import sys
 from pathlib import Path
@@ -18,7 +17,7 @@ from playwright.sync_api import Page
 
 sys.path[:0] = [str(Path(__file__).parents[1] / place) for place in ("tests/browser", "tests")]
 
-from running_app import PROCESSES, app, chromium, settle, window  # noqa: E402
+from running_app import PROCESSES, app, chromium, cpu_seconds, settle, window  # noqa: E402
 
 FIRST_TOKENS = 4096
 WARM = 5
@@ -35,12 +34,6 @@ WATCH = """() => {
         look();
     }, {capture: true, once: true});
 }"""
-
-
-def cpu_seconds(process: int) -> float:
-    """User and system seconds of a process since it started."""
-    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def edit(page: Page, tokens: int) -> float:

@@ -1,6 +1,7 @@
 """How much better a plan than the recommended one there was, once dry runs have the last word.
 
-Run: python -m benchmarks.regret [cases] [candidates]. For each case the search's balanced plan is
+Run: python -m benchmarks.regret [cases] [candidates]. Plans are drawn until so many cases can be
+held: in each some plan fits by its estimate, and dry runs execute it. The search's balanced plan is
 held against plans of the same space that the goal puts before it (they do not fit by their
 estimate, or not with the margin) and next behind it; each is dry-run, and the best of those that
 fit by their dry run is what could have been chosen. Seconds are the estimate's for all of them: a
@@ -15,6 +16,7 @@ import random
 import sys
 import time
 from collections import Counter
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -40,11 +42,10 @@ NEAR = 1.25
 """Plans up to so many times the card are looked at."""
 
 
-def cases(count: int) -> list[Plan]:
+def cases() -> Iterator[Plan]:
     """Plans drawn with a fixed seed, whatever fits or not."""
     chance = random.Random(13)
-    found: list[Plan] = []
-    while len(found) < count:
+    while True:
         model = chance.choice(sorted(MODELS))
         plan, _ = try_plan(
             {
@@ -57,8 +58,7 @@ def cases(count: int) -> list[Plan]:
             }
         )
         if plan is not None:
-            found.append(plan)
-    return found
+            yield plan
 
 
 def ranked(plan: Plan, wish: Wish) -> tuple[Any, list[tuple[Plan, float, int]]]:
@@ -117,25 +117,29 @@ def of(port: Port, plan: Plan, most: int) -> dict[str, Any] | None:
 
 def main(count: int = 50, most: int = 60) -> None:
     """Every case, and what they come to."""
-    port, found = Port(), []
+    port, found = Port(), list[dict[str, Any]]()
     began = time.monotonic()
-    for number, plan in enumerate(cases(count)):
+    for drawn, plan in enumerate(cases(), 1):
         one = of(port, plan, most)
         told = f"{plan.method} {plan.model} {plan.gpus} x {plan.gpu} {plan.response_tokens}"
-        print(f"{number:3} {told}: {one}", flush=True)
+        print(f"{drawn:3} {told}: {one}", flush=True)
         if one is not None:
             found.append(one)
+        if len(found) == count:
+            break
     port.close()
     regrets = sorted(one["regret"] for one in found if one["regret"] is not None)
     print(
         json.dumps(
             {
-                "cases": count,
+                "drawn": drawn,
                 "held_against_dry_runs": len(found),
                 "words": dict(Counter(one["word"] for one in found)),
                 "candidates": sum(one["candidates"] for one in found),
                 "regret_median": regrets[len(regrets) // 2] if regrets else None,
+                "regret_mean": sum(regrets) / len(regrets) if regrets else None,
                 "regret_most": regrets[-1] if regrets else None,
+                "worst_difference": max((one["worst_difference"] for one in found), key=abs),
                 "without_regret": sum(each == 0 for each in regrets),
                 "seconds": round(time.monotonic() - began),
             }

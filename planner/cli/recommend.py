@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import argparse
+import json
 import sys
-from dataclasses import asdict
-from typing import Any
+from dataclasses import asdict, replace
+from typing import TYPE_CHECKING, Any
 
 from planner.cli import plan_argument
-from planner.cli.answer import DOES_NOT_FIT, may_be_json, may_fail, show
+from planner.cli.answer import DOES_NOT_FIT, may_be_json, may_fail
 from planner.frameworks import exported, framework_named
 from planner.plan.link import CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
 from planner.search.wish import GOALS, PLACEMENT, SEARCHED, USUAL, Wish
+
+if TYPE_CHECKING:
+    from planner.search import Found, Recommendation
 
 OPTIONS = {
     "max_gpus": "--max-gpus",
@@ -52,6 +56,13 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="the only fields that may change, of "
         f"{', '.join(SEARCHED)}; otherwise all of how a run is laid out that PLAN does not set",
     )
+    parser.add_argument(
+        "--dry-run",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="execute the step of the plan to take, where no dry run of it is stored, and of the "
+        "next where it disagrees; seconds to minutes, no GPU (the default)",
+    )
     may_be_json(parser)
     may_fail(parser)
 
@@ -71,8 +82,56 @@ def run(arguments: argparse.Namespace) -> int:
         field, _, said = str(error).partition(": ")
         raise PlanError((Problem(OPTIONS.get(field, f"--{field}"), said, ""),)) from error
     found = search(asked.plan, wish, _told, speeds=asked.benchmark)
-    show(arguments, found, _json, _text)
-    return 0 if found.recommendations or arguments.exit_zero else DOES_NOT_FIT
+    if not arguments.json:
+        print(_text(found), flush=True)
+    if arguments.dry_run and found.recommendations:
+        found = _followed_up(found)
+        if not arguments.json:
+            print(_outcome(found))
+    if arguments.json:
+        print(json.dumps(_json(found), indent=2))
+    fits = any(one.checked != "demoted" for one in found.recommendations)
+    return 0 if fits or arguments.exit_zero else DOES_NOT_FIT
+
+
+def _followed_up(found: Found) -> Found:
+    """The plan to take after its dry run, stored or executed now; what it says of it."""
+    from planner.dryrun.ask.port import DryRunError, Port
+    from planner.search.check import checked, followed_up
+
+    port = Port()
+
+    def check(one: Recommendation) -> Recommendation:
+        if sys.stderr.isatty():
+            print(f"Dry run of the {one.name} plan …", file=sys.stderr)
+        try:
+            return checked(one, port.run(one.plan))
+        except DryRunError as error:
+            return replace(one, reason=f"No dry run: {error}")
+
+    try:
+        return replace(found, recommendations=followed_up(found.recommendations, check))
+    finally:
+        port.close()
+
+
+def _outcome(found: Found) -> str:
+    """What dry runs came to, and the plan to take after them."""
+    from planner.search.check import lead
+
+    said = [
+        f"{one.name}: {SAID[one.checked]}{f' {one.reason}' if one.reason else ''}"
+        for one in found.recommendations
+        if one.checked != "unchecked" or one.reason
+    ]
+    return "\n".join((*said, f"Take the {lead(found.recommendations).name} plan."))
+
+
+SAID = {
+    "agrees": "its dry run agrees.",
+    "demoted": "demoted, its dry run disagrees.",
+    "unchecked": "estimated, unchecked.",
+}
 
 
 def _wish(arguments: argparse.Namespace) -> Wish:
@@ -112,6 +171,7 @@ def _json(found: Any) -> Any:
                 "trade_offs": list(one.trade_offs),
                 "launch": one.launch,
                 "checked": one.checked,
+                "reason": one.reason,
             }
             for one in found.recommendations
         ],
@@ -150,8 +210,8 @@ def _text(found: Any) -> str:
     judged = found.judged
     lines.append(
         f"{judged.plans:,} plans judged, {judged.combinations:,} combinations of categories, of "
-        f"{judged.reach:,}, in {judged.seconds:.1f} s. Estimates: check the one you take with "
-        "`dry-run`."
+        f"{judged.reach:,}, in {judged.seconds:.1f} s. These are estimates; a dry run checks "
+        "the one to take."
     )
     return "\n".join(lines)
 

@@ -122,6 +122,7 @@ def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
 
     Raises:
         CannotExpress: naming chosen fields, or the method, that are in the way.
+        ValueError: the framework has no exporter.
     """
     changes: dict[str, Any] = {"framework": framework} if plan.framework != framework else {}
     for _ in range(5):  # a change can uncover the next obstacle; no chain is longer
@@ -131,16 +132,15 @@ def following(plan: Plan, framework: str, chosen: Collection[str]) -> Plan:
                 blamed = tuple(Obstacle(field=p.field, why=p.message, fix=p.fix) for p in problems)
                 raise CannotExpress(framework, blamed)
             plan = candidate
-        changes = {
-            field: value
-            for obstacle in obstacles(plan, framework)
-            for field, value in obstacle.changes
-            if field not in chosen
-        }
+        left = obstacles(plan, framework)
+        if not left:
+            return plan
+        asked = (change for obstacle in left for change in obstacle.changes)
+        changes = {field: value for field, value in asked if field not in chosen}
         if not changes:
             break
         chosen = {*chosen, *changes}
-    return plan
+    raise CannotExpress(framework, obstacles(plan, framework))
 
 
 def scripted(plan: Plan, chosen: Collection[str]) -> str:
@@ -153,10 +153,10 @@ def scripted(plan: Plan, chosen: Collection[str]) -> str:
         return own
     for name in exporting(plan.method):
         try:
-            if not obstacles(following(plan, name, chosen), name):
-                return name
+            following(plan, name, chosen)
         except CannotExpress:
             continue
+        return name
     return own
 
 

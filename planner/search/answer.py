@@ -9,7 +9,7 @@ from typing import Any
 from planner.estimate import estimate
 from planner.frameworks import exported
 from planner.launch.export import following, obstacles
-from planner.launch.launch import CannotExpress, Obstacle
+from planner.launch.launch import CannotExpress
 from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.search.found import Found, Judged, Name, Point, Recommendation, Tie
@@ -107,19 +107,12 @@ def _exportable(plan: Plan, wish: Wish) -> Plan:
         return plan
     kept = [name for name in Plan.model_fields if name in wish.keep and name != "framework"]
     try:
-        found = following(plan, framework, kept)
+        return following(plan, framework, kept)
     except CannotExpress as error:
-        if framework != plan.framework:
-            raise _cannot(error.obstacles[0]) from error
-        return plan
-    left = obstacles(found, framework) if framework != plan.framework else ()
-    if left:
-        raise _cannot(left[0])
-    return found
-
-
-def _cannot(one: Obstacle) -> ValueError:
-    return ValueError(f"framework: {one.why} {one.fix}")
+        if framework == plan.framework:
+            return plan
+        first = error.obstacles[0]
+        raise ValueError(f"framework: {first.why} {first.fix}") from error
 
 
 def _made(space: Space, one: Candidate) -> Plan:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from planner.estimate import MARGIN
 from planner.frameworks import framework_named
-from planner.search.found import Recommendation
+from planner.search.found import Name, Recommendation
 from planner.units import read_gib
 
 if TYPE_CHECKING:
@@ -19,6 +20,30 @@ WORDS = {
     "aggressive": ("fits", "tight"),
 }
 """The verdicts with which a dry run leaves each of the three what it is."""
+
+
+ORDER: tuple[Name, ...] = ("balanced", "conservative", "aggressive")
+"""Which of the three is put first, where dry runs have demoted none."""
+
+
+def lead(recommended: Sequence[Recommendation]) -> Recommendation:
+    """The one to take: the balanced one, unless its dry run disagreed; then the next."""
+    ranked = sorted(recommended, key=lambda one: ORDER.index(one.name))
+    return next((one for one in ranked if one.checked != "demoted"), ranked[0])
+
+
+def followed_up(
+    recommended: Sequence[Recommendation], check: Callable[[Recommendation], Recommendation]
+) -> tuple[Recommendation, ...]:
+    """The recommendations after a check of the one to take; of the next where that demotes it.
+
+    Those of the same plan are checked at once.
+    """
+    found, tried = tuple(recommended), set()
+    while found and (first := lead(found)).checked == "unchecked" and first.plan not in tried:
+        tried.add(first.plan)
+        found = tuple(check(one) if one.plan == first.plan else one for one in found)
+    return found
 
 
 def checked(recommendation: Recommendation, result: DryRun) -> Recommendation:

@@ -29,6 +29,19 @@ def sides(goal: str, name: str) -> tuple[str, ...]:
     return SIDES.get((goal, name), (BELOW, ABOVE) if name == "gpus" else ())
 
 
+STEPS = 45.0
+"""Of seconds or dollars (:data:`planner.search.tiers.STEP`): a quarter."""
+BEHIND: Mapping[str, float] = {"longest": 0, "fewest-gpus": 0, "largest-batch": 0, "fit": 2}
+
+
+def behind(goal: str) -> float:
+    """How far behind the best, as the goal counts, another machine may still come to lead.
+
+    Where the goal is a size all machines were tried at the same ones, so only equals may.
+    """
+    return BEHIND.get(goal, STEPS)
+
+
 def between(
     known: Sequence[int], chosen: Collection[int], finer: Finer, where: Collection[str]
 ) -> tuple[int, ...]:

@@ -34,7 +34,7 @@ class Recommendation:
     """How it is run: by which framework's script, or why by none."""
     checked: Checked = "unchecked"
     reason: str = ""
-    """Why a dry run demoted it."""
+    """Why a dry run demoted it, or says nothing of it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

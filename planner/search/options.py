@@ -135,11 +135,14 @@ class _Maker:
     # The machine
 
     def gpus(self) -> tuple[int, ...]:
-        """Numbers of GPUs: doubled up to the most, and whole nodes."""
+        """Numbers of GPUs: doubled up to the most, and whole nodes; an engine's own are not all."""
         own, most = self.own.gpus, self.wish.max_gpus or self.own.gpus
-        counts = {own, most, *(2**power for power in range(17))}
+        least = self.own.rollout_gpus + 1
+        if most < least:
+            raise ValueError(f"max_gpus: the engine alone has {least - 1:,}; give more.")
+        counts = {own, least, most, *(2**power for power in range(17))}
         counts.update(nodes * self.own.gpus_per_node for nodes in NODES)
-        return tuple(sorted(count for count in counts if count <= most))
+        return tuple(sorted(count for count in counts if least <= count <= most))
 
     def said(self, counts: tuple[int, ...]) -> tuple[int, ...]:
         """Of these numbers of GPUs, those that the framework's script runs on."""

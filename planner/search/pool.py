@@ -36,6 +36,8 @@ class Pool:
         """``plan`` is what changes are made to, ``own`` the person's, which they are counted of."""
         self.plan, self.wish, self.own = plan, wish, own
         self.best: dict[Name, list[Candidate]] = {name: [] for name in NAMES}
+        self.firsts: dict[Name, dict[tuple[Any, ...], Candidate]] = {name: {} for name in NAMES}
+        """The best of each kind of machine."""
         self.front: list[Candidate] = []
         self.misses: list[Candidate] = []
         self.plans = 0
@@ -107,6 +109,8 @@ class Pool:
         arrays: Mapping[str, Sequence[int]],
     ) -> None:
         ranked = best(lines)
+        first = tuple(map(float, lines[ranked[0]]))
+        self._first(name, candidate(rows, int(fit[ranked[0]]), first, combinations, arrays))
         own = rows.combination[fit][ranked].astype(np.int64)
         if "gpus" in arrays:  # a script may say a combination on fewer, or on more of them
             counts = _values(rows.place[fit][ranked], arrays)["gpus"]
@@ -119,6 +123,13 @@ class Pool:
             found = candidate(rows, int(fit[which]), line, combinations, arrays)
             self.best[name].append(found)
         self.best[name] = _first_of_each(sorted(self.best[name], key=lambda one: one.line))
+
+    def _first(self, name: Name, one: Candidate) -> None:
+        apart = ("gpu", "rollout_gpus", *(("gpus",) if one.changes.get("rollout_gpus") else ()))
+        machine = tuple(one.changes.get(field) for field in apart)
+        known = self.firsts[name].get(machine)
+        if known is None or one.line < known.line:
+            self.firsts[name][machine] = one
 
     def _front(
         self,

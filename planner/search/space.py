@@ -87,6 +87,14 @@ class Space:
         return exporter_of(self.framework).obstacles(changed)
 
     @property
+    def fields(self) -> frozenset[str]:
+        """The fields of all options and of the scenario; sizes are arrays beside them."""
+        blocks = (self.machines, *self.trainer, *self.engine)
+        return frozenset(
+            (*(name for block in blocks for option in block for name in option), *self.scenario)
+        )
+
+    @property
     def engine_fields(self) -> frozenset[str]:
         """The fields of the engine's options."""
         return frozenset(name for options in self.engine for option in options for name in option)

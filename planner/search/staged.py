@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 
 from planner.launch.export import obstacles
-from planner.search.finer import FINER, between, sides
+from planner.search.finer import FINER, behind, between, sides
 from planner.search.found import Name
 from planner.search.judging import Judge, Rows
 from planner.search.pairs import Groups, figures_of, undominated
@@ -226,10 +226,15 @@ class Staged:
 
         Those of all tiers are judged together: most of what they are made of is the same.
         """
-        sized = {*self.space.engine_sizes, *(n for mesh in self.space.trainer_sizes for n in mesh)}
+        asked = self.space.fields
         for _ in range(EDITS):
             found = [self.winner(name) for name in NAMES]
-            best = [without(one.changes, sized) for one in found if one is not None]
+            # What a script made of it is asked for again, or no more: it depends on the rest.
+            best = [
+                {name: value for name, value in one.changes.items() if name in asked}
+                for one in found
+                if one is not None
+            ]
             new = [one for at, one in enumerate(best) if one not in (*self._tried, *best[:at])]
             if not new:
                 return
@@ -255,12 +260,15 @@ class Staged:
     # Between the grid's values
 
     def _finer(self) -> None:
-        """Values between those that were judged, beside each tier's best, while there are any."""
+        """Values between those that were judged, beside each tier's best, while there are any.
+
+        Every machine whose best is near it is looked at, so that a further one hides none.
+        """
         goal, space = self.wish.goal, self.space
         known = {n: sorted(values) for n, values in space.scenario.items() if sides(goal, n)}
         for _ in range(DIVIDED if known else 0):
             self.progress("Trying what lies between", 0.95)
-            best = [one for name in NAMES if (one := self.winner(name)) is not None]
+            best = [one for name in NAMES for one in self._leading(name)]
             places = [self._place(one) for one in best]
             chosen = {name: {self._value(one, name) for one in best} for name in space.scenario}
             found = False
@@ -276,6 +284,16 @@ class Staged:
             if not found:
                 break
         self._edits()
+
+    def _leading(self, name: Name) -> list[Candidate]:
+        """A tier's best, and that of each other machine which may still come to lead."""
+        winner = self.winner(name)
+        if winner is None:
+            return []
+        first = 0 if name == "aggressive" else 1
+        worst = (*winner.line[:first], winner.line[first] + behind(self.wish.goal))
+        others = (one for one in self.pool.firsts[name].values() if one.line[: first + 1] <= worst)
+        return [winner, *others]
 
     def _sizes(self, name: str) -> Sequence[Sizes]:
         """A trainer's sizes between two values of another: a longer response fits at the least.

@@ -101,6 +101,8 @@ def order(
     return found
 
 
+SIZES = ("fewest-gpus", "longest", "largest-batch")
+"""Goals that put a size before time and money."""
 Placed = tuple[Name, Line]
 """A tier and a plan's line of :func:`order` in it."""
 
@@ -108,11 +110,13 @@ Placed = tuple[Name, Line]
 def no_better(wish: Wish, one: Placed, safer: Placed) -> bool:
     """Whether a plan with less margin is, by the goal, only what a safer one is.
 
-    Where the goal is to fit, its time counts alone.
+    Where the goal is to fit, its time counts alone. Time and money of a step less are no gain: the
+    figures of two neighbouring steps may be as near as those of one.
     """
-    counted = -1 if wish.goal == "fit" else 0
+    counted, sized = -1 if wish.goal == "fit" else 0, wish.goal in SIZES
     (gives, mine), (safer_gives, other) = (_read(*each) for each in (one, safer))
-    return safer_gives <= gives and other[counted:] <= mine[counted:]
+    near = tuple(each - (1 if at or not sized else 0) for at, each in enumerate(other))
+    return safer_gives <= gives and near[counted:] <= mine[counted:]
 
 
 def _read(name: Name, line: Line) -> tuple[float, Line]:

@@ -117,6 +117,12 @@ def chromium() -> Iterator[Browser]:
             browser.close()
 
 
+def cpu_seconds(process: int) -> float:
+    """User and system seconds of a process since it started."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
 def window(browser: Browser, **options: Any) -> BrowserContext:
     """A context of its own, of a desktop's size, that waits for a slow machine."""
     context = browser.new_context(**{"viewport": {"width": 1400, "height": 1000}, **options})

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import time
 from urllib.parse import parse_qs, urlencode, urlsplit
 
 from playwright.sync_api import Browser, Page, expect
-from running_app import settle, window
+from running_app import PROCESSES, cpu_seconds, settle, window
+
+from planner.search.wish import PLACEMENT, USUAL, Wish, to_text
 
 SMALL = {"v": "5", "preset": "grpo-7b@1", "model": "Qwen/Qwen2.5-1.5B"}
 WISH = "1~cheapest~16~0~0~0_free~enforce.eager~micro.batch.size"
@@ -58,4 +62,44 @@ def test_a_page_that_waits_stays_usable_and_narrow_windows_need_no_scrolling(
     cancel.click()
     expect(page.get_by_text("Given up; nothing was kept.")).to_be_visible()
     assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    context.close()
+
+
+LONG = Wish(
+    goal="cheapest",
+    free=(*USUAL, *PLACEMENT),
+    max_gpus=64,
+    cards=("l40s", "h100-80gb", "a100-80gb", "b200-180gb"),
+    lora_allowed=True,
+)
+"""A minute or more of two quiet cores."""
+
+
+def searching_seconds(server: str) -> float:
+    """CPU seconds of the app's processes that search."""
+    listed = subprocess.run(
+        ["ps", "-o", "pid=,args=", "--ppid", str(PROCESSES[server])], capture_output=True, text=True
+    )
+    workers = [line.split()[0] for line in listed.stdout.splitlines() if "search.ask" in line]
+    return sum(cpu_seconds(int(process)) for process in workers)
+
+
+def searches(server: str) -> bool:
+    """Whether a search is on its way just now."""
+    before = searching_seconds(server)
+    time.sleep(1.0)
+    return searching_seconds(server) > before + 0.05
+
+
+def test_a_closed_tab_ends_its_search(browser: Browser, server: str) -> None:
+    context = window(browser)
+    page = context.new_page()
+    page.goto(f"{server}/recommend?{urlencode({**SMALL, 'wish': to_text(LONG)})}")
+    expect(page.get_by_text("Judging layouts")).to_be_visible()
+    assert searches(server)
+    page.close()
+    end = time.monotonic() + 30
+    while searches(server) and time.monotonic() < end:
+        pass
+    assert not searches(server)
     context.close()

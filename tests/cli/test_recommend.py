@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
 from planner.__main__ import main
+from planner.dryrun.ask.answer import DryRun
+from planner.dryrun.ask.port import DryRunError, Port
+from planner.dryrun.ask.stand_in import stand_in
 from planner.estimate import estimate
+from planner.footprint import Verdict
 from planner.plan import Plan
 from planner.plan.link import from_query_string
 from planner.throughput import answer_json
@@ -19,7 +24,8 @@ FREE = ["--free", "gradient_checkpointing,enforce_eager"]
 def test_json_has_three_plans_that_estimate_to_what_it_says(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert main(["recommend", PLAN, "--goal", "cheapest", "--max-gpus", "16", *FREE, "--json"]) == 0
+    asked = ["recommend", PLAN, "--goal", "cheapest", "--max-gpus", "16", *FREE]
+    assert main([*asked, "--no-dry-run", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
     named = found["recommendations"]
     assert [one["name"] for one in named] == ["conservative", "balanced", "aggressive"]
@@ -36,7 +42,7 @@ def test_json_has_three_plans_that_estimate_to_what_it_says(
 
 
 def test_text_has_links_that_open_as_the_plans(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["recommend", PLAN, *FREE]) == 0
+    assert main(["recommend", PLAN, *FREE, "--no-dry-run"]) == 0
     lines = capsys.readouterr().out.splitlines()
     links = [line.strip() for line in lines if line.strip().startswith("?")]
     assert len(links) == 3
@@ -64,7 +70,7 @@ def test_plans_are_of_a_framework_with_a_script_unless_one_is_set(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     asked = f"{PLAN}{more}&gpus=2&offload=none&enforce_eager=false"
-    assert main(["recommend", asked, *arguments, "--json"]) == 0
+    assert main(["recommend", asked, *arguments, "--no-dry-run", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)["recommendations"]
     assert {one["plan"]["framework"] for one in found} == {framework}
     assert all(("Exports to" in one["launch"]) == script for one in found)
@@ -80,7 +86,8 @@ def test_a_framework_that_has_no_such_method_is_refused(
 def test_what_the_plan_sets_stays(capsys: pytest.CaptureFixture[str]) -> None:
     """Without --free, all of the layout may change but what PLAN itself says."""
     kept = "gpus=1&sharding=none&micro_batch_size=1&logits=fused&offload=none"
-    assert main(["recommend", f"{PLAN}&{kept}", "--goal", "fastest", "--json"]) == 0
+    asked = ["recommend", f"{PLAN}&{kept}", "--goal", "fastest", "--no-dry-run", "--json"]
+    assert main(asked) == 0
     for one in json.loads(capsys.readouterr().out)["recommendations"]:
         plan = one["plan"]
         assert (plan["gpus"], plan["sharding"], plan["micro_batch_size"]) == (1, "none", 1)
@@ -113,3 +120,59 @@ def test_what_cannot_be_names_its_option(
 ) -> None:
     assert main(["recommend", PLAN, *arguments]) == 2
     assert named in capsys.readouterr().err
+
+
+class Ran:
+    """In place of dry runs: each plan's estimate with the next of the outcomes as its verdict."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *outcomes: str) -> None:
+        self.outcomes, self.plans = list(outcomes), list[Plan]()
+        monkeypatch.setattr(Port, "run", lambda port, plan: self.run(plan))
+
+    def run(self, plan: Plan) -> DryRun:
+        outcome = self.outcomes[len(dict.fromkeys((*self.plans, plan))) - 1]
+        self.plans.append(plan)
+        if outcome == "no answer":
+            raise DryRunError("It was lost.")
+        closed = estimate(plan)
+        found = replace(closed, verdict=Verdict(word=outcome, sentence=""))
+        return DryRun(
+            footprint=found, estimate=closed, comparisons=(), phases=(), timeline=(), notes=(),
+            versions={}, seconds=1.0, standing=replace(stand_in(plan), code=plan.framework),
+        )  # fmt: skip
+
+
+def test_the_dry_run_of_the_plan_to_take_follows_the_estimates(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = Ran(monkeypatch, "fits")
+    assert main(["recommend", PLAN, *FREE]) == 0
+    estimates, _, after = capsys.readouterr().out.partition("These are estimates")
+    assert "dry run agrees" not in estimates and "balanced: its dry run agrees." in after
+    assert after.splitlines()[-1] == "Take the balanced plan."
+    assert len(set(ran.plans)) == 1
+
+
+def test_where_it_disagrees_the_plan_is_demoted_with_the_reason_and_the_next_is_run(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked = ["recommend", PLAN, "--goal", "fastest", "--free", "optimizer,micro_batch_size"]
+    ran = Ran(monkeypatch, "out of memory", "fits")
+    assert main([*asked, "--json"]) == 0
+    named = {one["name"]: one for one in json.loads(capsys.readouterr().out)["recommendations"]}
+    assert named["balanced"]["checked"] == "demoted"
+    assert "out of memory" in named["balanced"]["reason"]
+    assert named["conservative"]["checked"] == "agrees"
+    assert len(set(ran.plans)) == 2
+    every = Ran(monkeypatch, *3 * ["out of memory"])
+    assert main(asked) == 3  # nothing that is left fits
+    assert len(set(every.plans)) == len({str(one["plan"]) for one in named.values()})
+
+
+def test_a_dry_run_without_an_answer_leaves_the_plan_unchecked_and_says_why(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Ran(monkeypatch, "no answer")
+    assert main(["recommend", PLAN, *FREE]) == 0
+    said = capsys.readouterr().out
+    assert "balanced: estimated, unchecked. No dry run: It was lost." in said

@@ -15,7 +15,7 @@ from planner.plan import Plan
 from planner.plan.chosen import followed
 from planner.plan.presets import presets
 from planner.search import Found, Wish, search
-from planner.search.tiers import NAMES
+from planner.search.tiers import NAMES, no_better
 from planner.search.words import trade_offs
 
 FOURTEEN: dict[str, Any] = {
@@ -265,6 +265,25 @@ def test_a_looser_tier_is_never_dearer_where_a_framework_has_one_field_for_two()
     assert found.recommendations[1].plan.micro_batch_size > 1
     for tie in found.ties:
         assert not obstacles(asked.changed(**tie.changes), "trl"), tie.changes
+
+
+@pytest.mark.parametrize(
+    ("goal", "one", "safer", "same"),
+    [
+        ("fastest", (645.0, 917.0, 0.0, 7.0, 9e9), (0.0, 646.0, 918.0, 4.0, 8e9), True),
+        ("fastest", (644.0, 916.0, 0.0, 7.0, 9e9), (0.0, 646.0, 918.0, 4.0, 8e9), False),
+        ("longest", (-8320.0, 700.0, 0.0, 7.0, 9e9), (0.0, -8192.0, 646.0, 4.0, 8e9), False),
+        ("longest", (-8192.0, 645.0, 0.0, 7.0, 9e9), (0.0, -8192.0, 646.0, 4.0, 8e9), True),
+        ("longest", (-8192.0, 640.0, 0.0, 7.0, 9e9), (0.0, -8192.0, 646.0, 4.0, 8e9), False),
+        ("fit", (32.0, 1.0, 640.0, 0.0, 1.0, 9e9), (0.0, 32.0, 1.0, 641.0, 1.0, 8e9), True),
+        ("fit", (32.0, 1.0, 639.0, 0.0, 1.0, 9e9), (0.0, 32.0, 1.0, 641.0, 1.0, 8e9), False),
+    ],
+)
+def test_a_step_of_time_or_money_is_no_gain_and_any_of_a_size_is(
+    goal: str, one: tuple[float, ...], safer: tuple[float, ...], same: bool
+) -> None:
+    found = no_better(Wish(goal=goal), ("aggressive", one), ("conservative", safer))
+    assert found == same
 
 
 def test_less_margin_that_buys_nothing_is_not_offered() -> None:

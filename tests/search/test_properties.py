@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,13 +12,21 @@ from planner.plan import Plan, choices
 from planner.search.judging import rows_of
 from planner.search.pool import Pool
 from planner.search.tiers import NAMES
-from planner.search.wish import Wish
+from planner.search.wish import GOALS, Wish
 from search.whole import staged
 
 PLANS: dict[str, dict[str, Any]] = {
     "small": {"model": "Qwen/Qwen2.5-0.5B", "gpu": "rtx-4090", "gpus": 1},
     "sharded": {"model": "Qwen/Qwen2.5-7B", "framework": "verl", "gpu": "a100-80gb", "gpus": 8},
-}
+    "supervised": {
+        "model": "Qwen/Qwen2.5-3B", "framework": "trl", "method": "sft", "gpu": "l40s", "gpus": 2,
+        "rollout": "none", "kl": "none", "prompts_per_step": 64, "responses_per_prompt": 1,
+    },
+    "an engine apart": {
+        "model": "Qwen/Qwen2.5-1.5B", "framework": "verl", "gpus": 4, "rollout": "vllm-separate",
+        "rollout_gpus": 2,
+    },
+}  # fmt: skip
 ON_GPUS: dict[str, dict[str, Any]] = {
     "a program on one node": {
         "model": "Qwen/Qwen2.5-1.5B", "method": "dpo", "finetuning": "lora", "rollout": "none",
@@ -30,6 +39,8 @@ ON_GPUS: dict[str, dict[str, Any]] = {
         "prompts_per_step": 4, "response_tokens": 16,
     },
 }  # fmt: skip
+HOURS = 200.0
+"""A deadline that some plans meet and some do not."""
 FREER = (
     ("gradient_checkpointing",),
     ("gradient_checkpointing", "micro_batch_size"),
@@ -52,10 +63,48 @@ def never_worse(plan: Plan, wishes: Sequence[Wish]) -> None:
     assert before
 
 
+def wish(goal: str, **more: Any) -> Wish:
+    return Wish(goal=goal, deadline_hours=HOURS if goal == "deadline" else 0.0, **more)
+
+
 @pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("goal", ["fastest", "largest-batch"])
+@pytest.mark.parametrize("goal", GOALS)
 def test_more_freedom_never_gives_a_worse_best(plan: str, goal: str) -> None:
-    never_worse(Plan(**PLANS[plan]), [Wish(goal=goal, free=free) for free in FREER])
+    """Of the trainer, of the engine, of what is trained, of how many GPUs and of which."""
+    wishes = [wish(goal, free=free) for free in FREER]
+    many = 2 * Plan(**PLANS[plan]).gpus
+    for more in ({"lora_allowed": True}, {"max_gpus": many}, {"cards": ("h100-80gb", "l40s")}):
+        wishes.append(replace(wishes[-1], **more))
+    if goal == "longest":  # each is divided down to 128 tokens, the others' are judged on a grid
+        wishes = wishes[len(FREER) - 1 :]
+    never_worse(Plan(**PLANS[plan]), wishes)
+
+
+def test_the_longest_on_one_card_is_not_hidden_by_another_as_long_on_the_grid() -> None:
+    """Both hold 65,536 tokens; one has room for a few more, the other is faster."""
+    plan, free = Plan(**PLANS["sharded"]), ("offload", "micro_batch_size")
+    one = Wish(goal="longest", free=free, max_gpus=32)
+    never_worse(plan, [one, replace(one, cards=("h100-80gb",))])
+
+
+def test_all_weights_keep_their_dtypes_where_adapters_were_allowed() -> None:
+    """verl has adapters in the frozen weights' dtype, which no plan of all weights may be left."""
+    plan = Plan(**PLANS["sharded"])
+    for goal in ("fastest", "cheapest"):
+        found = staged(plan, Wish(goal=goal, free=FREER[-1], lora_allowed=True))
+        for name in NAMES:
+            one = found.winner(name)
+            made = found.space.made(one.changes) if one else None
+            assert made is not None
+            assert made.finetuning == "lora" or made.master_dtype == plan.master_dtype == "fp32"
+
+
+def test_an_engine_of_its_own_leaves_the_trainer_one_gpu_at_least() -> None:
+    plan = Plan(**PLANS["an engine apart"])
+    fewest = staged(plan, Wish(goal="fewest-gpus", free=(), max_gpus=8)).winner("balanced")
+    assert fewest is not None and fewest.changes["gpus"] == plan.rollout_gpus + 1
+    with pytest.raises(ValueError, match=r"^max_gpus: the engine alone has 2"):
+        staged(plan, Wish(free=(), max_gpus=2))
 
 
 @pytest.mark.parametrize("plan", ON_GPUS)

@@ -23,3 +23,15 @@ def test_the_three_plans_stand_beside_the_documents_settings_and_open() -> None:
         assert case.plan.gpus == 8
     app.button(key="recommended-Balanced").click().run()
     assert app.session_state["draft"].plan == doc_000_plans.settings()[3].plan
+
+
+def test_plans_that_are_the_same_are_said_to_be() -> None:
+    """A search finds nothing faster at less margin, so three rows are one plan."""
+    named = {case.label: case.plan for case in doc_000_plans.settings()}
+    same = [name for name in ("Balanced", "Aggressive") if named[name] == named["Conservative"]]
+    said = doc_000_plans.alike()
+    assert all(name.lower() in said.lower() for name in same) and bool(said) == bool(same)
+    app = opened("examples")
+    app.session_state["open:recommended-000"] = True
+    app.run()
+    assert any(said in one.value for one in app.markdown)

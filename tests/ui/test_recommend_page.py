@@ -50,10 +50,11 @@ class FakeSearch:
     def warm(cls) -> None:
         cls.warmed += 1
 
-    def __init__(self, plan: Plan, wish: Wish, speeds: Any = None) -> None:
-        self.plan, self.wish = plan, wish
+    def __init__(self, plan: Plan, wish: Wish, speeds: Any, attended: Callable[[], bool]) -> None:
+        self.plan, self.wish, self.attended = plan, wish, attended
         self.doing, self.share, self.elapsed_seconds = "Judging layouts", 0.4, 3.0
         self.running, self.given_up, self.error = True, False, ""
+        self.abandoned = False
         self.found: Found | None = None
         self.made.append(self)
         if not self.held:

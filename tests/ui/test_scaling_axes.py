@@ -12,7 +12,7 @@ from planner.estimate import estimate
 from planner.plan import Plan, try_plan
 from planner.plan.presets import presets
 from planner.sweep import sweep
-from planner.ui.scaling import knee, limits, rows
+from planner.ui.scaling import holes, knee, limits, rows
 from planner.ui.scaling.axes import AXES, CARD, cards, known_cards
 from planner.ui.scaling.panels import apart, curves_of
 from planner.ui.scaling.points import EVEN, drawn
@@ -73,6 +73,38 @@ def test_an_axis_of_whole_numbers_holds_possible_plans_alone() -> None:
     assert places == [1, 2, 4, 8, 16, 32, 64]
     for size in places:
         assert try_plan({**GRPO.model_dump(), **rows.changed(GRPO, axis.field, size)})[0]
+
+
+@pytest.mark.parametrize("preset", ["grpo-7b@1", "sft-8b@1", "ppo-7b@1", "grpo-lora-1gpu@1"])
+@pytest.mark.parametrize("field", AXES)
+def test_every_value_that_no_rule_refuses_is_drawn_or_there_are_sixty(
+    preset: str, field: str
+) -> None:
+    """Every whole number of a short axis is tried, each as a plan of its own here."""
+    plan, axis = presets()[preset].plan, AXES[field]
+    high = min(axis.high, 256)
+    values = [one for one in axis.values([plan], axis.low, high) if axis.low <= one <= high]
+    able = [
+        value
+        for value in values
+        if try_plan({**plan.model_dump(), **rows.changed(plan, field, value)})[0] is not None
+    ]
+    table = swept(plan, field, values)
+    places = drawn(table, field, curves_of(table))
+    assert list(table[field]) == able
+    if axis.finest == 1:
+        assert values == list(range(1, high + 1))
+    assert places == able or len(places) >= EVEN
+    refused = [value for value in values if value not in able]
+    told = holes.broken(plan, field, refused) if refused else ()
+    assert sum(one.count for one in told) == len(refused)
+
+
+def test_what_refuses_values_is_counted_once_each_by_the_rule_that_does() -> None:
+    told = holes.broken(GRPO, "gpus", [3, 5, 12, 24, 20])
+    assert [one.count for one in told] == [3, 2]
+    assert "multiple of the GPUs that train" in told[0].why  # 512 sequences: 3, 5 and 24 are none
+    assert "whole nodes" in told[1].why
 
 
 def test_a_narrow_axis_has_points_between_its_steps() -> None:

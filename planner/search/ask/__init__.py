@@ -1,4 +1,4 @@
 """A search in processes of its own: begun, looked at, given up."""
 
-from planner.search.ask.searching import PORT as PORT
+from planner.search.ask.port import PORT as PORT
 from planner.search.ask.searching import Searching as Searching

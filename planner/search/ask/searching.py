@@ -1,111 +1,111 @@
 """A search as a page sees it: begun, how far it is, its answer, given up.
 
-All searches of an app share two kept processes and take turns; none of them runs in the app's own.
+None of it runs in the app's own process. Searches run beside each other, each in two kept
+processes (:class:`planner.search.ask.port.Port`), and share the machine; one whose page has gone
+is given up.
 """
 
 from __future__ import annotations
 
 import subprocess
-import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from planner.background import Background
 from planner.plan import Plan
 from planner.search.ask.pipe import Closed, receive, send, waits
-from planner.search.ask.worker import started
+from planner.search.ask.port import POLL_SECONDS, PORT, Port
+from planner.search.ask.worker import ended
 from planner.search.found import Found
 from planner.search.wish import Wish
 from planner.speeds import Speeds
 
-POLL_SECONDS = 0.05
-LIMIT_SECONDS = 300.0
+SILENT_SECONDS = 300.0
+"""A search that says nothing for so long is ended."""
+GONE_SECONDS = 5.0
+"""A page may be away for so long, as when its connection breaks, before its search is given up."""
 
 
-class Port:
-    """The kept processes, one search at a time."""
-
-    def __init__(self) -> None:
-        """Nothing is started before somebody asks."""
-        self.turn = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
-
-    def alive(self) -> Any:
-        """The process, started where there is none."""
-        if self._process is None or self._process.poll() is not None:
-            self.close()
-            self._process = started()
-        return self._process
-
-    def warm(self) -> None:
-        """Start the processes before somebody asks; what they import takes a second."""
-        if self.turn.acquire(blocking=False):
-            try:
-                self.alive()
-            finally:
-                self.turn.release()
-
-    def close(self) -> None:
-        """End the process; its helper ends with it."""
-        process, self._process = self._process, None
-        if process is None:
-            return
-        process.kill()
-        process.wait()
-        for stream in (process.stdin, process.stdout):
-            if stream is not None:
-                stream.close()
-
-
-PORT = Port()
+class _Left(Exception):
+    """Somebody gave up while the search waited for its turn."""
 
 
 class Searching(Background):
     """One search, begun at once. When ``running`` is False nothing changes any more.
 
-    Then ``found`` is the answer, or ``given_up`` is True, or ``error`` is a sentence.
+    Then ``found`` is the answer, or ``given_up`` is True, or ``error`` is a sentence. ``abandoned``
+    tells that it was given up since its page had gone.
     """
 
     failed = "The search failed"
+    given_up_by = (_Left,)
 
     def __init__(
-        self, plan: Plan, wish: Wish, speeds: Speeds | None = None, port: Port = PORT
+        self,
+        plan: Plan,
+        wish: Wish,
+        speeds: Speeds | None = None,
+        attended: Callable[[], bool] = lambda: True,
+        port: Port = PORT,
     ) -> None:
-        """Begins; nothing of it is done in this process."""
+        """Begins; nothing of it is done in this process.
+
+        ``attended`` tells whether the page that asks is still there.
+        """
         self.found: Found | None = None
-        self.doing, self.share = "Waiting for its turn", 0.0
+        self.doing, self.share = "Starting", 0.0
+        self.abandoned = False
         self._asked = ("search", plan, wish, speeds)
+        self._attended, self._seen = attended, time.monotonic()
         self._port = port
         super().__init__()
 
     def _work(self) -> None:
-        while not self._port.turn.acquire(timeout=POLL_SECONDS):
-            if self.cancelling:
-                self.given_up = True
-                return
         try:
-            self._ask()
+            with self._port.pair(self._wait) as process:
+                self._ask(process)
         except Closed:
-            self._port.close()
             self.error = "The search's process ended without an answer; ask again."
-        finally:
-            self._port.turn.release()
 
-    def _ask(self) -> None:
-        process = self._port.alive()
-        send(process.stdin, self._asked)
-        told, began = False, time.monotonic()
+    def _wait(self, place: int) -> None:
+        self.doing = f"Waiting, number {place} in line"
+        if not self._wanted():
+            raise _Left
+
+    def _wanted(self) -> bool:
+        now = time.monotonic()
+        if self._attended():
+            self._seen = now
+        if now - self._seen > GONE_SECONDS and not self.cancelling:
+            self.abandoned = True
+            self.cancel()
+        return not self.cancelling
+
+    def _ask(self, process: subprocess.Popen[bytes]) -> None:
+        asked: Any = process.stdin
+        answers: Any = process.stdout
+        try:
+            send(asked, self._asked)
+            self._listen(asked, answers)
+        except (Closed, TimeoutError) as error:
+            ended(process)
+            if isinstance(error, Closed):
+                raise
+            self.error = f"The search said nothing for {SILENT_SECONDS:.0f} s; it was ended."
+
+    def _listen(self, asked: Any, answers: Any) -> None:
+        told, heard = False, time.monotonic()
         while True:
-            if self.cancelling and not told:
+            if not self._wanted() and not told:
                 told = True
-                send(process.stdin, ("give up",))
-            if time.monotonic() - began > LIMIT_SECONDS:
-                self._port.close()
-                self.error = f"The search took more than {LIMIT_SECONDS:.0f} s; it was ended."
-                return
-            if not waits(process.stdout, POLL_SECONDS):
+                send(asked, ("give up",))
+            if time.monotonic() - heard > SILENT_SECONDS:
+                raise TimeoutError
+            if not waits(answers, POLL_SECONDS):
                 continue
-            kind, value = receive(process.stdout)
+            kind, value = receive(answers)
+            heard = time.monotonic()
             if kind == "progress":
                 self.doing, self.share = value
                 continue

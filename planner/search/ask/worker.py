@@ -24,6 +24,8 @@ from planner.search.judging import NOTHING, Arrays, Rows, joined, rows_of
 from planner.speeds import Speeds
 
 ALONE = "--alone"
+NICE = 5
+"""Pages go first: whoever edits a plan meanwhile has three quarters of a core that both want."""
 ROOT = Path(__file__).resolve().parents[3]
 CHUNK = (16, 400)
 """Least and most combinations that a process judges before it looks up.
@@ -94,8 +96,7 @@ class Two:
 
     def _end(self) -> None:
         if self._helper is not None:
-            self._helper.kill()
-            self._helper.wait()
+            ended(self._helper)
         self._helper = None
 
 
@@ -109,6 +110,15 @@ def started(*more: str) -> subprocess.Popen[bytes]:
         cwd=ROOT,
         bufsize=0,
     )
+
+
+def ended(process: subprocess.Popen[bytes]) -> None:
+    """End a worker; the one that helps it ends with it."""
+    process.kill()
+    process.wait()
+    for stream in (process.stdin, process.stdout):
+        if stream is not None:
+            stream.close()
 
 
 def _in(process: subprocess.Popen[bytes] | None) -> Any:
@@ -125,6 +135,8 @@ def _moved(rows: Rows, start: int) -> Rows:
 
 def main() -> None:
     """Answer until the input ends."""
+    if ALONE not in sys.argv:
+        os.nice(NICE)  # and so is the one that it starts
     asked: BinaryIO = open(0, "rb", buffering=0, closefd=False)  # noqa: SIM115
     # What a library prints must not end up between answers.
     answers: BinaryIO = os.fdopen(os.dup(1), "wb", buffering=0)

@@ -27,7 +27,7 @@ def answered(open_plan: Callable[[Case], None]) -> None:
             "The document cuts responses to 1K or 2K tokens so that Intuitor fits. At its own 2K "
             "of prompt and 4K of response, in its larger batch, eight cards have room to spare: "
             "**conservative** fits at the upper bound of the estimate, **balanced** with a tenth "
-            "of the card free, **aggressive** may be tight."
+            f"of the card free, **aggressive** may be tight. {doc_000_plans.alike()}"
         )
         cases = doc_000_plans.settings()
         st.table(pd.DataFrame([_row(case) for case in cases]).set_index("Setting"))

@@ -7,25 +7,26 @@ it again.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
 import streamlit as st
+from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from planner.dryrun.ask.answer import DryRun
 from planner.plan import Plan
 from planner.plan.link import WISH
 from planner.search import Recommendation, Wish
 from planner.search.ask import PORT, Searching
-from planner.search.check import checked
+from planner.search.check import checked, lead
 from planner.search.wish import from_text, to_text
 from planner.ui.dry_run import section
 from planner.ui.dry_run.job import Job
 from planner.ui.state import session
 
 ASKED = "recommend asked"
-ORDER = ("balanced", "conservative", "aggressive")
-"""Which of the three is put first, where dry runs have demoted none."""
 
 
 @dataclass(slots=True)
@@ -89,24 +90,18 @@ class Asked:
                 job.cancel()
 
 
-def lead(recommended: tuple[Recommendation, ...]) -> Recommendation:
-    """The one to take: the balanced one, unless its dry run disagreed; then the next."""
-    ranked = sorted(recommended, key=lambda one: ORDER.index(one.name))
-    return next((one for one in ranked if one.checked != "demoted"), ranked[0])
-
-
 def current(plan: Plan) -> Asked | None:
     """The search on the page; begun where a link asks for one."""
     text = session.wish()
     asked = _kept()
     if asked is not None and to_text(asked.wish) == text:
-        return asked
+        return _begin(asked.plan, asked.wish, asked.by_hand) if asked.searching.abandoned else asked
     if asked is not None:
         asked.end()
         st.session_state.pop(ASKED)
     if not text:
         return None
-    return _begin(plan, from_text(text), by_hand=False)
+    return _begin(plan, from_text(text), False)
 
 
 def warm() -> None:
@@ -119,15 +114,24 @@ def ask(plan: Plan, wish: Wish) -> None:
     asked = _kept()
     if asked is not None:
         asked.end()
-    _begin(plan, wish, by_hand=True)
+    _begin(plan, wish, True)
     session.carry(WISH, to_text(wish))
 
 
-def _begin(plan: Plan, wish: Wish, *, by_hand: bool) -> Asked:
-    searching = Searching(plan, wish, session.speeds())
+def _begin(plan: Plan, wish: Wish, by_hand: bool) -> Asked:
+    searching = Searching(plan, wish, session.speeds(), _attended())
     asked = Asked(plan, wish, searching, by_hand)
     st.session_state[ASKED] = asked
     return asked
+
+
+def _attended() -> Callable[[], bool]:
+    """Whether this visitor's page is still connected, for whoever asks from another thread."""
+    context = get_script_run_ctx()
+    if context is None or not runtime.exists():
+        return lambda: True
+    served, visitor = runtime.get_instance(), context.session_id
+    return lambda: served.is_active_session(visitor)
 
 
 def _kept() -> Asked | None:

@@ -13,12 +13,13 @@ from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.link import to_query
 from planner.search import GOALS, Found, Recommendation
+from planner.search.check import lead
 from planner.search.tiers import NAMES
 from planner.ui import compute
 from planner.ui.compare import rows
 from planner.ui.elements import TONES, download, ink, said, tell
 from planner.ui.plan.applied import from_to
-from planner.ui.recommend.asked import Asked, lead
+from planner.ui.recommend.asked import Asked
 from planner.ui.recommend.take import apply_button, pin_button, take
 from planner.ui.state import address, session
 from planner.units import read_count

@@ -15,8 +15,9 @@ from planner.ui.elements import ink, said
 from planner.ui.scaling import knee, limits, panels, rows
 from planner.ui.scaling.axes import AXES, MODEL, ONE, TITLES, border, models
 from planner.ui.scaling.choice import Choice
+from planner.ui.scaling.holes import broken
 from planner.ui.scaling.panels import A, B
-from planner.ui.scaling.points import drawn
+from planner.ui.scaling.points import EVEN, drawn
 from planner.wording.display import plain
 
 Tables = Mapping[str, pd.DataFrame]
@@ -107,7 +108,7 @@ def _members(whole: pd.DataFrame) -> str:
 
 
 def _holes(plan: Plan, choice: Choice, whole: pd.DataFrame) -> list[str]:
-    """How many values make no possible plan, and why the first of them does not."""
+    """How many values are drawn where few make a plan: what refuses the others, and one of them."""
     within = whole[whole[choice.field].between(choice.low, choice.high)]
     refused = within[choice.field][~within["valid"]]
     if refused.empty:
@@ -119,10 +120,15 @@ def _holes(plan: Plan, choice: Choice, whole: pd.DataFrame) -> list[str]:
     unit = AXES[choice.field].unit
     named = ONE.get(unit, unit) if first == 1 else unit
     why = said(problems[0].sentence) if problems else "it breaks a rule of the plan."
-    return [
+    lines = [
         f"{len(within) - len(refused):,} of {len(within):,} values make a possible plan; lines "
         f"join those. {first:,} {named}, for one, does not: {why}"
     ]
+    if len(within) - len(refused) < EVEN:
+        rules = broken(plan, choice.field, refused.astype(int).tolist())
+        told = "; ".join(f"{said(one.why).rstrip('.')} ({one.count:,})" for one in rules)
+        lines.append(f"All that do are drawn. What the others break: {told}.")
+    return lines
 
 
 def _chart(
