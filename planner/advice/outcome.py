@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Literal, NamedTuple
 
 from planner.cost import cost
 from planner.estimate import MARGIN
@@ -199,9 +199,3 @@ def _sign(was: float, now: float) -> Sign:
     if abs(now - was) <= SAME * was:
         return "same"
     return "less" if now < was else "more"
-
-
-def changed_fields(before: Plan, after: Plan) -> dict[str, Any]:
-    """The fields of the second plan that are not as in the first."""
-    old, new = before.model_dump(), after.model_dump()
-    return {field: value for field, value in new.items() if old[field] != value}
