@@ -6,7 +6,9 @@ about the plan or about the estimate; a note says what was understood.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from typing import Any
 
 from planner import references
 from planner.catalog import measured, spot
@@ -15,6 +17,7 @@ from planner.lengths import lengths_of, words
 from planner.phases import engine
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import path
+from planner.plan.chosen import DEFAULTS
 from planner.plan.defaults import fill
 from planner.plan.relevance import UNSAMPLED, without_effect
 from planner.quantities import pads_rollout
@@ -318,9 +321,15 @@ def _validation_warnings(scene: Scene) -> Iterator[str]:
 
 def _ignored(scene: Scene) -> tuple[str, ...]:
     plan = scene.plan
-    usual = fill({field: getattr(plan, field) for field in DECIDING})
+    usual = _usual(tuple(getattr(plan, field) for field in DECIDING))
     return tuple(
         f"{field} has no effect here: {reason}."
         for field, reason in without_effect(plan).items()
-        if getattr(plan, field) != usual.get(field, type(plan).model_fields[field].default)
+        if getattr(plan, field) != usual[field]
     )
+
+
+@lru_cache(maxsize=256)
+def _usual(deciding: tuple[Any, ...]) -> Mapping[str, Any]:
+    """What nobody who decided so much would have to set; edits of a plan seldom change it."""
+    return {**DEFAULTS, **fill(dict(zip(DECIDING, deciding, strict=True)))}

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from planner.footprint import Term
-from planner.formulas.held import Spread, held
+from planner.formulas.held import Kind, Spread, held, kind_of
 from planner.numeric import Bounded, Num, maximum, minimum
 from planner.peaks import Peak
 from planner.step_phases import StepPhase
@@ -54,9 +54,10 @@ def reserved(
     nothing is held.
     """
     emptied = plan.empty_cache == "between-phases"
+    kind = kind_of(plan)
     whole = spread_of([peak for peak, ours in zip(peaks, trains, strict=True) if ours])
     beside = [
-        _held(plan, peak, spread_of([peak]) if emptied else whole, card) if ours else None
+        _held(kind, peak, spread_of([peak]) if emptied else whole, card) if ours else None
         for peak, ours in zip(peaks, trains, strict=True)
     ]
     needed, doubts = [peak.needed for peak in peaks], [peak.doubt for peak in peaks]
@@ -66,9 +67,9 @@ def reserved(
     return [Reserved(*of) for of in zip(needed, doubts, beside, own, carried, strict=True)]
 
 
-def _held(plan: Plan, peak: Peak, spread: Spread, card: Num) -> Term:
+def _held(kind: Kind, peak: Peak, spread: Spread, card: Num) -> Term:
     room = maximum(card - peak.needed - peak.beside, 0)
-    return held(plan, peak.needed, peak.kept, spread, room)
+    return held(kind, peak.needed, peak.kept, spread, room)
 
 
 def spread_of(peaks: Sequence[Peak]) -> Spread:

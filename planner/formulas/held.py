@@ -102,18 +102,17 @@ class Spread(NamedTuple):
     """Of the optimizer's, states: what is there at every moment."""
 
 
-def held(plan: Plan, needed: Num, kept: Num, spread: Spread, room: Num) -> Term:
+def held(kind: Kind, needed: Num, kept: Num, spread: Spread, room: Num) -> Term:
     """The term of a phase, between the least and the most that replays found.
 
     Args:
-        plan: the plan, or a sweep's grid.
+        kind: of the plan, or of a sweep's grid.
         needed: bytes of segments that a phase's own instants need.
         kept: of them weights and the optimizer's tensors.
         spread: of the instants that share a cache.
         room: bytes of the card beside what is needed. The most may be more than that: which part
             of it can be given back, nobody knows.
     """
-    kind = kind_of(plan)
     share = SHARES[kind]
     of = {
         "share_apart": share.apart,

@@ -8,12 +8,10 @@ graph that needs one has run. Dry runs by TRL's own code and real ones on a CPU 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from planner.footprint import Term
+from planner.footprint import Bundle
 from planner.formulas.formula import Formula
 from planner.phases.role import Role
-from planner.phases.scene import Scene, shared
+from planner.phases.scene import Scene, once
 
 SOURCE = "trl/models/activation_offloading.py of TRL 1.16.0; counted in dry runs by its own code"
 OF_FINAL_NORM = 2
@@ -45,29 +43,24 @@ def at_head(scene: Scene, role: Role) -> int:
     return max(scene.setup.offload_stash - OF_FINAL_NORM, 0) if role.adapters else 0
 
 
-@shared
-def brought_back(scene: Scene, role: Role, *, of_norm: bool) -> Iterator[Term]:
+def brought_back(scene: Scene, role: Role, *, of_norm: bool) -> Bundle:
     """What the backward needed before a layer's: a layer's input, or the final norm's in fp32."""
-    if _stashes(scene):
-        value_bytes = 4 if of_norm else scene.embedding_bytes(role)
-        yield BROUGHT_BACK(
-            role.name,
-            tokens=scene.q.micro_tokens,
-            hidden=role.arch.hidden,
-            value_bytes=value_bytes,
-        )
+    if not _stashes(scene):
+        return ()
+    return _input(scene, role, BROUGHT_BACK, 4 if of_norm else scene.embedding_bytes(role))
 
 
-@shared
-def left(scene: Scene, role: Role) -> Iterator[Term]:
+def left(scene: Scene, role: Role) -> Bundle:
     """What stays until the next backward: of adapters, whose embeddings are a leaf of the graph."""
-    if _stashes(scene) and role.adapters:
-        yield LEFT(
-            role.name,
-            tokens=scene.q.micro_tokens,
-            hidden=role.arch.hidden,
-            value_bytes=scene.embedding_bytes(role),
-        )
+    if not (_stashes(scene) and role.adapters):
+        return ()
+    return _input(scene, role, LEFT, scene.embedding_bytes(role))
+
+
+@once
+def _input(scene: Scene, role: Role, formula: Formula, value_bytes: int) -> Bundle:
+    tokens, hidden = scene.q.micro_tokens, role.arch.hidden
+    return (formula(role.name, tokens=tokens, hidden=hidden, value_bytes=value_bytes),)
 
 
 def _stashes(scene: Scene) -> bool:

@@ -80,7 +80,7 @@ def test_growth_follows_the_phase_in_which_most_comes_and_goes() -> None:
     """0.6 and 1 MB come and go in two phases, and kinds need 0.5 MB more apart than together."""
     plan = Plan(gradient_checkpointing="full", empty_cache="never")
     spread = Spread(apart=6_500_000, together=6_000_000, states=0)
-    terms = [held(plan, size, 4_000_000, spread, ROOM) for size in (4_600_000, 5_000_000)]
+    terms = [held(kind_of(plan), size, 4_000_000, spread, ROOM) for size in (4_600_000, 5_000_000)]
     most = most_growth(plan, [None, *terms])
     assert most == 1_500 * GROWTH[kind_of(plan)]
 
@@ -121,7 +121,7 @@ def test_what_stays_leaves_no_holes() -> None:
     """Of 5 MB needed 4 stay; kinds need no more apart than together."""
     plan = Plan(gradient_checkpointing="full")
     share = SHARES[kind_of(plan)]
-    term = held(plan, 5_000_000, 4_000_000, Spread(5_000, 5_000, 4_000), ROOM)
+    term = held(kind_of(plan), 5_000_000, 4_000_000, Spread(5_000, 5_000, 4_000), ROOM)
     assert (term.low, term.bytes, term.high) == tuple(1000 * part for part in share[1:])
 
 
@@ -129,7 +129,7 @@ def test_what_stays_leaves_no_holes() -> None:
 def test_states_break_no_more_than_they_take(states: int, broken: int) -> None:
     """Kinds need 3 MB more apart than together; all weights train, sharded and checkpointed."""
     plan = Plan(gpus=8, sharding="fsdp2", gradient_checkpointing="full")
-    term = held(plan, 20_000_000, 20_000_000, Spread(13_000_000, 10_000_000, states), ROOM)
+    term = held(kind_of(plan), 20_000_000, 20_000_000, Spread(13_000_000, 10_000_000, states), ROOM)
     assert term.bytes == SHARES[kind_of(plan)].apart * broken // 1000 > 0
 
 
@@ -137,7 +137,8 @@ def test_the_card_bounds_what_is_held_and_not_its_upper_bound() -> None:
     """Free segments go back before a request fails: at the centre no card is more than full."""
     plan = Plan(gpus=8, sharding="fsdp2", gradient_checkpointing="full")
     spread = Spread(13_000_000, 10_000_000, 9_000_000)
-    free, full = (held(plan, 20_000_000, 9_000_000, spread, room) for room in (ROOM, 1_000_000))
+    sizes = (kind_of(plan), 20_000_000, 9_000_000, spread)
+    free, full = (held(*sizes, room) for room in (ROOM, 1_000_000))
     assert full.bytes == 1_000_000 < free.bytes
     assert full.high == free.high > free.bytes
 
@@ -234,7 +235,7 @@ def test_cached_memory_carries_its_bounds_and_kinds_of_all_phases_count() -> Non
     first, second = reserved(plan, [True, True], peaks, ROOM)
     assert first.total == second.total
     whole = Spread(apart=1_000 + 3_000 + 1_000 + 8_000, together=9_500, states=500)
-    assert first.held == held(plan, 9_500, 1_500, whole, ROOM - 9_500)
+    assert first.held == held(kind_of(plan), 9_500, 1_500, whole, ROOM - 9_500)
     alone, _ = reserved(plan.changed(empty_cache="between-phases"), [True, True], peaks, ROOM)
-    assert alone.held == held(plan, 9_500, 1_500, Spread(9_500, 9_500, 500), ROOM - 9_500)
+    assert alone.held == held(kind_of(plan), 9_500, 1_500, Spread(9_500, 9_500, 500), ROOM - 9_500)
     assert alone.carried == (0, 0, 0)
