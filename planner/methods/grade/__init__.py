@@ -18,7 +18,6 @@ METHOD = Method(
     label="GRADE · Gumbel-softmax relaxation",
     order=60,
     rollouts=("in-graph",),
-    kl_field="grade_kl",
     embeds_outside_forward=True,
     autocasts_adapters=lambda plan: bool(own(plan).grade_autocast),
     fields=GradeFields,
