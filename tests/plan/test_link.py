@@ -26,7 +26,9 @@ from planner.plan.migrations import VERSION
 from planner.plan.presets import presets
 from random_plans import plans
 
-LINKS = json.loads((Path(__file__).parents[1] / "fixtures" / "links.json").read_text("utf-8"))
+FIXTURE = Path(__file__).parents[1] / "fixtures" / "links.json"
+LINKS = [link for link in json.loads(FIXTURE.read_text("utf-8"))["links"] if "gave" not in link]
+"""From before versions rose; ``test_released_links.py`` has those with the numbers they gave."""
 
 
 @settings(deadline=None, max_examples=150)
