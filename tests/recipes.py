@@ -21,6 +21,8 @@ BLOCK = re.compile(r"^(?P<before>[^\n]+)\n\n```(?P<kind>\w+)\n(?P<text>.*?)(?=^`
 ROW_OF = re.compile(r"at the end of `(\w+)` in `(planner/[\w/]+\.json)`:$")
 FILE = re.compile(r"`(planner/[\w/]+\.py)`:$")
 COMMAND = "$ .venv/bin/python "
+FENCED = re.compile(r"^```.*?^```$", re.M | re.S)
+SENTENCE = re.compile(r"(?<=\.)\s+(?=[A-Z`\[])")
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class Recipe:
     title: str
     blocks: tuple[tuple[str, str, str], ...]
     """Line above, kind, text."""
+    sentences: tuple[str, ...]
+    """What stands between the blocks, but for the lines above them."""
 
     @property
     def files(self) -> dict[str, str]:
@@ -76,7 +80,10 @@ def recipes() -> dict[str, Recipe]:
         title = section.partition("\n")[0]
         blocks = tuple(match.group("before", "kind", "text") for match in BLOCK.finditer(section))
         assert len(blocks) * 2 == section.count("```"), title
-        found[title] = Recipe(title, blocks)
+        above = {before for before, *_ in blocks}
+        lines = FENCED.sub("", section.partition("\n")[2]).splitlines()
+        prose = " ".join(" ".join(line for line in lines if line not in above).split())
+        found[title] = Recipe(title, blocks, tuple(SENTENCE.split(prose)))
     return found
 
 

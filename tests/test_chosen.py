@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.__main__ import main
+from planner.frameworks import frameworks
 from planner.launch.export import CannotExpress, following, obstacles
 from planner.plan import FIELDS, Plan
 from planner.plan.chosen import chosen_fields, differences, followed
@@ -55,7 +56,7 @@ def test_chosen_fields_give_all_values_again(key: str) -> None:
     assert followed(values, chosen_fields(values), {}) == values
 
 
-@pytest.mark.parametrize("framework", ["trl", "verl", "plain"])
+@pytest.mark.parametrize("framework", frameworks())
 def test_a_link_that_changes_only_the_framework_opens(framework: str) -> None:
     for text in (f"framework={framework}", f"preset=grpo-7b@1&framework={framework}"):
         reading = from_query_string(text)

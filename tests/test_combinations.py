@@ -82,8 +82,8 @@ CASES: dict[str, tuple[dict[str, Any], dict[str, list[Any]]]] = {
     "trainers": (
         {"kl": "none"},
         {
-            "method": ["grpo", "rloo", "sft"],
-            "framework": ["plain", "trl", "verl"],
+            "method": [*methods()],
+            "framework": [*frameworks()],
             "optimizer_step": ["update", "in-backward"],
             "model": ["Qwen/Qwen2.5-0.5B", "Qwen/Qwen3-4B"],
         },

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from pydantic import Field
 
 from planner.frameworks import frameworks
 from planner.methods import aliases, folder_of, methods
-from planner.methods.method import Method
+from planner.methods.method import Method, OwnFields, more
 
 ROOT = Path(__file__).resolve().parent.parent
 FILES = [*sorted((ROOT / "planner").rglob("*.py")), *sorted((ROOT / "pages").glob("*.py"))]
@@ -77,6 +79,51 @@ def test_a_stray_name_is_seen(tmp_path: Path, place: str, text: str, found: bool
     path.parent.mkdir(parents=True)
     path.write_text(text)
     assert bool(strays(path, tmp_path)) is found
+
+
+ALONE = {
+    "objective": "what meets the vocabulary: every position of a row, or response tokens",
+    "texts_per_response": "how many rows of a batch one response is",
+    "critics": "which models give values",
+    "held_to_reference": "the loss has the reference's log-probs in it",
+    "embeds_outside_forward": "the embedding's weight is used outside of forward()",
+    "autocasts_adapters": "the dtype in which fp32 adapters compute",
+    "second_head_pass": "the head's weight meets a second product with gradient",
+}
+"""What one method alone sets, each with the physical fact that it names."""
+CONTENTS = {
+    *("name", "title", "label", "order", "aliases", "spellings"),
+    *("fields", "refused_elsewhere", "defaults", "switches"),
+    *("rules", "fact_problems", "without_effect"),
+}
+"""What it is called, and what of its own is listed: of these each method has its own or none."""
+
+
+def usual(name: str) -> object:
+    found = Method.__dataclass_fields__[name]
+    return found.default_factory() if callable(found.default_factory) else found.default
+
+
+def setting(name: str) -> list[str]:
+    """Methods that set a field to something other than the default."""
+    return [one.name for one in methods().values() if getattr(one, name) != usual(name)]
+
+
+def test_what_one_method_alone_sets_names_a_physical_fact() -> None:
+    """A value that one method alone sets would be its name in disguise."""
+    deciding = Method.__dataclass_fields__.keys() - CONTENTS
+    assert deciding > ALONE.keys()
+    assert {name for name in deciding if len(setting(name)) == 1} == ALONE.keys()
+    assert all(len(fact.split()) > 3 for fact in ALONE.values())
+
+
+def test_any_methods_own_field_may_stand_in_place_of_kl() -> None:
+    class Fields(OwnFields):
+        closeness: str = Field("none", json_schema_extra=more("How near.", in_place_of="kl"))
+
+    value = replace(next(iter(methods().values())), fields=Fields)
+    assert value.kl_field == "closeness"
+    assert replace(value, fields=None).kl_field == "kl"
 
 
 def test_no_flag_is_true_for_one_method_only_unless_it_names_a_physical_fact() -> None:

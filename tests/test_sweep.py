@@ -9,11 +9,13 @@ import pandas as pd
 import pytest
 
 from planner.estimate import estimate
+from planner.methods import methods
 from planner.plan import Plan, try_plan
 from planner.quantities import VECTOR_FIELDS
 from planner.sweep import sweep
 
 BASES: dict[str, dict[str, Any]] = {
+    **{name: {"method": name} for name in methods()},
     "grpo": {"kl": "loss"},
     "padded hf": {"rollout": "hf", "empty_cache": "never", "gradient_checkpointing": "none"},
     "ppo": {"method": "ppo", "prompts_per_step": 512, "empty_cache": "every-step"},

@@ -14,6 +14,7 @@ from planner.dryrun.logs.log import BIRTH, DEATH, PHASE, STEP, Log, Made
 from planner.dryrun.logs.replay import replay
 from planner.estimate import estimate
 from planner.footprint import Phase, to_json, trainers_own, worst_of
+from planner.methods import methods
 from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.step_phases import Moment, StepPhase
@@ -128,7 +129,7 @@ def test_the_trainers_own_peak_is_of_its_tensors_in_its_phases() -> None:
     assert trainers_own(sizes) == 50
 
 
-@pytest.mark.parametrize("method", ["grpo", "ppo", "sft"])
+@pytest.mark.parametrize("method", methods())
 def test_it_is_the_sum_of_what_the_trainer_made(method: str) -> None:
     """Terms of any phase but the engine's, the driver's and the allocator's."""
     asked = {name: value for name, value in COLOCATED.items() if name not in ("method", "rollout")}
@@ -142,7 +143,9 @@ def test_it_is_the_sum_of_what_the_trainer_made(method: str) -> None:
     budget = found.budget_bytes
     # Its share, and beside it embeddings of 8,192 tokens.
     pool = int(0.5 * budget) + 8192 * 2560 * 2
-    assert found.engine_bytes == (0 if method == "sft" else pool)
+    engine = found.plan.rollout == "vllm-colocated"
+    assert engine == (methods()[method].generates and methods()[method].engines)
+    assert found.engine_bytes == (pool if engine else 0)
 
 
 def test_an_engine_of_its_own_is_beside_no_trainer() -> None:

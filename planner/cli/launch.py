@@ -7,8 +7,6 @@ import sys
 from pathlib import Path
 
 from planner.cli import plan_argument
-from planner.comparison import old_and_new
-from planner.estimate import estimate
 from planner.frameworks import exported
 from planner.plan.chosen import differences
 from planner.plan.link import BENCHMARK, CALIBRATION, to_query_string
@@ -61,8 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
         listed = ", ".join(f"{c.field} {c.before} -> {c.after}" for c in changed)
         what = "the plan was changed for" if arguments.fit else "what you did not set follows"
         print(f"note: {what} {launch.framework}: {listed}.", file=sys.stderr)
-        does = old_and_new(estimate(asked.plan), estimate(plan)).replace("→", "->")
-        print(f"note: {does}", file=sys.stderr)
+        plan_argument.tell_effect(asked.plan, plan)
     if arguments.out is None:
         for file in launch.files:
             print(f"# ---- {file.name}\n{file.text.rstrip()}\n")

@@ -16,6 +16,8 @@ from planner import catalog
 from planner.catalog import spot
 from planner.catalog.hub import model_from_hub
 from planner.catalog.model_catalog import Model
+from planner.comparison import old_and_new
+from planner.estimate import estimate
 from planner.plan import Plan
 from planner.plan.factors import Factors
 from planner.plan.link import (
@@ -173,8 +175,21 @@ def require_asked(text: str, model: str = "") -> Asked:
     if reading.problems or reading.plan is None:
         raise PlanError(reading.problems)
     for note in reading.notes:
-        print(textwrap.shorten(f"note: {note}", LINE, placeholder=" …"), file=sys.stderr)
+        if reading.switch is None or note != reading.switch.note:
+            print(textwrap.shorten(f"note: {note}", LINE, placeholder=" …"), file=sys.stderr)
+    if reading.switch is not None:
+        _tell(reading.switch.note)
+        tell_effect(reading.switch.before, reading.plan)
     return Asked(reading.plan, reading.chosen, reading.calibration, reading.benchmark)
+
+
+def tell_effect(before: Plan, after: Plan) -> None:
+    """Says on stderr what a change of plans does to memory, time and money."""
+    _tell(old_and_new(estimate(before), estimate(after)))
+
+
+def _tell(note: str) -> None:
+    print(f"note: {note.replace('→', '->')}", file=sys.stderr)
 
 
 def _measure(key: str, config: Mapping[str, Any], names: tuple[str, ...]) -> None:

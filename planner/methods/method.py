@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, Self, cast
 
 from pydantic import BaseModel, ConfigDict
@@ -47,9 +48,22 @@ class OwnFields(BaseModel):
         return cast("Self", plan)
 
 
-def more(words: str) -> dict[str, Any]:
-    """What a page says at a field of one's own besides its description, for ``Field``."""
-    return {"more": words}
+def more(words: str, *, in_place_of: str = "") -> dict[str, Any]:
+    """What a page says at a field of one's own besides its description, for ``Field``.
+
+    It may stand in place of a field that methods share.
+    """
+    return {"more": words, "in_place_of": in_place_of} if in_place_of else {"more": words}
+
+
+@cache
+def _in_place_of(shared: str, fields: type[OwnFields] | None) -> str:
+    """The one of these fields that stands in place of a shared one; itself where none does."""
+    for name, info in fields.model_fields.items() if fields else ():
+        extra = info.json_schema_extra
+        if isinstance(extra, dict) and extra.get("in_place_of") == shared:
+            return name
+    return shared
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +99,6 @@ class Method:
     """Responses of one prompt that it can use; None without a limit."""
     critics: tuple[str, ...] = ("none",)
     """Values of ``critic`` that it can be planned with, the usual one first."""
-    kl_field: str = "kl"
-    """The field that says where its KL term enters."""
     held_to_reference: bool = False
     """Whether the loss compares with a reference whether or not it has a KL term."""
     embeds_outside_forward: bool = False
@@ -127,6 +139,11 @@ class Method:
     def engines(self) -> bool:
         """Whether an engine of the plan's choice generates them."""
         return set(self.rollouts) <= set(ENGINES)
+
+    @property
+    def kl_field(self) -> str:
+        """The field that says where its KL term enters."""
+        return _in_place_of("kl", self.fields)
 
     @property
     def own_fields(self) -> tuple[str, ...]:

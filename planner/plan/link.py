@@ -18,9 +18,10 @@ from typing import Any, TypeVar
 from urllib.parse import parse_qs, urlencode
 
 from planner.frameworks import frameworks
+from planner.frameworks.framework import Framework
 from planner.methods import aliases, method_of
 from planner.plan import FIELDS, Plan, remedy, try_plan
-from planner.plan.chosen import chosen_fields, differences, followed
+from planner.plan.chosen import Change, chosen_fields, differences, followed
 from planner.plan.factors import Factors, factors_from_text, factors_to_text
 from planner.plan.fieldtext import KINDS, from_text, to_text
 from planner.plan.migrations import ADDED, FIRST_VERSION, VERSION, migrate
@@ -48,6 +49,17 @@ SHOWN = ("compare", "peak", PIN, WISH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Switch:
+    """What followed another method or framework that a link names in place of its own.
+
+    ``before`` is the plan without it, ``note`` says each setting, old → new.
+    """
+
+    before: Plan
+    note: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What a link, a file or an address bar turned out to say.
 
@@ -55,7 +67,8 @@ class Reading:
     ``notes`` what a reader should know though nothing is (``told`` those of them that a page shows
     too), ``unknown`` the keys that are no field, ``preset`` the released preset it builds on (empty
     when none), ``chosen`` the fields that a person set, ``calibration`` the correction factors and
-    ``benchmark`` the measured shares that travel with the plan.
+    ``benchmark`` the measured shares that travel with the plan. ``switch`` is what followed another
+    method or framework; its note is among ``told``.
     """
 
     plan: Plan | None
@@ -67,6 +80,7 @@ class Reading:
     chosen: frozenset[str] = frozenset()
     calibration: Factors | None = None
     benchmark: Speeds | None = None
+    switch: Switch | None = None
 
 
 def fields_of(version: int) -> tuple[str, ...]:
@@ -200,14 +214,16 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
         # The last key may be the half of a field's name.
         halves = [key for key in unknown if any(field.startswith(key) for field in FIELDS)]
         found = [*cut, *(problem for problem in found if problem.field not in halves)]
-    run, switched, refused = _switched(values, chosen if CHOSEN in given else None)
+    run, before, refused = _switched(values, chosen if CHOSEN in given else None)
     found.extend(refused)
-    plan, dropped = _best_plan(run, base)
+    plan, dropped, alone = _best_plan(run, base)
     found.extend(dropped)
+    switch = _switch(plan, alone if before is None else try_plan(before)[0])
     calibration, bad = _beside(given, CALIBRATION, factors_from_text, "nothing is corrected")
     found.extend(bad)
     benchmark, bad = _beside(given, BENCHMARK, speeds_from_text, "nothing of it is used")
     found.extend(bad)
+    switched = () if switch is None else (switch.note,)
     told = (*_renamed(given.get("method"), plan, version), *switched)
     left_out = () if cut or plan is None else _left_out(known, version)
     return Reading(
@@ -220,6 +236,7 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
         chosen=chosen,
         calibration=calibration,
         benchmark=benchmark,
+        switch=switch,
     )
 
 
@@ -263,45 +280,66 @@ def _cut_off(values: Mapping[str, Any], version: int, *, named: bool) -> tuple[P
 
 def _switched(
     values: Mapping[str, Any], chosen: Collection[str] | None
-) -> tuple[Mapping[str, Any], tuple[str, ...], tuple[Problem, ...]]:
+) -> tuple[Mapping[str, Any], Mapping[str, Any] | None, tuple[Problem, ...]]:
     """A complete link in which somebody wrote another framework only, as if chosen on the page.
 
-    Its version is still that of the framework that it was written for. What nobody chose follows,
-    and the note says what; where that is no plan, the one before stays.
+    Its version is still that of the framework that it was written for. What nobody chose follows;
+    the values before it come second, where they are others. Where that is no plan they stay.
     """
     new = frameworks().get(str(values.get("framework")))
     version = values.get("framework_version")
     owners = [each for each in frameworks().values() if version in each.versions]
     if new is None or new in owners or not owners or len(values) < len(FIELDS):
-        return values, (), ()
+        return values, None, ()
     before = {**values, "framework": owners[0].name}
     kept = chosen_fields(before) if chosen is None else chosen
     after = followed(before, kept, {"framework": new.name})
     plan, problems = try_plan(after)
-    if plan is None:
-        return before, (), problems
-    changes = [one.field for one in differences(before, after) if one.field not in NAMED_AT_ONCE]
-    note = f"The link names {new.label} in place of {owners[0].label}"
-    follow = f": what nobody chose follows it ({', '.join(changes)})" if changes else ""
-    return after, (f"{note}{follow}.",), ()
+    return (before, None, problems) if plan is None else (after, before, ())
 
 
-NAMED_AT_ONCE = ("framework", "framework_version")
-"""Of another framework these two are never news."""
+def _switch(plan: Plan | None, before: Plan | None) -> Switch | None:
+    """What followed, where there are plans on both sides of another method or framework."""
+    if plan is None or before is None or plan == before:
+        return None
+    changes = differences(dict(before), dict(plan))
+    named = [getattr(of(plan), words) for of, words in NAMES if of(plan) != of(before)]
+    instead = [getattr(of(before), words) for of, words in NAMES if of(plan) != of(before)]
+    listed = ", ".join(f"{c.field} {c.before} → {c.after}" for c in changes if _follows(c))
+    follow = f": what nobody chose follows it ({listed})" if listed else ""
+    led = f"The link names {' and '.join(named)} in place of {' and '.join(instead)}"
+    return Switch(before=before, note=f"{led}{follow}.") if named else None
+
+
+def _follows(change: Change) -> bool:
+    return change.field not in (*LEADING, "framework_version")  # of another one never news
+
+
+def _framework_of(plan: Plan) -> Framework:
+    return frameworks()[plan.framework]
+
+
+NAMES = ((method_of, "title"), (_framework_of, "label"))
+"""What leads, and its attribute that people call it by."""
 
 
 def _best_plan(
     values: Mapping[str, Any], base: Mapping[str, Any]
-) -> tuple[Plan | None, list[Problem]]:
-    """The plan of these values over the base; values that break it are dropped and reported."""
+) -> tuple[Plan | None, list[Problem], Plan | None]:
+    """The plan of these values over the base; values that break it are dropped and reported.
+
+    Third, where what nobody chose followed another method or framework: the plan without it.
+    """
     if not base or LEADING.isdisjoint(values):
-        return best(values, lambda left: try_plan({**base, **left}))
+        return *best(values, lambda left: try_plan({**base, **left})), None
     plan, _ = try_plan({**base, **values})
     if plan is not None:
-        return plan, []
+        return plan, [], None
     # What nobody chose in the preset follows another method or framework.
     chosen = chosen_fields(base)
-    return best(values, lambda left: try_plan(followed(base, chosen, left)))
+    plan, dropped = best(values, lambda left: try_plan(followed(base, chosen, left)))
+    kept = {name: value for name, value in values.items() if name not in LEADING}
+    return plan, dropped, try_plan({**base, **kept})[0]
 
 
 LEADING = frozenset(("method", "framework"))

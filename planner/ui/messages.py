@@ -115,9 +115,11 @@ def impossible(draft: Draft) -> None:
 
 
 def about_the_edit(draft: Draft) -> None:
-    """What the last edit changed besides, or would change."""
-    if not offer(draft):
+    """What the last edit changed besides, and what it would change where less had been chosen."""
+    told = [one for one in draft.followed if one.field != "framework_version"]
+    if told or drafts.offered(draft) is None:
         followed(draft)
+    offer(draft)
 
 
 def followed(draft: Draft) -> None:
@@ -153,8 +155,8 @@ def offer(draft: Draft) -> bool:
     effect = what_it_does(draft.plan, other.plan)
     with st.container(border=True, key="offered"):
         st.markdown(
-            f":material/help: With {led}, {usual} would usually be different. The link you opened "
-            f"chose every one, so they stay. {effect}"
+            f":material/help: With {led}, {usual} would usually be different. What was chosen "
+            f"stays. {effect}"
         )
         with st.container(horizontal=True):
             with st.popover("What would change", icon=":material/list:"):

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -125,6 +126,18 @@ def test_launch_changes_what_is_in_the_way_when_told_to_and_says_what(
     told = capsys.readouterr().err
     assert "sharding none -> fsdp2" in told and "note: GPU peak 13.4 GiB -> " in told
     assert ", step 6.7" in told and ", run $" in told
+
+
+def test_a_link_with_another_framework_says_what_followed_and_what_that_does(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["estimate", "preset=grpo-7b@1&framework=verl"]) == 0
+    lines = capsys.readouterr().err.splitlines()
+    assert lines[0] == (
+        "note: The link names verl in place of Plain PyTorch: what nobody chose follows it "
+        "(batch_shape padded -> packed, logits_dtype fp32 -> bf16)."
+    )
+    assert re.fullmatch(r"note: GPU peak .* -> .*, step .* -> .*, run \$\d+ -> \$\d+\.", lines[1])
 
 
 def test_models_and_gpus_list_the_catalog(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,6 +12,7 @@ from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs.curve import peaks
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
+from planner.methods import methods
 from planner.plan import Plan
 from planner.ui.dry_run import tables
 from planner.units import GIB, MIB
@@ -84,13 +85,9 @@ def test_nothing_is_told_where_both_sides_agree() -> None:
 
 
 METHODS = [
-    {"method": "sft"},
-    {"method": "dpo"},
+    *({"method": name} for name in methods()),
     {"method": "grpo", "rollout": "hf"},
     {"method": "grpo", "rollout": "vllm-colocated", "reward": "model"},
-    {"method": "ppo"},
-    {"method": "intuitor"},
-    {"method": "grade"},
 ]
 
 

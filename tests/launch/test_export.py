@@ -214,7 +214,7 @@ def test_every_field_is_written_judged_or_declared(monkeypatch: pytest.MonkeyPat
         assert not {name for name in unseen if not name.startswith(OTHER_METHODS)}
 
 
-@pytest.mark.parametrize("framework", ["trl", "verl"])
+@pytest.mark.parametrize("framework", exporting("grpo"))
 @pytest.mark.parametrize("field", ["model", "critic_model", "reward_model"])
 @pytest.mark.parametrize(
     "name",
@@ -259,7 +259,7 @@ def test_a_link_cannot_end_its_comment(link: str) -> None:
         export(Plan(**BOTH), "trl", link=link)
 
 
-@pytest.mark.parametrize("framework", ["trl", "verl"])
+@pytest.mark.parametrize("framework", exporting("grpo"))
 def test_files_state_link_version_and_install(framework: str) -> None:
     link = "https://headroom.example/?v=1&preset=grpo-7b@1&gpus=16&note=" + "x" * 200
     launch = export(Plan(**BOTH), framework, link=link)
@@ -283,7 +283,7 @@ def test_kernels_of_linear_attention_are_installed_where_the_estimate_supposes_t
     assert packages not in export(Plan(**BOTH), framework).install
 
 
-@pytest.mark.parametrize("framework", ["trl", "verl"])
+@pytest.mark.parametrize("framework", exporting("grpo"))
 def test_the_zip_is_the_same_each_time_and_unpacks_to_the_files(
     framework: str, tmp_path: Path
 ) -> None:

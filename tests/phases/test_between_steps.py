@@ -14,6 +14,7 @@ from planner.__main__ import main
 from planner.cost import between_words, cost
 from planner.estimate import estimate
 from planner.footprint import Footprint, Phase
+from planner.frameworks import frameworks
 from planner.plan import Plan
 from planner.sweep import sweep
 from planner.trial.run.cadence import trial_flops
@@ -159,7 +160,7 @@ def test_the_run_is_its_steps_and_what_comes_between() -> None:
     assert between_words(alone) == ""
 
 
-@pytest.mark.parametrize("framework", ["plain", "verl"])
+@pytest.mark.parametrize("framework", frameworks())
 def test_a_sweep_counts_them_row_by_row(framework: str) -> None:
     table = sweep(plan(framework=framework), over={"gpus": [2, 4], "save_steps": [0, 30]})
     for row in table.itertuples():

@@ -16,6 +16,7 @@ from planner.__main__ import main
 from planner.cost import cost, reference_words
 from planner.estimate import estimate, phase_plans
 from planner.footprint import Footprint, to_json
+from planner.methods import methods
 from planner.phases.scene import scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
@@ -110,7 +111,10 @@ def test_the_pass_before_the_run_is_in_its_hours_and_its_price() -> None:
     assert cost(plain).usd_reference == 0 and reference_words(plain, cost(plain)) == ""
 
 
-@pytest.mark.parametrize("method", ["grpo", "ppo", "rloo", "intuitor"])
+SAMPLING = [name for name, one in methods().items() if one.generates and one.engines]
+
+
+@pytest.mark.parametrize("method", SAMPLING)
 def test_sampled_responses_are_scored_in_every_step_by_other_gpus(method: str) -> None:
     asked = plan(method=method)
     copied, found = estimate(asked.changed(reference="copy")), estimate(asked.changed(**LOG_PROBS))

@@ -12,6 +12,7 @@ from planner.plan import Plan
 from planner.plan.chosen import differences
 from planner.plan.link import fields_of
 from planner.plan.presets import DEFAULT, PATH, nearest, newest, presets
+from planner.plan.trainers import exporting
 
 RELEASED = Path(__file__).parents[1] / "fixtures" / "presets-released.json"
 
@@ -41,9 +42,11 @@ def test_presets_to_start_from_fit_their_cards(key: str) -> None:
     assert estimate(presets()[key].plan).verdict.word == "fits"
 
 
-def test_the_default_exports_to_both_frameworks() -> None:
-    for framework in ("trl", "verl"):
-        assert why_not(presets()[DEFAULT].plan, framework) == ()
+def test_the_default_exports_to_every_framework_that_has_its_method() -> None:
+    plan = presets()[DEFAULT].plan
+    assert len(exporting(plan.method)) >= 2
+    for framework in exporting(plan.method):
+        assert why_not(plan, framework) == ()
 
 
 @pytest.mark.parametrize("key", list(presets()))

@@ -10,10 +10,12 @@ from planner.cost import cost
 from planner.estimate import MARGIN, estimate
 from planner.examples import doc_000_plans
 from planner.examples.planned import planned
+from planner.frameworks import frameworks
 from planner.launch.export import obstacles
 from planner.plan import Plan
 from planner.plan.chosen import followed
 from planner.plan.presets import presets
+from planner.plan.trainers import exporting
 from planner.search import Found, Wish, search
 from planner.search.tiers import NAMES, no_better
 from planner.search.words import trade_offs
@@ -244,7 +246,7 @@ def test_document_000s_settings_are_answered_by_a_search() -> None:
     assert words["Aggressive"] in ("fits", "tight")
 
 
-@pytest.mark.parametrize("framework", ["plain", "trl", "verl"])
+@pytest.mark.parametrize("framework", frameworks())
 def test_the_longest_response_is_found_in_every_framework(framework: str) -> None:
     """Token budgets of the longest rows that are tried would be more than a plan can say."""
     plan = Plan(**followed(presets()["grpo-7b@1"].plan.model_dump(), {}, {"framework": framework}))
@@ -299,7 +301,7 @@ def test_less_margin_that_buys_nothing_is_not_offered() -> None:
     assert same and all("No better one at less margin" in why for why in same)
 
 
-@pytest.mark.parametrize("framework", ["trl", "verl"])
+@pytest.mark.parametrize("framework", exporting("grpo"))
 def test_plans_are_for_the_framework_that_is_to_launch_them(framework: str) -> None:
     plan = presets()["grpo-7b@1"].plan
     assert plan.framework not in (framework, "trl")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -13,7 +14,7 @@ from streamlit.testing.v1 import AppTest
 from planner.catalog import gpus
 from planner.estimate import estimate
 from planner.plan import FIELDS
-from planner.plan.link import from_query
+from planner.plan.link import from_query, to_query
 from planner.plan.migrations import VERSION
 from planner.plan.presets import presets
 from planner.ui.state import draft as drafts
@@ -282,6 +283,38 @@ def test_switching_the_framework_says_what_followed() -> None:
     changed = app.dataframe[0].value.set_index("Setting")
     assert [*changed.loc["Framework version"]] == ["1", "0.9.1"]
     assert link_of(app)["framework_version"] == "0.9.1"
+
+
+OTHER = {**to_query(presets()["grpo-7b@1"].plan, "grpo-7b@1"), "framework": "verl"}
+"""A complete link in which somebody wrote another framework, and nothing else."""
+
+
+@pytest.mark.parametrize("page", ["plan", "launch"])
+@pytest.mark.parametrize("query", [OTHER, {"preset": "grpo-7b@1", "framework": "verl"}])
+def test_a_link_with_another_framework_says_what_followed_and_goes_back(
+    query: dict[str, str], page: str
+) -> None:
+    app = opened(page, **query)
+    said = words(app).replace("\\", "")
+    assert "Framework → **verl** changed 3 other settings: Padding and packing padded" in said
+    assert re.search(r"GPU peak [\d.]+ GiB → [\d.]+ GiB, step .* → .*, run \$\d+ → \$\d+\.", said)
+    assert "The link names" not in said and "dismiss-reading" not in {b.key for b in app.button}
+    changed = app.dataframe[0].value.set_index("Setting")
+    assert [*changed.loc["Framework version"]] == ["1", "0.9.1"]
+    app.button(key="take-back").click().run()
+    assert app.session_state["draft"].plan == presets()["grpo-7b@1"].plan
+    assert "other setting" not in words(app)
+
+
+def test_what_stays_and_what_follows_are_both_said() -> None:
+    """A link that says what was chosen: that stays, and would usually be different."""
+    app = opened(**{**OTHER, "set": "batch_shape"})
+    said = words(app).replace("\\", "")
+    assert "Framework → **verl** changed 4 other settings: Logits dtype" in said
+    assert "1 other setting would usually be different. What was chosen stays." in said
+    app.button(key="take-offer").click().run()
+    assert "changed 5 other settings: Padding and packing padded" in words(app).replace("\\", "")
+    assert "would usually be different" not in words(app)
 
 
 def test_switching_the_framework_keeps_what_was_chosen() -> None:

@@ -21,7 +21,6 @@ METHOD = Method(
     roles=(POLICY, REFERENCE, REWARD_MODEL),
     phases=given(),
     rollouts=("in-graph",),
-    kl_field="grade_kl",
     embeds_outside_forward=True,
     autocasts_adapters=lambda plan: bool(own(plan).grade_autocast),
     fields=GradeFields,

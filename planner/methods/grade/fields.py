@@ -41,7 +41,8 @@ class GradeFields(OwnFields):
         json_schema_extra=more(
             "batch keeps the logits of all steps for one KL in the loss; online adds it up step by "
             "step, in the loss too. online-metric is a number to watch, without gradient and in "
-            "no loss, as document 001's optimised code has it."
+            "no loss, as document 001's optimised code has it.",
+            in_place_of="kl",
         ),
     )
     grade_reference_cache: bool = Field(

@@ -36,6 +36,7 @@ from planner.problem import Problem
 from planner.search import wish as wishes
 from planner.ui.state import draft as drafts
 from planner.ui.state import session
+from planner.ui.state.draft import Draft
 
 COMPARE, PEAK, *_ = SHOWN
 """Keys of plan B's short query, and of what a page's sizes are."""
@@ -91,13 +92,16 @@ def _open(given: dict[str, list[str]]) -> None:
     for key, found in ((CALIBRATION, reading.calibration), (BENCHMARK, reading.benchmark)):
         st.session_state[key] = "" if found is None else given[key][-1]
     if reading.plan is not None:
-        session.set_draft(drafts.of_plan(reading.plan, reading.preset, _chosen(given, reading)))
+        session.set_draft(_draft(reading.plan, reading, _chosen(given, reading)))
     kept, broken = pins.from_pins(given.get(PIN, ()))
     if PIN in given or session.pins_of_the_link():  # plans too long for a link are no part of it
         session.set_pins(kept)
     st.session_state[WISH], unclear = _wished(given.get(WISH, [""])[-1])
     broken = (*broken, *unclear)
-    reading = replace(reading, problems=(*reading.problems, *broken))
+    # What a switch did is said by the page itself, beside its plan.
+    own = () if reading.switch is None else (reading.switch.note,)
+    left = tuple(note for note in reading.told if note not in own)
+    reading = replace(reading, problems=(*reading.problems, *broken), told=left)
     told = reading.problems or reading.told
     if reading.plan is not None and _unmeasured(given):
         # The page offers to measure it; until then there is a draft and no plan.
@@ -105,6 +109,12 @@ def _open(given: dict[str, list[str]]) -> None:
         told = broken
         reading = replace(reading, problems=broken)
     st.session_state["reading"] = reading if told else None
+
+
+def _draft(plan: Plan, reading: Reading, chosen: Collection[str] | None) -> Draft:
+    if reading.switch is None:
+        return drafts.of_plan(plan, reading.preset, chosen)
+    return drafts.arrived(plan, reading.switch.before, reading.preset, chosen)
 
 
 def _unmeasured(given: Mapping[str, Any]) -> bool:

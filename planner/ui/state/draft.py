@@ -59,6 +59,20 @@ def of_plan(plan: Plan, preset: str = "", chosen: Collection[str] | None = None)
     return Draft(values=values, chosen=kept, preset=known, plan=plan)
 
 
+def arrived(
+    plan: Plan, before: Plan, preset: str = "", chosen: Collection[str] | None = None
+) -> Draft:
+    """The draft of a link that names another method or framework than the one it was written for.
+
+    As if that had been chosen on the page, where ``before`` was.
+    """
+    new, old = of_plan(plan, preset, chosen), of_plan(before, preset, chosen)
+    every = differences(old.values, new.values)
+    led = tuple(change for change in every if change.field in LEADING)
+    besides = tuple(change for change in every if change.field not in LEADING)
+    return replace(new, edited=led, followed=besides, before=old)
+
+
 def replaced(draft: Draft, changes: Mapping[str, Any]) -> Draft:
     """The draft with exactly these changes; nothing follows."""
     values = {**draft.values, **changes}
@@ -92,13 +106,15 @@ def edited(draft: Draft, changes: Mapping[str, Any]) -> Draft:
 def offered(draft: Draft) -> Draft | None:
     """What the last edit of method or framework would be, if the others followed it.
 
-    In an old link every field was chosen, so nothing follows by itself. None where nothing more
-    would follow, or no possible plan comes of it.
+    In an old link every field was chosen, so nothing follows by itself. What was chosen and is no
+    more than usual would. None where nothing more would follow, or no possible plan comes of it.
     """
     before, changes = draft.before, {one.field: one.after for one in draft.edited}
     if before is None or LEADING.isdisjoint(changes):
         return None
-    loose = replace(before, chosen=chosen_fields(before.values))
+    unusual = chosen_fields(before.values)
+    kept = {name: value for name, value in before.chosen.items() if name in unusual}
+    loose = replace(before, chosen=kept)
     other = edited(loose, changes)
     return other if other.plan is not None and other.values != draft.values else None
 

@@ -1,0 +1,187 @@
+"""Every sentence of docs/adding.md holds: each is known here word for word, with what holds it.
+
+Lines above a block and what blocks show are followed by ``test_recipes.py``. A sentence that is
+changed, added or left out fails here until somebody says again what holds it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from recipes import ROOT, product, recipes, run
+
+Check = Callable[[Path], None]
+ABOUT = "says what the example is"
+FOLDERS = "tests/{}/test_a_folder_is_enough.py"
+METHOD, FRAMEWORK = FOLDERS.format("methods"), FOLDERS.format("frameworks")
+
+
+def edited(copy: Path, title: str, **changes: object) -> None:
+    """The recipe's row with other values; None leaves a key out."""
+    for file, name, row in recipes()[title].rows:
+        rows = json.loads((copy / file).read_text("utf-8"))
+        kept = {**row, **changes}  # type: ignore[dict-item]
+        rows[name][-1] = {key: value for key, value in kept.items() if value != "left out"}
+        (copy / file).write_text(json.dumps(rows), "utf-8")
+
+
+def a_figure_without_its_source_is_refused(copy: Path) -> None:
+    edited(copy, "A model", params_source="left out")
+    said = run(copy, "-c", "from planner import catalog; catalog.models()", status=1)
+    assert "CatalogError: models.json" in said and "params_source" in said
+
+
+def a_card_nobody_has_seen_is_listed_as_unsupported(copy: Path) -> None:
+    edited(copy, "A GPU", memory_torch_bytes=None)
+    why = "nobody has reported its usable bytes"
+    (line,) = [one for one in run(copy, "-m", "planner", "gpus").splitlines() if "made-up" in one]
+    assert "Made-up card" in line and why in line
+    said = run(copy, "-m", "planner", "estimate", "gpu=made-up-60gb", status=2)
+    assert said.startswith("gpu: made-up-60gb is unsupported") and why in said
+
+
+def liger_asks_for_multiprocessors(copy: Path) -> None:
+    edited(copy, "A GPU", multiprocessors="left out")
+    query = "gpu=made-up-60gb&model=Qwen/Qwen3-0.6B"
+    assert "Made-up card" in run(copy, "-m", "planner", "estimate", query)
+    said = run(copy, "-m", "planner", "estimate", f"{query}&liger=true", status=2)
+    assert said.startswith("gpu: ") and "multiprocessors" in said
+
+
+TRAINER = "from planner.frameworks.trainer import Trainer\nTRAINER = Trainer()\n"
+ON_VERL = "method=made-up&framework=verl&model=Qwen/Qwen2.5-0.5B&gpus=2"
+
+
+def a_framework_trains_it_once_the_pair_has_a_room(copy: Path) -> None:
+    said = run(copy, "-m", "planner", "estimate", ON_VERL, status=2)
+    assert "verl has no trainer for Made Up." in said
+    for room in ("methods/made_up/on_verl.py", "frameworks/verl/trainers/made_up.py"):
+        (copy / "planner" / room).write_text(TRAINER, "utf-8")
+        said = run(copy, "-m", "planner", "estimate", ON_VERL)
+        assert "Made Up of Qwen2.5-0.5B with verl" in said
+        (copy / "planner" / room).unlink()
+
+
+OLD = """
+from planner.plan.link import from_query, to_query
+from planner.plan import Plan
+
+query = {**to_query(Plan()), "v": "6"}
+del query["made_up_weight"]
+reading = from_query(query)
+print([problem.message for problem in reading.problems], reading.plan.made_up_weight)
+"""
+
+
+def a_new_word_of_links_says_from_which_version_on(copy: Path) -> None:
+    """A complete link from before it is whole; without the entry it would have been cut off."""
+    assert "The link was cut off" in run(copy, "-c", OLD)
+    file = copy / "planner/plan/migrations.py"
+    text = file.read_text("utf-8").replace("    _steps_alone,\n", "    _steps_alone,\n" * 2)
+    added = text.replace('    "eval_steps": 6,', '    "eval_steps": 6,\n    "made_up_weight": 7,')
+    assert added.count("_steps_alone,") == 2 and '"made_up_weight": 7' in added
+    file.write_text(added, "utf-8")
+    assert run(copy, "-c", OLD) == "[] 7\n"
+
+
+def without_exporter_or_trainer_it_is_refused_with_a_sentence(copy: Path) -> None:
+    (copy / "planner/frameworks/made_up/exporter.py").unlink()
+    query = "framework=made_up&model=Qwen/Qwen2.5-0.5B&gpus=1"
+    assert "with Made Up 7" in run(copy, "-m", "planner", "estimate", query)
+    said = run(copy, "-m", "planner", "launch", query, "--framework", "made_up", status=2)
+    assert "has no exporter" in said
+    said = run(copy, "-m", "planner", "estimate", f"{query}&method=sft", status=2)
+    assert "Made Up has no trainer for SFT. Set framework to plain or trl." in said
+
+
+HELD: dict[str, dict[str, Check | str]] = {
+    "A model": {
+        "Every figure has its source.": a_figure_without_its_source_is_refused,
+        "`tests/catalog/` builds the model from `config` without weights and compares the counts; "
+        "`scripts/evidence` commits what it built.": "tests/catalog/test_rebuild.py",
+        "An architecture that no file in `planner/catalog/families/` reads needs one there and its "
+        "layer in `planner/formulas/activations/decoder.py`, tested against the real module, or "
+        "coefficients that a dry run measures ([coefficients.md](coefficients.md)).": (
+            "tests/formulas/test_activations_model.py"
+        ),
+    },
+    "A GPU": {
+        "The budget is `memory_torch_bytes`, the least that torch was seen to report, never the "
+        "sticker; with `null` there the card is listed as unsupported.": (
+            a_card_nobody_has_seen_is_listed_as_unsupported
+        ),
+        "Liger's kernels ask for `multiprocessors`.": liger_asks_for_multiprocessors,
+    },
+    "A method": {
+        "A folder in `planner/methods/`.": METHOD,
+        "This one trains on given responses, weighed by what a frozen teacher thinks of each "
+        "token: it has a field of its own, a model of its own and a phase of its own.": ABOUT,
+        "Rules, defaults, links, pages, sweeps and the command line find it there.": METHOD,
+        "What a method can say more stands in `planner/methods/method.py`; phases and steps that "
+        "methods share are functions in `planner/phases/` and `planner/steps/`.": (
+            "tests/test_layering.py"
+        ),
+        "A framework trains it once the pair has a room: `on_verl.py` in the method's folder, or "
+        "a file named as that folder in `planner/frameworks/verl/trainers/`, with a `TRAINER` "
+        "(`planner/frameworks/trainer.py`).": a_framework_trains_it_once_the_pair_has_a_room,
+        "Before a release: a field of its own is a new word of links, so `MIGRATIONS` in "
+        "`planner/plan/migrations.py` gets a version and `ADDED` says that it came with that one; "
+        "each rule gets a plan that breaks it in `tests/plan/test_rules.py`; "
+        "[methods.md](methods.md) gets a row, and [fields.md](fields.md) is what `python -m "
+        "planner fields` prints.": a_new_word_of_links_says_from_which_version_on,
+    },
+    "A framework": {
+        "A folder in `planner/frameworks/`, which says what its code does where the step of this "
+        "project does otherwise.": FRAMEWORK,
+        "This one sends updated weights to the engine in a bucket of 3 GiB and keeps its reference "
+        "in fp32.": ABOUT,
+        "What else its code may do stands in `planner/frameworks/framework.py`, each fact named by "
+        "what the code does.": "tests/frameworks/test_facts.py",
+        "Without `exporter.py` its plans are estimated and not exported; a method without a file "
+        "in `trainers/` is refused with the frameworks that train it.": (
+            without_exporter_or_trainer_it_is_refused_with_a_sentence
+        ),
+        "A dry run and a trial execute the step of this project with these facts, and say that it "
+        "is no check of the framework's code.": FRAMEWORK,
+        "Its own code runs where the folder has `own_step.py`, which says what it is and what it "
+        "cannot run (`own_step` in `planner/frameworks/__init__.py`), and `run/step.py` with "
+        "`execute(plan, configs, on)`; in a trial where it has `run/trial.py` with `train(plans, "
+        "configs, stage, mark, begins)`, too.": FRAMEWORK,
+        "A framework whose loss has a path that `planner/formulas/logits/` has and our step has "
+        "not needs them.": "tests/frameworks/test_verl_step.py",
+        "A method that no framework has can bring a program of its own: `on_plain.py` in its "
+        "folder names a `Program`, whose templates are runnable Python files in `program/` beside "
+        "it, with an empty `PLAN` ([decision 0017](decisions/0017-programs-of-our-own.md)); "
+        "GRADE's is an example.": "tests/launch/test_programs.py",
+        "Before a release: figures of its decisions, read in its source, stand in "
+        "`tests/frameworks/test_facts.py`, its name in `tests/frameworks/test_limits.py`; "
+        "[fields.md](fields.md) is what `python -m planner fields` prints.": "tests/test_docs.py",
+    },
+}
+"""Each sentence, and what holds it: a check in a copy of the product, or the tests that do."""
+CHECKS = [
+    pytest.param(title, check, id=check.__name__)
+    for title, sentences in HELD.items()
+    for check in sentences.values()
+    if callable(check)
+]
+
+
+@pytest.mark.parametrize("title", HELD)
+def test_every_sentence_is_one_that_something_holds(title: str) -> None:
+    assert [*recipes()[title].sentences] == [*HELD[title]]
+    files = [held for held in HELD[title].values() if isinstance(held, str) and held != ABOUT]
+    assert all((ROOT / file).is_file() for file in files)
+
+
+def test_no_recipe_is_without_its_sentences() -> None:
+    assert HELD.keys() == recipes().keys()
+
+
+@pytest.mark.parametrize(("title", "check"), CHECKS)
+def test_what_a_sentence_says_is_so(title: str, check: Check, tmp_path: Path) -> None:
+    check(product(tmp_path, title))
