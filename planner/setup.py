@@ -93,6 +93,12 @@ class Setup:
         return self.plan.optimizer_step == "in-backward"
 
     @property
+    def zero_widens(self) -> bool:
+        """Whether ZeRO-1 adds up bf16 gradients in fp32, by DeepSpeed's ``BF16_Optimizer``."""
+        bf16, offloads = self.plan.dtype == "bf16", self.plan.offload in ("optimizer", "all")
+        return self.zero_stage == 1 and bf16 and self.q.gradient_bytes == 4 and not offloads
+
+    @property
     def zero_stage(self) -> int:
         """DeepSpeed's stage, or 0."""
         sharding = self.plan.sharding

@@ -13,6 +13,7 @@ from typing import Literal
 from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import logits, sharding, state
 from planner.frameworks.loss import CROSS_ENTROPY, VALUE
+from planner.numeric import Num
 from planner.phases import activations, collectives, positions, stashed, units
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
@@ -130,7 +131,34 @@ def optimizer_instants(
             terms=tuple(_step_temporaries(scene, role)),
             shared=(Standing(moment_of(role), "all"), stashed.left(scene, role), kept),
         ),
+        *(
+            Instant(
+                name="norms of the gradients",
+                terms=(norm,),
+                shared=(Standing(moment_of(role), "all"), stashed.left(scene, role), kept),
+            )
+            for norm in _zero_norms(scene, role)
+        ),
     )
+
+
+def _zero_step(scene: Scene, role: Role, sizes: dict[str, Num]) -> Iterator[Term]:
+    """Half-precision gradients are put end to end and widened; fp32 ones are used as they are."""
+    q = scene.q
+    if scene.setup.zero_widens:
+        yield sharding.ZERO_GATHER(
+            role.name, trainable=role.trainable, value_bytes=q.compute_bytes, shards=q.shards
+        )
+    elif q.gradient_bytes != 4:
+        yield sharding.ZERO_FLAT_GRADIENTS(role.name, value_bytes=q.compute_bytes, **sizes)
+        yield state.ZERO_STEP_TEMPORARY(role.name, **sizes)
+
+
+def _zero_norms(scene: Scene, role: Role) -> Iterator[Term]:
+    """Before the update ZeRO takes gradients' norms; its optimizer of bf16 in fp32 does without."""
+    if scene.zero_stage and not scene.setup.zero_widens:
+        largest = role.layer_adapters if role.adapters else role.largest_weight
+        yield sharding.ZERO_NORM(role.name, largest_weight=largest)
 
 
 def at_head_instant(
@@ -241,7 +269,5 @@ def _step_temporaries(scene: Scene, role: Role) -> Iterator[Term]:
                 shards=sizes["shards"],
                 value_bytes=q.master_bytes,
             )
-        if scene.zero_stage and plan.dtype != "fp32":
-            yield state.ZERO_STEP_TEMPORARY(role.name, **sizes)
-    if scene.zero_stage in (1, 2):
-        yield sharding.ZERO_GATHER(role.name, trainable=role.trainable, value_bytes=q.compute_bytes)
+        if scene.zero_stage:
+            yield from _zero_step(scene, role, sizes)
