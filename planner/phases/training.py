@@ -157,8 +157,12 @@ def _zero_step(scene: Scene, role: Role, sizes: dict[str, Num]) -> Iterator[Term
 def _zero_norms(scene: Scene, role: Role) -> Iterator[Term]:
     """Before the update ZeRO takes gradients' norms; its optimizer of bf16 in fp32 does without."""
     if scene.zero_stage and not scene.setup.zero_widens:
-        largest = role.layer_adapters if role.adapters else role.largest_weight
-        yield sharding.ZERO_NORM(role.name, largest_weight=largest)
+        yield sharding.ZERO_NORM(role.name, largest_weight=_largest_trained(role))
+
+
+def _largest_trained(role: Role) -> int:
+    trained = (each for each in role.splits if each.adapter == (role.adapters > 0))
+    return max(each.rows * each.width for each in trained)
 
 
 def at_head_instant(
@@ -262,10 +266,9 @@ def _step_temporaries(scene: Scene, role: Role) -> Iterator[Term]:
                 **sizes,
             )
         if plan.optimizer == "sgd" and scene.framework.decays_weights:
-            trained = (each for each in role.splits if each.adapter == (role.adapters > 0))
             yield state.DECAYED_GRADIENT(
                 role.name,
-                largest_weight=max(each.rows * each.width for each in trained),
+                largest_weight=_largest_trained(role),
                 shards=sizes["shards"],
                 value_bytes=q.master_bytes,
             )
