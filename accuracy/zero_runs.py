@@ -70,8 +70,8 @@ CASES = (
 
 def key(case: Case) -> str:
     """A hash of what a case's run is told: TRL's arguments, DeepSpeed's file, the model."""
-    told = [case.config, case.head, arguments(case.plan)]
-    told += [file.text for file in accelerate_files(case.plan)]
+    files = [file.text for file in accelerate_files(case.plan)]
+    told = [case.config, case.head, arguments(case.plan), *files]
     return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 

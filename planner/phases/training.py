@@ -48,7 +48,7 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
                     role,
                     kept,
                     role.arch.layers - 1 - kind.last,
-                    near=stashed.in_layers(scene),
+                    near=min(stashed.in_layers(scene), kind.last + 1),
                 ),
                 stashed.left(scene, role),
                 # No layer's saved tensors hold those of a layer that is recomputed.
