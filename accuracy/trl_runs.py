@@ -40,10 +40,12 @@ from accuracy.trl_ranks import group
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs import curve
 from planner.dryrun.run.execute import dry_run
+from planner.dryrun.run.sharded import two_memories
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.accelerate import accelerate_files
 from planner.frameworks.trl.own_step import arguments
 from planner.frameworks.trl.run import made, phases, seams, step
+from planner.frameworks.trl.run import offloading as offloading_seams
 from planner.frameworks.trl.run.made import STEPS, fed, trainer_of
 from planner.frameworks.trl.run.offloading import offloading
 from planner.frameworks.trl.run.phases import Phases
@@ -118,7 +120,8 @@ def key(case: Case) -> str:
     """A hash of all that decides a case's real run: our own code, TRL's arguments, versions."""
     plan = case.plan.model_dump()
     told = [
-        *(_sources(), {name: version(name) for name in LIBRARIES}, case.config, case.head),
+        *(_sources(), *_further(case), {name: version(name) for name in LIBRARIES}),
+        *(case.config, case.head),
         *(arguments(case.plan), {name: plan[name] for name in SHAPE}),
         *(file.text for file in accelerate_files(case.plan)),
         *packages_told(case.plan),
@@ -128,9 +131,19 @@ def key(case: Case) -> str:
 
 @cache
 def _sources() -> list[str]:
-    """Without comments, which run nowhere."""
     ran = (made, phases, allocations, real_peaks, engine, kernels, seams._Launched, seams._in_lists)
-    return [ast.unparse(ast.parse(inspect.getsource(one))) for one in (*ran, group, launched)]
+    return [_code(one) for one in (*ran, group, launched)]
+
+
+def _further(case: Case) -> list[str]:
+    """What runs of ours where a case asks for it."""
+    away = case.plan.activation_offload or case.plan.offload != "none"
+    return [_code(one) for one in (offloading_seams, two_memories, CopyingStage) if away]
+
+
+def _code(one: Any) -> str:
+    """Without comments, which run nowhere."""
+    return ast.unparse(ast.parse(inspect.getsource(inspect.unwrap(one))))
 
 
 def measured(case: Case, kept: dict[str, Any]) -> dict[str, Any]:

@@ -67,7 +67,7 @@ class Setup:
     @property
     def offload_stash(self) -> int:
         """Offloaded tensors that a forward still has on the GPU; accelerate's FSDP2 keeps none."""
-        by_trainer = self.plan.sharding != "fsdp2"
+        by_trainer = sharding_of(self.plan).fsdp != 2
         return framework_named(self.plan.framework).offload_stash if by_trainer else 1
 
     @property
@@ -106,6 +106,12 @@ class Setup:
     def steps_in_backward(self) -> bool:
         """Whether each gradient is used and freed as soon as it is made."""
         return self.plan.optimizer_step == "in-backward"
+
+    @property
+    def zero_widens(self) -> bool:
+        """Whether ZeRO-1 adds up bf16 gradients in fp32, by DeepSpeed's ``BF16_Optimizer``."""
+        bf16, offloads = self.plan.dtype == "bf16", self.plan.offload in ("optimizer", "all")
+        return self.zero_stage == 1 and bf16 and self.q.gradient_bytes == 4 and not offloads
 
     @property
     def zero_stage(self) -> int:

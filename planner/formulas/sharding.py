@@ -14,6 +14,7 @@ from planner.formulas.state import WHOLE_GRADIENTS
 FSDP = "torch 2.13.0 torch/distributed/fsdp/_fully_shard, _fsdp_param_group.py (read)"
 ACCELERATE = "accelerate 1.15.0 accelerate/utils/fsdp_utils.py, fsdp2_prepare_model (read)"
 ZERO_CONFIG = "DeepSpeed 0.19 runtime/zero/config.py defaults (read)"
+ZERO_RUN = "DeepSpeed 0.19.8, read, and run for real on CPUs (docs/memory-notes.md, finding 13)"
 
 GATHERED_ROOT = Formula(
     "gathered root weights",
@@ -168,10 +169,37 @@ REDUCE_OUTPUT = Formula(
 
 ZERO_BUCKETS = Formula(
     "ZeRO reduce buckets",
-    "2 * minimum(500000000, trainable) * value_bytes",
+    "500000000 * value_bytes * there",
     category="buffers",
-    source=ZERO_CONFIG + ": reduce_bucket_size 5e8 elements, twice with overlap_comm",
-    why="Gradients are collected in two alternating flat buckets before they are reduced.",
+    source=ZERO_CONFIG + ": reduce_bucket_size 5e8 elements, however few are trained; a second one "
+    "with overlap_comm, which is off by default below stage 3; " + ZERO_RUN,
+    why="Gradients are collected in a flat bucket before they are reduced.",
+)
+
+ZERO_BUCKET_COPY = Formula(
+    "gradients of a ZeRO bucket",
+    "minimum(500000000, trainable) * value_bytes",
+    category="buffers",
+    source=ZERO_RUN,
+    why="What a bucket has gathered stands beside it while it is reduced.",
+)
+
+ZERO_LOW_GRADIENTS = Formula(
+    "half-precision gradients, zeroed",
+    "trainable * value_bytes",
+    category="gradients",
+    source="DeepSpeed 0.19.8 runtime/bf16_optimizer.py, clear_lp_grads: set_to_none is False; "
+    + ZERO_RUN,
+    why="bf16 weights whose gradients add up in fp32 keep their own under ZeRO-1.",
+)
+
+ZERO_BUCKET_IN_FP32 = Formula(
+    "fp32 gradients of a bucket, and their cast",
+    "minimum(500000000, trainable) * (4 + value_bytes)",
+    category="buffers",
+    source="DeepSpeed 0.19.8 runtime/engine.py, allreduce_bucket: flatten, then the dtype in which "
+    "it is sent; " + ZERO_RUN,
+    why="ZeRO-1 reduces whole fp32 gradients bucket by bucket when an update is due.",
 )
 
 ZERO3_LIVE = Formula(
@@ -184,11 +212,37 @@ ZERO3_LIVE = Formula(
 
 ZERO_GATHER = Formula(
     "ZeRO all-gather bucket",
-    "minimum(500000000, trainable) * value_bytes",
+    "minimum(500000000, trainable) * value_bytes * minimum(shards - 1, 1)",
     category="buffers",
-    source=ZERO_CONFIG + ": allgather_bucket_size 5e8",
-    why="After the step, updated weights are gathered bucket by bucket.",
+    source=ZERO_CONFIG + ": allgather_bucket_size 5e8; " + ZERO_RUN,
+    why="After ZeRO-1's step, updated weights are gathered bucket by bucket.",
 )
+
+ZERO_FLAT_GRADIENTS = Formula(
+    "gradient partition, flat",
+    "ceil_div(trainable, shards) * value_bytes",
+    category="buffers",
+    source="DeepSpeed 0.19.8 runtime/zero/stage_1_and_2.py, step: flatten(averaged_gradients); "
+    + ZERO_RUN,
+    why="The partition's gradients are put end to end, beside themselves, before they are widened.",
+)
+
+ZERO_NORM = Formula(
+    "largest gradient in fp64",
+    "8 * largest_weight",
+    category="buffers",
+    source="DeepSpeed 0.19.8: norms of gradients are taken in double; " + ZERO_RUN,
+    why="Clipping asks for the norm of each gradient.",
+)
+
+ZERO_OWN = frozenset(
+    each.name
+    for each in (
+        *(ZERO_BUCKETS, ZERO_BUCKET_COPY, ZERO_LOW_GRADIENTS),
+        *(ZERO_BUCKET_IN_FP32, ZERO_GATHER, ZERO_FLAT_GRADIENTS, ZERO_NORM),
+    )
+)
+"""What DeepSpeed makes beside state, and no step of ours does."""
 
 WHOLE_COPY = Formula(
     "weights gathered whole",

@@ -243,7 +243,6 @@ def _counted(arch: Architecture, layers: int, first: int) -> Iterator[Counted]:
 
 def _checkpoints(scene: Scene, role: Role, layers: int, near_inputs: int) -> Iterator[Term]:
     arch, workload, name = role.arch, scene.training_workload(role), role.name
-    near_inputs = min(near_inputs, layers)
     far = checkpointed_saved(arch, workload, role=name, layers=layers)
     if not scene.plan.activation_offload:
         yield from far

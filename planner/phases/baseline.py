@@ -17,8 +17,8 @@ from planner.formulas.formula import Formula
 from planner.formulas.parameters import Weight
 from planner.formulas.parameters import weights as weights_of
 from planner.model_setup import ModelSetup
-from planner.numeric import Num
-from planner.phases import collectives, engine, host, units
+from planner.numeric import Num, minimum
+from planner.phases import collectives, engine, host, reductions, units
 from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
@@ -111,8 +111,22 @@ def _trained(
         yield state.DDP_BUCKETS(role.name, trainable=role.trainable, value_bytes=width)
     if moment.loaded:
         yield from _optimizer_state(scene, role, _place(plan.offload, "optimizer", updating))
+        yield from _kept_by_zero(scene, role, gradients)
     if updating and gradients != "none" and not scene.setup.steps_in_backward:
         yield _gradients(scene, role, gradients)
+
+
+def _kept_by_zero(scene: Scene, role: Role, gradients: str) -> Iterator[Term]:
+    """What DeepSpeed has made with the first gradients and not given back."""
+    stage, q = scene.zero_stage, scene.q
+    if scene.setup.zero_widens:
+        yield sharding.ZERO_LOW_GRADIENTS(
+            role.name, trainable=role.trainable, value_bytes=q.compute_bytes
+        )
+    elif stage == 3:
+        yield reductions.zero_bucket(scene, role)
+    elif stage == 1 and gradients in ("accumulated", "layers"):
+        yield reductions.zero_bucket(scene, role, minimum(q.micro_batches - 1, 1))
 
 
 @once
@@ -268,10 +282,17 @@ def _gradients(scene: Scene, role: Role, gradients: str) -> Term:
         layout=role.trained_layout,
         tensors=role.adapter_tensors,
         trainable=scene.sharded_trainable(role),
-        shards=scene.shards_of("gradients"),
+        shards=_shards_of_gradients(scene, gradients),
         value_bytes=scene.q.gradient_bytes,
         **more,
     )
+
+
+def _shards_of_gradients(scene: Scene, gradients: str) -> Num:
+    """ZeRO-1 keeps its own part of half-precision gradients for the update, and drops the rest."""
+    if gradients == "all" and scene.zero_stage == 1 and not scene.setup.zero_widens:
+        return scene.q.shards
+    return scene.shards_of("gradients")
 
 
 def _late_gradients(scene: Scene, role: Role) -> int:

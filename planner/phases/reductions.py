@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from planner.footprint import Term
 from planner.formulas import sharding
+from planner.numeric import Num, minimum
 from planner.phases import gathered, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
@@ -139,7 +140,25 @@ def held_for_all_reduce(scene: Scene, role: Role, layers: int) -> Iterator[Term]
 
 
 def _zero_buckets(scene: Scene, role: Role) -> Iterator[Term]:
-    if scene.zero_stage >= 2:
-        yield sharding.ZERO_BUCKETS(
-            role.name, trainable=role.trainable, value_bytes=scene.q.gradient_bytes, tensors=2
+    q, stage = scene.q, scene.zero_stage
+    if stage == 1 and scene.setup.zero_widens:
+        yield sharding.ZERO_BUCKET_IN_FP32(
+            role.name, trainable=role.trainable, value_bytes=q.reduce_bytes
         )
+    elif stage:
+        if stage < 3:
+            # After the first micro-batch stage 1 has one already.
+            kept = minimum(q.micro_batches - 1, 1) if stage == 1 else 0
+            yield zero_bucket(scene, role, 1 - kept)
+        yield sharding.ZERO_BUCKET_COPY(
+            role.name, trainable=role.trainable, value_bytes=q.compute_bytes
+        )
+
+
+def zero_bucket(scene: Scene, role: Role, there: Num = 1) -> Term:
+    """The bucket that ZeRO makes with a backward's first gradient, ``there`` or not (0).
+
+    Stages 1 and 2 give it back, after the update and after each backward; stage 3 never does.
+    """
+    width = scene.q.gradient_bytes if scene.zero_stage == 1 else scene.q.compute_bytes
+    return sharding.ZERO_BUCKETS(role.name, value_bytes=width, there=there)

@@ -13,6 +13,7 @@ from typing import Literal
 from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import logits, sharding, state
 from planner.frameworks.loss import CROSS_ENTROPY, VALUE
+from planner.numeric import Num
 from planner.phases import activations, collectives, positions, stashed, units
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
@@ -48,7 +49,7 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
                     role,
                     kept,
                     role.arch.layers - 1 - kind.last,
-                    near=stashed.in_layers(scene),
+                    near=min(stashed.in_layers(scene), kind.last + 1),
                 ),
                 stashed.left(scene, role),
                 # No layer's saved tensors hold those of a layer that is recomputed.
@@ -131,7 +132,38 @@ def optimizer_instants(
             terms=tuple(_step_temporaries(scene, role)),
             shared=(Standing(moment_of(role), "all"), stashed.left(scene, role), kept),
         ),
+        *(
+            Instant(
+                name="norms of the gradients",
+                terms=(norm,),
+                shared=(Standing(moment_of(role), "all"), stashed.left(scene, role), kept),
+            )
+            for norm in _zero_norms(scene, role)
+        ),
     )
+
+
+def _zero_step(scene: Scene, role: Role, sizes: dict[str, Num]) -> Iterator[Term]:
+    """Half-precision gradients are put end to end and widened; fp32 ones are used as they are."""
+    q = scene.q
+    if scene.setup.zero_widens:
+        yield sharding.ZERO_GATHER(
+            role.name, trainable=role.trainable, value_bytes=q.compute_bytes, shards=q.shards
+        )
+    elif q.gradient_bytes != 4:
+        yield sharding.ZERO_FLAT_GRADIENTS(role.name, value_bytes=q.compute_bytes, **sizes)
+        yield state.ZERO_STEP_TEMPORARY(role.name, **sizes)
+
+
+def _zero_norms(scene: Scene, role: Role) -> Iterator[Term]:
+    """Before the update ZeRO takes gradients' norms; its optimizer of bf16 in fp32 does without."""
+    if scene.zero_stage and not scene.setup.zero_widens:
+        yield sharding.ZERO_NORM(role.name, largest_weight=_largest_trained(role))
+
+
+def _largest_trained(role: Role) -> int:
+    trained = (each for each in role.splits if each.adapter == (role.adapters > 0))
+    return max(each.rows * each.width for each in trained)
 
 
 def at_head_instant(
@@ -235,14 +267,11 @@ def _step_temporaries(scene: Scene, role: Role) -> Iterator[Term]:
                 **sizes,
             )
         if plan.optimizer == "sgd" and scene.framework.decays_weights:
-            trained = (each for each in role.splits if each.adapter == (role.adapters > 0))
             yield state.DECAYED_GRADIENT(
                 role.name,
-                largest_weight=max(each.rows * each.width for each in trained),
+                largest_weight=_largest_trained(role),
                 shards=sizes["shards"],
                 value_bytes=q.master_bytes,
             )
-        if scene.zero_stage and plan.dtype != "fp32":
-            yield state.ZERO_STEP_TEMPORARY(role.name, **sizes)
-    if scene.zero_stage in (1, 2):
-        yield sharding.ZERO_GATHER(role.name, trainable=role.trainable, value_bytes=q.compute_bytes)
+        if scene.zero_stage:
+            yield from _zero_step(scene, role, sizes)

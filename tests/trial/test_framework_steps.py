@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from accuracy.trl_cases import CASES
-from planner.frameworks import OWN
+from accuracy.verl_cases import CASES as VERL_CASES
+from planner.frameworks import OWN, framework_named
 from planner.frameworks.trl import FRAMEWORK
 from planner.plan import Plan
 from planner.trial.ask.endings import CannotRun
@@ -16,6 +17,7 @@ from planner.trial.run import cadence, prediction
 from trial.running import TOLERANCE, command, errors, result_of
 
 NAMED = {case.name: case.plan for case in CASES}
+VERL = {case.name: case.plan for case in VERL_CASES}
 THEIRS = f"{FRAMEWORK.label} 1.16.0's own code ran"
 
 
@@ -31,6 +33,37 @@ def test_a_trial_runs_the_frameworks_code_and_measures_what_it_said(tmp_path: Pa
     assert not wrong
     assert [ran.layers for ran in result.ran] == [1, 2]
     assert all(f"framework={FRAMEWORK.name}" in str(ran.plan) for ran in result.ran)
+
+
+TRL_SHARDED = NAMED["SFT, autocast"].changed(gpus=2, sharding="fsdp2", prompts_per_step=8)
+SPREAD = (
+    (TRL_SHARDED, ()),
+    (TRL_SHARDED.changed(sharding="ddp", reduce_dtype="fp32"), ("--processes", "2")),
+    (VERL["GRPO, packed, KL"].changed(gpus=2, prompts_per_step=4, prompts_per_update=4), ()),
+)
+
+
+@pytest.mark.parametrize(("plan", "flags"), SPREAD, ids=("FSDP2", "DDP in two", "verl"))
+def test_sharded_plans_run_the_frameworks_code(
+    plan: Plan, flags: tuple[str, ...], tmp_path: Path
+) -> None:
+    result = result_of(command(plan, *flags, "--steps", "1", data=tmp_path))
+    assert result.status == "completed", (result.reason, result.stderr_tail)
+    label = framework_named(plan.framework).label
+    (named,) = [note for note in result.notes if note.startswith("Phases that")]
+    assert label in named and "own code ran" in named and "optimizer step" in named
+    assert not any("otherwise" in note or "no check" in note for note in result.notes)
+    played = any("rank 0 of 2" in note for note in result.notes)
+    assert result.device.processes == (2 if flags else 1) and played != bool(flags)
+    wrong = {phase: error for phase, error in errors(result).items() if abs(error) > TOLERANCE}
+    assert not wrong
+
+
+def test_state_that_stays_in_host_ram_is_tried_where_the_framework_keeps_it() -> None:
+    away = TRL_SHARDED.changed(offload="all")
+    assert executed(away)[0] == away
+    with pytest.raises(CannotRun, match="^offload: "):
+        executed(away, "It stopped.")
 
 
 def test_where_memory_ends_in_the_frameworks_code_the_phase_is_told(tmp_path: Path) -> None:

@@ -84,7 +84,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
     if sharding_of(plan).zero > 0:
         changes |= {"sharding": "none", "master_dtype": "none", "gradient_dtype": plan.dtype}
         by_formula = STATE
-        added |= {sharding.ZERO_BUCKETS.name, sharding.ZERO_GATHER.name}
+        added |= sharding.ZERO_OWN
         notes.append("DeepSpeed did not run: its sharded state and buckets are the closed form's.")
     if sharding_of(plan).fsdp == 1:
         changes["sharding"] = "fsdp2"

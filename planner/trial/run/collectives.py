@@ -30,10 +30,11 @@ def settled() -> Iterator[None]:
         yield
 
 
-def _settled(collective: Callable[..., Any]) -> Callable[..., None]:
-    def run(*given: Any, **named: Any) -> None:
+def _settled(collective: Callable[..., Any]) -> Callable[..., Any]:
+    def run(*given: Any, **named: Any) -> Any:
         work = collective(*given, **{**named, "async_op": True})
         work.wait()
         time.sleep(AFTER_SECONDS)
+        return work if named.get("async_op") else None
 
     return run

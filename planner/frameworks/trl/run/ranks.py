@@ -129,9 +129,11 @@ def played(plan: Plan) -> Iterator[None]:
 def waited_for(plan: Plan) -> Iterator[None]:
     """Inside, DDP's all-reduce between CPUs is one that whoever counts frees can wait for.
 
-    The reducer's own is let go of by gloo's threads, whenever they are done with it.
+    The reducer's own is let go of by gloo's threads, whenever they are done with it; so are the
+    flat weights that the first process would hand out, and does not: all have made their own.
     """
-    waits = patch.object(DistributedDataParallel, "__init__", _hooked(_summed))
+    made = _hooked(_summed, init_sync=False)
+    waits = patch.object(DistributedDataParallel, "__init__", made)
     with waits if sharding_of(plan).ddp else nullcontext():
         yield
 
@@ -172,15 +174,17 @@ def ddp_seams(stage: DryStage) -> tuple[tuple[Any, str, Any], ...]:
 
 
 def _hooked(
-    reduced: Callable[[Any], Any], before: Callable[[torch.nn.Module], None] = lambda _: None
+    reduced: Callable[[Any], Any],
+    before: Callable[[torch.nn.Module], None] = lambda _: None,
+    **more: Any,
 ) -> Callable[..., None]:
-    """A constructor of DDP's with a hook in place of its all-reduce."""
+    """A constructor of DDP's with a hook in place of its all-reduce, and ``more`` arguments."""
     make: Callable[..., None] = DistributedDataParallel.__init__
 
     @wraps(make)
     def made(wrapper: Any, model: torch.nn.Module, **kwargs: Any) -> None:
         before(model)
-        make(wrapper, model, **kwargs)
+        make(wrapper, model, **{**kwargs, **more})
         wrapper.register_comm_hook(None, lambda _, bucket: reduced(bucket))
 
     return made
