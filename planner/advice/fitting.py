@@ -100,21 +100,39 @@ def ways(trying: Trying) -> tuple[Suggestion, ...]:
     First what keeps weights, responses and GPUs as they are; where that does not fit, also what
     changes what is trained, and what takes more GPUs.
     """
+    begun = _begun(trying, KINDS)
+    if begun is None:
+        return ()
+    base, made = begun
+    kept = _search(trying, base, made, KEEPS)
+    found = [kept, *(() if _fits(kept) else _others(trying, base))]
+    each = {tuple(sorted(one.changes.items(), key=str)): one for one in found if one is not None}
+    return tuple(sorted(each.values(), key=lambda one: (not one.fits, not one.keeps)))
+
+
+def kept(trying: Trying) -> Suggestion | None:
+    """The best way that keeps weights, responses and GPUs; None where none of those fits."""
+    begun = _begun(trying, KEEPS)
+    found = None if begun is None else _search(trying, *begun, KEEPS)
+    return found if _fits(found) and found is not None and found.keeps else None
+
+
+def _begun(
+    trying: Trying, kinds: Sequence[Kind]
+) -> tuple[tuple[Edit, ...], list[Suggestion]] | None:
+    """Edits of these kinds that let the plan start, and single ones beside; None without such."""
     base = _base(trying)
     made = singles(trying, base, KEEPS, helping=True)
     if (base or trying.before.blockers) and not _able(made):
-        made = singles(trying, base, helping=True)
+        made = [] if kinds == KEEPS else singles(trying, base, kinds, helping=True)
         if not _able(made):
-            return ()
+            return None
     start = trying.edited(*base) if base else None
     if (trying.before if start is None else start.after).blockers:
         best = min(_able(made), key=lambda one: (not one.keeps, one.after.needs_bytes))
         base = best.edits
         made = singles(trying, base, KEEPS, helping=True)
-    kept = _search(trying, base, made, KEEPS)
-    found = [kept, *(() if _fits(kept) else _others(trying, base))]
-    each = {tuple(sorted(one.changes.items(), key=str)): one for one in found if one is not None}
-    return tuple(sorted(each.values(), key=lambda one: (not one.fits, not one.keeps)))
+    return base, made
 
 
 def _able(made: Sequence[Suggestion]) -> list[Suggestion]:

@@ -7,13 +7,10 @@ it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import cast
 
 import streamlit as st
-from streamlit import runtime
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from planner.dryrun.ask.answer import DryRun
 from planner.plan import Plan
@@ -119,19 +116,10 @@ def ask(plan: Plan, wish: Wish) -> None:
 
 
 def _begin(plan: Plan, wish: Wish, by_hand: bool) -> Asked:
-    searching = Searching(plan, wish, session.speeds(), _attended())
+    searching = Searching(plan, wish, session.speeds(), session.attended())
     asked = Asked(plan, wish, searching, by_hand)
     st.session_state[ASKED] = asked
     return asked
-
-
-def _attended() -> Callable[[], bool]:
-    """Whether this visitor's page is still connected, for whoever asks from another thread."""
-    context = get_script_run_ctx()
-    if context is None or not runtime.exists():
-        return lambda: True
-    served, visitor = runtime.get_instance(), context.session_id
-    return lambda: served.is_active_session(visitor)
 
 
 def _kept() -> Asked | None:
