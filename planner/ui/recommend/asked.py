@@ -7,7 +7,7 @@ it again.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import streamlit as st
@@ -15,7 +15,7 @@ import streamlit as st
 from planner.dryrun.ask.answer import DryRun
 from planner.plan import Plan
 from planner.plan.link import WISH
-from planner.search import Recommendation, Wish
+from planner.search import Found, Recommendation, Wish
 from planner.search.ask import PORT, Searching
 from planner.search.check import checked, lead
 from planner.search.wish import from_text, to_text
@@ -113,6 +113,19 @@ def ask(plan: Plan, wish: Wish) -> None:
         asked.end()
     _begin(plan, wish, True)
     session.carry(WISH, to_text(wish))
+
+
+def of_plan(plan: Plan) -> Found | None:
+    """What this visitor's search found from a plan, or that recommends it, checked as far as known.
+
+    None where nobody searched, or from another plan.
+    """
+    mine = _kept()
+    found = mine.searching.found if mine is not None else None
+    if mine is None or found is None:
+        return None
+    known = replace(found, recommendations=mine.recommended())
+    return known if plan in (found.plan, *(one.plan for one in found.recommendations)) else None
 
 
 def _begin(plan: Plan, wish: Wish, by_hand: bool) -> Asked:
