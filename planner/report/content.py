@@ -28,7 +28,7 @@ from planner.trial.ask.footprints import FootprintFigures
 from planner.trial.ask.result import TrialResult
 from planner.units import read_gib, read_seconds, read_usd
 from planner.wording.choices import spoken
-from planner.wording.fields import short_label
+from planner.wording.fields import labelled, short_label
 
 if TYPE_CHECKING:
     from planner.search import Found
@@ -142,7 +142,7 @@ def content_of(
         title=cut(subject(plan), LONGEST_TITLE),
         where=f"{plan.gpus:,} × {facts_of(plan).gpu.name}",
         word="does not run" if footprint.blockers else footprint.verdict.word,
-        verdict=cut(f"{footprint.verdict.sentence.rstrip('.')}.", LONGEST_VERDICT),
+        verdict=cut(f"{labelled(footprint.verdict.sentence).rstrip('.')}.", LONGEST_VERDICT),
         recommendation=recommendation(footprint, dry_run, trial),
         figures=tuple(_figures(footprint, paid)),
         evidence=(_estimated(footprint), _dry_run(footprint, dry_run), _trial(trial)),
@@ -341,7 +341,7 @@ def _doubts(footprint: Footprint, dry_run: DryRun | None) -> tuple[str, ...]:
     errors = () if dry_run is None else dry_run.errors
     every = [*dict.fromkeys((*footprint.blockers, *errors, *footprint.warnings))]
     more = len(every) - MOST_DOUBTS
-    shown = [cut(one) for one in every[:MOST_DOUBTS]]
+    shown = [cut(labelled(one)) for one in every[:MOST_DOUBTS]]
     return (*shown, *([f"And {more} more, on the Plan page."] if more > 0 else []))
 
 

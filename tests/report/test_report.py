@@ -209,3 +209,11 @@ def test_a_search_without_an_answer_is_said() -> None:
     found = search(narrow, Wish(free=("enforce_eager",)))
     page = html_of(content_of(estimate(narrow), made=TODAY, search=found))
     assert "Searched: Fits with a margin" in page and "No plan within its limits fits." in page
+
+
+def test_settings_have_their_labels_on_it_and_no_fields_names() -> None:
+    blocked = GRPO.changed(gpu="a100-40gb", model="Qwen/Qwen2.5-14B", response_tokens=8192)
+    footprint = estimate(blocked)
+    assert "gpu_memory_utilization" in footprint.verdict.sentence
+    page = html_of(content_of(footprint, made=TODAY))
+    assert "gpu_memory_utilization" not in page and short_label("gpu_memory_utilization") in page
