@@ -1,6 +1,7 @@
 """Which GPUs: every card of the catalog, so many of them, with nothing else of the plan changed.
 
-Cards and counts are swept through the formulas of an estimate.
+Cards and counts are swept through the formulas of an estimate. What does not fit can be mended, row
+by row, by what keeps weights, responses and GPUs.
 """
 
 from __future__ import annotations
@@ -9,6 +10,10 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import product
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from planner.advice.edits import Edit
+from planner.advice.fitting import kept
+from planner.advice.outcome import Judge, outcome_of
+from planner.advice.suggestion import Refused, Suggestion, Trying, nothing
 from planner.catalog import gpus
 from planner.plan import Plan, try_plan
 from planner.sharding import sharding_of
@@ -41,6 +46,8 @@ class Choice(NamedTuple):
     usd_run: float | None
     low_usd: float | None
     high_usd: float | None
+    mended: str = ""
+    """The edits without which it does not fit; empty where nothing else of the plan changes."""
 
 
 def counts(plan: Plan) -> list[int]:
@@ -149,6 +156,68 @@ def _choice(row: dict[Any, Any], name: str, changes: dict[str, Any]) -> Choice:
         low_usd=figure("low_usd_run"),
         high_usd=figure("high_usd_run"),
     )
+
+
+def mended(
+    plan: Plan,
+    found: Sequence[Choice],
+    judge: Judge,
+    refused: Refused = nothing,
+    progress: Callable[[float], None] = lambda share: None,
+) -> tuple[Choice, ...]:
+    """The choices that are out of memory and fit after the fewest edits, in their order.
+
+    Those keep weights, responses and GPUs. What mends a card is tried on fewer of it first, and a
+    card that nothing mends is not mended on fewer.
+
+    Args:
+        plan: whose choices they are.
+        found: as :func:`choices` gives them.
+        judge: what gives a plan's estimate.
+        refused: fields in the way of running a plan with its framework; mending adds none.
+        progress: told which share is done; it may raise to give up.
+    """
+    failing = [one for one in found if one.word == "out of memory"]
+    done: dict[tuple[str, int], Choice] = {}
+    beyond: set[str] = set()
+    ways: dict[str, list[tuple[Edit, ...]]] = {}
+    for number, one in enumerate(sorted(failing, key=lambda one: -one.gpus)):
+        progress(number / len(failing))
+        start, _ = try_plan({**plan.model_dump(), **one.changes})
+        if start is None or one.gpu in beyond:
+            continue
+        trying = Trying(outcome_of(judge(start)), judge, refused=refused)
+        way = _mended(trying, ways.setdefault(one.gpu, []))
+        if way is None:
+            beyond.add(one.gpu)
+        else:
+            done[one.gpu, one.gpus] = _after(one, way)
+    return tuple(done[one.gpu, one.gpus] for one in failing if (one.gpu, one.gpus) in done)
+
+
+def _mended(trying: Trying, known: list[tuple[Edit, ...]]) -> Suggestion | None:
+    for edits in known:
+        found = trying.edited(*edits)
+        if found is not None and found.fits:
+            return found
+    found = kept(trying)
+    if found is not None:
+        known.append(found.edits)
+    return found
+
+
+def _after(one: Choice, way: Suggestion) -> Choice:
+    figures = {name: getattr(way.after, name) for name in FIGURES}
+    return one._replace(
+        word="fits", changes={**one.changes, **way.changes}, mended=way.title, **figures
+    )
+
+
+FIGURES = (
+    *("device_bytes", "budget_bytes", "worst", "step_seconds", "low_seconds", "high_seconds"),
+    *("usd_run", "low_usd", "high_usd"),
+)
+"""What a choice and an outcome both have."""
 
 
 Goal = Literal["usd_run", "step_seconds"]

@@ -98,7 +98,7 @@ def _engine(plan: Plan) -> Titled:
     if lower >= 0.1:
         yield f"Lower GPU memory utilization to {lower:.0%}", {"gpu_memory_utilization": lower}
     over = 2 * plan.rollout_tensor_parallel
-    yield spread_title(over), {"rollout_tensor_parallel": over}
+    yield spread_title(plan, over), {"rollout_tensor_parallel": over}
     if plan.max_num_batched_tokens > FEW_TOKENS:
         yield (
             f"Prefill at most {FEW_TOKENS:,} tokens at once",
@@ -110,9 +110,10 @@ FEW_TOKENS = 2048
 """A prefill batch that still keeps a card busy, and vLLM's own smallest default."""
 
 
-def spread_title(over: int) -> str:
-    """What spreading the engine over so many GPUs is called."""
-    return f"Raise the engine's tensor parallel size to {over}"
+def spread_title(plan: Plan, over: int) -> str:
+    """What spreading a plan's engine over so many GPUs is called."""
+    verb = "Raise" if over > plan.rollout_tensor_parallel else "Lower"
+    return f"{verb} the engine's tensor parallel size to {over}"
 
 
 def share_title(share: float) -> str:

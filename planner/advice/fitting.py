@@ -8,7 +8,8 @@ what is said.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import combinations
+from itertools import combinations, product
+from math import inf
 from typing import NamedTuple
 
 import numpy as np
@@ -99,21 +100,39 @@ def ways(trying: Trying) -> tuple[Suggestion, ...]:
     First what keeps weights, responses and GPUs as they are; where that does not fit, also what
     changes what is trained, and what takes more GPUs.
     """
+    begun = _begun(trying, KINDS)
+    if begun is None:
+        return ()
+    base, made = begun
+    kept = _search(trying, base, made, KEEPS)
+    found = [kept, *(() if _fits(kept) else _others(trying, base))]
+    each = {tuple(sorted(one.changes.items(), key=str)): one for one in found if one is not None}
+    return tuple(sorted(each.values(), key=lambda one: (not one.fits, not one.keeps)))
+
+
+def kept(trying: Trying) -> Suggestion | None:
+    """The best way that keeps weights, responses and GPUs; None where none of those fits."""
+    begun = _begun(trying, KEEPS)
+    found = None if begun is None else _search(trying, *begun, KEEPS)
+    return found if _fits(found) and found is not None and found.keeps else None
+
+
+def _begun(
+    trying: Trying, kinds: Sequence[Kind]
+) -> tuple[tuple[Edit, ...], list[Suggestion]] | None:
+    """Edits of these kinds that let the plan start, and single ones beside; None without such."""
     base = _base(trying)
     made = singles(trying, base, KEEPS, helping=True)
     if (base or trying.before.blockers) and not _able(made):
-        made = singles(trying, base, helping=True)
+        made = [] if kinds == KEEPS else singles(trying, base, kinds, helping=True)
         if not _able(made):
-            return ()
+            return None
     start = trying.edited(*base) if base else None
     if (trying.before if start is None else start.after).blockers:
         best = min(_able(made), key=lambda one: (not one.keeps, one.after.needs_bytes))
         base = best.edits
         made = singles(trying, base, KEEPS, helping=True)
-    kept = _search(trying, base, made, KEEPS)
-    found = [kept, *(() if _fits(kept) else _others(trying, base))]
-    each = {tuple(sorted(one.changes.items(), key=str)): one for one in found if one is not None}
-    return tuple(sorted(each.values(), key=lambda one: (not one.fits, not one.keeps)))
+    return base, made
 
 
 def _able(made: Sequence[Suggestion]) -> list[Suggestion]:
@@ -121,15 +140,51 @@ def _able(made: Sequence[Suggestion]) -> list[Suggestion]:
     return [one for one in made if not one.after.blockers]
 
 
-def pairs(trying: Trying, made: list[Suggestion], most: int = 3) -> tuple[Suggestion, ...]:
-    """Two edits together where neither is enough: those first that ask least of a person."""
+def pairs(trying: Trying, made: Sequence[Suggestion], most: int = 3) -> tuple[Suggestion, ...]:
+    """Two edits that make it fit for less than any single one does.
+
+    Those come first that keep what was asked for, and then those that ask least.
+    """
     before = trying.before
-    if before.fits or before.blockers or any(one.fits for one in made):
+    if before.fits or before.blockers:
         return ()
-    two = [one for one in _combined(before, made) if len(one.edits) == 2]
+    limit = min((_price(before, [one]) for one in made if one.fits), default=inf)
+    two = [one for one in _combined(before, made) if len(one.edits) == 2 and one.cost < limit]
     likely = sorted((one for one in two if one.needs_bytes <= before.budget_bytes), key=_cost)
-    found = (trying.edited(*one.edits) for one in likely[:VERIFIED])
-    return tuple(one for one in found if one is not None and one.fits)[:most]
+    tried = (trying.edited(*one.edits) for one in likely[:VERIFIED])
+    found = [one for one in tried if one is not None and one.fits]
+    return tuple(sorted(found, key=lambda one: not one.keeps)[:most])
+
+
+def trades(
+    trying: Trying, made: Sequence[Suggestion], beyond: Sequence[Suggestion], most: int = 3
+) -> tuple[Suggestion, ...]:
+    """Two edits of a plan that fits, one of which makes the room that the other turns into time.
+
+    Args:
+        trying: makes them.
+        made: single edits that keep what was asked for; those that fit may make room.
+        beyond: what would be faster and does not fit alone.
+        most: how many are given, the fastest first.
+    """
+    savers = [one for one in made if one.fits and one.keeps]
+    two = [
+        pair for pair in product(savers, beyond) if not pair[0].changes.keys() & pair[1].changes
+    ]
+    foreseen = [_traded(trying.before, *pair) for pair in two]
+    able = [one for one in foreseen if one.needs_bytes <= trying.before.budget_bytes]
+    likely = [one for one in sorted(able, key=_cost) if one.cost < 0][:VERIFIED]
+    made_so = [trying.edited(*one.edits) for one in likely]
+    found = [one for one in made_so if one and one.fits and one.seconds.sign == "less"]
+    return tuple(sorted(found, key=lambda one: one.step_seconds or 0.0)[:most])
+
+
+def _traded(before: Outcome, saver: Suggestion, faster: Suggestion) -> _Foreseen:
+    """The sum of what both do; its cost is a step's seconds more than now."""
+    was, one, other = (_needs(each) for each in (before, saver.after, faster.after))
+    needs = max(one.get(key, 0.0) + other.get(key, 0.0) - was[key] for key in was)
+    seconds = sum(each.seconds.by for each in (saver, faster))
+    return _Foreseen((*saver.edits, *faster.edits), needs, seconds)
 
 
 def _others(trying: Trying, base: tuple[Edit, ...]) -> tuple[Suggestion | None, ...]:

@@ -64,6 +64,31 @@ def faster(trying: Trying) -> tuple[Suggestion, ...]:
     return tuple(sorted(better, key=_seconds))
 
 
+def beyond(trying: Trying) -> tuple[Suggestion, ...]:
+    """Single changes with which a step would be shorter and the plan does not fit any more."""
+    plan = trying.before.plan
+    edits = [Edit(title=title, kind="memory", changes=changes) for title, changes in FASTER]
+    edits += [
+        _sized(field, getattr(plan, field) * times)
+        for field in DOUBLED
+        for times in TIMES[:2]
+        if getattr(plan, field)
+    ]
+    found = (trying.edited(edit) for edit in edits)
+    return tuple(
+        one
+        for one in found
+        if one is not None
+        and not (one.fits or one.after.blockers)
+        and one.seconds.sign == "less"
+    )
+
+
+def _sized(field: str, value: int) -> Edit:
+    kind: Kind = "engine" if field in OF_ENGINE else "memory"
+    return Edit(title=DOUBLED[field].format(value), kind=kind, changes={field: value})
+
+
 def _better(one: Suggestion) -> bool:
     return one.fits and one.seconds.sign == "less"
 
@@ -80,15 +105,14 @@ def _edits(plan: Plan) -> Iterator[Edit]:
 
 def _larger(plan: Plan) -> Iterator[Edit]:
     """Of each size the one that is fastest of those that fit, alone."""
-    for field, title in DOUBLED.items():
+    for field in DOUBLED:
         value = getattr(plan, field)
         sizes = [value * times for times in TIMES] if value else []
         if field == "max_num_seqs":
             sizes = [size for size in sizes if size <= MOST_SEQUENCES]
         best = fastest(plan, {field: sizes, **_alone(plan, field)}) if sizes else None
         if best is not None:
-            kind: Kind = "engine" if field in OF_ENGINE else "memory"
-            yield Edit(title=title.format(best[field]), kind=kind, changes={field: best[field]})
+            yield _sized(field, best[field])
 
 
 def _alone(plan: Plan, field: str) -> dict[str, list[int]]:

@@ -243,7 +243,7 @@ def _edits(plan: Plan, over: int, share: float) -> tuple[Edit, ...]:
     found = []
     if over != plan.rollout_tensor_parallel:
         spread = {"rollout_tensor_parallel": over}
-        found.append(Edit(title=spread_title(over), kind="engine", changes=spread))
+        found.append(Edit(title=spread_title(plan, over), kind="engine", changes=spread))
     if share != plan.gpu_memory_utilization:
         changes = {"gpu_memory_utilization": share}
         found.append(Edit(title=share_title(share), kind="engine", changes=changes))

@@ -29,6 +29,11 @@ def register(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--gpus", action="store_true", help="also every card of the catalog, by how many of it"
     )
+    parser.add_argument(
+        "--mend",
+        action="store_true",
+        help="with --gpus: cards that are out of memory as well, each made to fit; seconds",
+    )
     may_be_json(parser, "all advice as JSON, in bytes and seconds")
 
 
@@ -40,6 +45,9 @@ def run(arguments: argparse.Namespace) -> int:
     footprint = judge(asked.plan)
     advice = Advice(footprint, judge, refused=in_the_way)
     found = _choices(footprint, asked.benchmark) if arguments.gpus else ()
+    if arguments.mend:
+        instead = cards.mended(asked.plan, found, judge, in_the_way)
+        found = tuple({(one.gpu, one.gpus): one for one in (*found, *instead)}.values())
     return show(arguments, (advice, found), _json, _text)
 
 
@@ -118,11 +126,12 @@ def _gpus(choices: Iterable[cards.Choice]) -> list[str]:
             "" if one.budget_bytes is None else read_bytes(one.budget_bytes),
             _between(read_seconds_between, one.step_seconds, one.low_seconds, one.high_seconds),
             _between(read_usd_between, one.usd_run, one.low_usd, one.high_usd),
+            one.mended,
         )
         for one in choices
         if one.word in ("fits", "tight")
     ]
-    header = ("GPU", "count", "verdict", "peak", "card", "step", "cost of run")
+    header = ("GPU", "count", "verdict", "peak", "card", "step", "cost of run", "mended by")
     return table(header, rows, right=(1, 3, 4, 5, 6)).splitlines()
 
 

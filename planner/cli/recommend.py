@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     if not arguments.json:
         print(_text(found), flush=True)
     if arguments.dry_run and found.recommendations:
-        found = _followed_up(found)
+        found = after_dry_runs(found)
         if not arguments.json:
             print(_outcome(found))
     if arguments.json:
@@ -94,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0 if fits or arguments.exit_zero else DOES_NOT_FIT
 
 
-def _followed_up(found: Found) -> Found:
+def after_dry_runs(found: Found, execute: bool = True) -> Found:
     """The plan to take after its dry run, stored or executed now; what it says of it."""
     from planner.dryrun.ask.port import DryRunError, Port
     from planner.search.check import checked, followed_up
@@ -102,6 +102,9 @@ def _followed_up(found: Found) -> Found:
     port = Port()
 
     def check(one: Recommendation) -> Recommendation:
+        if not execute:
+            stored = port.remembered(one.plan)
+            return one if stored is None else checked(one, stored)
         if sys.stderr.isatty():
             print(f"Dry run of the {one.name} plan …", file=sys.stderr)
         try:

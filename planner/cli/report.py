@@ -5,13 +5,19 @@ from __future__ import annotations
 import argparse
 import datetime as dt
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from planner.cli import plan_argument
 from planner.cli.answer import may_fail, own_comparisons, status
+from planner.cli.recommend import after_dry_runs
 from planner.dryrun.ask.answer import DryRun
 from planner.plan import Plan
 from planner.plan.link import CALIBRATION, to_query_string
+from planner.search.wish import GOALS
 from planner.trial.ask.result import TrialResult
+
+if TYPE_CHECKING:
+    from planner.search import Found
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -24,6 +30,12 @@ def register(parser: argparse.ArgumentParser) -> None:
         "--dry-run",
         action="store_true",
         help="execute the dry run where none is stored; seconds, no GPU",
+    )
+    parser.add_argument(
+        "--recommend",
+        choices=[goal for goal in GOALS if goal != "deadline"],
+        default="",
+        help="also three plans for this goal, of what PLAN leaves free, as `recommend` finds them",
     )
     parser.add_argument(
         "--force", action="store_true", help="write over a file that is there already"
@@ -55,12 +67,25 @@ def run(arguments: argparse.Namespace) -> int:
         dry_run=_dry_run(plan, arguments.dry_run),
         trial=_trial(plan),
         advice=[Advice(one.title, one.sentence) for one in recommend(footprint)],
+        search=_search(asked, arguments.recommend, arguments.dry_run),
         link=f"?{to_query_string(plan, short=True, benchmark=asked.benchmark)}",
     )
     file.write_text(html_of(content), encoding="utf-8")
     print(footprint.verdict.sentence)
     print(f"Report: {file}")
     return status(arguments, footprint.verdict.word)
+
+
+def _search(asked: plan_argument.Asked, goal: str, execute: bool) -> Found | None:
+    """Three plans for a goal, the one to take after its dry run."""
+    if not goal:
+        return None
+    from planner.launch.export import scripted
+    from planner.search import Wish, search
+
+    wish = Wish(goal=goal, framework=scripted(asked.plan, asked.chosen)).keeping(asked.chosen)
+    found = search(asked.plan, wish, speeds=asked.benchmark)
+    return after_dry_runs(found, execute)
 
 
 def _dry_run(plan: Plan, execute: bool) -> DryRun | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.comparison import between_seconds
 from planner.cost import Cost, between_words, cost, price_words, reference_words
@@ -21,12 +21,17 @@ from planner.plan.chosen import chosen_fields
 from planner.plan.facts import facts_of
 from planner.plan.labels import subject
 from planner.plan.relevance import without_effect
+from planner.report.recommended import Recommended, recommended
+from planner.search.wish import GOALS
 from planner.throughput import read_figure, read_run, throughput
 from planner.trial.ask.footprints import FootprintFigures
 from planner.trial.ask.result import TrialResult
 from planner.units import read_gib, read_seconds, read_usd
 from planner.wording.choices import spoken
-from planner.wording.fields import short_label
+from planner.wording.fields import labelled, short_label
+
+if TYPE_CHECKING:
+    from planner.search import Found
 
 ALWAYS = (
     *("model", "method", "framework", "finetuning", "prompt_tokens", "response_tokens"),
@@ -43,6 +48,7 @@ LONGEST = 160
 LONGEST_VERDICT = 280
 LONGEST_TITLE = 90
 LONGEST_VALUE = 30
+LONGEST_CHANGES = 120
 FULL = 64
 """Lines and halves of lines that stand on a page in letters of usual size."""
 
@@ -91,6 +97,9 @@ class Content:
     """Where the card ends, as a share of the widest bar."""
     card_words: str
     advice: tuple[Advice, ...]
+    goal: str
+    """What was searched for; empty where nobody searched."""
+    recommended: tuple[Recommended, ...]
     money: tuple[str, ...]
     settings: tuple[tuple[str, str], ...]
     doubts: tuple[str, ...]
@@ -101,6 +110,7 @@ class Content:
     def dense(self) -> bool:
         """Whether it is so much that one page needs smaller letters."""
         sentences = len(self.doubts) + len(self.advice) + len(self.money)
+        sentences += 2 * len(self.recommended)
         return 2 * len(self.bars) + 2 * sentences + len(self.settings) > FULL
 
 
@@ -111,6 +121,7 @@ def content_of(
     dry_run: DryRun | None = None,
     trial: TrialResult | None = None,
     advice: Sequence[Advice] = (),
+    search: Found | None = None,
     link: str = "",
 ) -> Content:
     """The report of an estimate, and of what else is known of its plan.
@@ -121,6 +132,7 @@ def content_of(
         dry_run: of the same plan, if there is one.
         trial: of the same plan, if there is one.
         advice: changes worth a thought, the best first.
+        search: what a search from the plan found, or one that recommends it.
         link: to the plan.
     """
     plan: Plan = footprint.plan
@@ -130,7 +142,7 @@ def content_of(
         title=cut(subject(plan), LONGEST_TITLE),
         where=f"{plan.gpus:,} × {facts_of(plan).gpu.name}",
         word="does not run" if footprint.blockers else footprint.verdict.word,
-        verdict=cut(f"{footprint.verdict.sentence.rstrip('.')}.", LONGEST_VERDICT),
+        verdict=cut(f"{labelled(footprint.verdict.sentence).rstrip('.')}.", LONGEST_VERDICT),
         recommendation=recommendation(footprint, dry_run, trial),
         figures=tuple(_figures(footprint, paid)),
         evidence=(_estimated(footprint), _dry_run(footprint, dry_run), _trial(trial)),
@@ -140,6 +152,11 @@ def content_of(
         advice=tuple(
             Advice(cut(one.title, LONGEST_TITLE), cut(one.effect, LONGEST_TITLE))
             for one in advice[:MOST_ADVICE]
+        ),
+        goal=GOALS[search.wish.goal].label if search else "",
+        recommended=tuple(
+            one._replace(changes=cut(one.changes, LONGEST_CHANGES))
+            for one in (recommended(plan, search) if search else ())
         ),
         money=tuple(_money(footprint, paid)),
         settings=_settings(plan),
@@ -324,7 +341,7 @@ def _doubts(footprint: Footprint, dry_run: DryRun | None) -> tuple[str, ...]:
     errors = () if dry_run is None else dry_run.errors
     every = [*dict.fromkeys((*footprint.blockers, *errors, *footprint.warnings))]
     more = len(every) - MOST_DOUBTS
-    shown = [cut(one) for one in every[:MOST_DOUBTS]]
+    shown = [cut(labelled(one)) for one in every[:MOST_DOUBTS]]
     return (*shown, *([f"And {more} more, on the Plan page."] if more > 0 else []))
 
 

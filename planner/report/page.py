@@ -33,7 +33,7 @@ def html_of(content: Content) -> str:
 <style>
 {STYLE.read_text("utf-8")}</style>
 </head>
-<body{' class="dense"' if content.dense else ""}>
+<body class="{_density(content)}">
 <main>
 <h1>{escaped(content.title)}</h1>
 <p class="soft">{escaped(content.where)} · planned with Headroom · {escaped(content.made)}</p>
@@ -43,7 +43,7 @@ def html_of(content: Content) -> str:
 <div class="figures">{_joined(_figure(*one) for one in content.figures)}</div>
 <h2>Evidence</h2>
 {_table("evidence", ("", "Verdict", "Peak of a GPU", "A step", "Rests on"), content.evidence)}
-<h2>Memory and time of a step's phases</h2>
+{_recommended(content)}<h2>Memory and time of a step's phases</h2>
 <p class="soft"><span class="key own"></span>training <span class="key pool"></span>an engine \
 that is awake, by its share <span class="key end"></span>{escaped(content.card_words)}</p>
 <table>
@@ -51,11 +51,8 @@ that is awake, by its share <span class="key end"></span>{escaped(content.card_w
 <th class="right">Peak</th><th class="right">Time</th></tr></thead>
 <tbody>{_joined(_bar(one, content.card) for one in content.bars)}</tbody>
 </table>
-<div class="two">
-<section><h2>What would change it</h2>
-{_list((f"{one.title}: {one.effect}" for one in content.advice), "No single change was found.")}
-</section>
-<section><h2>Cost</h2>
+<div class="{"one" if content.goal else "two"}">
+{_advice(content)}<section><h2>Cost</h2>
 {_list(content.money)}
 </section>
 </div>
@@ -69,6 +66,34 @@ Memory is what the GPU's driver sees; GiB are 2³⁰ bytes.</footer>
 </body>
 </html>
 """
+
+
+def _density(content: Content) -> str:
+    if not content.dense:
+        return ""
+    return "dense denser" if content.goal else "dense"
+
+
+def _recommended(content: Content) -> str:
+    if not content.goal:
+        return ""
+    if not content.recommended:
+        return f"<h2>Searched: {escaped(content.goal)}</h2><p>No plan within its limits fits.</p>\n"
+    rows = _joined(
+        f"<li><b>{escaped(one.name)}</b>: {escaped(one.figures)}"
+        f"<br><small>{escaped(one.changes)}</small></li>"
+        for one in content.recommended
+    )
+    return f"<h2>Recommended: {escaped(content.goal)}</h2>\n<ul>{rows}</ul>\n"
+
+
+def _advice(content: Content) -> str:
+    """Single changes; whole plans of a search stand in their place."""
+    if content.goal:
+        return ""
+    said = (f"{one.title}: {one.effect}" for one in content.advice)
+    found = _list(said, "No single change was found.")
+    return f"<section><h2>What would change it</h2>\n{found}\n</section>\n"
 
 
 def escaped(text: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from planner.advice import cards
+from planner.advice.advice import Advice
 from planner.cost import cost
 from planner.estimate import estimate
 from planner.plan import Plan, try_plan
@@ -81,3 +82,62 @@ def test_a_separate_engine_keeps_its_part_and_one_gpu_is_not_sharded() -> None:
         [16],
     )
     assert [*cards._groups(Plan(gpus=1, sharding="none"))][1][0] == {"sharding": "fsdp2"}
+
+
+@pytest.fixture(scope="module")
+def repaired(found: tuple[cards.Choice, ...]) -> tuple[cards.Choice, ...]:
+    some = [one for one in found if one.gpu in ("l4", "rtx-3090", "a100-80gb", "v100-16gb")]
+    return cards.mended(Plan(), some, estimate)
+
+
+def test_a_mended_row_is_an_estimate_that_fits_and_keeps_what_was_asked_for(
+    found: tuple[cards.Choice, ...], repaired: tuple[cards.Choice, ...]
+) -> None:
+    was = {(one.gpu, one.gpus): one for one in found}
+    assert len(repaired) > 12
+    for one in repaired:
+        assert was[one.gpu, one.gpus].word == "out of memory" and one.mended
+        plan, _ = try_plan({**Plan().model_dump(), **one.changes})
+        assert plan is not None and (plan.gpu, plan.gpus) == (one.gpu, one.gpus)
+        footprint = estimate(plan)
+        assert footprint.verdict.word == one.word == "fits"
+        assert (one.device_bytes, one.worst) == (footprint.device_bytes, footprint.worst.name)
+        assert (one.step_seconds, one.usd_run) == (
+            footprint.step_seconds,
+            cost(footprint).usd_run,
+        )
+        kept = ("finetuning", "response_tokens", "prompts_per_step", "model")
+        assert all(getattr(plan, name) == getattr(Plan(), name) for name in kept)
+
+
+def test_no_row_that_could_be_mended_is_left_out(
+    found: tuple[cards.Choice, ...], repaired: tuple[cards.Choice, ...]
+) -> None:
+    """Not even one below the first count of a card that nothing mends."""
+    done = {(one.gpu, one.gpus) for one in repaired}
+    left = [
+        one
+        for one in found
+        if one.gpu in ("l4", "v100-16gb") and one.word == "out of memory"
+        and (one.gpu, one.gpus) not in done
+    ]  # fmt: skip
+    for one in left:
+        plan, _ = try_plan({**Plan().model_dump(), **one.changes})
+        assert plan is not None
+        assert not any(way.fits and way.keeps for way in Advice(estimate(plan)).ways), one
+
+
+def test_mending_says_how_far_it_is_and_can_be_given_up(found: tuple[cards.Choice, ...]) -> None:
+    class Enough(Exception):
+        pass
+
+    told: list[float] = []
+
+    def progress(share: float) -> None:
+        told.append(share)
+        if len(told) == 3:
+            raise Enough
+
+    with pytest.raises(Enough):
+        cards.mended(Plan(), found, estimate, progress=progress)
+    assert told == sorted(told) and 0.0 <= told[0] < told[2] < 1.0

@@ -14,6 +14,7 @@ from planner.advice.outcome import outcome_of
 from planner.advice.suggestion import Suggestion, Trying, condensed
 from planner.estimate import estimate
 from planner.plan import Plan
+from planner.plan.presets import presets
 from planner.plan.relevance import ENGINE_FIELDS
 
 LONG = {"response_tokens": 8192, "validation_response_tokens": 8192}
@@ -168,6 +169,40 @@ def test_two_together_are_offered_where_neither_is_enough() -> None:
     for one in advice.pairs:
         assert len(one.edits) == 2
         assert estimate(plan.changed(**one.changes)).verdict.word == "fits"
+
+
+def test_two_together_are_offered_where_they_ask_less_than_the_one_that_is_enough() -> None:
+    """Offloading all is enough and slow; a smaller micro-batch and flash attention are faster."""
+    plan = presets()["ppo-7b@1"].plan.changed(gpu="a100-40gb")
+    advice = Advice(estimate(plan))
+    assert advice.outcome.word == "tight"
+    enough = [one for one in advice.made if one.fits and one.keeps]
+    kept = [one for one in advice.pairs if one.keeps]
+    assert enough and kept and kept == list(advice.pairs[: len(kept)])
+    for one in kept:
+        assert len(one.edits) == 2
+        assert estimate(plan.changed(**one.changes)).verdict.word == "fits"
+        assert all((one.step_seconds or 0) < (other.step_seconds or 0) for other in enough)
+
+
+def test_two_together_of_a_plan_that_fits_are_one_that_makes_room_and_one_that_takes_it() -> None:
+    plan = presets()["intuitor-1.5b@1"].plan
+    advice = Advice(estimate(plan))
+    assert advice.outcome.fits and advice.pairs
+    for one in advice.pairs:
+        saver, faster = (plan.changed(**edit.changes) for edit in one.edits)
+        assert estimate(faster).verdict.word != "fits"
+        assert estimate(saver).device_bytes <= estimate(plan).device_bytes
+        both = estimate(plan.changed(**one.changes))
+        assert both.verdict.word == "fits" and one.keeps
+        assert (both.step_seconds or 0) < (advice.outcome.step_seconds or 0)
+        names = {phase.name for phase in one.phases()}
+        assert names == {phase.name for phase in both.phases}
+
+
+def test_nothing_is_beyond_a_plan_whose_faster_forms_all_fit() -> None:
+    roomy = presets()["grpo-0.5b-24gb@1"].plan.changed(gpu="h200-141gb")
+    assert Advice(estimate(roomy)).pairs == ()
 
 
 def test_a_later_edit_of_the_same_kind_takes_an_earlier_ones_place() -> None:

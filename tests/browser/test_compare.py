@@ -17,6 +17,7 @@ from planner.plan.pin import Pinned, from_pin
 from planner.plan.presets import presets
 from planner.report import Advice, content_of, html_of
 from planner.report import content as report
+from planner.report.recommended import Recommended
 
 GRPO = presets()["grpo-7b@1"].plan
 LONG = "W" * 40 + " A sentence that goes on and on." * 12
@@ -85,6 +86,16 @@ def fullest() -> str:
         replace(
             found,
             title=report.cut(LONG, report.LONGEST_TITLE),
+            goal="By a deadline, under a budget",
+            recommended=tuple(
+                Recommended(
+                    name,
+                    "fits, 78.8 GiB of 79.1 GiB; 1.1 min (0.5–1.9) a step, "
+                    "$19,999 ($9,999–$29,999) the run; its dry run disagrees",
+                    report.cut(LONG, report.LONGEST_CHANGES),
+                )
+                for name in ("Conservative", "Balanced", "Aggressive")
+            ),
             verdict=report.cut(LONG, report.LONGEST_VERDICT),
             recommendation=report.cut(LONG),
             settings=(setting,) * (report.MOST_SETTINGS + 1),

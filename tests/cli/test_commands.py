@@ -63,6 +63,18 @@ def test_advise_says_what_makes_it_fit_and_its_changes_do(
     assert answer["use_the_room"] is None and answer["gpus"] == []
 
 
+def test_advise_mends_cards_that_are_out_of_memory(capsys: pytest.CaptureFixture[str]) -> None:
+    link = "preset=grpo-7b@1&model=Qwen/Qwen2.5-0.5B&response_tokens=16384"
+    assert main(["advise", link, "--json", "--gpus"]) == 0
+    plain = {(one["gpu"], one["gpus"]): one for one in json.loads(capsys.readouterr().out)["gpus"]}
+    assert main(["advise", link, "--json", "--gpus", "--mend"]) == 0
+    found = json.loads(capsys.readouterr().out)["gpus"]
+    assert [(one["gpu"], one["gpus"]) for one in found] == list(plain)
+    mended = [one for one in found if one["mended"]]
+    assert mended and all(one["word"] == "fits" for one in mended)
+    assert all(plain[one["gpu"], one["gpus"]]["word"] == "out of memory" for one in mended)
+
+
 def test_advise_of_a_plan_that_fits_uses_its_room(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["advise", "grpo-7b@1", "--json", "--gpus"]) == 0
     answer = json.loads(capsys.readouterr().out)

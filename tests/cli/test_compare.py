@@ -96,3 +96,12 @@ def test_a_report_is_written_once_and_says_the_verdict(
     assert "exists" in capsys.readouterr().err and file.read_text("utf-8") == page
     assert main(["report", TOO_LARGE, "--output", str(file), "--force"]) == 3
     assert "Do not launch it as planned: by the estimate" in file.read_text("utf-8")
+
+
+def test_a_report_can_have_the_plans_of_a_search(tmp_path: Path) -> None:
+    file = tmp_path / "report.html"
+    asked = "preset=grpo-7b@1&model=Qwen/Qwen2.5-1.5B&gpus=1&sharding=none&offload=none"
+    assert main(["report", asked, "--output", str(file), "--recommend", "cheapest"]) == 0
+    written = file.read_text("utf-8")
+    assert "Recommended: Cheapest" in written and "unchecked" in written
+    assert "What would change it" not in written

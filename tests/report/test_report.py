@@ -18,7 +18,10 @@ from planner.estimate import estimate
 from planner.plan.presets import presets
 from planner.report import Advice, content_of, html_of
 from planner.report.content import MOST_ADVICE, MOST_DOUBTS, MOST_SETTINGS, cut, recommendation
+from planner.search import Found, Wish, search
 from planner.trial.ask.result import OutOfMemory
+from planner.units import read_gib
+from planner.wording.fields import short_label
 from ui.trial_page import PLAN, figures, result
 
 TODAY = dt.date(2026, 1, 31)
@@ -167,3 +170,50 @@ def _trial(status: str, gpu: str = PLAN.gpu) -> Any:
     ended = result("20260131-120000-000000", status=status, **more)
     device = ended.device.model_copy(update={"gpu": gpu})
     return cast(SimpleNamespace, ended.model_copy(update={"device": device}))
+
+
+def _searched(goal: str = "fastest", **free: Any) -> Found:
+    return search(GRPO, Wish(goal=goal, **{"free": ("micro_batch_size", "optimizer"), **free}))
+
+
+def test_the_plans_of_a_search_stand_on_it_once_each_with_what_was_checked() -> None:
+    found = _searched()
+    one, *others = found.recommendations
+    agreed = replace(found, recommendations=(replace(one, checked="agrees"), *others))
+    content = content_of(estimate(GRPO), made=TODAY, search=agreed)
+    assert content.goal == "Fastest"
+    assert len(content.recommended) == len({each.plan for each in found.recommendations})
+    named = ", ".join(row.name.lower() for row in content.recommended)
+    assert named == "conservative, balanced, aggressive"
+    first = content.recommended[0]
+    assert "its dry run agrees" in first.figures
+    assert read_gib(one.footprint.device_bytes) in first.figures
+    if one.differences:
+        assert short_label(one.differences[0].field) in first.changes
+    page = html_of(content)
+    assert "Recommended: Fastest" in page
+    assert all(row.figures in page for row in content.recommended)
+    assert "Recommended" not in html_of(content_of(estimate(GRPO), made=TODAY))
+
+
+def test_the_report_of_a_recommended_plan_says_which_it_is() -> None:
+    found = _searched()
+    taken = found.recommendations[-1]
+    content = content_of(estimate(taken.plan), made=TODAY, search=found)
+    own = [row.name for row in content.recommended if row.changes == "this plan"]
+    assert len(own) == 1 and taken.name in own[0].lower()
+
+
+def test_a_search_without_an_answer_is_said() -> None:
+    narrow = GRPO.changed(gpu="rtx-4090", gpus=1, sharding="none")
+    found = search(narrow, Wish(free=("enforce_eager",)))
+    page = html_of(content_of(estimate(narrow), made=TODAY, search=found))
+    assert "Searched: Fits with a margin" in page and "No plan within its limits fits." in page
+
+
+def test_settings_have_their_labels_on_it_and_no_fields_names() -> None:
+    blocked = GRPO.changed(gpu="a100-40gb", model="Qwen/Qwen2.5-14B", response_tokens=8192)
+    footprint = estimate(blocked)
+    assert "gpu_memory_utilization" in footprint.verdict.sentence
+    page = html_of(content_of(footprint, made=TODAY))
+    assert "gpu_memory_utilization" not in page and short_label("gpu_memory_utilization") in page

@@ -8,12 +8,14 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+from planner.advice import cards
+from planner.estimate import estimate
 from planner.plan import Plan
 from planner.search import Wish, search
 from planner.search.ask import port as ports
 from planner.search.ask import searching
 from planner.search.ask.port import Port
-from planner.search.ask.searching import Searching
+from planner.search.ask.searching import Mending, Searching
 from planner.search.ask.worker import CHUNK, started
 from planner.search.wish import PLACEMENT, USUAL
 
@@ -171,3 +173,14 @@ def test_of_several_pairs_one_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     finally:
         port.close()
     assert all(one.poll() is not None for one in made)
+
+
+def test_cards_are_mended_there_as_in_this_process_beside_a_search(port: Port) -> None:
+    every = [one for one in cards.choices(PLAN.changed(gpu="l4")) if one.gpu in ("l4", "a10")]
+    long = Searching(PLAN, LONG, port=port)
+    mending = Mending(PLAN, every, port=port)
+    assert mending.wait(SECONDS) and mending.error == "" and long.running
+    long.cancel()
+    assert mending.found == cards.mended(PLAN, every, estimate) and mending.found
+    assert mending.doing == "Making each fit" and mending.took_seconds > 0
+    assert long.wait(SECONDS)

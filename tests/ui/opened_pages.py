@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
@@ -52,3 +53,14 @@ def unfold(app: AppTest, group: str) -> AppTest:
 def link_of(app: AppTest) -> dict[str, str]:
     query = parse_qs(urlsplit(app.code[-1].value).query, keep_blank_values=True)
     return {key: values[-1] for key, values in query.items()}
+
+
+def press_in_row(app: AppTest, column: str, place: int) -> AppTest:
+    """Click the button of a row of the table that has some, of which AppTest knows nothing."""
+    found = next(one for one in app.dataframe if column in one.proto.button_click_widgets)
+    states = app._tree.get_widget_states()
+    clicked = states.widgets.add()
+    clicked.id = found.proto.button_click_widgets[column]
+    label = found.value[column].iloc[place]
+    clicked.string_trigger_value.data = json.dumps({"row": int(place), "label": label})
+    return app._run(states)

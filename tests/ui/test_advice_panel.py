@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pandas as pd
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from planner.advice.cards import Choice, mended
+from planner.estimate import estimate
+from planner.plan import Plan
 from planner.ui import compute
-from ui.opened_pages import opened, words
+from planner.ui.plan import other_gpus
+from ui.opened_pages import field, opened, press_in_row, words
 
 BLOCKED = {
     "v": "1", "preset": "grpo-7b@1", "model": "Qwen/Qwen2.5-14B", "gpu": "a100-40gb",
@@ -22,6 +29,11 @@ def view(app: AppTest, key: str, name: str) -> AppTest:
     app = app.segmented_control(key=key).set_value(name).run()
     assert not app.exception, [error.value for error in app.exception]
     return app
+
+
+def on_cards(app: AppTest) -> pd.DataFrame:
+    (table,) = [one.value for one in app.dataframe if "Run, $" in one.value.columns]
+    return table
 
 
 def test_one_click_makes_a_plan_fit_says_so_and_is_undone_exactly() -> None:
@@ -91,19 +103,82 @@ def test_the_other_views_of_the_panel() -> None:
 
 def test_a_card_of_the_table_is_taken() -> None:
     app = view(opened(), "explore view", "Which GPUs")
-    (table,) = [one.value for one in app.dataframe if "Run, $" in one.value.columns]
+    table = on_cards(app)
     assert set(table["Verdict"]) <= {"fits", "tight"}
     known = table[table["Verdict"] == "fits"]["Run, $"].dropna()
     assert len(known) > 20 and known.is_monotonic_increasing
     place = table.index[(table["GPU"] == "H200 141GB SXM5") & (table["Count"] == 4)][0]
-    rows = {"selection": {"rows": [int(place)], "columns": [], "cells": []}}
-    app.session_state["other-gpus"] = rows
-    app.run()
-    app.button(key="apply-gpus").click().run()
+    press_in_row(app, "Apply", int(place))
     assert not app.exception
     values = app.session_state["draft"].values
     assert (values["gpu"], values["gpus"]) == ("h200-141gb", 4)
+    app.button(key="undo-applied-explore").click().run()
+    named = app.selectbox(key="gpus chosen")
+    assert named.options[place] == "4 × H200 141GB SXM5: fits"
+    named.set_value(place).run()
+    app.button(key="apply-named-gpus").click().run()
+    values = app.session_state["draft"].values
+    assert (values["gpu"], values["gpus"]) == ("h200-141gb", 4)
     assert "undo-applied-explore" in buttons(app)
+    table = on_cards(app)
+    own = (table["GPU"] == "H200 141GB SXM5") & (table["Count"] == 4)
+    assert list(table.index[table["Apply"] == ""]) == list(table.index[own]), "it is the plan"
+
+
+class Mended:
+    """In place of :class:`planner.search.ask.Mending`: by whoever says so, in this process."""
+
+    given_up, error, doing, share = False, "", "Making each fit", 0.3
+    elapsed_seconds = took_seconds = 4.0
+
+    def __init__(self, plan: Plan, found: tuple[Choice, ...], *_: Any) -> None:
+        self.plan, self.running, self.cancelled = plan, True, False
+        self._choices, self.found = found, None
+
+    def end(self) -> None:
+        some = [one for one in self._choices if one.gpu == "rtx-4090"]
+        self.running, self.found = False, mended(self.plan, some, estimate)
+
+    def cancel(self) -> None:
+        self.running, self.given_up = False, True
+
+
+def test_cards_on_which_it_does_not_fit_are_mended_when_asked_and_taken_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(other_gpus, "Mending", Mended)
+    app = view(opened(), "explore view", "Which GPUs")
+    before = on_cards(app)
+    assert "Mended by" not in before and not (before["GPU"] == "RTX 4090").any()
+    app.button(key="mend-gpus").click().run()
+    asked = app.session_state["mending"]
+    assert "mend-cancel" in buttons(app) and "mend-gpus" not in buttons(app)
+    asked.end()
+    app.run()
+    table = on_cards(app)
+    rows = table[table["GPU"] == "RTX 4090"]
+    assert len(rows) > 3 and set(rows["Verdict"]) == {"fits, mended"}
+    assert all(rows["Mended by"]) and "worked out in 4 s" in words(app)
+    press_in_row(app, "Apply", int(rows.index[0]))
+    plan = app.session_state["draft"].plan
+    assert plan.gpu == "rtx-4090" and estimate(plan).verdict.word == "fits"
+    kept = ("finetuning", "response_tokens", "model")
+    assert all(getattr(plan, name) == getattr(asked.plan, name) for name in kept)
+    assert "mend-gpus" in buttons(app), "another plan, which nobody asked to mend"
+
+
+def test_mending_is_given_up_by_its_button_and_by_another_plan(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(other_gpus, "Mending", Mended)
+    app = view(opened(), "explore view", "Which GPUs")
+    app.button(key="mend-gpus").click().run()
+    app.button(key="mend-cancel").click().run()
+    assert app.session_state["mending"].given_up and "mend-gpus" in buttons(app)
+    app.button(key="mend-gpus").click().run()
+    second = app.session_state["mending"]
+    field(app, "response_tokens").set_value(4096).run()
+    assert second.given_up and "mending" not in app.session_state
 
 
 def test_what_if_and_the_reference_are_drawn() -> None:

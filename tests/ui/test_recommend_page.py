@@ -332,3 +332,15 @@ def test_an_edit_leaves_the_answer_and_says_whose_it_is(fake) -> None:
     assert "was asked of the plan before" in said(app) and "take:balanced" in keys(app)
     press(app, "wish-again")
     assert [one.plan.gpus for one in fake.made] == [8, 16]
+
+
+def test_the_plans_report_has_the_visitors_search_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    written: list[str] = []
+    monkeypatch.setattr(
+        "planner.ui.plan.report.download", lambda label, made, *_, **__: written.append(made())
+    )
+    app = opened(to_text(CHEAP))
+    app.switch_page("pages/plan.py").run()
+    assert "Recommended: Cheapest" in written[-1] and "unchecked" in written[-1]
+    field(app, "response_tokens").set_value(1024).run()
+    assert "Recommended" not in written[-1], "the search was not from this plan"

@@ -119,7 +119,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
 
 def _otherwise(plan: Plan, framework: Framework) -> Iterator[str]:
     """What of the framework's facts our step has no code for, where that changes memory."""
-    label, fsdp = framework.label, plan.sharding.startswith("fsdp")
+    label, fsdp = framework.label, sharding_of(plan).fsdp
     whole = plan.reference in ("copy", "offloaded")
     if plan.liger and framework.liger_patches_trained_only and whole:
         yield f"The reference ran with Liger's kernels too; {label} patches its trained model only."
@@ -127,7 +127,7 @@ def _otherwise(plan: Plan, framework: Framework) -> Iterator[str]:
         yield f"Autocast caches {label}'s reference, which nothing freezes; {OURS} freezes its own."
     if framework.reference_gathered_whole and whole and fsdp:
         yield f"{label} gathers its reference at once; {OURS} gathers layer by layer."
-    if framework.head_stays_gathered and plan.sharding == "fsdp2":
+    if framework.head_stays_gathered and fsdp == 2:
         yield f"{label}'s head stays gathered between passes; {OURS} gathers it with the root."
     if _streams(plan):
         yield f"{label} streams its reference from host RAM; {OURS} brings it whole."

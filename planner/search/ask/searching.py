@@ -1,4 +1,4 @@
-"""A search as a page sees it: begun, how far it is, its answer, given up.
+"""A search as a page sees it: begun, how far it is, its answer, given up; cards mended alike.
 
 None of it runs in the app's own process. Searches run beside each other, each in two kept
 processes (:class:`planner.search.ask.port.Port`), and share the machine; one whose page has gone
@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from planner.advice.cards import Choice
 from planner.background import Background
 from planner.plan import Plan
 from planner.search.ask.pipe import Closed, receive, send, waits
@@ -20,6 +21,7 @@ from planner.search.ask.worker import ended
 from planner.search.found import Found
 from planner.search.wish import Wish
 from planner.speeds import Speeds
+from planner.trial.evidence.stated_error import Compared
 
 SILENT_SECONDS = 300.0
 """A search that says nothing for so long is ended."""
@@ -31,32 +33,26 @@ class _Left(Exception):
     """Somebody gave up while the search waited for its turn."""
 
 
-class Searching(Background):
-    """One search, begun at once. When ``running`` is False nothing changes any more.
+class Asking(Background):
+    """One request, begun at once. When ``running`` is False nothing changes any more.
 
-    Then ``found`` is the answer, or ``given_up`` is True, or ``error`` is a sentence. ``abandoned``
-    tells that it was given up since its page had gone.
+    Then ``answer`` is what was found, or ``given_up`` is True, or ``error`` is a sentence.
+    ``abandoned`` tells that it was given up since its page had gone.
     """
 
     failed = "The search failed"
     given_up_by = (_Left,)
 
-    def __init__(
-        self,
-        plan: Plan,
-        wish: Wish,
-        speeds: Speeds | None = None,
-        attended: Callable[[], bool] = lambda: True,
-        port: Port = PORT,
-    ) -> None:
+    def __init__(self, asked: tuple[Any, ...], attended: Callable[[], bool], port: Port) -> None:
         """Begins; nothing of it is done in this process.
 
         ``attended`` tells whether the page that asks is still there.
         """
-        self.found: Found | None = None
+        self.answer: Any = None
         self.doing, self.share = "Starting", 0.0
         self.abandoned = False
-        self._asked = ("search", plan, wish, speeds)
+        self.took_seconds = 0.0
+        self._asked = asked
         self._attended, self._seen = attended, time.monotonic()
         self._port = port
         super().__init__()
@@ -67,6 +63,7 @@ class Searching(Background):
                 self._ask(process)
         except Closed:
             self.error = "The search's process ended without an answer; ask again."
+        self.took_seconds = self.elapsed_seconds
 
     def _wait(self, place: int) -> None:
         self.doing = f"Waiting, number {place} in line"
@@ -109,7 +106,51 @@ class Searching(Background):
             if kind == "progress":
                 self.doing, self.share = value
                 continue
-            self.found = value if kind == "found" else None
+            self.answer = value if kind == "found" else None
             self.given_up = kind == "given up"
             self.error = value if kind in ("refused", "failed") else ""
             return
+
+
+class Searching(Asking):
+    """A search for the plans that meet a wish."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        wish: Wish,
+        speeds: Speeds | None = None,
+        attended: Callable[[], bool] = lambda: True,
+        port: Port = PORT,
+    ) -> None:
+        """Begins; the arguments are those of :func:`planner.search.search`."""
+        super().__init__(("search", plan, wish, speeds), attended, port)
+
+    @property
+    def found(self) -> Found | None:
+        """The answer, once there is one."""
+        found: Found | None = self.answer
+        return found
+
+
+class Mending(Asking):
+    """Cards on which a plan does not fit, each mended (:func:`planner.advice.cards.mended`)."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        choices: Sequence[Choice],
+        speeds: Speeds | None = None,
+        known: Sequence[Compared] = (),
+        attended: Callable[[], bool] = lambda: True,
+        port: Port = PORT,
+    ) -> None:
+        """Begins; ``known`` are measured errors that plans are judged by."""
+        self.plan = plan
+        super().__init__(("mend", plan, choices, speeds, known), attended, port)
+
+    @property
+    def found(self) -> tuple[Choice, ...] | None:
+        """The mended choices, once they are known."""
+        found: tuple[Choice, ...] | None = self.answer
+        return found

@@ -12,16 +12,25 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from planner.advice.cards import Choice, mended
+from planner.estimate import estimate
+from planner.footprint import Footprint
+from planner.launch.export import in_the_way
 from planner.plan import Plan
 from planner.search.answer import search
 from planner.search.ask.pipe import Closed, receive, send, waits
+from planner.search.found import Found
 from planner.search.judging import NOTHING, Arrays, Rows, joined, rows_of
-from planner.speeds import Speeds
+from planner.search.staged import Progress
+from planner.search.wish import Wish
+from planner.speeds import Speeds, holding
+from planner.trial.evidence.stated_error import Compared, stated
 
 ALONE = "--alone"
 NICE = 5
@@ -144,6 +153,7 @@ def main() -> None:
     judge = Two(asked)
     if ALONE not in sys.argv:
         judge.alive()  # it imports while this one waits to be asked
+    works: dict[str, Callable[..., Any]] = {"search": partial(_search, judge), "mend": _mend}
     # Nothing that is judged refers to itself: to look for that takes as long as judging.
     gc.disable()
     try:
@@ -151,23 +161,45 @@ def main() -> None:
             kind, *request = receive(asked)
             if kind == "judge":
                 send(answers, rows_of(*request))
-            elif kind == "search":
-                send(answers, _searched(judge, asked, answers, *request))
+            elif kind in works:
+                send(answers, _answered(asked, answers, partial(works[kind], *request)))
                 gc.collect()
+            # A word that gave up what was on its way is read here, and asks for nothing.
     except Closed:
         return
 
 
-def _searched(
-    judge: Two, asked: BinaryIO, answers: BinaryIO, plan: Plan, wish: Any, speeds: Speeds | None
+def _search(
+    judge: Two, plan: Plan, wish: Wish, speeds: Speeds | None, progress: Progress
+) -> Found:
+    return search(plan, wish, progress, speeds=speeds, judge=judge)
+
+
+def _mend(
+    plan: Plan,
+    found: Sequence[Choice],
+    speeds: Speeds | None,
+    known: Sequence[Compared],
+    progress: Progress,
+) -> tuple[Choice, ...]:
+    def judged(one: Plan) -> Footprint:
+        return stated(estimate(one, holding(speeds, one)), known)
+
+    return mended(plan, found, judged, in_the_way, partial(progress, "Making each fit"))
+
+
+def _answered(
+    asked: BinaryIO, answers: BinaryIO, work: Callable[[Progress], Any]
 ) -> tuple[str, Any]:
+    """What the work comes to, or how it ended without a result."""
+
     def progress(doing: str, share: float) -> None:
         if waits(asked):
             raise GivenUp
         send(answers, ("progress", (doing, share)))
 
     try:
-        return "found", search(plan, wish, progress, speeds=speeds, judge=judge)
+        return "found", work(progress)
     except GivenUp:
         return "given up", None
     except ValueError as error:

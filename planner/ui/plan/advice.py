@@ -195,7 +195,7 @@ def _ranked(found: tuple[Suggestion, ...], pairs: tuple[Suggestion, ...], advice
     for number, one in enumerate(found[:SHOWN]):
         suggested.card(one, f"apply:{number}")
     if pairs:
-        st.markdown("**Two together**")
+        st.markdown("**Two together**" + (", one in the room of the other" if fits else ""))
     for number, one in enumerate(pairs):
         suggested.card(one, f"pair:{number}")
 

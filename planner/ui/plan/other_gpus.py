@@ -1,32 +1,55 @@
-"""Which GPUs: the plan on every card of the catalog, by how many of it, and the cheapest."""
+"""Which GPUs: the plan on every card of the catalog, by how many of it, and the cheapest.
+
+Session keys, set here only: ``mending`` is the visitor's last :class:`Mending`, ``gpus chosen``
+the place of the row that the list names.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any, cast
 
 import pandas as pd
 import streamlit as st
 
 from planner.advice.cards import Choice, Goal, best, smallest
 from planner.footprint import Footprint
+from planner.plan import Plan
+from planner.search.ask import Mending
 from planner.ui import compute
-from planner.ui.elements import numbers, opened
+from planner.ui.elements import ROW, numbers, row, said
 from planner.ui.state import session
 from planner.units import read_count, read_seconds, read_usd
+from planner.wording.display import plain
+from planner.wording.fields import labelled
 
+MENDING, APPLY, CHOSEN = "mending", "apply-gpus", "gpus chosen"
+POLL = "500ms"
 WORDS = {"fits": 0, "tight": 1, "out of memory": 2, "impossible": 3}
+MOST_ROWS = 12
 MEANING = (
     "Nothing else of the plan changes; several GPUs shard what one has whole. Prices are the "
     "middle of the catalog's; where nobody has listed one, there is no cost."
 )
+MEND = (
+    "Each that is out of memory is made to fit by itself, as Make it fit does, keeping weights, "
+    "responses and GPUs. Some 5 to 15 seconds, in a process of its own."
+)
 
 
 def show(footprint: Footprint) -> None:
-    """The table, what is least in it, and a button for the chosen row."""
+    """The table, what is least in it, and a button in each row that takes it."""
+    plan = footprint.plan
     with st.spinner("Judging the plan on every card…"):
-        found = compute.on_other_gpus(footprint.plan)
-    _least(found)
-    every = st.toggle("Also what does not fit", key="all-gpus", help=MEANING)
+        found = compute.on_other_gpus(plan)
+    mine = _mending(plan)
+    mended = (mine.found if mine is not None else None) or ()
+    place = st.container()
+    every = _choices(plan, found, mine)
+    instead = {(one.gpu, one.gpus): one for one in mended}
+    found = tuple(instead.get((one.gpu, one.gpus), one) for one in found)
+    with place:
+        _least(found)
     shown = sorted(
         (one for one in found if every or one.word in ("fits", "tight")),
         key=lambda one: (WORDS[one.word], one.usd_run is None, one.usd_run or one.gpus),
@@ -34,45 +57,148 @@ def show(footprint: Footprint) -> None:
     if not shown:
         st.info("This plan fits on no card of the catalog, however many of it.")
         return
-    place = opened(
-        _table(shown),
-        "other-gpus",
-        "The plan on every card, by how many: verdict, peak, seconds of a step, cost of the run",
-        _columns(),
-        most=12,
+    st.dataframe(
+        _table(plan, shown),
+        hide_index=True,
+        height=(min(len(shown), MOST_ROWS) + 1) * ROW + 3,
+        key="other-gpus",
+        alt="The plan on every card, by how many: verdict, peak, seconds of a step, cost of the "
+        "run; Apply takes a row",
+        column_config={
+            "Apply": st.column_config.ButtonColumn(
+                "", width=90, pinned=True, on_click=_apply, args=(shown,), key=APPLY
+            ),
+            **_columns(),
+        },
     )
-    _take(footprint, shown[place])
+    _named_row(plan, shown)
 
 
-def _table(shown: Sequence[Choice]) -> pd.DataFrame:
+def _choices(plan: Plan, found: Sequence[Choice], mine: Mending | None) -> bool:
+    """Whether all rows are shown; and the way to what else would fit."""
+    failing = sum(one.word == "out of memory" for one in found)
+    running = mine is not None and mine.running
+    with row("other-gpus-choices"):
+        every = st.toggle("Also what does not fit", key="all-gpus", help=MEANING)
+        if failing and (mine is None or mine.given_up or mine.error):
+            st.button(
+                f"Make the other {failing} fit",
+                key="mend-gpus",
+                icon=":material/build:",
+                on_click=_mend,
+                args=(plan, tuple(found)),
+                help=MEND,
+            )
+    st.fragment(_waiting, run_every=POLL if running else None)(mine, running)
+    if mine is not None and mine.error:
+        st.warning(said(mine.error), icon=":material/info:")
+    elif mine is not None and mine.found is not None:
+        st.caption(
+            f"{len(mine.found)} of the {failing} that are out of memory fit once they are mended, "
+            f"each by what its row says; worked out in {read_seconds(mine.took_seconds)}. "
+            "Recommend looks at adapters and other lengths as well."
+        )
+    return every
+
+
+def _mend(plan: Plan, found: tuple[Choice, ...]) -> None:
+    own = compute.own_comparisons(plan.method)
+    st.session_state[MENDING] = Mending(plan, found, session.speeds(), own, session.attended())
+
+
+def _mending(plan: Plan) -> Mending | None:
+    """This plan's, once it was asked for; that of another one ends."""
+    mine = cast("Mending | None", st.session_state.get(MENDING))
+    if mine is not None and mine.plan != plan:
+        mine.cancel()
+        st.session_state.pop(MENDING)
+        return None
+    return mine
+
+
+def _waiting(mine: Mending | None, seen: bool) -> None:
+    """How far it is, and the way out; only this runs again meanwhile."""
+    if mine is None or mine.running != seen:
+        if mine is not None:
+            st.rerun()  # the whole page: it has ended
+        return
+    if not mine.running:
+        return
+    text = f"{mine.doing} … {mine.elapsed_seconds:.0f} s"
+    st.progress(min(max(mine.share, 0.0), 1.0), text=plain(text))
+    st.button("Cancel", key="mend-cancel", icon=":material/close:", on_click=mine.cancel)
+
+
+def _named_row(plan: Plan, shown: Sequence[Choice]) -> None:
+    """The rows once more as a list: a table's buttons hear a pointer alone."""
+    if st.session_state.get(CHOSEN, 0) >= len(shown):
+        st.session_state[CHOSEN] = 0
+    with st.container(horizontal=True, vertical_alignment="bottom", key="take-gpus"):
+        place = st.selectbox(
+            "Or by name",
+            range(len(shown)),
+            key=CHOSEN,
+            format_func=lambda at: f"{_named(shown[at])}: {shown[at].word}",
+            width=420,
+        )
+        one = shown[place]
+        same = _is_plan(plan, one)
+        st.button(
+            "This is the plan" if same else "Apply",
+            key="apply-named-gpus",
+            icon=":material/check:",
+            disabled=same or one.word == "impossible",
+            on_click=session.apply,
+            args=(dict(one.changes),),
+        )
+    if one.mended:
+        st.caption(f"Mended by: {labelled(one.mended)}.")
+
+
+def _apply(shown: Sequence[Choice]) -> None:
+    """A row's button: the plan is on these GPUs from now on."""
+    session.apply(dict(shown[st.session_state[APPLY].row].changes))
+
+
+def _is_plan(plan: Plan, one: Choice) -> bool:
+    return all(getattr(plan, field) == value for field, value in one.changes.items())
+
+
+def _table(plan: Plan, shown: Sequence[Choice]) -> pd.DataFrame:
     unit = session.unit()
+    mended = any(one.mended for one in shown)
     return pd.DataFrame(
         {
+            "Apply": ""
+            if _is_plan(plan, one) or one.word == "impossible"
+            else ":material/check: Apply",
             "GPU": one.name,
             "Count": one.gpus,
-            "Verdict": one.word,
+            "Verdict": f"{one.word}, mended" if one.mended else one.word,
+            **({"Mended by": labelled(one.mended)} if mended else {}),
+            "Step, s": one.step_seconds,
+            "Run, $": one.usd_run,
             f"Peak, {unit.name}": unit.value(one.device_bytes) if one.device_bytes else None,
             "Of card": one.device_bytes / one.budget_bytes
             if one.device_bytes and one.budget_bytes
             else None,
             "Worst phase": one.worst,
-            "Step, s": one.step_seconds,
-            "from": one.low_seconds,
+            "Step, s: from": one.low_seconds,
             "to": one.high_seconds,
-            "Run, $": one.usd_run,
-            "from ": one.low_usd,
+            "Run, $: from": one.low_usd,
             "to ": one.high_usd,
         }
         for one in shown
     )
 
 
-def _columns() -> dict[str, object]:
+def _columns() -> dict[str, Any]:
     return {
         "Of card": st.column_config.ProgressColumn(min_value=0, max_value=1.5, format="percent"),
         **numbers([f"Peak, {session.unit().name}"], "%.1f"),
-        **numbers(["Step, s", "from", "to"], "%.3g"),
-        **numbers(["Run, $", "from ", "to "], "%,.0f"),
+        **numbers(["Step, s", "Step, s: from", "to"], "%.3g"),
+        **numbers(["Run, $", "Run, $: from", "to "], "%,.0f"),
+        "Mended by": st.column_config.TextColumn(width=260),
     }
 
 
@@ -93,7 +219,7 @@ def _least(found: Sequence[Choice]) -> None:
 
 
 def _named(one: Choice) -> str:
-    return f"{one.gpus} × {one.name}"
+    return f"{one.gpus} × {one.name}{' once mended' if one.mended else ''}"
 
 
 def _figure(one: Choice, goal: Goal) -> str:
@@ -105,18 +231,3 @@ def _figure(one: Choice, goal: Goal) -> str:
 
 def _tied(ties: Sequence[Choice]) -> str:
     return f" ({read_count(len(ties), 'other')} inside its error)" if ties else ""
-
-
-def _take(footprint: Footprint, one: Choice) -> None:
-    plan = footprint.plan
-    same = all(getattr(plan, field) == value for field, value in one.changes.items())
-    with st.container(horizontal=True, vertical_alignment="center"):
-        st.markdown(f"**{_named(one)}**: {one.word}", width="content")
-        st.button(
-            "This is the plan" if same else "Apply",
-            key="apply-gpus",
-            icon=":material/check:",
-            disabled=same or one.word == "impossible",
-            on_click=session.apply,
-            args=(dict(one.changes),),
-        )

@@ -15,6 +15,7 @@ from planner.plan.link import to_short_query
 from planner.report import Advice, content_of, html_of
 from planner.ui.dry_run import section
 from planner.ui.elements import download
+from planner.ui.recommend import asked
 from planner.ui.state import address, session
 from planner.ui.trial.allowed import permitted
 from planner.ui.trial.found import newest_of
@@ -27,6 +28,7 @@ def button(footprint: Footprint) -> None:
     """
     plan: Plan = footprint.plan
     executed = _dry_run(plan)
+    search = asked.of_plan(plan)
     sees_trials = permitted()
     root, factors, speeds = address.app_address(), session.calibration(), session.speeds()
 
@@ -38,6 +40,7 @@ def button(footprint: Footprint) -> None:
                 dry_run=executed,
                 trial=newest_of(plan) if sees_trials else None,
                 advice=[Advice(one.title, one.sentence) for one in recommend(footprint)],
+                search=search,
                 link=address.link_under(root, to_short_query(plan, factors, speeds)),
             )
         )
@@ -48,8 +51,8 @@ def button(footprint: Footprint) -> None:
         "headroom-report.html",
         "download-report",
         icon=":material/article:",
-        help="One page of HTML to print or send: verdict, evidence, phases, cost, settings and "
-        "what would change it. It needs no network.",
+        help="One page of HTML to print or send: verdict, evidence, phases, cost, settings, what "
+        "would change it, and the plans of your search on Recommend. It needs no network.",
     )
 
 

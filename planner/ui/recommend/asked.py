@@ -7,18 +7,15 @@ it again.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import cast
 
 import streamlit as st
-from streamlit import runtime
-from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from planner.dryrun.ask.answer import DryRun
 from planner.plan import Plan
 from planner.plan.link import WISH
-from planner.search import Recommendation, Wish
+from planner.search import Found, Recommendation, Wish
 from planner.search.ask import PORT, Searching
 from planner.search.check import checked, lead
 from planner.search.wish import from_text, to_text
@@ -118,20 +115,24 @@ def ask(plan: Plan, wish: Wish) -> None:
     session.carry(WISH, to_text(wish))
 
 
+def of_plan(plan: Plan) -> Found | None:
+    """What this visitor's search found from a plan, or that recommends it, checked as far as known.
+
+    None where nobody searched, or from another plan.
+    """
+    mine = _kept()
+    found = mine.searching.found if mine is not None else None
+    if mine is None or found is None:
+        return None
+    known = replace(found, recommendations=mine.recommended())
+    return known if plan in (found.plan, *(one.plan for one in found.recommendations)) else None
+
+
 def _begin(plan: Plan, wish: Wish, by_hand: bool) -> Asked:
-    searching = Searching(plan, wish, session.speeds(), _attended())
+    searching = Searching(plan, wish, session.speeds(), session.attended())
     asked = Asked(plan, wish, searching, by_hand)
     st.session_state[ASKED] = asked
     return asked
-
-
-def _attended() -> Callable[[], bool]:
-    """Whether this visitor's page is still connected, for whoever asks from another thread."""
-    context = get_script_run_ctx()
-    if context is None or not runtime.exists():
-        return lambda: True
-    served, visitor = runtime.get_instance(), context.session_id
-    return lambda: served.is_active_session(visitor)
 
 
 def _kept() -> Asked | None:

@@ -28,10 +28,12 @@ Widgets of fields have the key ``field:<name>`` and only mirror the draft.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, cast
 
 import streamlit as st
+from streamlit import runtime
+from streamlit.runtime.scriptrunner import get_script_run_ctx
 
 from planner.frameworks import OWN, frameworks
 from planner.plan import Plan
@@ -228,6 +230,15 @@ def pins_of_the_link() -> list[str]:
 def wish() -> str:
     """What the last search was asked for, or the link asks for; empty where nothing was."""
     return cast(str, st.session_state.get(WISH, ""))
+
+
+def attended() -> Callable[[], bool]:
+    """Whether this visitor's page is still connected, for whoever asks from another thread."""
+    context = get_script_run_ctx()
+    if context is None or not runtime.exists():
+        return lambda: True
+    served, visitor = runtime.get_instance(), context.session_id
+    return lambda: served.is_active_session(visitor)
 
 
 def unit() -> Unit:
