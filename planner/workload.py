@@ -14,6 +14,7 @@ from planner.formulas.activations import Workload
 from planner.frameworks import framework_named
 from planner.model_setup import ModelSetup
 from planner.numeric import Num
+from planner.plan.fields import FLASH
 from planner.setup import Setup
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def prompt_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:
         sequences=sequences,
         tokens=plan.prompt_tokens,
         batch_shape="full" if plan.batch_shape == "full" else "padded",
-        attention=plan.attention,
+        attention=kernel_of(plan),
         precision=setup.precision,
         trains="none",
         positions=sequences,
@@ -69,6 +70,11 @@ def four_bit(setup: Setup, model: ModelSetup) -> bool:
     return setup.plan.finetuning == "qlora" and model.adapted
 
 
+def kernel_of(plan: Plan) -> str:
+    """Whose attention the activations are of: both FlashAttentions keep the same."""
+    return "flash" if plan.attention in FLASH else plan.attention
+
+
 def compile_breaks(plan: Plan) -> bool:
     """Whether compiled layers run eagerly after all.
 
@@ -76,7 +82,7 @@ def compile_breaks(plan: Plan) -> bool:
     not compiled at all: published compiled runs with both need what eager ones do
     (docs/accuracy.md, prime-rl).
     """
-    return plan.attention == "flash" and plan.gradient_checkpointing == "full"
+    return plan.attention in FLASH and plan.gradient_checkpointing == "full"
 
 
 def with_liger(setup: Setup, model: ModelSetup) -> bool:
@@ -100,7 +106,7 @@ def _workload(
         sequences=rows,
         tokens=tokens,
         batch_shape=plan.batch_shape,
-        attention=plan.attention,
+        attention=kernel_of(plan),
         precision=precision_of(setup, model),
         trains=trains,
         compiled=plan.compile and not compile_breaks(plan),

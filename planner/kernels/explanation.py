@@ -41,6 +41,8 @@ class Explanation:
     tables: Tables
     stretch: float
     """Factor on one size at which a lender is asked; 1 where the card was measured itself."""
+    gain: float
+    """Factor on the card's peak in half precision where it borrows; 1 where it is its own."""
     benchmark: str
     """Versions of the card's own benchmark where it replaces the table's share; else empty."""
     rows: tuple[Measured, ...]
@@ -81,6 +83,7 @@ def _explained(asked: Question, gpu: Gpu, rows: tuple[Measured, ...]) -> Explana
         expressions=(ROOFLINE_SECONDS.expression, KERNEL_SECONDS.expression),
         tables=Tables(own=card == gpu.key, card=card, version=version_of(card)),
         stretch=asked.loan.stretch,
+        gain=asked.loan.gain,
         benchmark=gpu.speeds.words if replaced and gpu.speeds else "",
         rows=rows,
         source=SOURCE,

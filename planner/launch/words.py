@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 Row = tuple[object, str]
 
 TORCH_DTYPE = {"bf16": "bfloat16", "fp16": "float16", "fp32": "float32"}
-ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
+ATTENTION = {
+    "eager": "eager",
+    "sdpa": "sdpa",
+    "flash": "flash_attention_2",
+    "flash_attention_3": "flash_attention_3",
+}
 
 
 def kernels(plan: Plan) -> tuple[Row, ...]:

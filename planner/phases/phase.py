@@ -96,6 +96,8 @@ class Decoding(Work):
     cache_tokens: Num | None = None
     """Tokens that the cache has room for, where it may be short of it."""
     eager: bool = False
+    async_scheduling: bool = True
+    """The engine schedules the next step beside the card."""
     quantized: bool = False
     """The engine's layers have fp8 weights."""
     rewarded: Num = 0

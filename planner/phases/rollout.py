@@ -104,6 +104,7 @@ def _decoding(scene: Scene) -> Decoding:
         group=1 if own else plan.responses_per_prompt,
         cache_tokens=None if own else engine.cache_tokens(scene),
         eager=plan.enforce_eager,
+        async_scheduling=plan.async_scheduling,
         quantized=not own and plan.rollout_quantization == "fp8",
         rounds=plan.resampling_factor,
         rewarded=0 if plan.reward == "model" else q.sequences_per_step * plan.resampling_factor,

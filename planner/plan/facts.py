@@ -136,6 +136,11 @@ def _without_fp8(gpu: Gpu) -> bool:
     return known is not None and tuple(map(int, known.split("."))) < (8, 9)
 
 
+def _is_hopper(gpu: Gpu) -> bool:
+    """Whether the card is known to be one of compute capability 9."""
+    return (gpu.compute_capability or "").startswith("9.")
+
+
 def _shape_problems(plan: Plan, facts: Facts) -> list[Problem]:
     found: list[Problem] = []
     rows = plan.prompt_tokens + plan.response_tokens
@@ -157,6 +162,14 @@ def _shape_problems(plan: Plan, facts: Facts) -> list[Problem]:
                 f"What {facts.policy.family} keeps while it generates is not known: "
                 f"{facts.policy.uncounted_cache}.",
                 "Set rollout to none, and plan generation apart.",
+            )
+        )
+    if plan.attention == "flash_attention_3" and not _is_hopper(facts.gpu):
+        found.append(
+            Problem(
+                "attention",
+                f"FlashAttention-3 is made for Hopper, which {facts.gpu.name} is not.",
+                "Set attention to flash or sdpa.",
             )
         )
     engine = plan.rollout.startswith("vllm")

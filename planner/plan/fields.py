@@ -27,6 +27,8 @@ Offload = Literal[
 ]
 
 
+FLASH = ("flash", "flash_attention_3")
+"""Attention by the flash-attn packages: FlashAttention-2, and 3, which keeps as much."""
 EIGHT_BIT = ("adamw-8bit", "paged-adamw-8bit")
 """Optimizers whose code is bitsandbytes' or torchao's: no step of ours runs it."""
 
@@ -159,7 +161,9 @@ class PlanFields(BaseModel):
     gradient_checkpointing: Literal["none", "full", "selective"] = Field(
         "full", description="Recompute layers in the backward instead of keeping them."
     )
-    attention: Literal["eager", "sdpa", "flash"] = Field("sdpa", description="Attention kernel.")
+    attention: Literal["eager", "sdpa", "flash", "flash_attention_3"] = Field(
+        "sdpa", description="Attention kernel."
+    )
     logits: Literal["full", "response", "chunked", "fused"] = Field(
         "response", description="How the loss meets the vocabulary."
     )
@@ -215,6 +219,9 @@ class PlanFields(BaseModel):
     max_num_seqs: Count = Field(256, description="Sequences the engine decodes at once.")
     max_num_batched_tokens: Count = Field(8192, description="Tokens of one engine forward.")
     enforce_eager: bool = Field(False, description="Engine without CUDA graphs.")
+    async_scheduling: bool = Field(
+        True, description="The engine's host schedules the next step while the card computes."
+    )
     kv_cache_dtype: Literal["auto", "fp8"] = Field("auto", description="Dtype of the KV cache.")
     rollout_quantization: Literal["none", "fp8"] = Field(
         "none", description="What the engine makes of its layers' weights."

@@ -16,6 +16,7 @@ from planner.frameworks import framework_named
 from planner.methods import method_of, methods
 from planner.numeric import Num
 from planner.plan.facts import fact_problems
+from planner.plan.fields import FLASH
 from planner.plan.trainers import able, trainer_for
 from planner.problem import Problem
 from planner.references import IN_LOSS
@@ -114,7 +115,7 @@ IMPOSSIBLE: tuple[Rule, ...] = (
     Rule("gradient_dtype", lambda p: p.master_dtype == "fp32" and p.gradient_dtype != "fp32" and not p.sharding.startswith("zero"), "Gradients of fp32 weights are fp32 (only ZeRO keeps them in half precision).", "Set gradient_dtype to fp32."),
     Rule("gradient_dtype", lambda p: p.gradient_dtype not in (p.dtype, "fp32"), "Gradients are kept in dtype or in fp32.", "Set gradient_dtype to one of the two."),
     Rule("logits_dtype", lambda p: p.dtype == "fp32" and p.logits_dtype != "fp32", "With dtype fp32 the logits are fp32.", "Set logits_dtype to fp32."),
-    Rule("attention", lambda p: p.attention == "flash" and not _half(p), "Flash attention computes in half precision only.", "Set attention to sdpa, or dtype to bf16."),
+    Rule("attention", lambda p: p.attention in FLASH and not _half(p), "Flash attention computes in half precision only.", "Set attention to sdpa, or dtype to bf16."),
     Rule("rollout_quantization", lambda p: p.rollout_quantization == "fp8" and not _half(p), "An engine makes fp8 weights of half-precision ones.", "Set rollout_quantization to none, or dtype to bf16."),
     Rule("batch_shape", lambda p: p.batch_shape == "packed" and p.attention == "eager", "Packed rows need a kernel that keeps sequences apart.", "Set attention to flash or sdpa."),
     Rule("length_distribution", lambda p: p.length_distribution != "" and p.batch_shape == "full", "With batch_shape full all rows have one length.", "Set batch_shape to padded or packed, or leave length_distribution empty."),

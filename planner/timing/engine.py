@@ -36,6 +36,7 @@ def decoding(scene: Scene, row: Decoding) -> Terms | None:
         engine=row.engine,
         eager=row.eager,
         kernels=layer_kernels(it.arch, it.mode, scene.plan.attention, it.adapted),
+        async_scheduling=row.async_scheduling,
     )
     found = _Rollout(scene, row, generator)
     prompts = found.prompts()
@@ -106,18 +107,13 @@ class _Rollout:
             return None
         copied = self._copied(busy)
         kernels = sum(parts) + attended + copied
-        host = generator.host(self.at_once)
-        each = maximum(kernels, host)
+        beside = generator.beside(kernels, self.at_once)
+        each = causes.STEP(**beside)
         seconds = self._decoding_seconds(each)
         busy_seconds = busy.steps * each
         return (
             *self._at_full_load(busy, parts, attended),
-            *self._term(
-                causes.HOST,
-                steps=row.rounds * busy.steps,
-                host_seconds=host,
-                kernel_seconds=kernels,
-            ),
+            *self._term(causes.HOST, steps=row.rounds * busy.steps, **beside),
             *self._term(
                 causes.LONGEST,
                 decoding_seconds=row.rounds * seconds,
@@ -163,7 +159,7 @@ class _Rollout:
         attended = generator.attention(of.sequences, of.context_tokens)
         assert parts is not None and attended is not None
         kernels = sum(parts) + attended + self._copied(of)
-        return maximum(kernels, generator.host(of.sequences))
+        return causes.STEP(**generator.beside(kernels, of.sequences))
 
     def _cache(self, of: Stretch) -> dict[str, Any]:
         """What transformers copies of its cache at every token."""
