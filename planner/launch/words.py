@@ -34,6 +34,21 @@ def kernels(plan: Plan) -> tuple[Row, ...]:
     )
 
 
+FLASH_3 = (
+    "'flash-attn-3 @ git+https://github.com/Dao-AILab/flash-attention.git@v2.8.3"
+    "#subdirectory=hopper'"
+)
+"""FlashAttention-3, of which its authors publish no wheel."""
+
+
+def attention_packages(plan: Plan) -> tuple[Row, ...]:
+    """Packages of the attention that the plan has."""
+    return (
+        (plan.attention == "flash", "flash-attn==2.8.3.post2"),
+        (plan.attention == "flash_attention_3", FLASH_3),
+    )
+
+
 def lora_targets(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What the plan's adapters are of, as peft is told: modules, and tensors of experts."""
     targets, policy = tuple(plan.lora_targets.split(",")), facts_of(plan).policy

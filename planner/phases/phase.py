@@ -89,6 +89,7 @@ class Decoding(Work):
     chunk_tokens: Num
     """Prompt tokens of one pass at most."""
     tensor_parallel: int = 1
+    expert_parallel: bool = False
     engines: Num = 1
     """Engines that are waited for together."""
     group: Num = 1

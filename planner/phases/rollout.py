@@ -99,6 +99,7 @@ def _decoding(scene: Scene) -> Decoding:
         max_num_seqs=sequences if own else plan.max_num_seqs,
         kv_value_bytes=q.compute_bytes if own else engine.kv_value_bytes(plan),
         tensor_parallel=1 if own else plan.rollout_tensor_parallel,
+        expert_parallel=not own and engine.experts_whole(plan),
         chunk_tokens=sequences * plan.prompt_tokens if own else plan.max_num_batched_tokens,
         engines=q.training_gpus if own else engine.engines(scene),
         group=1 if own else plan.responses_per_prompt,

@@ -29,9 +29,9 @@ def doubt_of(scene: Scene, phase: str = STEP) -> Factors:
 
     A step that samples nothing is an update, and full rows are of a length that is known.
     """
-    if phase == CHECKPOINT:
-        return of_the_disk()
     gpu, plan = scene.facts.gpu, scene.plan
+    if phase == CHECKPOINT:
+        return of_the_disk(plan.disk_bytes_per_second > 0)
     tables = None if gpu.speeds is not None else tables_of(gpu)
     return _factors(
         phase if phase in KIND_OF else STEP if method_of(plan).generates else UPDATE,
@@ -42,11 +42,14 @@ def doubt_of(scene: Scene, phase: str = STEP) -> Factors:
 
 
 @cache
-def of_the_disk() -> Factors:
-    """The factors of what waits for a disk, which no plan names."""
+def of_the_disk(known: bool) -> Factors:
+    """The factors of what waits for a disk, whose rate the plan may say."""
+    if known:
+        words = "As fast as the plan says that its disk is."
+        return Factors(low=1.0, high=1.0, rows=0, words=words)
     rate = efficiencies()["disk-bytes-per-second"]
     low, high = rate.spread()
-    words = f"{low:.2f} to {high:.2f} times the estimate: no plan says how fast its disk is."
+    words = f"{low:.2f} to {high:.2f} times the estimate: nobody said how fast the disk is."
     return Factors(low=low, high=high, rows=0, words=words)
 
 

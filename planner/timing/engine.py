@@ -32,6 +32,7 @@ def decoding(scene: Scene, row: Decoding) -> Terms | None:
         dtype=scene.plan.dtype,
         weights="fp8" if row.quantized else "",
         tensor_parallel=row.tensor_parallel,
+        expert_parallel=row.expert_parallel,
         kv_value_bytes=row.kv_value_bytes,
         engine=row.engine,
         eager=row.eager,

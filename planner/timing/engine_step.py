@@ -36,6 +36,8 @@ class Generator:
     weights: str = ""
     """Dtype of the layers' products where it is another one, such as ``fp8``."""
     tensor_parallel: int = 1
+    expert_parallel: bool = False
+    """Each of its GPUs has whole experts, and not a slice of every one."""
     kv_value_bytes: float = 2
     engine: Literal["hf", "vllm"] = "vllm"
     eager: bool = False
@@ -56,6 +58,7 @@ class Generator:
             dtype=self.dtype,
             weights=self.weights or self.dtype,
             tensor_parallel=self.tensor_parallel,
+            expert_parallel=self.expert_parallel,
             logprobs=self.logprobs,
         )
 
@@ -147,6 +150,7 @@ def decode_step_seconds(
     sequences: Num,
     context_tokens: Num,
     tensor_parallel: int = 1,
+    expert_parallel: bool = False,
     dtype: str = "bf16",
     kv_value_bytes: float = 2,
     engine: Literal["hf", "vllm"] = "vllm",
@@ -163,6 +167,7 @@ def decode_step_seconds(
         gpu=gpu,
         dtype=dtype,
         tensor_parallel=tensor_parallel,
+        expert_parallel=expert_parallel,
         kv_value_bytes=kv_value_bytes,
         engine=engine,
         eager=eager,

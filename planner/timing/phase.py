@@ -70,5 +70,5 @@ def _compute(scene: Scene, row: Work) -> Terms | None:
     if row.run == "read":
         return (files_read(scene, row),)
     if row.run == "write":
-        return (files_written(row),)
+        return (files_written(scene, row),)
     return updates.optimizer(scene, row) if row.run == "optimizer" else trainer.computed(scene, row)

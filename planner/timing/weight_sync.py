@@ -47,7 +47,7 @@ def _terms(scene: Scene) -> Found:
     if separate:
         yield _sent(scene, size)
     if separate or not scene.framework.host.engine_in_trainer:
-        bucket = scene.framework.sync_bucket_bytes
+        bucket = engine.sync_bucket(scene)
         each = engine.sends_each_weight(scene)
         requests: Num = weights if each else (ceil_div(size, bucket) if bucket else 1)
         yield causes.REQUESTED.term(

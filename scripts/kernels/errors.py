@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -19,7 +20,7 @@ import numpy as np
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "scripts" / "kernels")]
 
-from distill import CARDS, DTYPES, ROUTING, TWO_PRODUCTS, WHEELS, Wheel  # noqa: E402
+from distill import CARDS, DTYPES, ROUTING, SPREAD, TWO_PRODUCTS, WHEELS, Wheel  # noqa: E402
 
 from planner import kernels  # noqa: E402
 from planner.catalog.gpu_catalog import gpu  # noqa: E402
@@ -199,22 +200,26 @@ def routed(wheel: Wheel, own: tables.Gpu) -> Iterator[tuple[str, np.ndarray]]:
     data = data[[pair not in TWO_PRODUCTS.get(wheel.version, ()) for pair in pairs]]
     for dtype, stored in DTYPES.items():
         rows = data[data.moe_dtype == stored]
-        alone, spread = rows[rows.moe_ep_size == 1], rows[rows.moe_ep_size > 1]
+        alone, spread = rows[rows.moe_ep_size == 1], rows[rows.moe_ep_size.isin(SPREAD)]
         for label, chosen in (
             ("routing by a power law of 1.2", alone[alone.distribution == ROUTING]),
             ("routing by a power law of 1.01", alone[alone.distribution == "power_law_1.01"]),
             ("balanced routing", alone[alone.distribution == "balanced"]),
-            ("experts of one GPU of several", spread[spread.distribution == ROUTING]),
+            ("spread over 2, 4 and 8 GPUs", spread[spread.distribution == ROUTING]),
+            (
+                "spread over 8 GPUs, balanced routing",
+                spread[(spread.distribution == "balanced") & (spread.moe_ep_size == 8)],
+            ),
         ):
             if len(chosen):
-                ranks = chosen.moe_ep_size.to_numpy()
                 found = kernels.experts_seconds(
                     own,
                     tokens=chosen.num_tokens.to_numpy(),
                     hidden=chosen.hidden_size.to_numpy(),
                     expert_intermediate=(chosen.inter_size // chosen.moe_tp_size).to_numpy(),
-                    experts=chosen.num_experts.to_numpy() / ranks,
-                    experts_per_token=chosen.topk.to_numpy() / ranks,
+                    experts=chosen.num_experts.to_numpy(),
+                    experts_per_token=chosen.topk.to_numpy(),
+                    spread=chosen.moe_ep_size.to_numpy(),
                     dtype=dtype,
                 )
                 yield f"experts, {dtype}, {label}", error(found, chosen)
@@ -223,16 +228,16 @@ def routed(wheel: Wheel, own: tables.Gpu) -> Iterator[tuple[str, np.ndarray]]:
 def shapes_left_out() -> Iterator[str]:
     """Every measured shape of experts from the nearest others."""
     yield "### A shape of experts left out\n"
-    yield "With every slice of the same model left out too.\n"
-    yield head("card", *DTYPES)
+    yield "With every slice and every spread of the same model left out too.\n"
+    yield head("card", *(f"{dtype}{where}" for where in ("", ", spread") for dtype in DTYPES))
     for card in CARDS:
         errors = []
-        for dtype in DTYPES:
+        for kind, dtype in product(("experts", "spread"), DTYPES):
             found = [np.empty(0)]
-            if f"experts_{dtype}" in tables.arrays(card):
-                shapes, curves = experts.curves(card, dtype)
+            if f"{kind}_{dtype}" in tables.arrays(card):
+                shapes, curves = experts.curves(card, dtype, kind)
                 for own, curve in zip(shapes, curves, strict=True):
-                    # A model's slices differ in the inner size alone.
+                    # A model's slices differ in the inner size alone, its spreads in their GPUs.
                     others = np.flatnonzero(np.abs(shapes - own)[:, [0, 2, 3]].sum(axis=1) > 1e-9)
                     apart = np.sum((shapes[others] - own) ** 2, axis=1)
                     nearest = np.argsort(apart, kind="stable")[: experts.NEIGHBOURS]
@@ -346,7 +351,7 @@ def borrowed(card: str, lender: str) -> Iterator[tuple[str, tables.Any]]:
         for shape, curve in zip(np.exp(shapes), curves, strict=True):
             own = tuple(shape)
             if own[1] >= 511:
-                own = (own[0], own[1] * stretch, own[2], own[3])
+                own = (own[0], own[1] * stretch, *own[2:])
                 theirs = experts.curve_of(lender, "bf16", *own)
                 tokens = np.exp(curve.x) * shape[2] / shape[3]
                 quicker = scaled(peaks, gain, *experts.work(tokens, *shape, "bf16"))

@@ -96,6 +96,15 @@ def test_a_checkpoint_takes_what_a_nodes_disk_takes(
     assert found.seconds == pytest.approx(written_bytes / DISK, rel=1e-6)
 
 
+def test_a_disk_that_somebody_knows_is_as_fast_as_that() -> None:
+    assumed, known = of(), of(disk_bytes_per_second=4 * 2**30)
+    written = phase(known, "checkpoint")
+    assert written.seconds == pytest.approx(4 * PARAMETERS / (4 * 2**30), rel=1e-6)
+    assert (written.low_seconds, written.high_seconds) == (written.seconds, written.seconds)
+    before = phase(assumed, "checkpoint")
+    assert before.seconds and before.low_seconds and before.low_seconds < before.seconds
+
+
 def test_a_critic_is_written_too() -> None:
     alone = phase(of(framework="verl"), "checkpoint").seconds or 0.0
     both = phase(of(framework="verl", method="ppo", responses_per_prompt=8), "checkpoint").seconds
@@ -180,4 +189,4 @@ def test_the_command_line_says_it(capsys: pytest.CaptureFixture[str]) -> None:
     main(["estimate", f"model=Qwen/Qwen2.5-0.5B&gpus=1&sharding=none&{asked}", "--json"])
     found = {one["name"]: one for one in json.loads(capsys.readouterr().out)["phases"]}
     assert found["checkpoint"]["occasions"] == 4 and found["checkpoint"]["seconds"] > 0
-    assert "how fast its disk is" in found["checkpoint"]["seconds_error"]
+    assert "nobody said how fast the disk is" in found["checkpoint"]["seconds_error"]

@@ -120,7 +120,7 @@ def test_a_key_given_twice_is_reported() -> None:
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        ("7", "reads up to version 6"),
+        ("8", "reads up to version 7"),
         ("0", "never was"),
         ("one", "'one'"),
         ("9" * 40, "99', not the number"),
@@ -180,6 +180,10 @@ IN_4 = dict.fromkeys(
 
 IN_5 = ("rollout_overlap", "resampling_factor", "reward_concurrency", "reward_seconds")
 IN_6 = ("eval_steps", "rollout_quantization", "save_steps", "validation_responses")
+IN_7 = (
+    *("async_scheduling", "disk_bytes_per_second"),
+    *("rollout_expert_parallel", "sync_bucket_bytes"),
+)
 
 
 def test_a_complete_old_link_leaves_nothing_out() -> None:
@@ -188,7 +192,7 @@ def test_a_complete_old_link_leaves_nothing_out() -> None:
     reading = from_query({**query, "v": "1"})
     assert (reading.plan, reading.notes, reading.problems) == (Plan(), (), ())
     later = {"reinforce_baseline": "2", "lora_dropout": "3", "grade_autocast": "3", **IN_4}
-    later |= dict.fromkeys(IN_5, "5") | dict.fromkeys(IN_6, "6")
+    later |= dict.fromkeys(IN_5, "5") | dict.fromkeys(IN_6, "6") | dict.fromkeys(IN_7, "7")
     assert set(FIELDS) - set(fields_of(1)) == later.keys()
     for field, version in later.items():
         assert field in from_query({**query, "v": version}).notes[0]

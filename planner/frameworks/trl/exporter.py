@@ -37,6 +37,7 @@ from planner.launch.script import (
 from planner.launch.words import (
     ATTENTION,
     TORCH_DTYPE,
+    attention_packages,
     entropy_note,
     full_rows_note,
     kernels,
@@ -313,6 +314,10 @@ def _engine_script(plan: Plan, about: tuple[str, ...]) -> str:
     words += ["--dtype", TORCH_DTYPE[plan.dtype], "--kv-cache-dtype", plan.kv_cache_dtype]
     if plan.enforce_eager:
         words.append("--enforce-eager")
+    if not plan.async_scheduling:
+        words.append("--no-async-scheduling")
+    if plan.rollout_expert_parallel:
+        words.append("--enable-expert-parallel")
     # What `trl vllm-serve` of this version passes; vLLM needs the first from 0.30 on.
     words += ["--enable-scale-out", "--weight-transfer-config", '{"backend": "nccl"}']
     words += ["--logprobs-mode", "processed_logprobs", "--max-logprobs", "-1"]
@@ -341,7 +346,7 @@ def _packages(plan: Plan) -> tuple[str, ...]:
         (optimizer in BITSANDBYTES or plan.finetuning == "qlora", "bitsandbytes==0.50.2"),
         (optimizer == "adamw_torch_8bit", "torchao==0.18.0"),
         *kernels(plan),
-        (plan.attention == "flash", "flash-attn==2.8.3.post2"),
+        *attention_packages(plan),
     )
 
 

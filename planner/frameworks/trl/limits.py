@@ -287,6 +287,10 @@ def _colocated(found: Obstacles) -> None:
     )
     found.only("enforce_eager", False, why="TRL's colocated engine always uses CUDA graphs.")
     found.only("kv_cache_dtype", "auto", why="TRL's colocated engine has the model's dtype.")
+    found.only("async_scheduling", True, why="TRL's colocated engine schedules as vLLM does.")
+    found.only(
+        "rollout_expert_parallel", False, why="TRL's colocated engine has slices of every expert."
+    )
     found.engine_within_node()
     together = sequences_at_once(plan)
     if plan.max_num_seqs < together:
