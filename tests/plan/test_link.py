@@ -298,6 +298,16 @@ def test_a_complete_link_that_was_cut_off_says_so(part: float, chosen: set[str] 
     assert from_query_string(whole).problems == ()
 
 
+def test_a_link_that_was_cut_off_in_a_name_that_begins_like_another_says_so() -> None:
+    whole = urlencode(to_query(LORA, "grpo-7b@1", {"finetuning"}))
+    for end in ("&v", "&gpu"):
+        last = {"&v": "&validation_response_tokens", "&gpu": "&gpu_bytes"}[end]
+        cut = from_query_string(whole.partition(last)[0] + end)
+        [problem] = cut.problems
+        assert problem.field == "link" and "was cut off" in problem.message
+        assert cut.plan is not None and cut.plan.gpu == LORA.gpu
+
+
 def test_a_short_link_that_was_cut_off_has_no_preset_and_says_so() -> None:
     whole = to_query_string(LORA.changed(lora_rank=64), short=True)
     assert whole.startswith(f"v={VERSION}&lora_rank=64") and "&preset=" in whole

@@ -201,10 +201,9 @@ def test_whole_experts_are_those_of_the_gpu_with_the_most_tokens() -> None:
         for each in (False, True)
     )
     assert sliced is not None and whole is not None
-    assert whole.products - sliced.products == pytest.approx(48 * (0.492122 - 0.429126) * 1e-3, rel=0.02)
-    assert (whole.small, whole.reductions, whole.head) == (
-        sliced.small, sliced.reductions, sliced.head
-    )
+    more = 48 * (0.492122 - 0.429126) * 1e-3
+    assert whole.products - sliced.products == pytest.approx(more, rel=0.02)
+    assert whole[1:] == sliced[1:]
 
 
 @pytest.mark.usefixtures("quick_host")
