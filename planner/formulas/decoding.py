@@ -136,7 +136,16 @@ REWARDS = Rate(
     unit="seconds",
     source="what the plan says of its rule or its machine",
     why="So many rewards at a time, once the responses are there.",
-    ignores="frameworks that score what has ended while others still decode",
+)
+REWARDS_LEFT = Rate(
+    "rewards that decoding does not hide",
+    "rounds * maximum(reward_seconds, behind_seconds)",
+    unit="seconds",
+    source="what the plan says of its rule or its machine; verl 0.9.1 agent_loop.py "
+    "_compute_score (read)",
+    why="Each response is scored once it has ended, while others decode: the last one's reward is "
+    "waited for, or a queue of rewards that outlasts decoding, counted from the moment from which "
+    "it does so by the most.",
 )
 RECOMPUTED = Rate(
     "recomputation of preempted sequences",

@@ -21,6 +21,7 @@ from planner.timing.passing import Passing
 from planner.timing.rollout import Stretch
 
 Terms = tuple[TimeTerm, ...]
+Pieces = tuple[tuple[Stretch, Num], ...]
 
 
 def decoding(scene: Scene, row: Decoding) -> Terms | None:
@@ -110,7 +111,9 @@ class _Rollout:
         kernels = sum(parts) + attended + copied
         beside = generator.beside(kernels, self.at_once)
         each = causes.STEP(**beside)
-        seconds = self._decoding_seconds(each)
+        pieces = self._pieces(each)
+        seconds = sum(one.summed(took) for one, took in pieces)
+        self.pieces = pieces
         busy_seconds = busy.steps * each
         return (
             *self._at_full_load(busy, parts, attended),
@@ -136,8 +139,8 @@ class _Rollout:
         if self.row.tensor_parallel > 1:
             yield from self._term(causes.REDUCTIONS, steps=steps, step_seconds=parts.reductions)
 
-    def _decoding_seconds(self, full: Num) -> Num:
-        """What decoding really takes, at the sequences that are alive.
+    def _pieces(self, full: Num) -> Pieces:
+        """What is really decoded, at the sequences that are alive, each with its seconds.
 
         ``full`` is a step's seconds while every place is filled.
         """
@@ -147,12 +150,12 @@ class _Rollout:
             steps = row.lengths.longest_of(row.sequences * row.engines) - 1
             context = row.prompt_tokens + (steps + 2) / 2
             whole = Stretch(self.at_once, steps, context)
-            return whole.total(full if equal else self._step(whole))
+            return ((whole, whole.steps * (full if equal else self._step(whole))),)
         sizes = (row.lengths, row.prompt_tokens, row.sequences)
         first, *others = rollout.stretches(*sizes, self.at_once, row.engines)
         # Until the last ones drain, every place is filled.
-        filled = first.total(self._step(first) if first.along else full)
-        return filled + sum(one.total(self._step(one)) for one in others)
+        filled = first.steps * (self._step(first) if first.along else full)
+        return ((first, filled), *((one, one.steps * self._step(one)) for one in others))
 
     def _step(self, of: Stretch) -> Num:
         generator = self.generator
@@ -185,8 +188,19 @@ class _Rollout:
 
     def rewards(self) -> Iterator[TimeTerm]:
         """What rules and other machines take to score what was generated."""
-        plan = self.scene.plan
-        if plan.reward_seconds:
+        plan, row = self.scene.plan, self.row
+        if not plan.reward_seconds:
+            return
+        if self.scene.framework.scores_as_responses_end and row.rewarded:
+            each = plan.reward_seconds / plan.reward_concurrency
+            behind = rollout.overdue(each, row.sequences, row.engines, self.pieces)
+            yield from self._term(
+                causes.REWARDS_LEFT,
+                rounds=row.rounds,
+                reward_seconds=plan.reward_seconds,
+                behind_seconds=behind,
+            )
+        else:
             yield from self._term(
                 causes.REWARDS,
                 responses=self.row.rewarded,
