@@ -174,6 +174,13 @@ def test_transformers_computes_every_row_until_the_longest_ends() -> None:
     assert sum(found.values()) == pytest.approx(longest * each, rel=2e-3)
 
 
+SLOWLY_SCORED = {
+    "framework": "verl",
+    "framework_version": "0.9.1",
+    "reference": "offloaded",
+    "reward_seconds": 0.2,
+    "reward_concurrency": 4,
+}
 MESH = {
     "response_tokens": [700, 2048],
     "max_num_seqs": [16, 256],
@@ -191,6 +198,9 @@ MESH = {
         {"length_distribution": "1~hist_5~3_400~2_900~1", "rollout_tensor_parallel": 2},
         {"model": "Qwen/Qwen3-30B-A3B", "gpu": "h200-141gb", "kv_cache_dtype": "fp8"},
         {"length_distribution": SPREAD, "gpu_memory_utilization": 0.12},
+        {"length_distribution": SPREAD, "async_scheduling": False},
+        {**SLOWLY_SCORED, "length_distribution": SPREAD},
+        SLOWLY_SCORED,
     ],
 )
 def test_a_sweep_has_what_each_estimate_has(changes: dict[str, object]) -> None:
