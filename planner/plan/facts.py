@@ -131,9 +131,8 @@ def fact_problems(plan: Plan) -> list[Problem]:
 
 
 def _without_fp8(gpu: Gpu) -> bool:
-    """Whether the card is known to be older than Ada, the first of NVIDIA's that has fp8."""
-    known = gpu.compute_capability
-    return known is not None and tuple(map(int, known.split("."))) < (8, 9)
+    """Whether the card is one of the catalog, which has no peak in fp8 for it."""
+    return gpu.compute_capability is not None and gpu.fp8_flops_per_second is None
 
 
 def _is_hopper(gpu: Gpu) -> bool:

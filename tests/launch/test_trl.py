@@ -137,6 +137,17 @@ def test_precision(
             {"steps": 300, "save_steps": 50, "prompts_per_step": 64, "prompts_per_update": 32},
             {"max_steps": 600, "save_steps": 100},
         ),
+        (
+            {
+                "eval_steps": 20, "validation_responses": 960, "micro_batch_size": 4,
+                "logprob_micro_batch_size": 4, "prompts_per_step": 64, "prompts_per_update": 32,
+            },
+            {
+                "eval_strategy": "steps", "eval_steps": 40, "per_device_eval_batch_size": 4,
+                "num_generations_eval": 1,
+            },
+        ),
+        ({}, {"eval_strategy": "no"}),
     ],
 )
 def test_settings(
@@ -296,7 +307,6 @@ def test_a_separate_engine_has_its_own_script_and_gpus(trl: Worker, tmp_path: Pa
             {"rollout_tensor_parallel": 2, "rollout_expert_parallel": True},
             "rollout_expert_parallel",
         ),
-        ({"eval_steps": 20, "validation_responses": 960}, "eval_steps"),
     ],
 )
 def test_what_trl_cannot_do_is_named(fields: dict[str, Any], named: str) -> None:

@@ -134,6 +134,55 @@ def test_a_validation_takes_what_a_rollout_of_its_responses_takes() -> None:
     assert longer > 1.9 * (phase(found, "validation").seconds or 0.0)
 
 
+BATCHES: dict[str, Any] = {
+    "framework": "trl", "micro_batch_size": 4, "logprob_micro_batch_size": 4,
+    "prompts_per_update": 8, "vllm_sleep_level": 2,
+}  # fmt: skip
+
+
+def test_trl_validates_one_micro_batch_after_the_other() -> None:
+    """64 responses on 4 GPUs by fours: four batches, where a step's 32 a GPU are eight."""
+    found = of(**BATCHES)
+    took = phase(found, "validation").seconds
+    # Each batch is decoded alone, as a validation of 16 responses is where all are at once;
+    together = {"framework": "plain", "framework_version": "1", "validation_responses": 16}
+    decoded = phase(of(**{**BATCHES, **together}), "validation").seconds or 0.0
+    # the engine has slept since the last one; and old log-probs, a loss and the reference's.
+    synced = phase(found, "weight sync").seconds or 0.0
+    old, reference = (
+        phase(found, f"{name} log-probs").seconds or 0.0 for name in ("old", "reference")
+    )
+    assert took == pytest.approx(4 * decoded + 4 * synced + 4 / 8 * (2 * old + reference))
+
+
+@pytest.mark.parametrize(
+    ("changes", "gone"),
+    [
+        ({"vllm_sleep_level": 0}, "weights to the engine before each batch"),
+        ({"rollout": "hf"}, "weights to the engine before each batch"),
+    ],
+)
+def test_only_an_engine_that_forgot_its_weights_gets_them_again(
+    changes: dict[str, Any], gone: str
+) -> None:
+    slept, awake = (
+        {one.name for one in phase(of(**{**BATCHES, **more}), "validation").times or ()}
+        for more in ({}, changes)
+    )
+    assert gone in slept - awake
+
+
+def test_a_batch_of_a_validation_meets_the_reward_model_too() -> None:
+    rules, model = (
+        phase(of(**BATCHES, **more), "validation").seconds or 0.0
+        for more in ({}, {"reward": "model"})
+    )
+    scored = phase(of(**BATCHES, reward="model"), "reward").seconds or 0.0
+    once = phase(of(**BATCHES), "rollout").times or ()
+    waited = sum(one.seconds for one in once if "reward" in one.name)
+    assert model - rules == pytest.approx(4 / 8 * scored - waited * 64 / 128)
+
+
 def test_transformers_validates_as_many_at_once_as_a_step_has() -> None:
     """Memory is planned for a step's responses at once: more of them take their turn."""
     few = phase(of(rollout="hf", responses_per_prompt=4, validation_responses=64), "validation")

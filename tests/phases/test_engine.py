@@ -237,7 +237,9 @@ def test_fp8_weights_leave_room_for_the_cache_and_decode_faster() -> None:
 def test_fp8_needs_a_card_that_has_it() -> None:
     with pytest.raises(ValueError, match="A100 40GB.* has no fp8 tensor cores"):
         Plan(gpu="a100-40gb", rollout_quantization="fp8")
-    for card in ("l40s", "h100-80gb", "b200-180gb"):
+    with pytest.raises(ValueError, match="MI250X.* has no fp8 tensor cores"):
+        Plan(gpu="mi250x", rollout_quantization="fp8")
+    for card in ("l40s", "h100-80gb", "b200-180gb", "mi300x"):
         assert estimate(Plan(gpu=card, rollout_quantization="fp8")).step_seconds
     assert Plan(gpu="a100-40gb", method="sft", rollout_quantization="fp8").rollout == "none"
 

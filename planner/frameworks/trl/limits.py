@@ -40,7 +40,7 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     if script.samples:
         _engine(found)
     if script.program:
-        _one_node(found)
+        _of_a_program(found)
         for field, value in trainer_of(FRAMEWORK.name, plan.method).defaults({}).items():
             found.only(field, value, why="TRL's fused head gives it with the old log-probs.")
     return tuple(found.found)
@@ -79,7 +79,7 @@ def weighted_obstacles(plan: Plan) -> tuple[Obstacle, ...]:
             f"No program of {FRAMEWORK.label}'s draws its prompts by density weights here.",
             f"Choose {' or '.join(able)}, or draw prompts alike.",
         )
-    _one_node(found)
+    _of_a_program(found)
     return tuple(found.found)
 
 
@@ -87,9 +87,10 @@ def _weighted(method: str) -> bool:
     return bool(trainer_of(FRAMEWORK.name, method).export.weighted)
 
 
-def _one_node(found: Obstacles) -> None:
-    """A program of our own around TRL is started on one node."""
+def _of_a_program(found: Obstacles) -> None:
+    """A program of our own around TRL is started on one node, and has no rows to validate on."""
     plan = found.plan
+    found.only("eval_steps", 0, why="The program does not validate.")
     if plan.gpus > plan.gpus_per_node:
         found.refuse(
             "gpus",
@@ -107,12 +108,6 @@ def _batch(found: Obstacles, script: Script) -> None:
         plan.response_tokens,
         why="TRL validates at the length it trains at.",
     )
-    if script.samples:
-        found.only(
-            "eval_steps",
-            0,
-            why="TRL generates a validation batch by batch, which takes longer than is planned.",
-        )
     per_gpu = plan.prompts_per_update * plan.responses_per_prompt // training_gpus(plan)
     if per_gpu % plan.micro_batch_size:
         found.refuse(
