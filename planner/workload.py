@@ -14,11 +14,13 @@ from planner.formulas.activations import Workload
 from planner.frameworks import framework_named
 from planner.model_setup import ModelSetup
 from planner.numeric import Num
-from planner.plan.fields import FLASH
 from planner.setup import Setup
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
+
+FLASH = ("flash", "flash_attention_3")
+"""Attention by the flash-attn packages: FlashAttention-2, and 3, which keeps as much."""
 
 
 def training_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:

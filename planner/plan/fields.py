@@ -27,8 +27,6 @@ Offload = Literal[
 ]
 
 
-FLASH = ("flash", "flash_attention_3")
-"""Attention by the flash-attn packages: FlashAttention-2, and 3, which keeps as much."""
 EIGHT_BIT = ("adamw-8bit", "paged-adamw-8bit")
 """Optimizers whose code is bitsandbytes' or torchao's: no step of ours runs it."""
 

@@ -16,11 +16,11 @@ from planner.frameworks import framework_named
 from planner.methods import method_of, methods
 from planner.numeric import Num
 from planner.plan.facts import fact_problems
-from planner.plan.fields import FLASH
 from planner.plan.trainers import able, trainer_for
 from planner.problem import Problem
 from planner.references import IN_LOSS
 from planner.rule import NOT_YET, Rule
+from planner.workload import FLASH
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

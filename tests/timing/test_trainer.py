@@ -118,6 +118,14 @@ def test_flash_attention_3_is_the_tables_kernel_on_hopper_and_2_runs_slower() ->
     assert backs[0] == pytest.approx(forwards[0] * 2.5 / 0.86)
 
 
+@pytest.mark.parametrize("gpu", ["a100-80gb", "l40s", "b200-180gb", "mi300x"])
+def test_flash_attention_3_is_for_hopper(gpu: str) -> None:
+    with pytest.raises(ValueError, match="FlashAttention-3 is made for Hopper.* Set attention to"):
+        plan(gpu=gpu, attention="flash_attention_3")
+    for hopper in ("h100-80gb", "h200-141gb", "h20-96gb"):
+        assert plan(gpu=hopper, attention="flash_attention_3").attention == "flash_attention_3"
+
+
 def test_flash_attention_2_reaches_a_fifth_of_blackwells_own_kernel() -> None:
     """Its kernels are compiled for Ampere; torch's SDPA has cuDNN's."""
     own, second = (
