@@ -5,7 +5,7 @@ The estimate sums over it; a plan's own validation asks whether formulas cover i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from planner.catalog.cudnn import CUDNN_OF_TORCH, comes_first
 from planner.catalog.gpu_catalog import Gpu
@@ -72,9 +72,9 @@ def four_bit(setup: Setup, model: ModelSetup) -> bool:
     return setup.plan.finetuning == "qlora" and model.adapted
 
 
-def kernel_of(plan: Plan) -> str:
+def kernel_of(plan: Plan) -> Literal["eager", "sdpa", "flash"]:
     """Whose attention the activations are of: both FlashAttentions keep the same."""
-    return "flash" if plan.attention in FLASH else plan.attention
+    return "flash" if plan.attention == "flash_attention_3" else plan.attention
 
 
 def compile_breaks(plan: Plan) -> bool:

@@ -67,10 +67,11 @@ def curves(card: str, dtype: str, kind: str = "experts") -> tuple[Floats, tuple[
     found_curves = []
     for shape, row in zip(shapes, found[f"{kind}_{dtype}"].astype(float), strict=True):
         known = ~np.isnan(row)
-        sizes = tuple(float(size) for size in shape)
+        hidden, intermediate, experts, per_token, spread = map(float, shape)
         counts = tokens[known].astype(float)
-        shares = log_shares(peaks, *work(counts, *sizes, dtype), row[known])
-        found_curves.append(Curve(np.log(counts * sizes[3] / sizes[2]), shares))
+        asked = work(counts, hidden, intermediate, experts, per_token, spread, dtype)
+        shares = log_shares(peaks, *asked, row[known])
+        found_curves.append(Curve(np.log(counts * per_token / experts), shares))
     return np.log(shapes.astype(float)), tuple(found_curves)
 
 

@@ -63,7 +63,7 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
 
 
 def _generate(
-    scene: Scene, name: str, response_tokens: Num, work: tuple[Decoding, ...]
+    scene: Scene, name: str, response_tokens: Num, work: tuple[Work, ...]
 ) -> PhasePlan:
     kind = scene.plan.rollout
     if kind == "hf":
