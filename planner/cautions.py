@@ -250,11 +250,10 @@ def _notes(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
         )
     if runs in scene.framework.path_notes:
         yield scene.framework.path_notes[runs]
-    if references.stored(plan) and not references.elsewhere(plan):
+    if references.on_disk(plan):
         yield (
             "The run's responses are counted once each; where prompts repeat, the reference "
-            "scores fewer before it. Reading them is not in the step's time: no source says how "
-            "fast a plan's disk is."
+            "scores fewer before it."
         )
     if plan.compile and compile_breaks(plan):
         yield (

@@ -172,15 +172,21 @@ def reference_words(footprint: Footprint, cost: Cost) -> str:
         )
     read = f"{read_bytes(cache.step_bytes)} of it in each step"
     if cache.read_seconds is not None:
-        read += f", read in {_reading(cache.read_seconds)} by the disk, which no plan names"
+        read += f", read in {_reading(footprint.plan, cache.read_seconds)}"
     return (
         f"Before the run the reference scores up to {cache.responses:,} responses {time}{usd}, and "
         f"{read_bytes(cache.disk_bytes)} wait on a disk: {read}."
     )
 
 
-def _reading(seconds: float) -> str:
-    """Seconds within what disks give; those that nobody would notice are not spelled out."""
+def _reading(plan: Plan, seconds: float) -> str:
+    """Seconds within what disks give where nobody says; those nobody would notice in short."""
+    if plan.disk_bytes_per_second:
+        return UNNOTICED if seconds < NOTICED_SECONDS else read_seconds(seconds)
+    return f"{_of_any_disk(seconds)} by the disk, whose rate nobody said"
+
+
+def _of_any_disk(seconds: float) -> str:
     best, worst = efficiencies()["disk-bytes-per-second"].spread()
     if seconds * worst < NOTICED_SECONDS:
         return UNNOTICED

@@ -58,6 +58,11 @@ def stored(plan: Plan) -> bool:
     return compares(plan) and plan.reference in ("cached-logprobs", "cached-activations")
 
 
+def on_disk(plan: Plan) -> bool:
+    """Whether it is computed once, before the run, and read from a disk in each step."""
+    return stored(plan) and not elsewhere(plan)
+
+
 def elsewhere(plan: Plan) -> bool:
     """Whether that happens in every step, on other GPUs: sampled responses are new each time."""
     return stored(plan) and method_of(plan).generates
@@ -88,5 +93,5 @@ class ReferenceCache:
     copy_seconds: float | None
     """From host RAM to the GPU, in each step."""
     read_seconds: float | None
-    """From the disk, in each step and inside its time: at an assumed rate, since no plan says how
-    fast its disk is. None where nothing waits on a disk."""
+    """From the disk, in each step and inside its time: at the plan's rate, or at an assumed one.
+    None where nothing waits on a disk."""

@@ -5,7 +5,7 @@ The estimate sums over it; a plan's own validation asks whether formulas cover i
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from planner.catalog.cudnn import CUDNN_OF_TORCH, comes_first
 from planner.catalog.gpu_catalog import Gpu
@@ -18,6 +18,9 @@ from planner.setup import Setup
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
+
+FLASH = ("flash", "flash_attention_3")
+"""Attention by the flash-attn packages: FlashAttention-2, and 3, which keeps as much."""
 
 
 def training_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:
@@ -44,7 +47,7 @@ def prompt_workload(setup: Setup, model: ModelSetup, gpu: Gpu) -> Workload:
         sequences=sequences,
         tokens=plan.prompt_tokens,
         batch_shape="full" if plan.batch_shape == "full" else "padded",
-        attention=plan.attention,
+        attention=kernel_of(plan),
         precision=setup.precision,
         trains="none",
         positions=sequences,
@@ -69,6 +72,11 @@ def four_bit(setup: Setup, model: ModelSetup) -> bool:
     return setup.plan.finetuning == "qlora" and model.adapted
 
 
+def kernel_of(plan: Plan) -> Literal["eager", "sdpa", "flash"]:
+    """Whose attention the activations are of: both FlashAttentions keep the same."""
+    return "flash" if plan.attention == "flash_attention_3" else plan.attention
+
+
 def compile_breaks(plan: Plan) -> bool:
     """Whether compiled layers run eagerly after all.
 
@@ -76,7 +84,7 @@ def compile_breaks(plan: Plan) -> bool:
     not compiled at all: published compiled runs with both need what eager ones do
     (docs/accuracy.md, prime-rl).
     """
-    return plan.attention == "flash" and plan.gradient_checkpointing == "full"
+    return plan.attention in FLASH and plan.gradient_checkpointing == "full"
 
 
 def with_liger(setup: Setup, model: ModelSetup) -> bool:
@@ -100,7 +108,7 @@ def _workload(
         sequences=rows,
         tokens=tokens,
         batch_shape=plan.batch_shape,
-        attention=plan.attention,
+        attention=kernel_of(plan),
         precision=precision_of(setup, model),
         trains=trains,
         compiled=plan.compile and not compile_breaks(plan),

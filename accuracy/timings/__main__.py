@@ -10,7 +10,9 @@ from accuracy.timings.compare import results
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(prog="python -m accuracy.timings", description=__doc__)
-    parser.add_argument("--final", action="store_true", help="score the held half, once")
+    parser.add_argument(
+        "--final", action="store_true", help="score the held half; rows are shown the first time"
+    )
     parser.add_argument(
         "--intervals", action="store_true", help="write planner/catalog/time_errors.json"
     )
@@ -20,7 +22,8 @@ if __name__ == "__main__":
     elif asked.final:
         held, left = results("held", final=True)
         words = intervals.words(*map(intervals.usable, (results("seen")[0], held)))
+        first = not report.HELD.exists()
         report.record(dt.date.today().isoformat(), words)
-        print(report.side(held, left), words, sep="\n\n")
+        print(report.side(held, left) if first else report.medians(held), words, sep="\n\n")
     else:
         print(report.side(*results("seen")))

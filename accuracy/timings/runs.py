@@ -71,11 +71,20 @@ def _plan(row: Row, **more: Any) -> dict[str, Any]:
         "rollout": "vllm-colocated",
         "rollout_tensor_parallel": told.get("gen_tp", 1),
         "max_num_seqs": 1024,
+        "async_scheduling": not _in_turn(row),
         "response_tokens": round(cap),
         "length_distribution": lengths(mean, round(cap)) if mean else "",
         "kl": "none",
         **more,
     }
+
+
+def _in_turn(row: Row) -> bool:
+    """Whether its vLLM is from before 0.14 (January 2026), the first to schedule beside the card.
+
+    By the date that the row gives as its version; a version alone says nothing of its engine's.
+    """
+    return bool(re.search(r"20(23|24|25)-", row["version"] or ""))
 
 
 def lengths(mean: float, cap: int) -> str:
@@ -163,11 +172,12 @@ def _rlinf(row: Row) -> How:
             prompt_tokens=PROMPT_OF_MATHS,
             gpu_memory_utilization=0.55,
             max_num_seqs=64,
+            async_scheduling=True,
         ),
         only=("rollout",),
         exact=True,
         assumed=ROLLOUT_ALONE + "; batch of its config (512 of 16 a prompt, 64 a card), maths "
-        "questions of 200 tokens",
+        "questions of 200 tokens; SGLang, which schedules beside the card, as vLLM",
     )
 
 

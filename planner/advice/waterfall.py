@@ -90,6 +90,7 @@ NAMES: Mapping[Any, str] = {
     "response": "Logits of responses only",
     "chunked": "Chunked cross-entropy",
     "flash": "Flash attention",
+    "flash_attention_3": "FlashAttention-3",
     "every-step": "Empty the cache every step",
     "all": "Weights and optimizer on the host throughout",
     "optimizer": "Optimizer on the host throughout",

@@ -35,6 +35,7 @@ Key = Literal[
     "hf-step-seconds-per-layer",
     "engine-host-seconds-per-step",
     "engine-host-seconds-per-sequence",
+    "engine-host-seconds-per-logprob",
     "engine-eager-seconds-per-layer",
     "engine-load-seconds-per-tensor",
     "engine-request-seconds",

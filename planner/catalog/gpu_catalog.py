@@ -48,6 +48,8 @@ class Gpu:
     fp32_flops_per_second: float | None = None
     """Without tensor cores."""
     fp8_flops_per_second: float | None = None
+    reached_flops_per_second: float | None = None
+    """In bf16, by the largest products of torch."""
     interconnect: str = ""
     interconnect_bytes_per_second: float | None = None
     """Per GPU, both directions added; None when GPUs meet over PCIe only."""
@@ -110,6 +112,9 @@ def _gpu(row: GpuRow) -> Gpu:
     return Gpu(
         budget_bytes=row.memory_torch_bytes,
         bandwidth_bytes_per_second=row.bandwidth_gb_per_second * GB,
+        reached_flops_per_second=(
+            row.reached_bf16_tflops.value * TERA if row.reached_bf16_tflops else None
+        ),
         interconnect=row.interconnect.kind,
         interconnect_bytes_per_second=_scaled(row.interconnect.gb_per_second_bidirectional, GB),
         memory_sources=tuple(observed.source for observed in row.memory_torch_observed),

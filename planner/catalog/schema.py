@@ -140,6 +140,13 @@ class DenseTflops(Row):
     fp8: Rate | None
 
 
+class ReachedTflops(Row):
+    """What the largest products of torch reach on the card, in bf16 TFLOP/s."""
+
+    value: Rate
+    source: Text
+
+
 class Interconnect(Row):
     """Links between the GPUs of a node, both directions added."""
 
@@ -175,6 +182,8 @@ class GpuRow(Row):
     memory_torch_observed: tuple[ObservedMemory, ...]
     bandwidth_gb_per_second: Rate
     dense_tflops: DenseTflops
+    reached_bf16_tflops: ReachedTflops | None = None
+    """None where nobody was seen to publish it."""
     interconnect: Interconnect
     pcie: Text | None
     gpus_per_node_usual: Annotated[tuple[Positive, ...], Field(min_length=1)]

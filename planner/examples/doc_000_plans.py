@@ -29,9 +29,27 @@ FASTEST = {
     "rollout_tensor_parallel": 2,
 }
 FOUND: Mapping[str, Mapping[str, Any]] = {
-    "conservative": FASTEST,
-    "balanced": FASTEST,
-    "aggressive": FASTEST,
+    "conservative": {
+        "sharding": "zero1",
+        "micro_batch_size": 2,
+        "logprob_micro_batch_size": 2,
+        "gradient_checkpointing": "none",
+    },
+    "balanced": {
+        "sharding": "zero1",
+        "micro_batch_size": 2,
+        "logprob_micro_batch_size": 2,
+        "gradient_checkpointing": "none",
+    },
+    "aggressive": {
+        "sharding": "zero1",
+        "micro_batch_size": 2,
+        "logprob_micro_batch_size": 2,
+        "gradient_checkpointing": "none",
+        "gpu_memory_utilization": 0.2,
+        "vllm_sleep_level": 0,
+        "empty_cache": "never",
+    },
 }
 """What each of the three changes of :func:`asked`."""
 

@@ -83,7 +83,7 @@ DISK_READ = Rate(
     "files read from the disk",
     "ranks_per_node * size_bytes / disk_bytes_per_second",
     unit="seconds",
-    source="efficiencies.json disk-bytes-per-second, assumed: no plan says what disk it has; "
+    source="what the plan says of its disk, else efficiencies.json disk-bytes-per-second, assumed; "
     "planner/launch/pieces/reference_cache.py (read): the rows of a step, before its updates",
     why="The processes of a node share its disk, and the step waits for what it needs.",
     ignores="what the host's RAM still has of an earlier reading, and file systems over a network",
@@ -92,7 +92,7 @@ DISK_WRITE = Rate(
     "checkpoint written to the disk",
     "size_bytes / disk_bytes_per_second",
     unit="seconds",
-    source="efficiencies.json disk-bytes-per-second, assumed: no plan says what disk it has; "
+    source="what the plan says of its disk, else efficiencies.json disk-bytes-per-second, assumed; "
     "transformers 5.23 Trainer._save_checkpoint (rank 0: weights, optimizer), verl 0.9.1 "
     "fsdp_checkpoint_manager.py (every rank its shards of both), each before the next step",
     why="A node's disk takes what its processes write; training waits for it.",

@@ -34,11 +34,23 @@ SAMPLER = Rate(
 )
 HOST_STEP = Rate(
     "host's part of one step",
-    "maximum(step_seconds + sequences * sequence_seconds, layers * launch_seconds)",
+    "step_seconds + sequences * sequence_seconds",
     unit="seconds",
-    source="efficiencies.json engine-host-seconds-per-step and -per-sequence; launches: "
-    "engine-eager-seconds-per-layer, hf-step-seconds-per-layer",
-    why="While the card computes, the host schedules the next step and launches what no graph has.",
+    source="efficiencies.json engine-host-seconds-per-step, -per-sequence and -per-logprob",
+    why="Scheduling, inputs, launches of graph and sampler, and each sequence's token: its blocks, "
+    "its log-prob, its text.",
+    ignores="HTTP, and text that a server's other process makes of tokens",
+)
+STEP = Rate(
+    "one step of an engine",
+    "maximum(kernel_seconds,"
+    " maximum(in_turn * kernel_seconds + host_seconds, launch_seconds))",
+    unit="seconds",
+    source="vLLM (read): async_scheduling, its default since 0.14 (config/vllm.py), and "
+    "v1/engine/core.py step without it; launches: engine-eager-seconds-per-layer, "
+    "hf-step-seconds-per-layer",
+    why="The host schedules the next step beside the card, and whichever is slower sets the step; "
+    "or in turn, once this one's tokens are there, and the card waits for it.",
     ignores="launches of batches larger than the largest graph, whose layers are compiled",
 )
 PREFILL = Rate(
@@ -103,10 +115,11 @@ REDUCTIONS = Rate(
 )
 HOST = Rate(
     "waiting for the host while decoding",
-    "steps * maximum(host_seconds - kernel_seconds, 0)",
+    "steps * maximum(maximum(in_turn * kernel_seconds + host_seconds, launch_seconds)"
+    " - kernel_seconds, 0)",
     unit="seconds",
-    source=HOST_STEP.source,
-    why="Scheduling runs beside the card; whichever is slower sets the step.",
+    source=HOST_STEP.source + "; " + STEP.source,
+    why=STEP.why,
 )
 LONGEST = Rate(
     "waiting for the longest",
@@ -123,7 +136,16 @@ REWARDS = Rate(
     unit="seconds",
     source="what the plan says of its rule or its machine",
     why="So many rewards at a time, once the responses are there.",
-    ignores="frameworks that score what has ended while others still decode",
+)
+REWARDS_LEFT = Rate(
+    "rewards that decoding does not hide",
+    "rounds * maximum(reward_seconds, behind_seconds)",
+    unit="seconds",
+    source="what the plan says of its rule or its machine; verl 0.9.1 agent_loop.py "
+    "_compute_score (read)",
+    why="Each response is scored once it has ended, while others decode: the last one's reward is "
+    "waited for, or a queue of rewards that outlasts decoding, counted from the moment from which "
+    "it does so by the most.",
 )
 RECOMPUTED = Rate(
     "recomputation of preempted sequences",

@@ -51,11 +51,18 @@ ATTENTION_BACK_SHARE = Rate(
     why="Two and a half times the operations, at a somewhat smaller share of the peak.",
     ignores="that it was read for one card: 0.75 to 1 elsewhere",
 )
-BACK_OVER_FORWARD = 0.86
-FLASH2_ON_HOPPER = 0.61
-"""FlashAttention-2 by the later kernels of the tables, head size 128, rows of 2,048, causal, on an
-H20: 65.9 against 107.8 TFLOP/s (github.com/Dao-AILab/flash-attention/issues/1310). On an H100 at
-its best 35 % of the peak against 75 % (arXiv 2407.08608, abstract), which is 0.47."""
+FLASH_BACK_OVER_FORWARD = 0.86
+BACK_OVER_FORWARD = {"eager": 1.0, "flash_attention_3": 0.80}
+"""Where it is another. FlashAttention-3 by 2: forward 1.5 to 2 times as fast, backward 1.5 to 1.75
+(arXiv 2407.08608, section 4.1); 0.86 times the middles of both."""
+FLASH2_BY_MAJOR = {"9": 0.61, "10": 0.20}
+"""FlashAttention-2 by the later kernels of the tables, by the major compute capability. Hopper,
+head size 128, rows of 2,048, causal, on an H20: 65.9 against 107.8 TFLOP/s
+(github.com/Dao-AILab/flash-attention/issues/1310); on an H100 at its best 35 % of the peak against
+75 % (arXiv 2407.08608, abstract), which is 0.47. A B200, head size 128, no mask: 352 TFLOP/s in
+rows of 2,048 and 354 of 4,096 (github.com/meta-pytorch/tritonbench/pull/171) against 1,706 and
+1,796 (github.com/Dao-AILab/flash-attention/pull/2605); head size 64: 381 and 307 against 1,072 and
+1,118 (issue 1589 there), which is 0.27 to 0.36. Its own kernels run there compiled for Ampere."""
 
 ADAPTERS = Rate(
     "adapters",

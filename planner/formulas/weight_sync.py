@@ -57,6 +57,14 @@ WOKEN = Rate(
     "and cache.",
     ignores="giving the memory up before, which is quicker",
 )
+AGAIN = Rate(
+    "weights to the engine before each batch",
+    "times * seconds_each",
+    unit="seconds",
+    source="TRL 1.16 vllm_generation.py generate (read): sleep(level=2) after each, and "
+    "sync_weights before the next",
+    why="An engine that forgot its weights as it fell asleep gets them for every batch.",
+)
 ASLEEP = Rate(
     "engine's weights to host RAM and back",
     "2 * size_bytes / (slot_bytes_per_second * share)",

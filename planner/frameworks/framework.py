@@ -91,6 +91,10 @@ class Framework:
     """Rows that a GPU sampled are padded to the longest of them all, not of their micro-batch."""
     validates_first: bool = False
     """A run that validates begins with it, before its first step."""
+    validates_by_micro_batch: bool = False
+    """Each micro-batch of a validation is generated, scored and given a loss before the next."""
+    scores_as_responses_end: bool = False
+    """Rules and other machines score a response once it has ended, while others still decode."""
     balances_tokens: bool = False
     """Sequences of a step are dealt out so that every GPU has about as many tokens."""
     sync_bucket_bytes: int = 0

@@ -15,7 +15,7 @@ from planner.kernels.tables import SOURCE, Tables, arrays, version_of
 
 Kind = Literal["products", "prefill", "decode", "experts"]
 NEAREST = 4
-SHAPE = ("hidden", "expert_intermediate", "experts", "experts_per_token")
+SHAPE = ("hidden", "expert_intermediate", "experts", "experts_per_token", "spread")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,6 +41,8 @@ class Explanation:
     tables: Tables
     stretch: float
     """Factor on one size at which a lender is asked; 1 where the card was measured itself."""
+    gain: float
+    """Factor on the card's peak in half precision where it borrows; 1 where it is its own."""
     benchmark: str
     """Versions of the card's own benchmark where it replaces the table's share; else empty."""
     rows: tuple[Measured, ...]
@@ -81,6 +83,7 @@ def _explained(asked: Question, gpu: Gpu, rows: tuple[Measured, ...]) -> Explana
         expressions=(ROOFLINE_SECONDS.expression, KERNEL_SECONDS.expression),
         tables=Tables(own=card == gpu.key, card=card, version=version_of(card)),
         stretch=asked.loan.stretch,
+        gain=asked.loan.gain,
         benchmark=gpu.speeds.words if replaced and gpu.speeds else "",
         rows=rows,
         source=SOURCE,
@@ -108,20 +111,21 @@ def _expert_rows(asked: Question, sizes: Mapping[str, Any]) -> tuple[Measured, .
     """Of each of the nearest shapes the row whose experts are filled most alike."""
     card, table = asked.loan.card, products.TABLE_OF[sizes["dtype"]]
     found = arrays(card)
-    shape = [float(sizes[name]) for name in SHAPE]
+    kind = experts.kind_of(sizes.get("spread", 1))
+    shape = [float(sizes.get(name, 1)) for name in SHAPE]
     shape[1] *= asked.loan.stretch
     filling = sizes["tokens"] * shape[3] / shape[2]
     rows = []
     for row in experts.nearest(card, table, *shape)[0]:
-        own = found[f"experts_{table}_shapes"][row]
-        curve = experts.curves(card, table)[1][row]
+        own = found[f"{kind}_{table}_shapes"][row]
+        curve = experts.curves(card, table, kind)[1][row]
         at = int(abs(curve.x - math.log(filling)).argmin())
         tokens = round(math.exp(curve.points[at]) * own[2] / own[3])
-        known = int((found[f"experts_{table}_tokens"] == tokens).argmax())
+        known = int((found[f"{kind}_{table}_tokens"] == tokens).argmax())
         rows.append(
             Measured(
-                sizes={"tokens": tokens, **dict(zip(SHAPE, map(int, own), strict=True))},
-                milliseconds=math.exp(found[f"experts_{table}"][row, known]),
+                sizes={"tokens": tokens, **dict(zip(SHAPE, map(int, own), strict=False))},
+                milliseconds=math.exp(found[f"{kind}_{table}"][row, known]),
                 share=math.exp(curve.values[at]),
             )
         )

@@ -50,10 +50,16 @@ def limits(gpu: Gpu, dtype: str) -> Limits | None:
 
 
 def lent(gpu: Gpu, dtype: str, table: str) -> tuple[Limits, Loan] | None:
-    """Peaks of a card and whose table it uses; None where either is unknown."""
+    """Peaks of a card and whose table it uses; None where either is unknown.
+
+    A borrower's peak in half precision is scaled by how much of theirs the largest products reach.
+    """
     peaks = limits(gpu, dtype)
     found = loan(gpu.key, table) if peaks else None
-    return (peaks, found) if peaks and found else None
+    if peaks is None or found is None:
+        return None
+    gain = found.gain if dtype in ("bf16", "fp16") else 1.0
+    return Limits(peaks.flops_per_second * gain, peaks.bytes_per_second), found
 
 
 class Question(NamedTuple):

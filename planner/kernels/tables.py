@@ -4,7 +4,9 @@ A card without tables borrows. Who lends was decided by leaving one card out at 
 (``docs/kernels.md``): cards of the same compute capability come first, then all; among them the
 one nearest in compute by bandwidth. The lender is asked about a kernel that lasts as long as the
 borrower's: one size is multiplied by the ratio of bandwidths, since what a kernel takes beside its
-work (filling, draining, the last wave) is time, not a share.
+work (filling, draining, the last wave) is time, not a share. And how much of its datasheet's peak a
+card reaches at all (power, a rate that is halved for accumulation in fp32) is its own: where the
+largest products of both were published, the peak is scaled by what they reach of theirs.
 """
 
 from __future__ import annotations
@@ -51,6 +53,9 @@ class Loan(NamedTuple):
     card: str
     stretch: float
     """Bandwidth of the lender by that of the borrower; 1 for a card's own table."""
+    gain: float = 1.0
+    """Share of its peak that the borrower's largest products reach by the lender's; 1 where either
+    is unknown."""
 
 
 @cache
@@ -89,7 +94,10 @@ def nearest(own: Gpu, owners: Sequence[str]) -> Loan:
         return stranger, abs(math.log(_ratio(own) / _ratio(other))), card
 
     card = min(owners, key=distance)
-    return Loan(card, _bandwidth(catalog_gpu(card)) / _bandwidth(own))
+    lender = catalog_gpu(card)
+    reached, theirs = _reached(own), _reached(lender)
+    gain = reached / theirs if reached and theirs else 1.0
+    return Loan(card, _bandwidth(lender) / _bandwidth(own), gain)
 
 
 def _ratio(gpu: Gpu) -> float:
@@ -97,6 +105,12 @@ def _ratio(gpu: Gpu) -> float:
     flops = gpu.bf16_flops_per_second or gpu.fp16_flops_per_second or 0.0
     bandwidth = _bandwidth(gpu)
     return flops / bandwidth if bandwidth else 0.0
+
+
+def _reached(gpu: Gpu) -> float:
+    """Share of the bf16 peak that the largest products reach; 0 where it is unknown."""
+    peak = gpu.bf16_flops_per_second
+    return (gpu.reached_flops_per_second or 0.0) / peak if peak else 0.0
 
 
 def _bandwidth(gpu: Gpu) -> float:

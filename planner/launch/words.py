@@ -16,7 +16,12 @@ if TYPE_CHECKING:
 
 Row = tuple[object, str]
 
-ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
+ATTENTION = {
+    "eager": "eager",
+    "sdpa": "sdpa",
+    "flash": "flash_attention_2",
+    "flash_attention_3": "flash_attention_3",
+}
 
 
 def kernels(plan: Plan) -> tuple[Row, ...]:
@@ -25,6 +30,21 @@ def kernels(plan: Plan) -> tuple[Row, ...]:
     return (
         (plan.liger, "liger-kernel==0.8.5"),
         (stateful, "flash-linear-attention==0.6.0 causal-conv1d==1.7.0"),
+    )
+
+
+FLASH_3 = (
+    "'flash-attn-3 @ git+https://github.com/Dao-AILab/flash-attention.git@v2.8.3"
+    "#subdirectory=hopper'"
+)
+"""FlashAttention-3, of which its authors publish no wheel."""
+
+
+def attention_packages(plan: Plan) -> tuple[Row, ...]:
+    """Packages of the attention that the plan has."""
+    return (
+        (plan.attention == "flash", "flash-attn==2.8.3.post2"),
+        (plan.attention == "flash_attention_3", FLASH_3),
     )
 
 

@@ -95,7 +95,7 @@ def _kept(scene: Scene) -> tuple[Term, ...]:
                 experts_per_token=arch.experts_per_token,
                 expert_intermediate=arch.expert_intermediate,
                 hidden=arch.hidden,
-                tensor_parallel=plan.rollout_tensor_parallel,
+                tensor_parallel=1 if experts_whole(plan) else plan.rollout_tensor_parallel,
                 value_bytes=scene.q.compute_bytes,
             )
         )
@@ -189,6 +189,11 @@ def cache_tokens(scene: Scene) -> Num:
     return awake(scene)[-1].bytes // maximum(_token_bytes(scene), 1)
 
 
+def experts_whole(plan: Plan) -> bool:
+    """Whether each of an engine's GPUs has some experts whole, and not a slice of every one."""
+    return plan.rollout_expert_parallel and plan.rollout_tensor_parallel > 1
+
+
 def kv_value_bytes(plan: Plan) -> int:
     """Bytes of one value in the engine's KV cache; the engine computes in half precision."""
     return 1 if plan.kv_cache_dtype == "fp8" else (4 if plan.dtype == "fp32" else 2)
@@ -244,7 +249,7 @@ def _token_bytes(scene: Scene) -> int:
 
 def sending(scene: Scene) -> Iterator[Term]:
     """In what updated weights travel to the engine, on the trainer's GPU."""
-    bucket_bytes, policy = scene.framework.sync_bucket_bytes, scene.policy
+    bucket_bytes, policy = sync_bucket(scene), scene.policy
     apart = scene.plan.rollout == "vllm-separate"
     if bucket_bytes:
         yield generation.SYNC_BUCKET("policy", buckets=1 + apart, bucket_bytes=bucket_bytes)
@@ -263,7 +268,7 @@ def arriving(scene: Scene) -> Iterator[Term]:
     ones come to the engine itself: one is made while two others are still in use. An engine that
     asks for each weight by itself makes room for it as the trainer keeps it.
     """
-    bucket_bytes, policy = scene.framework.sync_bucket_bytes, scene.policy
+    bucket_bytes, policy = sync_bucket(scene), scene.policy
     if bucket_bytes:
         yield generation.SYNC_BUCKET(ROLE, buckets=3, bucket_bytes=bucket_bytes)
         yield allocator.context(ROLE, scene.facts.gpu)
@@ -271,6 +276,12 @@ def arriving(scene: Scene) -> Iterator[Term]:
         yield _packed(scene, ROLE, buffers=3)
     else:
         yield policy.largest_tensor()._replace(role=ROLE)
+
+
+def sync_bucket(scene: Scene) -> int:
+    """Bucket in which weights travel, the plan's or the framework's own; 0 where there is none."""
+    own = scene.framework.sync_bucket_bytes
+    return (scene.plan.sync_bucket_bytes or own) if own else 0
 
 
 def sends_each_weight(scene: Scene) -> bool:

@@ -10,6 +10,7 @@ from planner.footprint import Term
 from planner.formulas import generation
 from planner.numeric import Num
 from planner.phases.scene import Scene
+from planner.workload import FLASH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -128,7 +129,7 @@ def attends(scene: Scene, tokens: Num) -> Iterator[Term]:
     full = plan.batch_shape == "full"
     if plan.attention == "sdpa" and full and plan.dtype == "fp32" and grouped:
         yield generation.MATH_CACHE("policy", tensors=3, head_dim=size, value_bytes=width, **every)
-    if plan.attention == "flash" and not full:
+    if plan.attention in FLASH and not full:
         heads = arch.kv_heads
         yield generation.UNPADDED_CACHE(
             "policy", tensors=3, kv_heads=heads, head_dim=size, value_bytes=width, **sizes

@@ -90,6 +90,7 @@ class Decoding(Work):
     chunk_tokens: Num
     """Prompt tokens of one pass at most."""
     tensor_parallel: int = 1
+    expert_parallel: bool = False
     engines: Num = 1
     """Engines that are waited for together."""
     group: Num = 1
@@ -97,6 +98,8 @@ class Decoding(Work):
     cache_tokens: Num | None = None
     """Tokens that the cache has room for, where it may be short of it."""
     eager: bool = False
+    async_scheduling: bool = True
+    """The engine schedules the next step beside the card."""
     quantized: bool = False
     """The engine's layers have fp8 weights."""
     rewarded: Num = 0

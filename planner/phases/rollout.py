@@ -5,14 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from planner import references
 from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.lengths import lengths_of, validation_lengths_of
 from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases import activations, collectives, engine, kv_cache, positions
-from planner.phases.phase import Decoding, PhasePlan, Work, occasions
+from planner.phases.phase import Decoding, PhasePlan, Work, occasions, scoring
+from planner.phases.role import Role
 from planner.phases.scene import Scene, remembered
+from planner.phases.vocabulary import scored_in_step
+from planner.plan.trainers import trainer_of
 from planner.sharding import sharding_of
 from planner.step_phases import GENERATING, ROLLOUT, VALIDATION, WEIGHT_SYNC, StepPhase
 from planner.workload import prompt_workload
@@ -37,7 +41,7 @@ def validation(scene: Scene) -> PhasePlan:
         scene,
         VALIDATION,
         plan.validation_response_tokens,
-        (_validating(scene),) if often else (),
+        tuple(_validated(scene)) if often else (),
     )
     first = often > 0 and scene.framework.validates_first
     return replace(phase, per_step=False, occasions=often + first, executed=False)
@@ -61,7 +65,7 @@ def weight_sync(scene: Scene) -> tuple[PhasePlan, ...]:
 
 
 def _generate(
-    scene: Scene, generates: StepPhase, response_tokens: Num, work: tuple[Decoding, ...]
+    scene: Scene, generates: StepPhase, response_tokens: Num, work: tuple[Work, ...]
 ) -> PhasePlan:
     kind = scene.plan.rollout
     if kind == "hf":
@@ -101,15 +105,43 @@ def _decoding(scene: Scene) -> Decoding:
         max_num_seqs=sequences if own else plan.max_num_seqs,
         kv_value_bytes=q.compute_bytes if own else engine.kv_value_bytes(plan),
         tensor_parallel=1 if own else plan.rollout_tensor_parallel,
+        expert_parallel=not own and engine.experts_whole(plan),
         chunk_tokens=sequences * plan.prompt_tokens if own else plan.max_num_batched_tokens,
         engines=q.training_gpus if own else engine.engines(scene),
         group=1 if own else plan.responses_per_prompt,
         cache_tokens=None if own else engine.cache_tokens(scene),
         eager=plan.enforce_eager,
+        async_scheduling=plan.async_scheduling,
         quantized=not own and plan.rollout_quantization == "fp8",
         rounds=plan.resampling_factor,
         rewarded=0 if plan.reward == "model" else q.sequences_per_step * plan.resampling_factor,
     )
+
+
+def _validated(scene: Scene) -> Iterator[Work]:
+    """A validation's responses; where it goes by micro-batches, all that is done with each."""
+    plan, decoded = scene.plan, _validating(scene)
+    if not scene.framework.validates_by_micro_batch:
+        yield decoded
+        return
+    if plan.rollout == "vllm-colocated" and plan.vllm_sleep_level == 2:
+        # It forgets the weights as it falls asleep after each.
+        yield Work(role=scene.policy, run="send", rounds=decoded.rounds)
+    yield decoded
+    for role, times in _scored(scene):
+        rounds = times * decoded.rounds
+        share = rounds * plan.micro_batch_size / scene.q.sequences_per_gpu_step
+        scored_tokens = 0 if role is scene.reward else scored_in_step(scene, gradient=False)
+        row = scoring(scene, role, scored_tokens=scored_tokens * share)
+        yield replace(row, tokens=row.tokens * share, rounds=rounds)
+
+
+def _scored(scene: Scene) -> Iterator[tuple[Role, int]]:
+    """Whose forwards a batch of a validation takes: a loss without gradient, and a step's own."""
+    plan = scene.plan
+    yield scene.policy, 1 + (not trainer_of(plan.framework, plan.method).own_old_log_probs(plan))
+    reference = scene.policy.as_reference() if references.on_policy(plan) else scene.reference
+    yield from ((one, 1) for one in (reference, scene.reward) if one is not None)
 
 
 def _validating(scene: Scene) -> Decoding:
@@ -119,8 +151,11 @@ def _validating(scene: Scene) -> Decoding:
     """
     plan, q = scene.plan, scene.q
     own, responses = plan.rollout == "hf", plan.validation_responses
-    each = ceil_div(responses, q.training_gpus if own else engine.engines(scene))
+    machines = q.training_gpus if own else engine.engines(scene)
+    each = ceil_div(responses, machines)
     sequences = minimum(each, q.sequences_per_gpu_step) if own else each
+    if scene.framework.validates_by_micro_batch:
+        sequences = minimum(each, ceil_div(plan.micro_batch_size * q.training_gpus, machines))
     lengths = validation_lengths_of(plan)
     rows, share = lengths.after(plan.prompt_tokens), ceil_div(responses, q.training_gpus)
     return replace(

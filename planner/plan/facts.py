@@ -132,9 +132,13 @@ def fact_problems(plan: Plan) -> list[Problem]:
 
 
 def _without_fp8(gpu: Gpu) -> bool:
-    """Whether the card is known to be older than Ada, the first of NVIDIA's that has fp8."""
-    known = gpu.compute_capability
-    return known is not None and tuple(map(int, known.split("."))) < (8, 9)
+    """Whether the card is one of the catalog, which has no peak in fp8 for it."""
+    return gpu.compute_capability is not None and gpu.fp8_flops_per_second is None
+
+
+def _is_hopper(gpu: Gpu) -> bool:
+    """Whether the card is known to be one of compute capability 9."""
+    return (gpu.compute_capability or "").startswith("9.")
 
 
 def _shape_problems(plan: Plan, facts: Facts) -> list[Problem]:
@@ -158,6 +162,14 @@ def _shape_problems(plan: Plan, facts: Facts) -> list[Problem]:
                 f"What {facts.policy.family} keeps while it generates is not known: "
                 f"{facts.policy.uncounted_cache}.",
                 "Set rollout to none, and plan generation apart.",
+            )
+        )
+    if plan.attention == "flash_attention_3" and not _is_hopper(facts.gpu):
+        found.append(
+            Problem(
+                "attention",
+                f"FlashAttention-3 is made for Hopper, which {facts.gpu.name} is not.",
+                "Set attention to flash or sdpa.",
             )
         )
     engine = plan.rollout.startswith("vllm")

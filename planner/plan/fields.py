@@ -88,6 +88,9 @@ class PlanFields(BaseModel):
     gpus: Annotated[int, Field(ge=1, le=65_536)] = Field(8, description="GPUs in all.")
     gpus_per_node: Annotated[int, Field(ge=1, le=128)] = Field(8, description="GPUs of one node.")
     host_ram_per_node: Bytes = Field(0, description="Host RAM of a node in bytes; 0 is unknown.")
+    disk_bytes_per_second: Bytes = Field(
+        0, description="What a node's disk reads or writes a second; 0 is unknown."
+    )
 
     sharding: Sharding = Field("fsdp2", description="How training state is spread over GPUs.")
     shard_size: CountOrNone = Field(0, description="GPUs that share one copy; 0 is all.")
@@ -159,7 +162,9 @@ class PlanFields(BaseModel):
     gradient_checkpointing: Literal["none", "full", "selective"] = Field(
         "full", description="Recompute layers in the backward instead of keeping them."
     )
-    attention: Literal["eager", "sdpa", "flash"] = Field("sdpa", description="Attention kernel.")
+    attention: Literal["eager", "sdpa", "flash", "flash_attention_3"] = Field(
+        "sdpa", description="Attention kernel."
+    )
     logits: Literal["full", "response", "chunked", "fused"] = Field(
         "response", description="How the loss meets the vocabulary."
     )
@@ -215,9 +220,18 @@ class PlanFields(BaseModel):
     max_num_seqs: Count = Field(256, description="Sequences the engine decodes at once.")
     max_num_batched_tokens: Count = Field(8192, description="Tokens of one engine forward.")
     enforce_eager: bool = Field(False, description="Engine without CUDA graphs.")
+    async_scheduling: bool = Field(
+        True, description="The engine's host schedules the next step while the card computes."
+    )
     kv_cache_dtype: Literal["auto", "fp8"] = Field("auto", description="Dtype of the KV cache.")
     rollout_quantization: Literal["none", "fp8"] = Field(
         "none", description="What the engine makes of its layers' weights."
+    )
+    rollout_expert_parallel: bool = Field(
+        False, description="Each of an engine's GPUs has whole experts, not a slice of every one."
+    )
+    sync_bucket_bytes: Bytes = Field(
+        0, description="Bucket in which weights travel to the engine; 0 is the framework's own."
     )
 
     empty_cache: Literal["never", "between-phases", "every-step"] = Field(

@@ -165,6 +165,8 @@ def from_query(
     if size > MAX_CHARACTERS or sum(map(len, texts.values())) > MAX_KEYS:
         return _refused(_too_large())
     for key, values in texts.items():
+        if len(values) > 1 and not values[-1]:
+            values.pop()  # a link that was cut off in a name that begins like this one
         if not values:
             continue
         if len(values) > 1:

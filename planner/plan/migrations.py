@@ -52,12 +52,18 @@ def _steps_alone(fields: Fields) -> Fields:
     return fields
 
 
+def _async_and_unsaid(fields: Fields) -> Fields:
+    """Version 6's engines scheduled beside the card, with experts in slices; no disk was known."""
+    return fields
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     _planned_as_grpo,
     _unchanged,
     _as_before,
     _in_turn,
     _steps_alone,
+    _async_and_unsaid,
 )
 """Migration ``i`` turns fields of version ``FIRST_VERSION + i`` into the next version's."""
 
@@ -82,6 +88,10 @@ ADDED: Mapping[str, int] = {
     "rollout_quantization": 6,
     "save_steps": 6,
     "validation_responses": 6,
+    "async_scheduling": 7,
+    "disk_bytes_per_second": 7,
+    "rollout_expert_parallel": 7,
+    "sync_bucket_bytes": 7,
 }
 """Fields that came later, each with its first version: an older link did not leave them out."""
 

@@ -32,8 +32,10 @@ ENGINE_FIELDS = (
     "max_num_batched_tokens",
     "enforce_eager",
     "kv_cache_dtype",
+    "async_scheduling",
     "rollout_quantization",
     "rollout_tensor_parallel",
+    "rollout_expert_parallel",
 )
 
 UNSAMPLED = ("none", "in-graph")
@@ -44,6 +46,24 @@ ALWAYS: tuple[NoEffect, ...] = (
         ENGINE_FIELDS,
         "no vLLM engine generates",
         lambda plan: not plan.rollout.startswith("vllm"),
+    ),
+    NoEffect(
+        ("rollout_expert_parallel",),
+        "each engine has one GPU",
+        lambda plan: plan.rollout_tensor_parallel == 1,
+    ),
+    NoEffect(
+        ("sync_bucket_bytes",),
+        "weights reach the engine without a bucket",
+        lambda plan: (
+            not plan.rollout.startswith("vllm")
+            or not framework_named(plan.framework).sync_bucket_bytes
+        ),
+    ),
+    NoEffect(
+        ("disk_bytes_per_second",),
+        "nothing is read from a disk or written to it",
+        lambda plan: plan.save_steps == 0 and not references.on_disk(plan),
     ),
     NoEffect(
         ("vllm_sleep_level",),

@@ -116,7 +116,7 @@ class Stage:
 
     def attention(self, kind: str) -> str:
         """Transformers' name of the implementation of a plan's attention."""
-        return {"flash": "flash_attention_2"}.get(kind, kind)
+        return "flash_attention_2" if kind == "flash" else kind
 
     def padded(self) -> AbstractContextManager[None]:
         """Inside, rows are padded whatever the plan's batches are. Nothing in a real run."""

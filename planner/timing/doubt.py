@@ -28,7 +28,7 @@ def doubt_of(scene: Scene, phase: StepPhase | None = None) -> Factors:
     are of a length that is known.
     """
     if phase is not None and phase.waits_for_disk:
-        return of_the_disk()
+        return of_the_disk(scene.plan.disk_bytes_per_second > 0)
     whole: Kind = "step" if method_of(scene.plan).generates else "update"
     gpu, plan = scene.facts.gpu, scene.plan
     tables = None if gpu.speeds is not None else tables_of(gpu)
@@ -41,11 +41,14 @@ def doubt_of(scene: Scene, phase: StepPhase | None = None) -> Factors:
 
 
 @cache
-def of_the_disk() -> Factors:
-    """The factors of what waits for a disk, which no plan names."""
+def of_the_disk(known: bool) -> Factors:
+    """The factors of what waits for a disk, whose rate the plan may say."""
+    if known:
+        words = "As fast as the plan says that its disk is."
+        return Factors(low=1.0, high=1.0, rows=0, words=words)
     rate = efficiencies()["disk-bytes-per-second"]
     low, high = rate.spread()
-    words = f"{low:.2f} to {high:.2f} times the estimate: no plan says how fast its disk is."
+    words = f"{low:.2f} to {high:.2f} times the estimate: nobody said how fast the disk is."
     return Factors(low=low, high=high, rows=0, words=words)
 
 

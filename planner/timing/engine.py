@@ -21,6 +21,7 @@ from planner.timing.passing import Passing
 from planner.timing.rollout import Stretch
 
 Terms = tuple[TimeTerm, ...]
+Pieces = tuple[tuple[Stretch, Num], ...]
 
 
 def decoding(scene: Scene, row: Decoding) -> Terms | None:
@@ -32,10 +33,12 @@ def decoding(scene: Scene, row: Decoding) -> Terms | None:
         dtype=scene.plan.dtype,
         weights="fp8" if row.quantized else "",
         tensor_parallel=row.tensor_parallel,
+        expert_parallel=row.expert_parallel,
         kv_value_bytes=row.kv_value_bytes,
         engine=row.engine,
         eager=row.eager,
         kernels=layer_kernels(it.arch, it.mode, scene.plan.attention, it.adapted),
+        async_scheduling=row.async_scheduling,
     )
     found = _Rollout(scene, row, generator)
     prompts = found.prompts()
@@ -106,18 +109,15 @@ class _Rollout:
             return None
         copied = self._copied(busy)
         kernels = sum(parts) + attended + copied
-        host = generator.host(self.at_once)
-        each = maximum(kernels, host)
-        seconds = self._decoding_seconds(each)
+        beside = generator.beside(kernels, self.at_once)
+        each = causes.STEP(**beside)
+        pieces = self._pieces(each)
+        seconds = sum(one.summed(took) for one, took in pieces)
+        self.pieces = pieces
         busy_seconds = busy.steps * each
         return (
             *self._at_full_load(busy, parts, attended),
-            *self._term(
-                causes.HOST,
-                steps=row.rounds * busy.steps,
-                host_seconds=host,
-                kernel_seconds=kernels,
-            ),
+            *self._term(causes.HOST, steps=row.rounds * busy.steps, **beside),
             *self._term(
                 causes.LONGEST,
                 decoding_seconds=row.rounds * seconds,
@@ -139,8 +139,8 @@ class _Rollout:
         if self.row.tensor_parallel > 1:
             yield from self._term(causes.REDUCTIONS, steps=steps, step_seconds=parts.reductions)
 
-    def _decoding_seconds(self, full: Num) -> Num:
-        """What decoding really takes, at the sequences that are alive.
+    def _pieces(self, full: Num) -> Pieces:
+        """What is really decoded, at the sequences that are alive, each with its seconds.
 
         ``full`` is a step's seconds while every place is filled.
         """
@@ -150,12 +150,12 @@ class _Rollout:
             steps = row.lengths.longest_of(row.sequences * row.engines) - 1
             context = row.prompt_tokens + (steps + 2) / 2
             whole = Stretch(self.at_once, steps, context)
-            return whole.total(full if equal else self._step(whole))
+            return ((whole, whole.steps * (full if equal else self._step(whole))),)
         sizes = (row.lengths, row.prompt_tokens, row.sequences)
         first, *others = rollout.stretches(*sizes, self.at_once, row.engines)
         # Until the last ones drain, every place is filled.
-        filled = first.total(self._step(first) if first.along else full)
-        return filled + sum(one.total(self._step(one)) for one in others)
+        filled = first.steps * (self._step(first) if first.along else full)
+        return ((first, filled), *((one, one.steps * self._step(one)) for one in others))
 
     def _step(self, of: Stretch) -> Num:
         generator = self.generator
@@ -163,7 +163,7 @@ class _Rollout:
         attended = generator.attention(of.sequences, of.context_tokens)
         assert parts is not None and attended is not None
         kernels = sum(parts) + attended + self._copied(of)
-        return maximum(kernels, generator.host(of.sequences))
+        return causes.STEP(**generator.beside(kernels, of.sequences))
 
     def _cache(self, of: Stretch) -> dict[str, Any]:
         """What transformers copies of its cache at every token."""
@@ -188,8 +188,19 @@ class _Rollout:
 
     def rewards(self) -> Iterator[TimeTerm]:
         """What rules and other machines take to score what was generated."""
-        plan = self.scene.plan
-        if plan.reward_seconds:
+        plan, row = self.scene.plan, self.row
+        if not plan.reward_seconds:
+            return
+        if self.scene.framework.scores_as_responses_end and plan.reward != "model":
+            each = plan.reward_seconds / plan.reward_concurrency
+            behind = rollout.overdue(each, row.sequences, row.engines, self.pieces)
+            yield from self._term(
+                causes.REWARDS_LEFT,
+                rounds=row.rounds,
+                reward_seconds=plan.reward_seconds,
+                behind_seconds=behind,
+            )
+        else:
             yield from self._term(
                 causes.REWARDS,
                 responses=self.row.rewarded,

@@ -58,13 +58,14 @@ def parts_of(
     dtype: str,
     weights: str,
     tensor_parallel: int,
+    expert_parallel: bool,
     logprobs: bool,
 ) -> Parts | None:
     """Of a forward of so many rows, all of which meet the head.
 
     ``weights`` is the dtype of the layers' products.
     """
-    found = _curves(arch, gpu, dtype, weights, tensor_parallel, logprobs)
+    found = _curves(arch, gpu, dtype, weights, tensor_parallel, expert_parallel, logprobs)
     if found is None:
         return None
     if not isinstance(rows, np.ndarray):
@@ -74,7 +75,13 @@ def parts_of(
 
 @lru_cache(maxsize=1024)
 def _curves(
-    arch: Architecture, gpu: Gpu, dtype: str, weights: str, tensor_parallel: int, logprobs: bool
+    arch: Architecture,
+    gpu: Gpu,
+    dtype: str,
+    weights: str,
+    tensor_parallel: int,
+    expert_parallel: bool,
+    logprobs: bool,
 ) -> tuple[np.ndarray, ...] | None:
     """Seconds at every number of rows, by kind of kernel.
 
@@ -82,7 +89,7 @@ def _curves(
     larger one: where tables say otherwise, the larger one's time stands.
     """
     found = (
-        _products(arch, gpu, weights, tensor_parallel),
+        _products(arch, gpu, weights, tensor_parallel, expert_parallel),
         _small(arch, gpu, dtype, tensor_parallel),
         _reductions(arch, gpu, dtype, tensor_parallel),
         _head(arch, gpu, dtype, tensor_parallel),
@@ -94,7 +101,9 @@ def _curves(
     return tuple(np.minimum.accumulate((one + 0 * KNOTS)[::-1])[::-1] for one in known)
 
 
-def _products(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
+def _products(
+    arch: Architecture, gpu: Gpu, dtype: str, parts: int, whole_experts: bool
+) -> Num | None:
     def product(inner: float, outer: float) -> Num | None:
         return products_seconds(gpu, rows=KNOTS, inner=inner, outer=outer, dtype=dtype)
 
@@ -116,9 +125,10 @@ def _products(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | Non
             gpu,
             tokens=KNOTS,
             hidden=arch.hidden,
-            expert_intermediate=arch.expert_intermediate / parts,
+            expert_intermediate=arch.expert_intermediate / (1 if whole_experts else parts),
             experts=arch.experts,
             experts_per_token=arch.experts_per_token,
+            spread=parts if whole_experts else 1,
             dtype=dtype,
         )
         found.append(_times(arch.sparse_layers, product(arch.hidden, arch.experts), routed))

@@ -16,7 +16,7 @@ import numpy as np
 from planner.catalog.architecture import Architecture
 from planner.catalog.efficiencies import typical
 from planner.catalog.gpu_catalog import Gpu
-from planner.formulas.decoding import HOST_STEP
+from planner.formulas.decoding import HOST_STEP, STEP
 from planner.formulas.memory_bound import USUAL_KERNELS
 from planner.kernels import decode_attention_seconds, prefill_attention_seconds
 from planner.numeric import Num, maximum, minimum
@@ -36,6 +36,8 @@ class Generator:
     weights: str = ""
     """Dtype of the layers' products where it is another one, such as ``fp8``."""
     tensor_parallel: int = 1
+    expert_parallel: bool = False
+    """Each of its GPUs has whole experts, and not a slice of every one."""
     kv_value_bytes: float = 2
     engine: Literal["hf", "vllm"] = "vllm"
     eager: bool = False
@@ -44,6 +46,8 @@ class Generator:
     """Kernels of one layer's forward, where transformers launches them."""
     logprobs: bool = True
     """The sampler answers the chosen tokens' log-probs, too."""
+    async_scheduling: bool = True
+    """The host prepares the next step while the card computes this one."""
 
     def parts(self, rows: Num) -> Parts | None:
         """Of a forward of so many rows, all of which meet the head."""
@@ -54,6 +58,7 @@ class Generator:
             dtype=self.dtype,
             weights=self.weights or self.dtype,
             tensor_parallel=self.tensor_parallel,
+            expert_parallel=self.expert_parallel,
             logprobs=self.logprobs,
         )
 
@@ -77,15 +82,29 @@ class Generator:
         return _by_window(arch, decode_attention_seconds, self.gpu, sizes)
 
     def host(self, sequences: Num) -> Num:
-        """Seconds of the host's part in a decoding step."""
-        own = self.engine == "hf"
+        """Seconds of the host's part in a decoding step; launches are :attr:`launches`."""
+        if self.engine == "hf":
+            return 0.0
+        logprob = typical("engine-host-seconds-per-logprob", self.gpu) if self.logprobs else 0.0
         return HOST_STEP(
             sequences=sequences,
-            layers=self.arch.layers,
-            step_seconds=0.0 if own else typical("engine-host-seconds-per-step", self.gpu),
-            sequence_seconds=0.0 if own else typical("engine-host-seconds-per-sequence", self.gpu),
-            launch_seconds=self.launch,
+            step_seconds=typical("engine-host-seconds-per-step", self.gpu),
+            sequence_seconds=typical("engine-host-seconds-per-sequence", self.gpu) + logprob,
         )
+
+    def beside(self, kernels: Num, sequences: Num) -> dict[str, Num]:
+        """Seconds of kernels, host and launches of a decoding step, and whether they take turns."""
+        return {
+            "kernel_seconds": kernels,
+            "in_turn": int(not self.async_scheduling),
+            "host_seconds": self.host(sequences),
+            "launch_seconds": self.launches,
+        }
+
+    @property
+    def launches(self) -> float:
+        """Seconds to launch all layers' kernels from the host; 0 where graphs have them."""
+        return self.arch.layers * self.launch
 
     @property
     def launch(self) -> float:
@@ -101,7 +120,7 @@ class Generator:
         attended = self.attention(sequences, context_tokens)
         if parts is None or attended is None:
             return None
-        return maximum(sum(parts) + attended, self.host(sequences))
+        return STEP(**self.beside(sum(parts) + attended, sequences))
 
     def prefill(self, tokens: Num) -> tuple[Num, Num] | None:
         """Seconds of one pass of ``tokens`` positions through the layers, and of its launches.
@@ -109,7 +128,7 @@ class Generator:
         Attention is left out.
         """
         parts = self.parts(tokens)
-        return None if parts is None else (parts.layers, self.arch.layers * self.launch)
+        return None if parts is None else (parts.layers, self.launches)
 
     def prefill_attention(self, prompts: Num, tokens: Num) -> Num | None:
         """Seconds of all layers' attention of whole prompts in one pass."""
@@ -131,11 +150,13 @@ def decode_step_seconds(
     sequences: Num,
     context_tokens: Num,
     tensor_parallel: int = 1,
+    expert_parallel: bool = False,
     dtype: str = "bf16",
     kv_value_bytes: float = 2,
     engine: Literal["hf", "vllm"] = "vllm",
     eager: bool = False,
     logprobs: bool = False,
+    async_scheduling: bool = True,
 ) -> Num | None:
     """Seconds of one steady decoding step: every running sequence gets one token.
 
@@ -146,10 +167,12 @@ def decode_step_seconds(
         gpu=gpu,
         dtype=dtype,
         tensor_parallel=tensor_parallel,
+        expert_parallel=expert_parallel,
         kv_value_bytes=kv_value_bytes,
         engine=engine,
         eager=eager,
         logprobs=logprobs,
+        async_scheduling=async_scheduling,
     ).step(sequences, context_tokens)
 
 

@@ -17,10 +17,11 @@ from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.compute import attention_flops, layers_flops
 from planner.formulas.lora import lora_weights
 from planner.formulas.parameters import active_layers_parameter_count, layer_weights
-from planner.formulas.passes import FLASH2_ON_HOPPER
+from planner.formulas.passes import FLASH2_BY_MAJOR
 from planner.kernels import experts_seconds, prefill_attention_seconds, products_seconds, tables_of
 from planner.kernels.grid import Curve
 from planner.numeric import Num, maximum
+from planner.workload import FLASH
 
 ROWS = np.exp2(np.arange(22 * 8 + 1) / 8)
 """Rows of a forward at which a curve is drawn: eight to a doubling, up to four million."""
@@ -159,7 +160,7 @@ def attention(
     causal = attention_flops(arch, tokens=tokens, row_tokens=row_tokens)
     if not (arch.heads and arch.head_dim and arch.cache_layers):
         return Attention(causal, 1.0)
-    square = batch_shape == "packed" and how != "flash"
+    square = batch_shape == "packed" and how not in FLASH
     length = maximum(rows, row_tokens) if square else row_tokens
     length = maximum(length, 1.0)
     sequences = maximum(rows / length, 1.0)
@@ -186,12 +187,11 @@ def attention(
 
 
 def _slower(gpu: Gpu, how: str, torch_version: str) -> float:
-    """By how much FlashAttention-2 is slower on Hopper than the kernel of the tables."""
-    if not (gpu.compute_capability or "").startswith("9."):
-        return 1.0
+    """What FlashAttention-2 reaches of the later kernel that the card's tables have."""
+    major = (gpu.compute_capability or "").partition(".")[0]
     cudnn = CUDNN_OF_TORCH.get(torch_version, 0)
     later = how == "sdpa" and comes_first(gpu.compute_capability, cudnn)
-    return 1.0 if later else FLASH2_ON_HOPPER
+    return 1.0 if later or how == "flash_attention_3" else FLASH2_BY_MAJOR.get(major, 1.0)
 
 
 @lru_cache(maxsize=128)

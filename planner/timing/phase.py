@@ -66,9 +66,9 @@ def _compute(scene: Scene, row: Work) -> Terms | None:
     if isinstance(row, Decoding):
         return engine.decoding(scene, row)
     if row.run == "send":
-        return weight_sync(scene)
+        return weight_sync(scene, row.rounds)
     if row.run == "read":
         return (files_read(scene, row),)
     if row.run == "write":
-        return (files_written(row),)
+        return (files_written(scene, row),)
     return updates.optimizer(scene, row) if row.run == "optimizer" else trainer.computed(scene, row)

@@ -8,13 +8,14 @@ sweep's open mesh; stretches of a distribution then stand along a first axis of 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import groupby
 from typing import NamedTuple
 
 import numpy as np
 
 from planner.lengths import Alive, Lengths
-from planner.numeric import Num, maximum, minimum
+from planner.numeric import Num, maximum, minimum, where
 
 BLOCK_TOKENS = 16
 """Of one block of vLLM's cache; a prefix is shared by whole blocks, and its last token never."""
@@ -33,13 +34,14 @@ class Stretch(NamedTuple):
     context_tokens: Num
     along: bool = False
     """Many stretches along the first axis."""
+    unfinished: Num = 0.0
+    """Responses of all engines that end with it, or after it."""
 
-    def total(self, seconds: Num) -> Num:
-        """Seconds of all steps, given those of one."""
-        found = self.steps * seconds
+    def summed(self, seconds: Num) -> Num:
+        """Seconds of all its stretches together, given those of each."""
         if not self.along:
-            return found
-        return found.sum(axis=0) if found.ndim > 1 else float(found.sum())
+            return seconds
+        return seconds.sum(axis=0) if seconds.ndim > 1 else float(seconds.sum())
 
 
 class Held(NamedTuple):
@@ -112,7 +114,44 @@ def _drain(lengths: Lengths, prompt_tokens: Num, at_once: Num, engines: Num) -> 
     # Of those of its own, while it has any; an engine that has none waits with the others.
     alive = maximum(at_once * share / np.maximum(own, 1e-300), 1.0)
     context = prompt_tokens + (start + end + 1) / 2
-    return Stretch(alive, (end - start) * any_engine, context, along=True)
+    left = at_once * engines * share
+    return Stretch(alive, (end - start) * any_engine, context, along=True, unfinished=left)
+
+
+def overdue(
+    each: Num, sequences: Num, engines: Num, pieces: Sequence[tuple[Stretch, Num]]
+) -> Num:
+    """By how many seconds rewards outlast decoding, from where they are the most behind.
+
+    A response's takes ``each`` of all machines that make them, and can begin when the response has
+    ended. ``pieces`` are the stretches that one engine decodes, with the seconds of one or of many
+    along the first axis. Negative where decoding hides all that is known of.
+    """
+    (first, took), *later = pieces
+    everything = each * sequences * engines
+    if first.along:
+        return maximum(everything - first.summed(took), _drained(each, first, took))
+    if later and later[-1][0].along:
+        # Places that are filled again end one by one, from the beginning.
+        drain, alone = later[-1]
+        whole = took + drain.summed(alone)
+        return maximum(everything - whole, _drained(each, drain, alone))
+    wave, rest = took / maximum(sequences // first.sequences, 1), sum(one for _, one in later)
+    left = sequences % first.sequences
+    return maximum(
+        everything - (took - wave + rest),  # from the end of the first wave, of all,
+        maximum(
+            each * (first.sequences + left) * engines - rest,  # of the last whole one,
+            each * where(left > 0, left, first.sequences) * engines,  # and of all
+        ),
+    )
+
+
+def _drained(each: Num, of: Stretch, took: Num) -> Num:
+    """The same of an engine whose last responses end."""
+    after = took.sum(axis=0) - took.cumsum(axis=0)
+    behind = each * of.unfinished - after
+    return behind.max(axis=0) if behind.ndim > 1 else float(behind.max())
 
 
 def kept_stretches(survival: tuple[Alive, ...]) -> tuple[Alive, ...]:

@@ -252,14 +252,18 @@ def files_read(scene: Scene, row: Work) -> TimeTerm:
         label="cached reference read from the disk",
         ranks_per_node=scene.ranks_per_node,
         size_bytes=row.host_bytes,
-        disk_bytes_per_second=typical("disk-bytes-per-second"),
+        disk_bytes_per_second=_disk(scene),
     )
 
 
-def files_written(row: Work) -> TimeTerm:
+def files_written(scene: Scene, row: Work) -> TimeTerm:
     """What a node writes of a checkpoint, which every GPU waits for."""
     return DISK_WRITE.term(
         row.role.name,
         size_bytes=row.host_bytes,
-        disk_bytes_per_second=typical("disk-bytes-per-second"),
+        disk_bytes_per_second=_disk(scene),
     )
+
+
+def _disk(scene: Scene) -> Num:
+    return scene.plan.disk_bytes_per_second or typical("disk-bytes-per-second")

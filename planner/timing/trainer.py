@@ -122,12 +122,12 @@ def _attention(it: Passing, found: layers.Attention | None, backward: bool) -> T
         return UNKNOWN
     if not backward:
         return by_share(it, passes.ATTENTION, found.flops, found.share)
-    eager = it.scene.plan.attention == "eager"
+    how = it.scene.plan.attention
     share = passes.ATTENTION_BACK_SHARE(
         forward_share=found.share,
-        backward_over_forward=1.0 if eager else passes.BACK_OVER_FORWARD,
+        backward_over_forward=passes.BACK_OVER_FORWARD.get(how, passes.FLASH_BACK_OVER_FORWARD),
     )
-    return by_share(it, passes.ATTENTION, (2.0 if eager else 2.5) * found.flops, share)
+    return by_share(it, passes.ATTENTION, (2.0 if how == "eager" else 2.5) * found.flops, share)
 
 
 def _adapters(it: Passing, backward: bool) -> Iterator[TimeTerm]:

@@ -23,11 +23,16 @@ from planner.timing.traffic import collective
 Found = Iterator[TimeTerm | None]
 
 
-def weight_sync(scene: Scene) -> tuple[TimeTerm, ...] | None:
+def weight_sync(scene: Scene, times: Num = 1) -> tuple[TimeTerm, ...] | None:
     """The policy's weights to its generator; None when nothing says how fast they travel."""
     found = tuple(_terms(scene))
     known = tuple(one for one in found if one is not None)
-    return known if len(known) == len(found) else None
+    if len(known) < len(found):
+        return None
+    if isinstance(times, int) and times == 1:
+        return known
+    each = sum(one.seconds for one in known)
+    return (causes.AGAIN.term(engine.ROLE, times=times, seconds_each=each),)
 
 
 def _terms(scene: Scene) -> Found:
@@ -47,7 +52,7 @@ def _terms(scene: Scene) -> Found:
     if separate:
         yield _sent(scene, size)
     if separate or not scene.framework.host.engine_in_trainer:
-        bucket = scene.framework.sync_bucket_bytes
+        bucket = engine.sync_bucket(scene)
         each = engine.sends_each_weight(scene)
         requests: Num = weights if each else (ceil_div(size, bucket) if bucket else 1)
         yield causes.REQUESTED.term(

@@ -150,7 +150,8 @@ TEXTS: Mapping[str, FieldText] = {
     ),
     "attention": FieldText(
         "Attention",
-        "eager stores a score for every pair of tokens; sdpa and flash never do.",
+        "eager stores a score for every pair of tokens; the others never do. FlashAttention-3 runs "
+        "on Hopper, faster than 2, and keeps as much.",
     ),
     "logits": FieldText(
         "Cross-entropy",
@@ -238,6 +239,22 @@ TEXTS: Mapping[str, FieldText] = {
         "Without CUDA graphs, whose recorded kernels decode faster and keep their buffers.",
     ),
     "kv_cache_dtype": FieldText("KV cache", "fp8 halves the memory of each token."),
+    "async_scheduling": FieldText(
+        "Async scheduling",
+        "The engine's host schedules the next step while the card computes, which vLLM does since "
+        "0.14. Off, or in older engines, they take turns at every token.",
+    ),
+    "rollout_expert_parallel": FieldText(
+        "Expert parallel",
+        "vLLM's enable_expert_parallel, verl's rollout.expert_parallel_size: each of an engine's "
+        "GPUs has some experts whole, where it otherwise has a slice of every one.",
+    ),
+    "sync_bucket_bytes": FieldText(
+        "Weight sync bucket",
+        "verl's update_weights_bucket_megabytes: updated weights travel to the engine in buckets "
+        "of this size, one beside the trainer, and three on each GPU of a separate engine.",
+        "GiB, 0 is the framework's own",
+    ),
     "rollout_quantization": FieldText(
         "Quantization",
         "fp8 (verl's rollout.quantization): the engine's layers have weights of one byte, which it "
@@ -261,6 +278,12 @@ TEXTS: Mapping[str, FieldText] = {
     "reshard_after_forward": FieldText("Reshard after forward"),
     "gpus_per_node": FieldText("GPUs per node"),
     "host_ram_per_node": FieldText("Host RAM per node", unit="GiB, 0 is unknown"),
+    "disk_bytes_per_second": FieldText(
+        "Disk of a node",
+        "What it reads or writes a second: checkpoints and a cached reference wait for it. Where "
+        "nobody says, 1,000 MiB/s are assumed.",
+        "GiB/s, 0 is unknown",
+    ),
     "steps": FieldText("Steps of the run"),
     "save_steps": FieldText(
         "Checkpoint every",

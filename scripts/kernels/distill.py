@@ -47,6 +47,8 @@ NCCL_VERSION = {"l40s": "2.27.3", "a100-80gb": "2.27.3"}
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "alltoall")
 DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
 ROUTING = "power_law_1.2"
+SPREAD = (2, 4, 8)
+"""GPUs over which experts are spread in the tables: those of one node."""
 TWO_PRODUCTS = {"0.24.0": {(2688, 1856), (2048, 5120)}}
 """Hidden and inner size of experts without a gate (Nemotron 3), measured as the two products they
 are since that version: no table of gated experts."""
@@ -150,14 +152,24 @@ def attention(wheel: Wheel) -> dict[str, np.ndarray]:
 
 
 def experts(wheel: Wheel) -> dict[str, np.ndarray]:
-    """Mixtures on one GPU: a slice of tensor parallelism is a narrower expert."""
+    """Mixtures on one GPU, and with their experts spread over some.
+
+    A slice of tensor parallelism is a narrower expert. Spread, it is the GPU with the most tokens.
+    """
     rows = wheel.table("moe", "moe_perf")
-    rows = rows[(rows.moe_ep_size == 1) & (rows.distribution == ROUTING)]
+    rows = rows[rows.distribution == ROUTING]
     if wheel.version in TWO_PRODUCTS:
         known = zip(rows.hidden_size, rows.inter_size, strict=True)
         rows = rows[[pair not in TWO_PRODUCTS[wheel.version] for pair in known]]
     rows = rows.assign(inter_size=rows.inter_size // rows.moe_tp_size)
     shape = ["hidden_size", "inter_size", "num_experts", "topk"]
+    spread = rows[(rows.moe_tp_size == 1) & rows.moe_ep_size.isin(SPREAD)]
+    return _mixtures("experts", rows[rows.moe_ep_size == 1], shape) | _mixtures(
+        "spread", spread, [*shape, "moe_ep_size"]
+    )
+
+
+def _mixtures(kind: str, rows: pd.DataFrame, shape: list[str]) -> dict[str, np.ndarray]:
     found = {}
     for dtype, name in DTYPES.items():
         part = rows[rows.moe_dtype == name]
@@ -166,9 +178,9 @@ def experts(wheel: Wheel) -> dict[str, np.ndarray]:
         tokens = sorted(int(count) for count in part.num_tokens.unique())
         shapes = part[shape].drop_duplicates().sort_values(shape).reset_index(drop=True)
         part = part.merge(shapes.assign(row=shapes.index), on=shape)
-        found[f"experts_{dtype}_shapes"] = shapes.to_numpy(np.int32)
-        found[f"experts_{dtype}_tokens"] = np.array(tokens, np.int32)
-        found[f"experts_{dtype}"] = gridded(part, ("row", "num_tokens"), (shapes.index, tokens))
+        found[f"{kind}_{dtype}_shapes"] = shapes.to_numpy(np.int32)
+        found[f"{kind}_{dtype}_tokens"] = np.array(tokens, np.int32)
+        found[f"{kind}_{dtype}"] = gridded(part, ("row", "num_tokens"), (shapes.index, tokens))
     return found
 
 
@@ -222,8 +234,8 @@ names the files each was made of. Changes made here, all by `scripts/distill_ker
 - Attention: rows with the same head size, group (query heads a key/value head), lanes (sequences
   times query heads in prefill, times key/value heads in decode) and length became one, by their
   median; groups and lanes beyond the grids were left out; prefill only with a bf16 cache.
-- Mixtures: bf16 and fp8, one GPU or a slice of tensor parallelism (expert parallelism left out),
-  routing by a power law of exponent 1.2; experts without a gate were left out.
+- Mixtures: bf16 and fp8, one GPU, a slice of tensor parallelism, or experts spread over 2, 4 and 8
+  GPUs; routing by a power law of exponent 1.2; experts without a gate were left out.
 - All-reduce of vLLM in CUDA graphs, and NCCL's collectives in fp16; message sizes became bytes.
 - All other tables, data types, engines and versions were left out.
 """

@@ -137,7 +137,7 @@ def test_launch_changes_what_is_in_the_way_when_told_to_and_says_what(
     assert main([*asked, "--fit"]) == 0
     told = capsys.readouterr().err
     assert "sharding none -> fsdp2" in told and "note: GPU peak 13.4 GiB -> " in told
-    assert ", step 6.7" in told and ", run $" in told
+    assert ", step 6.8" in told and ", run $" in told
 
 
 def test_a_link_with_another_framework_says_what_followed_and_what_that_does(

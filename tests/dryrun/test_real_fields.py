@@ -204,6 +204,15 @@ def test_a_temperature_copies_logits_that_nothing_upcasts() -> None:
     assert peaks(estimate(given)) == peaks(estimate(given.changed(temperature=1.0)))
 
 
+@pytest.mark.parametrize("shape", ["full", "padded", "packed"])
+def test_flash_attention_3_keeps_what_2_keeps(shape: str) -> None:
+    two, three = (
+        planned(attention=kernel, batch_shape=shape, gpu="h100-80gb", micro_batch_size=2)
+        for kernel in ("flash", "flash_attention_3")
+    )
+    assert compared(three) == peaks(estimate(two))
+
+
 def test_compiled_chunks_have_the_buffers_that_inductor_makes() -> None:
     """Counted of ``torch.compile`` on a CPU: 6 and 4 bytes an element; eager ones have 12, 20."""
     more = {"rollout": "vllm-colocated", "logits": "chunked", "chunk_tokens": 64}

@@ -133,6 +133,34 @@ def test_a_lender_is_asked_at_a_stretched_size() -> None:
     assert {row.sizes["outer"] for row in found.rows} == {10240, 12288}
 
 
+def test_a_borrowers_peak_is_what_its_largest_products_reach_of_it() -> None:
+    """A 4090's tensor cores run at half rate and reach it; an L40S's wait for power."""
+    sizes = {"rows": 8192, "inner": 8192, "outer": 8192}
+    found = kernels.explain("products", gpu("rtx-4090"), **sizes, dtype="bf16")
+    lent = kernels.explain(
+        "products", gpu("l40s"), **{**sizes, "outer": 8192 * 864 / 1008}, dtype="bf16"
+    )
+    assert found is not None and lent is not None
+    gain = (165.3 / 165.2) / (269.2 / 362.05)
+    assert found.gain == pytest.approx(gain) and lent.gain == 1.0
+    assert found.roofline_seconds == pytest.approx(2 * 8192**3 / (165.2e12 * gain))
+    assert found.share == pytest.approx(lent.share)
+    assert found.seconds == pytest.approx(2 * 8192**3 / 165.2e12 / gain / lent.share)
+    # What memory limits is no quicker for it, nor are 8 bits, of which nobody published any.
+    thin = kernels.explain("products", gpu("rtx-4090"), **{**sizes, "rows": 1}, dtype="bf16")
+    assert thin is not None and thin.limit == "bandwidth"
+    assert thin.roofline_seconds == pytest.approx(2 * (8192**2 + 2 * 8192) / 1008e9)
+    eight = kernels.explain("products", gpu("rtx-4090"), **sizes, dtype="fp8")
+    assert eight is not None
+    assert eight.roofline_seconds == pytest.approx(2 * 8192**3 / 330.3e12)
+
+
+@pytest.mark.parametrize("key", ["rtx-6000-ada", "mi300x"])
+def test_a_peak_stays_where_nobody_published_what_is_reached(key: str) -> None:
+    found = kernels.explain("products", gpu(key), rows=8192, inner=8192, outer=8192, dtype="bf16")
+    assert found is not None and found.gain == 1.0
+
+
 def test_no_card_of_the_wheel_gated_its_experts_differently() -> None:
     """Nemotron's experts have two products since vLLM 0.24, and stand in no table of three."""
     for card in INDEX:

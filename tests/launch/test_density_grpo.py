@@ -263,6 +263,7 @@ def test_a_hostile_folder_arrives_as_it_is(tmp_path: Path) -> None:
         ("trl", {"gpus": 16, "gpus_per_node": 8, "prompts_per_step": 16}, "gpus"),
         ("trl", {"method": "rloo", "kl": "reward"}, "method"),
         ("trl", {"method": "intuitor"}, "method"),
+        ("trl", {"eval_steps": 20, "validation_responses": 64}, "eval_steps"),
         ("verl", {}, "framework"),
         ("plain", {}, "framework"),
     ],
@@ -276,7 +277,7 @@ def test_what_cannot_be_weighted_is_named(
     assert named in refused.value.fields
     added = obstacles(plan, framework, "online")[len(obstacles(plan, framework)) :]
     assert all(one.sentence.endswith(".") for one in added)
-    assert weighable(plan, framework) is (named == "gpus")
+    assert weighable(plan, framework) is (named in ("gpus", "eval_steps"))
 
 
 def test_the_command_writes_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

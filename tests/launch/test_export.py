@@ -28,6 +28,7 @@ DESCRIPTIVE = {
     "gpu_bytes": "the card the plan is for",
     "host_ram_per_node": "what the node has",
     "price_per_gpu_hour": "what the node costs",
+    "disk_bytes_per_second": "what the node has",
     "length_distribution": "what the data is like",
     "reward_seconds": "how quick the reward is",
     "reward_concurrency": "how quick the reward is",
@@ -42,7 +43,7 @@ ENGINE = (
     *("rollout", "rollout_overlap", "resampling_factor", "rollout_tensor_parallel"),
     *("gpu_memory_utilization", "vllm_sleep_level"),
     *("max_num_seqs", "max_num_batched_tokens", "enforce_eager", "kv_cache_dtype"),
-    "rollout_quantization",
+    *("rollout_quantization", "async_scheduling", "rollout_expert_parallel", "sync_bucket_bytes"),
 )
 SPREAD = ("gpus_per_node", "shard_size", "reshard_after_forward", "reduce_dtype", "gradient_dtype")
 
@@ -51,6 +52,7 @@ NO_EFFECT: dict[str, dict[str, str]] = {
         "logits_dtype": "TRL's fused head keeps no logits to have one",
         "critic": "no method that is exported to TRL has one",
         **dict.fromkeys(("rollout_overlap", "resampling_factor"), "TRL's rules leave one value"),
+        "sync_bucket_bytes": "TRL's buffers are vLLM's, of one size",
         "autocast": "accelerate's mixed precision is on wherever adapters are fp32",
         **dict.fromkeys(("chunk_tokens", "chunk_compile"), "TRL's fused head has no chunks"),
     },

@@ -151,6 +151,7 @@ def test_names_that_are_no_hub_id_are_refused(name: str) -> None:
     ("fields", "named", "change"),
     [
         ({"gpus": 16, "gpus_per_node": 8, "rollout": "vllm-colocated"}, "gpus", 8),
+        ({"eval_steps": 20, "validation_responses": 64}, "eval_steps", 0),
         ({"self_certainty": "full"}, "self_certainty", "fused"),
         ({"self_certainty": "chunked-vocabulary"}, "self_certainty", "fused"),
     ],

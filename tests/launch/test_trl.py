@@ -137,6 +137,17 @@ def test_precision(
             {"steps": 300, "save_steps": 50, "prompts_per_step": 64, "prompts_per_update": 32},
             {"max_steps": 600, "save_steps": 100},
         ),
+        (
+            {
+                "eval_steps": 20, "validation_responses": 960, "micro_batch_size": 4,
+                "logprob_micro_batch_size": 4, "prompts_per_step": 64, "prompts_per_update": 32,
+            },
+            {
+                "eval_strategy": "steps", "eval_steps": 40, "per_device_eval_batch_size": 4,
+                "num_generations_eval": 1,
+            },
+        ),
+        ({}, {"eval_strategy": "no"}),
     ],
 )
 def test_settings(
@@ -253,6 +264,8 @@ def test_a_separate_engine_has_its_own_script_and_gpus(trl: Worker, tmp_path: Pa
         max_num_seqs=100,
         kv_cache_dtype="fp8",
         enforce_eager=True,
+        async_scheduling=False,
+        rollout_expert_parallel=True,
         gpu_memory_utilization=0.9,
     )
     reply = _read(trl, tmp_path, plan)
@@ -266,7 +279,7 @@ def test_a_separate_engine_has_its_own_script_and_gpus(trl: Worker, tmp_path: Pa
     assert options["--max-num-seqs"] == "100"
     assert options["--kv-cache-dtype"] == "fp8"
     assert json.loads(options["--weight-transfer-config"]) == {"backend": "nccl"}
-    assert "--enforce-eager" in words
+    assert {"--enforce-eager", "--no-async-scheduling", "--enable-expert-parallel"} <= {*words}
     assert "CUDA_VISIBLE_DEVICES=6,7" in export(plan, "trl").text("engine.sh")
     assert "CUDA_VISIBLE_DEVICES=0,1,2,3,4,5\n" in export(plan, "trl").text("launch.sh")
 
@@ -289,7 +302,11 @@ def test_a_separate_engine_has_its_own_script_and_gpus(trl: Worker, tmp_path: Pa
         ({"batch_shape": "packed"}, "batch_shape"),
         ({"kv_cache_dtype": "fp8"}, "kv_cache_dtype"),
         ({"rollout_quantization": "fp8"}, "rollout_quantization"),
-        ({"eval_steps": 20, "validation_responses": 960}, "eval_steps"),
+        ({"async_scheduling": False}, "async_scheduling"),
+        (
+            {"rollout_tensor_parallel": 2, "rollout_expert_parallel": True},
+            "rollout_expert_parallel",
+        ),
     ],
 )
 def test_what_trl_cannot_do_is_named(fields: dict[str, Any], named: str) -> None:

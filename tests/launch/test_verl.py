@@ -136,6 +136,23 @@ def test_grpo_means_the_planned_batches(verl: Worker, tmp_path: Path) -> None:
         ({"rollout_quantization": "fp8"}, {f"{ROLLOUT}.quantization": "fp8"}),
         ({}, {f"{ROLLOUT}.quantization": None}),
         (
+            {"async_scheduling": False},
+            {f"{ROLLOUT}.engine_kwargs.vllm": {"async_scheduling": False}},
+        ),
+        ({}, {f"{ROLLOUT}.engine_kwargs.vllm": {}, f"{ROLLOUT}.expert_parallel_size": 1}),
+        (
+            {"rollout_tensor_parallel": 4, "rollout_expert_parallel": True},
+            {f"{ROLLOUT}.expert_parallel_size": 4},
+        ),
+        (
+            {"sync_bucket_bytes": 512 * 2**20},
+            {f"{ROLLOUT}.checkpoint_engine.update_weights_bucket_megabytes": 512},
+        ),
+        (
+            {"attention": "flash_attention_3"},
+            {f"{MODEL}.override_config.attn_implementation": "flash_attention_3"},
+        ),
+        (
             {"save_steps": 50, "eval_steps": 20, "validation_responses": 960},
             {"trainer.save_freq": 50, "trainer.test_freq": 20, "trainer.val_before_train": True},
         ),

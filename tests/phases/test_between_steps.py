@@ -97,6 +97,15 @@ def test_a_checkpoint_takes_what_a_nodes_disk_takes(
     assert found.seconds == pytest.approx(written_bytes / DISK, rel=1e-6)
 
 
+def test_a_disk_that_somebody_knows_is_as_fast_as_that() -> None:
+    assumed, known = of(), of(disk_bytes_per_second=4 * 2**30)
+    written = phase(known, "checkpoint")
+    assert written.seconds == pytest.approx(4 * PARAMETERS / (4 * 2**30), rel=1e-6)
+    assert (written.low_seconds, written.high_seconds) == (written.seconds, written.seconds)
+    before = phase(assumed, "checkpoint")
+    assert before.seconds and before.low_seconds and before.low_seconds < before.seconds
+
+
 def test_a_critic_is_written_too() -> None:
     alone = phase(of(framework="verl"), "checkpoint").seconds or 0.0
     both = phase(of(framework="verl", method="ppo", responses_per_prompt=8), "checkpoint").seconds
@@ -124,6 +133,55 @@ def test_a_validation_takes_what_a_rollout_of_its_responses_takes() -> None:
     assert phase(found, "validation").seconds == pytest.approx(phase(found, "rollout").seconds)
     longer = phase(of(**same, validation_response_tokens=1024), "validation").seconds or 0.0
     assert longer > 1.9 * (phase(found, "validation").seconds or 0.0)
+
+
+BATCHES: dict[str, Any] = {
+    "framework": "trl", "micro_batch_size": 4, "logprob_micro_batch_size": 4,
+    "prompts_per_update": 8, "vllm_sleep_level": 2,
+}  # fmt: skip
+
+
+def test_trl_validates_one_micro_batch_after_the_other() -> None:
+    """64 responses on 4 GPUs by fours: four batches, where a step's 32 a GPU are eight."""
+    found = of(**BATCHES)
+    took = phase(found, "validation").seconds
+    # Each batch is decoded alone, as a validation of 16 responses is where all are at once;
+    together = {"framework": "plain", "framework_version": "1", "validation_responses": 16}
+    decoded = phase(of(**{**BATCHES, **together}), "validation").seconds or 0.0
+    # the engine has slept since the last one; and old log-probs, a loss and the reference's.
+    synced = phase(found, "weight sync").seconds or 0.0
+    old, reference = (
+        phase(found, f"{name} log-probs").seconds or 0.0 for name in ("old", "reference")
+    )
+    assert took == pytest.approx(4 * decoded + 4 * synced + 4 / 8 * (2 * old + reference))
+
+
+@pytest.mark.parametrize(
+    ("changes", "gone"),
+    [
+        ({"vllm_sleep_level": 0}, "weights to the engine before each batch"),
+        ({"rollout": "hf"}, "weights to the engine before each batch"),
+    ],
+)
+def test_only_an_engine_that_forgot_its_weights_gets_them_again(
+    changes: dict[str, Any], gone: str
+) -> None:
+    slept, awake = (
+        {one.name for one in phase(of(**{**BATCHES, **more}), "validation").times or ()}
+        for more in ({}, changes)
+    )
+    assert gone in slept - awake
+
+
+def test_a_batch_of_a_validation_meets_the_reward_model_too() -> None:
+    rules, model = (
+        phase(of(**BATCHES, **more), "validation").seconds or 0.0
+        for more in ({}, {"reward": "model"})
+    )
+    scored = phase(of(**BATCHES, reward="model"), "reward").seconds or 0.0
+    once = phase(of(**BATCHES), "rollout").times or ()
+    waited = sum(one.seconds for one in once if "reward" in one.name)
+    assert model - rules == pytest.approx(4 / 8 * scored - waited * 64 / 128)
 
 
 def test_transformers_validates_as_many_at_once_as_a_step_has() -> None:
@@ -181,4 +239,4 @@ def test_the_command_line_says_it(capsys: pytest.CaptureFixture[str]) -> None:
     main(["estimate", f"model=Qwen/Qwen2.5-0.5B&gpus=1&sharding=none&{asked}", "--json"])
     found = {one["name"]: one for one in json.loads(capsys.readouterr().out)["phases"]}
     assert found["checkpoint"]["occasions"] == 4 and found["checkpoint"]["seconds"] > 0
-    assert "how fast its disk is" in found["checkpoint"]["seconds_error"]
+    assert "nobody said how fast the disk is" in found["checkpoint"]["seconds_error"]

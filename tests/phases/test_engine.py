@@ -237,7 +237,9 @@ def test_fp8_weights_leave_room_for_the_cache_and_decode_faster() -> None:
 def test_fp8_needs_a_card_that_has_it() -> None:
     with pytest.raises(ValueError, match="A100 40GB.* has no fp8 tensor cores"):
         Plan(gpu="a100-40gb", rollout_quantization="fp8")
-    for card in ("l40s", "h100-80gb", "b200-180gb"):
+    with pytest.raises(ValueError, match="MI250X.* has no fp8 tensor cores"):
+        Plan(gpu="mi250x", rollout_quantization="fp8")
+    for card in ("l40s", "h100-80gb", "b200-180gb", "mi300x"):
         assert estimate(Plan(gpu=card, rollout_quantization="fp8")).step_seconds
     assert Plan(gpu="a100-40gb", method="sft", rollout_quantization="fp8").rollout == "none"
 
@@ -250,3 +252,28 @@ def test_verl_sends_weights_through_one_bucket_or_two_to_other_gpus(
     plan = Plan(framework="verl", method="grpo", gpus=8, rollout=rollout, **apart)
     terms = phase(plan, "weight sync").terms
     assert named(terms, "weight sync bucket") == gib * GIB
+    smaller = phase(plan.changed(sync_bucket_bytes=GIB // 2), "weight sync").terms
+    assert named(smaller, "weight sync bucket") == gib * GIB // 4
+    # TRL has none, whatever the field says.
+    trl = phase(Plan(framework="trl", sync_bucket_bytes=GIB), "weight sync").terms
+    assert "weight sync bucket" not in [term.name for term in trl]
+
+
+def test_whole_experts_have_a_workspace_that_no_gpu_shares() -> None:
+    """Two GPUs: 2,048 tokens with 8 experts each, gate and up of 2 x 768 and an output of 768."""
+    sliced, whole = (
+        named(
+            engine._kept(
+                scene(
+                    model="Qwen/Qwen3-30B-A3B",
+                    rollout_tensor_parallel=2,
+                    max_num_batched_tokens=2048,
+                    rollout_expert_parallel=each,
+                )
+            ),
+            "engine workspace of experts",
+        )
+        for each in (False, True)
+    )
+    assert sliced == 2048 * 8 * (2048 + 384) * 2
+    assert whole == 2048 * 8 * (2048 + 768) * 2

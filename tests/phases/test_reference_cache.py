@@ -107,6 +107,8 @@ def test_the_pass_before_the_run_is_in_its_hours_and_its_price() -> None:
     assert "7 MiB of it in each step, read in 7 ms (1.05–56) by the disk" in reference_words(
         states, cost(states)
     )
+    known = estimate(pairs(**ACTIVATIONS, disk_bytes_per_second=2**29))
+    assert "7 MiB of it in each step, read in 13.7 ms." in reference_words(known, cost(known))
     plain = estimate(pairs(reference="copy"))
     assert cost(plain).usd_reference == 0 and reference_words(plain, cost(plain)) == ""
 

@@ -123,7 +123,7 @@ def test_a_key_given_twice_is_reported() -> None:
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        ("7", "reads up to version 6"),
+        ("8", "reads up to version 7"),
         ("0", "never was"),
         ("one", "'one'"),
         ("9" * 40, "99', not the number"),
@@ -183,6 +183,10 @@ IN_4 = dict.fromkeys(
 
 IN_5 = ("rollout_overlap", "resampling_factor", "reward_concurrency", "reward_seconds")
 IN_6 = ("eval_steps", "rollout_quantization", "save_steps", "validation_responses")
+IN_7 = (
+    *("async_scheduling", "disk_bytes_per_second"),
+    *("rollout_expert_parallel", "sync_bucket_bytes"),
+)
 
 
 def test_a_complete_old_link_leaves_nothing_out() -> None:
@@ -191,7 +195,7 @@ def test_a_complete_old_link_leaves_nothing_out() -> None:
     reading = from_query({**query, "v": "1"})
     assert (reading.plan, reading.notes, reading.problems) == (Plan(), (), ())
     later = {"reinforce_baseline": "2", "lora_dropout": "3", "grade_autocast": "3", **IN_4}
-    later |= dict.fromkeys(IN_5, "5") | dict.fromkeys(IN_6, "6")
+    later |= dict.fromkeys(IN_5, "5") | dict.fromkeys(IN_6, "6") | dict.fromkeys(IN_7, "7")
     assert set(FIELDS) - set(fields_of(1)) == later.keys()
     for field, version in later.items():
         assert field in from_query({**query, "v": version}).notes[0]
@@ -295,6 +299,16 @@ def test_a_complete_link_that_was_cut_off_says_so(part: float, chosen: set[str] 
     [problem] = [problem for problem in cut.problems if problem.field == "link"]
     assert "was cut off" in problem.message and "grade_autocast" in problem.message
     assert from_query_string(whole).problems == ()
+
+
+def test_a_link_that_was_cut_off_in_a_name_that_begins_like_another_says_so() -> None:
+    whole = urlencode(to_query(LORA, "grpo-7b@1", {"finetuning"}))
+    for end in ("&v", "&gpu"):
+        last = {"&v": "&validation_response_tokens", "&gpu": "&gpu_bytes"}[end]
+        cut = from_query_string(whole.partition(last)[0] + end)
+        [problem] = cut.problems
+        assert problem.field == "link" and "was cut off" in problem.message
+        assert cut.plan is not None and cut.plan.gpu == LORA.gpu
 
 
 def test_a_short_link_that_was_cut_off_has_no_preset_and_says_so() -> None:

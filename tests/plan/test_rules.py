@@ -67,6 +67,7 @@ BROKEN: list[dict[str, Any]] = [
     {"gradient_dtype": "fp16"},
     {"dtype": "fp32", "logits_dtype": "bf16"},
     {"dtype": "fp32", "attention": "flash"},
+    {"dtype": "fp32", "attention": "flash_attention_3", "gpu": "h100-80gb"},
     {"batch_shape": "packed", "attention": "eager"},
     {"reference": "adapter-disabled"},
     {"reference": "dual-output"},

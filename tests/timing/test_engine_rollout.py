@@ -174,6 +174,13 @@ def test_transformers_computes_every_row_until_the_longest_ends() -> None:
     assert sum(found.values()) == pytest.approx(longest * each, rel=2e-3)
 
 
+SLOWLY_SCORED = {
+    "framework": "verl",
+    "framework_version": "0.9.1",
+    "reference": "offloaded",
+    "reward_seconds": 0.2,
+    "reward_concurrency": 4,
+}
 MESH = {
     "response_tokens": [700, 2048],
     "max_num_seqs": [16, 256],
@@ -191,6 +198,9 @@ MESH = {
         {"length_distribution": "1~hist_5~3_400~2_900~1", "rollout_tensor_parallel": 2},
         {"model": "Qwen/Qwen3-30B-A3B", "gpu": "h200-141gb", "kv_cache_dtype": "fp8"},
         {"length_distribution": SPREAD, "gpu_memory_utilization": 0.12},
+        {"length_distribution": SPREAD, "async_scheduling": False},
+        {**SLOWLY_SCORED, "length_distribution": SPREAD},
+        SLOWLY_SCORED,
     ],
 )
 def test_a_sweep_has_what_each_estimate_has(changes: dict[str, object]) -> None:
@@ -211,3 +221,58 @@ def test_rewards_are_waited_for_and_resampling_generates_more() -> None:
     again = slow.changed(resampling_factor=1.5)
     assert total(again) == pytest.approx(1.5 * total(slow))
     assert total(slow.changed(reward="model")) == pytest.approx(total(BASE))
+
+
+def scored_after(drawn: np.ndarray, places: int, each: float, machines: int) -> float:
+    """Seconds from the last response's end to the last reward's; a step takes one second."""
+    free, ended = [0.0] * places, []
+    for length in drawn.tolist():
+        ended.append(free[0] + length)
+        heapq.heapreplace(free, ended[-1])
+    ready = [0.0] * machines
+    for end in sorted(ended):
+        heapq.heapreplace(ready, max(ready[0], end) + each)
+    return max(ready) - max(ended)
+
+
+@pytest.mark.parametrize("each", [2.0, 30.0, 120.0, 400.0])
+@pytest.mark.parametrize("text", ["", SPREAD, "1~uniform_200~2000"])
+@pytest.mark.parametrize(("sequences", "places"), [(128, 128), (600, 128), (256, 64)])
+def test_rewards_beside_decoding_are_late_by_what_a_queue_is(
+    text: str, sequences: int, places: int, each: float
+) -> None:
+    machines = 8
+    shape = lengths(text)
+    random = np.random.default_rng(1)
+    shares = np.array([one.share for one in shape.bins])
+    sizes = [one.tokens for one in shape.bins]
+    drawn = random.choice(sizes, p=shares / shares.sum(), size=(100, sequences))
+    real = float(np.mean([scored_after(one, places, each, machines) for one in drawn]))
+    at_once = min(sequences, places)
+    pieces = [
+        (one, one.steps * 1.0) for one in rollout.stretches(shape, 100, sequences, at_once, 1)
+    ]
+    late = max(each, rollout.overdue(each / machines, sequences, 1, pieces))
+    whole = sequences * each / machines
+    # Of all that there is to score within a fiftieth, or one response's reward.
+    assert late == pytest.approx(real, abs=0.02 * whole + each)
+
+
+def test_verl_scores_while_others_decode_and_trl_when_all_have_ended() -> None:
+    slow = {"reward_seconds": 0.05, "reward_concurrency": 8}
+    plain = SPREAD_OUT.changed(**slow)
+    # 128 prompts with 8 responses, 8 at a time.
+    assert terms(plain)["rewards waited for"] == pytest.approx(128 * 0.05)
+    of_verl = {"framework": "verl", "framework_version": "0.9.1", "reference": "offloaded"}
+    verl = plain.changed(**of_verl)
+    late = terms(verl)
+    assert "rewards waited for" not in late
+    # 6.4 s of rewards beside a minute of decoding: the last one's alone is seen.
+    assert late["rewards that decoding does not hide"] == pytest.approx(0.05)
+    one_machine = terms(verl.changed(reward_concurrency=1, reward_seconds=0.5))
+    decoded = sum(terms(SPREAD_OUT.changed(**of_verl)).values())
+    behind = one_machine["rewards that decoding does not hide"]
+    assert behind == pytest.approx(1024 * 0.5 - decoded, rel=0.01)
+    again = verl.changed(resampling_factor=1.5)
+    assert terms(again)["rewards that decoding does not hide"] == pytest.approx(1.5 * 0.05)
+

@@ -106,6 +106,41 @@ def test_attention_is_a_prefills_and_its_backward_two_and_a_half_at_less_of_the_
     assert took(plan(), "policy backward", "attention") == pytest.approx(forward * 2.5 / 0.86)
 
 
+def test_flash_attention_3_is_the_tables_kernel_on_hopper_and_2_runs_slower() -> None:
+    second, third = plan(attention="flash"), plan(attention="flash_attention_3")
+    forwards, backs = (
+        [took(one, phase, "attention") for one in (second, third)]
+        for phase in ("policy forward", "policy backward")
+    )
+    assert forwards[1] == pytest.approx(0.61 * forwards[0])
+    # Two and a half times the operations at 0.80 of the forward's share, and at 0.86.
+    assert backs[1] == pytest.approx(forwards[1] * 2.5 / 0.80)
+    assert backs[0] == pytest.approx(forwards[0] * 2.5 / 0.86)
+
+
+@pytest.mark.parametrize("gpu", ["a100-80gb", "l40s", "b200-180gb", "mi300x"])
+def test_flash_attention_3_is_for_hopper(gpu: str) -> None:
+    with pytest.raises(ValueError, match="FlashAttention-3 is made for Hopper.* Set attention to"):
+        plan(gpu=gpu, attention="flash_attention_3")
+    for hopper in ("h100-80gb", "h200-141gb", "h20-96gb"):
+        assert plan(gpu=hopper, attention="flash_attention_3").attention == "flash_attention_3"
+
+
+def test_flash_attention_2_reaches_a_fifth_of_blackwells_own_kernel() -> None:
+    """Its kernels are compiled for Ampere; torch's SDPA has cuDNN's."""
+    own, second = (
+        took(plan(gpu="b200-180gb", attention=how), "policy forward", "attention")
+        for how in ("sdpa", "flash")
+    )
+    assert second == pytest.approx(own / 0.20)
+    # RTX Blackwell's tables are of FlashAttention-2 itself.
+    rtx, same = (
+        took(plan(gpu="rtx-pro-6000-blackwell", attention=how), "policy forward", "attention")
+        for how in ("sdpa", "flash")
+    )
+    assert rtx == same
+
+
 def test_power_limits_what_lasts_by_card() -> None:
     """An H20 computes a seventh of an H100's operations at more than half its power."""
     kept = {

@@ -46,6 +46,8 @@ def test_buckets_go_to_an_engine_in_processes_of_its_own() -> None:
     found = sync(framework="verl")
     # 30.5 GB in buckets of 2 GiB are fifteen.
     assert found["requests to the engine"] == pytest.approx(15 * 3.2e-3)
+    halves = sync(framework="verl", sync_bucket_bytes=2**30)
+    assert halves["requests to the engine"] == pytest.approx(29 * 3.2e-3)
     assert found["weights copied into buckets"] == pytest.approx(8 * SIZE / COPIES)
 
 

@@ -17,6 +17,7 @@ from planner.dryrun.run.branches.liger import Apply
 from planner.dryrun.run.tracker import Tracker
 from planner.steps import models
 from planner.steps.stage import Place, Stage
+from planner.workload import FLASH
 
 
 class DryStage(Stage):
@@ -114,8 +115,8 @@ class DryStage(Stage):
             yield
 
     def attention(self, kind: str) -> str:
-        """The stand-in for a kernel that is not installed here."""
-        return implementation_name(kind)  # type: ignore[arg-type]
+        """The stand-in for a kernel that is not installed here; both FlashAttentions have one."""
+        return implementation_name("flash" if kind in FLASH else kind)  # type: ignore[arg-type]
 
     def padded(self) -> AbstractContextManager[None]:
         """Masks are made as padding needs them."""

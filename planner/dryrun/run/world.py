@@ -29,7 +29,7 @@ from planner.quantities import quantities
 from planner.setup import setup_of
 from planner.sharding import sharding_of
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded
-from planner.workload import targets
+from planner.workload import kernel_of, targets
 
 World = tuple[Tracker, DryStage, Wrapper]
 On = Literal["gpu", "cpu"]
@@ -76,11 +76,11 @@ def world(
 def _branches(plan: Plan, on: On, device: str) -> AbstractContextManager[Branches | CpuBranches]:
     if on == "cpu":
         sequences = int(quantities(plan).micro_sequences)
-        return cpu_branches(plan.batch_shape, plan.attention, device, sequences)
+        return cpu_branches(plan.batch_shape, kernel_of(plan), device, sequences)
     return gpu_branches(
         card=traits(facts_of(plan).gpu, plan.torch_version),
         batch_shape=plan.batch_shape,
-        attention=plan.attention,
+        attention=kernel_of(plan),
         packed_sequences=int(quantities(plan).micro_sequences),
     )
 

@@ -16,7 +16,7 @@ from planner.launch.launch import Launch, LaunchFile, Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.launch.program import predictions, program_text, requirements
 from planner.launch.script import chosen, command, expand, header, required
-from planner.launch.words import kernels, other_framework_note
+from planner.launch.words import attention_packages, kernels, other_framework_note
 from planner.methods import method_of
 from planner.plan.trainers import trainer_of
 
@@ -144,7 +144,7 @@ def _packages(plan: Plan) -> tuple[str, ...]:
     return chosen(
         (True, f"torch=={plan.torch_version} transformers==5.23.0 peft==0.21.2"),
         *kernels(plan),
-        (plan.attention == "flash", "flash-attn==2.8.3.post2"),
+        *attention_packages(plan),
     )
 
 

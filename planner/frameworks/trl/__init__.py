@@ -128,6 +128,8 @@ FRAMEWORK = Framework(
     packed_sync_bytes=GIB,
     # _generate_and_score_completions pads what split_tensor_dict then cuts.
     pads_rollout=True,
+    # prediction_step: _prepare_inputs generates for one eval batch, then compute_loss.
+    validates_by_micro_batch=True,
     # A separate engine is a server with a worker for each GPU; a colocated one is the rank itself.
     host=HostSide(
         imports_bytes=334 * MIB,

@@ -38,6 +38,7 @@ from planner.launch.script import (
 )
 from planner.launch.words import (
     ATTENTION,
+    attention_packages,
     entropy_note,
     full_rows_note,
     kernels,
@@ -150,6 +151,12 @@ def _accumulation(plan: Plan) -> int:
     return int(per_gpu // plan.micro_batch_size)
 
 
+def _own_steps(plan: Plan) -> int:
+    """What TRL calls steps, its optimizer's, in one of the plan's."""
+    updates = plan.prompts_per_step // plan.prompts_per_update
+    return int(updates * (1 if plan.optimizer_step == "update" else _accumulation(plan)))
+
+
 def settings(plan: Plan) -> dict[str, object]:
     """Every setting of TRL's own script that the plan decides."""
     sampled = _script_of(plan).samples
@@ -160,9 +167,7 @@ def settings(plan: Plan) -> dict[str, object]:
 def training(plan: Plan) -> dict[str, object]:
     """What every trainer is told."""
     precision = mixed_precision(plan)
-    updates = plan.prompts_per_step // plan.prompts_per_update
-    accumulates = plan.optimizer_step == "update"
-    own_steps = updates * (1 if accumulates else _accumulation(plan))
+    accumulates, own_steps = plan.optimizer_step == "update", _own_steps(plan)
     by_trainer = plan.gradient_checkpointing == "full" and not activations_by_accelerate(plan)
     values: dict[str, object] = {
         "model_name_or_path": plan.model,
@@ -224,6 +229,7 @@ def _sampled(plan: Plan) -> dict[str, object]:
         "beta": 0.0 if plan.kl == "none" else BETA,
         "entropy_coef": _entropy(plan),
         "use_vllm": plan.rollout != "hf",
+        **(_validation(plan) if plan.eval_steps else {}),
     }
     if plan.reward == "model" and _script_of(plan).rewarded:
         values["reward_model_name_or_path"] = plan.reward_model or plan.model
@@ -240,6 +246,15 @@ def _sampled(plan: Plan) -> dict[str, object]:
     elif plan.rollout == "vllm-separate":
         values["vllm_mode"] = "server"
     return values
+
+
+def _validation(plan: Plan) -> dict[str, object]:
+    return {
+        "eval_strategy": "steps",
+        "eval_steps": plan.eval_steps * _own_steps(plan),
+        "per_device_eval_batch_size": plan.micro_batch_size,
+        "num_generations_eval": 1,
+    }
 
 
 def _entropy(plan: Plan) -> float | None:
@@ -314,6 +329,10 @@ def _engine_script(plan: Plan, about: tuple[str, ...]) -> str:
     words += ["--dtype", TORCH_NAMES[plan.dtype], "--kv-cache-dtype", plan.kv_cache_dtype]
     if plan.enforce_eager:
         words.append("--enforce-eager")
+    if not plan.async_scheduling:
+        words.append("--no-async-scheduling")
+    if plan.rollout_expert_parallel:
+        words.append("--enable-expert-parallel")
     # What `trl vllm-serve` of this version passes; vLLM needs the first from 0.30 on.
     words += ["--enable-scale-out", "--weight-transfer-config", '{"backend": "nccl"}']
     words += ["--logprobs-mode", "processed_logprobs", "--max-logprobs", "-1"]
@@ -342,7 +361,18 @@ def _packages(plan: Plan) -> tuple[str, ...]:
         (optimizer in BITSANDBYTES or plan.finetuning == "qlora", "bitsandbytes==0.50.2"),
         (optimizer == "adamw_torch_8bit", "torchao==0.18.0"),
         *kernels(plan),
-        (plan.attention == "flash", "flash-attn==2.8.3.post2"),
+        *attention_packages(plan),
+    )
+
+
+def _validation_note(plan: Plan) -> tuple[bool, str]:
+    if not plan.eval_steps or not _script_of(plan).samples:
+        off = "Validation is off (eval_strategy no); turned on, it runs at the same length."
+        return True, off
+    return (
+        True,
+        f"A validation was planned with {plan.validation_responses:,} responses: as many as the "
+        "data set's split test has rows. TRL generates and scores one micro-batch after the other.",
     )
 
 
@@ -378,7 +408,7 @@ def _notes(plan: Plan, program: str) -> tuple[str, ...]:
             f"vLLM needs torch 2.13.0; the plan was estimated for {plan.torch_version}.",
         ),
         full_rows_note(plan),
-        (True, "Validation is off (eval_strategy no); turned on, it runs at the same length."),
+        _validation_note(plan),
         (
             plan.save_steps == 0,
             "The plan has no checkpoints; TRL writes one every 500 of its steps (save_steps) and "

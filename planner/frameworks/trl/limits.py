@@ -41,7 +41,7 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     if script.samples:
         _engine(found)
     if script.program:
-        _one_node(found)
+        _of_a_program(found)
         for field, value in trainer_of(FRAMEWORK.name, plan.method).defaults({}).items():
             found.only(field, value, why="TRL's fused head gives it with the old log-probs.")
     return tuple(found.found)
@@ -80,7 +80,7 @@ def weighted_obstacles(plan: Plan) -> tuple[Obstacle, ...]:
             f"No program of {FRAMEWORK.label}'s draws its prompts by density weights here.",
             f"Choose {' or '.join(able)}, or draw prompts alike.",
         )
-    _one_node(found)
+    _of_a_program(found)
     return tuple(found.found)
 
 
@@ -88,9 +88,10 @@ def _weighted(method: str) -> bool:
     return bool(trainer_of(FRAMEWORK.name, method).export.weighted)
 
 
-def _one_node(found: Obstacles) -> None:
-    """A program of our own around TRL is started on one node."""
+def _of_a_program(found: Obstacles) -> None:
+    """A program of our own around TRL is started on one node, and has no rows to validate on."""
     plan = found.plan
+    found.only("eval_steps", 0, why="The program does not validate.")
     if plan.gpus > plan.gpus_per_node:
         found.refuse(
             "gpus",
@@ -108,12 +109,6 @@ def _batch(found: Obstacles, script: Script) -> None:
         plan.response_tokens,
         why="TRL validates at the length it trains at.",
     )
-    if script.samples:
-        found.only(
-            "eval_steps",
-            0,
-            why="TRL generates a validation batch by batch, which takes longer than is planned.",
-        )
     per_gpu = plan.prompts_per_update * plan.responses_per_prompt // training_gpus(plan)
     if per_gpu % plan.micro_batch_size:
         found.refuse(
@@ -289,6 +284,10 @@ def _colocated(found: Obstacles) -> None:
     )
     found.only("enforce_eager", False, why="TRL's colocated engine always uses CUDA graphs.")
     found.only("kv_cache_dtype", "auto", why="TRL's colocated engine has the model's dtype.")
+    found.only("async_scheduling", True, why="TRL's colocated engine schedules as vLLM does.")
+    found.only(
+        "rollout_expert_parallel", False, why="TRL's colocated engine has slices of every expert."
+    )
     found.engine_within_node()
     together = sequences_at_once(plan)
     if plan.max_num_seqs < together:

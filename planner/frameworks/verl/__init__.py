@@ -142,6 +142,8 @@ FRAMEWORK = Framework(
     decays_weights=True,
     # trainer.balance_batch, true unless told otherwise: _balance_batch of ray_trainer.py.
     balances_tokens=True,
+    # agent_loop.py _compute_score: each response's own, by the workers of the reward loop.
+    scores_as_responses_end=True,
     # trainer.val_before_train, true unless told otherwise.
     validates_first=True,
     sync_bucket_bytes=2 * GIB,

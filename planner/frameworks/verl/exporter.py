@@ -30,6 +30,7 @@ from planner.launch.script import (
     required,
 )
 from planner.launch.words import (
+    FLASH_3,
     entropy_note,
     full_rows_note,
     kernels,
@@ -145,6 +146,7 @@ def _install(plan: Plan) -> str:
         (not apart(plan), f"pip install 'verl[vllm,flash-attn-cu130torch211]=={VERSION}'"),
         # Its checkpoint engine sends weights through buffers of cupy's.
         (apart(plan), f"pip install 'verl[vllm,flash-attn-cu130torch211,cupy-cu130]=={VERSION}'"),
+        (plan.attention == "flash_attention_3", FLASH_3),
         (plan.optimizer == "adamw-8bit", "torchao==0.16.0"),
         *kernels(plan),
     )

@@ -14,6 +14,7 @@ from planner.launch.obstacles import Obstacles
 from planner.plan.facts import facts_of
 from planner.plan.trainers import trainer_of
 from planner.sharding import sharding_of
+from planner.units import MIB
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -152,6 +153,13 @@ def _rollout(found: Obstacles) -> None:
         )
     if plan.rollout == "vllm-separate":
         _apart(found)
+    if plan.sync_bucket_bytes % MIB:
+        found.refuse(
+            "sync_bucket_bytes",
+            "verl counts its buckets in whole MiB.",
+            "Set sync_bucket_bytes to a multiple of 1,048,576.",
+            sync_bucket_bytes=0,
+        )
     found.only(
         "resampling_factor",
         1.0,

@@ -14,6 +14,7 @@ from planner.frameworks.verl.estimator import Estimator
 from planner.launch.script import given
 from planner.launch.words import ATTENTION, lora_targets
 from planner.plan.trainers import trainer_of
+from planner.units import MIB
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -122,6 +123,9 @@ def _rollout(plan: Plan) -> dict[str, object]:
         f"{rollout}.n": plan.responses_per_prompt,
         f"{rollout}.temperature": plan.temperature,
         f"{rollout}.tensor_model_parallel_size": plan.rollout_tensor_parallel,
+        f"{rollout}.expert_parallel_size": (
+            plan.rollout_tensor_parallel if plan.rollout_expert_parallel else None
+        ),
         f"{rollout}.gpu_memory_utilization": plan.gpu_memory_utilization,
         f"{rollout}.max_model_len": plan.prompt_tokens + plan.response_tokens,
         f"{rollout}.max_num_seqs": plan.max_num_seqs,
@@ -132,7 +136,13 @@ def _rollout(plan: Plan) -> dict[str, object]:
         f"{rollout}.quantization": (
             None if plan.rollout_quantization == "none" else plan.rollout_quantization
         ),
+        f"{rollout}.checkpoint_engine.update_weights_bucket_megabytes": (
+            plan.sync_bucket_bytes // MIB or None
+        ),
         f"+{rollout}.engine_kwargs.vllm.kv_cache_dtype": None if cache == "auto" else cache,
+        f"+{rollout}.engine_kwargs.vllm.async_scheduling": (
+            None if plan.async_scheduling else False
+        ),
         # Adapters are synced alone, so the engine has to read the base weights itself.
         f"{rollout}.load_format": "safetensors" if plan.finetuning == "lora" else None,
     }

@@ -13,7 +13,12 @@ import transformers
 from torch import nn
 
 DTYPES = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}
-ATTENTION = {"eager": "eager", "sdpa": "sdpa", "flash": "flash_attention_2"}
+ATTENTION = {
+    "eager": "eager",
+    "sdpa": "sdpa",
+    "flash": "flash_attention_2",
+    "flash_attention_3": "flash_attention_3",
+}
 
 
 def loaded(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from planner.plan.rules.asked import half
 from planner.rule import NOT_YET, Rule
 from planner.sharding import sharding_of
+from planner.workload import FLASH
 
 RULES: tuple[Rule, ...] = (
     Rule(
@@ -70,7 +71,7 @@ RULES: tuple[Rule, ...] = (
     ),
     Rule(
         "attention",
-        lambda p: p.attention == "flash" and not half(p),
+        lambda p: p.attention in FLASH and not half(p),
         "Flash attention computes in half precision only.",
         "Set attention to sdpa, or dtype to bf16.",
     ),

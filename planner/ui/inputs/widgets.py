@@ -15,7 +15,12 @@ from planner.units import GIB
 from planner.wording import choices
 from planner.wording.fields import help_text, label
 
-BYTES_FIELDS = ("host_ram_per_node", "gpu_bytes")
+BYTES_FIELDS = (
+    "host_ram_per_node",
+    "disk_bytes_per_second",
+    "gpu_bytes",
+    "sync_bucket_bytes",
+)
 """Kept in bytes, typed in GiB."""
 
 STEPS = {
