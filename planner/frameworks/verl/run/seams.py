@@ -103,7 +103,8 @@ def seams(plan: Plan, stage: DryStage, on: On, head: On) -> Iterator[Built]:
     with ExitStack() as stack:
         enter = stack.enter_context
         enter(without_gpu(head))
-        built = enter(_models(plan, stage))
+        role, built = _roles(stage)
+        enter(_models(plan, stage, role))
         enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
         enter(patch.object(engine, "create_device_mesh", _known(create_device_mesh)))
         if on == "gpu":
@@ -127,7 +128,9 @@ def real(plan: Plan, stage: Stage, *, several: bool) -> Iterator[Built]:
         enter(_without_trl() if on_card else without_gpu("cpu"))
         if not several:
             enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
-        yield enter(_models(plan, stage))
+        role, built = _roles(stage)
+        enter(_models(plan, stage, role))
+        yield built
 
 
 @contextmanager
@@ -137,9 +140,8 @@ def _without_trl() -> Iterator[None]:
         yield
 
 
-@contextmanager
-def _models(plan: Plan, stage: Stage) -> Iterator[Built]:
-    """There is no checkpoint to load: a model from its config, in the dtype asked for."""
+def _roles(stage: Stage) -> tuple[list[str], Built]:
+    """Whose model is being made, and what says so."""
     role = [""]
 
     @contextmanager
@@ -147,6 +149,13 @@ def _models(plan: Plan, stage: Stage) -> Iterator[Built]:
         role[0] = name
         with stage.region(role=name, category="parameters"):
             yield
+
+    return role, built
+
+
+@contextmanager
+def _models(plan: Plan, stage: Stage, role: list[str]) -> Iterator[None]:
+    """There is no checkpoint to load: a model from its config, in the dtype asked for."""
 
     def loading(kind: Any) -> Any:
         def loaded(*_: Any, config: Any, torch_dtype: torch.dtype, **__: Any) -> Any:
@@ -163,7 +172,7 @@ def _models(plan: Plan, stage: Stage) -> Iterator[Built]:
     with ExitStack() as stack:
         for kind in (AutoModelForCausalLM, AutoModelForTokenClassification):
             stack.enter_context(patch.object(kind, "from_pretrained", loading(kind)))
-        yield built
+        yield
 
 
 @contextmanager
