@@ -16,6 +16,7 @@ from planner.plan import Plan
 from planner.quantities import quantities
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded
 from planner.trial.ask.endings import CannotRun
+from planner.units import read_count
 
 RANK_NOTE = (
     "One process played rank 0 of {world}: shards and buffers are as in the plan; collectives "
@@ -49,7 +50,8 @@ def sharding(plan: Plan, device: str) -> Iterator[Wrapper]:
         )
     if several and ranks() != world:
         raise CannotRun(
-            f"gpus: the plan trains on {world} GPUs and torchrun started {ranks()} processes; "
+            f"gpus: the plan trains on {read_count(world, 'GPU')} and torchrun started {ranks()} "
+            "processes; "
             "start as many as the plan's gpus less its rollout_gpus."
         )
     if plan.sharding != "fsdp2":
