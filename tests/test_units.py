@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import itertools
+from pathlib import Path
+
 import pytest
 
 from planner import units
@@ -40,3 +44,29 @@ def test_rates_and_shares_have_three_digits() -> None:
     assert units.read_figure_between(3626.7, 1813.4, 7253.4) == "3,627 (1,813–7,253)"
     assert units.read_figure_between(50.19, 25.1, 100.4) == "50.2 (25.1–100.4)"
     assert units.read_share_between(0.338, 0.17, 0.68) == "34 % (17–68)"
+
+
+def test_one_is_no_plural() -> None:
+    assert units.read_count(1, "GPU") == "1 GPU"
+    assert units.read_count(1024, "GPU") == "1,024 GPUs"
+    assert units.read_count(0, "thing") == "0 things"
+
+
+SEVERAL = {
+    "2 * plan.gpus",  # of a plan that has one at the least
+    *("plan.rollout_tensor_parallel", "self.plan.rollout_tensor_parallel"),  # one divides all
+    "plan.gpus",  # more than a node's, or told apart beside it (plain/exporter.py)
+}
+"""What is written before "GPUs" and is never one."""
+
+
+def test_a_number_of_gpus_is_written_with_its_noun() -> None:
+    found = set()
+    for path in (Path(units.__file__).parent).rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            parts = node.values if isinstance(node, ast.JoinedStr) else []
+            for number, word in itertools.pairwise(parts):
+                text = word.value if isinstance(word, ast.Constant) else ""
+                if isinstance(number, ast.FormattedValue) and str(text).startswith(" GPUs"):
+                    found.add(ast.unparse(number.value))
+    assert found == SEVERAL

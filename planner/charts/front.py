@@ -86,7 +86,8 @@ def _labels(rows: pd.DataFrame, place: int) -> list[str]:
     counts, _, cards = zip(*(name.partition(" × ") for name in names), strict=True)
     first, last = int(rows["hours"].argmin()), int(rows["hours"].argmax())
     if len(set(cards)) == 1:
-        return [f"{one} GPUs" if n == first else one for n, one in enumerate(counts)]
+        unit = "GPU" if counts[first] == "1" else "GPUs"
+        return [f"{one} {unit}" if n == first else one for n, one in enumerate(counts)]
     said = (first, last, [*rows["place"]].index(place))
     return [name if n in said else "" for n, name in enumerate(names)]
 

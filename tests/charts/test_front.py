@@ -45,6 +45,7 @@ def labels(rows: pd.DataFrame, place: int) -> list[str]:
 
 def test_points_are_named_by_what_tells_them_apart() -> None:
     assert labels(ROWS, 0) == ["1", "8 GPUs"], "the fastest says what the numbers are"
+    assert labels(ROWS.iloc[[0]], 0) == ["1 GPU"]
     between = ROWS.iloc[[0]].assign(place=2, hours=20.0, name="4 × B")
     more = ROWS.iloc[[0]].assign(place=3, hours=10.0, name="6 × B")
     rows = pd.concat([ROWS, between, more])

@@ -306,6 +306,15 @@ def test_a_link_with_another_framework_says_what_followed_and_goes_back(
     assert "other setting" not in words(app)
 
 
+def test_in_an_old_complete_link_everything_was_chosen_and_stays_until_it_is_let_go() -> None:
+    app = opened(**to_query(presets()["grpo-7b@1"].plan))
+    field(app, "framework").set_value("trl").run()
+    assert "1 other setting would usually be different. What was chosen stays." in words(app)
+    assert link_of(app)["gpu_memory_utilization"] == "0.5"
+    app.button(key="take-offer").click().run()
+    assert link_of(app)["gpu_memory_utilization"] == "0.3"
+
+
 def test_what_stays_and_what_follows_are_both_said() -> None:
     """A link that says what was chosen: that stays, and would usually be different."""
     app = opened(**{**OTHER, "set": "batch_shape"})

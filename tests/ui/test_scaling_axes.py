@@ -185,6 +185,9 @@ def test_the_knee_is_the_last_count_that_is_worth_its_gpus() -> None:
     assert found.gpus[found.knee] == 16
     assert "**Knee: 16 GPUs**" in knee.words(found) and "at 32 it is 45%" in knee.words(found)
     assert knee.scaling(table.head(2)) is None
+    alone = knee.scaling(table.assign(verdict="fits", step_seconds=[9.0, 99, 99, 99, 99, 99]))
+    said = knee.words(alone)
+    assert "**Knee: 1 GPU**" in said and "from 1 GPU (9 s a step)" in said
     assert "no larger count" in knee.words(knee.scaling(table.head(5)))
 
 

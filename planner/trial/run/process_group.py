@@ -18,6 +18,7 @@ from planner.quantities import quantities
 from planner.sharding import sharding_of
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded
 from planner.trial.ask.endings import CannotRun
+from planner.units import read_count
 
 RANK_NOTE = (
     "One process played rank 0 of {world}: shards and buffers are the plan's; collectives "
@@ -52,7 +53,8 @@ def sharding(plan: Plan, device: str) -> Iterator[Wrapper]:
         )
     if several and ranks() != world:
         raise CannotRun(
-            f"gpus: the plan trains on {world} GPUs and torchrun started {ranks()} processes; "
+            f"gpus: the plan trains on {read_count(world, 'GPU')} and torchrun started {ranks()} "
+            "processes; "
             "start as many as the plan's gpus less its rollout_gpus."
         )
     if sharding_of(plan).fsdp != 2:

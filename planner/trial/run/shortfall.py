@@ -11,7 +11,7 @@ from planner.trial.ask.result import OutOfMemory, PredictedPeak, Ran
 from planner.trial.ask.variants import smaller
 from planner.trial.run.prediction import executed_bytes
 from planner.trial.run.sizing import Sizing
-from planner.units import read_bytes, read_seconds
+from planner.units import read_bytes, read_count, read_seconds
 
 Fitting = tuple[Plan, str] | None
 
@@ -50,8 +50,8 @@ def will_not_fit(sizing: Sizing) -> tuple[OutOfMemory, str]:
     room = sizing.room()
     assert room is not None
     return found, (
-        f"It will not fit here, even with {least} layers: {read_bytes(room.bytes)} and "
-        f"{read_seconds(room.seconds)} are there.{smallest}"
+        f"It will not fit here, even with {read_count(least, 'layer')}: "
+        f"{read_bytes(room.bytes)} and {read_seconds(room.seconds)} are there.{smallest}"
     )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pandas as pd
 
-from planner.units import read_seconds
+from planner.units import read_count, read_seconds
 
 WORTH = 0.7
 """Parallel efficiency at and above which a count is taken to be worth its GPUs."""
@@ -53,7 +53,7 @@ def scaling(table: pd.DataFrame) -> Scaling | None:
 def words(found: Scaling) -> str:
     """The knee in a sentence, with its definition."""
     knee, last, share = found.knee, len(found.gpus) - 1, found.efficiency
-    first = f"{found.gpus[0]:,} GPUs ({read_seconds(found.seconds[0])} a step)"
+    first = f"{read_count(found.gpus[0], 'GPU')} ({read_seconds(found.seconds[0])} a step)"
     reached = f"{found.gpus[knee]:,} ({read_seconds(found.seconds[knee])})"
     after = (
         "no larger count makes a possible plan that runs"
@@ -61,7 +61,7 @@ def words(found: Scaling) -> str:
         else f"at {found.gpus[knee + 1]:,} it is {share[knee + 1]:.0%}"
     )
     return (
-        f"**Knee: {found.gpus[knee]:,} GPUs**, the last count with an efficiency of "
+        f"**Knee: {read_count(found.gpus[knee], 'GPU')}**, the last count with an efficiency of "
         f"{WORTH:.0%} or more: from {first} to {reached} it is {share[knee]:.0%}; {after}. "
         f"{FORMULA}, where ₀ is the fewest that run."
     )

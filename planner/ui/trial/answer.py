@@ -12,7 +12,7 @@ from planner.trial.history import History, HistoryError
 from planner.ui.elements import bullets, doubt, download, row, tell, text_table
 from planner.ui.state import session
 from planner.ui.trial import found, words
-from planner.units import read_seconds
+from planner.units import read_count, read_seconds
 
 ALLOCATIONS = {
     "cpu": ("json", "ui.perfetto.dev"),
@@ -93,8 +93,8 @@ def _notes(result: TrialResult, key: str) -> None:
     versions = result.environment.versions if result.environment else {}
     lines = [
         f"Trial {result.id} of {result.created}, {read_seconds(result.seconds)} in all, on "
-        f"{result.where}: {result.warm_up} steps of warm-up, {result.steps} measured, "
-        f"lengths {result.lengths}, weights {result.weights}.",
+        f"{result.where}: {read_count(result.warm_up, 'step')} of warm-up, {result.steps} "
+        f"measured, lengths {result.lengths}, weights {result.weights}.",
         *result.notes,
     ]
     if versions:
