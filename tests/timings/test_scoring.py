@@ -8,6 +8,7 @@ import subprocess
 import sys
 import zipfile
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -62,6 +63,21 @@ def test_held_rows_are_refused_unless_it_is_the_end() -> None:
     held = [one.id for one in rows() if one.side == "held"]
     assert not any(name in told for name in held)
     assert all(one.id in told for one in rows() if one.id.startswith("llmfoundry"))
+
+
+def test_a_second_scoring_shows_no_rows_and_keeps_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, now = report.text().split("### The same half by the model of today")
+    held = [one.id for one in rows() if one.side == "held"]
+    assert any(name in first for name in held) and not any(name in now for name in held)
+    monkeypatch.setattr(report, "AGAIN", tmp_path / "again.json")
+    monkeypatch.setattr(report, "results", lambda side, final=False: ((figure(),), ()))
+    before = report.HELD.read_bytes()
+    report.record("2026-11-25", "covered")
+    assert report.HELD.read_bytes() == before
+    assert report.held() == [figure()]
+    assert "-20.0 %" in report.text().split("### The same half by the model of today")[1]
 
 
 def test_every_row_has_a_plan_or_a_reason() -> None:
