@@ -7,7 +7,7 @@ the place of the row that the list names.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, cast
 
 import pandas as pd
 import streamlit as st
@@ -192,7 +192,7 @@ def _table(plan: Plan, shown: Sequence[Choice]) -> pd.DataFrame:
     )
 
 
-def _columns() -> dict[str, object]:
+def _columns() -> dict[str, Any]:
     return {
         "Of card": st.column_config.ProgressColumn(min_value=0, max_value=1.5, format="percent"),
         **numbers([f"Peak, {session.unit().name}"], "%.1f"),

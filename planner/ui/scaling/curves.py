@@ -126,7 +126,7 @@ def _holes(plan: Plan, choice: Choice, whole: pd.DataFrame) -> list[str]:
     ]
     if len(within) - len(refused) < EVEN:
         rules = broken(plan, choice.field, refused.astype(int).tolist())
-        told = "; ".join(f"{said(one.why).rstrip('.')} ({one.count:,})" for one in rules)
+        told = "; ".join(f"{said(one.why).rstrip('.')} ({one.values:,})" for one in rules)
         lines.append(f"All that do are drawn. What the others break: {told}.")
     return lines
 

@@ -16,7 +16,7 @@ class Broken(NamedTuple):
     """A rule's sentence, and how many values it refuses that none before it does."""
 
     why: str
-    count: int
+    values: int
 
 
 def broken(plan: Plan, field: str, values: Sequence[int]) -> tuple[Broken, ...]:
@@ -30,4 +30,4 @@ def broken(plan: Plan, field: str, values: Sequence[int]) -> tuple[Broken, ...]:
             left &= ~refused
             first = values[int(refused.argmax())]
             found.append(Broken(rule.message.format(value=first), int(refused.sum())))
-    return tuple(sorted(found, key=lambda one: -one.count))
+    return tuple(sorted(found, key=lambda one: -one.values))
