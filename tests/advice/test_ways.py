@@ -185,6 +185,12 @@ def test_two_together_are_offered_where_they_ask_less_than_the_one_that_is_enoug
         assert all((one.step_seconds or 0) < (other.step_seconds or 0) for other in enough)
 
 
+def test_no_two_are_offered_where_one_is_enough_for_less() -> None:
+    advice = Advice(estimate(presets()["grpo-7b@1"].plan.changed(gpu="a100-40gb")))
+    assert advice.outcome.word == "tight" and any(one.fits and one.keeps for one in advice.made)
+    assert advice.pairs == ()
+
+
 def test_two_together_of_a_plan_that_fits_are_one_that_makes_room_and_one_that_takes_it() -> None:
     plan = presets()["intuitor-1.5b@1"].plan
     advice = Advice(estimate(plan))
