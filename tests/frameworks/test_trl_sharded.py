@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 from dataclasses import replace
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 import torch
@@ -23,6 +23,7 @@ from planner.frameworks.trl import FRAMEWORK, own_step
 from planner.frameworks.trl.run import ranks, step
 from planner.frameworks.trl.run.phases import Phases
 from planner.phases.collectives import HEAD_ARRIVES
+from planner.plan.fields import Offload
 
 torch.set_num_threads(1)
 
@@ -184,8 +185,10 @@ def test_only_what_accelerate_shards_by_itself_runs() -> None:
     assert not own_step.refusal(plan)
     for sharding, why in (("fsdp1", "FSDP1's flat parameters"), ("zero2", "DeepSpeed's engine")):
         assert why in own_step.refusal(plan.model_copy(update={"sharding": sharding}))
-    away = plan.model_copy(update={"offload": "all"})
-    assert "moved by an engine" in own_step.refusal(away)
+    away = {where: plan.model_copy(update={"offload": where}) for where in get_args(Offload)}
+    runs = [where for where, one in away.items() if not own_step.refusal(one)]
+    assert runs == ["none", "all"]
+    assert "everything in host RAM throughout" in own_step.refusal(away["all-between-phases"])
 
 
 def test_adapters_that_a_first_pass_leaves_out_are_refused_by_torch_itself() -> None:
