@@ -13,10 +13,10 @@ from typing import Literal
 
 from planner.estimate import phase_plans
 from planner.footprint import Instant, Term
-from planner.levels import Adder
 from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.totals.levels import Adder
 
 Level = Literal["requested", "allocated", "reserved", "device"]
 

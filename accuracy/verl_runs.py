@@ -26,7 +26,7 @@ from planner.frameworks.verl.run import step
 from planner.frameworks.verl.run.made import batch, made, settings_of
 from planner.frameworks.verl.run.seams import without_gpu
 from planner.frameworks.verl.run.steps import Steps, quiet
-from planner.setup import setup_of
+from planner.setup.setup import setup_of
 from planner.trial.run.allocations import Marks, peak_bytes
 from planner.trial.run.collectives import settled
 

@@ -18,7 +18,7 @@ from multiprocessing import get_context
 from typing import Any
 
 from planner.plan import Plan
-from planner.sweep import rows
+from planner.sweeps.table import rows
 
 PLAN = Plan(
     model="Qwen/Qwen2.5-14B",

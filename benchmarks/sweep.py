@@ -11,7 +11,7 @@ import sys
 import time
 
 from planner.plan import Plan
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 
 PLAN = Plan(
     model="Qwen/Qwen2.5-7B",

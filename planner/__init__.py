@@ -14,7 +14,7 @@ from planner.footprint import Footprint
 from planner.plan import Plan, try_plan
 from planner.plan.link import from_query, to_query
 from planner.problem import PlanError, Problem
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 
 __all__ = [
     "Footprint",

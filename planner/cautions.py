@@ -10,7 +10,6 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from typing import Any
 
-from planner import references
 from planner.catalog import measured, spot
 from planner.footprint import Phase
 from planner.lengths import lengths_of, words
@@ -20,10 +19,11 @@ from planner.phases.vocabulary import path
 from planner.plan.chosen import DEFAULTS
 from planner.plan.defaults import fill
 from planner.plan.relevance import UNSAMPLED, without_effect
-from planner.quantities import pads_rollout
-from planner.step_phases import ROLLOUT
+from planner.setup import references
+from planner.setup.quantities import pads_rollout
+from planner.setup.workload import compile_breaks
 from planner.units import read_bytes, read_gib
-from planner.workload import compile_breaks
+from planner.values.step_phases import ROLLOUT
 
 DECIDING = (
     "method",

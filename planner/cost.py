@@ -12,7 +12,7 @@ from planner.footprint import Footprint
 from planner.formulas.throughput import DOLLARS, RUN_GPU_HOURS, STEP_GPU_HOURS
 from planner.numeric import Num
 from planner.plan.facts import facts_of
-from planner.references import ReferenceCache
+from planner.setup.references import ReferenceCache
 from planner.units import read_bytes, read_count, read_seconds, read_seconds_between, read_usd
 
 if TYPE_CHECKING:

@@ -25,9 +25,7 @@ from planner.footprint import (
 )
 from planner.formulas import allocator
 from planner.formulas.growth import GROWN, most_growth
-from planner.levels import Adder, Totals
 from planner.methods import part
-from planner.peaks import Peak, above, peak_of
 from planner.phases import engine
 from planner.phases.baseline import resolved
 from planner.phases.phase import PhasePlan
@@ -36,13 +34,15 @@ from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.labels import subject
-from planner.segments import Reserved, in_process, reserved
 from planner.speeds import Speeds, obstacle
 from planner.timing.done import done_of
 from planner.timing.doubt import doubt_of
 from planner.timing.phase import phase_terms
 from planner.timing.source import seconds_source
 from planner.timing.step import balance, of_phases
+from planner.totals.levels import Adder, Totals
+from planner.totals.peaks import Peak, above, peak_of
+from planner.totals.segments import Reserved, in_process, reserved
 from planner.units import read_count, read_gib
 
 MARGIN = 0.9

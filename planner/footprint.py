@@ -1,7 +1,8 @@
 """What every rung of evidence answers with: terms, instants, phases, footprint, verdict.
 
-Pure data; imports :mod:`planner.numeric`, :mod:`planner.speeds` and :mod:`planner.step_phases`
-only. Values are ``int`` for one plan and arrays for a sweep; see :data:`planner.numeric.Num`.
+Pure data; imports :mod:`planner.numeric`, :mod:`planner.speeds` and
+:mod:`planner.values.step_phases` only. Values are ``int`` for one plan and
+arrays for a sweep; see :data:`planner.numeric.Num`.
 """
 
 from __future__ import annotations
@@ -13,11 +14,11 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple, cast, get_args
 
 from planner.numeric import Num, maximum
 from planner.speeds import Speeds
-from planner.step_phases import Moment, StepPhase
+from planner.values.step_phases import Moment, StepPhase
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
-    from planner.references import ReferenceCache
+    from planner.setup.references import ReferenceCache
     from planner.timing.done import Done
     from planner.timing.error import Factors
 

@@ -14,11 +14,11 @@ import numpy as np
 import numpy.typing as npt
 
 from planner.footprint import Footprint
-from planner.grid import Grid
-from planner.grid_estimate import judge
 from planner.lengths import lengths_of
 from planner.plan import Plan
-from planner.quantities import quantities
+from planner.setup.quantities import quantities
+from planner.sweeps.grid import Grid
+from planner.sweeps.judged import judge
 
 Bytes = npt.NDArray[np.int64]
 Fits = npt.NDArray[np.bool_]

@@ -19,10 +19,10 @@ from planner import Plan, estimate, sweep
 from planner.__main__ import main
 from planner.advice.advice import Advice
 from planner.comparison import compared
-from planner.grid import FOLLOWERS
 from planner.plan import choices, try_plan
 from planner.plan.link import from_query, from_query_string, to_query, to_query_string
 from planner.search import Wish, search
+from planner.sweeps.grid import FOLLOWERS
 
 SIZES = {"response_tokens": [64, 256], "prompts_per_step": [8, 16]}
 DECIDING = ("gradient_checkpointing", "optimizer", "logits", "finetuning", "dtype")

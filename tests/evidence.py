@@ -27,8 +27,8 @@ FOLDER = ROOT / "tests" / "evidence"
 ROOMS = ("planner", "accuracy", "tests")
 """Where the sources are that a hash covers."""
 CLOSED_FORM = (
-    *("planner.formulas", "planner.phases", "planner.estimate", "planner.levels"),
-    *("planner.plan", "planner.cautions", "planner.sweep", "planner.launch"),
+    *("planner.formulas", "planner.phases", "planner.estimate", "planner.totals.levels"),
+    *("planner.plan", "planner.cautions", "planner.sweeps.table", "planner.launch"),
 )
 """What a plan and its estimate are made of: a plan's values stand in the key themselves."""
 LIBRARIES = ("torch", "transformers", "peft")

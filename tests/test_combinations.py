@@ -9,15 +9,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from planner.combinations import Combinations
 from planner.cost import cost
 from planner.estimate import estimate
 from planner.frameworks import frameworks
-from planner.grid import Mesh
-from planner.grid_estimate import Words
 from planner.methods import methods
 from planner.plan import Plan, try_plan
-from planner.sweep import rows
+from planner.sweeps.combinations import Combinations
+from planner.sweeps.grid import Mesh
+from planner.sweeps.judged import Words
+from planner.sweeps.table import rows
 
 TRAINER: dict[str, list[Any]] = {
     "sharding": ["fsdp2", "zero3", "ddp"],

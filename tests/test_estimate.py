@@ -15,7 +15,7 @@ from planner.formulas.allocator import CACHED
 from planner.formulas.held import HELD
 from planner.plan import Plan
 from planner.plan.presets import presets
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 from planner.units import GIB, MIB
 
 CUBLAS_ON_H100 = 64 * MIB

@@ -16,26 +16,23 @@ PACKAGE = ROOT / "planner"
 
 LAYERS: tuple[tuple[str, ...], ...] = (
     (
-        *("numeric", "units", "problem", "rule", "linktext", "step_phases", "sharding", "dtypes"),
+        *("numeric", "units", "problem", "rule", "linktext", "values"),
         *("disk_cache", "imports", "background"),
     ),
     ("footprint", "speeds", "lengths"),
     ("catalog",),
     ("frameworks",),
     ("formulas", "kernels"),
-    ("methods", "model_setup", "references", "quantities", "setup", "workload"),
+    ("methods", "setup"),
     ("plan",),
     ("steps",),
     ("phases", "timing"),
     ("methods/",),
-    ("levels", "peaks", "segments", "estimate", "cautions"),
+    ("totals", "estimate", "cautions"),
     ("dryrun",),
     ("trial",),
     ("benchmark", "sampling"),
-    (
-        *("grid", "combinations", "stack", "grid_estimate", "sweep"),
-        *("advice", "cost", "late", "throughput", "comparison"),
-    ),
+    ("sweeps", "advice", "cost", "late", "throughput", "comparison"),
     ("charts", "launch", "frameworks/", "examples", "accuracy", "wording"),
     ("search",),
     ("cli", "ui", "report"),
@@ -259,7 +256,7 @@ def test_public_names_are_sorted_and_exist() -> None:
 
 def test_functions_win_over_modules_of_the_same_name() -> None:
     import planner.estimate  # noqa: F401  # would put the module in the function's place
-    import planner.sweep  # noqa: F401
+    import planner.sweeps.table  # noqa: F401
     from planner import estimate, sweep
 
     assert callable(estimate) and callable(sweep)

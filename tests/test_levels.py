@@ -10,10 +10,10 @@ from planner.formulas.allocator import (
     cublas_workspace_bytes,
     held_bytes,
 )
-from planner.levels import Adder
-from planner.segments import cached_before, in_process
-from planner.step_phases import LOAD, OPTIMIZER_STEP, POLICY_FORWARD, ROLLOUT
+from planner.totals.levels import Adder
+from planner.totals.segments import cached_before, in_process
 from planner.units import KIB, MIB
+from planner.values.step_phases import LOAD, OPTIMIZER_STEP, POLICY_FORWARD, ROLLOUT
 
 
 def term(size: int, tensors: int = 1, **more: object) -> Term:

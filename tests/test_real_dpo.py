@@ -17,10 +17,10 @@ from planner import catalog
 from planner.estimate import estimate
 from planner.launch.export import why_not
 from planner.plan import Plan
-from planner.quantities import quantities
+from planner.setup.quantities import quantities
 from planner.steps.stage import DTYPES, Stage
 from planner.steps.vocabulary import preference_loss, sequence_log_probs, token_log_probs
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 from test_real_steps import CONFIGS, CUBLAS
 
 torch.set_num_threads(1)

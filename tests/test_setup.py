@@ -11,10 +11,10 @@ import pytest
 
 from planner.estimate import estimate
 from planner.methods import methods
-from planner.model_setup import ModelSetup
 from planner.plan import Plan, try_plan
-from planner.setup import setup_of
-from planner.step_phases import REFERENCE_LOG_PROBS, ROLLOUT
+from planner.setup.models import ModelSetup
+from planner.setup.setup import setup_of
+from planner.values.step_phases import REFERENCE_LOG_PROBS, ROLLOUT
 
 GRADE = {"method": "grade", "gpus": 1}
 ONE_GPU = {"gpus": 1, "prompts_per_step": 8, "rollout": "hf"}

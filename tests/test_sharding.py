@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from planner.plan import Plan, choices
-from planner.sharding import SHARDINGS, sharding_of
+from planner.values.sharding import SHARDINGS, sharding_of
 
 PACKAGE = Path(__file__).resolve().parent.parent / "planner"
 

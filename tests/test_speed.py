@@ -25,7 +25,7 @@ import pytest
 
 from planner.estimate import estimate
 from planner.plan.presets import presets
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 
 ESTIMATES = {"grpo-7b@1": 1.5 * 2.6, "ppo-7b@1": 1.5 * 5.1}
 """Most yardsticks of Python that an estimate of a preset may take."""

@@ -30,7 +30,7 @@ from planner.speeds import (
     speeds_from_text,
     speeds_to_text,
 )
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 from planner.trial.evidence.correction import apply
 
 ALONE = Plan(

@@ -11,8 +11,8 @@ import pytest
 from planner.estimate import estimate
 from planner.methods import methods
 from planner.plan import Plan, try_plan
-from planner.quantities import VECTOR_FIELDS
-from planner.sweep import sweep
+from planner.setup.quantities import VECTOR_FIELDS
+from planner.sweeps.table import sweep
 
 BASES: dict[str, dict[str, Any]] = {
     **{name: {"method": name} for name in methods()},
@@ -110,5 +110,5 @@ def test_rows_do_not_depend_on_how_many_are_judged_at_once(monkeypatch: pytest.M
         "micro_batch_size": [1, 2, 3],
     }
     whole = sweep(plan, over)
-    monkeypatch.setattr(sys.modules["planner.sweep"], "PASS", 7)
+    monkeypatch.setattr(sys.modules["planner.sweeps.table"], "PASS", 7)
     pd.testing.assert_frame_equal(sweep(plan, over), whole)

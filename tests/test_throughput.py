@@ -13,7 +13,7 @@ from planner.footprint import Footprint
 from planner.lengths import offered
 from planner.plan import Plan
 from planner.plan.presets import presets
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 from planner.throughput import Figure, answer_json, read_figure, throughput
 from planner.timing.error import Factors
 

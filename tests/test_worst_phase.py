@@ -17,9 +17,9 @@ from planner.footprint import Phase, to_json, trainers_own, worst_of
 from planner.methods import methods
 from planner.plan import Plan
 from planner.plan.presets import presets
-from planner.step_phases import Moment, StepPhase
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 from planner.units import GIB, MIB
+from planner.values.step_phases import Moment, StepPhase
 
 COLOCATED: dict[str, Any] = {
     "model": "Qwen/Qwen3-4B",

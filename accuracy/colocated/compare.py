@@ -16,8 +16,8 @@ from accuracy.quantity import scene as scene_of
 from planner.estimate import estimate, phase_plans
 from planner.footprint import Instant
 from planner.formulas import state
-from planner.levels import Adder
 from planner.plan import Plan
+from planner.totals.levels import Adder
 
 UPDATE = ("old log-probs", "reference log-probs", "policy forward", "policy backward")
 PHASES = {GENERATION: ("rollout",), "training": (*UPDATE, "optimizer step")}

@@ -11,8 +11,8 @@ from accuracy.quantity import UPDATE, Addition
 from accuracy.quantity import scene as scene_of
 from planner.estimate import estimate, phase_plans
 from planner.footprint import Footprint, Instant, Phase
-from planner.levels import Adder
 from planner.plan import Plan
+from planner.totals.levels import Adder
 
 AT_LEVEL = {"stated": "reserved"}
 """Which of an estimate's totals a figure is compared with, where they have other names."""

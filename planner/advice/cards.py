@@ -16,9 +16,9 @@ from planner.advice.outcome import Judge, outcome_of
 from planner.advice.suggestion import Refused, Suggestion, Trying, nothing
 from planner.catalog import gpus
 from planner.plan import Plan, try_plan
-from planner.sharding import sharding_of
 from planner.speeds import Speeds, obstacle
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
+from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     import pandas as pd

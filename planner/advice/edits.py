@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, get_args
 
-from planner import references
 from planner.methods import method_of
 from planner.plan import Plan
 from planner.plan.relevance import without_effect
-from planner.sharding import sharding_of
+from planner.setup import references
+from planner.values.sharding import sharding_of
 
 Changes = dict[str, Any]
 

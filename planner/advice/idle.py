@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
-from planner import references
 from planner.advice.edits import Edit, without_use
 from planner.advice.outcome import SAME, Level, Outcome
 from planner.advice.suggestion import Read, Suggestion, Trying
 from planner.methods import method_of
 from planner.plan import Plan
 from planner.plan.relevance import ENGINE_FIELDS
+from planner.setup import references
 from planner.units import read_bytes
 
 BETWEEN = "-between-phases"

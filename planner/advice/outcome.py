@@ -14,8 +14,8 @@ from planner.cost import cost
 from planner.estimate import MARGIN
 from planner.footprint import Footprint, Phase, highest, lowest
 from planner.plan import Plan
-from planner.step_phases import StepPhase
 from planner.timing.step import OVERLAPPED
+from planner.values.step_phases import StepPhase
 
 Judge = Callable[[Plan], Footprint]
 """The estimate of a plan, as whoever asks for advice judges one."""

@@ -13,9 +13,9 @@ from typing import Any
 from planner.advice import share
 from planner.advice.edits import Edit, Kind
 from planner.advice.suggestion import Suggestion, Trying, merged
-from planner.grid import FOLLOWERS, Grid
-from planner.grid_estimate import judge
 from planner.plan import Plan, try_plan
+from planner.sweeps.grid import FOLLOWERS, Grid
+from planner.sweeps.judged import judge
 from planner.units import read_count
 
 FASTER: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from planner import references
 from planner.advice.outcome import Judge
 from planner.footprint import Footprint
 from planner.methods import method_of
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
-from planner.sharding import sharding_of
+from planner.setup import references
+from planner.values.sharding import sharding_of
 
 Measure = Literal["device", "trainer"]
 

@@ -48,7 +48,7 @@ def register(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Prints the table for a person, or all of it as CSV or JSON."""
-    from planner.sweep import sweep
+    from planner.sweeps.table import sweep
 
     asked = plan_argument.require_asked(arguments.plan, arguments.model)
     plan_argument.for_estimates(asked, CALIBRATION)

@@ -21,8 +21,8 @@ from planner.formulas.activations import layer_saved, model_saved
 from planner.phases.scene import scene_of
 from planner.plan import Plan, try_plan
 from planner.plan.facts import facts_of
-from planner.step_phases import POLICY_FORWARD, REFERENCE_LOG_PROBS, StepPhase
 from planner.units import read_bytes, read_seconds
+from planner.values.step_phases import POLICY_FORWARD, REFERENCE_LOG_PROBS, StepPhase
 
 Kind = Literal["planned", "as claimed", "as it is"]
 

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.numeric import Num
-from planner.sharding import sharding_of
+from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

@@ -7,6 +7,6 @@ UNEVEN = Rate(
     "maximum(slowest_seconds - seconds, 0)",
     unit="seconds",
     source="collectives end when the last GPU comes to them; the slowest has the expected maximum "
-    "over GPUs of tokens, their lengths drawn independently (planner/quantities.py)",
+    "over GPUs of tokens, their lengths drawn independently (planner/setup/quantities.py)",
     why="Rows of other lengths fall to each GPU, and the step goes on with the slowest.",
 )

@@ -16,12 +16,12 @@ import numpy as np
 
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.gpu_catalog import gpu as catalog_gpu
-from planner.dtypes import WITH_FP8
 from planner.kernels.grid import Grid
 from planner.kernels.products import COMPUTE, TABLE_OF
 from planner.kernels.question import Limits, Question, lent, limits, log_shares, positive
 from planner.kernels.tables import Loan, arrays, loan
 from planner.numeric import Num, maximum, minimum, where
+from planner.values.dtypes import WITH_FP8
 
 Kind = Literal["prefill", "decode"]
 AXES = ("head_dim", "group", "lanes", "length")

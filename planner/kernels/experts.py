@@ -16,12 +16,12 @@ import numpy as np
 
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.gpu_catalog import gpu as catalog_gpu
-from planner.dtypes import WITH_FP8
 from planner.kernels.grid import CURVES, Curve, Floats
 from planner.kernels.products import COMPUTE, RESULT_BYTES, TABLE_OF
 from planner.kernels.question import Question, lent, limits, log_shares, positive
 from planner.kernels.tables import Loan, arrays
 from planner.numeric import Num, maximum
+from planner.values.dtypes import WITH_FP8
 
 NEIGHBOURS = 4
 """Measured shapes that a shape between them is averaged from."""

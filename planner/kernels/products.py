@@ -16,11 +16,11 @@ import numpy as np
 from planner.catalog.efficiencies import Key
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.gpu_catalog import gpu as catalog_gpu
-from planner.dtypes import BYTES, WITH_FP8
 from planner.kernels.grid import Grid
 from planner.kernels.question import Question, lent, limits, log_shares, positive
 from planner.kernels.tables import arrays
 from planner.numeric import Num
+from planner.values.dtypes import BYTES, WITH_FP8
 
 AXES = ("rows", "outer", "inner")
 HOLES = (0, 1, 2)

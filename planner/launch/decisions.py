@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from planner.formulas.lora import adapted_names, lora_weights
 from planner.frameworks.program import Decision
 from planner.plan.facts import facts_of
-from planner.setup import setup_of
+from planner.setup.setup import setup_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

@@ -16,12 +16,12 @@ from pydantic import BaseModel, ConfigDict
 
 from planner.problem import Problem
 from planner.rule import NoEffect, Rule
-from planner.step_phases import StepPhase
+from planner.values.step_phases import StepPhase
 
 if TYPE_CHECKING:
-    from planner.model_setup import ModelSetup
     from planner.plan.facts import Facts
     from planner.plan.fields import PlanFields as Plan
+    from planner.setup.models import ModelSetup
 
 Switch = tuple[str, str, Mapping[str, Any], Mapping[str, Any]]
 """What on and off are called, and the fields they set."""

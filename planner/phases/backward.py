@@ -40,7 +40,7 @@ from planner.phases.training import (
     with_terms,
 )
 from planner.phases.vocabulary import training_head
-from planner.workload import compile_breaks
+from planner.setup.workload import compile_breaks
 
 ARRIVE_AGAIN = "root's weights arrive again"
 """FSDP's first instant of a backward."""

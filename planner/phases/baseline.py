@@ -16,16 +16,16 @@ from planner.formulas import allocator, sharding, state
 from planner.formulas.formula import Formula
 from planner.formulas.parameters import Weight
 from planner.formulas.parameters import weights as weights_of
-from planner.model_setup import ModelSetup
 from planner.numeric import Num, minimum
 from planner.phases import collectives, engine, host, reductions, units
 from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
 from planner.plan.fields import EIGHT_BIT
-from planner.sharding import sharding_of
-from planner.step_phases import Engine, Moment
-from planner.workload import four_bit
+from planner.setup.models import ModelSetup
+from planner.setup.workload import four_bit
+from planner.values.sharding import sharding_of
+from planner.values.step_phases import Engine, Moment
 
 Place = Literal["gpu", "host"]
 

@@ -11,7 +11,7 @@ from planner.numeric import Num, minimum
 from planner.phases import gathered, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
-from planner.step_phases import Moment
+from planner.values.step_phases import Moment
 
 Arriving = Literal["", "layer", "embedding", "head", "table"]
 """A unit that is on its way, or has been and left its buffer."""

@@ -17,7 +17,7 @@ from planner.numeric import Num, ceil_div, maximum, minimum, whole_bytes
 from planner.phases import host
 from planner.phases.scene import Scene, once
 from planner.plan import Plan
-from planner.step_phases import Engine
+from planner.values.step_phases import Engine
 
 ROLE = "rollout engine"
 

@@ -8,7 +8,7 @@ from planner.numeric import Num, minimum
 from planner.phases import units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
-from planner.sharding import sharding_of
+from planner.values.sharding import sharding_of
 
 
 @once

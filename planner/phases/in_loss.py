@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner import references
 from planner.footprint import Instant, Standing, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient
@@ -21,7 +20,8 @@ from planner.phases.phase import Work, training
 from planner.phases.scene import Scene
 from planner.phases.training import FIRST_INPUTS, embedded, named_masks, while_saved
 from planner.phases.vocabulary import inference_head, path, scored_in_step, training_head
-from planner.step_phases import POLICY_UPDATE
+from planner.setup import references
+from planner.values.step_phases import POLICY_UPDATE
 
 CACHE = "reference hidden states"
 """Stands for :func:`cache` among the names of what is kept for the update."""

@@ -14,7 +14,7 @@ from planner.phases.phase import PhasePlan, Work, scoring
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, remembered, shared
 from planner.phases.vocabulary import casts_tiles, inference_head, scored_in_step
-from planner.step_phases import StepPhase
+from planner.values.step_phases import StepPhase
 
 Bundles = tuple[Bundle | Standing, ...]
 

@@ -10,7 +10,7 @@ from planner.footprint import Term
 from planner.formulas import generation
 from planner.numeric import Num
 from planner.phases.scene import Scene
-from planner.workload import FLASH
+from planner.setup.workload import FLASH
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from planner.formulas.compute import backward_flops, forward_flops, head_flops
 from planner.lengths import Lengths
 from planner.numeric import Num, ceil_div
 from planner.phases.role import Role
-from planner.step_phases import StepPhase
+from planner.values.step_phases import StepPhase
 
 if TYPE_CHECKING:
     from planner.phases.scene import Scene

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner import references
 from planner.footprint import Instant, Standing, Term
 from planner.formulas.communication import host_copy_seconds
 from planner.formulas.formula import Formula
@@ -18,8 +17,9 @@ from planner.numeric import Num
 from planner.phases.phase import PhasePlan, Work, scoring
 from planner.phases.scene import Scene, remembered
 from planner.phases.vocabulary import scored_in_step
-from planner.step_phases import StepPhase
+from planner.setup import references
 from planner.timing.phase import work_terms
+from planner.values.step_phases import StepPhase
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

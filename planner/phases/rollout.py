@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner import references
 from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
@@ -17,9 +16,10 @@ from planner.phases.role import Role
 from planner.phases.scene import Scene, remembered
 from planner.phases.vocabulary import scored_in_step
 from planner.plan.trainers import trainer_of
-from planner.sharding import sharding_of
-from planner.step_phases import GENERATING, ROLLOUT, VALIDATION, WEIGHT_SYNC, StepPhase
-from planner.workload import prompt_workload
+from planner.setup import references
+from planner.setup.workload import prompt_workload
+from planner.values.sharding import sharding_of
+from planner.values.step_phases import GENERATING, ROLLOUT, VALIDATION, WEIGHT_SYNC, StepPhase
 
 
 @remembered

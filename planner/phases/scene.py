@@ -10,22 +10,22 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
-from planner import workload
 from planner.catalog.architecture import Architecture
-from planner.dtypes import BYTES
 from planner.footprint import Term
 from planner.formulas import state
 from planner.formulas.activations import Workload
 from planner.frameworks import framework_named
 from planner.frameworks.framework import Framework
-from planner.model_setup import ModelSetup
 from planner.numeric import Num, minimum
 from planner.phases.memory import Memory, key_of
 from planner.phases.role import Part, Role, head_role, role, with_value_head
 from planner.plan.facts import Facts
-from planner.quantities import Quantities
-from planner.setup import Setup, setup_of
-from planner.sharding import sharding_of
+from planner.setup import workload
+from planner.setup.models import ModelSetup
+from planner.setup.quantities import Quantities
+from planner.setup.setup import Setup, setup_of
+from planner.values.dtypes import BYTES
+from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

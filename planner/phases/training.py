@@ -19,7 +19,7 @@ from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
 from planner.phases.vocabulary import casts_tiles, policy_objective, training_head
-from planner.step_phases import CRITIC_UPDATE, POLICY_UPDATE, Moment
+from planner.values.step_phases import CRITIC_UPDATE, POLICY_UPDATE, Moment
 
 Bundles = tuple[Bundle | Standing, ...]
 Gradients = Literal["none", "accumulated", "layers", "all"]

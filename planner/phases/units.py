@@ -9,7 +9,7 @@ from __future__ import annotations
 from planner.numeric import Num, round_up
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
-from planner.sharding import sharding_of
+from planner.values.sharding import sharding_of
 
 
 def apart(scene: Scene, role: Role) -> bool:

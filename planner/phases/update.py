@@ -9,7 +9,12 @@ from planner.phases.phase import PhasePlan, Work
 from planner.phases.positions import IN_PIECES
 from planner.phases.scene import Scene, once, remembered
 from planner.phases.vocabulary import inference_head, path, scored_in_step
-from planner.step_phases import CRITIC_UPDATE, OPTIMIZER_STEP, POLICY_BACKWARD, POLICY_FORWARD
+from planner.values.step_phases import (
+    CRITIC_UPDATE,
+    OPTIMIZER_STEP,
+    POLICY_BACKWARD,
+    POLICY_FORWARD,
+)
 
 
 def policy_phases(scene: Scene, kept: tuple[Term, ...] = ()) -> tuple[PhasePlan, ...]:

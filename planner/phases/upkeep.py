@@ -8,7 +8,7 @@ from planner.phases import baseline, host
 from planner.phases.phase import PhasePlan, Work, occasions
 from planner.phases.role import Role
 from planner.phases.scene import Scene, remembered
-from planner.step_phases import CHECKPOINT, GENERATING, LOAD
+from planner.values.step_phases import CHECKPOINT, GENERATING, LOAD
 
 
 @remembered

@@ -11,13 +11,13 @@ from dataclasses import fields
 from functools import partial
 from typing import Any, cast
 
-from planner.model_setup import ModelSetup
 from planner.phases.memory import Memory, Name, Past, Same, Watched, token
 from planner.phases.role import Role
 from planner.phases.scene import Scene, role_of
 from planner.plan.facts import Facts
-from planner.quantities import Quantities, quantities
-from planner.setup import Setup, models_of
+from planner.setup.models import ModelSetup
+from planner.setup.quantities import Quantities, quantities
+from planner.setup.setup import Setup, models_of
 
 
 class WatchedPlan:

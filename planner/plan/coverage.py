@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from planner import references
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations import Workload
 from planner.formulas.activations.coverage import refuse_uncovered
@@ -19,8 +18,9 @@ from planner.frameworks import framework_named
 from planner.methods import method_of
 from planner.plan.facts import Facts, facts_of
 from planner.problem import Problem
-from planner.setup import Setup, setup_of
-from planner.workload import inference_workload, prompt_workload, training_workload
+from planner.setup import references
+from planner.setup.setup import Setup, setup_of
+from planner.setup.workload import inference_workload, prompt_workload, training_workload
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

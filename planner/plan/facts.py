@@ -17,8 +17,8 @@ from planner.frameworks import framework_named
 from planner.numeric import Num
 from planner.problem import Problem
 from planner.rule import NOT_YET
-from planner.sharding import sharding_of
 from planner.speeds import Speeds
+from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

@@ -10,11 +10,11 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING
 
-from planner import references
 from planner.frameworks import framework_named
 from planner.methods import method_of, methods
 from planner.rule import NoEffect
-from planner.sharding import sharding_of
+from planner.setup import references
+from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

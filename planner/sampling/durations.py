@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from planner.catalog.efficiencies import typical
-from planner.dtypes import BYTES
 from planner.formulas import sampling
 from planner.formulas.duration import Rate
 from planner.numeric import Num, ceil_div
@@ -28,6 +27,7 @@ from planner.sampling.measured import (
     Measured,
 )
 from planner.sampling.model import Embedder, embedder_of
+from planner.values.dtypes import BYTES
 
 if TYPE_CHECKING:
     from planner.sampling.plan import SamplingPlan

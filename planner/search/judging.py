@@ -13,7 +13,7 @@ import numpy as np
 
 from planner.plan import Plan
 from planner.speeds import Speeds
-from planner.sweep import rows as swept
+from planner.sweeps.table import rows as swept
 
 Array = np.ndarray[Any, Any]
 Arrays = Mapping[str, Sequence[Any]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from planner import catalog, grid, references
+from planner import catalog
 from planner.frameworks import exported
 from planner.launch.export import exporter_of, obstacles
 from planner.methods import method_of
@@ -20,7 +20,9 @@ from planner.plan.relevance import without_effect
 from planner.search.finer import FINER
 from planner.search.space import Changed, Options, Sizes, Space
 from planner.search.wish import GOALS, Wish
-from planner.sharding import sharding_of
+from planner.setup import references
+from planner.sweeps import grid
+from planner.values.sharding import sharding_of
 
 SHARES = tuple(round(share / 100, 2) for share in range(20, 100, 5))
 """Of the card for an engine."""

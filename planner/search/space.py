@@ -2,8 +2,8 @@
 
 An option is a few fields set together (adapters bring their dtypes, sharding its group and what it
 offloads). Categories are combined option by option; sizes of
-:data:`planner.quantities.VECTOR_FIELDS` are arrays within each combination. What no plan can be is
-left to the plan's own rules, what a framework has no words for to its exporter.
+:data:`planner.setup.quantities.VECTOR_FIELDS` are arrays within each combination. What no plan
+can be is left to the plan's own rules, what a framework has no words for to its exporter.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from planner.grid import followed
 from planner.launch.export import exporter_of
 from planner.launch.launch import Obstacle
 from planner.plan import Plan, try_plan
 from planner.plan.rules import rules_of, untrained
+from planner.sweeps.grid import followed
 
 Option = Mapping[str, Any]
 Options = tuple[Option, ...]

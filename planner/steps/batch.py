@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 
 from planner.plan import Plan
-from planner.quantities import Quantities
+from planner.setup.quantities import Quantities
 from planner.steps.stage import Stage
 
 

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner.step_phases import ROLLOUT
 from planner.steps import models
 from planner.steps.run import Run, phase
 from planner.steps.sharding import reshard
+from planner.values.step_phases import ROLLOUT
 
 ENOUGH = 3
 """Rounds that show every peak: the prefill, and two tokens decoded beside the whole cache."""

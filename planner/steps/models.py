@@ -17,7 +17,7 @@ from torch import nn
 from planner.formulas.lora import adapted_names, lora_weights
 from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.setup import setup_of
+from planner.setup.setup import setup_of
 from planner.steps import anatomy
 from planner.steps.stage import DTYPES, Stage
 

@@ -11,15 +11,15 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner.model_setup import ModelSetup
 from planner.plan import Plan
-from planner.quantities import Quantities
-from planner.setup import Setup, setup_of
-from planner.step_phases import StepPhase
+from planner.setup.models import ModelSetup
+from planner.setup.quantities import Quantities
+from planner.setup.setup import Setup, setup_of
 from planner.steps import models, optimizers
 from planner.steps.sharding import Wrapper, unsharded
 from planner.steps.stage import DTYPES, Stage
 from planner.steps.vocabulary import LogProbs, token_log_probs
+from planner.values.step_phases import StepPhase
 
 
 @dataclass(slots=True)

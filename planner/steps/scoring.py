@@ -9,13 +9,13 @@ from types import MappingProxyType
 import torch
 from torch import nn
 
-from planner import references
-from planner.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD, VALUES, StepPhase
+from planner.setup import references
 from planner.steps import forward, in_loss, models
 from planner.steps.batch import Rows, scoring_rows
 from planner.steps.objectives import KL_WEIGHT, group_advantages
 from planner.steps.run import Run, phase
 from planner.steps.sharding import reshard
+from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD, VALUES, StepPhase
 
 FP32 = torch.float32
 

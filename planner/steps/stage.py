@@ -14,7 +14,7 @@ from typing import Any, Literal
 import torch
 import torch.distributed as dist
 
-from planner.dtypes import TORCH_NAMES
+from planner.values.dtypes import TORCH_NAMES
 
 Place = Literal["device", "host"]
 

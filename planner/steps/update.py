@@ -7,8 +7,6 @@ from collections.abc import Callable, Iterator
 import torch
 from torch import nn
 
-from planner import step_phases
-from planner.step_phases import StepPhase
 from planner.steps import forward, in_loss
 from planner.steps.batch import Rows, training_rows
 from planner.steps.objectives import policy_loss
@@ -19,6 +17,8 @@ from planner.steps.run import (
     weights_on_device,
 )
 from planner.steps.sharding import reduces
+from planner.values import step_phases
+from planner.values.step_phases import StepPhase
 
 Loss = Callable[[Run, Rows, slice], torch.Tensor]
 """Loss [] of a micro-batch; the slice says which sequences of the step it holds."""

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from planner.catalog.efficiencies import efficiencies
 from planner.kernels import tables_of
 from planner.methods import method_of
-from planner.step_phases import StepPhase
 from planner.timing.error import Factors, Kind, factors
+from planner.values.step_phases import StepPhase
 
 if TYPE_CHECKING:
     from planner.phases.scene import Scene

@@ -15,13 +15,13 @@ import numpy as np
 from planner.catalog.architecture import Architecture
 from planner.catalog.efficiencies import typical
 from planner.catalog.gpu_catalog import Gpu
-from planner.dtypes import WITH_FP8
 from planner.formulas.communication import all_gather_seconds, all_reduce_seconds
 from planner.formulas.decoding import SAMPLER, SMALL_KERNELS
 from planner.formulas.parameters import active_layers_parameter_count
 from planner.kernels import experts_seconds, products_seconds, reduce_seconds
 from planner.kernels.tables import arrays, loan
 from planner.numeric import Num
+from planner.values.dtypes import WITH_FP8
 
 CAPTURED = 512
 """Rows of the largest CUDA graph: vLLM 0.11 and later, ``max_cudagraph_capture_size``."""

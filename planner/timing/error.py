@@ -15,7 +15,7 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal, NamedTuple, get_args
 
-from planner.step_phases import Published
+from planner.values.step_phases import Published
 
 Kind = Published | Literal["step"]
 """What runs publish seconds of."""

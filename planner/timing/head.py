@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from planner.dtypes import BYTES
 from planner.footprint import TimeTerm
 from planner.formulas import memory_bound, passes
 from planner.formulas.compute import head_flops
@@ -17,6 +16,7 @@ from planner.phases.vocabulary import inference_head, training_head
 from planner.timing import layers
 from planner.timing.passing import Passing
 from planner.timing.terms import by_memory, by_share, read
+from planner.values.dtypes import BYTES
 
 
 def causes(it: Passing) -> Iterator[TimeTerm]:

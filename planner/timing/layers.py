@@ -21,7 +21,7 @@ from planner.formulas.passes import FLASH2_BY_MAJOR
 from planner.kernels import experts_seconds, prefill_attention_seconds, products_seconds, tables_of
 from planner.kernels.grid import Curve
 from planner.numeric import Num, maximum
-from planner.workload import FLASH
+from planner.setup.workload import FLASH
 
 ROWS = np.exp2(np.arange(22 * 8 + 1) / 8)
 """Rows of a forward at which a curve is drawn: eight to a doubling, up to four million."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import cached_property
 
-from planner import workload
 from planner.catalog.architecture import Architecture
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.memory_bound import Mode
 from planner.numeric import Num
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
+from planner.setup import workload
 from planner.timing import layers
 
 

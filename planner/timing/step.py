@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from planner.footprint import Phase, TimeTerm
 from planner.formulas.decoding import LONGEST
 from planner.numeric import Num, maximum
-from planner.step_phases import StepPhase
+from planner.values.step_phases import StepPhase
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

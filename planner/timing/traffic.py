@@ -28,8 +28,8 @@ from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases.phase import Work
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
-from planner.sharding import sharding_of
 from planner.timing.terms import UNKNOWN
+from planner.values.sharding import sharding_of
 
 
 def exposed(

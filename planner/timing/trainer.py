@@ -17,10 +17,10 @@ from planner.formulas.memory_bound import SCORE_BYTES, SCORES
 from planner.numeric import maximum, where
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
-from planner.sharding import sharding_of
 from planner.timing import head, layers
 from planner.timing.passing import Passing
 from planner.timing.terms import UNKNOWN, by_memory, by_share, read
+from planner.values.sharding import sharding_of
 
 Terms = tuple[TimeTerm, ...]
 

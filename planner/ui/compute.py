@@ -25,7 +25,7 @@ from planner.footprint import Footprint, StatedError
 from planner.launch.export import in_the_way
 from planner.plan import Plan
 from planner.speeds import Speeds, holding
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 from planner.trial.evidence.stated_error import Compared, stated
 from planner.trial.evidence.stated_sweep import stated_errors, stated_sweep
 from planner.trial.history import HistoryError

@@ -11,7 +11,7 @@ from planner.advice.advice import Advice
 from planner.advice.outcome import Level, Outcome, outcome_of, seconds_between, usd_between
 from planner.estimate import estimate
 from planner.plan import Plan
-from planner.step_phases import POLICY_BACKWARD, ROLLOUT
+from planner.values.step_phases import POLICY_BACKWARD, ROLLOUT
 
 PLAN = Plan()
 

@@ -13,7 +13,7 @@ from running_app import app, settle, window
 from planner.methods import methods
 from planner.plan import Plan
 from planner.plan.link import to_query_string
-from planner.quantities import quantities
+from planner.setup.quantities import quantities
 from planner.trial.ask.process import states
 from planner.trial.ask.result import TrialResult
 from trial.running import TOLERANCE, command, errors, result_of, tiny

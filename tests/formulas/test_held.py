@@ -11,11 +11,11 @@ from planner.estimate import estimate, word_of
 from planner.footprint import Footprint
 from planner.formulas.growth import GROWN, GROWTH, most_growth
 from planner.formulas.held import SHARES, Kind, Share, Spread, held, kind_of
-from planner.levels import NOTHING, Totals
-from planner.peaks import peak_of
 from planner.plan import Plan
-from planner.segments import reserved
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
+from planner.totals.levels import NOTHING, Totals
+from planner.totals.peaks import peak_of
+from planner.totals.segments import reserved
 
 
 def test_shares_are_those_of_the_committed_replays() -> None:

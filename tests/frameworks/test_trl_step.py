@@ -26,7 +26,7 @@ from planner.frameworks import OWN
 from planner.frameworks.trl import FRAMEWORK, own_step
 from planner.frameworks.trl.run import made, seams, step, told
 from planner.plan import Plan
-from planner.setup import setup_of
+from planner.setup.setup import setup_of
 
 torch.set_num_threads(1)
 

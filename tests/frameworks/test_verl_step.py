@@ -19,7 +19,7 @@ from planner.frameworks import OWN
 from planner.frameworks.verl import FRAMEWORK, own_step
 from planner.frameworks.verl.run import kernels, seams, step, told
 from planner.plan import Plan
-from planner.setup import setup_of
+from planner.setup.setup import setup_of
 
 torch.set_num_threads(1)
 

@@ -18,8 +18,8 @@ from planner.phases.vocabulary import scored_in_step
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.link import from_query_string, to_query_string
-from planner.quantities import Passes, quantities
-from planner.sweep import sweep
+from planner.setup.quantities import Passes, quantities
+from planner.sweeps.table import sweep
 
 TAIL = "1~lognormal_900~800"
 BASE: dict[str, Any] = {

@@ -10,7 +10,7 @@ from planner.estimate import estimate
 from planner.footprint import Phase
 from planner.lengths import lengths_of
 from planner.plan import Plan
-from planner.quantities import quantities
+from planner.setup.quantities import quantities
 
 BASE: dict[str, Any] = {
     **{"gpus": 8, "response_tokens": 4096, "prompts_per_step": 128, "prompts_per_update": 64},

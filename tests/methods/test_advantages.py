@@ -16,7 +16,7 @@ import torch
 from launch.running import Worker
 from planner.methods import part
 from planner.plan import Plan
-from planner.setup import setup_of
+from planner.setup.setup import setup_of
 from planner.steps.objectives import KL_WEIGHT, policy_loss
 from planner.steps.run import Run
 from planner.steps.stage import Stage

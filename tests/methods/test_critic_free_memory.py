@@ -15,7 +15,7 @@ from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 
 torch.set_num_threads(1)
 

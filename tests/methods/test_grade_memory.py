@@ -16,7 +16,7 @@ from planner.estimate import estimate
 from planner.formulas.activations import layers
 from planner.formulas.soft_generation import STEP_PAIRS, STEP_ROWS, padded_units
 from planner.plan import Plan
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 from planner.units import MIB
 from test_real_steps import CONFIGS
 

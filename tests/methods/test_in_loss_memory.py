@@ -17,10 +17,10 @@ from planner.dryrun.logs.curve import peaks
 from planner.dryrun.run.execute import dry_run
 from planner.estimate import estimate
 from planner.footprint import Phase
-from planner.grid import Grid
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
-from planner.sweep import sweep
+from planner.sweeps.grid import Grid
+from planner.sweeps.table import sweep
 from planner.wording import choices
 
 torch.set_num_threads(1)

@@ -19,7 +19,7 @@ from planner.launch.export import export, obstacles
 from planner.launch.launch import CannotExpress
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 from planner.wording import choices
 
 torch.set_num_threads(1)

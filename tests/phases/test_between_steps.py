@@ -16,7 +16,7 @@ from planner.estimate import estimate
 from planner.footprint import Footprint, Phase
 from planner.frameworks import frameworks
 from planner.plan import Plan
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 from planner.trial.run.cadence import trial_flops
 from planner.units import MIB
 

@@ -20,7 +20,7 @@ from planner.methods import methods
 from planner.phases.scene import scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 from planner.trial.ask.footprints import figures_of
 from planner.trial.run.cadence import trial_flops
 

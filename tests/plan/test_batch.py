@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from planner.plan import Plan
 from planner.plan.batch import batch_words
 from planner.plan.presets import presets
-from planner.quantities import quantities
+from planner.setup.quantities import quantities
 from random_plans import plans
 
 

@@ -10,7 +10,7 @@ import torch
 
 from planner.methods import methods
 from planner.methods.ppo import step as ppo
-from planner.setup import setup_of
+from planner.setup.setup import setup_of
 from planner.steps import models
 from planner.steps.run import Run
 from planner.steps.stage import Stage

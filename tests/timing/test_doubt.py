@@ -14,9 +14,9 @@ from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.presets import presets
 from planner.speeds import Speeds
-from planner.step_phases import ROLLOUT, Moment, StepPhase
 from planner.timing import doubt
 from planner.timing.error import Factors
+from planner.values.step_phases import ROLLOUT, Moment, StepPhase
 
 PLAN = presets()["grpo-7b@1"].plan
 

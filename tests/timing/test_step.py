@@ -9,9 +9,9 @@ import pytest
 from planner import Plan
 from planner.estimate import estimate
 from planner.footprint import to_json
-from planner.step_phases import LOAD, POLICY_BACKWARD, POLICY_FORWARD, ROLLOUT, WEIGHT_SYNC
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 from planner.timing.step import Spent, step_seconds
+from planner.values.step_phases import LOAD, POLICY_BACKWARD, POLICY_FORWARD, ROLLOUT, WEIGHT_SYNC
 
 PHASES = (
     Spent(ROLLOUT, "rollout", 30.0, 12.0),

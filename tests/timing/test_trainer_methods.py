@@ -9,7 +9,7 @@ import pytest
 from planner.estimate import estimate
 from planner.plan import Plan
 from planner.plan.presets import presets
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 
 
 @pytest.mark.parametrize("key", presets())

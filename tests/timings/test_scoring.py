@@ -19,9 +19,9 @@ from accuracy.timings.planned import Planned
 from accuracy.timings.rows import Row, rows
 from planner.lengths import lengths_of
 from planner.plan import Plan
-from planner.step_phases import POLICY_BACKWARD
 from planner.timing import error
 from planner.timing.error import Cell, Regime, factors
+from planner.values.step_phases import POLICY_BACKWARD
 
 FIGURE = Figure(
     id="a",

@@ -11,7 +11,7 @@ import pytest
 from planner.estimate import estimate
 from planner.plan import Plan, try_plan
 from planner.plan.presets import presets
-from planner.sweep import sweep
+from planner.sweeps.table import sweep
 from planner.ui.scaling import holes, knee, limits, rows
 from planner.ui.scaling.axes import AXES, CARD, cards, known_cards
 from planner.ui.scaling.panels import apart, curves_of

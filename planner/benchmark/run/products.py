@@ -11,7 +11,7 @@ import torch
 from planner import catalog
 from planner.benchmark.run.case import Case, Run, Sizes
 from planner.catalog.architecture import Architecture
-from planner.dtypes import TORCH_NAMES
+from planner.values.dtypes import TORCH_NAMES
 
 
 def cases(sizes: Sizes, device: str) -> Iterator[Case]:

@@ -17,7 +17,7 @@ from planner.footprint import OUTSIDE, Category, Footprint, Phase, StatedError, 
 from planner.methods import method_of
 from planner.phases.host import ROLE as HOST_ROLE
 from planner.plan import Plan
-from planner.step_phases import Moment, StepPhase
+from planner.values.step_phases import Moment, StepPhase
 
 CUBLAS = "cuBLAS workspaces"
 

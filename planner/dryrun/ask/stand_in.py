@@ -13,9 +13,9 @@ from planner.phases.vocabulary import policy_objective
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of
-from planner.setup import models_of
-from planner.sharding import sharding_of
-from planner.step_phases import OLD_LOG_PROBS
+from planner.setup.setup import models_of
+from planner.values.sharding import sharding_of
+from planner.values.step_phases import OLD_LOG_PROBS
 
 OURS = "Headroom's step"
 STATE = frozenset(("parameters", "gradients", "optimizer"))
@@ -51,7 +51,7 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
     """The plan that is executed: the same, but for what has no code in the step.
 
     A framework's own code runs where it can, unless ``refused`` says why it does not; else ours,
-    which decides as the framework's facts say (:mod:`planner.setup`).
+    which decides as the framework's facts say (:mod:`planner.setup.setup`).
     """
     own = own_step(plan.framework)
     if own is not None:

@@ -17,9 +17,9 @@ from planner.dryrun.run.world import On, world
 from planner.frameworks import OWN, ours
 from planner.methods import part
 from planner.plan import Plan
-from planner.sharding import sharding_of
 from planner.steps import models
 from planner.steps import run as runs
+from planner.values.sharding import sharding_of
 
 STEPS = 2
 """The first step makes the optimizer's state; the second is the steady one."""

@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from planner.dryrun.logs.log import OUTSIDE
 from planner.dryrun.run.tracker import Tracker
 from planner.plan import Plan
-from planner.quantities import quantities
+from planner.setup.quantities import quantities
 
 FULLY_SHARD = "torch.distributed.fsdp._fully_shard"
 SHAPES = "torch.distributed.tensor._sharding_prop.ShardingPropagator"

@@ -25,11 +25,11 @@ from planner.dryrun.run.tracker import NOTHING, Tracker
 from planner.formulas.lora import adapts_experts
 from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.quantities import quantities
-from planner.setup import setup_of
-from planner.sharding import sharding_of
+from planner.setup.quantities import quantities
+from planner.setup.setup import setup_of
+from planner.setup.workload import kernel_of, targets
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded
-from planner.workload import kernel_of, targets
+from planner.values.sharding import sharding_of
 
 World = tuple[Tracker, DryStage, Wrapper]
 On = Literal["gpu", "cpu"]

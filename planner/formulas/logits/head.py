@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from planner.dtypes import BYTES
 from planner.footprint import Instant, Term
 from planner.frameworks.loss import PATHS, LossCode
 from planner.numeric import Num, total, where
+from planner.values.dtypes import BYTES
 
 INSIDE_MODEL = ("logits", "soft cap backward", "head backward")
 """Instants of the model itself, where a framework scores its output outside of it."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner import references
 from planner.frameworks.plain import FRAMEWORK
 from planner.frameworks.program import Program
 from planner.launch.decisions import shared_decisions
@@ -19,6 +18,7 @@ from planner.launch.script import chosen, command, expand, header, required
 from planner.launch.words import attention_packages, kernels, other_framework_note
 from planner.methods import method_of
 from planner.plan.trainers import trainer_of
+from planner.setup import references
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from planner.frameworks.trl.limits import training_gpus, zero
 from planner.launch.launch import LaunchFile
 from planner.launch.script import given, yaml_text
-from planner.sharding import sharding_of
+from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

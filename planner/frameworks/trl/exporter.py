@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.dtypes import TORCH_NAMES
 from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.trl import FRAMEWORK
 from planner.frameworks.trl.accelerate import (
@@ -47,8 +46,9 @@ from planner.launch.words import (
     own_settings,
 )
 from planner.plan.trainers import trainer_of
-from planner.sharding import sharding_of
 from planner.units import read_count
+from planner.values.dtypes import TORCH_NAMES
+from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

@@ -14,8 +14,8 @@ from planner.frameworks.trl.limits import step_obstacles, zero
 from planner.frameworks.trl.own import Own
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of
-from planner.sharding import sharding_of
-from planner.step_phases import ROLLOUT
+from planner.values.sharding import sharding_of
+from planner.values.step_phases import ROLLOUT
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

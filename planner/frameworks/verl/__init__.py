@@ -8,8 +8,8 @@ from planner.frameworks.host_side import HostSide
 from planner.frameworks.loss import LossCode
 from planner.frameworks.verl.words import WORDS, batch_options
 from planner.rule import Rule
-from planner.sharding import sharding_of
 from planner.units import GIB, MIB
+from planner.values.sharding import sharding_of
 
 
 def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:

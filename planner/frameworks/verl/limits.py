@@ -13,8 +13,8 @@ from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.plan.facts import facts_of
 from planner.plan.trainers import trainer_of
-from planner.sharding import sharding_of
 from planner.units import MIB
+from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

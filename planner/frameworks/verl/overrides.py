@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.dtypes import TORCH_NAMES
 from planner.formulas.lora import ALL_LINEAR
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.estimator import Estimator
@@ -15,6 +14,7 @@ from planner.launch.script import given
 from planner.launch.words import ATTENTION, lora_targets
 from planner.plan.trainers import trainer_of
 from planner.units import MIB
+from planner.values.dtypes import TORCH_NAMES
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

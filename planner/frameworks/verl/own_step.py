@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from planner.frameworks.verl import FRAMEWORK
 from planner.frameworks.verl.limits import obstacles
 from planner.frameworks.verl.overrides import KERNELS
-from planner.sharding import sharding_of
-from planner.step_phases import ROLLOUT
+from planner.values.sharding import sharding_of
+from planner.values.step_phases import ROLLOUT
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

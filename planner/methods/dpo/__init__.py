@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from planner.methods.method import NOTHING_GENERATED, POLICY, REFERENCE, Method
 from planner.numeric import Num
-from planner.references import IN_LOSS
 from planner.rule import NoEffect, Rule
-from planner.step_phases import REFERENCE_LOG_PROBS, given
+from planner.setup.references import IN_LOSS
+from planner.values.step_phases import REFERENCE_LOG_PROBS, given
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

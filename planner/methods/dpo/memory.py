@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from planner import references
 from planner.footprint import Term
 from planner.formulas import logits
 from planner.phases import (
@@ -20,7 +19,8 @@ from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Scene, remembered
 from planner.phases.vocabulary import inference_head, loss_code, training_head
-from planner.step_phases import REFERENCE_LOG_PROBS
+from planner.setup import references
+from planner.values.step_phases import REFERENCE_LOG_PROBS
 
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:

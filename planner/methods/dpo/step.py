@@ -7,14 +7,14 @@ from typing import Any
 import torch
 from torch import nn
 
-from planner import references
-from planner.step_phases import REFERENCE_LOG_PROBS
+from planner.setup import references
 from planner.steps import forward, in_loss, models, scoring
 from planner.steps.batch import Rows
 from planner.steps.run import Run, between_phases, end_of_step, weights_on_device
 from planner.steps.sharding import reshard
 from planner.steps.update import update_policy
 from planner.steps.vocabulary import preference_loss, token_log_probs
+from planner.values.step_phases import REFERENCE_LOG_PROBS
 
 KEPT = REFERENCE_LOG_PROBS.name
 

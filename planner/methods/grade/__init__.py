@@ -11,7 +11,7 @@ from planner.methods.grade.fields import GradeFields, own
 from planner.methods.grade.rules import RULES, fact_problems
 from planner.methods.method import POLICY, REFERENCE, REWARD_MODEL, Method
 from planner.rule import NoEffect
-from planner.step_phases import given
+from planner.values.step_phases import given
 
 METHOD = Method(
     name="grade",

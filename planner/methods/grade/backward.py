@@ -16,7 +16,7 @@ from planner.methods.grade.soft_tokens import FP32
 from planner.numeric import Num, where
 from planner.phases.baseline import adapter_bytes, resident
 from planner.phases.role import Role
-from planner.step_phases import POLICY_UPDATE
+from planner.values.step_phases import POLICY_UPDATE
 
 
 def _at(name: str, beside: Bundles, terms: Iterable[Term], *more: tuple[Term, ...]) -> Instant:

@@ -13,7 +13,7 @@ from planner.methods.grade.fields import METRIC, ONLINE
 from planner.methods.grade.soft_tokens import FP32
 from planner.phases.baseline import resident
 from planner.phases.scene import Scene
-from planner.step_phases import POLICY_UPDATE
+from planner.values.step_phases import POLICY_UPDATE
 
 
 def forward_instants(held: Held) -> Iterator[Instant]:

@@ -9,7 +9,7 @@ from planner.methods.grade.forward import forward_instants
 from planner.phases import update, upkeep
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene, remembered
-from planner.step_phases import POLICY_BACKWARD, POLICY_FORWARD
+from planner.values.step_phases import POLICY_BACKWARD, POLICY_FORWARD
 
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:

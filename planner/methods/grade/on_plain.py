@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from planner.frameworks.program import Decision, Program
 from planner.frameworks.trainer import Trainer
 from planner.methods.grade.fields import own
-from planner.quantities import quantities
-from planner.setup import setup_of
+from planner.setup.quantities import quantities
+from planner.setup.setup import setup_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

@@ -23,7 +23,7 @@ from planner.phases import activations
 from planner.phases.memory import beside, whole
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
-from planner.setup import Setup
+from planner.setup.setup import Setup
 
 ONCE = ("token ids",)
 """What a model saves once for all steps: only the prompt is looked up by id."""

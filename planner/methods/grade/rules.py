@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from planner.methods.grade.fields import own
 from planner.problem import Problem
 from planner.rule import NOT_YET, Rule
-from planner.sharding import sharding_of
+from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.facts import Facts

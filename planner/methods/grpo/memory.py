@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner import references
 from planner.footprint import Instant
 from planner.phases import collectives, in_loss, inference, reference_cache, rollout, update, upkeep
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import loss_code
 from planner.plan.trainers import trainer_of
-from planner.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD
+from planner.setup import references
+from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

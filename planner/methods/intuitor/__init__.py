@@ -14,7 +14,7 @@ from planner.frameworks.loss import POLICY as POLICY_LOSS
 from planner.methods.intuitor.fields import WITH_HEAD, IntuitorFields
 from planner.methods.method import POLICY, REFERENCE, Method
 from planner.rule import NoEffect, Rule
-from planner.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, sampled
+from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, sampled
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

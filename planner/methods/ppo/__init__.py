@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.methods.method import CRITIC, POLICY, REFERENCE, REWARD_MODEL, Method
 from planner.rule import Rule
-from planner.step_phases import (
+from planner.values.step_phases import (
     CRITIC_UPDATE,
     OLD_LOG_PROBS,
     REFERENCE_LOG_PROBS,

@@ -6,7 +6,7 @@ from planner.methods.grpo.memory import KEPT, reference_kept, scoring
 from planner.phases import inference, rollout, shared_critic, update, upkeep
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
-from planner.step_phases import OLD_LOG_PROBS, VALUES
+from planner.values.step_phases import OLD_LOG_PROBS, VALUES
 
 
 def phases(scene: Scene) -> tuple[PhasePlan, ...]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import torch
 from torch import nn
 
-from planner.step_phases import VALUES
 from planner.steps import forward, in_loss, scoring
 from planner.steps.batch import Rows
 from planner.steps.generation import rollout
@@ -17,6 +16,7 @@ from planner.steps.update import (
     update_critic,
     update_policy,
 )
+from planner.values.step_phases import VALUES
 
 
 def step(run: Run) -> None:

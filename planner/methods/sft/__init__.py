@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.methods.method import NOTHING_GENERATED, POLICY, Method
 from planner.rule import NoEffect, Rule
-from planner.step_phases import given
+from planner.values.step_phases import given
 
 METHOD = Method(
     name="sft",

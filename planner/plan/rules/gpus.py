@@ -6,7 +6,7 @@ import numpy as np
 
 from planner.plan.rules.asked import training_gpus
 from planner.rule import Rule
-from planner.sharding import sharding_of
+from planner.values.sharding import sharding_of
 
 RULES: tuple[Rule, ...] = (
     Rule(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from planner.plan.rules.asked import half
 from planner.rule import NOT_YET, Rule
-from planner.sharding import sharding_of
-from planner.workload import FLASH
+from planner.setup.workload import FLASH
+from planner.values.sharding import sharding_of
 
 RULES: tuple[Rule, ...] = (
     Rule(

@@ -5,8 +5,8 @@ from __future__ import annotations
 from planner.frameworks import framework_named
 from planner.methods import method_of
 from planner.plan.rules.asked import adapted
-from planner.references import IN_LOSS
 from planner.rule import Rule
+from planner.setup.references import IN_LOSS
 
 RULES: tuple[Rule, ...] = (
     Rule(

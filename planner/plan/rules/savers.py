@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from planner.plan.rules.asked import half, training_gpus
 from planner.rule import NOT_YET, Rule
-from planner.sharding import sharding_of
+from planner.values.sharding import sharding_of
 
 RULES: tuple[Rule, ...] = (
     Rule(

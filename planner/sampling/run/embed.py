@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from planner.dtypes import TORCH_NAMES
 from planner.sampling.ask.prompts import Prompt, Prompts
 from planner.sampling.run.vectors import F32
+from planner.values.dtypes import TORCH_NAMES
 
 AT_ONCE = 256
 """Prompts of one call of a tokenizer, whose own result is many times the ids."""

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from planner.estimate import estimate
 from planner.methods import method_of
-from planner.sharding import sharding_of
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.host_memory import GUARDED, guarded_bytes
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.variants import executed, layers_of
 from planner.units import read_bytes, read_seconds
+from planner.values.sharding import sharding_of
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

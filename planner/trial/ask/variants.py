@@ -12,9 +12,9 @@ from planner.dryrun.logs.kinds import depth_of, shallow
 from planner.frameworks import code_of, framework_named, ours, own_step
 from planner.plan import Plan, try_plan
 from planner.plan.fields import EIGHT_BIT
-from planner.sharding import sharding_of
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.strict import shown
+from planner.values.sharding import sharding_of
 
 
 def executed(plan: Plan, refused: str = "") -> tuple[Plan, tuple[str, ...]]:

@@ -26,7 +26,7 @@ def stated_sweep(table: pd.DataFrame, errors: Mapping[str, StatedError]) -> pd.D
     """The table with what the worst phase may really take, and judged by that.
 
     Args:
-        table: of :func:`planner.sweep.sweep`; it is not changed.
+        table: of :func:`planner.sweeps.table.sweep`; it is not changed.
         errors: by phase, as :func:`stated_errors` gives them.
 
     Returns:

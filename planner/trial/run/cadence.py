@@ -15,7 +15,7 @@ from planner.phases.phase import Work
 from planner.phases.scene import scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.quantities import quantities
+from planner.setup.quantities import quantities
 
 ALL = 16
 """Responses up to this many tokens are decoded whole."""

@@ -20,7 +20,7 @@ from planner.dryrun.logs.lengths import SHARES, shortened
 from planner.frameworks import code_of, ours
 from planner.methods import part
 from planner.plan import Plan
-from planner.setup import setup_of
+from planner.setup.setup import setup_of
 from planner.steps import run as runs
 from planner.steps.sharding import Wrapper
 from planner.trial.ask.endings import MemoryEnded

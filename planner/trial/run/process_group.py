@@ -14,11 +14,11 @@ import torch.distributed as dist
 
 from planner.frameworks import ours
 from planner.plan import Plan
-from planner.quantities import quantities
-from planner.sharding import sharding_of
+from planner.setup.quantities import quantities
 from planner.steps.sharding import Wrapper, fully_sharded, unsharded
 from planner.trial.ask.endings import CannotRun
 from planner.units import read_count
+from planner.values.sharding import sharding_of
 
 RANK_NOTE = (
     "One process played rank 0 of {world}: shards and buffers are the plan's; collectives "

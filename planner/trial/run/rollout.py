@@ -21,15 +21,15 @@ import torch
 from torch import nn
 
 from planner.dryrun.ask.request import configs_of
-from planner.dtypes import TORCH_NAMES
 from planner.plan import Plan
-from planner.quantities import quantities
-from planner.step_phases import ROLLOUT, WEIGHT_SYNC
+from planner.setup.quantities import quantities
 from planner.steps import models
 from planner.steps.stage import DTYPES, Stage
 from planner.trial.ask.footprints import PhaseFigures, rates
 from planner.trial.run import cadence
 from planner.units import GIB, read_bytes
+from planner.values.dtypes import TORCH_NAMES
+from planner.values.step_phases import ROLLOUT, WEIGHT_SYNC
 
 ENGINE = "vllm"
 SAMPLED = 256

@@ -20,7 +20,6 @@ from planner.frameworks import code_of, ours, own_step
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.facts import facts_of
 from planner.plan.link import to_query_string
-from planner.sharding import sharding_of
 from planner.trial.ask.endings import CannotRun, MemoryEnded
 from planner.trial.ask.footprints import FootprintFigures, figures_of, from_data
 from planner.trial.ask.request import TrialRequest
@@ -40,6 +39,7 @@ from planner.trial.run.process_group import RANK_NOTE, everybody, joined, rank, 
 from planner.trial.run.sizing import Sizing
 from planner.trial.run.weights import check_folder
 from planner.trial.run.whole_step import censored, figures_of_run, highest, judged
+from planner.values.sharding import sharding_of
 
 SMALL_FLOPS = 5e9
 """A step of so much takes seconds even without oneDNN, whose scratch then is not in the bytes."""

@@ -16,12 +16,12 @@ from planner.examples.reference_options import reference_options
 from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.presets import presets
-from planner.step_phases import POLICY_FORWARD
 from planner.ui import compute
 from planner.ui.elements import card, cards, ink
 from planner.ui.examples.claims import value
 from planner.ui.scaling import own_peak
 from planner.ui.state import session
+from planner.values.step_phases import POLICY_FORWARD
 
 AS_WRITTEN = {"Intuitor": "doc-000-intuitor@1", "PPO": "doc-000-ppo@1"}
 LENGTHS = (2_000, 4_000, 6_000, 8_000)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import streamlit as st
 
-from planner import references
 from planner.footprint import Footprint
+from planner.setup import references
 from planner.ui.elements import segments
 from planner.ui.plan import applied, other_gpus, reference_forms, what_if
 

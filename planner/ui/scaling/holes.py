@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.grid import Grid
 from planner.plan import Plan
 from planner.plan.rules import rules_of
+from planner.sweeps.grid import Grid
 
 
 class Broken(NamedTuple):

@@ -8,8 +8,8 @@ from typing import Any
 import pandas as pd
 import streamlit as st
 
-from planner.grid import followed
 from planner.plan import Plan, try_plan
+from planner.sweeps.grid import followed
 from planner.ui.elements import ROW, download, numbers
 from planner.ui.scaling.axes import CARD, TITLES
 from planner.ui.state import session

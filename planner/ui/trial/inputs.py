@@ -14,8 +14,7 @@ from typing import Any
 import streamlit as st
 
 from planner.plan import Plan
-from planner.quantities import quantities
-from planner.sharding import sharding_of
+from planner.setup.quantities import quantities
 from planner.trial.ask.request import LIMIT_SECONDS, SNAPSHOT, STEPS, TrialRequest, existing_folder
 from planner.trial.ask.variants import layers_of
 from planner.trial.cluster.address import host_of, owners_address
@@ -23,6 +22,7 @@ from planner.trial.cluster.client import missing
 from planner.ui.elements import choice, doubt, named_choice
 from planner.ui.trial.allowed import own_machine
 from planner.units import GIB
+from planner.values.sharding import sharding_of
 
 LENGTHS = {"full": "At the plan's caps", "random": "Random, below the caps"}
 FITTING, ALL, TWO = "fitting", "all", "two"

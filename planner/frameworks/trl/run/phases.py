@@ -11,8 +11,8 @@ import torch
 from peft.tuners.tuners_utils import BaseTunerLayer
 from transformers import TrainerCallback
 
-from planner import step_phases
-from planner.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS
+from planner.values import step_phases
+from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS
 
 FORWARD, BACKWARD, UPDATE = (phase.name for phase in step_phases.UPDATE)
 OLD, REFERENCE = OLD_LOG_PROBS.name, REFERENCE_LOG_PROBS.name

@@ -31,7 +31,7 @@ from planner.dryrun.run.tracker import Tracker
 from planner.frameworks.trl.accelerate import accelerate_files
 from planner.frameworks.trl.limits import training_gpus
 from planner.plan import Plan
-from planner.sharding import sharding_of
+from planner.values.sharding import sharding_of
 
 DIST: Any = dist  # not all of it is typed
 PORT = 29500

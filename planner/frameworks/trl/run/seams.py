@@ -22,7 +22,7 @@ from trl.kernels import chunked_logprob
 from trl.trainer import dpo_trainer, grpo_trainer, rloo_trainer, sft_trainer
 from trl.trainer import utils as trl_utils
 
-from planner.dtypes import TORCH_NAMES
+from planner.values.dtypes import TORCH_NAMES
 
 Head = Literal["gpu", "cpu"]
 """Which branch of TRL's fused head runs."""

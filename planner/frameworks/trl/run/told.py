@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import CheckpointWrapper
 
-from planner.model_setup import ModelSetup
 from planner.plan import Plan
-from planner.setup import setup_of
+from planner.setup.models import ModelSetup
+from planner.setup.setup import setup_of
 from planner.steps.stage import DTYPES
 
 NAMES = {dtype: name for name, dtype in DTYPES.items()}

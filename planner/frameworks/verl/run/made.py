@@ -25,7 +25,7 @@ from verl.workers.utils.losses import ppo_loss, value_loss
 
 from planner.frameworks.verl.overrides import apart, overrides
 from planner.plan import Plan
-from planner.quantities import quantities
+from planner.setup.quantities import quantities
 
 PACKAGE = Path(verl.__file__).parent
 YAML = {

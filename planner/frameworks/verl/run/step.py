@@ -23,7 +23,7 @@ from planner.frameworks.verl.run.seams import answers, seams
 from planner.frameworks.verl.run.steps import Steps, quiet
 from planner.frameworks.verl.run.told import differences
 from planner.plan import Plan
-from planner.setup import setup_of
+from planner.setup.setup import setup_of
 
 STEPS = 2
 Configs = Mapping[str, Mapping[str, Any]]

@@ -11,9 +11,9 @@ from typing import Any
 
 from verl.utils import tensordict_utils as tu
 
-from planner import step_phases
 from planner.frameworks.verl.run.made import Made
 from planner.plan import Plan
+from planner.values import step_phases
 
 FORWARD, BACKWARD, UPDATE = (phase.name for phase in step_phases.UPDATE)
 OLD, REFERENCE = step_phases.OLD_LOG_PROBS.name, step_phases.REFERENCE_LOG_PROBS.name

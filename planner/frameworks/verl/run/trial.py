@@ -16,7 +16,7 @@ from planner.frameworks.verl.run.step import silent
 from planner.frameworks.verl.run.steps import Mark, Steps
 from planner.frameworks.verl.run.told import differences
 from planner.plan import Plan
-from planner.setup import setup_of
+from planner.setup.setup import setup_of
 from planner.steps.stage import Stage
 
 

@@ -13,13 +13,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from planner import references
 from planner.frameworks import framework_named
 from planner.methods import method_of
-from planner.model_setup import Dtype, ModelSetup, Place
-from planner.quantities import Quantities, quantities
-from planner.sharding import sharding_of
-from planner.step_phases import (
+from planner.setup import references
+from planner.setup.models import Dtype, ModelSetup, Place
+from planner.setup.quantities import Quantities, quantities
+from planner.values.sharding import sharding_of
+from planner.values.step_phases import (
     CHECKPOINT,
     CRITIC_UPDATE,
     LOAD,

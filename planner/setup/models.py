@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from planner.step_phases import Moment
+from planner.values.step_phases import Moment
 
 Dtype = Literal["bf16", "fp16", "fp32"]
 Kind = Literal["language model", "score model", "head"]

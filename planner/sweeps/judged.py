@@ -11,17 +11,17 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from planner.combinations import Combination, Combinations
 from planner.estimate import MARGIN
 from planner.footprint import trainers_own
 from planner.formulas.growth import GROWN, most_growth
-from planner.grid import Grid, Mesh
 from planner.numeric import Num, maximum, where
-from planner.peaks import Peak
 from planner.plan import Plan
-from planner.segments import Reserved, in_process, reserved
 from planner.speeds import Speeds
-from planner.stack import Array, Stack
+from planner.sweeps.combinations import Combination, Combinations
+from planner.sweeps.grid import Grid, Mesh
+from planner.sweeps.stack import Array, Stack
+from planner.totals.peaks import Peak
+from planner.totals.segments import Reserved, in_process, reserved
 
 UNKNOWN = float("nan")
 

@@ -19,10 +19,7 @@ from planner.footprint import Bundle, Instant, Standing
 from planner.formulas.growth import may_grow
 from planner.formulas.held import kind_of
 from planner.formulas.throughput import MODEL_FLOPS_UTILIZATION, TOKENS_PER_SECOND
-from planner.grid import Grid, Mesh
-from planner.levels import Adder, Totals
 from planner.numeric import Num, total
-from planner.peaks import Peak, Stood, above, bounds, peak_of
 from planner.phases import engine
 from planner.phases.baseline import groups
 from planner.phases.memory import Memory, Past, Same
@@ -43,11 +40,14 @@ from planner.plan.facts import Facts, fact_problems, facts_of, shape_broken
 from planner.plan.rules import rules_of, untrained
 from planner.rule import Rule
 from planner.speeds import Speeds
-from planner.step_phases import StepPhase
+from planner.sweeps.grid import Grid, Mesh
 from planner.timing.done import done_in, makes_update
 from planner.timing.doubt import doubt_of
 from planner.timing.phase import work_terms
 from planner.timing.step import Spent, seconds_of, step_seconds
+from planner.totals.levels import Adder, Totals
+from planner.totals.peaks import Peak, Stood, above, bounds, peak_of
+from planner.values.step_phases import StepPhase
 
 UNKNOWN = float("nan")
 KEPT = 20_000

@@ -1,6 +1,6 @@
 """Plan + axes → one tidy row per plan, through the very formulas of an estimate.
 
-Fields of :data:`planner.quantities.VECTOR_FIELDS` are swept as arrays, others (model, card,
+Fields of :data:`planner.setup.quantities.VECTOR_FIELDS` are swept as arrays, others (model, card,
 switches) plan by plan. pandas is imported here only, when a sweep is made.
 """
 
@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
-from planner.combinations import Combinations
-from planner.grid import FOLLOWERS, Mesh, followed
-from planner.grid_estimate import PASS, Judged, Words, judged
 from planner.plan import FIELDS, Plan
 from planner.plan.plan import remedy
-from planner.quantities import VECTOR_FIELDS
+from planner.setup.quantities import VECTOR_FIELDS
 from planner.speeds import Speeds, obstacle
-from planner.stack import Array
+from planner.sweeps.combinations import Combinations
+from planner.sweeps.grid import FOLLOWERS, Mesh, followed
+from planner.sweeps.judged import PASS, Judged, Words, judged
+from planner.sweeps.stack import Array
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -89,7 +89,7 @@ def rows(
         speeds: a benchmark's shares of its card's peaks.
 
     Combinations that are no plans, whatever their sizes, are left out. Columns are arrays, or
-    :class:`planner.grid_estimate.Words`, with a row a combination and a column a plan of the mesh
+    :class:`planner.sweeps.judged.Words`, with a row a combination and a column a plan of the mesh
     (the last array fastest).
 
     Raises:

@@ -14,7 +14,7 @@ import numpy as np
 from planner.numeric import Num
 from planner.plan import Plan
 from planner.plan.fieldtext import KINDS
-from planner.quantities import VECTOR_FIELDS
+from planner.setup.quantities import VECTOR_FIELDS
 
 FOLLOWERS: Mapping[str, str] = {
     "prompts_per_update": "prompts_per_step",

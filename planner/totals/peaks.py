@@ -13,8 +13,8 @@ from typing import NamedTuple
 import numpy as np
 
 from planner.footprint import OUTSIDE, Instant, Term
-from planner.levels import KINDS, Totals
 from planner.numeric import Num, maximum, minimum, total
+from planner.totals.levels import KINDS, Totals
 
 INSTANT = ("requested", "allocated", "outside", "kept", "below", "above", "order")
 
@@ -42,7 +42,7 @@ class Peak(NamedTuple):
     together: Num
     """Allocated."""
     parameters: Num
-    """Allocated of a kind, as the next six (:attr:`planner.levels.Totals.kinds`)."""
+    """Allocated of a kind, as the next six (:attr:`planner.totals.levels.Totals.kinds`)."""
     gradients: Num
     optimizer: Num
     buffers: Num

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from planner.dtypes import BYTES
 from planner.frameworks import framework_named
 from planner.lengths import Lengths, lengths_of
 from planner.methods import method_of
 from planner.numeric import Num, ceil_div, maximum, minimum, where
-from planner.sharding import sharding_of
+from planner.values.dtypes import BYTES
+from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

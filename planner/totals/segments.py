@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from planner.footprint import Term
 from planner.formulas.held import Kind, Spread, held, kind_of
 from planner.numeric import Bounded, Num, maximum, minimum
-from planner.peaks import Peak
-from planner.step_phases import StepPhase
+from planner.totals.peaks import Peak
+from planner.values.step_phases import StepPhase
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

@@ -11,10 +11,10 @@ from typing import Any
 
 import numpy as np
 
-from planner.combinations import Bundles, Combination
-from planner.levels import NOTHING
 from planner.numeric import Num
-from planner.peaks import Peak, Stood, of_both, standing_on
+from planner.sweeps.combinations import Bundles, Combination
+from planner.totals.levels import NOTHING
+from planner.totals.peaks import Peak, Stood, of_both, standing_on
 
 Array = np.ndarray[Any, Any]
 EMPTY = Stood(NOTHING, 0, 0)

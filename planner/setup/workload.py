@@ -12,9 +12,9 @@ from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.multiprocessors import multiprocessors
 from planner.formulas.activations import Workload
 from planner.frameworks import framework_named
-from planner.model_setup import ModelSetup
 from planner.numeric import Num
-from planner.setup import Setup
+from planner.setup.models import ModelSetup
+from planner.setup.setup import Setup
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

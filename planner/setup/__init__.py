@@ -1,0 +1,1 @@
+"""What follows from a plan: models, numbers, workloads, references; no torch, no bytes."""
