@@ -48,6 +48,12 @@ RAN: Mapping[int, Mapping[str, Any]] = {
         "save_steps": 0,
         "validation_responses": 0,
     },
+    7: {
+        "async_scheduling": True,
+        "disk_bytes_per_second": 0,
+        "rollout_expert_parallel": False,
+        "sync_bucket_bytes": 0,
+    },
 }
 """What plans ran before a version had words for it, read in the code of the commits before."""
 
