@@ -19,8 +19,7 @@ from planner.plan.facts import facts_of
 LIBRARIES = ("torch", "transformers", "peft")
 IRRELEVANT = frozenset(("steps", "price_per_gpu_hour", "host_ram_per_node", "gpu_bytes"))
 """Plan fields that no dry run looks at."""
-SOURCES = ("dryrun", "steps", "methods", "frameworks")
-DECISIONS = ("setup", "model_setup", "references", "quantities")
+SOURCES = ("setup", "values", "dryrun", "steps", "methods", "frameworks")
 
 
 def configs_of(plan: Plan) -> dict[str, dict[str, Any]]:
@@ -90,7 +89,6 @@ def _code() -> str:
     digest = hashlib.sha256()
     package = Path(__file__).resolve().parents[2]
     files = [path for part in SOURCES for path in sorted((package / part).rglob("*.py"))]
-    decisions = [package / f"{name}.py" for name in DECISIONS]
-    for path in (*files, *decisions, package / "dryrun" / "run" / "workspaces.json"):
+    for path in (*files, package / "dryrun" / "run" / "workspaces.json"):
         digest.update(path.read_bytes())
     return digest.hexdigest()
