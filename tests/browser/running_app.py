@@ -131,7 +131,13 @@ def window(browser: Browser, **options: Any) -> BrowserContext:
 
 
 def settle(page: Page) -> None:
-    """Wait until something is drawn, and no script has run and nothing was stale for a while."""
+    """Wait until something is drawn, and no script has run and nothing was stale for a while.
+
+    Raises:
+        AssertionError: the page shows an exception, so nobody need wait for what will not come.
+    """
     page.wait_for_selector(DRAWN, state="attached", timeout=PATIENCE_MILLISECONDS)
     page.evaluate("() => { window.quietSince = 0; }")
     page.wait_for_function(QUIET_FOR_A_WHILE, timeout=PATIENCE_MILLISECONDS)
+    failed = page.get_by_test_id("stException")
+    assert not failed.count(), failed.first.inner_text()
