@@ -86,7 +86,7 @@ def execute(plan, configs, on="gpu"):
     "run/trial.py": '''from planner.frameworks.made_up.run.loop import built, turn
 
 
-def train(plans, configs, stage, mark, begins):
+def train(plans, configs, stage, mark, begins, *, several):
     run = built(plans[0], stage, configs)
     for index in range(len(plans)):
         begins(index)
