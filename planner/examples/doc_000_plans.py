@@ -21,22 +21,15 @@ PROMPT, RESPONSE = 2_048, 4_096
 PROMPTS, RESPONSES = 32, 8
 """Its larger batch."""
 
-FASTEST = {
-    "sharding": "zero1",
-    "micro_batch_size": 2,
-    "logprob_micro_batch_size": 2,
-    "gradient_checkpointing": "none",
-    "rollout_tensor_parallel": 2,
-}
 FOUND: Mapping[str, Mapping[str, Any]] = {
     "conservative": {
-        "sharding": "zero1",
+        "sharding": "zero2",
         "micro_batch_size": 2,
         "logprob_micro_batch_size": 2,
         "gradient_checkpointing": "none",
     },
     "balanced": {
-        "sharding": "zero1",
+        "sharding": "zero2",
         "micro_batch_size": 2,
         "logprob_micro_batch_size": 2,
         "gradient_checkpointing": "none",
