@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from planner.plan.migrations import MIGRATIONS, VERSION
 from recipes import ROOT, product, recipes, run
 
 Check = Callable[[Path], None]
@@ -66,11 +67,11 @@ def a_framework_trains_it_once_the_pair_has_a_room(copy: Path) -> None:
         (copy / "planner" / room).unlink()
 
 
-OLD = """
+OLD = f"""
 from planner.plan.link import from_query, to_query
 from planner.plan import Plan
 
-query = {**to_query(Plan()), "v": "6"}
+query = {{**to_query(Plan()), "v": "{VERSION}"}}
 del query["made_up_weight"]
 reading = from_query(query)
 print([problem.message for problem in reading.problems], reading.plan.made_up_weight)
@@ -81,9 +82,10 @@ def a_new_word_of_links_says_from_which_version_on(copy: Path) -> None:
     """A complete link from before it is whole; without the entry it would have been cut off."""
     assert "The link was cut off" in run(copy, "-c", OLD)
     file = copy / "planner/plan/migrations.py"
-    text = file.read_text("utf-8").replace("    _steps_alone,\n", "    _steps_alone,\n" * 2)
-    added = text.replace('    "eval_steps": 6,', '    "eval_steps": 6,\n    "made_up_weight": 7,')
-    assert added.count("_steps_alone,") == 2 and '"made_up_weight": 7' in added
+    last, table = f"    {MIGRATIONS[-1].__name__},\n", "ADDED: Mapping[str, int] = {\n"
+    text = file.read_text("utf-8").replace(last, last * 2)
+    added = text.replace(table, f'{table}    "made_up_weight": {VERSION + 1},\n')
+    assert added.count(last) == 2 and "made_up_weight" in added
     file.write_text(added, "utf-8")
     assert run(copy, "-c", OLD) == "[] 7\n"
 
@@ -150,7 +152,7 @@ HELD: dict[str, dict[str, Check | str]] = {
         "Its own code runs where the folder has `own_step.py`, which says what it is and what it "
         "cannot run (`own_step` in `planner/frameworks/__init__.py`), and `run/step.py` with "
         "`execute(plan, configs, on)`; in a trial where it has `run/trial.py` with `train(plans, "
-        "configs, stage, mark, begins)`, too.": FRAMEWORK,
+        "configs, stage, mark, begins, *, several)`, too.": FRAMEWORK,
         "A framework whose loss has a path that `planner/formulas/logits/` has and our step has "
         "not needs them.": "tests/frameworks/test_verl_step.py",
         "A method that no framework has can bring a program of its own: `on_plain.py` in its "
