@@ -70,12 +70,15 @@ LONG = Wish(
     goal="cheapest",
     free=(*USUAL, *PLACEMENT),
     max_gpus=64,
-    cards=("l40s", "h100-80gb", "a100-80gb", "b200-180gb"),
+    cards=(
+        *("l40s", "h100-80gb", "a100-80gb", "b200-180gb"),
+        *("h200-141gb", "a100-40gb", "rtx-4090", "a10g"),
+    ),
     lora_allowed=True,
 )
 """A minute or more of two quiet cores."""
-WHOLE_CPU_SECONDS = 60
-"""At least, of the process that the app starts; another one helps it."""
+ENDED_CPU_SECONDS = 20
+"""Until a closed tab is noticed; the whole search takes more than twice as many."""
 
 
 def searching_seconds(server: str) -> float:
@@ -103,5 +106,5 @@ def test_a_closed_tab_ends_its_search(browser: Browser, server: str) -> None:
     page.close()
     before = searching_seconds(server)
     until(lambda: not any(searches(server) for _ in range(3)))
-    assert searching_seconds(server) - before < WHOLE_CPU_SECONDS / 2
+    assert searching_seconds(server) - before < ENDED_CPU_SECONDS
     context.close()
