@@ -1,10 +1,20 @@
-"""What another thread's collector would free is taken off a real run's bytes."""
+"""What another thread's collector would free is taken off a real run's bytes.
+
+Each test that counts runs in a process of its own. PyTorch's profiler keeps the size of what it saw
+allocated until it hears of its free. What was freed unheard (between windows, or in another thread)
+leaves a size behind, and whatever is put at that address later is freed with those bytes: what
+other tests of a process did would change the figures here.
+"""
 
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 import threading
+from collections.abc import Callable
 from contextlib import nullcontext
+from pathlib import Path
 
 import pytest
 import torch
@@ -13,14 +23,6 @@ from planner.trial.run import allocations
 from planner.trial.run.allocations import Allocations, Marks, peak_bytes
 
 SIZE = 1_000_000
-
-
-@pytest.fixture(autouse=True)
-def nothing_of_other_tests() -> None:
-    """What earlier tests left: a finalizer frees one round, and what it held goes in the next."""
-    for _ in range(8):
-        if not gc.collect():
-            return
 
 
 def circle() -> None:
@@ -46,26 +48,52 @@ def run(marks: Marks) -> None:
         marks.phase("a", False)
 
 
-def test_a_circle_is_collected_where_frees_are_heard(monkeypatch: pytest.MonkeyPatch) -> None:
-    gc.collect()
+def collected_where_frees_are_heard() -> None:
     assert peak_bytes(run) == {"a": 1_000}
     assert gc.isenabled()
-    # Without it, the megabyte would be live for good.
-    monkeypatch.setattr(allocations, "_heard", nullcontext)
+
+
+def unheard() -> None:
+    """Without it, the megabyte would be live for good."""
+    allocations._heard = nullcontext  # type: ignore[assignment]
     assert peak_bytes(run) == {"a": SIZE + 1_000}
 
 
-def test_circles_of_a_window_are_gone_before_the_next() -> None:
-    """A trial's build and steps are windows: none begins with what the one before left lying."""
+def gone_before_the_next_window() -> None:
     counted = Allocations()
     with counted.window("build"):
         circle()
         elsewhere()
     assert counted.live_bytes == 0
-    circle()
     with counted.window("step"):
-        elsewhere()  # of what was there before the window no free is counted
+        elsewhere()
     assert counted.live_bytes == 0
+
+
+def of_what_was_there_before_no_free_is_counted() -> None:
+    circle()
+    counted = Allocations()
+    with counted.window("step"):
+        elsewhere()
+    assert counted.live_bytes == 0
+
+
+@pytest.mark.parametrize(
+    "check",
+    [
+        collected_where_frees_are_heard,
+        unheard,
+        gone_before_the_next_window,
+        of_what_was_there_before_no_free_is_counted,
+    ],
+    ids=lambda check: check.__name__,
+)
+def test_circles_are_collected_where_frees_are_heard(check: Callable[[], None]) -> None:
+    """A trial's build and steps are windows: none begins with what the one before left lying."""
+    code = f"import runpy; runpy.run_path({__file__!r})[{check.__name__!r}]()"
+    root = Path(__file__).parents[2]
+    ended = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_the_collector_comes_back_after_an_error() -> None:
