@@ -1,6 +1,6 @@
 """What another thread's collector would free is taken off a real run's bytes.
 
-Each test that counts runs in a process of its own. PyTorch's profiler keeps the size of what it saw
+Counted is in a process of its own. PyTorch's profiler keeps the size of what it saw
 allocated until it hears of its free. What was freed unheard (between windows, or in another thread)
 leaves a size behind, and whatever is put at that address later is freed with those bytes: what
 other tests of a process did would change the figures here.
@@ -12,7 +12,6 @@ import gc
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -78,19 +77,20 @@ def of_what_was_there_before_no_free_is_counted() -> None:
     assert counted.live_bytes == 0
 
 
-@pytest.mark.parametrize(
-    "check",
-    [
+def test_circles_are_collected_where_frees_are_heard() -> None:
+    """A trial's build and steps are windows: none begins with what the one before left lying.
+
+    The last check leaves a size behind, as it shows.
+    """
+    checks = (
         collected_where_frees_are_heard,
-        unheard,
         gone_before_the_next_window,
         of_what_was_there_before_no_free_is_counted,
-    ],
-    ids=lambda check: check.__name__,
-)
-def test_circles_are_collected_where_frees_are_heard(check: Callable[[], None]) -> None:
-    """A trial's build and steps are windows: none begins with what the one before left lying."""
-    code = f"import runpy; runpy.run_path({__file__!r})[{check.__name__!r}]()"
+        unheard,
+    )
+    code = f"import runpy; here = runpy.run_path({__file__!r})\n" + "\n".join(
+        f"here[{check.__name__!r}]()" for check in checks
+    )
     root = Path(__file__).parents[2]
     ended = subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True)
     assert ended.returncode == 0, ended.stderr
