@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import sys
 
 # Nearly all that is imported and collected lives until the end: it is not searched meanwhile.
 gc.disable()
@@ -22,6 +23,9 @@ from own_folders import own_data  # noqa: E402
 from shares import Rooms, heaviest_first  # noqa: E402
 
 __all__ = ["own_data"]
+
+MANY_MODULES = 20
+"""So many new ones since objects were last set aside make a collection slow."""
 
 hypothesis.settings.register_profile(
     "tests", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
@@ -82,6 +86,16 @@ def pytest_unconfigure(config: pytest.Config) -> None:
         evidence.write()
 
 
+_modules_set_aside = 0
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Set aside what the test before imported, which every collection since has looked through."""
+    if len(sys.modules) > _modules_set_aside + MANY_MODULES:
+        _set_aside()
+
+
 @pytest.fixture(scope="module", autouse=True)
 def _known_objects_are_not_searched() -> None:
     """Set aside, a module at a time, what lives anyway: modules, tests, caches.
@@ -89,5 +103,11 @@ def _known_objects_are_not_searched() -> None:
     A collection walks every object it may free. The benchmark collects after each part, real
     steps before each run: half a second each among the objects of torch and 6,000 tests.
     """
+    _set_aside()
+
+
+def _set_aside() -> None:
+    global _modules_set_aside
     gc.collect()
     gc.freeze()
+    _modules_set_aside = len(sys.modules)
