@@ -22,6 +22,8 @@ from free_ports import free_ports
 
 MARK = "HEADROOM_TEST_HEAD"
 START_SECONDS = 600.0
+WORKERS = {"RAY_worker_niceness": "0"}
+"""Ray's own 15 leaves a worker hardly any of a processor that other tests are busy on."""
 
 
 class Head:
@@ -67,6 +69,7 @@ class Head:
         return {
             **kept,
             **self.settings,
+            **WORKERS,
             MARK: str(self.place),
             "PATH": os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"])),
             "TMPDIR": str(self.place / "tmp"),

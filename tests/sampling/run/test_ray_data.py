@@ -17,7 +17,7 @@ from planner.sampling.run.job import Job
 from planner.sampling.run.meter import Meter
 from planner.trial.ask.folders import TrialFolder
 from sampling.run import tiny
-from trial.ray_head import running_head
+from trial.ray_head import WORKERS, running_head
 
 ROOT = Path(__file__).parents[3]
 
@@ -30,6 +30,7 @@ def on_cluster(job: Job, settings: Mapping[str, str] = MappingProxyType({})) -> 
         env={
             **worker_environment(job.request, ("ray",)),
             "RAY_USAGE_STATS_ENABLED": "0",
+            **WORKERS,
             **settings,
         },
         capture_output=True,
