@@ -17,19 +17,37 @@ SHARED = ("tests/browser/", "tests/launch/", "tests/trial/history/")
 
 HEAVY = (
     "tests/browser/",
-    "tests/trial/test_dispatch.py",
+    "tests/launch/",
+    "tests/sampling/run/test_ray_data.py",
+    "tests/trial/test_framework_steps.py",
+    "tests/frameworks/test_verl_step.py",
     "tests/dryrun/test_depth.py",
     "tests/dryrun/test_real_runs.py",
+    "tests/trial/test_dispatch.py",
+    "tests/search/test_properties.py",
     "tests/trial/test_process.py",
-    "tests/ui/test_pages.py",
-    "tests/launch/",
-    "tests/methods/test_grade_memory.py",
-    "tests/catalog/test_rebuild.py",
-    "tests/benchmark/test_command.py",
+    "tests/accuracy/test_grid.py",
+    "tests/frameworks/test_trl_sharded.py",
+    "tests/frameworks/test_trl_step.py",
+    "tests/dryrun/test_rounds.py",
+    "tests/frameworks/test_a_folder_is_enough.py",
+    "tests/dryrun/test_real_fields.py",
+    "tests/trial/test_memory.py",
     "tests/accuracy/test_gpu.py",
+    "tests/dryrun/test_linear_attention.py",
+    "tests/benchmark/test_command.py",
     "tests/trial/history/",
+    "tests/methods/test_grade_memory.py",
+    "tests/methods/test_a_folder_is_enough.py",
+    "tests/trial/test_full_disk.py",
+    "tests/trial/test_torchrun.py",
+    "tests/sampling/run/test_run.py",
+    "tests/trial/test_allocations.py",
+    "tests/ui/test_pages.py",
+    "tests/search/test_answer.py",
+    "tests/accuracy/test_report.py",
 )
-"""Rooms of more than half a minute, the longest first."""
+"""Rooms of more than forty seconds beside two others, the longest first."""
 
 
 def room(test: str) -> str:
