@@ -23,9 +23,13 @@ QWEN: dict[str, Any] = {
     "eos_token_id": 1,
     "pad_token_id": 0,
 }
+WIDE = {**QWEN, "hidden_size": 512, "intermediate_size": 1408}
+"""Most of its weights are above the size below which ZeRO-3 keeps them whole."""
 SMALL = {"vocab_size": 2000, "num_hidden_layers": 2}
 MODELS: dict[str, dict[str, Any]] = {
     "qwen2": QWEN,
+    "qwen2, wide": WIDE,
+    "qwen2, deep": {**WIDE, "num_hidden_layers": 8},
     "qwen2, tied": {**QWEN, "tie_word_embeddings": True},
     "wide vocabulary": {**QWEN, **SMALL, "vocab_size": 16_384},
     **{

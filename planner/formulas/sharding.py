@@ -210,6 +210,16 @@ ZERO3_LIVE = Formula(
     why="ZeRO-3 keeps gathered weights until a billion are alive.",
 )
 
+ZERO3_ARRIVED = Formula(
+    "buffer of weights fetched together",
+    "minimum(fetched_together, maximum(parameters - whole, 0)) * value_bytes",
+    category="buffers",
+    source="DeepSpeed 0.19.8 runtime/zero/partition_parameters.py, AllGatherCoalescedHandle.wait: "
+    "each weight is put together out of the flat buffer, which goes with the last; " + ZERO_RUN,
+    why="Weights fetched ahead arrive in one buffer and are copied out of it; what stays whole "
+    "is not fetched again.",
+)
+
 ZERO_GATHER = Formula(
     "ZeRO all-gather bucket",
     "minimum(500000000, trainable) * value_bytes * minimum(shards - 1, 1)",
@@ -223,8 +233,8 @@ ZERO_FLAT_GRADIENTS = Formula(
     "ceil_div(trainable, shards) * value_bytes",
     category="buffers",
     source="DeepSpeed 0.19.8 runtime/zero/stage_1_and_2.py, step: flatten(averaged_gradients); "
-    + ZERO_RUN,
-    why="The partition's gradients are put end to end, beside themselves, before they are widened.",
+    "stage3.py, _prepare_fp32_grad_for_sub_group, whatever their dtype; " + ZERO_RUN,
+    why="The partition's gradients are put end to end, beside themselves, and widened then.",
 )
 
 ZERO_NORM = Formula(
@@ -239,7 +249,7 @@ ZERO_OWN = frozenset(
     each.name
     for each in (
         *(ZERO_BUCKETS, ZERO_BUCKET_COPY, ZERO_LOW_GRADIENTS),
-        *(ZERO_BUCKET_IN_FP32, ZERO_GATHER, ZERO_FLAT_GRADIENTS, ZERO_NORM),
+        *(ZERO_BUCKET_IN_FP32, ZERO3_ARRIVED, ZERO_GATHER, ZERO_FLAT_GRADIENTS, ZERO_NORM),
     )
 )
 """What DeepSpeed makes beside state, and no step of ours does."""

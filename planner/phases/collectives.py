@@ -146,7 +146,7 @@ def _around(
         yield from buffers
         yield gathered.pool(scene, role, live_bytes=sum(buffer.bytes for buffer in buffers))
     else:
-        yield from gathered.zero3(scene, role)
+        yield from gathered.zero3(scene, role, ahead=not (head or headless))
 
 
 def _outside(scene: Scene, role: Role, head: bool, headless: bool = False) -> Iterator[Term]:
@@ -198,7 +198,9 @@ def before_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
     """What a forward has gathered until its first layer, beside the buffer it came in."""
     if scene.fsdp and units.apart(scene, role):
         return gathered.table(scene, role), gathered.table_buffer(scene, role)
-    return gathered.root_arrived(scene, role) if scene.fsdp else gathered.zero3(scene, role)
+    if scene.fsdp:
+        return gathered.root_arrived(scene, role)
+    return gathered.zero3(scene, role, ahead=True)
 
 
 def again(scene: Scene, role: Role) -> tuple[Term, ...]:

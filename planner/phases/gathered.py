@@ -176,11 +176,22 @@ def travelling(scene: Scene) -> Num:
     return scene.q.compute_bytes * (scene.q.shards > 1)
 
 
-def zero3(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """What DeepSpeed's third stage has gathered; nothing of others."""
+def zero3(scene: Scene, role: Role, *, ahead: bool) -> tuple[Term, ...]:
+    """What DeepSpeed's third stage has gathered; nothing of others.
+
+    ``ahead`` says that a forward's layers compute, whose weights were all fetched ahead but for
+    the embedding; later only those that a billion live ones have left no room for are.
+    """
     if scene.zero_stage != 3:
         return ()
     return (
+        sharding.ZERO3_ARRIVED(
+            role.name,
+            fetched_together=role.fetched_together,
+            parameters=role.parameters,
+            whole=units.of_table(scene, role) if ahead else 1_000_000_000,
+            value_bytes=scene.q.compute_bytes,
+        ),
         sharding.ZERO3_LIVE(
             role.name,
             parameters=role.parameters,

@@ -13,7 +13,7 @@ from typing import Literal
 from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import logits, sharding, state
 from planner.frameworks.loss import CROSS_ENTROPY, VALUE
-from planner.numeric import Num
+from planner.numeric import Num, minimum
 from planner.phases import activations, collectives, positions, stashed, units
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
@@ -143,15 +143,27 @@ def optimizer_instants(
     )
 
 
+AT_ONCE = 1_000_000_000
+"""DeepSpeed 0.19's sub_group_size, elements of a partition."""
+
+
 def _zero_step(scene: Scene, role: Role, sizes: dict[str, Num]) -> Iterator[Term]:
-    """Half-precision gradients are put end to end and widened; fp32 ones are used as they are."""
-    q = scene.q
+    """Half-precision gradients are put end to end and widened; fp32 ones are used as they are.
+
+    Stage 3 puts these end to end as well; it does a sub-group at a time, which one weight overruns.
+    """
+    q, widened = scene.q, scene.q.gradient_bytes != 4
     if scene.setup.zero_widens:
         yield sharding.ZERO_GATHER(
             role.name, trainable=role.trainable, value_bytes=q.compute_bytes, shards=q.shards
         )
-    elif q.gradient_bytes != 4:
-        yield sharding.ZERO_FLAT_GRADIENTS(role.name, value_bytes=q.compute_bytes, **sizes)
+        return
+    if scene.zero_stage == 3:
+        most = AT_ONCE * sizes["shards"] + role.largest_weight
+        sizes = {**sizes, "trainable": minimum(sizes["trainable"], most)}
+    if widened or scene.zero_stage == 3:
+        yield sharding.ZERO_FLAT_GRADIENTS(role.name, value_bytes=q.gradient_bytes, **sizes)
+    if widened:
         yield state.ZERO_STEP_TEMPORARY(role.name, **sizes)
 
 

@@ -22,10 +22,13 @@ AFTER_SECONDS = 0.01
 
 
 @contextmanager
-def settled() -> Iterator[None]:
-    """Inside, every collective is over, and forgotten by its threads, when it returns."""
+def settled(*more: str) -> Iterator[None]:
+    """Inside, every collective is over, and forgotten by its threads, when it returns.
+
+    ``more`` are names beside :data:`NAMES`.
+    """
     with ExitStack() as stack:
-        for name in NAMES:
+        for name in (*NAMES, *more):
             stack.enter_context(patch.object(dist, name, _settled(getattr(dist, name))))
         yield
 
