@@ -63,7 +63,7 @@ NOTHING = Totals(*[0] * len(Totals._fields))
 
 KINDS = ("parameters", "gradients", "optimizer", "buffers", "logits", "unsharded")
 """Categories whose tensors seldom fit each other's blocks; gradients of two kinds."""
-PLACES = {kind: place for place, kind in enumerate(KINDS)}
+PLACES: dict[str, int] = {kind: place for place, kind in enumerate(KINDS)}
 
 
 class Adder:
@@ -118,9 +118,9 @@ class Adder:
                 kinds.setdefault(kind, []).append(held)
         plus = self._plus
         of_kinds: list[Num] = [0] * len(KINDS)
-        for kind, sizes in kinds.items():
-            if kind in PLACES:
-                of_kinds[PLACES[kind]] = plus(sizes)
+        for named, sizes in kinds.items():
+            if named in PLACES:
+                of_kinds[PLACES[named]] = plus(sizes)
         return tuple.__new__(Totals, (*map(plus, parts), *of_kinds))
 
     def _sum(self, found: Sequence[Totals]) -> Totals:
