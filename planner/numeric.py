@@ -50,12 +50,18 @@ def power_of_two(value: Num) -> Num:
 
 def maximum(*values: Num) -> Num:
     """Largest of the arguments, element by element for arrays."""
-    return reduce(np.maximum, values) if np.ndarray in map(type, values) else max(values)
+    for value in values:
+        if type(value) is np.ndarray:
+            return reduce(np.maximum, values)
+    return max(values)
 
 
 def minimum(*values: Num) -> Num:
     """Smallest of the arguments, element by element for arrays."""
-    return reduce(np.minimum, values) if np.ndarray in map(type, values) else min(values)
+    for value in values:
+        if type(value) is np.ndarray:
+            return reduce(np.minimum, values)
+    return min(values)
 
 
 def where(condition: Num, then: Num, otherwise: Num) -> Num:

@@ -8,7 +8,7 @@ was measured (:class:`planner.speeds.Speeds`) has its own in their place.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, lru_cache
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
@@ -124,6 +124,11 @@ def efficiencies() -> Mapping[str, Efficiency]:
 
 def typical(key: Key, gpu: Gpu | None = None) -> float:
     """The value that an estimate for a card uses."""
+    return _typical(key, gpu)
+
+
+@lru_cache(maxsize=2048)
+def _typical(key: Key, gpu: Gpu | None) -> float:
     return efficiencies()[key].of(gpu).typical
 
 

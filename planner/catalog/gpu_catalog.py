@@ -66,6 +66,10 @@ class Gpu:
     constants: Constants | None = None
     """Memory outside PyTorch measured on such a card; None where only published figures are."""
 
+    def __hash__(self) -> int:
+        """Of what tells most cards apart: rates and curves of a card are looked up by it."""
+        return hash((self.key, self.budget_bytes))
+
     @property
     def unsupported_reason(self) -> str:
         """Why no plan can be judged against this card; empty when one can."""

@@ -9,6 +9,7 @@ card, so its rate is an assumption kept by name in ``efficiencies.json``.
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from typing import Any
 
 from planner.catalog.efficiencies import efficiencies, typical
@@ -151,6 +152,7 @@ def slowdown(gpu: Gpu) -> float:
 PCIE_X16_BYTES_PER_SECOND = {"3": 15.75e9, "4": 31.5e9, "5": 63.0e9, "6": 121.0e9}
 
 
+@lru_cache(maxsize=512)
 def slot_bytes_per_second(gpu: Gpu) -> float | None:
     """One direction of the card's PCIe slot; None when the row names no x16 generation."""
     found = re.match(r"([3-6])\.0 x16", gpu.pcie or "")

@@ -9,6 +9,8 @@ peak for the dtype gives None, never a guess.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 from planner.catalog.architecture import Architecture
@@ -202,7 +204,8 @@ def compute_seconds(gpu: Gpu, *, flops: Num, dtype: str, key: Key) -> Num | None
     return None if rates is None else COMPUTE_SECONDS(flops=flops, **rates)
 
 
-def memory_rates(gpu: Gpu) -> dict[str, Any] | None:
+@lru_cache(maxsize=128)
+def memory_rates(gpu: Gpu) -> Mapping[str, Any] | None:
     """Bandwidth and share of an update; None when the card's bandwidth is unknown."""
     bandwidth = gpu.bandwidth_bytes_per_second
     if bandwidth is None:

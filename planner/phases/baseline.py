@@ -7,7 +7,6 @@ optimizer state where the plan keeps them, then workspaces, context and engine.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, Literal
 
 from planner.catalog import device_constants
@@ -64,7 +63,7 @@ def _engines(scene: Scene, state: Engine) -> Iterator[Bundle]:
 def resolved(scene: Scene, phase: PhasePlan) -> PhasePlan:
     """The phase with everything that stands at its instants."""
     found = tuple(_resolved(scene, instant) for instant in phase.instants)
-    return replace(phase, instants=found)
+    return phase._replace(instants=found)
 
 
 def _resolved(scene: Scene, instant: Instant) -> Instant:

@@ -8,7 +8,7 @@ many of them meet the head, and how often: on one GPU, in one step. Times
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from planner.footprint import Instant
 from planner.formulas.compute import backward_flops, forward_flops, head_flops
@@ -106,8 +106,7 @@ class Decoding(Work):
     """Responses of all engines whose rewards are waited for."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class PhasePlan:
+class PhasePlan(NamedTuple):
     """A phase with its instants; ``work`` is empty where no time can be derived from the plan.
 
     ``rank`` says whose GPU it happens on: ``trainer``, or ``rollout`` for GPUs that

@@ -29,7 +29,8 @@ def rollout(scene: Scene) -> PhasePlan:
     if scene.plan.rollout != "vllm-separate":
         return phase
     terms = (*_separate(scene), *engine.arriving(scene))
-    return replace(phase, instants=(*phase.instants, Instant(name="weights arrive", terms=terms)))
+    arrive = Instant(name="weights arrive", terms=terms)
+    return phase._replace(instants=(*phase.instants, arrive))
 
 
 @remembered
@@ -44,7 +45,7 @@ def validation(scene: Scene) -> PhasePlan:
         tuple(_validated(scene)) if often else (),
     )
     first = often > 0 and scene.framework.validates_first
-    return replace(phase, per_step=False, occasions=often + first, executed=False)
+    return phase._replace(per_step=False, occasions=often + first, executed=False)
 
 
 @remembered

@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
 
 Kept = dict[tuple[Hashable, ...], Any]
+UNMADE = object()
+"""What a scene's memory has of a key that nobody has asked for."""
 
 
 class Remembering(Protocol):
@@ -55,10 +57,11 @@ def once(
     def kept(owner: Owner, /, *of: Of.args, **how: Of.kwargs) -> Found:
         key, memory = ((make, of, *how.items()) if how else (make, of)), owner.memory
         if type(memory) is dict:
-            if key in memory:
-                return memory[key]  # type: ignore[no-any-return]
-            found = memory[key] = make(owner, *of, **how)
-            return found
+            # The key is a tuple of tuples, hashed anew at every look.
+            found = memory.get(key, UNMADE)
+            if found is UNMADE:
+                found = memory[key] = make(owner, *of, **how)
+            return found  # type: ignore[no-any-return]
         # What is made for a scene may have been given more than the scene.
         shares = type(owner) is Scene
         return memory.ask(key, lambda: make(owner, *of, **how), shares=shares)  # type: ignore[no-any-return, union-attr]

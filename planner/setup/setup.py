@@ -52,7 +52,10 @@ class Setup:
 
     def __getitem__(self, role: str) -> ModelSetup:
         """The model of a role that the plan has."""
-        return next(model for model in self.models if model.role == role)
+        for model in self.models:
+            if model.role == role:
+                return model
+        raise KeyError(role)
 
     @property
     def fsdp(self) -> bool:

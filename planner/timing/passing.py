@@ -2,11 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from functools import cached_property
-
-from planner.catalog.architecture import Architecture
-from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.memory_bound import Mode
 from planner.numeric import Num
 from planner.phases.phase import Work
@@ -15,81 +10,48 @@ from planner.setup import workload
 from planner.timing import layers
 
 
-@dataclass(frozen=True, kw_only=True)
 class Passing:
     """A pass of a step on one GPU, in the words that its causes of time need."""
 
-    scene: Scene
-    row: Work
-
-    @property
-    def gpu(self) -> Gpu:
-        """The card."""
-        return self.scene.facts.gpu
-
-    @property
-    def arch(self) -> Architecture:
-        """The model."""
-        return self.row.role.arch
-
-    @property
-    def backward(self) -> bool:
+    def __init__(self, scene: Scene, row: Work) -> None:
+        setup, plan = scene.setup, scene.plan
+        self.scene, self.row, self.gpu, self.arch = scene, row, scene.facts.gpu, row.role.arch
+        self.model = setup.model(row.role.name)
+        self.backward = row.run == "backward"
         """Whether gradients are made."""
-        return self.row.run == "backward"
-
-    @property
-    def runs_layers(self) -> bool:
+        self.runs_layers = not _is_zero(row.tokens)
         """Whether anything runs through the layers."""
-        return not (isinstance(self.row.tokens, int) and not self.row.tokens)
-
-    @property
-    def scores(self) -> bool:
+        self.scores = not _is_zero(row.scored_tokens)
         """Whether anything meets the vocabulary."""
-        return not (isinstance(self.row.scored_tokens, int) and not self.row.scored_tokens)
-
-    @cached_property
-    def forwards(self) -> Num:
+        single = _is_zero(row.layer_runs)
+        self.forwards: Num = row.rounds if single else row.layer_runs / self.arch.layers
         """Forwards that the step is made of: one a round, unless a round unrolls several."""
-        runs = self.row.layer_runs
-        single = isinstance(runs, int) and not runs
-        return self.row.rounds if single else runs / self.arch.layers
-
-    @cached_property
-    def rows(self) -> Num:
+        self.rows: Num = row.tokens / self.forwards
         """Positions of one forward."""
-        return self.row.tokens / self.forwards
-
-    @cached_property
-    def precision(self) -> str:
+        self.precision: str = plan.dtype
+        if self.model is not None and not row.elsewhere:
+            self.precision = workload.precision_of(setup, self.model)
         """In the activation formulas' words."""
-        setup, model = self.scene.setup, self.scene.setup.model(self.row.role.name)
-        if model is None or self.row.elsewhere:
-            return self.scene.plan.dtype
-        return workload.precision_of(setup, model)
-
-    @property
-    def dtype(self) -> str:
+        autocast = self.precision == "autocast-bf16"
+        self.dtype = "bf16" if autocast else self.precision
         """What products compute in."""
-        return "bf16" if self.precision == "autocast-bf16" else self.precision
+        self.value_bytes = 4 if self.precision == "fp32" else 2
+        """Bytes of one activation value."""
+        self.again = row.recomputed if self.backward else 0
+        """Times that a backward repeats the layers' forward."""
+        self.adapters = self._adapters()
+        """Matrices of the adapters that compute; empty where none do."""
 
     @property
-    def value_bytes(self) -> int:
-        """Bytes of one activation value."""
-        return 4 if self.precision == "fp32" else 2
-
-    @cached_property
     def mode(self) -> Mode:
         """Kernel by kernel, under autocast, or fused."""
-        setup, plan = self.scene.setup, self.scene.plan
-        model = setup.model(self.row.role.name)
-        liger = plan.liger if model is None else workload.with_liger(setup, model)
+        plan, model = self.scene.plan, self.model
+        liger = plan.liger if model is None else workload.with_liger(self.scene.setup, model)
         if liger or (plan.compile and not workload.compile_breaks(plan)):
             return "fused"
         return "autocast" if self.precision == "autocast-bf16" else "eager"
 
-    @cached_property
-    def adapters(self) -> layers.Shapes:
-        """Matrices of the adapters that compute; empty where none do."""
+    def _adapters(self) -> layers.Shapes:
         role, plan = self.row.role, self.scene.plan
         if not role.adapters or role.disabled:
             return ()
@@ -115,10 +77,8 @@ class Passing:
     @property
     def four_bit(self) -> bool:
         """Whether the projections' weights are kept in 4 bits."""
-        model = self.scene.setup.model(self.row.role.name)
-        return model is not None and workload.four_bit(self.scene.setup, model)
+        return self.model is not None and workload.four_bit(self.scene.setup, self.model)
 
-    @cached_property
-    def again(self) -> int:
-        """Times that a backward repeats the layers' forward."""
-        return self.row.recomputed if self.backward else 0
+
+def _is_zero(size: Num) -> bool:
+    return isinstance(size, int) and not size

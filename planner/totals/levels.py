@@ -63,6 +63,7 @@ NOTHING = Totals(*[0] * len(Totals._fields))
 
 KINDS = ("parameters", "gradients", "optimizer", "buffers", "logits", "unsharded")
 """Categories whose tensors seldom fit each other's blocks; gradients of two kinds."""
+PLACES: dict[str, int] = {kind: place for place, kind in enumerate(KINDS)}
 
 
 class Adder:
@@ -82,7 +83,7 @@ class Adder:
     def totals(self, instant: Instant) -> Totals:
         """What all terms of an instant add up to."""
         shared = cast("tuple[Bundle, ...]", instant.shared)
-        found = [*map(self._shared, shared)]
+        found = [*map(self._shared, filter(None, shared))]
         return self._sum([*found, self._add(instant.terms)] if instant.terms else found)
 
     def _shared(self, bundle: tuple[Term, ...]) -> Totals:
@@ -116,7 +117,10 @@ class Adder:
                 kind = "unsharded" if term.name in UNSHARDED else category
                 kinds.setdefault(kind, []).append(held)
         plus = self._plus
-        of_kinds = [plus(kinds[kind]) if kind in kinds else 0 for kind in KINDS]
+        of_kinds: list[Num] = [0] * len(KINDS)
+        for named, sizes in kinds.items():
+            if named in PLACES:
+                of_kinds[PLACES[named]] = plus(sizes)
         return tuple.__new__(Totals, (*map(plus, parts), *of_kinds))
 
     def _sum(self, found: Sequence[Totals]) -> Totals:

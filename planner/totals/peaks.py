@@ -8,13 +8,15 @@ stand on, and put on it afterwards: a sweep over choices makes each part once.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
+from operator import add
 from typing import NamedTuple
 
 import numpy as np
 
 from planner.footprint import OUTSIDE, Instant, Term
 from planner.numeric import Num, maximum, minimum, total
-from planner.totals.levels import KINDS, Totals
+from planner.totals.levels import KINDS, PLACES, Totals
 
 INSTANT = ("requested", "allocated", "outside", "kept", "below", "above", "order")
 
@@ -65,7 +67,7 @@ class Peak(NamedTuple):
     @property
     def kinds(self) -> tuple[Num, ...]:
         """What each kind of tensor needs at its own worst moment."""
-        return tuple(getattr(self, name) for name in (*KINDS, "others"))
+        return self[-len(KINDS) - 2 : -1]
 
 
 class Stood(NamedTuple):
@@ -87,11 +89,11 @@ def bounds(terms: Sequence[Term]) -> tuple[Num, Num]:
 
 def above(instant: Instant) -> Num:
     """By how much an instant's own tensors may be more than is counted."""
-    return sum(
-        term.high - term.bytes
-        for term in instant.terms
-        if term.high is not None and not term.host and term.category not in OUTSIDE
-    )
+    more: Num = 0
+    for term in instant.terms:
+        if term.high is not None and not term.host and term.category not in OUTSIDE:
+            more = more + (term.high - term.bytes)
+    return more
 
 
 def peak_of(
@@ -101,7 +103,9 @@ def peak_of(
     orders: Sequence[int],
 ) -> Peak:
     """The peak of instants, each with its sum, doubt, bounds outside and number."""
-    peaks = [one.requested + one.outside for one in sums]
+    # Of each figure that of every instant; kinds of tensors are the last of them.
+    requested, allocated, slack, outer, host, *kinds = zip(*sums, strict=True)
+    peaks = [*map(add, requested, outer)]
 
     def figures(at: int) -> Sequence[Num]:
         one = sums[at]
@@ -118,22 +122,19 @@ def peak_of(
             highest = np.maximum(highest, peak)
     else:
         owner = figures(peaks.index(max(peaks)))
-    devices = [one.device for one in sums]
-    device = maximum(*devices)
+    devices = [*map(add, map(add, allocated, slack), outer)]
     doubtful = not all(isinstance(one, int) and not one for one in doubts)
-    # Of each kind the most, and of what is left of all; the sums have them in this order.
-    _, allocated, _, outside, host, *kinds = zip(*sums, strict=True)
     others = [whole - sum(parts) for whole, *parts in zip(allocated, *kinds, strict=True)]
-    most = (
-        device,
-        maximum(*map(_plus, devices, doubts)) if doubtful else device,
-        *(maximum(*each) for each in (host, outside, allocated, *kinds, others)),
+    each = (
+        devices,
+        [*map(add, devices, doubts)] if doubtful else devices,
+        *(host, outer, allocated, *kinds, others),
     )
-    return Peak._make((*owner, *most, minimum(*(one.optimizer for one in sums))))
-
-
-def _plus(one: Num, other: Num) -> Num:
-    return one + other
+    # A plan's numbers need no look at what they are, one by one.
+    numbers = np.ndarray not in map(type, chain(*each))
+    most = map(max, each) if numbers else (maximum(*of) for of in each)
+    optimizer = kinds[PLACES["optimizer"]]
+    return Peak._make((*owner, *most, min(optimizer) if numbers else minimum(*optimizer)))
 
 
 def standing_on(peak: Peak, stood: Stood) -> Peak:
@@ -152,7 +153,7 @@ def standing_on(peak: Peak, stood: Stood) -> Peak:
         peak.host + sums.host,
         peak.beside + sums.outside,
         peak.together + sums.allocated,
-        *map(_plus, peak.kinds, sums.kinds),
+        *map(add, peak.kinds, sums.kinds),
         peak.states + sums.optimizer,
     )
     return Peak._make(found)

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from planner.footprint import Term
 from planner.formulas.held import Kind, Spread, held, kind_of
@@ -17,8 +15,7 @@ if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
 
 
-@dataclass(frozen=True)
-class Reserved:
+class Reserved(NamedTuple):
     """Segments of one phase: what its instants need, what is held beside, what was cached."""
 
     needed: Num
@@ -27,11 +24,8 @@ class Reserved:
     own: Bounded
     """What its own instants bring about."""
     carried: Bounded
-
-    @cached_property
-    def total(self) -> Bounded:
-        """What is reserved at its peak."""
-        return Bounded(*map(maximum, self.own, self.carried))
+    total: Bounded
+    """What is reserved at its peak."""
 
     @property
     def inherited(self) -> Bounded:
@@ -55,16 +49,19 @@ def reserved(
     """
     emptied = plan.empty_cache == "between-phases"
     kind = kind_of(plan)
-    whole = spread_of([peak for peak, ours in zip(peaks, trains, strict=True) if ours])
+    ours = [peak for peak, its in zip(peaks, trains, strict=True) if its]
+    # A cache that is emptied between phases is shared by one phase's instants alone.
+    spreads = [spread_of([peak]) for peak in peaks] if emptied else [spread_of(ours)] * len(peaks)
     beside = [
-        _held(kind, peak, spread_of([peak]) if emptied else whole, card) if ours else None
-        for peak, ours in zip(peaks, trains, strict=True)
+        _held(kind, peak, spread, card) if its else None
+        for peak, spread, its in zip(peaks, spreads, trains, strict=True)
     ]
     needed, doubts = [peak.needed for peak in peaks], [peak.doubt for peak in peaks]
     own = [_with(*of) for of in zip(needed, doubts, beside, strict=True)]
     before = (cached_before(trains, each, plan.empty_cache) for each in zip(*own, strict=True))
-    carried = map(Bounded._make, zip(*before, strict=True))
-    return [Reserved(*of) for of in zip(needed, doubts, beside, own, carried, strict=True)]
+    carried = [*map(Bounded._make, zip(*before, strict=True))]
+    totals = [Bounded(*map(maximum, *of)) for of in zip(own, carried, strict=True)]
+    return [Reserved(*of) for of in zip(needed, doubts, beside, own, carried, totals, strict=True)]
 
 
 def _held(kind: Kind, peak: Peak, spread: Spread, card: Num) -> Term:
@@ -74,6 +71,9 @@ def _held(kind: Kind, peak: Peak, spread: Spread, card: Num) -> Term:
 
 def spread_of(peaks: Sequence[Peak]) -> Spread:
     """What instants that share a cache need, by kinds of tensors."""
+    if len(peaks) == 1:
+        [peak] = peaks
+        return Spread(apart=sum(peak.kinds), together=peak.together, states=peak.states)
     kinds = (maximum(*of) for of in zip(*(one.kinds for one in peaks), strict=True))
     return Spread(
         apart=sum(kinds),

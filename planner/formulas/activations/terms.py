@@ -90,13 +90,13 @@ def highest(
     moments = [moment for each in found for moment in each.alive]
     if np.ndarray not in map(type, (*heights, share)):
         best = max(range(len(moments)), key=lambda index: heights[index])
-        return terms_of(moments[best], arch, workload, role)
+        return _terms(moments[best], sizes, role)
     winner = np.argmax(np.stack(np.broadcast_arrays(*heights)), axis=0)
     counts: dict[Label, Num] = defaultdict(int)
     for index in np.unique(winner):
         for label, count in moments[int(index)].items():
             counts[label] = counts[label] + count * (winner == index) * share
-    return terms_of(counts, arch, workload, role)
+    return _terms(counts, sizes, role)
 
 
 def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
@@ -109,11 +109,13 @@ def terms_of(
     counts: Mapping[Label, Num], arch: Architecture, workload: Workload, role: str
 ) -> list[Term]:
     """So many copies of each storage as terms."""
-    sizes = sizes_of(arch, workload)
+    return _terms(counts, sizes_of(arch, workload), role)
+
+
+def _terms(counts: Mapping[Label, Num], sizes: Mapping[str, Num], role: str) -> list[Term]:
     terms = []
     for (kind, name), copies in counts.items():
         formula = KINDS[kind]
-        sizes["copies"] = copies
-        inputs = {key: sizes[key] for key in formula.inputs}
+        inputs = {key: copies if key == "copies" else sizes[key] for key in formula.inputs}
         terms.append(formula(role, label=name, tensors=abs(copies), **inputs))
     return terms

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from planner.footprint import Instant
 from planner.formulas import logits
 from planner.methods.grpo.memory import KEPT, OLD, reference_kept, scoring
@@ -61,7 +59,7 @@ def _certainty(scene: Scene) -> Instant:
 def _head_again(scene: Scene, phase: PhasePlan, *, scored_again: int = 0) -> PhasePlan:
     """Self-certainty makes logits of its own, but for the fused head's: the product once more."""
     rows = (*phase.work, at_head(phase.work[0], scored_again=scored_again))
-    return replace(phase, work=rows)
+    return phase._replace(work=rows)
 
 
 @remembered
@@ -99,7 +97,7 @@ def _with_gradient(scene: Scene, policy: tuple[PhasePlan, ...]) -> tuple[PhasePl
         ),
         _more(
             _head_again(
-                scene, replace(backward, instants=arrives), scored_again=int(how == IN_SLICES)
+                scene, backward._replace(instants=arrives), scored_again=int(how == IN_SLICES)
             ),
             training.at_head_instant(
                 scene, "self-certainty's backward", (*back, *kept), backward=True
@@ -130,4 +128,4 @@ def _head_gradients_added(scene: Scene, head: logits.Head) -> Instant:
 
 
 def _more(phase: PhasePlan, *instants: Instant) -> PhasePlan:
-    return replace(phase, instants=(*phase.instants, *instants))
+    return phase._replace(instants=(*phase.instants, *instants))
