@@ -229,7 +229,8 @@ class Phase:
         """Device bytes without an engine that is awake, since all of that is its own share."""
         if not any(term.name == AWAKE and not term.host for term in self.terms):
             return self.device_bytes
-        return self.device_bytes - self.by_category().get("engine", 0)
+        engine = [term for term in self.terms if term.category == "engine" and not term.host]
+        return self.device_bytes - sum(int(term.bytes) for term in engine)
 
     @property
     def low_bytes(self) -> int:

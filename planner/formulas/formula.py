@@ -45,7 +45,7 @@ class Expression:
 
     def value(self, **inputs: Num) -> Num:
         """The expression's value; ``NameError`` when an input is missing."""
-        return self.of(inputs)
+        return eval(self.code, SCOPE, inputs)
 
     def of(self, inputs: dict[str, Num]) -> Num:
         """The same of inputs that are together already, and more of them than it reads."""

@@ -21,7 +21,7 @@ from planner.phases.phase import PhasePlan
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
 from planner.plan.fields import EIGHT_BIT
-from planner.setup.models import ModelSetup
+from planner.setup.models import ModelSetup, Use
 from planner.setup.workload import four_bit
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import Engine, Moment
@@ -47,7 +47,8 @@ def groups(standing: Standing) -> Iterator[tuple[Callable[..., Iterator[Bundle]]
 
 def _models(scene: Scene, moment: Moment, gradients: str, fresh: bool) -> Iterator[Bundle]:
     for model in scene.setup.models:
-        terms = tuple(_of_model(scene, model, moment, gradients))
+        use = model.use(moment)
+        terms = _of_model(scene, model.role, use, gradients if model.trained else "none")
         yield tuple(term for term in terms if not _left_behind(term)) if fresh else terms
 
 
@@ -71,15 +72,15 @@ def _resolved(scene: Scene, instant: Instant) -> Instant:
     return Instant(instant.name, instant.terms, tuple(found))
 
 
-def _of_model(scene: Scene, model: ModelSetup, moment: Moment, gradients: str) -> Iterator[Term]:
-    role = scene.roles[model.role]
+@shared
+def _of_model(scene: Scene, name: str, use: Use, gradients: str) -> Iterator[Term]:
+    role, model = scene.roles[name], scene.setup[name]
     if model.trained:
-        yield from _trained(scene, role, model, moment, gradients)
+        yield from _trained(scene, role, model, use, gradients)
     else:
-        idle = moment not in model.used_in
-        away = model.waits == "host, streamed" or (model.waits == "host" and idle)
+        away = model.waits == "host, streamed" or (model.waits == "host" and not use.computes)
         yield _weights(scene, role, "host" if away else "gpu")
-    yield from collectives.left_gathered(scene, role, moment)
+    yield from collectives.left_gathered(scene, role, use)
 
 
 def _left_behind(term: Term) -> bool:
@@ -93,10 +94,10 @@ def _engine(scene: Scene, state: Engine) -> Iterator[Term]:
 
 
 def _trained(
-    scene: Scene, role: Role, model: ModelSetup, moment: Moment, gradients: str
+    scene: Scene, role: Role, model: ModelSetup, use: Use, gradients: str
 ) -> Iterator[Term]:
-    plan, updating = scene.plan, moment.updates == role.name
-    place = _place(plan.offload, "parameters", moment in model.used_in)
+    plan = scene.plan
+    place = _place(plan.offload, "parameters", use.computes)
     if four_bit(scene.setup, model):
         yield from _four_bit(scene, role, place)
     else:
@@ -108,10 +109,10 @@ def _trained(
     if sharding_of(plan).ddp:
         width = scene.q.gradient_bytes
         yield state.DDP_BUCKETS(role.name, trainable=role.trainable, value_bytes=width)
-    if moment.loaded:
-        yield from _optimizer_state(scene, role, _place(plan.offload, "optimizer", updating))
+    if use.loaded:
+        yield from _optimizer_state(scene, role, _place(plan.offload, "optimizer", use.updates))
         yield from _kept_by_zero(scene, role, gradients)
-    if updating and gradients != "none" and not scene.setup.steps_in_backward:
+    if use.updates and gradients != "none" and not scene.setup.steps_in_backward:
         yield _gradients(scene, role, gradients)
 
 

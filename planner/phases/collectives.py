@@ -11,7 +11,7 @@ from planner.numeric import Num, minimum
 from planner.phases import gathered, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
-from planner.values.step_phases import Moment
+from planner.setup.models import Use
 
 Arriving = Literal["", "layer", "embedding", "head", "table"]
 """A unit that is on its way, or has been and left its buffer."""
@@ -86,18 +86,18 @@ def beside_loss(
     return (gathered.pool(scene, role, live_bytes=0),)
 
 
-def left_gathered(scene: Scene, role: Role, moment: Moment) -> Iterator[Term]:
+def left_gathered(scene: Scene, role: Role, use: Use) -> Iterator[Term]:
     """Weights that forwards without gradient at other moments have left gathered.
 
     Those of the policy until its backward, those of a model without one from the first step on;
     a critic's own update is what follows its forward.
     """
     model, plan = scene.setup[role.name], scene.plan
-    if gathered.reference_stays(scene, role) and moment.loaded and moment not in model.used_in:
+    if gathered.reference_stays(scene, role) and use.loaded and not use.computes:
         yield gathered.reference(scene, role)
-    left = moment.between and not role.value_head if role.trained else moment.loaded
+    left = use.between and not role.value_head if role.trained else use.loaded
     left = left and gathered.leaves_gathered(scene) and model.waits != "host"
-    if not left or moment in model.used_in:
+    if not left or use.computes:
         return
     if gathered.root_stays(scene, role):
         # verl's EngineEvalModeCtx reshards the root's own where fsdp_size is above 1.

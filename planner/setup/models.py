@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from planner.values.step_phases import Moment
 
@@ -14,6 +14,19 @@ Kind = Literal["language model", "score model", "head"]
 Place = Literal["gpu", "host", "host, streamed"]
 Config = Literal["policy", "critic", "reward"]
 """Whose model: the plan's ``model``, ``critic_model`` or ``reward_model``."""
+
+
+class Use(NamedTuple):
+    """What a moment is to a model: all that its state depends on, which is alike in many."""
+
+    computes: bool
+    """It needs the model's weights on the GPU."""
+    updates: bool
+    """It trains the model."""
+    loaded: bool
+    """All models are there."""
+    between: bool
+    """It lies between the policy's first forward of a step and its update."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,3 +51,8 @@ class ModelSetup:
     """Where its weights are while nothing uses them: streamed ones are never whole on the GPU."""
     used_in: frozenset[Moment] = frozenset()
     """Moments that need its weights on the GPU."""
+
+    def use(self, moment: Moment) -> Use:
+        """What the moment is to it."""
+        computes, updates = moment in self.used_in, moment.updates == self.role
+        return Use(computes, updates, moment.loaded, moment.between)

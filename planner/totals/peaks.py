@@ -125,16 +125,22 @@ def peak_of(
     devices = [*map(add, map(add, allocated, slack), outer)]
     doubtful = not all(isinstance(one, int) and not one for one in doubts)
     others = [whole - sum(parts) for whole, *parts in zip(allocated, *kinds, strict=True)]
-    each = (
-        devices,
-        [*map(add, devices, doubts)] if doubtful else devices,
-        *(host, outer, allocated, *kinds, others),
-    )
+    doubted = [*map(add, devices, doubts)] if doubtful else []
+    each = (devices, host, outer, allocated, *kinds, others)
     # A plan's numbers need no look at what they are, one by one.
-    numbers = np.ndarray not in map(type, chain(*each))
-    most = map(max, each) if numbers else (maximum(*of) for of in each)
-    optimizer = kinds[PLACES["optimizer"]]
-    return Peak._make((*owner, *most, min(optimizer) if numbers else minimum(*optimizer)))
+    numbers = np.ndarray not in map(type, chain(doubted, *each))
+    most, least = (max, min) if numbers else (_most, _least)
+    device, *rest = map(most, each)
+    states = least(kinds[PLACES["optimizer"]])
+    return Peak._make((*owner, device, most(doubted) if doubted else device, *rest, states))
+
+
+def _most(sizes: Sequence[Num]) -> Num:
+    return maximum(*sizes)
+
+
+def _least(sizes: Sequence[Num]) -> Num:
+    return minimum(*sizes)
 
 
 def standing_on(peak: Peak, stood: Stood) -> Peak:

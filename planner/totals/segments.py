@@ -24,8 +24,11 @@ class Reserved(NamedTuple):
     own: Bounded
     """What its own instants bring about."""
     carried: Bounded
-    total: Bounded
-    """What is reserved at its peak."""
+
+    @property
+    def total(self) -> Bounded:
+        """What is reserved at its peak."""
+        return Bounded(*map(maximum, self.own, self.carried))
 
     @property
     def inherited(self) -> Bounded:
@@ -49,19 +52,18 @@ def reserved(
     """
     emptied = plan.empty_cache == "between-phases"
     kind = kind_of(plan)
-    ours = [peak for peak, its in zip(peaks, trains, strict=True) if its]
     # A cache that is emptied between phases is shared by one phase's instants alone.
-    spreads = [spread_of([peak]) for peak in peaks] if emptied else [spread_of(ours)] * len(peaks)
+    shared = [] if emptied else [peak for peak, its in zip(peaks, trains, strict=True) if its]
+    whole = spread_of(shared) if shared else None
     beside = [
-        _held(kind, peak, spread, card) if its else None
-        for peak, spread, its in zip(peaks, spreads, trains, strict=True)
+        _held(kind, peak, whole or spread_of([peak]), card) if ours else None
+        for peak, ours in zip(peaks, trains, strict=True)
     ]
     needed, doubts = [peak.needed for peak in peaks], [peak.doubt for peak in peaks]
     own = [_with(*of) for of in zip(needed, doubts, beside, strict=True)]
     before = (cached_before(trains, each, plan.empty_cache) for each in zip(*own, strict=True))
-    carried = [*map(Bounded._make, zip(*before, strict=True))]
-    totals = [Bounded(*map(maximum, *of)) for of in zip(own, carried, strict=True)]
-    return [Reserved(*of) for of in zip(needed, doubts, beside, own, carried, totals, strict=True)]
+    carried = map(Bounded._make, zip(*before, strict=True))
+    return [Reserved(*of) for of in zip(needed, doubts, beside, own, carried, strict=True)]
 
 
 def _held(kind: Kind, peak: Peak, spread: Spread, card: Num) -> Term:
