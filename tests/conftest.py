@@ -81,6 +81,18 @@ def pytest_sessionfinish(session: pytest.Session, exitstatus: int) -> None:
         session.config.workeroutput["evidence"] = (evidence.gathered, evidence.names)
 
 
+def pytest_terminal_summary(terminalreporter: Any) -> None:
+    """Say what replaying no longer spares: a commit that leaves it so costs every later run."""
+    counts = {} if evidence.full else evidence.outdated()
+    if counts:
+        said = ", ".join(f"{family} {count}" for family, count in sorted(counts.items()))
+        terminalreporter.section("evidence")
+        terminalreporter.line(
+            f"{sum(counts.values())} figures were computed anew, since what decides them has "
+            f"changed ({said}): scripts/evidence commits them, and the next run is shorter."
+        )
+
+
 def pytest_unconfigure(config: pytest.Config) -> None:
     if config.getoption("--write-evidence") and not hasattr(config, "workeroutput"):
         evidence.write()

@@ -121,6 +121,16 @@ def write() -> None:
         path.write_text("{\n" + ",\n".join(rows) + "\n}\n", "utf-8")
 
 
+def outdated() -> dict[str, int]:
+    """By family, how many cases were computed anew because their key is not the committed one."""
+    found = {}
+    for family, cases in gathered.items():
+        path = FOLDER / f"{family}.json"
+        kept = json.loads(path.read_text("utf-8")) if path.exists() else {}
+        found[family] = sum(kept.get(name, {}).get("key") != cases[name]["key"] for name in cases)
+    return {family: count for family, count in found.items() if count}
+
+
 def _alike(one: Any, other: Any, within: float) -> bool:
     """Whether two JSON values are equal but for what numbers may be apart."""
     if isinstance(one, dict) and isinstance(other, dict):

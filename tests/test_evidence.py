@@ -117,6 +117,15 @@ def test_a_changed_source_counts_if_the_figures_come_from_it(
     assert len(ask(family())) == (len(KINDS) if counts else 2)
 
 
+def test_what_is_no_longer_replayed_is_counted(forget: Callable[[], None]) -> None:
+    committed(forget)
+    ask(family())
+    assert evidence.outdated() == {}
+    forget()
+    ask(family(), inputs=1)
+    assert evidence.outdated() == {"some": len(KINDS)}
+
+
 def test_another_version_of_a_library_counts(
     forget: Callable[[], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
