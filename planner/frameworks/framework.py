@@ -77,6 +77,13 @@ class Framework:
     """Adapters in fp32 over a half-precision base run under autocast, as a trainer's default is."""
     base_in_master_dtype: bool = False
     """The frozen base below adapters is stored like the adapters, in the master dtype."""
+    batch_waits_on_host: bool = False
+    """A step's batch is in host RAM; a micro-batch of it alone is on the GPU."""
+    embeds_with_gradient: bool = False
+    """The embedding's output requires a gradient below adapters, checkpointed or not.
+
+    It is a leaf of the graph, and stays with its gradient until the next micro-batch goes backward.
+    """
     liger_patches_trained_only: bool = False
     """Liger's kernels reach the trained model; a reference that stands by then has none."""
     decays_weights: bool = False

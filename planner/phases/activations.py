@@ -10,6 +10,7 @@ from planner.catalog.architecture import Architecture
 from planner.footprint import Term
 from planner.formulas.activations import (
     EMBEDDING_DROPOUT,
+    LAYER_INPUT,
     Workload,
     adapter_copies,
     autocast_weight_copies,
@@ -44,7 +45,7 @@ def all_layers(
     """
     layers = max(role.arch.layers - done, 1)
     if scene.plan.gradient_checkpointing == "none":
-        yield from _layers(scene, role, layers, soft_inputs)
+        yield from _saved(scene, role, layers, soft_inputs)
     else:
         yield from _checkpoints(scene, role, layers, near)
         if not soft_inputs:
@@ -107,7 +108,7 @@ def inside_final_norm(scene: Scene, role: Role) -> Iterable[Term]:
 def first_layers(scene: Scene, role: Role, layers: int = 1) -> Iterator[Term]:
     """What is left when the backward has come down to the first ``layers`` layers."""
     if scene.plan.gradient_checkpointing == "none":
-        yield from _layers(scene, role, layers)
+        yield from _saved(scene, role, layers)
     else:
         yield from _checkpoints(scene, role, layers, 1 + leaf_inputs(role))
         yield from _leaf(scene, role)
@@ -118,6 +119,21 @@ def _leaf(scene: Scene, role: Role) -> tuple[Term, ...]:
     if scene.plan.activation_offload:
         return ()
     return embeddings_leaf(role.arch, scene.training_workload(role), role=role.name)
+
+
+def _saved(scene: Scene, role: Role, layers: int, soft_inputs: bool = False) -> Iterator[Term]:
+    """What the first ``layers`` layers keep, and the leaf below them where there is one."""
+    found = tuple(_layers(scene, role, layers, soft_inputs))
+    yield from found
+    if embeds_with_gradient(scene, role) and not soft_inputs:
+        kept = any(term.name == LAYER_INPUT for term in found)
+        workload = scene.training_workload(role)
+        yield from embeddings_leaf(role.arch, workload, role=role.name, kept=kept)
+
+
+def embeds_with_gradient(scene: Scene, role: Role) -> bool:
+    """Whether gradients go through all layers, to an embedding's output that is a leaf."""
+    return role.adapters > 0 and scene.framework.embeds_with_gradient
 
 
 def leaf_inputs(role: Role) -> int:
@@ -202,7 +218,7 @@ def _layers(scene: Scene, role: Role, layers: int, soft_inputs: bool = False) ->
     trains, so it keeps less.
     """
     arch, workload = role.arch, scene.training_workload(role)
-    first = int(role.adapters > 0 and not soft_inputs)
+    first = int(role.adapters > 0 and not soft_inputs and not embeds_with_gradient(scene, role))
     for count, slides, sparse, begins in _counted(arch, layers, first):
         if count:
             yield from layer_saved(

@@ -35,7 +35,9 @@ def at_layer(
     arriving: Arriving = "" if kept else "layer"
     if whole == 1 and not kept:
         arriving = "embedding" if units.apart(scene, role) else ""
-    around = _around(scene, role, layers, arriving, left, trains, headless=whole > 0)
+    # A forward's layers come before its head, unless an earlier forward has left that whole.
+    headless = whole > 0 or (scene.fsdp and not left)
+    around = _around(scene, role, layers, arriving, left, trains, headless=headless)
     if whole == 1 and not kept and units.tables_apart(scene, role):
         # Below the first layer there is an embedding that is a unit of its own.
         return (*around, gathered.table_buffer(scene, role))
@@ -128,7 +130,8 @@ def _around(
     """Weights beside ``layers`` whole ones, and the buffer that others are ``arriving`` in.
 
     What an earlier forward has ``left`` whole does not arrive. ``head`` says that the head
-    computes, or its loss; one of its own that has gone backward (``headless``) is whole no more.
+    computes, or its loss; one of its own that is yet to come, or has gone backward, is not whole
+    (``headless``).
     """
     if gathered.wrapped_whole(scene, role):
         yield gathered.reference(scene, role)
@@ -169,7 +172,7 @@ def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]
     own, layers = gathered.layer_buffer(scene, role), role.arch.layers
     stay, first = gathered.layers_stay(scene, role), gathered.layers(scene, role, 1)
     whole = gathered.layers(scene, role, layers) if stay else first
-    stays = tuple(_outside(scene, role, head=False))
+    stays = tuple(_outside(scene, role, head=False, headless=True))
     if units.apart(scene, role):
         yield "embedding's weights arrive", (*stays, *before_layers(scene, role))
         yield FIRST_ARRIVES, (*stays, gathered.table_buffer(scene, role), first, own)
@@ -180,7 +183,7 @@ def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]
         yield "first weights, the embedding's, arrive", (*stays, *tables, buffer)
         yield FIRST_ARRIVES, (*stays, first, own, buffer)
         if units.tables_apart(scene, role) == units.BOTH:
-            beside = (whole,) if stay else tables
+            beside = (whole, table) if stay else tables
             yield HEAD_ARRIVES, (*stays, *beside, own, buffer)
     else:
         yield FIRST_ARRIVES, (*gathered.root_arrived(scene, role), first, own)

@@ -167,7 +167,7 @@ def _beside_head(
         *collectives.beside_loss(scene, role, inside),
         *activations.weight_copies(scene, role, layers=True, head=copied),
         *positions.scoring_batch(scene, role),
-        *positions.without_gradient(scene, role, in_pieces),
+        *positions.without_gradient(scene, role, in_pieces, inside=inside),
     )
 
 

@@ -116,13 +116,18 @@ class Positions:
         # The loss scores some positions of a row only.
         cut = not (every or role.value_head)
         self.packed = cut and scene.plan.batch_shape == "packed"
+        self.in_pieces = self.head.logits in IN_PIECES
+        # A head that gathers the rows it scores counts that copy, and keeps nothing else.
+        gathers = self.head.loss.gathers_scored_rows and self.in_pieces
+        cut = cut and not gathers
         # 1 where the scored positions are no view of the rows, else 0.
         self.apart: Num = int(self.packed) if self.packed or not cut else minimum(rows - 1, 1)
-        self.in_pieces = self.head.logits in IN_PIECES
-        self.kept = self.head.weight_trains or self.in_pieces
+        self.kept = (self.head.weight_trains or self.in_pieces) and not gathers
         lowered = scene.precision == "autocast-bf16" and (gradient or role.trained)
         lowered = lowered or scene.normed_bytes(role) > scene.embedding_bytes(role)
         self.autocasts = lowered and not self.head.casts_tiles
+        self.outside = self.head.loss.outside_model and self.head.logits == "full"
+        """The loss takes the model's output, and no forward names its hidden states by then."""
 
     def hidden(self, there: Num = 1) -> Term:
         """All hidden states, ``there`` times."""
@@ -161,12 +166,17 @@ class Positions:
 
 
 @shared
-def while_scoring(scene: Scene, role: Role, *, forward: bool = True) -> Iterator[Term]:
-    """Alive while the loss of a training forward runs, or what is left when that has run."""
+def while_scoring(
+    scene: Scene, role: Role, *, forward: bool = True, inside: bool = True
+) -> Iterator[Term]:
+    """Alive while the loss of a training forward runs, or what is left when that has run.
+
+    ``inside`` says that the instant is one of the model's own forward.
+    """
     own = Positions(scene, role)
     copied = 1 if own.autocasts else own.apart
     # A critic returns its scores: nothing names its hidden states when its loss runs.
-    named = forward and not own.packed and not role.value_head
+    named = forward and not own.packed and not role.value_head and (inside or not own.outside)
     yield own.hidden(1 if named else own.kept * (1 - copied))
     if forward:
         yield from own.wide()
@@ -190,16 +200,18 @@ def scored_again(scene: Scene, role: Role) -> tuple[Term, ...]:
 
 
 @shared
-def without_gradient(scene: Scene, role: Role, in_pieces: bool | None = None) -> Iterator[Term]:
+def without_gradient(
+    scene: Scene, role: Role, in_pieces: bool | None = None, *, inside: bool = True
+) -> Iterator[Term]:
     """Alive while a forward without gradient scores.
 
     ``in_pieces`` says whether the head is multiplied piece by piece, where that is not as the
-    plan's logits have it.
+    plan's logits have it; ``inside`` that the instant is one of the model's own forward.
     """
     own = Positions(scene, role, gradient=False)
     if in_pieces is None:
         in_pieces = own.in_pieces and not role.value_head
-    if not own.packed:
+    if not own.packed and (inside or not own.outside):
         yield own.hidden()
     side_by_side = in_pieces if own.autocasts else own.packed
     yield own.scored(1 if side_by_side else own.apart * in_pieces)

@@ -1,4 +1,4 @@
-"""What an offloading trainer still has on the GPU beside the input of the running layer.
+"""What a trainer still has on the GPU beside the input of the running layer.
 
 TRL's ``OffloadActivations`` (trl/models/activation_offloading.py, 1.16.0) numbers every tensor that
 autograd saves. One is copied to host RAM at once, and let go of on the GPU when
@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from planner.footprint import Bundle
 from planner.formulas.formula import Formula
+from planner.numeric import minimum
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
 
@@ -30,6 +31,16 @@ LEFT = Formula(
     category="activations",
     source=SOURCE,
     why="Offloading keeps the last node that it met, and with it the graph down to this leaf.",
+)
+
+EARLIER = Formula(
+    "embeddings of the micro-batch before, and their gradient",
+    "2 * tokens * hidden * value_bytes * again",
+    category="activations",
+    source="verl 0.9.1 transformer_impl.py, forward_backward_batch; seen in dry runs by its own "
+    "code",
+    why="The loss of a micro-batch is named until the next one's is there, and with it the graph "
+    "down to this leaf. An update's first micro-batch has none before it (again is 0).",
 )
 
 
@@ -55,6 +66,20 @@ def left(scene: Scene, role: Role) -> Bundle:
     if not (_stashes(scene) and role.adapters):
         return ()
     return _input(scene, role, LEFT, scene.embedding_bytes(role))
+
+
+@once
+def earlier(scene: Scene, role: Role) -> Bundle:
+    """What the micro-batch before has left while this one goes forward, as :func:`left`."""
+    if not (scene.framework.embeds_with_gradient and role.adapters):
+        return ()
+    tokens, hidden, again = scene.q.micro_tokens, role.arch.hidden, scene.q.micro_batches - 1
+    width = scene.embedding_bytes(role)
+    return (
+        EARLIER(
+            role.name, tokens=tokens, hidden=hidden, value_bytes=width, again=minimum(again, 1)
+        ),
+    )
 
 
 @once

@@ -12,6 +12,7 @@ from typing import Literal
 
 from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import logits, sharding, state
+from planner.formulas.activations import LAYER_INPUT, LEAF
 from planner.frameworks.loss import CROSS_ENTROPY, VALUE
 from planner.numeric import Num, minimum
 from planner.phases import activations, collectives, positions, stashed, units
@@ -24,8 +25,8 @@ from planner.values.step_phases import CRITIC_UPDATE, POLICY_UPDATE, Moment
 Bundles = tuple[Bundle | Standing, ...]
 Gradients = Literal["none", "accumulated", "layers", "all"]
 
-FIRST_INPUTS = ("layer input", "checkpointed layer inputs")
-"""What a first layer calls its input where it keeps it."""
+FIRST_INPUTS = (LAYER_INPUT, "checkpointed layer inputs", LEAF)
+"""What the embedding's output is called where it is kept."""
 
 
 def objective(scene: Scene, role: Role) -> str:
@@ -51,7 +52,7 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
                     role.arch.layers - 1 - kind.last,
                     near=min(stashed.in_layers(scene), kind.last + 1),
                 ),
-                stashed.left(scene, role),
+                *left(scene, role),
                 # No layer's saved tensors hold those of a layer that is recomputed.
                 activations.weight_copies(scene, role, layers=recomputes, head=False),
                 *named_masks(scene, role),
@@ -83,10 +84,12 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
         activations.masks(scene, role),
         activations.next_input(scene, role),
         (positions.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=True),),
+        stashed.earlier(scene, role),
         kept,
     )
     after = (
         *while_saved(scene, role, kept, done=1),
+        stashed.earlier(scene, role),
         *named_masks(scene, role),
         # An offloaded input is counted as the one that is near.
         *(() if scene.plan.activation_offload else (activations.next_input(scene, role),)),
@@ -95,11 +98,16 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
     # A unit of final norm and head arrives before the norm runs, a head's own after it.
     divided = units.apart(scene, role)
     inside = after[-2:] if divided else (activations.inside_final_norm(scene, role),)
-    above = (*while_saved(scene, role, kept, running=False), *inside)
+    above = (*while_saved(scene, role, kept, running=False), stashed.earlier(scene, role), *inside)
     for name, arriving in collectives.arrivals(scene, role):
         early = name.startswith(("first", "embedding"))
         shared = before if early else above if name == collectives.HEAD_ARRIVES else after
         yield Instant(name=name, terms=arriving, shared=shared)
+
+
+def left(scene: Scene, role: Role) -> Bundles:
+    """What a forward finds of backwards before it."""
+    return stashed.left(scene, role), stashed.earlier(scene, role)
 
 
 def named_masks(scene: Scene, role: Role) -> Bundles:
@@ -240,6 +248,7 @@ def at_head(
     recomputes = scene.plan.gradient_checkpointing != "none"
     copied = recomputes and not backward
     whole = not casts_tiles(scene, role)
+    inside = role.value_head or loss.name in logits.INSIDE_MODEL
     return Instant(
         name=loss.name,
         terms=loss.everything,
@@ -251,17 +260,11 @@ def at_head(
                 running=False,
                 near=1 if backward else 1 + stashed.at_head(scene, role),
             ),
-            () if backward else stashed.left(scene, role),
+            *(() if backward else left(scene, role)),
             activations.inside_final_norm(scene, role),
-            positions.while_scoring(scene, role, forward=not backward),
+            positions.while_scoring(scene, role, forward=not backward, inside=inside),
             activations.weight_copies(scene, role, layers=copied, head=whole),
-            collectives.beside_loss(
-                scene,
-                role,
-                role.value_head or loss.name in logits.INSIDE_MODEL,
-                backward=backward,
-                trains=True,
-            ),
+            collectives.beside_loss(scene, role, inside, backward=backward, trains=True),
         ),
     )
 

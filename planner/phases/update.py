@@ -113,13 +113,14 @@ def critic_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
 def kept_for_update(scene: Scene, names: tuple[str, ...]) -> tuple[Term, ...]:
     """Per-token numbers that earlier phases leave on the GPU until the update."""
     q = scene.q
+    here = q.micro_sequences if scene.framework.batch_waits_on_host else q.sequences_per_gpu_step
     return tuple(
         in_loss.cache(scene)
         if name == in_loss.CACHE
         else logits.log_prob_kept(
             inference_head(scene, scene.policy),
             name=name,
-            sequences=q.sequences_per_gpu_step,
+            sequences=here,
             tokens=q.response_tokens,
             role="policy",
         )

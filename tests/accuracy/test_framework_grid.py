@@ -15,17 +15,24 @@ from planner.frameworks import own_step
 from planner.plan import Plan
 
 EACH = pytest.mark.parametrize("found", GRIDS.values(), ids=list(GRIDS))
-NEAR = 0.015
+NEAR = 0.006
 """What any phase may differ by; one plan's whole reference, left gathered, is 28 to 58 %."""
 TERMS = {
-    (9, "optimizer step"): "a reference that is left gathered for ever",
-    (47, "reference log-probs"): "a policy that waits gathered for its backward",
-    (47, "policy forward"): "the root of a group alone is gathered again",
-    (38, "policy backward"): "an untied head reduces its gradient before the layers",
-    (35, "policy backward"): "over a temperature the raw output is gone by the backward",
-    (15, "optimizer step"): "SGD's weight decay is added out of place",
+    ("verl", 9, "optimizer step"): "a reference that is left gathered for ever",
+    ("verl", 47, "reference log-probs"): "a policy that waits gathered for its backward",
+    ("verl", 47, "policy forward"): "the root of a group alone is gathered again",
+    ("verl", 38, "policy backward"): "an untied head reduces its gradient before the layers",
+    ("verl", 35, "policy backward"): "over a temperature the raw output is gone by the backward",
+    ("verl", 15, "optimizer step"): "SGD's weight decay is added out of place",
+    ("verl", 8, "policy forward"): "a forward's layers come before its head is gathered",
+    ("verl", 20, "reference log-probs"): "outside the model nothing names the hidden states",
+    ("verl", 32, "policy backward"): "adapters' embeddings require a gradient",
+    ("verl", 39, "policy forward"): "the embeddings of the micro-batch before, and their gradient",
+    ("verl", 37, "optimizer step"): "a step's batch waits in host RAM",
+    ("trl", 16, "old log-probs"): "scored rows are gathered once",
+    ("trl", 62, "policy backward"): "of hidden states the gathered rows alone are kept",
 }
-"""Of verl's plans, by number and phase."""
+"""By framework, number and phase of the plan."""
 SAME = (28,)
 """Number of a plan of each that every run of the tests runs dry again."""
 
@@ -72,18 +79,17 @@ def test_every_pair_of_settings_is_in_a_plan_or_impossible(found: FrameworkGrid)
 @EACH
 def test_the_closed_form_meets_the_frameworks_own_step(found: FrameworkGrid) -> None:
     every = differences(found.measured)
-    assert percentile(95, found.measured) <= 0.01
-    assert percentile(50, found.measured) <= 5e-4
+    assert percentile(95, found.measured) <= 2e-3
+    assert percentile(50, found.measured) <= 1e-4
     assert not [item for item in every if abs(item.error) > NEAR]
-    assert not [item for item in every if item.error < -0.01]
 
 
-@pytest.mark.parametrize(("number", "phase"), TERMS, ids=TERMS.values())
-def test_a_term_that_the_grid_has_shown_stays(number: int, phase: str) -> None:
+@pytest.mark.parametrize(("name", "number", "phase"), TERMS, ids=TERMS.values())
+def test_a_term_that_the_grid_has_shown_stays(name: str, number: int, phase: str) -> None:
     """One term alone moves no percentile; each of these plans has one that was once missing."""
     [item] = [
         item
-        for item in differences(GRIDS["verl"].measured)
+        for item in differences(GRIDS[name].measured)
         if (item.number, item.phase.name) == (number, phase)
     ]
     assert abs(item.error) < 2e-3

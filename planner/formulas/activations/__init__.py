@@ -7,6 +7,7 @@ the modeling files are), ``compiled``, ``layers`` and ``model`` (the terms).
 """
 
 from planner.formulas.activations.layers import (
+    LAYER_INPUT,
     layer_backward_transient,
     layer_forward_transient,
     layer_saved,
@@ -14,6 +15,7 @@ from planner.formulas.activations.layers import (
 from planner.formulas.activations.model import (
     AUTOCAST_COPIES,
     EMBEDDING_DROPOUT,
+    LEAF,
     adapter_copies,
     autocast_weight_copies,
     checkpointed_saved,
@@ -27,6 +29,8 @@ from planner.formulas.activations.workload import Workload
 __all__ = [
     "AUTOCAST_COPIES",
     "EMBEDDING_DROPOUT",
+    "LAYER_INPUT",
+    "LEAF",
     "Workload",
     "adapter_copies",
     "autocast_weight_copies",

@@ -86,17 +86,24 @@ def checkpointed_saved(
     return tuple(terms_of(counts, arch, workload, role))
 
 
+LEAF = "embeddings that gradients reach"
+"""Where adapters' gradients end."""
+
+
 @remembered
-def embeddings_leaf(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
-    """The token embeddings that adapters' gradients end at, where no layer reads them, in bytes.
+def embeddings_leaf(
+    arch: Architecture, workload: Workload, *, role: str, kept: bool = True
+) -> tuple[Term, ...]:
+    """The token embeddings that adapters' gradients end at, where no layer keeps them, in bytes.
 
     Checkpoints of frozen layers need an input with a gradient, so the embeddings are made a leaf
-    (``enable_input_require_grads``). GPT-2 adds positions to them before the first layer.
+    (``enable_input_require_grads``). The first layer has ``kept`` them as its input, unless GPT-2
+    adds positions to them before it.
     """
-    if arch.measured or not (workload.lora_targets and arch.learned_positions):
+    if arch.measured or not workload.lora_targets or (kept and not arch.learned_positions):
         return ()
     setting, _ = settings(arch, workload, False)[0]
-    label: Label = (("hidden", setting.weight), "embeddings that gradients reach")
+    label: Label = (("hidden", setting.weight), LEAF)
     return tuple(terms_of({label: 1}, arch, workload, role))
 
 

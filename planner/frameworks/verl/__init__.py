@@ -138,6 +138,11 @@ FRAMEWORK = Framework(
     # fsdp_utils.py, _select_fsdp2_wrap_targets: embed_tokens and lm_head where they are not tied.
     wraps_tables=True,
     base_in_master_dtype=True,
+    # transformer_impl.py, forward_step: micro_batch.to(get_device_id()).
+    batch_waits_on_host=True,
+    # transformer_impl.py: _build_lora_module calls enable_input_require_grads whatever else is set,
+    # and forward_backward_batch still names a micro-batch's loss while the next one goes forward.
+    embeds_with_gradient=True,
     # workers/config/optimizer.py: weight_decay 0.01.
     decays_weights=True,
     # trainer.balance_batch, true unless told otherwise: _balance_batch of ray_trainer.py.
