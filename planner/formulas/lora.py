@@ -120,9 +120,25 @@ def adapted_names(chosen: tuple[Weight, ...]) -> tuple[tuple[str, ...], tuple[st
     return tuple(modules), tuple(tensors)
 
 
+def built_names(architecture: Architecture, targets: tuple[str, ...]) -> tuple[str, ...]:
+    """The targets as the family's own modules are called, for a framework that asks peft itself."""
+    weights = [weight for weight in layer_weights(architecture) if weight.kind == "linear"]
+    found = (
+        name
+        for target in targets
+        for name in (target, *FUSED.get(target, ()))
+        if target == ALL_LINEAR or any(_ends(weight, name) for weight in weights)
+    )
+    return tuple(dict.fromkeys(found))
+
+
 def _matches(weight: Weight, target: str) -> bool:
-    path = "." + weight.name.removesuffix(".weight")
-    return any(path.endswith("." + name) for name in (target, *FUSED.get(target, ())))
+    return any(_ends(weight, name) for name in (target, *FUSED.get(target, ())))
+
+
+def _ends(weight: Weight, name: str) -> bool:
+    """As peft picks modules: by the end of their path."""
+    return ("." + weight.name.removesuffix(".weight")).endswith("." + name)
 
 
 def trainable_lora_parameters(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.formulas.lora import adapted_names, lora_weights
+from planner.formulas.lora import adapted_names, built_names, lora_weights
 from planner.frameworks.framework import Framework
 from planner.plan.facts import facts_of
 
@@ -52,7 +52,7 @@ def lora_targets(plan: Plan) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """What the plan's adapters are of, as peft is told: modules, and tensors of experts."""
     targets, policy = tuple(plan.lora_targets.split(",")), facts_of(plan).policy
     if not policy.experts:
-        return targets, ()
+        return built_names(policy, targets), ()
     chosen = lora_weights(policy, targets)
     linear = [weight.module for weight in chosen if weight.kind == "linear"]
     return tuple(dict.fromkeys(linear)), adapted_names(chosen)[1]
