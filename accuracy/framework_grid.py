@@ -1,9 +1,9 @@
 """The closed form beside dry runs of frameworks' own code, over every possible pair of settings.
 
-``python -m accuracy.framework_grid trl`` (or ``verl``) draws the plans as :mod:`accuracy.grid` does
-and runs each by that framework's own code: a plan that its code does not run is in no grid. Takes
-ten minutes on one core. docs/accuracy.md compares what was measured with the closed form of the
-moment.
+``python -m accuracy.framework_grid trl`` (or another of :data:`GRIDS`) draws the plans as
+:mod:`accuracy.grid` does and runs each by that framework's own code: a plan that its code does not
+run is in no grid. Takes ten minutes on one core. docs/accuracy.md compares what was measured with
+the closed form of the moment.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -55,9 +55,23 @@ MODELS = (
     "allenai/OLMoE-1B-7B-0924",
 )
 """Vocabularies small and large, tied and not, and a mixture."""
-ROWS = {"trl": 64, "verl": 48}
-"""A grid has at least as many plans: every pair once, then once more, until there are."""
-NO_CRITIC = ("allenai/OLMo-2-0425-1B", "allenai/OLMoE-1B-7B-0924")
+FAMILIES = (
+    "mistralai/Mistral-7B-v0.1",
+    "google/gemma-2-2b",
+    "microsoft/Phi-4-mini-instruct",
+    "HuggingFaceTB/SmolLM3-3B",
+    "allenai/Olmo-3-1025-7B",
+    "Qwen/Qwen3-8B",
+    "google/gemma-3-1b-pt",
+    "meta-llama/Llama-3.2-3B",
+    "mistralai/Mixtral-8x7B-v0.1",
+    "Qwen/Qwen3-30B-A3B",
+)
+"""Others: windows, soft caps, fused layers, layers without rotation, two more mixtures."""
+NO_CRITIC = (
+    *("allenai/OLMo-2-0425-1B", "allenai/OLMoE-1B-7B-0924", "allenai/Olmo-3-1025-7B"),
+    "google/gemma-3-1b-pt",
+)
 """Models of which transformers has no token classifier, which verl makes its critic of."""
 
 
@@ -65,7 +79,10 @@ NO_CRITIC = ("allenai/OLMo-2-0425-1B", "allenai/OLMoE-1B-7B-0924")
 class FrameworkGrid:
     """What varies in the plans of a framework, and where what they measured stands."""
 
+    name: str
     framework: str
+    rows: int
+    """It has at least as many plans: every pair once, then once more, until there are."""
     factors: Factors
     in_the_way: Any
     """Fields of a plan that an export refuses."""
@@ -75,11 +92,12 @@ class FrameworkGrid:
     """Factors that a method's defaults decide."""
     alone: tuple[str, ...] = ()
     """Methods whose prompts have one response each."""
+    seed: int = 2026
 
     @property
     def measured(self) -> Path:
         """The committed dry runs."""
-        return grid.MEASURED.with_name(f"closed-form-vs-{self.framework}.json")
+        return grid.MEASURED.with_name(f"closed-form-vs-{self.name}.json")
 
     def fields(self, row: Row) -> dict[str, Any]:
         """The plan's fields of a row of the design."""
@@ -111,7 +129,7 @@ class FrameworkGrid:
 
     def plans(self) -> list[dict[str, Any]]:
         """Fields of every plan, each once."""
-        return list(grid.distinct(map(self.fields, design(self.framework).rows)))
+        return list(grid.distinct(map(self.fields, design(self.name).rows)))
 
     def key(self, values: dict[str, Any]) -> str:
         """A hash of what a plan's run is told: the framework's settings, and versions."""
@@ -142,64 +160,80 @@ def _in_verls_way(plan: Plan) -> tuple[Obstacle, ...]:
 
 NOT_SAMPLED = ("entropy", "kl", "temperature", "rollout")
 
+_OWN = (
+    FrameworkGrid(
+        name="trl",
+        framework="trl",
+        rows=64,
+        factors={
+            "method": ("sft", "dpo", "grpo", "rloo"),
+            "model": (*MODELS, "google/gemma-3-1b-pt"),
+            **SHARED,
+            "finetuning": ("full", "lora", "qlora"),
+            "attention": ("eager", "sdpa"),
+            "batch_shape": ("full", "padded"),
+            "rollout": ("hf", "vllm-separate"),
+        },
+        in_the_way=step_obstacles,
+        told=arguments,
+        without={"sft": NOT_SAMPLED, "dpo": NOT_SAMPLED},
+        alone=("sft", "dpo"),
+    ),
+    FrameworkGrid(
+        name="verl",
+        framework="verl",
+        rows=48,
+        factors={
+            "method": ("grpo", "ppo", "rloo", "reinforce++"),
+            "model": MODELS,
+            **SHARED,
+            "attention": ("sdpa", "flash"),
+            "batch_shape": ("full", "padded", "packed"),
+            "shards": tuple(grid.GPUS)[1:],
+            "reshard_after_forward": (True, False),
+            "logprob_micro_batch_size": (1, 2, 4),
+        },
+        in_the_way=_in_verls_way,
+        told=overrides,
+        without={},
+        alone=("ppo", "reinforce++"),
+    ),
+)
 GRIDS = {
-    found.framework: found
+    found.name: found
+    for own in _OWN
     for found in (
-        FrameworkGrid(
-            framework="trl",
-            factors={
-                "method": ("sft", "dpo", "grpo", "rloo"),
-                "model": (*MODELS, "google/gemma-3-1b-pt"),
-                **SHARED,
-                "finetuning": ("full", "lora", "qlora"),
-                "attention": ("eager", "sdpa"),
-                "batch_shape": ("full", "padded"),
-                "rollout": ("hf", "vllm-separate"),
-            },
-            in_the_way=step_obstacles,
-            told=arguments,
-            without={"sft": NOT_SAMPLED, "dpo": NOT_SAMPLED},
-            alone=("sft", "dpo"),
-        ),
-        FrameworkGrid(
-            framework="verl",
-            factors={
-                "method": ("grpo", "ppo", "rloo", "reinforce++"),
-                "model": MODELS,
-                **SHARED,
-                "attention": ("sdpa", "flash"),
-                "batch_shape": ("full", "padded", "packed"),
-                "shards": tuple(grid.GPUS)[1:],
-                "reshard_after_forward": (True, False),
-                "logprob_micro_batch_size": (1, 2, 4),
-            },
-            in_the_way=_in_verls_way,
-            told=overrides,
-            without={},
-            alone=("ppo", "reinforce++"),
+        own,
+        replace(
+            own,
+            name=f"{own.name}-families",
+            factors={**own.factors, "model": FAMILIES},
+            seed=7,
         ),
     )
 }
+"""Of each framework one, and one of other models, drawn anew."""
 
 
 @cache
-def design(framework: str) -> Design:
+def design(name: str) -> Design:
     """The grid as rows of factors, in which every possible pair occurs."""
-    found = Design(GRIDS[framework].factors, GRIDS[framework].judged, seed=2026)
-    while len(found.rows) < ROWS[framework]:
-        found.cover(ROWS[framework])
+    chosen = GRIDS[name]
+    found = Design(chosen.factors, chosen.judged, seed=chosen.seed)
+    while len(found.rows) < chosen.rows:
+        found.cover(chosen.rows)
     return found
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run a framework's grid and write it."""
     parser = grid.parser(prog="python -m accuracy.framework_grid", description=__doc__)
-    parser.add_argument("framework", choices=GRIDS)
+    parser.add_argument("grid", choices=GRIDS)
     given = parser.parse_args(arguments)
-    chosen = GRIDS[given.framework]
-    rows = grid.run(chosen.plans()[:: given.stride], given.workers, given.framework)
+    chosen = GRIDS[given.grid]
+    rows = grid.run(chosen.plans()[:: given.stride], given.workers, chosen.framework)
     versions = dict(versions_of(Plan(**rows[0]["fields"])))
-    head = {"versions": versions, **grid.drawn(design(given.framework))}
+    head = {"versions": versions, **grid.drawn(design(given.grid))}
     keyed = [{"key": chosen.key(row["fields"]), **row} for row in rows]
     grid.write(given.out or chosen.measured, head, keyed)
 

@@ -14,17 +14,19 @@ NEAR = 0.01
 
 INTRODUCTION = """
 Plans drawn as the grid's above, whose dry runs execute TRL's or verl's own code; what that code
-does not run ([TRL's](trl-step.md), [verl's](verl-step.md) own step) is in neither grid.
-`python -m accuracy.framework_grid trl` and `… verl` run them, each row with a hash of the
-settings that the framework was given and of all versions; a test refuses a row that would be told
-otherwise today, and repeats some (`tests/accuracy/test_framework_grid.py`). The error is the
-closed form's, signed: negative is too low. Both leave cuBLAS's workspaces out.
+does not run ([TRL's](trl-step.md), [verl's](verl-step.md) own step) is in no grid. Each framework
+has two: one of the models that the closed form was looked at with, one of others.
+`python -m accuracy.framework_grid NAME` ({names}) runs one, each row with a hash of the settings
+that the framework was given and of all versions; a test refuses a row that would be told otherwise
+today, and repeats some (`tests/accuracy/test_framework_grid.py`). The error is the closed form's,
+signed: negative is too low. Both leave cuBLAS's workspaces out.
 """
 
 
 def text() -> str:
     """The section, without its title."""
-    return "\n\n".join([INTRODUCTION.strip("\n"), *map(_of, GRIDS.values())])
+    introduction = INTRODUCTION.strip("\n").format(names=", ".join(f"`{name}`" for name in GRIDS))
+    return "\n\n".join([introduction, *map(_of, GRIDS.values())])
 
 
 def _of(grid: FrameworkGrid) -> str:
@@ -34,7 +36,7 @@ def _of(grid: FrameworkGrid) -> str:
     names = ", ".join(f"{name} {number}" for name, number in data["versions"].items())
     p95, p50 = (percent(percentile(share, grid.measured)) for share in (95, 50))
     told = (
-        f"### {framework_named(grid.framework).label}\n\n"
+        f"### {framework_named(grid.framework).label}{_others(grid)}\n\n"
         f"{len(data['rows'])} plans, {data['factors']} settings, {data['pairs']:,} pairs beside "
         f"{len(data['impossible'])} that no such plan has ({names}). In absolute value, 95 % of "
         f"the {len(found)} phases differ by {p95} at most, half of them by {p50}; {far} by more "
@@ -42,6 +44,10 @@ def _of(grid: FrameworkGrid) -> str:
     )
     refused = (f"- plan {n}: {row['error']}" for n, row in _refused(data))
     return "\n\n".join([told, *tables(found), largest(found), *refused])
+
+
+def _others(grid: FrameworkGrid) -> str:
+    return "" if grid.name == grid.framework else ", other models"
 
 
 def _refused(data: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from functools import cache, partial
 from importlib.metadata import version
 from multiprocessing import get_context
@@ -329,9 +330,10 @@ def run(
 ) -> list[dict[str, Any]]:
     """A row of every plan, in order."""
     rows: list[dict[str, Any]] = []
-    # A fresh process now and then gives back what torch's caches keep.
-    with get_context("spawn").Pool(workers, maxtasksperchild=50) as pool:
-        for done, row in enumerate(pool.imap(partial(measured, code=code), chosen), 1):
+    # A fresh process now and then gives back what torch's caches keep; one that dies is an error.
+    fresh = ProcessPoolExecutor(workers, get_context("spawn"), max_tasks_per_child=50)
+    with fresh as pool:
+        for done, row in enumerate(pool.map(partial(measured, code=code), chosen), 1):
             rows.append(row)
             print(f"{done} of {len(chosen)}", row.get("error", ""), flush=True)
     return rows

@@ -45,13 +45,14 @@ GATHER_BUFFER = Formula(
 
 LEFT_GATHER_BUFFER = Formula(
     "all-gather buffer where layers were left gathered",
-    "maximum(layer_parameters * value_bytes * again, root_parameters * value_bytes * "
-    "minimum(maximum(fsdp_size - 1, 0), 1) - earlier_gradients_bytes)",
+    "maximum((layer_parameters - whole_parameters) * value_bytes * again, 0, root_parameters * "
+    "value_bytes * minimum(maximum(fsdp_size - 1, 0), 1) - earlier_gradients_bytes)",
     category="buffers",
     source=FSDP + ": no next group's copy-out frees the root's; verl 0.9.1 EngineEvalModeCtx "
     "reshards the root's own weights where fsdp_size is above 1",
     why="Layers that an earlier forward left whole are not gathered again, at most the root is; "
-    "after an update's first micro-batch (again) they are, beside its gradients.",
+    "after an update's first micro-batch (again) they are, beside its gradients, and before the "
+    "head's own unit, which is whole in the first.",
 )
 
 GATHERED_TABLE = Formula(

@@ -77,6 +77,8 @@ class Framework:
     """Adapters in fp32 over a half-precision base run under autocast, as a trainer's default is."""
     base_in_master_dtype: bool = False
     """The frozen base below adapters is stored like the adapters, in the master dtype."""
+    numbers_rows: bool = False
+    """Every row comes with positions of its own, so rotary tables are as many as rows."""
     batch_waits_on_host: bool = False
     """A step's batch is in host RAM; a micro-batch of it alone is on the GPU."""
     embeds_with_gradient: bool = False

@@ -81,7 +81,7 @@ def _kept_by_scoring(scene: Scene, role: Role) -> tuple[Term, ...]:
     head = training_head(scene, role)
     if not role.value_head and head.loss.outside_model and head.logits == "full":
         # By then the loss has gone backward.
-        return (logits.gradient_of_output(head.of(role.name)),)
+        return logits.kept_of_output(head.of(role.name))
     if role.value_head or not head.loss.counted_at_regather:
         return ()
     if objective(scene, role) == CROSS_ENTROPY and head.logits in ("full", "response"):

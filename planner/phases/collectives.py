@@ -160,16 +160,20 @@ def _outside(scene: Scene, role: Role, head: bool, headless: bool = False) -> It
         yield gathered.table(scene, role)
 
 
-def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]:
+def arrivals(
+    scene: Scene, role: Role, trains: bool = False
+) -> Iterator[tuple[str, tuple[Term, ...]]]:
     """A layer's weights arrive in a forward, by name of the instant; FSDP only.
 
-    A group's flat buffer is freed when the next group has been copied out of its own: the
-    root's beside the first layer's, a layer's beside the next one's.
+    ``trains`` says that it keeps what its backward needs. A group's flat buffer is freed when the
+    next group has been copied out of its own: the root's beside the first layer's, a layer's beside
+    the next one's.
     """
     found = gathered.wrapped_whole(scene, role) or gathered.finds_gathered(scene, role)
     if not scene.fsdp or found:
         return
-    own, layers = gathered.layer_buffer(scene, role), role.arch.layers
+    left = trains and gathered.finds_gathered(scene, role, trains)
+    own, layers = gathered.layer_buffer(scene, role, left), role.arch.layers
     stay, first = gathered.layers_stay(scene, role), gathered.layers(scene, role, 1)
     whole = gathered.layers(scene, role, layers) if stay else first
     stays = tuple(_outside(scene, role, head=False, headless=True))
@@ -178,7 +182,7 @@ def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]
         yield FIRST_ARRIVES, (*stays, gathered.table_buffer(scene, role), first, own)
         yield HEAD_ARRIVES, (*(*stays, whole) * stay, *gathered.root_arrived(scene, role), own)
     elif units.tables_apart(scene, role):
-        table, buffer = gathered.table(scene, role), gathered.table_buffer(scene, role)
+        table, buffer = gathered.table(scene, role), gathered.table_buffer(scene, role, left)
         tables = () if stay else (table,)
         yield "first weights, the embedding's, arrive", (*stays, *tables, buffer)
         yield FIRST_ARRIVES, (*stays, first, own, buffer)
@@ -186,7 +190,7 @@ def arrivals(scene: Scene, role: Role) -> Iterator[tuple[str, tuple[Term, ...]]]
             beside = (whole, table) if stay else tables
             yield HEAD_ARRIVES, (*stays, *beside, own, buffer)
     else:
-        yield FIRST_ARRIVES, (*gathered.root_arrived(scene, role), first, own)
+        yield FIRST_ARRIVES, (*gathered.root_arrived(scene, role, left), first, own)
     if layers > 1:
         yield "a layer's weights arrive", (*stays, whole, own, own)
 

@@ -12,16 +12,16 @@ from planner.values.sharding import sharding_of
 
 
 @once
-def root_arrived(scene: Scene, role: Role) -> tuple[Term, ...]:
+def root_arrived(scene: Scene, role: Role, left: bool = False) -> tuple[Term, ...]:
     """The root's weights beside the buffer they arrived in."""
-    return root(scene, role), root_buffer(scene, role)
+    return root(scene, role), root_buffer(scene, role, left)
 
 
 @once
-def root_buffer(scene: Scene, role: Role) -> Term:
-    """What the root's arrive in."""
+def root_buffer(scene: Scene, role: Role, left: bool = False) -> Term:
+    """What the root's arrive in; ``left`` as of a layer's (:func:`layer_buffer`)."""
     return sharding.ROOT_GATHER_BUFFER(
-        role.name, root_parameters=units.of_root(scene, role), value_bytes=travelling(scene)
+        role.name, root_parameters=units.of_root(scene, role), value_bytes=travelling(scene, left)
     )
 
 
@@ -85,10 +85,10 @@ def table(scene: Scene, role: Role) -> Term:
 
 
 @once
-def table_buffer(scene: Scene, role: Role) -> Term:
-    """What those arrive in."""
+def table_buffer(scene: Scene, role: Role, left: bool = False) -> Term:
+    """What those arrive in; ``left`` as of a layer's (:func:`layer_buffer`)."""
     return sharding.TABLE_GATHER_BUFFER(
-        role.name, table_parameters=units.of_table(scene, role), value_bytes=travelling(scene)
+        role.name, table_parameters=units.of_table(scene, role), value_bytes=travelling(scene, left)
     )
 
 
@@ -124,13 +124,17 @@ def left_buffer(scene: Scene, role: Role, trains: bool, table: bool) -> Term:
     """What the last group that was gathered has arrived in."""
     q = scene.q
     trained = scene.sharded_trainable(role) // scene.shards_of("gradients")
-    tables = units.tables_apart(scene, role) * units.of_table(scene, role)
+    apart = units.tables_apart(scene, role)
+    tables = apart * units.of_table(scene, role)
+    # Counted as whole, which it is in the first micro-batch alone.
+    head = units.of_table(scene, role) * (apart == units.BOTH and not table)
     return sharding.LEFT_GATHER_BUFFER(
         role.name,
         layer_parameters=units.of_table(scene, role) if table else units.of_layer(scene, role),
         root_parameters=units.of_root(scene, role) - tables,
         value_bytes=travelling(scene),
-        again=trains * minimum(q.micro_batches * q.updates_per_step - 1, 1),
+        again=trains * after_first(scene),
+        whole_parameters=head,
         fsdp_size=scene.plan.shard_size,
         earlier_gradients_bytes=trains * minimum(q.micro_batches - 1, 1) * trained
         * q.gradient_bytes,
@@ -150,12 +154,16 @@ def pool(scene: Scene, role: Role, live_bytes: Num) -> Term:
 
 
 @once
-def layer_buffer(scene: Scene, role: Role) -> Term:
-    """What a layer's arrive in."""
+def layer_buffer(scene: Scene, role: Role, left: bool = False) -> Term:
+    """What a layer's arrive in.
+
+    ``left`` says that an earlier forward has left everything whole for an update's first
+    micro-batch: only the others gather.
+    """
     return sharding.GATHER_BUFFER(
         role.name,
         layer_parameters=units.of_layer(scene, role),
-        value_bytes=travelling(scene),
+        value_bytes=travelling(scene, left),
     )
 
 
@@ -168,12 +176,19 @@ BUFFERS = {
 """What a unit's weights arrive in."""
 
 
-def travelling(scene: Scene) -> Num:
+def travelling(scene: Scene, left: bool = False) -> Num:
     """Bytes of a weight on its way: none where there is one shard, which is cast and not gathered.
 
-    torch 2.13 ``_fsdp_param_group.py``, ``unshard``: ``if world_size == 1``.
+    torch 2.13 ``_fsdp_param_group.py``, ``unshard``: ``if world_size == 1``. Nor is it where it was
+    ``left`` whole, and no backward has let go of it.
     """
-    return scene.q.compute_bytes * (scene.q.shards > 1)
+    gathers = scene.q.shards > 1
+    return scene.q.compute_bytes * gathers * (after_first(scene) if left else 1)
+
+
+def after_first(scene: Scene) -> Num:
+    """1 where a step's update has micro-batches after its first, else 0."""
+    return minimum(scene.q.micro_batches * scene.q.updates_per_step - 1, 1)
 
 
 def zero3(scene: Scene, role: Role, *, ahead: bool) -> tuple[Term, ...]:

@@ -60,11 +60,12 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
             terms=(*_dense(scene, role), *reductions.embedding_again(scene, role), *held),
             shared=until_end(scene, role, kept, "layers"),
         )
-    elif sharded and units.apart(scene, role):
+    elif sharded:
+        own = units.apart(scene, role)
         yield Instant(
             name="embedding's gradient beside its weights",
             terms=(
-                gathered.table(scene, role),
+                gathered.table(scene, role) if own else gathered.root(scene, role),
                 reductions.root_gradients(scene, role, units.trained_at_end(scene, role)),
                 *reductions.at_layer(scene, role, whole=False),
                 *held,

@@ -99,7 +99,7 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
     divided = units.apart(scene, role)
     inside = after[-2:] if divided else (activations.inside_final_norm(scene, role),)
     above = (*while_saved(scene, role, kept, running=False), stashed.earlier(scene, role), *inside)
-    for name, arriving in collectives.arrivals(scene, role):
+    for name, arriving in collectives.arrivals(scene, role, trains=True):
         early = name.startswith(("first", "embedding"))
         shared = before if early else above if name == collectives.HEAD_ARRIVES else after
         yield Instant(name=name, terms=arriving, shared=shared)

@@ -107,6 +107,7 @@ def _workload(
     return Workload(
         sequences=rows,
         tokens=tokens,
+        positions=rows if framework_named(plan.framework).numbers_rows else 1,
         batch_shape=plan.batch_shape,
         attention=kernel_of(plan),
         precision=precision_of(setup, model),

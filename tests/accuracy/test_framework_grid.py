@@ -29,10 +29,13 @@ TERMS = {
     ("verl", 32, "policy backward"): "adapters' embeddings require a gradient",
     ("verl", 39, "policy forward"): "the embeddings of the micro-batch before, and their gradient",
     ("verl", 37, "optimizer step"): "a step's batch waits in host RAM",
+    ("verl", 2, "policy forward"): "rows have positions of their own",
+    ("verl-families", 48, "policy backward"): "tanh's output waits for its backward",
+    ("verl-families", 54, "critic update"): "the root's weights beside their dense gradient",
     ("trl", 16, "old log-probs"): "scored rows are gathered once",
     ("trl", 62, "policy backward"): "of hidden states the gathered rows alone are kept",
 }
-"""By framework, number and phase of the plan."""
+"""By grid, number and phase of the plan."""
 SAME = (28,)
 """Number of a plan of each that every run of the tests runs dry again."""
 
@@ -105,5 +108,5 @@ def test_dry_runs_are_still_what_is_committed(found: FrameworkGrid, number: int)
 def test_the_page_says_how_far_apart_they_are() -> None:
     text = framework_summary.text()
     for name, found in GRIDS.items():
-        assert f"python -m accuracy.framework_grid {name}" in text or name == "verl"
+        assert f"`{name}`" in text
         assert f"{len(stored(found.measured)['rows'])} plans" in text

@@ -39,6 +39,7 @@ from planner.formulas.logits.pieces import (
     head_gradient,
     hidden_gradient,
     narrow,
+    squashed,
 )
 from planner.frameworks.loss import CROSS_ENTROPY, OBJECTIVES, POLICY, VALUE
 
@@ -50,8 +51,8 @@ __all__ = [
     "document_premise_bytes",
     "embedding_backward",
     "forward_instants",
-    "gradient_of_output",
     "head_gradients",
+    "kept_of_output",
     "log_prob_kept",
     "logprob_instants",
     "product",
@@ -107,9 +108,9 @@ def scoring_kept(head: Head, *, role: str) -> tuple[Term, ...]:
     return KEPT[way](head.of(role))
 
 
-def gradient_of_output(head: Head) -> Term:
-    """What a loss outside the model hands back to it."""
-    return narrow(LOGITS_GRADIENT, head)
+def kept_of_output(head: Head) -> tuple[Term, ...]:
+    """What a loss outside the model hands back to it, beside what a soft cap has kept."""
+    return (narrow(LOGITS_GRADIENT, head), *squashed(head))
 
 
 def head_gradients(head: Head, *, role: str) -> tuple[Term, ...]:

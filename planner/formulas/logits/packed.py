@@ -13,8 +13,6 @@ it keeps the exponentials for their second reader, 4 bytes: ``should_realize_on_
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
@@ -230,21 +228,24 @@ def entropy_backward(head: Head) -> Instant:
 
 
 def without_gradient(head: Head, *, with_entropy: bool) -> tuple[Instant, ...]:
-    """Old log-probabilities with the entropy verl always computes there; reference without."""
+    """Old log-probabilities with the entropy verl always computes there; reference without.
+
+    While a soft cap is put on them there are two of the logits, as where tanh keeps its output.
+    """
     logits = read_by_loss(head)
     if not with_entropy:
         small = vectors(head, 4 * FP32_BYTES, tensors=4)
         kernel = Instant(name="scoring kernel", terms=(*scored(head), small))
-        return made(replace(head, softcap=False)), kernel
+        return made(head), kernel
     if head.entropy_chunk is not None:
         chunk = wide(ENTROPY_CHUNKS, head)
         # The chunk's log-sum-exp and sum, and the previous chunk's entropy if there is a full one.
         before = 1 * (head.tokens >= 2 * head.entropy_chunk)
         small = wide(ENTROPY_CHUNK_NUMBERS, head, chunks_before=before)
         chunked = Instant(name="chunked entropy", terms=(*logits, chunk, small))
-        return made(replace(head, softcap=False)), chunked
+        return made(head), chunked
     if head.compiled_entropy:
         small = vectors(head, COMPILED_VECTORS * FP32_BYTES, tensors=COMPILED_VECTORS)
         entropy = Instant(name="entropy", terms=(*logits, small, _compiled(head)))
-        return made(replace(head, softcap=False)), entropy
-    return made(replace(head, softcap=False)), *entropy_forward(head, gradient=False)
+        return made(head), entropy
+    return made(head), *entropy_forward(head, gradient=False)

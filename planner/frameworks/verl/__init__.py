@@ -138,6 +138,8 @@ FRAMEWORK = Framework(
     # fsdp_utils.py, _select_fsdp2_wrap_targets: embed_tokens and lm_head where they are not tied.
     wraps_tables=True,
     base_in_master_dtype=True,
+    # transformer_impl.py, prepare_model_inputs: position_ids of each row.
+    numbers_rows=True,
     # transformer_impl.py, forward_step: micro_batch.to(get_device_id()).
     batch_waits_on_host=True,
     # transformer_impl.py: _build_lora_module calls enable_input_require_grads whatever else is set,

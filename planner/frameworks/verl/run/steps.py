@@ -78,14 +78,21 @@ class Steps:
         self._between()
 
     def _train(self, role: str, **told: Any) -> None:
-        """``TrainingWorker.train_mini_batch`` with one mini-batch."""
-        made, data = self._engines[role], self.given(True)
-        tu.assign_non_tensor(data, **told)
+        """``TrainingWorker.train_mini_batch`` with one mini-batch, and another where that differs.
+
+        The first finds weights gathered, where nothing reshards them after log-probs.
+        """
+        made, plan = self._engines[role], self._plan
+        several = plan.prompts_per_step > plan.prompts_per_update
+        differs = several and not plan.reshard_after_forward
         with self._region(role), made.engine.train_mode():
-            with made.engine.train_mode(disable_auto_offload=True):
-                found = made.engine.train_batch(data, loss_function=made.loss)
-            del found
-        self._leave()
+            for _ in range(1 + differs):
+                data = self.given(True)
+                tu.assign_non_tensor(data, **told)
+                with made.engine.train_mode(disable_auto_offload=True):
+                    found = made.engine.train_batch(data, loss_function=made.loss)
+                del found
+                self._leave()
         self._between()
 
     def _enter(self, phase: str) -> None:
