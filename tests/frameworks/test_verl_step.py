@@ -14,6 +14,7 @@ from accuracy.verl_runs import dry_peaks, real_peaks
 from framework_steps import closed_form_meets
 from planner.dryrun.ask.stand_in import stand_in
 from planner.dryrun.logs import curve
+from planner.dryrun.logs.log import PHASE
 from planner.dryrun.run.world import On
 from planner.frameworks import OWN
 from planner.frameworks.verl import FRAMEWORK, own_step
@@ -100,6 +101,17 @@ def test_a_compiled_entropy_makes_nothing_over_the_vocabulary(
     assert not widened()
     monkeypatch.setattr(kernels, "compiled", lambda function, **_: function)
     assert "aten::_softmax" in widened()
+
+
+@pytest.mark.parametrize(("reshards", "updates"), [(True, 1), (False, 2)])
+def test_a_second_update_runs_where_it_gathers_and_the_first_did_not(
+    reshards: bool, updates: int
+) -> None:
+    several = {"prompts_per_step": 4, "prompts_per_update": 2, "reshard_after_forward": reshards}
+    case = Case("updates", "grpo", {**SMALL.changes, **several}, SMALL.config)
+    log = step.execute(case.plan, case.configs)
+    begun = [log.names[key] for kind, key, value in log.events if kind == PHASE and value]
+    assert begun.count("optimizer step") == 2 * updates  # in each of two steps
 
 
 def test_what_an_engine_did_otherwise_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
