@@ -153,11 +153,12 @@ TABLE_REDUCE_INPUT = Formula(
 
 TABLE_REDUCED = Formula(
     "reduced gradient of an embedding or head",
-    "ceil_div(table_parameters, shards) * value_bytes",
+    "ceil_div(table_parameters, shards) * (value_bytes + cast_bytes)",
     category="gradients",
     source=FSDP + "; _fsdp_collectives.py, foreach_reduce: its loop's name outlives the loop, and "
     "with it a unit's last gradient",
-    why="What a unit's one gradient becomes is made before that gradient is gone.",
+    why="What a unit's one gradient becomes is made before that gradient is gone, and so is what "
+    "it is cast to.",
 )
 
 REDUCE_OUTPUT = Formula(

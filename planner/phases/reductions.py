@@ -14,10 +14,12 @@ from planner.phases.scene import Scene, once, shared
 
 def table_reductions(scene: Scene, role: Role) -> tuple[Term, ...]:
     """Input and output of the reduction of an embedding's or a head's gradient."""
+    q = scene.q
     reduced = sharding.TABLE_REDUCED(
         role.name,
         table_parameters=units.of_table(scene, role),
-        value_bytes=scene.q.reduce_bytes,
+        value_bytes=q.reduce_bytes,
+        cast_bytes=q.gradient_bytes * (q.gradient_bytes != q.reduce_bytes),
         shards=scene.shards_of("gradients"),
     )
     return _table_reduction(scene, role), reduced

@@ -30,6 +30,7 @@ TERMS = {
     ("verl", 39, "policy forward"): "the embeddings of the micro-batch before, and their gradient",
     ("verl", 37, "optimizer step"): "a step's batch waits in host RAM",
     ("verl", 2, "policy forward"): "rows have positions of their own",
+    ("verl-families", 30, "policy backward"): "a table's reduced gradient beside its cast",
     ("verl-families", 48, "policy backward"): "tanh's output waits for its backward",
     ("verl-families", 54, "critic update"): "the root's weights beside their dense gradient",
     ("trl", 16, "old log-probs"): "scored rows are gathered once",
