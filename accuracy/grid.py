@@ -11,6 +11,7 @@ import argparse
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from copy import deepcopy
 from functools import cache, partial
 from importlib.metadata import version
 from multiprocessing import get_context
@@ -290,7 +291,8 @@ def measure(values: dict[str, Any], code: str) -> dict[str, Any]:
 
 def configs(plan: Plan) -> dict[str, dict[str, Any]]:
     """config.json fields by role."""
-    policy = dict(catalog.model(plan.model).config)
+    # transformers writes into what a configuration is made of.
+    policy = deepcopy(dict(catalog.model(plan.model).config))
     return {"policy": policy, "critic": policy, "reward": policy}
 
 

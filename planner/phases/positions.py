@@ -117,15 +117,16 @@ class Positions:
         cut = not (every or role.value_head)
         self.packed = cut and scene.plan.batch_shape == "packed"
         self.in_pieces = self.head.logits in IN_PIECES
-        # A head that gathers the rows it scores counts that copy, and keeps nothing else.
-        gathers = self.head.loss.gathers_scored_rows and self.in_pieces
+        lowered = scene.precision == "autocast-bf16" and (gradient or role.trained)
+        lowered = lowered or scene.normed_bytes(role) > scene.embedding_bytes(role)
+        self.autocasts = lowered and not self.head.casts_tiles
+        # A head that gathers the rows it scores counts that copy, and keeps nothing else but what
+        # autocast has lowered.
+        gathers = self.head.loss.gathers_scored_rows and self.in_pieces and not self.autocasts
         cut = cut and not gathers
         # 1 where the scored positions are no view of the rows, else 0.
         self.apart: Num = int(self.packed) if self.packed or not cut else minimum(rows - 1, 1)
         self.kept = (self.head.weight_trains or self.in_pieces) and not gathers
-        lowered = scene.precision == "autocast-bf16" and (gradient or role.trained)
-        lowered = lowered or scene.normed_bytes(role) > scene.embedding_bytes(role)
-        self.autocasts = lowered and not self.head.casts_tiles
         self.outside = self.head.loss.outside_model and self.head.logits == "full"
         """The loss takes the model's output, and no forward names its hidden states by then."""
 

@@ -111,16 +111,20 @@ def critic_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
 
 @once
 def kept_for_update(scene: Scene, names: tuple[str, ...]) -> tuple[Term, ...]:
-    """Per-token numbers that earlier phases leave on the GPU until the update."""
+    """Per-token numbers that earlier phases leave on the GPU until the update.
+
+    Where a step's batch waits in host RAM, a micro-batch's are too few to be counted.
+    """
+    if scene.framework.batch_waits_on_host:
+        return ()
     q = scene.q
-    here = q.micro_sequences if scene.framework.batch_waits_on_host else q.sequences_per_gpu_step
     return tuple(
         in_loss.cache(scene)
         if name == in_loss.CACHE
         else logits.log_prob_kept(
             inference_head(scene, scene.policy),
             name=name,
-            sequences=here,
+            sequences=q.sequences_per_gpu_step,
             tokens=q.response_tokens,
             role="policy",
         )

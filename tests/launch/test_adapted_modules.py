@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import deepcopy
 from typing import Any
 
 import peft
@@ -36,7 +37,8 @@ def planned(model: str, targets: str) -> Plan:
 
 def shallow(name: str) -> Any:
     """The model without data, two layers deep."""
-    fields = dict(catalog.model(name).config)
+    # transformers writes into what a configuration is made of.
+    fields = deepcopy(dict(catalog.model(name).config))
     depth = next(key for key in ("num_hidden_layers", "n_layer") if key in fields)
     kind = fields.pop("model_type")
     config = AutoConfig.for_model(kind, **{**fields, depth: 2, "layer_types": None})
