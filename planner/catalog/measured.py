@@ -37,6 +37,46 @@ def entry(key: str) -> Mapping[str, Any]:
     return found
 
 
+def setting_of(key: str, text: str, passes: str) -> tuple[Mapping[str, Any] | None, str]:
+    """The polynomials of a setting, ``passes`` with gradients (``all``) or without (``none``).
+
+    What the file of the catalog's models lacks may have been measured on the spot, or is measured
+    now where somebody measures. Without an answer, the reason for which the model does not run so;
+    empty where nobody has looked.
+    """
+    name = f"{text}/{passes}"
+    if not key.startswith(spot.PREFIX):
+        shipped = entry(key)
+        if name in shipped["settings"]:
+            return shipped["settings"][name], ""
+        if text in shipped["refused"]:
+            return None, str(shipped["refused"][text])
+    spot_key, config = _spot_of(key)
+    found, refused = _kept(spot_key, name, text)
+    if found is None and not refused:
+        spot.required(spot_key, config, (text,))
+        found, refused = _kept(spot_key, name, text, afresh=True)
+    return found, refused
+
+
+def _kept(
+    key: str, name: str, text: str, *, afresh: bool = False
+) -> tuple[Mapping[str, Any] | None, str]:
+    kept = spot.found(key, afresh=afresh) or {}
+    found = kept.get("settings", {}).get(name)
+    return found, "" if found else str(kept.get("refused", {}).get(text, kept.get("error", "")))
+
+
+def _spot_of(key: str) -> tuple[str, Mapping[str, Any]]:
+    """The key and the config under which a model is measured on this machine."""
+    if key.startswith(spot.PREFIX):
+        return key, entry(key)["config"]
+    from planner.catalog.model_catalog import model
+
+    config = spot.canonical(model(key).config)
+    return spot.key_of(config), config
+
+
 @cache
 def source(key: str) -> str:
     """Where the coefficients come from, in words."""

@@ -12,6 +12,7 @@ import json
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -45,23 +46,24 @@ _known: dict[str, Mapping[str, Any]] = {}
 
 Measure = Callable[[str, Mapping[str, Any], tuple[str, ...]], None]
 """Measures and keeps: the key, the canonical config, and the settings."""
-_measure: list[Measure] = []
+_measure: ContextVar[Measure | None] = ContextVar("measure", default=None)
 
 
 @contextmanager
 def measuring(measure: Measure) -> Iterator[None]:
     """Inside, what is missing is measured when it is asked for, by ``measure``."""
-    _measure.append(measure)
+    before = _measure.set(measure)
     try:
         yield
     finally:
-        _measure.pop()
+        _measure.reset(before)
 
 
 def required(key: str, config: Mapping[str, Any], names: tuple[str, ...] = ()) -> None:
     """Have settings measured, where somebody measures; else nothing happens."""
-    if _measure:
-        _measure[-1](key, {name: value for name, value in config.items() if name != "seen"}, names)
+    measure = _measure.get()
+    if measure is not None:
+        measure(key, {name: value for name, value in config.items() if name != "seen"}, names)
 
 
 def canonical(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -124,38 +126,15 @@ def _code() -> str:
     return digest.hexdigest()
 
 
-def names_for(values: Mapping[str, Any]) -> tuple[str, ...]:
-    """The settings that a plan's models run in; none for what is never measured."""
-    attention, shape = values.get("attention"), values.get("batch_shape")
-    if attention not in ("sdpa", "eager") or shape not in ("full", "padded"):
-        return ()
-    if values.get("dtype") == "fp32":
-        return (f"{attention}/{shape}/fp32",)
-    casts = values.get("master_dtype") == "fp32" and values.get("sharding") in ("none", "ddp")
-    return tuple(f"{attention}/{shape}/{each}" for each in ("bf16", "autocast-bf16")[: 1 + casts])
+def found(key: str, *, afresh: bool = False) -> Mapping[str, Any] | None:
+    """The measurement under a key, or None; one that was refused holds ``error`` alone.
 
-
-def missing(key: str, values: Mapping[str, Any]) -> tuple[str, ...]:
-    """Those of them that nobody measured yet."""
-    entry = found(key) or {"settings": {}, "refused": {}}
-    if "error" in entry:
-        return ()
-    names = names_for(values)
-    if not entry["settings"] and not entry["refused"] and not names:
-        names = ("sdpa/padded/bf16",)  # so that the plan is refused for what it lacks
-    return tuple(
-        name
-        for name in names
-        if name not in entry["refused"] and f"{name}/none" not in entry["settings"]
-    )
-
-
-def found(key: str) -> Mapping[str, Any] | None:
-    """The measurement under a key, or None; one that was refused holds ``error`` alone."""
-    if key not in _known:
+    ``afresh`` reads the disk, where another process may have added settings.
+    """
+    if afresh or key not in _known:
         entry = disk_cache.load(disk_cache.folder(FOLDER), key)
         if entry is None or not ("settings" in entry or "error" in entry):
-            return None
+            return _known.get(key)
         _known[key] = entry
     return _known[key]
 

@@ -45,16 +45,12 @@ def lora_weights(architecture: Architecture, targets: tuple[str, ...]) -> tuple[
         ValueError: naming ``lora_targets`` for a name that picks nothing, or that peft would turn
             into adapters of experts with ranks of their own.
     """
-    if architecture.measured:
-        raise ValueError(
-            f"finetuning: {architecture.family} has no derived sum; the dry run's coefficients "
-            "cover full fine-tuning with full or padded rows."
-        )
     found = layer_weights(architecture)
     linears = [weight for weight in found if weight.kind == "linear"]
     if architecture.experts:
-        linears = [weight for weight in linears if ".self_attn." in weight.name]
         experts = [weight for weight in found if weight.kind == "experts"]
+        blocks = tuple({_block(weight) for weight in experts})
+        linears = [weight for weight in linears if not weight.name.startswith(blocks)]
         return _of_mixture(architecture, targets, linears, experts)
     if ALL_LINEAR in targets:
         return tuple(linears)
@@ -71,6 +67,12 @@ def lora_weights(architecture: Architecture, targets: tuple[str, ...]) -> tuple[
     if not chosen:
         raise ValueError(f"lora_targets: name at least one module, or {ALL_LINEAR}.")
     return tuple(weight for weight in linears if weight.name in chosen)
+
+
+def _block(weight: Weight) -> str:
+    """The module of a layer that holds experts, shared ones and router: ``mlp``."""
+    layer, _, path = weight.name.partition("{layer}.")
+    return f"{layer}{{layer}}.{path.partition('.')[0]}."
 
 
 def _of_mixture(

@@ -26,6 +26,19 @@ def padded(tokens: Num, chunk: int) -> Num:
     return -(-tokens // chunk) * chunk
 
 
+def of_rank(polynomial: Polynomial, rank: Num) -> tuple[Num, ...]:
+    """The polynomial at a rank of adapters, of one whose later half is what each rank adds."""
+    half = len(polynomial) // 2
+    return tuple(a + rank * b for a, b in zip(polynomial[:half], polynomial[half:], strict=True))
+
+
+def through_ranks(ranks: tuple[int, int], low: Polynomial, high: Polynomial) -> Polynomial:
+    """A polynomial that is linear in the rank of adapters, through its values at two ranks."""
+    each = [_number(Fraction(b - a) / (ranks[1] - ranks[0])) for a, b in zip(low, high, strict=True)]
+    none = [_number(Fraction(a) - ranks[0] * Fraction(b)) for a, b in zip(low, each, strict=True)]
+    return (*none, *each)
+
+
 def value(polynomial: Polynomial, rows: Num, tokens: Num, chunk: int = 1) -> Num:
     """Its value, in bytes where it is one of bytes."""
     if len(polynomial) > FACTORS:
@@ -85,7 +98,11 @@ def _apart(lengths: Sequence[int], less: int, values: Sequence[int]) -> tuple[Pa
 
 def _ordered(by_row: Parabola, rest: Parabola) -> Polynomial:
     exact = (by_row[1], by_row[2], rest[2], by_row[0], rest[1], rest[0])
-    return tuple(int(f) if f.denominator == 1 else float(f) for f in exact)
+    return tuple(_number(factor) for factor in exact)
+
+
+def _number(exact: Fraction) -> int | float:
+    return int(exact) if exact.denominator == 1 else float(exact)
 
 
 def _parabola(places: Sequence[int], values: Sequence[int | Fraction]) -> Parabola:

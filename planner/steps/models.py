@@ -6,7 +6,7 @@ a trainer loads its own over them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any, TypeVar
@@ -139,8 +139,8 @@ def _empty(stage: Stage, dtype: torch.dtype) -> Any:
         torch.set_default_dtype(before)
 
 
-REFERENCE = "reference"
-"""What the second adapter is called."""
+ADAPTER, REFERENCE = "default", "reference"
+"""What peft calls an adapter that nobody named, and what the second one is called here."""
 
 
 def adapted(model: nn.Module, plan: Plan, *, frozen: bool = False) -> nn.Module:
@@ -148,35 +148,55 @@ def adapted(model: nn.Module, plan: Plan, *, frozen: bool = False) -> nn.Module:
 
     ``frozen`` adds a second one that never trains.
     """
+    targets = tuple(name.strip() for name in plan.lora_targets.split(","))
+    # A plan names the work; what a family calls the module that does it may be another name.
+    modules, tensors = adapted_names(lora_weights(facts_of(plan).policy, targets))
+    names = (ADAPTER, REFERENCE) if frozen else (ADAPTER,)
+    fp32, dropout = plan.master_dtype == "fp32", plan.lora_dropout
+    found = with_adapters(
+        model, modules, plan.lora_rank, tensors=tensors, dropout=dropout, fp32=fp32, names=names
+    )
+    for name, weight in found.named_parameters() if frozen else ():
+        if f".{REFERENCE}." in name:
+            weight.requires_grad_(False)
+    return found
+
+
+def with_adapters(
+    model: nn.Module,
+    modules: Sequence[str],
+    rank: int,
+    *,
+    tensors: Sequence[str] = (),
+    dropout: float = 0.0,
+    fp32: bool,
+    names: Sequence[str] = (ADAPTER,),
+) -> nn.Module:
+    """The model with one of peft's LoRA adapters for each of ``names``.
+
+    ``modules`` are linear layers by the end of their path, ``tensors`` those of all experts.
+    """
     import warnings
 
     import peft
 
-    targets = tuple(name.strip() for name in plan.lora_targets.split(","))
-    chosen = lora_weights(facts_of(plan).policy, targets)
-    # A plan names the work; what a family calls the module that does it may be another name.
-    modules, tensors = adapted_names(chosen)
     with warnings.catch_warnings():
         # peft asks for a property that transformers renamed, and says that it sets fan_in_fan_out.
         warnings.simplefilter("ignore", FutureWarning)
         warnings.simplefilter("ignore", UserWarning)
         config = peft.LoraConfig(
-            r=plan.lora_rank,
+            r=rank,
             target_modules=list(modules),
             target_parameters=list(tensors) or None,
-            lora_dropout=plan.lora_dropout,
+            lora_dropout=dropout,
             task_type=None if isinstance(model, ScoreModel) else "CAUSAL_LM",
         )
-        fp32 = plan.master_dtype == "fp32"
-        found = peft.get_peft_model(model, config, autocast_adapter_dtype=fp32)
-        if frozen:
-            # peft moves the first adapter to its layer's device, and another one only between two
-            # that have values.
-            with torch.device(next(model.parameters()).device):
-                found.add_adapter(REFERENCE, config, autocast_adapter_dtype=fp32)
-            for name, weight in found.named_parameters():
-                if f".{REFERENCE}." in name:
-                    weight.requires_grad_(False)
+        found = peft.get_peft_model(model, config, names[0], autocast_adapter_dtype=fp32)
+        # peft moves the first adapter to its layer's device, and another one only between two
+        # that have values.
+        with torch.device(next(model.parameters()).device):
+            for name in names[1:]:
+                found.add_adapter(name, config, autocast_adapter_dtype=fp32)
     return found
 
 

@@ -11,13 +11,15 @@ from typing import Any
 
 import numpy as np
 
-from planner.catalog import measured, spot
+from planner.catalog import measured
 from planner.catalog.architecture import Architecture
+from planner.catalog.measured_setting import Adapters, MeasuredSetting
 from planner.footprint import Term
 from planner.formulas import polynomial
 from planner.formulas.activations.terms import terms_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
+from planner.formulas.lora import adapted_names, lora_weights
 from planner.formulas.polynomial import Polynomial, value
 from planner.numeric import Num
 
@@ -45,12 +47,41 @@ FACTORS = ("per_token", "per_pair", "per_square", "per_row", "per_length", "cons
 KINDS = "0123456789abcdefghijklmnopqrstuvwxyz"
 """How kinds of layers are written, a character each."""
 SAVED = "layers' saved activations"
-COVERS = "the dry run's coefficients cover full fine-tuning with full or padded rows"
+COVERS = "a dry run of its layers measures neither that nor what it keeps"
 
 
 def kinds_of(arch: Architecture) -> str:
     """The kind of each layer, as digits."""
     return str(measured.entry(arch.measured)["layers"])
+
+
+def asked(arch: Architecture, workload: Workload) -> MeasuredSetting:
+    """What has to be measured for a workload.
+
+    Raises:
+        ValueError: naming the field, for what no dry run of layers measures.
+    """
+    _refuse(arch, workload)
+    adapters = None
+    if workload.lora_targets:
+        modules, tensors = adapted_names(lora_weights(arch, workload.lora_targets))
+        if tensors:
+            raise ValueError(
+                f"lora_targets: adapters of whole tensors of experts are not measured for "
+                f"{arch.family}, which has no derived sum; name modules of its attention"
+            )
+        adapters = Adapters(
+            modules=modules,
+            fp32=workload.fp32_adapters,
+            drops=workload.drops_adapters,
+            autocast=workload.autocasts_adapters,
+        )
+    return MeasuredSetting(
+        attention=workload.attention,
+        batch_shape=workload.batch_shape,
+        precision="bf16" if workload.precision == "fp16" else workload.precision,
+        adapters=adapters,
+    )
 
 
 def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
@@ -59,40 +90,37 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
     Raises:
         ValueError: naming the field, where none was measured.
     """
-    _refuse(arch, workload)
-    precision = "bf16" if workload.precision == "fp16" else workload.precision
-    name = f"{workload.attention}/{workload.batch_shape}/{precision}"
-    entry = measured.entry(arch.measured)
-    trains = "none" if workload.trains == "none" else "all"
-    known = name in entry["refused"] or f"{name}/{trains}" in entry["settings"]
-    if arch.measured.startswith(spot.PREFIX) and not known:
-        spot.required(arch.measured, entry["config"], (name,))
-        entry = measured.entry(arch.measured)
-    found: Mapping[str, Any] | None = entry["settings"].get(f"{name}/{trains}")
+    way = asked(arch, workload)
+    passes = "none" if workload.trains == "none" else "all"
+    found, refused = measured.setting_of(arch.measured, way.text, passes)
     if found is not None:
-        return found
-    if name in entry["refused"] and arch.measured.startswith(spot.PREFIX):
+        return found if way.adapters is None else _of_rank(found, workload.lora_rank)
+    if refused:
         raise ValueError(
-            f"attention is {workload.attention!r} with {workload.batch_shape} rows in {precision}, "
-            f"which transformers does not run for {arch.family} ({entry['refused'][name]}); "
-            "choose the other attention or precision"
+            f"attention is {workload.attention!r} with {way.words}, which transformers does not "
+            f"run for {arch.family} ({refused}); choose another attention, rows or precision"
         )
-    if name in entry["refused"]:
-        raise ValueError(
-            f"attention is {workload.attention!r} but transformers refuses it for {arch.family}; "
-            f"set attention to {'eager' if workload.attention == 'sdpa' else 'sdpa'!r}"
-        )
-    if arch.measured.startswith(spot.PREFIX):
-        raise ValueError(
-            f"attention is {workload.attention!r} with {workload.batch_shape} rows in {precision}, "
-            f"which nobody measured of {arch.family} yet; have its layers measured on this machine"
-        )
-    if precision == "autocast-bf16":
+    if way.precision == "autocast-bf16" and arch.experts:
         raise _without_autocast(arch)
     raise ValueError(
-        f"dtype is {precision!r} but {arch.family} has no derived sum and its coefficients are "
-        "those of half precision; set dtype to bf16"
+        f"attention is {workload.attention!r} with {way.words}, which nobody measured of "
+        f"{arch.family} yet; have its layers measured on this machine"
     )
+
+
+PLAIN = ("input_kept", "held", "chunk")
+"""What of a setting is no polynomial."""
+
+
+def _of_rank(found: Any, rank: Num, name: str = "") -> Any:
+    """A setting at a rank of its adapters: of polynomials that hold what each rank adds."""
+    if isinstance(found, Mapping):
+        return {key: _of_rank(value, rank, key) for key, value in found.items()}
+    if name in PLAIN:
+        return found
+    if found and isinstance(found[0], (Mapping, list, tuple)):
+        return [_of_rank(each, rank) for each in found]
+    return polynomial.of_rank(found, rank)
 
 
 def _without_autocast(arch: Architecture) -> ValueError:
@@ -105,16 +133,12 @@ def _without_autocast(arch: Architecture) -> ValueError:
 
 def _refuse(arch: Architecture, workload: Workload) -> None:
     found = ""
-    if workload.trains == "lora":
-        found = "finetuning is 'lora'"
-    elif workload.trains == "inputs" or workload.sums_gradients:
+    if workload.trains == "inputs" or workload.sums_gradients:
         found = "method is 'grade'"
-    elif workload.batch_shape == "packed":
-        found = "batch_shape is 'packed'"
-    elif workload.attention == "flash":
-        found = "attention is 'flash'"
     elif workload.compiled:
         found = "compile is set"
+    elif workload.precision == "autocast-bf16" and workload.lora_targets and arch.experts:
+        raise _without_autocast(arch)
     if found:
         raise ValueError(f"{found} but {arch.family} has no derived sum; {COVERS}")
 
@@ -172,12 +196,17 @@ def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[T
             _hidden(arch, workload, role, "hidden states"),
             *_named(arch, workload, role),
         )
+    standing = (
+        *_terms(found["standing"], arch, workload, role, "beside the layers"),
+        *_terms(found["after"], arch, workload, role, "final norm"),
+    )
+    if workload.trains == "lora":  # nothing is multiplied for a gradient of embeddings or head
+        return standing
     ids: Polynomial = (8, 0, 0, 0, 0, 0)
     casts = workload.precision == "autocast-bf16"
     return (
         *_terms(ids, arch, workload, role, "token ids"),
-        *_terms(found["standing"], arch, workload, role, "beside the layers"),
-        *_terms(found["after"], arch, workload, role, "final norm"),
+        *standing,
         _hidden(arch, workload, role, "input of the language-model head", narrow=True)
         if casts
         else _hidden(arch, workload, role, "final norm output"),
@@ -210,6 +239,11 @@ def _named(arch: Architecture, workload: Workload, role: str) -> tuple[Term, ...
     if not setting_of(arch, workload)["held"]:
         return ()
     return (_hidden(arch, workload, role, "embeddings, counted apart", -1),)
+
+
+def embeddings_leaf(arch: Architecture, workload: Workload, *, role: str, name: str) -> Term:
+    """The embeddings that adapters' gradients end at."""
+    return _hidden(arch, workload, role, name)
 
 
 def autocast_copies_elements(arch: Architecture) -> int:

@@ -100,8 +100,10 @@ def embeddings_leaf(
     (``enable_input_require_grads``). The first layer has ``kept`` them as its input, unless GPT-2
     adds positions to them before it.
     """
-    if arch.measured or not workload.lora_targets or (kept and not arch.learned_positions):
+    if not workload.lora_targets or (kept and not arch.learned_positions):
         return ()
+    if arch.measured:
+        return (measured.embeddings_leaf(arch, workload, role=role, name=LEAF),)
     setting, _ = settings(arch, workload, False)[0]
     label: Label = (("hidden", setting.weight), LEAF)
     return tuple(terms_of({label: 1}, arch, workload, role))

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import torch
 from torch import nn
 
+from planner.catalog.measured_setting import read_setting
 from planner.dryrun.run import weights
 from planner.dryrun.run.branches.routing import EVEN
 from planner.dryrun.run.coefficients import lengths_for, setting, setting_plan
@@ -86,14 +87,17 @@ def _setting(
 ) -> tuple[dict[str, Any], list[str]]:
     """The polynomials of one setting, of a model cut to its first layers, and what they suppose."""
     plan = setting_plan(name)
-    with world(plan) as (tracker, stage, _), tracker:
+    with world(plan, autocast=read_setting(name).autocast) as (tracker, stage, _), tracker:
         settings = models.settings_of(config, stage.attention(plan.attention))
-        model = models.language_model(stage, settings, models.dtype_of(plan))
-        shorten(model, depth)
-        model.train()
+
+        def build() -> nn.Module:
+            model = models.language_model(stage, settings, models.dtype_of(plan))
+            shorten(model, depth)
+            return model.train()
+
         with _one_language(settings):
-            lengths, chunk = _lengths(model, tracker)
-            found = setting(model, stage, tracker, name, kinds[:depth], lengths, chunk)
+            lengths, chunk = _lengths(build(), tracker, plan.batch_shape)
+            found = setting(build, stage, tracker, name, kinds[:depth], lengths, chunk)
     return found, [note for note in tracker.log.notes if note == EVEN]
 
 
@@ -105,7 +109,7 @@ def _one_language(settings: Any) -> AbstractContextManager[Any]:
     return patch.object(_config, "meta_nonzero_assume_all_nonzero", alone)
 
 
-def _lengths(model: nn.Module, tracker: Tracker) -> tuple[tuple[int, ...], int]:
+def _lengths(model: nn.Module, tracker: Tracker, shape: str) -> tuple[tuple[int, ...], int]:
     """Lengths that the positions allow; short ones where a loop takes a turn for each token.
 
     And the tokens of the chunks that layers pad rows to, where the lengths are whole ones; else 1.
@@ -116,7 +120,8 @@ def _lengths(model: nn.Module, tracker: Tracker) -> tuple[tuple[int, ...], int]:
         before = tracker.operators
         ids = torch.zeros((2, tokens), dtype=torch.int64, device=next(model.parameters()).device)
         with torch.no_grad():
-            models.hidden_states(model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)})
+            mask = {"attention_mask": torch.ones_like(ids)} if shape == "padded" else {}
+            models.hidden_states(model, {"input_ids": ids, **mask})
         return tracker.operators - before
 
     loops = operators(32) > 1.2 * operators(16)
