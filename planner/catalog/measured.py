@@ -67,6 +67,12 @@ def _kept(
     return found, "" if found else str(kept.get("refused", {}).get(text, kept.get("error", "")))
 
 
+def runs(key: str, text: str) -> bool:
+    """Whether a setting has been measured; nothing is measured to know."""
+    name = f"{text}/none"
+    return name in entry(key)["settings"] or bool(_kept(_spot_of(key)[0], name, text)[0])
+
+
 def _spot_of(key: str) -> tuple[str, Mapping[str, Any]]:
     """The key and the config under which a model is measured on this machine."""
     if key.startswith(spot.PREFIX):

@@ -196,7 +196,9 @@ def _measure(key: str, config: Mapping[str, Any], names: tuple[str, ...]) -> Non
     """A config that nobody derived: its layers are measured now, and the answer is kept."""
     from planner.dryrun.ask.port import DryRunError, Port
 
-    what = f" with {names[0].replace('/', ', ')}" if names else ""
+    words = names[0].split("/") if names else []
+    said = [*words[:3], *(["adapters"] if len(words) > 3 else [])]
+    what = f" with {', '.join(said)}" if said else ""
     print(f"measuring the layers of {config['model_type']}{what} …", file=sys.stderr)
     port = Port()
     try:

@@ -34,9 +34,11 @@ def of_rank(polynomial: Polynomial, rank: Num) -> tuple[Num, ...]:
 
 def through_ranks(ranks: tuple[int, int], low: Polynomial, high: Polynomial) -> Polynomial:
     """A polynomial that is linear in the rank of adapters, through its values at two ranks."""
-    each = [_number(Fraction(b - a) / (ranks[1] - ranks[0])) for a, b in zip(low, high, strict=True)]
-    none = [_number(Fraction(a) - ranks[0] * Fraction(b)) for a, b in zip(low, each, strict=True)]
-    return (*none, *each)
+    low_rank, high_rank = ranks
+    pairs = [(Fraction(a), Fraction(b)) for a, b in zip(low, high, strict=True)]
+    each = [(b - a) / (high_rank - low_rank) for a, b in pairs]
+    none = [a - low_rank * slope for (a, _), slope in zip(pairs, each, strict=True)]
+    return tuple(_number(factor) for factor in (*none, *each))
 
 
 def value(polynomial: Polynomial, rows: Num, tokens: Num, chunk: int = 1) -> Num:

@@ -11,11 +11,11 @@ from typing import Any
 
 import streamlit as st
 
-from planner import catalog
 from planner.background import Background
 from planner.catalog import spot
-from planner.catalog.model_catalog import Model
 from planner.dryrun.ask.port import Cancelled, DryRunError, Port
+from planner.plan.plan import try_plan
+from planner.plan.unmeasured import Unmeasured, unmeasured
 from planner.ui.dry_run.section import POLL, port
 from planner.ui.elements import row
 from planner.ui.state import session
@@ -27,52 +27,42 @@ GIVEN_UP = "Given up; nothing was kept."
 
 
 class Measuring(Background):
-    """One measurement of a model's layers."""
+    """The measurements of a model's layers that a plan's fields need."""
 
     failed = "The measurement failed"
     refusals = (DryRunError,)
     given_up_by = (Cancelled,)
 
-    def __init__(self, asked: Port, model: Model, names: Sequence[str]) -> None:
-        self.key = model.spot
-        self._port, self._names = asked, names
-        self._config = {key: value for key, value in model.config.items() if key != "seen"}
+    def __init__(self, asked: Port, key: str, values: Mapping[str, Any]) -> None:
+        self.key = key
+        self._port, self._values = asked, values
         super().__init__()
 
     def _work(self) -> None:
-        self._port.measure(self.key, self._config, self._names, cancelled=self._cancel.is_set)
+        with spot.measuring(self._one):
+            try_plan(self._values)
 
-
-def needed(values: Mapping[str, Any]) -> tuple[Model, tuple[str, ...]] | None:
-    """The model of these fields and the settings to measure; None where nothing is missing."""
-    config = values.get("config")
-    if not config:
-        return None
-    try:
-        model = catalog.parse_config(catalog.decode_config(config))
-    except ValueError:
-        return None
-    names = spot.missing(model.spot, values) if model.spot else ()
-    return (model, names) if names else None
+    def _one(self, key: str, config: Mapping[str, Any], names: Sequence[str]) -> None:
+        self._port.measure(key, config, names, cancelled=self._cancel.is_set)
 
 
 def panel(draft: Draft) -> bool:
     """Offers the measurement a draft lacks; whether it lacks one."""
-    found = needed(draft.values)
+    found = None if draft.plan is not None else unmeasured(draft.values)
     if found is None:
         if st.session_state.pop(JOB, None) is not None:
             session.edit({})  # the same fields make a plan now
             st.rerun()
         return False
-    job = _job(found[0])
+    job = _job(found)
     drawn = st.fragment(_panel, run_every=POLL if job is not None and job.running else None)
-    drawn(found[0], found[1], _state(job))
+    drawn(found, dict(draft.values), _state(job))
     return True
 
 
-def _job(model: Model) -> Measuring | None:
+def _job(lacking: Unmeasured) -> Measuring | None:
     job: Measuring | None = st.session_state.get(JOB)
-    return job if job is not None and job.key == model.spot else None
+    return job if job is not None and job.key == lacking.key else None
 
 
 def _state(job: Measuring | None) -> tuple[int, bool]:
@@ -80,13 +70,13 @@ def _state(job: Measuring | None) -> tuple[int, bool]:
     return id(job), job is not None and job.running
 
 
-def _panel(model: Model, names: tuple[str, ...], seen: tuple[int, bool]) -> None:
-    job = _job(model)
+def _panel(lacking: Unmeasured, values: Mapping[str, Any], seen: tuple[int, bool]) -> None:
+    job = _job(lacking)
     running = job is not None and job.running
     if _state(job) != seen:
         st.rerun()  # the whole page, so that looking at the job begins or ends
     st.info(
-        f"Nobody derived what layers of {plain(model.model_type)} keep. A dry run of a few of "
+        f"Nobody derived what layers of {plain(lacking.model_type)} keep. A dry run of a few of "
         "them, without data, measures it on this machine; it usually takes seconds, and the "
         "answer is kept.",
         icon=":material/straighten:",
@@ -98,7 +88,7 @@ def _panel(model: Model, names: tuple[str, ...], seen: tuple[int, bool]) -> None
             icon=":material/play_arrow:",
             disabled=running,
             on_click=_start,
-            args=(model, names),
+            args=(lacking.key, values),
         )
         if job is not None and running:
             st.markdown(
@@ -113,5 +103,5 @@ def _panel(model: Model, names: tuple[str, ...], seen: tuple[int, bool]) -> None
         st.caption(f":material/info: {plain(ended)}")
 
 
-def _start(model: Model, names: tuple[str, ...]) -> None:
-    st.session_state[JOB] = Measuring(port(), model, names)
+def _start(key: str, values: Mapping[str, Any]) -> None:
+    st.session_state[JOB] = Measuring(port(), key, values)

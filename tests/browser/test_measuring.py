@@ -34,3 +34,17 @@ def test_a_press_measures_and_the_page_goes_on_by_itself(page: Page, server: str
         timeout=SLOW
     )
     expect(page.get_by_text("measured on the spot").first).to_be_visible()
+
+
+def test_a_catalog_model_is_measured_with_the_adapters_of_a_link(page: Page, server: str) -> None:
+    """Its file has no adapters: the link keeps its fields, and a press answers it."""
+    given = {"v": "7", "model": "karpathy/nanochat-d20", "method": "sft", "gpus": "1"}
+    chosen = {"finetuning": "lora", "lora_targets": "q_proj,v_proj", "lora_rank": "24"}
+    page.goto(f"{server}/?{urlencode({**given, **chosen})}")
+    settle(page)
+    expect(page.get_by_text("Nobody derived what layers of nanochat keep.")).to_be_visible()
+    assert "lora_rank=24" in page.url
+    page.get_by_role("button", name="Measure its layers").click()
+    verdict = page.get_by_text("Fits on 1 × H100 80GB SXM5: SFT of nanochat").first
+    expect(verdict).to_be_visible(timeout=SLOW)
+    assert "finetuning=lora" in page.url and "lora_rank=24" in page.url

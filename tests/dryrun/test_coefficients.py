@@ -8,9 +8,9 @@ import pytest
 import torch
 
 from planner import catalog
-from planner.catalog import measured
+from planner.catalog import measured, spot
 from planner.catalog.architecture import Architecture
-from planner.dryrun.run.coefficients import measure
+from planner.dryrun.run.spot import measure
 from planner.formulas.activations import (
     Workload,
     layer_backward_transient,
@@ -37,7 +37,7 @@ def _one_thread() -> None:
 def both(request: pytest.FixtureRequest) -> tuple[Architecture, dict[str, Any]]:
     model = catalog.model(request.param)
     assert model.architecture is not None and not model.architecture.measured
-    found = measure(model.config, attentions=["sdpa"], shapes=["padded"], precisions=["bf16"])
+    found = measure(model.config, ["sdpa/padded/bf16"])
     return model.architecture, found["settings"]
 
 
@@ -114,12 +114,8 @@ def test_a_forward_without_gradients_is_the_derived_one(
 
 def test_the_table_is_what_measuring_gives() -> None:
     """Of the smallest of its models, in one setting; the others are made by the same code."""
-    found = measure(
-        catalog.model("karpathy/nanochat-d20").config,
-        attentions=["sdpa"],
-        shapes=["full"],
-        precisions=["bf16"],
-    )
+    config = spot.canonical(catalog.model("karpathy/nanochat-d20").config)
+    found = measure(config, ["sdpa/full/bf16"])
     entry = measured.entry("karpathy/nanochat-d20")
     assert found["layers"] == entry["layers"]
     assert [list(row) for row in found["weights"]] == entry["weights"]

@@ -18,6 +18,7 @@ from planner.estimate import estimate
 from planner.formulas.activations import Workload, layer_backward_transient, layer_saved
 from planner.formulas.parameters import parameter_count
 from planner.plan import Plan
+from planner.plan.unmeasured import unmeasured
 
 SIZES: dict[str, Any] = {
     "hidden_size": 64,
@@ -172,6 +173,63 @@ def test_the_estimate_is_that_of_a_dry_run_of_every_layer(
     assert ("spread evenly" in said) == name.startswith("experts")
 
 
+ADAPTERS: dict[str, Any] = {"finetuning": "lora", "lora_rank": 12, "lora_targets": "all-linear"}
+WAYS: dict[str, dict[str, Any]] = {
+    "adapters": ADAPTERS,
+    "adapters in fp32": {**ADAPTERS, "master_dtype": "fp32", "gradient_dtype": "fp32"},
+    "adapters under autocast": {
+        **ADAPTERS,
+        "master_dtype": "fp32",
+        "gradient_dtype": "fp32",
+        "autocast": True,
+    },
+    "adapters after dropout": {**ADAPTERS, "lora_dropout": 0.1},
+    "adapters of packed rows": {**ADAPTERS, "batch_shape": "packed", "attention": "flash"},
+    "packed": {"batch_shape": "packed", "attention": "sdpa"},
+    "packed for flash": {"batch_shape": "packed", "attention": "flash"},
+    "padded for flash": {"attention": "flash"},
+    "full for flash": {"batch_shape": "full", "attention": "flash"},
+}
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_adapters_packed_rows_and_flash_are_measured_too(port: Port, way: str) -> None:
+    config = {**LFM2, "hidden_size": 256, "intermediate_size": 512, "num_hidden_layers": 6}
+    config["layer_types"] = ["conv", "full_attention"] * 3
+    sizes = {"prompt_tokens": 200, "response_tokens": 312, "prompts_per_step": 4}
+    plan = asked(port, config, **{**sizes, "gradient_checkpointing": "full", **WAYS[way]})
+    found = port.run(plan, full_depth=True)
+    assert not found.errors
+    for one in found.comparisons:
+        if one.executed and one.dry_bytes:
+            # A forward that runs again stops at the last thing that it has to save.
+            assert one.closed_bytes == pytest.approx(one.dry_bytes, rel=0.01), one.phase
+
+
+def test_the_first_of_adapted_layers_is_counted_as_the_others(port: Port) -> None:
+    """Without checkpoints no gradient goes through it, and it keeps less: known, and no less."""
+    plan = asked(port, CAPPED, **ADAPTERS, prompts_per_step=4)
+    for one in port.run(plan, full_depth=True).comparisons:
+        if one.executed and one.dry_bytes and one.closed_bytes:
+            assert one.dry_bytes - 1024 <= one.closed_bytes <= 1.25 * one.dry_bytes, one.phase
+
+
+def test_adapters_grow_with_their_rank(port: Port) -> None:
+    """Two ranks are measured; any other is a sum of what has none and what each rank adds."""
+    for rank in (1, 16, 100):
+        plan = asked(port, CAPPED, **{**ADAPTERS, "lora_rank": rank}, gradient_checkpointing="full")
+        for one in port.run(plan, full_depth=True).comparisons:
+            if one.executed and one.dry_bytes:
+                assert one.closed_bytes == pytest.approx(one.dry_bytes, rel=0.01), (rank, one.phase)
+
+
+def test_of_a_mixture_its_attention_is_adapted(port: Port) -> None:
+    with pytest.raises(ValueError, match="reaches past the attention of granitemoe"):
+        asked(port, MIXTURE, **ADAPTERS)
+    plan = asked(port, MIXTURE, **{**ADAPTERS, "lora_targets": "q_proj,o_proj"})
+    assert estimate(plan).phases
+
+
 def test_a_sum_derived_by_hand_is_met(port: Port) -> None:
     """Parameters exactly; what layers keep and need but for what derived sums leave out."""
     rows = {
@@ -218,13 +276,24 @@ def test_nothing_is_measured_unless_somebody_does(tmp_path: Path, monkeypatch: A
 
 
 def test_a_measurement_is_kept_on_disk_and_joined(port: Port, monkeypatch: Any) -> None:
-    asked(port, LFM2)
+    values = asked(port, LFM2).model_dump()
     key = catalog.parse_config(LFM2).spot
-    assert spot.missing(key, {**STEP, "attention": "sdpa"}) == ("sdpa/padded/bf16",)
+    lacking = unmeasured({**values, "attention": "sdpa"})
+    assert lacking is not None and (lacking.key, lacking.model_type) == (key, "lfm2")
     asked(port, LFM2, attention="sdpa")
     monkeypatch.setattr(spot, "_known", {})
-    assert not spot.missing(key, {**STEP, "attention": "sdpa"}) + spot.missing(key, STEP)
+    assert unmeasured({**values, "attention": "sdpa"}) is unmeasured(values) is None
     assert catalog.parse_config({**LFM2, "vocab_size": 161}).spot != key
+
+
+def test_another_process_finds_what_was_added(port: Port, monkeypatch: Any) -> None:
+    """A worker that has read a measurement reads it again when it lacks a setting."""
+    values = asked(port, LFM2, dtype="fp32", gradient_dtype="fp32").model_dump()
+    key = catalog.parse_config(LFM2).spot
+    kept = measured.entry(key)
+    older = {name: one for name, one in kept["settings"].items() if "/fp32" not in name}
+    monkeypatch.setattr(spot, "_known", {key: {**kept, "settings": older}})
+    assert unmeasured(values) is None
 
 
 def test_the_cache_of_states_is_counted(port: Port) -> None:
@@ -252,9 +321,9 @@ def test_what_cannot_be_measured_says_why(port: Port, config: dict[str, Any], wo
 
 def test_what_coefficients_do_not_cover_is_refused_by_name(port: Port) -> None:
     for changes, words in (
-        ({"finetuning": "lora"}, "cover full fine-tuning"),
-        ({"batch_shape": "packed", "attention": "sdpa"}, "batch_shape|acked"),
-        ({"attention": "flash"}, "flash"),
+        ({"compile": True, "attention": "sdpa"}, "ompile is set"),
+        ({"finetuning": "qlora"}, "4-bit weights of lfm2 are not derived"),
+        ({"finetuning": "lora", "lora_targets": "query"}, "'query' picks no layer of lfm2"),
     ):
         with pytest.raises(ValueError, match=words):
             asked(port, LFM2, **changes)

@@ -16,6 +16,7 @@ from planner.formulas.activations import (
     Workload,
     autocast_weight_copies,
     checkpointed_saved,
+    embeddings_leaf,
     layer_backward_transient,
     layer_forward_transient,
     layer_saved,
@@ -51,6 +52,25 @@ SETTING: dict[str, Any] = {
         },
     ],
 }
+ADAPTED: dict[str, Any] = {"trains": "lora", "lora_targets": ("q_proj", "o_proj"), "lora_rank": 5}
+RANKED: dict[str, Any] = {
+    "before": [0] * 12,
+    "standing": [0, 0, 0, 0, 8, 0] + [0] * 6,
+    "after": [4, 0, 0, 0, 0, 0] + [0] * 6,
+    "held": False,
+    "norm": [[6, 0, 0, 0, 0, 0] + [0] * 6],
+    "kinds": [
+        {
+            "kept": [100, 0, 0, 0, 0, 16] + [2, 0, 0, 0, 0, 3],
+            "input_kept": True,
+            "forward": [[50, 0, 0, 0, 0, 0] + [0] * 6],
+            "again": [[60, 0, 0, 0, 0, 0] + [0] * 6],
+            "backward": [[30, 0, 0, 0, 0, 0] + [0] * 6, [10, 0, 0, 0, 0, 0] + [9, 0, 0, 0, 0, 0]],
+        },
+    ]
+    * 2,
+}
+"""A setting with adapters: what has none, then what each rank adds."""
 TABLE = {
     "versions": {"torch": "9.9"},
     "models": {
@@ -62,6 +82,7 @@ TABLE = {
             "settings": {
                 "sdpa/full/bf16/all": SETTING,
                 "sdpa/full/bf16/none": SETTING,
+                "sdpa/full/bf16/lora fp32 self_attn.o_proj,self_attn.q_proj/all": RANKED,
                 "sdpa/full/autocast-bf16/none": {
                     **SETTING,
                     "kinds": [
@@ -72,6 +93,8 @@ TABLE = {
             },
             "weights": [
                 ["model.embed.weight", "embedding", 80, 0, 0, ""],
+                ["model.layers.{layer}.self_attn.q_proj.weight", "linear", 64, 8, 8, "111"],
+                ["model.layers.{layer}.self_attn.o_proj.weight", "linear", 64, 8, 8, "111"],
                 ["model.layers.{layer}.mlp.up_proj.weight", "linear", 64, 8, 8, "100"],
                 ["model.layers.{layer}.mlp.experts.up", "experts", 128, 0, 0, "011"],
                 ["lm_head.weight", "lm_head", 80, 8, 10, ""],
@@ -108,6 +131,7 @@ def _table(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     kinds = (layer_kinds, weights)
     with monkeypatch.context() as patch:
         patch.setattr(measured, "table", lambda: TABLE)
+        patch.setattr(measured, "_spot_of", lambda key: ("spot-of-nothing", {}))
         yield
     for cached in (measured.source, *kinds):
         cached.cache_clear()
@@ -190,10 +214,11 @@ def test_autocast_copies_what_was_seen_copied_and_the_head() -> None:
 
 
 def test_weights_are_those_of_the_list() -> None:
-    assert parameter_count(ARCH) == 80 + 64 + 2 * 128 + 80
-    assert layer_parameter_count(ARCH) == 128
-    assert active_layers_parameter_count(ARCH) == 64 + 128
-    assert value_model_parameter_count(ARCH) == 80 + 64 + 2 * 128 + 8 + 1
+    attention = 3 * 2 * 64
+    assert parameter_count(ARCH) == 80 + attention + 64 + 2 * 128 + 80
+    assert layer_parameter_count(ARCH) == 2 * 64 + 128
+    assert active_layers_parameter_count(ARCH) == attention + 64 + 128
+    assert value_model_parameter_count(ARCH) == 80 + attention + 64 + 2 * 128 + 8 + 1
     dense, sparse = layer_kinds(ARCH)
     assert (dense.places, sparse.places) == ((0,), (1, 2))
     assert (dense.sparse, sparse.sparse) == (False, True)
@@ -202,19 +227,47 @@ def test_weights_are_those_of_the_list() -> None:
 @pytest.mark.parametrize(
     ("changes", "field"),
     [
-        ({"trains": "lora", "lora_targets": ("q_proj",), "lora_rank": 8}, "finetuning"),
+        ({**ADAPTED, "lora_targets": ("up_proj",)}, "lora_targets: 'up_proj' reaches past"),
+        ({**ADAPTED, "lora_targets": ("up",)}, "lora_targets: adapters of whole tensors"),
+        ({**ADAPTED, "lora_targets": ("q_proj",)}, "these adapters, which nobody"),
         ({"trains": "inputs"}, "method"),
-        ({"batch_shape": "packed"}, "batch_shape"),
-        ({"attention": "flash"}, "attention"),
-        ({"attention": "eager"}, "set attention to 'sdpa'"),
+        ({"batch_shape": "packed"}, "packed rows in bf16, which nobody measured"),
+        ({"attention": "flash"}, "attention is 'flash' .* which nobody measured"),
+        ({"attention": "eager"}, "does not run for glm4_moe .no.; set attention to 'sdpa'"),
         ({"compiled": True}, "compile"),
-        ({"precision": "fp32"}, "dtype"),
+        ({"precision": "fp32"}, "rows in fp32, which nobody measured"),
         ({"precision": "autocast-bf16"}, "master_dtype"),
     ],
 )
 def test_what_was_not_measured_is_refused_by_its_field(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(ValueError, match=field):
         layer_saved(ARCH, _workload(**changes), role="p", layers=1)
+
+
+def test_adapters_add_what_each_of_their_ranks_adds() -> None:
+    kept = layer_saved(ARCH, _workload(**ADAPTED), role="p", layers=3, sparse=False)
+    assert _bytes(kept) == 3 * ((100 + 5 * 2) * 20 + 16 + 5 * 3)
+    lengths = np.array([10, 20])
+    swept = _workload(**ADAPTED, tokens=lengths)
+    kept = layer_saved(ARCH, swept, role="p", layers=1, sparse=False)
+    assert _bytes(kept).tolist() == [110 * 20 + 31, 110 * 40 + 31]
+    backward = layer_backward_transient(ARCH, _workload(**ADAPTED), role="p", sparse=False)
+    assert _bytes(backward) == (10 + 9 * 5) * 20  # above 30, which wins at lower ranks
+
+
+def test_a_layer_that_runs_again_may_be_higher_than_its_backward() -> None:
+    """While it does, the gradient of its output waits."""
+    again = layer_backward_transient(
+        ARCH, _workload(**ADAPTED), role="p", sparse=False, recomputed=True
+    )
+    assert _bytes(again) == 60 * 20 + 20 * 8 * 2
+
+
+def test_of_adapted_layers_neither_ids_nor_the_heads_input_are_kept() -> None:
+    trained = {term.name: term.bytes for term in model_saved(ARCH, _workload(**ADAPTED), role="p")}
+    assert trained == {"beside the layers": 80, "final norm": 80}
+    (leaf,) = embeddings_leaf(ARCH, _workload(**ADAPTED), role="p", kept=False)
+    assert leaf.bytes == 20 * 8 * 2
 
 
 def test_terms_say_where_they_come_from() -> None:

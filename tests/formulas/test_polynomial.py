@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planner.formulas.polynomial import through, through_chunks, value
+from planner.formulas.polynomial import of_rank, through, through_chunks, through_ranks, value
 
 LENGTHS = (2, 3, 5)
 
@@ -34,6 +34,14 @@ def test_what_rows_of_whole_chunks_need_is_told_apart() -> None:
         assert value(found, rows, tokens, 4) == by_hand(rows, tokens)
     several = np.array([1, 6, 9])
     assert list(value(found, 2, several, 4)) == [by_hand(2, int(each)) for each in several]
+
+
+def test_what_each_rank_of_adapters_adds_is_told_apart() -> None:
+    none, each = (7, 3, 2, 11, 5, 1), (2, 0, 0, 4, 0, 6)
+    low, high = (tuple(a + r * b for a, b in zip(none, each, strict=True)) for r in (8, 16))
+    found = through_ranks((8, 16), low, high)
+    assert found == none + each
+    assert of_rank(found, 3) == (7 + 6, 3, 2, 11 + 12, 5, 1 + 18)
 
 
 @pytest.mark.parametrize(

@@ -208,7 +208,7 @@ def test_a_broken_rule_is_told_with_its_fix(values: dict[str, Any]) -> None:
     ("values", "field", "word"),
     [
         ({"model": "Qwen/Qwen2.5-7"}, "model", "Qwen2.5-7B"),
-        ({"model": "zai-org/GLM-4.5-Air", "finetuning": "lora"}, "finetuning", "dry run"),
+        ({"model": "zai-org/GLM-4.5-Air", "finetuning": "lora"}, "lora_targets", "attention"),
         ({"model": "openai/gpt-oss-20b"}, "attention", "eager"),
         ({"critic_model": "nobody/none", "method": "ppo"}, "critic_model", "nobody/none"),
         ({"gpu": "h100"}, "gpu", "h100-80gb"),

@@ -1,8 +1,8 @@
 """One forward and backward of a shallow decoder body, watched layer by layer.
 
 What each layer keeps and what passes inside it is read off the log of a run without data, with
-the number of rows and tokens as given; :mod:`planner.dryrun.run.coefficients` turns several of them
-into polynomials. Bytes leave out weights and their gradients.
+the number of rows and tokens as given; :mod:`planner.dryrun.run.spot.polynomials` turns several of
+them into polynomials. Bytes leave out weights and their gradients.
 """
 
 from __future__ import annotations
@@ -73,6 +73,8 @@ class Observation:
     """The backward of what follows the layers, above what these keep and what stands."""
     forward: tuple[Moments, ...]
     """Above what stands and what is kept by layers up to this one."""
+    again: tuple[Moments, ...]
+    """The same as far as a checkpoint runs a layer again, to the last tensor that is kept."""
     backward: tuple[Moments, ...]
     """The same in the backward; empty without gradients."""
 
@@ -176,6 +178,14 @@ class _Story:
         born = self._born(since, until)
         return sum(size for key, size in born if key != leaving_out and self.alive(key, at))
 
+    def last_kept(self, since: int, until: int, at: int, output: int) -> int:
+        """Just after the last storage of a stretch is made that is alive at a later place.
+
+        The ``output`` is left out, which who comes next keeps.
+        """
+        kept = [born for key, born in self.born.items() if key != output and self.alive(key, at)]
+        return 1 + max((born for born in kept if since <= born < until), default=since - 1)
+
     def numbers(self, since: int, until: int) -> int:
         """Bytes of single numbers born in a stretch: this run's own loss and its gradient."""
         return sum(size for key, size in self._born(since, until) if not self.log.made[key].shape)
@@ -220,7 +230,7 @@ def _read(
     crossing = watch.inputs[layers]
     if result != crossing and story.alive(crossing, returned):
         last += made[crossing].size_bytes
-    forward, backward = [], []
+    forward, again, backward = [], [], []
     norm = None
     below = loss = 0
     if trains:
@@ -235,6 +245,9 @@ def _read(
         base = (standing if trains else before + hidden) + below
         forward.append(story.moments(watch.entered[index], watch.entered[index + 1], base))
         if trains:
+            stretch = watch.entered[index], watch.entered[index + 1]
+            until = story.last_kept(*stretch, returned, watch.inputs[index + 1])
+            again.append(story.moments(stretch[0], until, base))
             backward.append(story.moments(turns[index], turns[index - 1], standing + loss + below))
     return Observation(
         before=before,
@@ -245,5 +258,6 @@ def _read(
         input_kept=tuple(story.alive(watch.inputs[index], returned) for index in range(layers - 1)),
         norm=norm,
         forward=tuple(forward),
+        again=tuple(again),
         backward=tuple(backward),
     )

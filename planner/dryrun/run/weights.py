@@ -2,35 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
-import torch
 from torch import nn
 
 from planner.dryrun.run.branches import fallbacks, supposed
 from planner.steps import anatomy, models
-from planner.steps.stage import Stage
 
 WeightRow = tuple[str, str, int, int, int, str]
 """Name with ``{layer}``, kind, elements, input and output width, the layers as a pattern."""
-
-
-def weight_list(config: Mapping[str, Any]) -> tuple[list[WeightRow], list[str], list[str]]:
-    """The weights of a config.json's model, and in sentences what of it is no GPU's own code.
-
-    First what runs another branch on a GPU, then which packages stand-ins suppose there.
-
-    Weights that are alike in several layers are one row; its last entry has a 1 for each layer
-    that has one and a 0 for each other, and is empty for weights outside the layers.
-    """
-    from transformers.initialization import no_init_weights
-
-    with no_init_weights():
-        settings = models.settings_of(config, "eager")
-        model = models.language_model(Stage("meta"), settings, torch.bfloat16)
-    said = sentences_of(model)
-    return rows_of(model), said["fallback"], said["supposed"]
 
 
 def sentences_of(model: nn.Module) -> dict[str, list[str]]:
@@ -39,7 +17,11 @@ def sentences_of(model: nn.Module) -> dict[str, list[str]]:
 
 
 def rows_of(model: nn.Module) -> list[WeightRow]:
-    """The weights of a model that is built, those alike in several layers as one row."""
+    """The weights of a model that is built.
+
+    Weights that are alike in several layers are one row; its last entry has a 1 for each layer
+    that has one and a 0 for each other, and is empty for weights outside the layers.
+    """
     layers = models.layers(model)
     depth, prefix = len(layers), name_of(model, layers)
     table = anatomy.embedding_of(models.causal(model))

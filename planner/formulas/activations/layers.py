@@ -95,7 +95,9 @@ def layer_backward_transient(
     if workload.trains == "none":
         return ()
     if arch.measured:
-        return measured.layer_backward_transient(arch, workload, role=role, sparse=sparse)
+        return measured.layer_backward_transient(
+            arch, workload, role=role, sparse=sparse, recomputed=recomputed
+        )
     terms: list[Term] = []
     for setting, share in settings(arch, workload, sliding, sparse=sparse):
         for counted, part in _with_weight_gradients(setting, workload.accumulates):

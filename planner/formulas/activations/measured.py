@@ -7,6 +7,7 @@ What a layer keeps and needs is a polynomial in rows and tokens, measured settin
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from planner.catalog.measured_setting import Adapters, MeasuredSetting
 from planner.footprint import Term
 from planner.formulas import polynomial
 from planner.formulas.activations.terms import terms_of
-from planner.formulas.activations.workload import Workload
+from planner.formulas.activations.workload import ATTENTIONS, Workload
 from planner.formulas.formula import Formula
 from planner.formulas.lora import adapted_names, lora_weights
 from planner.formulas.polynomial import Polynomial, value
@@ -96,9 +97,12 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
     if found is not None:
         return found if way.adapters is None else _of_rank(found, workload.lora_rank)
     if refused:
+        others = (replace(way, attention=each) for each in ATTENTIONS if each != way.attention)
+        runs = [each.attention for each in others if measured.runs(arch.measured, each.text)]
+        fix = f"set attention to {runs[0]!r}" if runs else "choose another attention or other rows"
         raise ValueError(
             f"attention is {workload.attention!r} with {way.words}, which transformers does not "
-            f"run for {arch.family} ({refused}); choose another attention, rows or precision"
+            f"run for {arch.family} ({refused}); {fix}"
         )
     if way.precision == "autocast-bf16" and arch.experts:
         raise _without_autocast(arch)
@@ -157,7 +161,7 @@ def layer_saved(
     if not kind["input_kept"]:
         return _terms(kind["kept"], arch, workload, role, SAVED, layers)
     per_token, *others = kind["kept"]
-    apart = per_token - arch.hidden * (4 if _wide(workload) else workload.value_bytes)
+    apart = per_token - arch.hidden * _hidden_bytes(workload)
     terms = [*_terms((apart, *others), arch, workload, role, SAVED, layers)]
     if not recomputed:
         terms.append(_hidden(arch, workload, role, "layer input", layers))
@@ -180,10 +184,18 @@ def layer_forward_transient(
 
 
 def layer_backward_transient(
-    arch: Architecture, workload: Workload, *, role: str, sparse: int | None
+    arch: Architecture, workload: Workload, *, role: str, sparse: int | None, recomputed: bool
 ) -> tuple[Term, ...]:
-    """The peak of one layer's backward beyond what it had kept."""
-    instants = _kind(arch, workload, sparse)["backward"]
+    """The peak of one layer's backward beyond what it had kept.
+
+    A layer that is ``recomputed`` first runs forward once more, while the gradient of its output
+    waits; what a forward held by name is gone by then.
+    """
+    kind = _kind(arch, workload, sparse)
+    instants = list(kind["backward"])
+    if recomputed:
+        waits = 0 if setting_of(arch, workload)["held"] else arch.hidden * _hidden_bytes(workload)
+        instants += [(per_token + waits, *others) for per_token, *others in kind.get("again", ())]
     return _highest(instants, arch, workload, role, "passing in a layer's backward")
 
 
@@ -330,6 +342,11 @@ def _term(
 def _wide(workload: Workload) -> bool:
     """Whether hidden states between layers are in fp32."""
     return workload.precision in ("fp32", "autocast-bf16")
+
+
+def _hidden_bytes(workload: Workload) -> int:
+    """Of one value of the hidden states between layers."""
+    return 4 if _wide(workload) else workload.value_bytes
 
 
 def _hidden(

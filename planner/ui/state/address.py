@@ -21,6 +21,7 @@ from planner import catalog
 from planner.linktext import short
 from planner.plan import FIELDS, Plan
 from planner.plan import pin as pins
+from planner.plan.fieldtext import from_text
 from planner.plan.link import (
     BENCHMARK,
     CALIBRATION,
@@ -32,6 +33,7 @@ from planner.plan.link import (
     from_query,
     from_query_string,
 )
+from planner.plan.unmeasured import unmeasured
 from planner.problem import Problem
 from planner.search import wish as wishes
 from planner.ui.state import draft as drafts
@@ -103,11 +105,13 @@ def _open(given: dict[str, list[str]]) -> None:
     left = tuple(note for note in reading.told if note not in own)
     reading = replace(reading, problems=(*reading.problems, *broken), told=left)
     told = reading.problems or reading.told
-    if reading.plan is not None and _unmeasured(given):
-        # The page offers to measure it; until then there is a draft and no plan.
-        session.set_draft(drafts.edited(session.draft(), {"config": given["config"][-1]}))
-        told = broken
-        reading = replace(reading, problems=broken)
+    if reading.problems:
+        asked = _unmeasured(given, reading)
+        if asked is not None:
+            # The page offers to measure it; until then there is a draft and no plan.
+            session.set_draft(asked)
+            told = broken
+            reading = replace(reading, problems=broken)
     st.session_state["reading"] = reading if told else None
 
 
@@ -117,13 +121,20 @@ def _draft(plan: Plan, reading: Reading, chosen: Collection[str] | None) -> Draf
     return drafts.arrived(plan, reading.switch.before, reading.preset, chosen)
 
 
-def _unmeasured(given: Mapping[str, Any]) -> bool:
-    """Whether the link's model has to be measured on this machine first."""
+def _unmeasured(given: Mapping[str, Any], reading: Reading) -> Draft | None:
+    """The draft with all that the link names, where its plan lacks but a measurement."""
+    left_out = {problem.field for problem in reading.problems}
     try:
-        model = catalog.parse_config(catalog.decode_config(given["config"][-1]))
-    except (KeyError, IndexError, ValueError):
-        return False
-    return bool(model.spot) and model.architecture is None
+        values = {
+            name: from_text(name, given[name][-1])
+            for name in FIELDS
+            if name in given and (reading.plan is None or name in left_out)
+        }
+    except ValueError:
+        return None
+    old = session.draft()
+    draft = drafts.unplanned(old, values) if reading.plan is None else drafts.edited(old, values)
+    return draft if draft.plan is None and unmeasured(draft.values) else None
 
 
 def _wished(text: str) -> tuple[str, tuple[Problem, ...]]:

@@ -73,6 +73,11 @@ def arrived(
     return replace(new, edited=led, followed=besides, before=old)
 
 
+def unplanned(draft: Draft, given: Mapping[str, Any]) -> Draft:
+    """The draft of fields that make no plan yet, the others as they imply; its preset stays."""
+    return _with(replace(draft, chosen={}), completed(given), given)
+
+
 def replaced(draft: Draft, changes: Mapping[str, Any]) -> Draft:
     """The draft with exactly these changes; nothing follows."""
     values = {**draft.values, **changes}

@@ -14,10 +14,10 @@ from torch import nn
 from planner.catalog.measured_setting import read_setting
 from planner.dryrun.run import weights
 from planner.dryrun.run.branches.routing import EVEN
-from planner.dryrun.run.coefficients import lengths_for, setting, setting_plan
 from planner.dryrun.run.spot.fields import POSITIONS, architecture_of, tables_of
 from planner.dryrun.run.spot.kinds import KINDS, depth_of, kinds_of, shorten, words_of
 from planner.dryrun.run.spot.language import built, first, language_of, sentence_of, stated
+from planner.dryrun.run.spot.polynomials import lengths_for, setting, setting_plan
 from planner.dryrun.run.tracker import Tracker
 from planner.dryrun.run.world import world
 from planner.steps import anatomy, models
