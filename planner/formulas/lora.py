@@ -49,9 +49,7 @@ def lora_weights(architecture: Architecture, targets: tuple[str, ...]) -> tuple[
     linears = [weight for weight in found if weight.kind == "linear"]
     if architecture.experts:
         experts = [weight for weight in found if weight.kind == "experts"]
-        blocks = tuple({_block(weight) for weight in experts})
-        linears = [weight for weight in linears if not weight.name.startswith(blocks)]
-        return _of_mixture(architecture, targets, linears, experts)
+        return _of_mixture(architecture, targets, _outside_experts(found), experts)
     if ALL_LINEAR in targets:
         return tuple(linears)
     chosen: set[str] = set()
@@ -67,6 +65,17 @@ def lora_weights(architecture: Architecture, targets: tuple[str, ...]) -> tuple[
     if not chosen:
         raise ValueError(f"lora_targets: name at least one module, or {ALL_LINEAR}.")
     return tuple(weight for weight in linears if weight.name in chosen)
+
+
+def attention_modules(architecture: Architecture) -> tuple[str, ...]:
+    """What adapters of a mixture are on: linear layers beside the blocks that hold its experts."""
+    found = _outside_experts(layer_weights(architecture))
+    return tuple(dict.fromkeys(weight.module for weight in found))
+
+
+def _outside_experts(found: tuple[Weight, ...]) -> list[Weight]:
+    blocks = tuple({_block(weight) for weight in found if weight.kind == "experts"})
+    return [one for one in found if one.kind == "linear" and not one.name.startswith(blocks)]
 
 
 def _block(weight: Weight) -> str:

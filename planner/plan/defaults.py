@@ -1,4 +1,4 @@
-"""What is usual for a method, a framework and a number of GPUs.
+"""What is usual for a method, a framework, a model and a number of GPUs.
 
 :func:`fill` completes the fields a person gave. Links never depend on it (they carry
 every field, or a frozen preset and the differences), so these may improve.
@@ -14,12 +14,16 @@ from typing import Any
 from planner.frameworks import OWN, frameworks
 from planner.methods import methods
 from planner.methods.method import Method
+from planner.plan.fields import PlanFields
+from planner.plan.model_defaults import model_defaults
 from planner.plan.trainers import trainer_of
 
 NOT_KNOWN = Method(
     name="", title="", label="", order=0, roles=(), phases=(), defaults={"kl": "loss"}
 )
 """In place of a method that is not known: the plan refuses that itself."""
+MODEL = str(PlanFields.model_fields["model"].default)
+"""Of a plan that names none."""
 
 
 def _method(values: Mapping[str, Any]) -> Method:
@@ -56,6 +60,7 @@ def fill(given: Mapping[str, Any]) -> dict[str, Any]:
         # peft keeps adapters of a half-precision model in fp32 (autocast_adapter_dtype).
         usual["master_dtype"] = "fp32"
     usual |= framework_defaults(values)
+    usual |= model_defaults({**usual, **values}, MODEL)
     for field, value in usual.items():
         values.setdefault(field, value)
     _fill_by_parallelism(values)

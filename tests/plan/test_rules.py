@@ -208,8 +208,12 @@ def test_a_broken_rule_is_told_with_its_fix(values: dict[str, Any]) -> None:
     ("values", "field", "word"),
     [
         ({"model": "Qwen/Qwen2.5-7"}, "model", "Qwen2.5-7B"),
-        ({"model": "zai-org/GLM-4.5-Air", "finetuning": "lora"}, "lora_targets", "attention"),
-        ({"model": "openai/gpt-oss-20b"}, "attention", "eager"),
+        (
+            {"model": "zai-org/GLM-4.5-Air", "finetuning": "lora", "lora_targets": "all-linear"},
+            "lora_targets",
+            "attention",
+        ),
+        ({"model": "openai/gpt-oss-20b", "attention": "sdpa"}, "attention", "eager"),
         ({"critic_model": "nobody/none", "method": "ppo"}, "critic_model", "nobody/none"),
         ({"gpu": "h100"}, "gpu", "h100-80gb"),
         ({"gpu": "gb300-288gb"}, "gpu", "nobody has reported its usable bytes"),
@@ -218,7 +222,7 @@ def test_a_broken_rule_is_told_with_its_fix(values: dict[str, Any]) -> None:
         ({"framework": "trl", "framework_version": "9"}, "framework_version", "1.16.0"),
         ({"model": "openai-community/gpt2", "response_tokens": 2048}, "response_tokens", "1024"),
         ({"rollout_tensor_parallel": 8}, "rollout_tensor_parallel", "28 attention heads"),
-        ({"model": "google/gemma-2-2b"}, "attention", "Gemma 2"),
+        ({"model": "google/gemma-2-2b", "attention": "sdpa"}, "attention", "Gemma 2"),
         ({"finetuning": "lora", "lora_targets": "w1"}, "lora_targets", "q_proj"),
         ({"gpus": "8"}, "gpus", "valid integer"),
         ({"gpus": 0}, "gpus", "greater than"),

@@ -6,11 +6,13 @@ from planner.catalog.architecture import Architecture
 from planner.formulas.activations.compiled import refuse_compiled
 from planner.formulas.activations.decoder import FAMILIES
 from planner.formulas.activations.four_bit import refuse_other_weights
-from planner.formulas.activations.layers import refuse_what_cannot_run, settings
+from planner.formulas.activations.layers import refuse_what_cannot_run, refuses_sdpa, settings
 from planner.formulas.activations.liger import refuse_without_kernels
 from planner.formulas.activations.measured import setting_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.lora import lora_weights
+
+__all__ = ["refuse_uncovered", "refuses_sdpa"]
 
 
 def refuse_uncovered(arch: Architecture, workload: Workload) -> None:

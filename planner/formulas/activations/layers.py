@@ -192,9 +192,16 @@ def record_of(arch: Architecture, setting: Setting) -> Record:
     return layer_record(arch, setting)
 
 
+def refuses_sdpa(arch: Architecture) -> bool:
+    """Whether Transformers refuses torch's attention for a model, and loads it with eager."""
+    if arch.measured:
+        return measured.refuses_sdpa(arch)
+    return arch.family == "gemma2"
+
+
 def refuse_what_cannot_run(arch: Architecture, workload: Workload) -> None:
     """Raise ``ValueError`` for a combination that Transformers itself refuses."""
-    if arch.family == "gemma2" and workload.attention == "sdpa":
+    if refuses_sdpa(arch) and workload.attention == "sdpa":
         raise ValueError(
             "attention is 'sdpa' but Transformers refuses it for Gemma 2 (scores are soft-capped); "
             "set attention to 'eager' or 'flash'"

@@ -112,6 +112,14 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
     )
 
 
+def refuses_sdpa(arch: Architecture) -> bool:
+    """Whether somebody who measured it has seen transformers refuse torch's attention."""
+    found = measured.entry(arch.measured)
+    return any(name.startswith("sdpa/") for name in found["refused"]) and not any(
+        name.startswith("sdpa/") for name in found["settings"]
+    )
+
+
 PLAIN = ("input_kept", "held", "chunk")
 """What of a setting is no polynomial."""
 
