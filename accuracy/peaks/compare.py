@@ -14,9 +14,6 @@ from planner.footprint import Footprint, Instant, Phase
 from planner.plan import Plan
 from planner.totals.levels import Adder
 
-AT_LEVEL = {"stated": "reserved"}
-"""Which of an estimate's totals a figure is compared with, where they have other names."""
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Compared:
@@ -53,14 +50,14 @@ def compared(row: Row, how: Planned) -> Compared:
     """The row beside its plan's estimate; raises what the plan raises when it is refused."""
     plan = Plan(**how.fields)
     footprint = estimate(plan)
-    estimated = _levels(footprint)
+    estimated = levels(footprint)
     size, instant, additions, most = _completed(plan, how)
     more = size - estimated["allocated"]
     return Compared(
         row=row,
         how=how,
-        estimated={level: estimated[AT_LEVEL.get(level, level)] for level in row.peaks},
-        completed={level: estimated[AT_LEVEL.get(level, level)] + more for level in row.peaks},
+        estimated={level: estimated[level] for level in row.peaks},
+        completed={level: estimated[level] + more for level in row.peaks},
         instant=instant,
         additions=additions,
         verdict=footprint.verdict.word,
@@ -69,12 +66,17 @@ def compared(row: Row, how: Planned) -> Compared:
     )
 
 
-def _levels(footprint: Footprint) -> dict[str, int]:
-    """The most of each total over the phases of an update; of device bytes over all phases."""
+def levels(footprint: Footprint) -> dict[str, int]:
+    """The most of each measured level over the phases of an update.
+
+    A figure whose reading is not ``stated`` is compared with reserved bytes.
+    """
     update = _update(footprint)
+    reserved = max(phase.reserved_bytes for phase in update)
     return {
         "allocated": max(phase.allocated_bytes for phase in update),
-        "reserved": max(phase.reserved_bytes for phase in update),
+        "reserved": reserved,
+        "stated": reserved,
         "device": max(phase.device_bytes for phase in update),
     }
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from accuracy.peaks.compare import Compared
+from accuracy.peaks.outside import POWERLM_3B, fields_of
 from accuracy.peaks.planned import NO_SUM, How, Left, More, Planned
 from accuracy.peaks.rows import Row
 from accuracy.quantity import Addition
@@ -37,8 +38,9 @@ MODELS: dict[str, dict[str, Any]] = {
     "meta-llama/Meta-Llama-3-8B": {"model": "meta-llama/Llama-3.1-8B"},
     "mistralai/Mixtral-8x7B-Instruct-v0.1": {"model": "mistralai/Mixtral-8x7B-v0.1"},
     "NousResearch/Llama-2-70b-hf": {"config": encode_config(LLAMA_2_70B)},
+    "ibm/PowerLM-3b": fields_of(POWERLM_3B),
 }
-"""Models with a sum of their own, by the name in a row."""
+"""Models by the name in a row."""
 
 TARGETS = "q_proj,k_proj,v_proj,o_proj"
 PACKED_FROM = 2000
@@ -68,6 +70,8 @@ def how(row: Row) -> How:
         return Left(reason="GPTQ weights: no field says")
     if "moe-scattermoe" in config:
         return Left(reason="experts by ScatterMoE: not modelled")
+    if "santacoder" in row.model:
+        return Left(reason="GPT-BigCode's own loss, of half-precision logits: no field says")
     if row.model not in MODELS:
         return Left(reason=NO_SUM.format(model=row.model))
     quantised, adapted = "bnb" in config, row.tuning.startswith("LoRA")

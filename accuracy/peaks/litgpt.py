@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from accuracy.peaks.outside import GEMMA_2B, PHI_2, STABLELM_ALPHA_3B, fields_of
 from accuracy.peaks.planned import NO_SUM, How, Left, Planned, nothing
 from accuracy.peaks.rows import Row
 from accuracy.quantity import Addition
@@ -29,7 +30,12 @@ MODELS = {
     "mistral-7b-v0.2": "mistralai/Mistral-7B-v0.1",
     "Phi-3-mini-4k-instruct": "microsoft/Phi-3-mini-4k-instruct",
 }
-"""Models with a sum of their own, by the name in a row."""
+OUTSIDE = {
+    "gemma-2b": GEMMA_2B,
+    "phi-2": PHI_2,
+    "stablelm-base-alpha-3b": STABLELM_ALPHA_3B,
+}
+"""Models by the name in a row: of the catalog, and others by their config."""
 
 SAME_NAME = "gemma2-2b/"
 """Of this folder's rows the model is Gemma 2, which the table's name does not say."""
@@ -53,8 +59,13 @@ def how(row: Row) -> How:
     """The plan of one row."""
     config = str(row.settings["config"])
     gemma2 = config.startswith(SAME_NAME) and row.model == "gemma-2b"
-    model = "google/gemma-2-2b" if gemma2 else MODELS.get(row.model)
-    if model is None:
+    if gemma2:
+        model = {"model": "google/gemma-2-2b"}
+    elif row.model in OUTSIDE:
+        model = fields_of(OUTSIDE[row.model])
+    elif row.model in MODELS:
+        model = {"model": MODELS[row.model]}
+    else:
         return Left(reason=NO_SUM.format(model=row.model))
     if "precision" not in row.settings:
         return Left(reason="litgpt: the row states neither precision nor adapters")
@@ -120,12 +131,12 @@ def _head(scene: Scene) -> int:
     return int(scene.policy.arch.vocab * scene.policy.arch.hidden)
 
 
-def _fields(row: Row, model: str, targets: list[str]) -> dict[str, Any]:
+def _fields(row: Row, model: dict[str, str], targets: list[str]) -> dict[str, Any]:
     size, sharded = row.settings["micro_batch_size"], row.tuning == "full" and row.gpus > 1
     gpus = row.gpus if sharded else 1
     # The table's configs accumulate, so that gradients of earlier micro-batches are there.
     fields: dict[str, Any] = {
-        "model": model,
+        **model,
         "method": "sft",
         # Fabric's no_backward_sync reduces once an update, as TRL's trainer does.
         "framework": "trl" if sharded else "plain",
@@ -137,7 +148,7 @@ def _fields(row: Row, model: str, targets: list[str]) -> dict[str, Any]:
         "master_dtype": "none",
         "gradient_dtype": "bf16",
         "batch_shape": "padded",
-        "attention": "eager" if "gemma-2" in model else "sdpa",
+        "attention": "eager" if "gemma-2" in model.get("model", "") else "sdpa",
         "optimizer": "adamw-foreach",
         "prompts_per_step": 2 * size * gpus,
         "prompts_per_update": 2 * size * gpus,

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import numpy as np
 
+from accuracy.peaks import replay
 from accuracy.peaks.causes import CAUSES
 from accuracy.peaks.compare import Compared
 from accuracy.peaks.mapping import results
@@ -50,6 +51,7 @@ def text() -> str:
         ),
         "\n".join([HEAD, RULE, *_groups(ran)]),
         _above(ran),
+        replay.text(ran),
         "The worst row of each group:\n\n" + _worst(ran),
         "What was assumed:\n\n" + _assumed(found),
         _ended([item for item in found if item.row.outcome != "ran"]),

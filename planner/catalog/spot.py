@@ -139,6 +139,11 @@ def found(key: str, *, afresh: bool = False) -> Mapping[str, Any] | None:
     return _known[key]
 
 
+def supply(key: str, entry: Mapping[str, Any]) -> None:
+    """Take a measurement that was made before, for as long as this process runs."""
+    _known.setdefault(key, entry)
+
+
 def keep(key: str, entry: Mapping[str, Any]) -> None:
     """Remember a measurement here and on disk; a disk that is full only costs the next one time."""
     before = found(key) or {}

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from planner.footprint import Term
 from planner.formulas.formula import Formula
-from planner.numeric import Num
+from planner.numeric import Num, maximum, minimum
 from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
@@ -103,7 +103,10 @@ class Spread(NamedTuple):
 
 
 def held(kind: Kind, needed: Num, kept: Num, spread: Spread, room: Num) -> Term:
-    """The term of a phase, between the least and the most that replays found.
+    """The term of a phase, between the least that replays found and the most that can be.
+
+    The most is what replays found, or all that kinds of tensors need apart where that is more: an
+    A100 was seen to hold 0.88 of it (docs/decisions/0022), and so was the replay of its plan.
 
     Args:
         kind: of the plan, or of a sweep's grid.
@@ -124,4 +127,7 @@ def held(kind: Kind, needed: Num, kept: Num, spread: Spread, room: Num) -> Term:
     }
     low = HELD.value(share=share.low, room=room, **of)
     high = HELD.value(share=share.high, room=spread.apart + needed, **of)
+    if not kind.expandable:
+        # What no replay of the drawn plans reached, and sizes allow: that nothing is shared.
+        high = maximum(high, minimum(spread.apart - spread.together, of["limit"]))
     return HELD("process", share=share.centre, room=room, between=(low, high), **of)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import pytest
 from accuracy import verdicts
 from accuracy.colocated import report as cards
 from accuracy.colocated.runs import TRAINING
+from accuracy.peaks import outside, replay
 from accuracy.peaks.compare import Compared
 from accuracy.peaks.mapping import results
 from accuracy.peaks.rows import FILE, rows
@@ -84,20 +86,62 @@ def test_what_ended_is_not_called_fits() -> None:
 
 
 def test_no_row_is_above_its_upper_bound() -> None:
-    """With what no field says; one is above the bound of what a plan says. Eleven were."""
+    """Eleven were, and two of a model that was planned later (4.3 GiB above it)."""
     ran = [item for item in results()[0] if "device" in item.row.peaks]
-    assert not [item.row.id for item in ran if item.row.peaks["device"] > item.high_completed]
-    assert sum(item.row.peaks["device"] > item.high_device for item in ran) <= 1
-    assert np.median([item.high_device / item.estimated["device"] - 1 for item in ran]) <= 0.25
+    assert not [item.row.id for item in ran if item.row.peaks["device"] > item.high_device]
+    # Of the runs, how wide: at first a quarter at most, which was too narrow for one of Granite.
+    assert np.median([item.high_device / item.estimated["device"] - 1 for item in ran]) <= 0.28
 
 
 def test_device_bytes_of_rows_whose_settings_are_stated() -> None:
-    """31 of A100s; twins of one plan differ by 9 % among themselves (68.6 to 75.5 GiB)."""
+    """41 of A100s; twins of one plan differ by 9 % among themselves (68.6 to 75.5 GiB)."""
     exact = [item for item in results()[0] if "mean lengths" not in item.how.group]
     errors = np.array([item.error("device") for item in exact if "device" in item.row.peaks])
-    assert len(errors) == 31
+    assert len(errors) == 41
     assert abs(np.median(errors)) < 0.04
     assert np.percentile(abs(errors), 95) < 0.13
+
+
+def test_layers_that_nobody_derived_meet_real_gpus() -> None:
+    """Granite, measured on the spot: full and LoRA, one GPU and two, on A100s."""
+    granite = [one for one in results()[0] if one.row.model == "ibm/PowerLM-3b"]
+    assert len(granite) == 10
+    assert sum("LoRA" in one.how.group for one in granite) == 4
+    assert max(sizes(granite, "allocated")) < 0.015
+    assert np.median(sizes(granite, "allocated")) < 0.005
+
+
+def test_the_committed_layers_are_what_measuring_gives() -> None:
+    """Of one of its models; the others are made by the same code."""
+    import torch
+
+    from planner.dryrun.run.spot import measure
+
+    torch.set_num_threads(1)
+    kept = json.loads(outside.FILE.read_text("utf-8"))["granite"]
+    name = next(name for name in kept["settings"] if "lora" in name).rpartition("/")[0]
+    found = json.loads(json.dumps(measure(kept["config"], [name])))
+    assert found["settings"] == {key: kept["settings"][key] for key in found["settings"]}
+    assert {**kept, "settings": found["settings"]} == {**found, "config": kept["config"]}
+
+
+def test_the_replay_says_what_the_driver_saw() -> None:
+    """Of rows whose plan says all that decides the peak: closer than the estimate's middle."""
+    exact = [one for one in results()[0] if one.how.exact and replay.replayed(one)]
+    within, above = replay.judged(exact)
+    assert (len(within), len(above)) == (22, 1)
+    errors = np.array([error for _, error in within])
+    assert abs(np.median(errors)) < 0.01
+    assert np.percentile(np.abs(errors), 95) < 0.06
+    estimated = [abs(one.completed_error("device")) for one, _ in within]
+    assert np.mean(np.abs(errors)) < 0.6 * np.mean(estimated)
+
+
+def test_a_row_of_another_plan_has_no_replay() -> None:
+    item = of("_granite-000")
+    assert replay.replayed(item)
+    other = replace(item.how, fields={**item.how.fields, "micro_batch_size": 3})
+    assert not replay.replayed(replace(item, how=other))
 
 
 def test_no_whole_card_is_above_its_upper_bound() -> None:
