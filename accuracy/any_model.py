@@ -133,6 +133,28 @@ def _estimated(name: str, port: Port, start: float) -> dict[str, Any]:
     return {"by": "refused", "reason": " ".join(problems[-1].split())[:300]}
 
 
+def adapted(name: str, attention: str, port: Port) -> dict[str, Any]:
+    """The same type with LoRA and checkpointed layers: its difference, or why there is none."""
+    kernel, _, dtype = attention.partition(", ")
+    fields = {**PLAN, "attention": kernel, "dtype": dtype or "bf16"}
+    fields |= {"finetuning": "lora", "lora_rank": 8, "gradient_checkpointing": "full"}
+    with spot.measuring(port.measure):
+        try:
+            config = catalog.encode_config(catalog.parse_config(config_of(name)).config)
+            plan = Plan(**{**fields, "config": config})
+            estimate(plan)
+        except Exception as error:  # as above: what this type's own code raises is its row
+            said = str(error).partition("[type=")[0].removeprefix("1 validation error for Plan")
+            return {"adapted_reason": " ".join(said.split())[:200]}
+        try:
+            dry = port.run(plan)
+        except DryRunError as error:
+            return {"adapted": None, "adapted_reason": f"dry run: {error}"[:200]}
+    pairs = [c for c in dry.comparisons if c.executed and c.dry_bytes and c.closed_bytes]
+    closed, ran = (max(getattr(c, f"{side}_bytes") for c in pairs) for side in SIDES)
+    return {"adapted": round(closed / ran - 1, 6)}
+
+
 def _kinds(key: str | None) -> int | None:
     """Kinds of layers that were measured on the spot; None where none were."""
     entry = spot.found(key) if key else None
@@ -149,6 +171,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--out", type=Path, default=FILE)
     parser.add_argument("--docs", action="store_true", help="write docs/models.md and stop")
+    parser.add_argument("--adapters", action="store_true", help="add LoRA to the rows there are")
     parser.add_argument("types", nargs="*")
     asked = parser.parse_args()
     if asked.docs:
@@ -158,7 +181,11 @@ def main() -> None:
     rows = {row["type"]: row for row in before}
     port = Port()
     for name in asked.types or types():
-        rows[name] = answered(name, port)
+        if not asked.adapters:
+            rows[name] = answered(name, port)
+        elif rows[name]["by"] != "refused":
+            plain = {k: v for k, v in rows[name].items() if not k.startswith("adapted")}
+            rows[name] = {**plain, **adapted(name, plain["attention"], port)}
         print(json.dumps(rows[name]), flush=True)
         ordered = [rows[each] for each in types() if each in rows]
         text = json.dumps({"versions": spot.versions(), "types": ordered}, indent=1)

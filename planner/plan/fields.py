@@ -128,7 +128,7 @@ class PlanFields(BaseModel):
 
     finetuning: Literal["full", "lora", "qlora"] = Field("full", description="What is trained.")
     lora_rank: Annotated[int, Field(ge=1, le=4096)] = Field(16, description="Rank of the adapters.")
-    lora_targets: Annotated[str, Field(max_length=160, pattern=r"^[a-z0-9_,\-]+$")] = Field(
+    lora_targets: Annotated[str, Field(max_length=160, pattern=r"^[A-Za-z0-9_.,\-]+$")] = Field(
         "all-linear", description="Projections with adapters, separated by commas."
     )
     lora_dropout: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = Field(

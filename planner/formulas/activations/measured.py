@@ -106,9 +106,10 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
         )
     if way.precision == "autocast-bf16" and arch.experts:
         raise _without_autocast(arch)
+    else_ = ", or compute in half precision" if way.precision == "fp32" else ""
     raise ValueError(
         f"attention is {workload.attention!r} with {way.words}, which nobody measured of "
-        f"{arch.family} yet; have its layers measured on this machine"
+        f"{arch.family} yet; have its layers measured on this machine{else_}"
     )
 
 
