@@ -30,6 +30,8 @@ FUSED = {
 
 EXPERTS = ("gate_up_proj", "down_proj")
 """Tensors of all experts of a layer, by the names that adapt them whole."""
+EXPERT_NAMES = ("gate_proj", "up_proj", *EXPERTS)
+"""Names that peft turns into adapters of experts, wherever they stand in a mixture."""
 
 
 def lora_weights(architecture: Architecture, targets: tuple[str, ...]) -> tuple[Weight, ...]:
@@ -68,9 +70,12 @@ def lora_weights(architecture: Architecture, targets: tuple[str, ...]) -> tuple[
 
 
 def attention_modules(architecture: Architecture) -> tuple[str, ...]:
-    """What adapters of a mixture are on: linear layers beside the blocks that hold its experts."""
-    found = _outside_experts(layer_weights(architecture))
-    return tuple(dict.fromkeys(weight.module for weight in found))
+    """What adapters of a mixture are on: linear layers beside the blocks that hold its experts.
+
+    But for an attention's gate that is called as experts' are (AFMoE): peft takes it for one.
+    """
+    found = [weight.module for weight in _outside_experts(layer_weights(architecture))]
+    return tuple(dict.fromkeys(name for name in found if name not in EXPERT_NAMES))
 
 
 def _outside_experts(found: tuple[Weight, ...]) -> list[Weight]:

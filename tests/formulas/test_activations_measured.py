@@ -22,6 +22,7 @@ from planner.formulas.activations import (
     layer_saved,
     model_saved,
 )
+from planner.formulas.lora import attention_modules
 from planner.formulas.parameters import (
     active_layers_parameter_count,
     layer_parameter_count,
@@ -242,6 +243,17 @@ def test_weights_are_those_of_the_list() -> None:
 def test_what_was_not_measured_is_refused_by_its_field(changes: dict[str, Any], field: str) -> None:
     with pytest.raises(ValueError, match=field):
         layer_saved(ARCH, _workload(**changes), role="p", layers=1)
+
+
+def test_an_attentions_gate_named_as_experts_are_is_not_adapted_by_default(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """AFMoE: peft 0.21.2 refuses ``gate_proj`` of a mixture without ``up_proj``."""
+    entry = TABLE["models"]["a/b"]  # type: ignore[index]
+    gate = ["model.layers.{layer}.self_attn.gate_proj.weight", "linear", 64, 8, 8, "111"]
+    monkeypatch.setitem(entry, "weights", [*entry["weights"], gate])
+    weights.cache_clear()
+    assert attention_modules(ARCH) == ("q_proj", "o_proj")
 
 
 def test_adapters_add_what_each_of_their_ranks_adds() -> None:
