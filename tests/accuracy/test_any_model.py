@@ -33,6 +33,18 @@ def test_estimates_are_those_of_dry_runs_or_explained() -> None:
     assert apart == set(any_model.EXPLAINED)
 
 
+def test_adapters_of_any_type_are_those_of_dry_runs() -> None:
+    told = [row for row in ROWS if row["by"] != "refused"]
+    assert all("adapted" in row or row["adapted_reason"] for row in told)
+    compared = {row["type"]: row["adapted"] for row in told if "adapted" in row}
+    assert len(compared) >= 150
+    apart = {name for name, error in compared.items() if abs(error) > LARGEST}
+    assert apart == set(any_model.APART_WITH_LORA)
+    # A footprint without a dry run is one, too; what peft or transformers refuse says so.
+    refused = [row for row in told if "does not run" in row.get("adapted_reason", "")]
+    assert len(told) - len(refused) >= 0.94 * len(told)
+
+
 def test_what_is_too_low_says_so_in_its_answer() -> None:
     low = {row["type"]: row["difference"] for row in ROWS if row.get("difference", 0) < -LARGEST}
     assert {name: pytest.approx(-by, abs=6e-4) for name, by in low.items()} == cautions.BELOW
