@@ -30,7 +30,8 @@ def model_defaults(values: Mapping[str, Any], model: str) -> dict[str, Any]:
         if not flash:
             usual["batch_shape"] = "padded"
     if arch.experts and values.get("finetuning", "full") != "full":
-        usual["lora_targets"] = ",".join(attention_modules(arch))
+        modules = attention_modules(arch)
+        usual |= {"lora_targets": ",".join(modules)} if modules else {}
     return usual
 
 
