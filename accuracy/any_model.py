@@ -19,6 +19,7 @@ from typing import Any
 
 from planner import catalog
 from planner.catalog import spot
+from planner.dryrun.ask.answer import DryRun
 from planner.dryrun.ask.port import DryRunError, Port
 from planner.estimate import estimate
 from planner.plan import Plan
@@ -130,8 +131,7 @@ def _estimated(name: str, port: Port, start: float) -> dict[str, Any]:
             dry = port.run(plan)
         except DryRunError as error:
             return row | {"dry_run": str(error)[:200]}
-        pairs = [c for c in dry.comparisons if c.executed and c.dry_bytes and c.closed_bytes]
-        closed, ran = (max(getattr(c, f"{side}_bytes") for c in pairs) for side in SIDES)
+        closed, ran = _peaks(dry)
         return row | {"dry_run_bytes": ran, "difference": round(closed / ran - 1, 6)}
     return {"by": "refused", "reason": " ".join(problems[-1].split())[:300]}
 
@@ -153,9 +153,15 @@ def adapted(name: str, attention: str, port: Port) -> dict[str, Any]:
             dry = port.run(plan)
         except DryRunError as error:
             return {"adapted_reason": f"dry run: {error}"[:200]}
+    closed, ran = _peaks(dry)
+    return {"adapted": round(closed / ran - 1, 6)}
+
+
+def _peaks(dry: DryRun) -> tuple[int, int]:
+    """The highest phase by the closed form, and by the dry run."""
     pairs = [c for c in dry.comparisons if c.executed and c.dry_bytes and c.closed_bytes]
     closed, ran = (max(getattr(c, f"{side}_bytes") for c in pairs) for side in SIDES)
-    return {"adapted": round(closed / ran - 1, 6)}
+    return closed, ran
 
 
 def _kinds(key: str | None) -> int | None:
@@ -201,7 +207,7 @@ def page(found: Mapping[str, Any]) -> str:
     rows = found["types"]
     counts = Counter(row["by"] for row in rows)
     errors, adapted_errors = (
-        sorted(abs(row[key]) for row in rows if row.get(key) is not None)
+        sorted(abs(row[key]) for row in rows if key in row)
         for key in ("difference", "adapted")
     )
     lines = [
@@ -226,7 +232,7 @@ def page(found: Mapping[str, Any]) -> str:
         signed = f"{row['difference']:+.3%}" if "difference" in row else ""
         known = row.get("reason") or EXPLAINED.get(row["type"]) or row.get("dry_run", "")
         known = known or row.get("cache", "")
-        with_lora = f"{row['adapted']:+.3%}" if row.get("adapted") is not None else ""
+        with_lora = f"{row['adapted']:+.3%}" if "adapted" in row else ""
         if reason := row.get("adapted_reason"):
             known = f"{known}; with LoRA: {reason}".removeprefix("; ")
         lines.append(

@@ -69,7 +69,7 @@ def compared(row: Row, how: Planned) -> Compared:
 def levels(footprint: Footprint) -> dict[str, int]:
     """The most of each measured level over the phases of an update.
 
-    A figure whose reading is not ``stated`` is compared with reserved bytes.
+    Where a source does not say how it read a figure (``stated``), that is of reserved bytes.
     """
     update = _update(footprint)
     reserved = max(phase.reserved_bytes for phase in update)

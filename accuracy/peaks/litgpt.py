@@ -20,22 +20,21 @@ from planner.formulas import state
 from planner.formulas.parameters import weights as weights_of
 from planner.phases.scene import Scene
 
-MODELS = {
-    "gemma-2-9b": "google/gemma-2-9b",
-    "llama-2-7b": "meta-llama/Llama-2-7b-hf",
-    "llama-3-8b": "meta-llama/Llama-3.1-8B",
-    "llama-3.1-8b": "meta-llama/Llama-3.1-8B",
-    "llama-3.2-3b": "meta-llama/Llama-3.2-3B",
-    "mistral-7b": "mistralai/Mistral-7B-v0.1",
-    "mistral-7b-v0.2": "mistralai/Mistral-7B-v0.1",
-    "Phi-3-mini-4k-instruct": "microsoft/Phi-3-mini-4k-instruct",
+MODELS: dict[str, dict[str, str]] = {
+    "gemma-2-9b": {"model": "google/gemma-2-9b"},
+    "llama-2-7b": {"model": "meta-llama/Llama-2-7b-hf"},
+    "llama-3-8b": {"model": "meta-llama/Llama-3.1-8B"},
+    "llama-3.1-8b": {"model": "meta-llama/Llama-3.1-8B"},
+    "llama-3.2-3b": {"model": "meta-llama/Llama-3.2-3B"},
+    "mistral-7b": {"model": "mistralai/Mistral-7B-v0.1"},
+    "mistral-7b-v0.2": {"model": "mistralai/Mistral-7B-v0.1"},
+    "Phi-3-mini-4k-instruct": {"model": "microsoft/Phi-3-mini-4k-instruct"},
+    "gemma-2b": fields_of(GEMMA_2B),
+    "phi-2": fields_of(PHI_2),
+    "stablelm-base-alpha-3b": fields_of(STABLELM_ALPHA_3B),
 }
-OUTSIDE = {
-    "gemma-2b": GEMMA_2B,
-    "phi-2": PHI_2,
-    "stablelm-base-alpha-3b": STABLELM_ALPHA_3B,
-}
-"""Models by the name in a row: of the catalog, and others by their config."""
+"""Models by the name in a row."""
+GEMMA_2 = {"model": "google/gemma-2-2b"}
 
 SAME_NAME = "gemma2-2b/"
 """Of this folder's rows the model is Gemma 2, which the table's name does not say."""
@@ -59,13 +58,8 @@ def how(row: Row) -> How:
     """The plan of one row."""
     config = str(row.settings["config"])
     gemma2 = config.startswith(SAME_NAME) and row.model == "gemma-2b"
-    if gemma2:
-        model = {"model": "google/gemma-2-2b"}
-    elif row.model in OUTSIDE:
-        model = fields_of(OUTSIDE[row.model])
-    elif row.model in MODELS:
-        model = {"model": MODELS[row.model]}
-    else:
+    model = GEMMA_2 if gemma2 else MODELS.get(row.model)
+    if model is None:
         return Left(reason=NO_SUM.format(model=row.model))
     if "precision" not in row.settings:
         return Left(reason="litgpt: the row states neither precision nor adapters")

@@ -73,6 +73,7 @@ def runs(key: str, text: str) -> bool:
     return name in entry(key)["settings"] or bool(_kept(_spot_of(key)[0], name, text)[0])
 
 
+@cache
 def _spot_of(key: str) -> tuple[str, Mapping[str, Any]]:
     """The key and the config under which a model is measured on this machine."""
     if key.startswith(spot.PREFIX):

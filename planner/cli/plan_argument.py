@@ -15,6 +15,7 @@ from urllib.parse import parse_qs
 from planner import catalog
 from planner.catalog import spot
 from planner.catalog.hub import model_from_hub
+from planner.catalog.measured_setting import read_setting
 from planner.catalog.model_catalog import Model
 from planner.comparison import old_and_new
 from planner.estimate import estimate
@@ -196,9 +197,8 @@ def _measure(key: str, config: Mapping[str, Any], names: tuple[str, ...]) -> Non
     """A config that nobody derived: its layers are measured now, and the answer is kept."""
     from planner.dryrun.ask.port import DryRunError, Port
 
-    words = names[0].split("/") if names else []
-    said = [*words[:3], *(["adapters"] if len(words) > 3 else [])]
-    what = f" with {', '.join(said)}" if said else ""
+    ways = [read_setting(name) for name in names]
+    what = "".join(f" with {way.attention} attention, {way.words}" for way in ways)
     print(f"measuring the layers of {config['model_type']}{what} …", file=sys.stderr)
     port = Port()
     try:

@@ -8,7 +8,7 @@ from planner.formulas.activations.decoder import FAMILIES
 from planner.formulas.activations.four_bit import refuse_other_weights
 from planner.formulas.activations.layers import refuse_what_cannot_run, refuses_sdpa, settings
 from planner.formulas.activations.liger import refuse_without_kernels
-from planner.formulas.activations.measured import setting_of
+from planner.formulas.activations.measured_lookup import setting_of
 from planner.formulas.activations.workload import Workload
 from planner.formulas.lora import lora_weights
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from planner.catalog.architecture import Architecture
 from planner.footprint import Term
-from planner.formulas.activations import measured
+from planner.formulas.activations import measured, measured_lookup
 from planner.formulas.activations.compiled import compiled_record
 from planner.formulas.activations.decoder import OWN_TABLES, Live, Record, layer_record
 from planner.formulas.activations.kinds import Kind
@@ -195,7 +195,7 @@ def record_of(arch: Architecture, setting: Setting) -> Record:
 def refuses_sdpa(arch: Architecture) -> bool:
     """Whether Transformers refuses torch's attention for a model, and loads it with eager."""
     if arch.measured:
-        return measured.refuses_sdpa(arch)
+        return measured_lookup.refuses_sdpa(arch)
     return arch.family == "gemma2"
 
 
