@@ -206,6 +206,17 @@ def test_adapters_packed_rows_and_flash_are_measured_too(port: Port, way: str) -
             assert one.closed_bytes == pytest.approx(one.dry_bytes, rel=0.01), one.phase
 
 
+def test_a_packed_row_has_the_mask_that_keeps_its_rows_apart(port: Port) -> None:
+    """A byte for each pair of its tokens; full rows for torch's attention have none."""
+    key = spot.key_of(LFM2)
+    port.measure(key, LFM2, ("sdpa/packed/bf16", "sdpa/full/bf16"))
+    kept = spot.found(key)
+    assert kept is not None
+    packed, full = (kept["settings"][f"sdpa/{each}/bf16/none"] for each in ("packed", "full"))
+    square = 2
+    assert packed["before"][square] >= 1 and full["before"][square] == 0
+
+
 def test_the_first_of_adapted_layers_is_counted_as_the_others(port: Port) -> None:
     """Without checkpoints no gradient goes through it, and it keeps less: known, and no less."""
     plan = asked(port, CAPPED, **ADAPTERS, prompts_per_step=4)
