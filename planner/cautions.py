@@ -12,7 +12,7 @@ from typing import Any
 
 from planner.catalog import measured, spot
 from planner.footprint import Phase
-from planner.lengths import lengths_of, words
+from planner.lengths import at_caps, lengths_of, prompt_of, prompts, words
 from planner.phases import engine
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import path
@@ -270,11 +270,11 @@ def _notes(scene: Scene, phases: tuple[Phase, ...]) -> Iterator[str]:
 def _length_notes(scene: Scene) -> Iterator[str]:
     """What time and memory take the lengths for."""
     plan, passes = scene.plan, scene.q.training
-    if not plan.length_distribution:
+    if at_caps(plan):
         yield "Lengths are planned at their caps: every row is as long as prompt + response."
         return
     lengths, cap = lengths_of(plan), plan.response_tokens
-    yield f"Times rest on {words(plan)}, behind prompts of {plan.prompt_tokens:,} tokens each."
+    yield f"Times rest on {words(plan)}, behind {prompts(plan)}."
     if lengths.longest < cap:
         yield (
             f"No counted response is longer than {lengths.longest:,} tokens, so rows are planned "
@@ -282,7 +282,7 @@ def _length_notes(scene: Scene) -> Iterator[str]:
         )
     else:
         yield "Memory is planned for the longest row there can be: prompt + response at their caps."
-    real = scene.q.sequences_per_gpu_step * (plan.prompt_tokens + lengths.mean)
+    real = scene.q.sequences_per_gpu_step * (prompt_of(plan) + lengths.mean)
     if plan.batch_shape != "packed":
         beside = "of a GPU's whole rollout" if pads_rollout(plan) else "of its micro-batch"
         yield (
@@ -299,7 +299,7 @@ def _length_notes(scene: Scene) -> Iterator[str]:
 def _padding_warnings(scene: Scene) -> Iterator[str]:
     """A budget of tokens that padding comes on top of."""
     plan = scene.plan
-    uneven = plan.length_distribution and plan.batch_shape == "padded"
+    uneven = not at_caps(plan) and plan.batch_shape == "padded"
     if uneven and plan.max_tokens_per_micro_batch:
         yield (
             "max_tokens_per_micro_batch counts tokens without padding: short responses padded to a "

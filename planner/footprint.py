@@ -48,7 +48,7 @@ AWAKE = "engine weights"
 
 Source = Literal["estimate", "dry run", "trial"]
 
-ANSWER_VERSION: Literal[7] = 7
+ANSWER_VERSION: Literal[8] = 8
 """Version of an answer in JSON: that of links, since an answer's plan is read as a link's."""
 
 

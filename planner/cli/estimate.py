@@ -18,6 +18,7 @@ from planner.cli.answer import (
 )
 from planner.cost import between_words, cost, price_words, reference_words
 from planner.footprint import Footprint, Phase
+from planner.lengths import named, offered
 from planner.late import longest_responses
 from planner.throughput import answer_json, read_figure, read_run, throughput
 from planner.units import read_gib, read_seconds_between
@@ -55,11 +56,15 @@ def run(arguments: argparse.Namespace) -> int:
         from planner.trial.evidence.stated_error import stated
 
         footprint = stated(footprint, own_comparisons(asked.plan.method))
-    show(arguments, footprint, answer_json, _text)
+    shape = offered(asked.plan)
+    typical = (
+        estimate(asked.plan.changed(length_distribution=shape), asked.benchmark) if shape else None
+    )
+    show(arguments, footprint, answer_json, lambda found: _text(found, typical))
     return status(arguments, footprint.verdict.word)
 
 
-def _text(footprint: Footprint) -> str:
+def _text(footprint: Footprint, typical: Footprint | None) -> str:
     rows = [
         (
             phase.name,
@@ -76,7 +81,7 @@ def _text(footprint: Footprint) -> str:
         "",
         table(("phase", "rank", "GPU GiB", "host GiB", "time"), rows, right=(2, 3, 4)),
         "",
-        *_time_and_money(footprint),
+        *_time_and_money(footprint, typical),
         *filter(None, [between_words(footprint), reference_words(footprint, cost(footprint))]),
         _bounds(footprint),
         *filter(None, [longest_responses(footprint)]),
@@ -99,8 +104,11 @@ def _between(of: Phase | Footprint, seconds: float) -> str:
     return read_seconds_between(seconds, of.low_seconds, of.high_seconds)
 
 
-def _time_and_money(footprint: Footprint) -> list[str]:
-    """What a step and the run take; nothing of a plan that does not run."""
+def _time_and_money(footprint: Footprint, typical: Footprint | None) -> list[str]:
+    """What a step and the run take; nothing of a plan that does not run.
+
+    ``typical`` is the estimate of a typical shape of responses, of a plan that has none.
+    """
     if footprint.verdict.word == "out of memory":
         return []
     found, step = cost(footprint), footprint.step_seconds
@@ -116,6 +124,13 @@ def _time_and_money(footprint: Footprint) -> list[str]:
         f"The run: {run} for {footprint.plan.steps:,} steps, "
         f"{read_figure(figures['gpu_hours_run'])} GPU-hours.",
     ]
+    if typical is not None and typical.step_seconds is not None:
+        shape = typical.plan.length_distribution
+        lines.append(
+            "That is with every response at its cap. With a typical shape, "
+            f"{named(shape)} (length_distribution={shape}), a step takes "
+            f"{_between(typical, typical.step_seconds)}."
+        )
     if footprint.doubt is not None:
         lines += [f"Times between brackets: {footprint.doubt.words}"]
     if "usd_run" not in figures:

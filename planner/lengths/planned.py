@@ -1,4 +1,4 @@
-"""The lengths of a plan or of a sweep's grid."""
+"""The lengths of a plan or of a sweep's grid: its responses', its prompts', its rows'."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 
 from planner.lengths.text import from_text
 from planner.lengths.value import Bin, Lengths, clipped, point
+from planner.numeric import Num, where
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -24,6 +25,23 @@ def validation_lengths_of(plan: Plan) -> Lengths:
     return _cut_at(plan, plan.validation_response_tokens)
 
 
+def prompt_of(plan: Plan) -> Num:
+    """Tokens of a prompt on average, of a plan or grid; at its cap where the plan has no mean."""
+    if not says_prompts(plan):
+        return plan.prompt_tokens
+    return where(plan.mean_prompt_tokens > 0, plan.mean_prompt_tokens, plan.prompt_tokens)
+
+
+def says_prompts(plan: Plan) -> bool:
+    """Whether somebody said how long prompts are on average, in any plan of a grid."""
+    return bool(np.any(plan.mean_prompt_tokens))
+
+
+def at_caps(plan: Plan) -> bool:
+    """Whether every prompt and every response is planned at its cap."""
+    return not plan.length_distribution and not says_prompts(plan)
+
+
 def _cut_at(plan: Plan, cap: Any) -> Lengths:
     text: str = plan.length_distribution
     if not text:
@@ -33,10 +51,11 @@ def _cut_at(plan: Plan, cap: Any) -> Lengths:
 
 def at_longest(plan: Plan) -> Any:
     """The plan whose every response is the longest there can be: what a step is really run at."""
-    if not plan.length_distribution:
+    if at_caps(plan):
         return plan
     longest = int(lengths_of(plan).longest)
-    changes = {"length_distribution": "", "response_tokens": longest}
+    changes: dict[str, Any] = {"length_distribution": "", "response_tokens": longest}
+    changes["mean_prompt_tokens"] = 0
     if plan.validation_response_tokens == plan.response_tokens:
         changes["validation_response_tokens"] = longest
     return plan.changed(**changes)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.lengths.planned import lengths_of
+from planner.lengths.planned import lengths_of, says_prompts
 from planner.lengths.shape import Histogram, Uniform
 from planner.lengths.text import from_text, to_text
 from planner.lengths.typical import typical
@@ -27,6 +27,13 @@ def words(plan: Plan) -> str:
     share = lengths.reaching(plan.response_tokens)
     cut = f", {share:.0%} cut at {cap}" if share >= 0.005 else ""
     return f"responses of {lengths.mean:,.0f} tokens on average ({kind}{cut})"
+
+
+def prompts(plan: Plan) -> str:
+    """How long a plan's prompts are, beside its responses."""
+    if says_prompts(plan):
+        return f"prompts of {plan.mean_prompt_tokens:,} tokens on average"
+    return f"every prompt at its cap of {plan.prompt_tokens:,} tokens"
 
 
 def named(text: str) -> str:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
-from planner.lengths import lengths_of, validation_lengths_of
+from planner.lengths import lengths_of, prompt_of, validation_lengths_of
 from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases import activations, collectives, engine, kv_cache, positions
 from planner.phases.phase import Decoding, PhasePlan, Work, occasions, scoring
@@ -90,8 +90,8 @@ def _decoding(scene: Scene) -> Decoding:
     plan, q = scene.plan, scene.q
     own = plan.rollout == "hf"
     sequences = q.sequences_per_gpu_step
-    lengths = lengths_of(plan)
-    rows = lengths.after(plan.prompt_tokens)
+    lengths, prompt = lengths_of(plan), _expected_prompt(scene)
+    rows = lengths.after(prompt)
     return Decoding(
         role=scene.policy,
         run="decode",
@@ -99,7 +99,7 @@ def _decoding(scene: Scene) -> Decoding:
         row_tokens=rows.attended,
         scored_tokens=sequences * lengths.mean,
         sequences=sequences if own else engine.sequences_each(scene),
-        prompt_tokens=plan.prompt_tokens,
+        prompt_tokens=prompt,
         response_tokens=plan.response_tokens,
         lengths=lengths,
         engine="hf" if own else "vllm",
@@ -117,6 +117,12 @@ def _decoding(scene: Scene) -> Decoding:
         rounds=plan.resampling_factor,
         rewarded=0 if plan.reward == "model" else q.sequences_per_step * plan.resampling_factor,
     )
+
+
+def _expected_prompt(scene: Scene) -> Num:
+    """Tokens of a prompt where it is read; transformers' ``generate`` pads all to the longest."""
+    plan = scene.plan
+    return plan.prompt_tokens if plan.rollout == "hf" else prompt_of(plan)
 
 
 def _validated(scene: Scene) -> Iterator[Work]:
@@ -158,7 +164,7 @@ def _validating(scene: Scene) -> Decoding:
     if scene.framework.validates_by_micro_batch:
         sequences = minimum(each, ceil_div(plan.micro_batch_size * q.training_gpus, machines))
     lengths = validation_lengths_of(plan)
-    rows, share = lengths.after(plan.prompt_tokens), ceil_div(responses, q.training_gpus)
+    rows, share = lengths.after(_expected_prompt(scene)), ceil_div(responses, q.training_gpus)
     return replace(
         _decoding(scene),
         tokens=share * rows.mean,

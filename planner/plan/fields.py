@@ -45,6 +45,7 @@ def _distribution(text: str) -> str:
 
 
 Tokens = Annotated[int, Field(ge=1, le=4_194_304)]
+TokensOrNone = Annotated[int, Field(ge=0, le=4_194_304)]
 MOST = 1_048_576
 """Of what is counted; no run has more, and what a link carries stays small."""
 Count = Annotated[int, Field(ge=1, le=MOST)]
@@ -114,6 +115,9 @@ class PlanFields(BaseModel):
     )
 
     prompt_tokens: Tokens = Field(512, description="Longest prompt.")
+    mean_prompt_tokens: TokensOrNone = Field(
+        0, description="Tokens of a prompt on average; 0: every prompt is the longest."
+    )
     response_tokens: Tokens = Field(2048, description="Longest response.")
     validation_response_tokens: Tokens = Field(2048, description="Longest validation response.")
     turns: Count = Field(1, description="Turns of a conversation.")

@@ -57,6 +57,11 @@ def _async_and_unsaid(fields: Fields) -> Fields:
     return fields
 
 
+def _prompts_at_their_cap(fields: Fields) -> Fields:
+    """Version 7's prompts were all planned at their cap."""
+    return fields
+
+
 MIGRATIONS: tuple[Migration, ...] = (
     _planned_as_grpo,
     _unchanged,
@@ -64,6 +69,7 @@ MIGRATIONS: tuple[Migration, ...] = (
     _in_turn,
     _steps_alone,
     _async_and_unsaid,
+    _prompts_at_their_cap,
 )
 """Migration ``i`` turns fields of version ``FIRST_VERSION + i`` into the next version's."""
 
@@ -92,6 +98,7 @@ ADDED: Mapping[str, int] = {
     "disk_bytes_per_second": 7,
     "rollout_expert_parallel": 7,
     "sync_bucket_bytes": 7,
+    "mean_prompt_tokens": 8,
 }
 """Fields that came later, each with its first version: an older link did not leave them out."""
 

@@ -94,7 +94,7 @@ ALWAYS: tuple[NoEffect, ...] = (
         lambda plan: plan.max_tokens_per_micro_batch > 0,
     ),
     NoEffect(
-        ("length_distribution",),
+        ("length_distribution", "mean_prompt_tokens"),
         "all rows have one length",
         lambda plan: plan.batch_shape == "full" or plan.rollout == "in-graph",
     ),

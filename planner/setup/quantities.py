@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from planner.frameworks import framework_named
-from planner.lengths import Lengths, lengths_of
+from planner.lengths import Lengths, lengths_of, prompt_of, says_prompts
 from planner.methods import method_of
 from planner.numeric import Num, ceil_div, maximum, minimum, where
 from planner.values.dtypes import BYTES
@@ -29,6 +29,7 @@ VECTOR_FIELDS: tuple[str, ...] = (
     "logprob_micro_batch_size",
     "max_tokens_per_micro_batch",
     "prompt_tokens",
+    "mean_prompt_tokens",
     "response_tokens",
     "validation_response_tokens",
     "max_num_seqs",
@@ -42,8 +43,8 @@ VECTOR_FIELDS: tuple[str, ...] = (
 class Passes:
     """What all forwards of one kind compute in a step on one GPU: what takes time.
 
-    Rows have the lengths that are expected: a padded row that of the longest beside it, a packed
-    one its own. Memory is planned for the longest there can be instead.
+    Rows have the lengths that are expected: a padded row that of the longest response beside it and
+    of the longest prompt, a packed one its own. Memory is planned for the longest there can be.
     """
 
     tokens: Num
@@ -211,8 +212,11 @@ def _passes(
     ``between`` are those between two updates, ``micro`` those of a forward at the longest, in
     which the step would take ``rounds`` of them.
     """
-    rows = lengths.after(plan.prompt_tokens)
-    if len(lengths.bins) == 1:
+    packed = plan.batch_shape == "packed"
+    # A padded prompt is as long as the longest beside it, which no mean says: the cap.
+    prompt = prompt_of(plan) if packed else plan.prompt_tokens
+    rows = lengths.after(prompt)
+    if len(lengths.bins) == 1 and not (packed and says_prompts(plan)):
         return Passes(
             tokens=sequences * rows.longest,
             row_tokens=rows.longest,
@@ -230,7 +234,7 @@ def _passes(
         micro = where(budget > 0, between / few, micro)
     # What a GPU computes until it waits for the others: a forward that gathers weights, or all.
     meets = sharding_of(plan).gathers
-    if plan.batch_shape == "packed":
+    if packed:
         return Passes(
             tokens=sequences * rows.mean,
             row_tokens=rows.attended,
@@ -240,8 +244,8 @@ def _passes(
         )
     together = sequences if pads_rollout(plan) else micro
     longest = lengths.longest_in(together)
-    whole = longest.after(plan.prompt_tokens)
-    imbalance = lengths.longest_in(together * dealt).after(plan.prompt_tokens).mean / whole.mean
+    whole = longest.after(prompt)
+    imbalance = lengths.longest_in(together * dealt).after(prompt).mean / whole.mean
     if not (meets or together is sequences):
         imbalance = _slowest(whole, between / micro, dealt)
     return Passes(

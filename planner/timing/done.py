@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import chain
 from typing import NamedTuple
 
-from planner.lengths import lengths_of
+from planner.lengths import lengths_of, prompt_of
 from planner.numeric import Num
 from planner.phases.phase import PhasePlan, Work
 from planner.phases.scene import Scene
@@ -42,7 +42,7 @@ def done_of(scene: Scene, plans: Iterable[PhasePlan]) -> Done:
 
 def done_in(scene: Scene, *work: tuple[Work, ...]) -> Done:
     """The same of the rows of the table of work of such phases; their names are left out."""
-    q, rows = scene.q, lengths_of(scene.plan).after(scene.plan.prompt_tokens)
+    q, rows = scene.q, lengths_of(scene.plan).after(prompt_of(scene.plan))
     padded = q.training.tokens / (q.sequences_per_gpu_step * rows.mean)
     longer = q.training.row_tokens / rows.attended
     needed: Num = 0.0

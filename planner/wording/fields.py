@@ -57,6 +57,13 @@ TEXTS: Mapping[str, FieldText] = {
     "response_tokens": FieldText(
         "Response", "Memory is planned for the longest.", "tokens", "Response length"
     ),
+    "mean_prompt_tokens": FieldText(
+        "Mean prompt",
+        "As logged: prompt_length/mean (verl). Time rests on it where prompts are not padded: in "
+        "packed rows, and in an engine. Memory stays planned for the longest.",
+        "tokens, 0 is the longest",
+        "Mean prompt length",
+    ),
     "responses_per_prompt": FieldText(
         "Responses/prompt", "The group whose rewards GRPO, RLOO and Intuitor compare."
     ),

@@ -28,7 +28,7 @@ def pins(page: Page) -> list[str]:
 
 
 def test_a_plan_is_pinned_changed_compared_and_opened_again(page: Page, server: str) -> None:
-    page.goto(f"{server}/?v=7&preset=grpo-7b@1")
+    page.goto(f"{server}/?v=8&preset=grpo-7b@1")
     settle(page)
     page.get_by_role("button", name="Pin this plan").click()
     page.wait_for_url(lambda url: "pin=" in url)
@@ -60,7 +60,7 @@ def test_a_plan_is_pinned_changed_compared_and_opened_again(page: Page, server: 
 
 
 def test_the_report_of_the_page_is_one_file(page: Page, server: str, tmp_path: Path) -> None:
-    page.goto(f"{server}/?v=7&preset=grpo-7b@1")
+    page.goto(f"{server}/?v=8&preset=grpo-7b@1")
     settle(page)
     with page.expect_download() as saved:
         page.get_by_role("button", name="Report for approval").click()
@@ -68,7 +68,7 @@ def test_the_report_of_the_page_is_one_file(page: Page, server: str, tmp_path: P
     saved.value.save_as(file)
     assert saved.value.suggested_filename == "headroom-report.html"
     written = file.read_text("utf-8")
-    assert "GRPO of Qwen2.5-7B" in written and f"{server}/?v=7&amp;preset=grpo-7b%401" in written
+    assert "GRPO of Qwen2.5-7B" in written and f"{server}/?v=8&amp;preset=grpo-7b%401" in written
 
 
 def fullest() -> str:

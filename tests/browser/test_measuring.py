@@ -38,7 +38,7 @@ def test_a_press_measures_and_the_page_goes_on_by_itself(page: Page, server: str
 
 def test_a_catalog_model_is_measured_with_the_adapters_of_a_link(page: Page, server: str) -> None:
     """Its file has no adapters: the link keeps its fields, and a press answers it."""
-    given = {"v": "7", "model": "karpathy/nanochat-d20", "method": "sft", "gpus": "1"}
+    given = {"v": "8", "model": "karpathy/nanochat-d20", "method": "sft", "gpus": "1"}
     chosen = {"finetuning": "lora", "lora_targets": "q_proj,v_proj", "lora_rank": "24"}
     page.goto(f"{server}/?{urlencode({**given, **chosen})}")
     settle(page)

@@ -133,7 +133,7 @@ def test_launch_changes_what_is_in_the_way_when_told_to_and_says_what(
 ) -> None:
     asked = ["launch", "preset=grpo-0.5b-24gb@1&sharding=none", "--framework", "verl"]
     assert main(asked) == 2
-    assert "With --fit verl runs it, 8 fields changed." in capsys.readouterr().err
+    assert "With --fit verl runs it, 9 fields changed." in capsys.readouterr().err
     assert main([*asked, "--fit"]) == 0
     told = capsys.readouterr().err
     assert "sharding none -> fsdp2" in told and "note: GPU peak 13.4 GiB -> " in told
@@ -147,7 +147,7 @@ def test_a_link_with_another_framework_says_what_followed_and_what_that_does(
     lines = capsys.readouterr().err.splitlines()
     assert lines[0] == (
         "note: The link names verl in place of Plain PyTorch: what nobody chose follows it "
-        "(batch_shape padded -> packed, logits_dtype fp32 -> bf16)."
+        "(batch_shape padded -> packed, logits_dtype fp32 -> bf16, attention sdpa -> flash)."
     )
     assert re.fullmatch(r"note: GPU peak .* -> .*, step .* -> .*, run \$\d+ -> \$\d+\.", lines[1])
 

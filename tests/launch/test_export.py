@@ -30,6 +30,7 @@ DESCRIPTIVE = {
     "price_per_gpu_hour": "what the node costs",
     "disk_bytes_per_second": "what the node has",
     "length_distribution": "what the data is like",
+    "mean_prompt_tokens": "what the data is like",
     "reward_seconds": "how quick the reward is",
     "reward_concurrency": "how quick the reward is",
     "validation_responses": "how large the validation set is",

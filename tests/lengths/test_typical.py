@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from planner.lengths import at_longest, lengths_of, named, offered, words
+from planner.lengths import at_longest, lengths_of, named, offered, prompts, words
 from planner.lengths.shape import lognormal
 from planner.lengths.text import from_text, to_text
 from planner.lengths.typical import logged, typical
@@ -74,6 +74,8 @@ def test_a_plan_says_what_its_time_rests_on() -> None:
     assert words(counted) == "responses of 200 tokens on average (counted, at most 300)"
     even = plan.changed(length_distribution="1~uniform_100~900")
     assert words(even) == "responses of 500 tokens on average (as often from 100 to 900)"
+    assert prompts(plan) == "every prompt at its cap of 512 tokens"
+    assert prompts(plan.changed(mean_prompt_tokens=90)) == "prompts of 90 tokens on average"
 
 
 def test_a_change_is_told_without_its_text() -> None:
@@ -97,3 +99,4 @@ def test_a_step_is_really_run_at_the_longest() -> None:
     assert counted.length_distribution == ""
     family = at_longest(plan.changed(length_distribution=to_text(from_text("1~lognormal_50~9"))))
     assert family == plan
+    assert at_longest(plan.changed(mean_prompt_tokens=90)) == plan

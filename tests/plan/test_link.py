@@ -123,7 +123,7 @@ def test_a_key_given_twice_is_reported() -> None:
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        ("8", "reads up to version 7"),
+        ("9", "reads up to version 8"),
         ("0", "never was"),
         ("one", "'one'"),
         ("9" * 40, "99', not the number"),
@@ -188,6 +188,8 @@ IN_7 = (
     *("rollout_expert_parallel", "sync_bucket_bytes"),
 )
 
+IN_8 = ("mean_prompt_tokens",)
+
 
 def test_a_complete_old_link_leaves_nothing_out() -> None:
     """A field that came with a later version is none that the link's writer forgot."""
@@ -196,6 +198,7 @@ def test_a_complete_old_link_leaves_nothing_out() -> None:
     assert (reading.plan, reading.notes, reading.problems) == (Plan(), (), ())
     later = {"reinforce_baseline": "2", "lora_dropout": "3", "grade_autocast": "3", **IN_4}
     later |= dict.fromkeys(IN_5, "5") | dict.fromkeys(IN_6, "6") | dict.fromkeys(IN_7, "7")
+    later |= dict.fromkeys(IN_8, "8")
     assert set(FIELDS) - set(fields_of(1)) == later.keys()
     for field, version in later.items():
         assert field in from_query({**query, "v": version}).notes[0]

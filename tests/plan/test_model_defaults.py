@@ -21,7 +21,9 @@ VERL = {"method": "grpo", "framework": "verl"}
         ({"model": QWEN}, "sdpa", "padded"),
         ({"model": GEMMA}, "eager", "padded"),
         ({"model": OSS}, "eager", "padded"),
-        ({"model": QWEN, **VERL}, "sdpa", "packed"),
+        # verl's own default, which computes in half precision alone.
+        ({"model": QWEN, **VERL}, "flash", "packed"),
+        ({"model": QWEN, **VERL, "dtype": "fp32"}, "sdpa", "packed"),
         # FlashAttention knows Gemma 2's soft caps, and keeps packed rows apart.
         ({"model": GEMMA, **VERL}, "flash", "packed"),
         ({"model": OSS, **VERL}, "eager", "padded"),

@@ -30,7 +30,7 @@ from planner.plan.presets import presets
 from random_plans import plans
 
 GRPO = presets()["grpo-7b@1"].plan
-GOOD = "7~grpo-7b@1~name.More GPUs~gpus.16"
+GOOD = "8~grpo-7b@1~name.More GPUs~gpus.16"
 names = st.text(st.characters(categories=("L", "N", "P", "S")), max_size=NAME_CHARACTERS)
 
 
@@ -52,7 +52,7 @@ def test_a_file_reads_back_as_the_same_plans(several: list[Plan], name: str) -> 
 def test_a_pin_is_short_and_says_what_differs() -> None:
     assert from_pin(GOOD) == Pinned(GRPO.changed(gpus=16), "More GPUs")
     assert to_pin(from_pin(GOOD)) == GOOD
-    assert from_pin(f"5{GOOD[1:]}") == from_pin(f"6{GOOD[1:]}") == from_pin(GOOD)
+    assert all(from_pin(f"{older}{GOOD[1:]}") == from_pin(GOOD) for older in (5, 6, 7))
     assert max(len(to_pin(Pinned(one.plan))) for one in presets().values()) < 40
 
 

@@ -54,6 +54,7 @@ RAN: Mapping[int, Mapping[str, Any]] = {
         "rollout_expert_parallel": False,
         "sync_bucket_bytes": 0,
     },
+    8: {"mean_prompt_tokens": 0},
 }
 """What plans ran before a version had words for it, read in the code of the commits before."""
 

@@ -80,7 +80,7 @@ def test_pins_come_with_a_link_and_stay_on_every_page() -> None:
 
 def test_the_link_to_share_has_the_pins() -> None:
     app = linked(to_pin(Pinned(WIDE, "wide")), page="plan")
-    assert "pin=7~grpo-7b%401~name.wide~gpus.16" in app.code[-1].value
+    assert "pin=8~grpo-7b%401~name.wide~gpus.16" in app.code[-1].value
 
 
 def test_broken_pins_are_named_and_the_others_are_kept() -> None:

@@ -278,8 +278,8 @@ def test_switching_the_framework_says_what_followed() -> None:
     app = unfold(opened(), "hardware")
     field(app, "framework").set_value("verl").run()
     said = words(app).replace("\\", "")
-    assert "Framework → **verl** changed 3 other settings: Padding and packing padded" in said
-    assert "Framework version 1 → 0.9.1. GPU peak" in said
+    assert "Framework → **verl** changed 4 other settings: Padding and packing padded" in said
+    assert "Attention SDPA → FlashAttention-2, 1 more. GPU peak" in said
     changed = app.dataframe[0].value.set_index("Setting")
     assert [*changed.loc["Framework version"]] == ["1", "0.9.1"]
     assert link_of(app)["framework_version"] == "0.9.1"
@@ -296,7 +296,7 @@ def test_a_link_with_another_framework_says_what_followed_and_goes_back(
 ) -> None:
     app = opened(page, **query)
     said = words(app).replace("\\", "")
-    assert "Framework → **verl** changed 3 other settings: Padding and packing padded" in said
+    assert "Framework → **verl** changed 4 other settings: Padding and packing padded" in said
     assert re.search(r"GPU peak [\d.]+ GiB → [\d.]+ GiB, step .* → .*, run \$\d+ → \$\d+\.", said)
     assert "The link names" not in said and "dismiss-reading" not in {b.key for b in app.button}
     changed = app.dataframe[0].value.set_index("Setting")
@@ -319,10 +319,10 @@ def test_what_stays_and_what_follows_are_both_said() -> None:
     """A link that says what was chosen: that stays, and would usually be different."""
     app = opened(**{**OTHER, "set": "batch_shape"})
     said = words(app).replace("\\", "")
-    assert "Framework → **verl** changed 4 other settings: Logits dtype" in said
+    assert "Framework → **verl** changed 5 other settings: Logits dtype" in said
     assert "1 other setting would usually be different. What was chosen stays." in said
     app.button(key="take-offer").click().run()
-    assert "changed 5 other settings: Padding and packing padded" in words(app).replace("\\", "")
+    assert "changed 6 other settings: Padding and packing padded" in words(app).replace("\\", "")
     assert "would usually be different" not in words(app)
 
 
@@ -423,11 +423,17 @@ def test_a_time_at_the_cap_says_so_and_offers_a_typical_shape() -> None:
     app = opened()
     said = words(app)
     assert "every response at its cap of 2,048 tokens" in said and "mostly shorter" in said
+    took = re.search(r"a typical shape takes \*\*([\d.]+ s)", said)
     assert app.button(key="use-typical").label == "Use a typical shape"
     before = app.metric[2].value
     app.button(key="use-typical").click().run()
     assert link_of(app)["length_distribution"]
     assert app.metric[2].value != before and "on average" in words(app)
+    assert took is not None and app.metric[2].value.endswith(took[1])
+    assert "behind every prompt at its cap of 512 tokens" in words(app)
+    field(unfold(app, "batch"), "mean_prompt_tokens").set_value(96).run()
+    assert link_of(app)["mean_prompt_tokens"] == "96"
+    assert "behind prompts of 96 tokens on average" in words(app)
 
 
 def test_the_time_of_each_phase_is_a_chart() -> None:

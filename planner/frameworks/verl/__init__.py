@@ -29,6 +29,9 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
         # Its checkpoint engine empties the cache after each weight sync.
         defaults |= {"rollout_overlap": "one-step-off", "empty_cache": "between-phases"}
     half = values.get("dtype", "bf16") != "fp32"
+    if half:
+        # workers/config/model.py: override_config's attn_implementation, FlashAttention-2.
+        defaults["attention"] = "flash"
     if half and values.get("finetuning") in ("lora", "qlora"):
         defaults |= {"master_dtype": "none", "vllm_sleep_level": 1}
     return defaults

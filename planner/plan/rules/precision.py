@@ -99,4 +99,18 @@ RULES: tuple[Rule, ...] = (
         "Generated in the training graph, every response has response_tokens.",
         "Leave length_distribution empty.",
     ),
+    Rule(
+        "mean_prompt_tokens",
+        lambda p: p.mean_prompt_tokens > p.prompt_tokens,
+        "Prompts cannot be longer on average than the longest (prompt_tokens).",
+        "Lower mean_prompt_tokens, or raise prompt_tokens.",
+    ),
+    Rule(
+        "mean_prompt_tokens",
+        lambda p: (
+            (p.mean_prompt_tokens > 0) & (p.batch_shape == "full" or p.rollout == "in-graph")
+        ),
+        "All rows have one length here.",
+        "Set mean_prompt_tokens to 0, or batch_shape to padded or packed.",
+    ),
 )

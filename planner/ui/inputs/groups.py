@@ -97,6 +97,7 @@ BATCH = Group(
         "logprob_micro_batch_size",
         "max_tokens_per_micro_batch",
         "batch_shape",
+        "mean_prompt_tokens",
         "validation_response_tokens",
     ),
 )

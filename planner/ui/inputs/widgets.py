@@ -25,6 +25,7 @@ BYTES_FIELDS = (
 
 STEPS = {
     "prompt_tokens": 128,
+    "mean_prompt_tokens": 16,
     "response_tokens": 512,
     "validation_response_tokens": 512,
     "max_num_batched_tokens": 1024,

@@ -8,8 +8,9 @@ import streamlit as st
 from planner.charts import seconds as drawn
 from planner.cost import Cost, between_words
 from planner.footprint import Footprint, Phase, TimeTerm, highest, lowest
-from planner.lengths import named, offered, words
+from planner.lengths import at_caps, named, offered, prompts, words
 from planner.throughput import Figure, read_figure, read_run, throughput
+from planner.ui import compute
 from planner.ui.elements import beside, ink, opened, row, share_column
 from planner.ui.state import session
 from planner.ui.tables import phase_name
@@ -51,13 +52,15 @@ def _lengths(footprint: Footprint) -> None:
     plan = footprint.plan
     shape = offered(plan)
     if not shape:
-        if plan.length_distribution:
-            st.caption(f"Time is of {words(plan)}.")
+        if not at_caps(plan):
+            st.caption(f"Time is of {words(plan)}, behind {prompts(plan)}.")
         return
+    other = compute.footprint(plan.changed(length_distribution=shape))
+    took = "" if other.step_seconds is None else f"; a typical shape takes **{_step(other)}** a step"
     with row("lengths-offer"):
         st.markdown(
-            f":small[:material/straighten: Time is of **{words(plan)}**; real ones are mostly "
-            "shorter.]",
+            f":small[:material/straighten: Time is of **{words(plan)}**, behind {prompts(plan)}; "
+            f"real ones are mostly shorter{took}.]",
             width="stretch",
         )
         st.button(
@@ -68,6 +71,12 @@ def _lengths(footprint: Footprint) -> None:
             on_click=session.apply,
             args=({"length_distribution": shape},),
         )
+
+
+def _step(footprint: Footprint) -> str:
+    assert footprint.step_seconds is not None
+    between = footprint.low_seconds, footprint.high_seconds
+    return read_seconds_between(footprint.step_seconds, *between)
 
 
 def timed(footprint: Footprint) -> tuple[Phase, ...]:
