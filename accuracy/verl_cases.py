@@ -34,6 +34,8 @@ BASE: dict[str, Any] = {
     "prompt_tokens": 96,
     "response_tokens": 64,
     "kl": "none",
+    # They run on a processor, which has no kernels of FlashAttention.
+    "attention": "sdpa",
 }
 PACKED: dict[str, Any] = {"batch_shape": "packed"}
 PADDED: dict[str, Any] = {"batch_shape": "padded"}

@@ -18,8 +18,8 @@ from planner.cli.answer import (
 )
 from planner.cost import between_words, cost, price_words, reference_words
 from planner.footprint import Footprint, Phase
-from planner.lengths import named, offered
 from planner.late import longest_responses
+from planner.lengths import named, offered
 from planner.throughput import answer_json, read_figure, read_run, throughput
 from planner.units import read_gib, read_seconds_between
 

@@ -8,6 +8,7 @@ from planner.estimate import estimate
 from planner.methods import method_of
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.host_memory import GUARDED, guarded_bytes
+from planner.trial.ask.kernels import with_kernels_here
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.variants import executed, layers_of
 from planner.units import read_bytes, read_seconds
@@ -34,7 +35,9 @@ def describe(request: TrialRequest) -> Description:
     refused = ""
     notes: tuple[str, ...] = ()
     try:
-        running, notes = executed(plan)
+        here, notes = with_kernels_here(plan, request.kind)
+        running, more = executed(here)
+        notes += more
     except CannotRun as error:
         running, refused = plan, str(error)
     cut = "" if request.truncate == "never" else ", fewer where they do not fit"

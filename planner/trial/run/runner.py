@@ -22,6 +22,7 @@ from planner.plan.facts import facts_of
 from planner.plan.link import to_query_string
 from planner.trial.ask.endings import CannotRun, MemoryEnded
 from planner.trial.ask.footprints import FootprintFigures, figures_of, from_data
+from planner.trial.ask.kernels import with_kernels_here
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import Device, OutOfMemory, Ran, TrialResult
 from planner.trial.ask.strict import shown
@@ -99,7 +100,8 @@ class _Trial:
             torch.cuda.set_device(self.device_name)
         self.found["device"] = device.model_copy(update={"processes": ranks()})
         self.found["environment"] = environment(self.device_name)
-        plan = self._here(request.planned(), device)
+        plan, notes = with_kernels_here(self._here(request.planned(), device), request.kind)
+        self.note(*notes)
         if request.model_folder:
             check_folder(Path(request.model_folder), configs_of(plan)["policy"])
         self._sized(plan, device)

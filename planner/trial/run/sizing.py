@@ -16,6 +16,7 @@ from planner.plan.facts import facts_of
 from planner.steps.stage import DTYPES
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.footprints import PhaseFigures
+from planner.trial.ask.kernels import with_kernels_here
 from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.variants import executed, layers_of, with_layers
 from planner.trial.run import cadence, rollout
@@ -137,7 +138,7 @@ class Sizing:
             if tried >= TRIED or self._spent() > 0.9 * self.request.limit_seconds:
                 return None
             try:
-                running, _ = executed(plan)
+                running, _ = executed(with_kernels_here(plan, self.request.kind)[0])
                 if layers is not None and layers < layers_of(running):
                     running = with_layers(running, layers)
                 needs = self.needs(running, self.predicted(running))

@@ -56,7 +56,7 @@ def _lengths(footprint: Footprint) -> None:
             st.caption(f"Time is of {words(plan)}, behind {prompts(plan)}.")
         return
     other = compute.footprint(plan.changed(length_distribution=shape))
-    took = "" if other.step_seconds is None else f"; a typical shape takes **{_step(other)}** a step"
+    took = f"; a typical shape takes **{_step(other)}** a step" if other.step_seconds else ""
     with row("lengths-offer"):
         st.markdown(
             f":small[:material/straighten: Time is of **{words(plan)}**, behind {prompts(plan)}; "

@@ -1,0 +1,33 @@
+"""Whose attention a trial runs: the plan's, or torch's where its kernels are not here. No torch."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from typing import Literal
+
+from planner.plan import Plan, try_plan
+from planner.trial.ask.endings import CannotRun
+
+PACKAGES = {"flash": "flash_attn", "flash_attention_3": "flash_attn_interface"}
+"""Modules that transformers imports for an attention, by the plan's name of it."""
+
+
+def with_kernels_here(plan: Plan, kind: Literal["cpu", "cuda"]) -> tuple[Plan, tuple[str, ...]]:
+    """The plan with an attention that runs on this machine's device, and a note where it differs.
+
+    Raises:
+        CannotRun: naming the field, where the model or its rows take no other.
+    """
+    package = PACKAGES.get(plan.attention)
+    if package is None or (kind == "cuda" and find_spec(package) is not None):
+        return plan, ()
+    missing = "FlashAttention has no kernels for a processor"
+    if kind == "cuda":
+        missing = f"{package} is not installed here"
+    found, problems = try_plan({**plan.model_dump(), "attention": "sdpa"})
+    if found is None:
+        raise CannotRun(f"attention: {missing}; with torch's: {problems[0].sentence}")
+    mask = ""
+    if plan.batch_shape == "packed":
+        mask = " Its mask over packed rows is memory of its own."
+    return found, (f"{missing}: torch's attention ran in its place.{mask}",)
