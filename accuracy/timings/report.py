@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from accuracy.timings import chains, serving
-from accuracy.timings.compare import PHASES, RATES, TARGETS, Figure, Reason, results
+from accuracy.timings.compare import PHASES, RATES, TARGETS, Figure, Reason, how, results
+from accuracy.timings.planned import Left
 from accuracy.timings.rank import ranked
 from accuracy.timings.rows import rows
 
@@ -51,6 +52,8 @@ def text() -> str:
         parts.append("### The same half by the model of today")
         parts.append(CHANGED.format(scored=told["scored"]) + " " + told["coverage"])
         parts.append(medians(_recorded(AGAIN)))
+    if unplanned():
+        parts.append(DROPPED.format(counted=_counted(unplanned().values())))
     return "\n\n".join(parts)
 
 
@@ -67,7 +70,22 @@ def _before() -> dict[str, Any]:
 
 
 def held() -> list[Figure]:
-    """The held half's figures as they were last scored; none before."""
+    """The held half's figures as they were last scored, of rows that have a plan; none before.
+
+    A row that was planned when it was scored and no longer is (its plan said something else than
+    the row) stays in the record, and says nothing of plans.
+    """
+    return [one for one in _last() if one.id not in unplanned()]
+
+
+def unplanned() -> dict[str, str]:
+    """Recorded rows that have no plan today, each with its reason."""
+    recorded = {one.id for one in _last()}
+    told = {one.id: how(one) for one in rows() if one.id in recorded}
+    return {id: item.reason for id, item in told.items() if isinstance(item, Left)}
+
+
+def _last() -> list[Figure]:
     return _recorded(AGAIN) or _recorded(HELD)
 
 
@@ -167,6 +185,11 @@ def table(figures: Sequence[Figure]) -> str:
     return "\n".join(lines)
 
 
+def _counted(words: Iterable[str]) -> str:
+    """Reasons with the number of their rows."""
+    return "; ".join(f"{count} rows, {one}" for one, count in Counter(words).items())
+
+
 def _named(projects: Mapping[str, str]) -> str:
     """Rows by name, or where they are many by project."""
     if len(projects) <= MOST_NAMED:
@@ -197,6 +220,10 @@ CHANGED = """The model had been changed since the first scoring; on {scored} the
 again, as a whole and once. Nothing was fitted to its rows, which were not looked at. That a run on
 Blackwell was too fast in the first scoring was known, and was answered with published benchmarks of
 kernels (FlashAttention-2 there)."""
+
+DROPPED = """Planned then, as another kernel than they ran; left out of the stated intervals since,
+for what their settings say and not for how far they were off, and kept in the record above:
+{counted}."""
 
 INTRODUCTION = """{rows} published timings of others (`accuracy/timings/times.json`, with
 sources), split by project before the first was compared (`accuracy/timings/split.py`): one half

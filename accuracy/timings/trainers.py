@@ -18,6 +18,7 @@ from accuracy.timings.rows import Row
 from planner.catalog import encode_config
 
 FP8 = "fp8 products in training: no field says"
+FLASH_4 = "FlashAttention-4: no plan has it"
 
 MPT = {
     "MPT-1b": (2048, 24, 16),
@@ -199,6 +200,8 @@ def _swift(row: Row) -> How:
 
 
 def _prime(row: Row) -> How:
+    if "flash_attention_4" in row["other"]:
+        return Left(reason=FLASH_4)
     adapters = "LoRA" in row["method"]
     offload = "activation offload" in row["other"]
     tokens, gpus = row["sequence_tokens"], row["gpus"]

@@ -2,9 +2,11 @@
 
 What was measured: vLLM's fused experts (three products, the activation between them, the sum over
 a token's experts; which experts a token meets is given), replayed from a CUDA graph where it could
-be captured. Tokens fall on experts by a power law of exponent 1.2, so that imbalance on one GPU is
-in the share; the router, shared experts and the exchange between GPUs are not. Of experts that are
-spread over GPUs the one with the most tokens was measured, so that waiting for it is in the share.
+be captured. fp8 has a scale for each block of 128 x 128 weights, as verl runs it, on every card
+that was measured so (``docs/kernels.md``). Tokens fall on experts by a power law of exponent 1.2,
+so that imbalance on one GPU is in the share; the router, shared experts and the exchange between
+GPUs are not. Of experts that are spread over GPUs the one with the most tokens was measured, so
+that waiting for it is in the share.
 """
 
 from __future__ import annotations

@@ -46,6 +46,12 @@ REDUCE_VERSION = {"l40s": "0.22.0"}
 NCCL_VERSION = {"l40s": "2.27.3", "a100-80gb": "2.27.3"}
 COLLECTIVES = ("all_gather", "reduce_scatter", "all_reduce", "alltoall")
 DTYPES = {"bf16": "bfloat16", "fp8": "fp8"}
+EXPERT_DTYPES = {"bf16": ("bfloat16",), "fp8": ("fp8_block", "fp8")}
+"""Of experts, by preference: fp8 by blocks of 128 x 128, which verl asks vLLM for (``quantization:
+fp8`` becomes ``weight_block_size``), where the card was measured with it; else one scale a tensor.
+On Hopper the latter is a kernel of its own (ModelOpt's checkpoints) at twice to thrice the time of
+bf16. Products keep one scale a tensor: those by blocks were measured with the host's launches,
+none under 55 microseconds."""
 ROUTING = "power_law_1.2"
 SPREAD = (2, 4, 8)
 """GPUs over which experts are spread in the tables: those of one node."""
@@ -64,6 +70,7 @@ class Wheel:
         self.archive = zipfile.ZipFile(path)
         self.card, self.version = card, version
         self.used: list[str] = []
+        self.expert_dtypes: list[str] = []
 
     def table(
         self, kind: str, name: str, version: str = "", engine: str = "vllm"
@@ -158,6 +165,7 @@ def experts(wheel: Wheel) -> dict[str, np.ndarray]:
     """
     rows = wheel.table("moe", "moe_perf")
     rows = rows[rows.distribution == ROUTING]
+    wheel.expert_dtypes = [name for dtype in EXPERT_DTYPES if (name := stored(rows, dtype))]
     if wheel.version in TWO_PRODUCTS:
         known = zip(rows.hidden_size, rows.inter_size, strict=True)
         rows = rows[[pair not in TWO_PRODUCTS[wheel.version] for pair in known]]
@@ -169,10 +177,16 @@ def experts(wheel: Wheel) -> dict[str, np.ndarray]:
     )
 
 
+def stored(rows: pd.DataFrame, dtype: str) -> str:
+    """The wheel's name of experts in a dtype: the first that a card has; empty for none."""
+    known = set(rows.moe_dtype)
+    return next((name for name in EXPERT_DTYPES[dtype] if name in known), "")
+
+
 def _mixtures(kind: str, rows: pd.DataFrame, shape: list[str]) -> dict[str, np.ndarray]:
     found = {}
-    for dtype, name in DTYPES.items():
-        part = rows[rows.moe_dtype == name]
+    for dtype in EXPERT_DTYPES:
+        part = rows[rows.moe_dtype == stored(rows, dtype)]
         if not len(part):
             continue
         tokens = sorted(int(count) for count in part.num_tokens.unique())
@@ -234,8 +248,9 @@ names the files each was made of. Changes made here, all by `scripts/distill_ker
 - Attention: rows with the same head size, group (query heads a key/value head), lanes (sequences
   times query heads in prefill, times key/value heads in decode) and length became one, by their
   median; groups and lanes beyond the grids were left out; prefill only with a bf16 cache.
-- Mixtures: bf16 and fp8, one GPU, a slice of tensor parallelism, or experts spread over 2, 4 and 8
-  GPUs; routing by a power law of exponent 1.2; experts without a gate were left out.
+- Mixtures: bf16 and fp8 (by blocks of 128 x 128; per tensor on the card without those,
+  `expert_dtypes` in `index.json`), one GPU, a slice of tensor parallelism, or experts spread over
+  2, 4 and 8 GPUs; routing by a power law of exponent 1.2; experts without a gate were left out.
 - All-reduce of vLLM in CUDA graphs, and NCCL's collectives in fp16; message sizes became bytes.
 - All other tables, data types, engines and versions were left out.
 """
@@ -258,6 +273,7 @@ def main(folder: Path) -> None:
         index[key] = {
             "version": f"vLLM {version}",
             "files": source.used,
+            "expert_dtypes": source.expert_dtypes,
             "tables": sorted(name for name, table in tables.items() if table.dtype == np.float16),
             "sha256": digest(tables),
         }

@@ -90,6 +90,26 @@ def test_every_row_has_a_plan_or_a_reason() -> None:
             compare.how(one)  # maps it, without a figure
 
 
+def test_a_kernel_that_no_plan_has_is_left_out_and_of_no_interval() -> None:
+    """FlashAttention-4 was planned as 2, a third of its speed on a B200; the record is kept."""
+    of_it = {one.id for one in rows() if "flash_attention_4" in one["other"]}
+    assert len(of_it) == 6
+    assert report.unplanned() == dict.fromkeys(of_it, "FlashAttention-4: no plan has it")
+    recorded = report.AGAIN.read_text("utf-8")
+    assert all(f'"id": "{one}"' in recorded for one in of_it)
+    assert not of_it & {one.id for one in report.held()}
+    assert "6 rows, FlashAttention-4: no plan has it." in report.text()
+
+
+def test_the_stated_intervals_are_of_the_rows_that_have_a_plan() -> None:
+    figures = [*intervals.usable(results("seen")[0]), *intervals.usable(report.held())]
+    today = intervals.cells(figures)
+    stated = error._cells()
+    assert {regime: cell.rows for regime, cell in stated.items()} == {
+        regime: cell.rows for regime, cell in today.items()
+    }
+
+
 def test_a_rate_becomes_the_step_that_it_is_of() -> None:
     told = Planned(fields={}, assumed="", tokens=8192.0)
     found = compare.published(row(figures={"tokens/s per GPU": 512.0}), told)
