@@ -31,6 +31,7 @@ FASTER: tuple[tuple[str, dict[str, Any]], ...] = (
     ("Let the engine schedule its next step beside the card", {"async_scheduling": True}),
     ("Use flash attention", {"attention": "flash"}),
     ("Use FlashAttention-3", {"attention": "flash_attention_3"}),
+    ("Use Liger kernels", {"liger": True}),
     ("Use fused linear cross-entropy", {"logits": "fused"}),
     ("Compute logits for responses only", {"logits": "response"}),
     ("Let the engine stay awake", {"vllm_sleep_level": 0}),

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from planner import catalog
@@ -14,7 +15,7 @@ from planner.catalog import Gpu, Model
 from planner.catalog.architecture import Architecture
 from planner.formulas.lora import adapts_experts
 from planner.frameworks import framework_named
-from planner.numeric import Num
+from planner.numeric import Num, maximum
 from planner.problem import Problem
 from planner.rule import NOT_YET
 from planner.speeds import Speeds
@@ -193,6 +194,16 @@ def _shape_problems(plan: Plan, facts: Facts) -> list[Problem]:
                 "Choose a divisor of the heads.",
             )
         )
+    elif uneven_blocks(plan, facts.policy):
+        whole = " set rollout_expert_parallel to true," if facts.policy.experts else ""
+        found.append(
+            Problem(
+                "rollout_tensor_parallel",
+                f"vLLM's fp8 weights are scaled in blocks of {FP8_BLOCK}, and one of the "
+                f"{plan.rollout_tensor_parallel} GPUs would hold part of one.",
+                f"Lower rollout_tensor_parallel,{whole} or set rollout_quantization to none.",
+            )
+        )
     return found
 
 
@@ -210,10 +221,32 @@ def uneven_heads(plan: Plan, policy: Architecture) -> Num:
     return policy.heads % plan.rollout_tensor_parallel != 0
 
 
+FP8_BLOCK = 128
+"""Width of the blocks of weights that verl has vLLM quantise (vllm_async_server.py)."""
+
+
+def uneven_blocks(plan: Plan, policy: Architecture) -> Num:
+    """Whether an engine's GPUs would hold parts of blocks of fp8 weights; of a plan or a grid.
+
+    vLLM refuses them as it starts (validate_fp8_block_shape, read at 0.20; issues 17569 and 25292).
+    """
+    if not plan.rollout.startswith("vllm") or plan.rollout_quantization != "fp8":
+        return False
+    over = plan.rollout_tensor_parallel
+    # A GPU has one head of keys and values at least, the same as others where there are too few.
+    widths = [policy.heads * policy.head_dim, maximum(policy.kv_heads, over) * policy.head_dim]
+    if policy.sparse_layers < policy.layers:
+        widths.append(policy.intermediate)
+    if policy.experts and not plan.rollout_expert_parallel:
+        widths.append(policy.expert_intermediate)
+    parts = [width % (over * FP8_BLOCK) != 0 for width in widths]
+    return (over > 1) & reduce(or_, parts)
+
+
 def shape_broken(plan: Plan, facts: Facts) -> Num:
     """Where sizes of a sweep's grid do not suit its models."""
     beyond = beyond_positions(plan, facts.policy) | beyond_positions(plan, facts.critic)
-    return beyond | uneven_heads(plan, facts.policy)
+    return beyond | uneven_heads(plan, facts.policy) | uneven_blocks(plan, facts.policy)
 
 
 def _of_experts(plan: Plan, facts: Facts) -> list[Problem]:

@@ -176,6 +176,11 @@ TEXTS: Mapping[str, FieldText] = {
         "The loss divides logits by it too: another copy of them in verl, and where the softmax "
         "runs in their own dtype.",
     ),
+    "liger": FieldText(
+        "Liger kernels",
+        "TRL's use_liger_kernel, verl's use_liger: norms, rotation and the gated MLP in Triton, "
+        "which keep fewer activations. The loss stays the framework's own.",
+    ),
     "compile": FieldText("torch.compile"),
     "empty_cache": FieldText(
         "Empty the allocator's cache",

@@ -58,6 +58,14 @@ def test_an_engine_without_graphs_is_offered_them() -> None:
     assert {"enforce_eager": False} in [dict(one.changes) for one in advice.faster]
 
 
+def test_liger_kernels_are_offered_where_a_framework_has_them() -> None:
+    plan = Plan(method="sft", framework="trl", gpus=8)
+    advice = Advice(estimate(plan))
+    assert {"liger": True} in [dict(one.changes) for one in advice.faster]
+    other = Advice(estimate(plan.changed(compile=True)))
+    assert {"liger": True} not in [dict(one.changes) for one in other.faster]
+
+
 def test_a_spread_engine_is_offered_where_it_saves_time_and_not_memory() -> None:
     plan = Plan(
         model="Qwen/Qwen2.5-32B", gpus=32, gpu_memory_utilization=0.85, offload="all",
