@@ -4,18 +4,11 @@
 that has no distribution has every response at its cap. Imports nothing of a plan.
 """
 
-from planner.lengths.planned import at_longest, lengths_of, validation_lengths_of
-from planner.lengths.value import Alive, Bin, Lengths
-from planner.lengths.words import named, offered, words
-
-__all__ = [
-    "Alive",
-    "Bin",
-    "Lengths",
-    "at_longest",
-    "lengths_of",
-    "named",
-    "offered",
-    "validation_lengths_of",
-    "words",
-]
+from planner.lengths.planned import at_longest as at_longest
+from planner.lengths.planned import lengths_of as lengths_of
+from planner.lengths.planned import validation_lengths_of as validation_lengths_of
+from planner.lengths.value import Alive as Alive
+from planner.lengths.value import Lengths as Lengths
+from planner.lengths.words import named as named
+from planner.lengths.words import offered as offered
+from planner.lengths.words import words as words
