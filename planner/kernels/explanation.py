@@ -10,7 +10,7 @@ from typing import Any, Literal
 from planner.catalog.gpu_catalog import Gpu
 from planner.kernels import attention, experts, products
 from planner.kernels.grid import Grid
-from planner.kernels.question import KERNEL_SECONDS, ROOFLINE_SECONDS, Question
+from planner.kernels.question import KERNEL_SECONDS, ROOFLINE_SECONDS, Asked, Question
 from planner.kernels.tables import SOURCE, Tables, arrays, version_of
 
 Kind = Literal["products", "prefill", "decode", "experts"]
@@ -58,7 +58,7 @@ def explain(kind: Kind, gpu: Gpu, **sizes: Any) -> Explanation | None:
     if kind == "experts":
         asked = experts.question(gpu, **sizes)
         return None if asked is None else _explained(asked, gpu, _expert_rows(asked, sizes))
-    asks: dict[str, Callable[..., tuple[Question, Grid, tuple[float, ...]] | None]] = {
+    asks: dict[str, Callable[..., Asked | None]] = {
         "products": products.question,
         "prefill": attention.prefill_question,
         "decode": attention.decode_question,
