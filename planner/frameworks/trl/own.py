@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
@@ -24,7 +24,7 @@ class Own:
     """Class of its arguments."""
     rows: Literal["text", "pairs", "prompts"]
     """What its data set has."""
-    arguments: Callable[[Any], Mapping[str, object]] = _nothing
+    arguments: Callable[[Plan], Mapping[str, object]] = _nothing
     """What a plan decides, where no export says it."""
-    refuses: Callable[[Any], str] = lambda plan: ""
+    refuses: Callable[[Plan], str] = lambda plan: ""
     """Why a plan is not run by it, as a sentence; empty where it is."""
