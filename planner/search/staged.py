@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -21,7 +21,7 @@ import numpy as np
 from planner.launch.export import obstacles
 from planner.search.finer import FINER, behind, between, sides
 from planner.search.found import Name
-from planner.search.judging import Judge, Rows
+from planner.search.judging import Arrays, Judge, Rows
 from planner.search.pairs import Groups, figures_of, undominated
 from planner.search.pool import Candidate, Pool
 from planner.search.queue import Queue
@@ -30,7 +30,6 @@ from planner.search.tiers import NAMES
 from planner.search.wish import Wish
 from planner.speeds import Speeds, holding
 
-Arrays = Mapping[str, Sequence[int]]
 Progress = Callable[[str, float], None]
 
 AT_FIRST = (8, 2)
