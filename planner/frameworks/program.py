@@ -25,10 +25,6 @@ class Decision:
     why: str = ""
 
 
-def _nothing(plan: Plan) -> tuple[str, ...]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """Templates of a method's program, and what they are filled with.
@@ -43,5 +39,5 @@ class Program:
     """The method's own constants."""
     refuse: Callable[[Obstacles], None]
     """Notes what it cannot do in the plan's :class:`planner.launch.obstacles.Obstacles`."""
-    notes: Callable[[Plan], tuple[str, ...]] = _nothing
+    notes: Callable[[Plan], tuple[str, ...]] = lambda plan: ()
     """Sentences for a person."""

@@ -10,10 +10,6 @@ if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
 
 
-def _nothing(plan: Plan) -> Mapping[str, object]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Own:
     """A trainer of TRL 1.16.0 that can be run on tensors without data."""
@@ -24,7 +20,7 @@ class Own:
     """Class of its arguments."""
     rows: Literal["text", "pairs", "prompts"]
     """What its data set has."""
-    arguments: Callable[[Plan], Mapping[str, object]] = _nothing
+    arguments: Callable[[Plan], Mapping[str, object]] = lambda plan: {}
     """What a plan decides, where no export says it."""
     refuses: Callable[[Plan], str] = lambda plan: ""
     """Why a plan is not run by it, as a sentence; empty where it is."""
