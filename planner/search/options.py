@@ -14,11 +14,12 @@ from planner.frameworks import exported
 from planner.launch.export import exporter_of, obstacles
 from planner.methods import method_of
 from planner.plan import Plan, choices, try_plan
+from planner.plan.altered import altered
 from planner.plan.chosen import followed
 from planner.plan.fields import MOST
 from planner.plan.relevance import without_effect
 from planner.search.finer import FINER
-from planner.search.space import Changed, Options, Sizes, Space
+from planner.search.space import Options, Sizes, Space
 from planner.search.wish import GOALS, OWN, Wish
 from planner.setup import references
 from planner.sweeps import grid
@@ -323,8 +324,7 @@ class _Maker:
         """Whether the framework's script refuses this value of a field."""
         if not self.framework:
             return False
-        changed: Any = Changed(self.plan, {name: value})
-        found = exporter_of(self.framework).obstacles(changed)
+        found = exporter_of(self.framework).obstacles(altered(self.plan, {name: value}))
         return any(one.field == name for one in found)
 
 

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from planner.cost import gpu_hours, price_of
+from planner.plan.altered import altered
 from planner.search.judging import Array, Arrays, Rows
 from planner.search.pairs import paired
-from planner.search.space import Changed, Option
+from planner.search.space import Option
 from planner.search.tiers import NAMES, admitted, best, order
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Queue:
             ]
 
     def _priced(self, rows: Rows) -> Rows:
-        plan: Any = Changed(self._search.space.plan, self._machine)
+        plan = altered(self._search.space.plan, self._machine)
         price = price_of(plan).per_gpu_hour
         if price is None:
             return rows
