@@ -10,7 +10,7 @@ from typing import Any, Literal
 from planner.catalog.gpu_catalog import Gpu
 from planner.kernels import attention, experts, products
 from planner.kernels.grid import Grid
-from planner.kernels.question import KERNEL_SECONDS, ROOFLINE_SECONDS, Asked, Question
+from planner.kernels.question import Asked, Question
 from planner.kernels.tables import SOURCE, Tables, arrays, version_of
 
 Kind = Literal["products", "prefill", "decode", "experts"]
@@ -36,8 +36,6 @@ class Explanation:
     share: float
     """Roofline by seconds: the table's, or that of the card's own benchmark."""
     limit: Literal["compute", "bandwidth"]
-    expressions: tuple[str, str]
-    """Of the roofline and of the seconds, as they are computed."""
     tables: Tables
     stretch: float
     """Factor on one size at which a lender is asked; 1 where the card was measured itself."""
@@ -80,7 +78,6 @@ def _explained(asked: Question, gpu: Gpu, rows: tuple[Measured, ...]) -> Explana
         roofline_seconds=least,
         share=least / seconds,
         limit="compute" if compute else "bandwidth",
-        expressions=(ROOFLINE_SECONDS.expression, KERNEL_SECONDS.expression),
         tables=Tables(own=card == gpu.key, card=card, version=version_of(card)),
         stretch=asked.loan.stretch,
         gain=asked.loan.gain,
