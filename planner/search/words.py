@@ -12,13 +12,7 @@ from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.search.found import Name
 from planner.search.wish import GOALS, Wish
-from planner.units import (
-    read_count,
-    read_gib,
-    read_seconds,
-    read_seconds_between,
-    read_usd_between,
-)
+from planner.units import read_count, read_gib, read_seconds, read_seconds_between, read_usd_between
 
 
 def trade_offs(before: Plan, after: Plan) -> tuple[str, ...]:
