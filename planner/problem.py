@@ -6,6 +6,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pydantic import ValidationError
+from pydantic_core import PydanticCustomError
+
 
 @dataclass(frozen=True, slots=True)
 class Problem:
@@ -27,6 +30,34 @@ class PlanError(ValueError):
     def __init__(self, problems: tuple[Problem, ...]) -> None:
         super().__init__(" ".join(problem.sentence for problem in problems))
         self.problems = problems
+
+
+def refuse(problems: tuple[Problem, ...]) -> None:
+    """For a validator of pydantic's: what :func:`of_error` gives back; nothing without problems."""
+    if problems:
+        sentences = " ".join(problem.sentence for problem in problems)
+        raise PydanticCustomError(
+            "plan", "{sentences}", {"sentences": sentences, "problems": problems}
+        )
+
+
+def of_error(
+    error: ValidationError, what: str, remedy: Callable[[str], str]
+) -> tuple[Problem, ...]:
+    """Plain problems of a pydantic error in the fields of ``what``."""
+    found: list[Problem] = []
+    for detail in error.errors(include_url=False):
+        if detail["type"] == "plan":
+            found.extend(detail["ctx"]["problems"])
+            continue
+        field = str(detail["loc"][0]) if detail["loc"] else "plan"
+        if detail["type"] == "extra_forbidden":
+            complaint = f"is not a field of {what}"
+        else:
+            message = str(detail["msg"])
+            complaint = f"is {str(detail.get('input'))[:60]!r}: {message[0].lower()}{message[1:]}"
+        found.append(Problem(field, f"{field} {complaint}.", remedy(field)))
+    return tuple(found)
 
 
 Made = TypeVar("Made")

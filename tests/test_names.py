@@ -19,7 +19,11 @@ from planner.methods import aliases, folder_of, methods
 from planner.methods.method import Method, OwnFields, more
 
 ROOT = Path(__file__).resolve().parent.parent
-FILES = [*sorted((ROOT / "planner").rglob("*.py")), *sorted((ROOT / "pages").glob("*.py"))]
+FILES = [
+    *sorted((ROOT / "planner").rglob("*.py")),
+    *sorted((ROOT / "pages").glob("*.py")),
+    ROOT / "app.py",
+]
 
 HISTORY = ROOT / "planner" / "plan" / "migrations.py"
 """What words of old links meant, for ever: data, as released presets are."""
@@ -81,6 +85,43 @@ def test_a_stray_name_is_seen(tmp_path: Path, place: str, text: str, found: bool
     assert bool(strays(path, tmp_path)) is found
 
 
+OWN_FIELDS = {field: method.name for method in methods().values() for field in method.own_fields}
+DOCUMENTS = ROOT / "planner" / "examples", ROOT / "planner" / "ui" / "examples"
+"""What documents claim of one method: data, too."""
+
+
+def stray_fields(path: Path) -> Iterator[str]:
+    """A method's own field, read or set outside of its room."""
+    for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+        named = [getattr(node, kind, None) for kind in ("value", "attr", "arg")]
+        for name in OWN_FIELDS.keys() & {one for one in named if isinstance(one, str)}:
+            own = (*rooms(OWN_FIELDS[name]), f"program/{folder_of(OWN_FIELDS[name])}.py")
+            if not any(room in path.as_posix() for room in own):
+                yield f"{path.as_posix()}:{getattr(node, 'lineno', 0)}: {name}"
+
+
+def test_a_methods_own_fields_are_named_in_its_room_alone() -> None:
+    """Advice, search and pages ask the method which of them they may change."""
+    files = [path for path in FILES if path != HISTORY and not {*path.parents} & {*DOCUMENTS}]
+    assert [stray for path in files for stray in stray_fields(path)] == []
+
+
+@pytest.mark.parametrize(
+    ("place", "text", "found"),
+    [
+        ("planner/search/words.py", "x = plan.grade_kl", True),
+        ("planner/advice/edits.py", 'x = {"self_certainty": "fused"}', True),
+        ("planner/advice/edits.py", "x = plan.changed(reinforce_baseline=1)", True),
+        ("planner/methods/grade/memory.py", "x = plan.grade_kl", False),
+    ],
+)
+def test_a_stray_field_is_seen(tmp_path: Path, place: str, text: str, found: bool) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(parents=True)
+    path.write_text(text)
+    assert bool([*stray_fields(path)]) is found
+
+
 ALONE = {
     "objective": "what meets the vocabulary: every position of a row, or response tokens",
     "texts_per_response": "how many rows of a batch one response is",
@@ -93,7 +134,8 @@ ALONE = {
 """What one method alone sets, each with the physical fact that it names."""
 CONTENTS = {
     *("name", "title", "label", "order", "aliases", "spellings"),
-    *("fields", "refused_elsewhere", "defaults", "switches"),
+    *("fields", "refused_elsewhere", "defaults"),
+    *("switches", "forms", "edits", "searched", "trade_offs"),
     *("rules", "fact_problems", "without_effect"),
 }
 """What it is called, and what of its own is listed: of these each method has its own or none."""

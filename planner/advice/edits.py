@@ -69,6 +69,7 @@ def edits(plan: Plan) -> Iterator[Edit]:
 
 def _memory(plan: Plan) -> Titled:
     yield from MEMORY
+    yield from _own(plan, "memory")
     for title, name in HALVED.items():
         value = getattr(plan, name)
         if value > 1:
@@ -90,6 +91,12 @@ def _memory(plan: Plan) -> Titled:
             yield title, {name: other}
     if plan.gpus > 1 or not sharding_of(plan).alone:
         yield "Shard everything with FSDP2", {"sharding": "fsdp2", "shard_size": 0}
+
+
+def _own(plan: Plan, touched: Kind) -> Titled:
+    for kind, title, changes in method_of(plan).edits:
+        if kind == touched:
+            yield title, dict(changes)
 
 
 def _engine(plan: Plan) -> Titled:
@@ -130,7 +137,7 @@ def _training(plan: Plan) -> Titled:
         longest = min(plan.validation_response_tokens, half)
         changes = {"response_tokens": half, "validation_response_tokens": longest}
         yield f"Halve responses to {half:,} tokens", changes
-    yield "Leave self-certainty out of the gradient", {"self_certainty_gradient": False}
+    yield from _own(plan, "training")
 
 
 def _gpus(plan: Plan) -> Titled:
@@ -144,7 +151,6 @@ def _gpus(plan: Plan) -> Titled:
 
 MEMORY: tuple[tuple[str, Changes], ...] = (
     ("Turn on gradient checkpointing", {"gradient_checkpointing": "full"}),
-    ("Checkpoint each generated token's step", {"grade_step_checkpointing": True}),
     (
         "Offload checkpointed activations to host RAM",
         {"gradient_checkpointing": "full", "activation_offload": True},
@@ -159,12 +165,6 @@ MEMORY: tuple[tuple[str, Changes], ...] = (
     ("Offload weights and optimizer between phases", {"offload": "all-between-phases"}),
     ("Offload weights and optimizer to host RAM", {"offload": "all"}),
     ("Empty the cache between phases", {"empty_cache": "between-phases"}),
-    ("Compute self-certainty in chunks of tokens", {"self_certainty": "chunked-tokens"}),
-    (
-        "Compute self-certainty in chunks of the vocabulary",
-        {"self_certainty": "chunked-vocabulary"},
-    ),
-    ("Take self-certainty from the fused head", {"self_certainty": "fused"}),
 )
 
 NUMBERS: tuple[tuple[str, Changes], ...] = (

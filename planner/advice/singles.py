@@ -49,12 +49,8 @@ def ranked(trying: Trying, made: Sequence[Suggestion] | None = None) -> tuple[Su
 
 def lowering(made: Iterable[Suggestion], phase: str) -> tuple[Suggestion, ...]:
     """Of these, what lowers a phase's own need, the most first."""
-    able = [one for one in made if _phase_saved(one, phase) >= WORTH_BYTES]
-    return tuple(sorted(able, key=lambda one: -_phase_saved(one, phase)))
-
-
-def _phase_saved(one: Suggestion, phase: str) -> int:
-    return one.lowered_bytes(phase)
+    able = [one for one in made if one.lowered_bytes(phase) >= WORTH_BYTES]
+    return tuple(sorted(able, key=lambda one: -one.lowered_bytes(phase)))
 
 
 def _starting(trying: Trying) -> list[Suggestion]:

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 from planner.advice.outcome import Judge
 from planner.footprint import Footprint
 from planner.methods import method_of
+from planner.methods.method import OwnForm
 from planner.plan import Plan, try_plan
 from planner.plan.relevance import without_effect
 from planner.setup import references
@@ -51,7 +52,7 @@ class Waterfall(NamedTuple):
     left_out: tuple[tuple[str, str], ...]
 
 
-FORMS: tuple[tuple[str, str, Any, Any], ...] = (
+FORMS: tuple[OwnForm, ...] = (
     ("Gradient checkpointing", "gradient_checkpointing", "none", "full"),
     ("Offload of activations", "activation_offload", False, True),
     ("Fused linear cross-entropy", "logits", "full", "fused"),
@@ -63,7 +64,6 @@ FORMS: tuple[tuple[str, str, Any, Any], ...] = (
     ("Sleeping engine", "vllm_sleep_level", 0, 2),
     ("CUDA graphs off", "enforce_eager", False, True),
     ("Critic on the policy's body", "critic", "separate", "shared"),
-    ("Self-certainty in chunks", "self_certainty", "full", "chunked-vocabulary"),
 )
 """Name, field, the value that is off, and the usual one that is on."""
 
@@ -72,7 +72,7 @@ def switches(plan: Plan) -> tuple[Switch, ...]:
     """Every optimization that is one in this plan, those first that the plan has on."""
     found = [*_sharding(plan), *_adapters(plan)]
     without = without_effect(plan)
-    for name, field, off, usual in FORMS:
+    for name, field, off, usual in (*FORMS, *method_of(plan).forms):
         value = getattr(plan, field)
         if field in without and field != "activation_offload":  # which checkpointing gives effect
             continue

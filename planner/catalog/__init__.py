@@ -5,28 +5,16 @@
 Imports no torch and no transformers.
 """
 
-from planner.catalog.architecture import Architecture
-from planner.catalog.config_json import (
-    decode_config,
-    encode_config,
-    model_from_config,
-    parse_config,
-)
-from planner.catalog.gpu_catalog import Gpu, custom_gpu, gpu, gpus
-from planner.catalog.model_catalog import Model, by_popularity, model, models
-
-__all__ = [
-    "Architecture",
-    "Gpu",
-    "Model",
-    "by_popularity",
-    "custom_gpu",
-    "decode_config",
-    "encode_config",
-    "gpu",
-    "gpus",
-    "model",
-    "model_from_config",
-    "models",
-    "parse_config",
-]
+from planner.catalog.architecture import Architecture as Architecture
+from planner.catalog.config_json import decode_config as decode_config
+from planner.catalog.config_json import encode_config as encode_config
+from planner.catalog.config_json import model_from_config as model_from_config
+from planner.catalog.config_json import parse_config as parse_config
+from planner.catalog.gpu_catalog import Gpu as Gpu
+from planner.catalog.gpu_catalog import custom_gpu as custom_gpu
+from planner.catalog.gpu_catalog import gpu as gpu
+from planner.catalog.gpu_catalog import gpus as gpus
+from planner.catalog.model_catalog import Model as Model
+from planner.catalog.model_catalog import by_popularity as by_popularity
+from planner.catalog.model_catalog import model as model
+from planner.catalog.model_catalog import models as models

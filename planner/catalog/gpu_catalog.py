@@ -22,7 +22,7 @@ DTYPES = ("bf16", "fp16", "fp32", "fp8")
 TYPED_IN = ("typed in by the user",)
 COPIED = (
     *("key", "name", "vendor", "architecture", "compute_capability", "pcie"),
-    *("gpus_per_node_usual", "price", "sources", "confidence", "note", "date"),
+    *("price", "sources", "confidence", "note", "date"),
 )
 """What a card takes from its row as it stands there."""
 NOBODY = "unsupported: nobody has reported its usable bytes"
@@ -54,10 +54,8 @@ class Gpu:
     interconnect_bytes_per_second: float | None = None
     """Per GPU, both directions added; None when GPUs meet over PCIe only."""
     pcie: str | None = None
-    gpus_per_node_usual: tuple[int, ...] = (1, 2, 4, 8)
     price: Price | None = None
     sources: tuple[str, ...] = TYPED_IN
-    memory_sources: tuple[str, ...] = TYPED_IN
     confidence: str = ""
     note: str = ""
     date: str = ""
@@ -83,7 +81,7 @@ class Gpu:
 
     def with_budget(self, size_bytes: int) -> Gpu:
         """The same card with usable bytes that the user read off it."""
-        return replace(self, budget_bytes=_positive(size_bytes), memory_sources=TYPED_IN)
+        return replace(self, budget_bytes=_positive(size_bytes))
 
     def with_speeds(self, speeds: Speeds) -> Gpu:
         """The same card with shares that a benchmark measured, in place of all others."""
@@ -121,7 +119,6 @@ def _gpu(row: GpuRow) -> Gpu:
         ),
         interconnect=row.interconnect.kind,
         interconnect_bytes_per_second=_scaled(row.interconnect.gb_per_second_bidirectional, GB),
-        memory_sources=tuple(observed.source for observed in row.memory_torch_observed),
         speeds=speeds_of(found) if found else None,
         constants=found.constants if found else None,
         multiprocessors=row.multiprocessors.count if row.multiprocessors else None,

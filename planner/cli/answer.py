@@ -7,11 +7,11 @@ import json
 import os
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from planner.footprint import Footprint
 
-Reader = Callable[[Any], Any]
+Found = TypeVar("Found")
 DOES_NOT_FIT = 3
 """Exit status; 2 is a wrong request."""
 
@@ -42,13 +42,18 @@ def status(arguments: argparse.Namespace, word: str) -> int:
     return 0 if fits or arguments.exit_zero else DOES_NOT_FIT
 
 
-def show(arguments: argparse.Namespace, found: Any, as_json: Reader, as_text: Reader) -> int:
+def show(
+    arguments: argparse.Namespace,
+    found: Found,
+    as_json: Callable[[Found], object],
+    as_text: Callable[[Found], str],
+) -> int:
     """Prints what was found in the form that was asked for; 0."""
     print(json.dumps(as_json(found), indent=2) if arguments.json else as_text(found))
     return 0
 
 
-def known(read: Callable[[Any], str], value: Any) -> str:
+def known(read: Callable[[Found], str], value: Found | None) -> str:
     """A value as a person reads it; a question mark where nobody knows it."""
     return "?" if value is None else read(value)
 

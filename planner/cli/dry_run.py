@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.cli import plan_argument
 from planner.cli.answer import (
@@ -17,6 +17,9 @@ from planner.cli.answer import (
     table,
 )
 from planner.units import read_gib
+
+if TYPE_CHECKING:
+    from planner.dryrun.ask.answer import DryRun
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -66,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
     return status(arguments, found.footprint.verdict.word)
 
 
-def _text(found: Any) -> str:
+def _text(found: DryRun) -> str:
     from planner.dryrun.ask.finding import finding
 
     rows = [

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
@@ -160,7 +161,7 @@ def _told(doing: str, share: float) -> None:
         print(f"{doing} … {share:.0%}", end="\r", file=sys.stderr)
 
 
-def _json(found: Any) -> Any:
+def _json(found: Found) -> dict[str, Any]:
     from planner.throughput import answer_json
 
     return {
@@ -186,7 +187,7 @@ def _json(found: Any) -> Any:
     }
 
 
-def _text(found: Any) -> str:
+def _text(found: Found) -> str:
     lines: list[str] = []
     framework, own = found.wish.framework, found.plan.framework
     if framework and framework != own:
@@ -219,5 +220,5 @@ def _text(found: Any) -> str:
     return "\n".join(lines)
 
 
-def _changed(changes: dict[str, Any]) -> str:
+def _changed(changes: Mapping[str, Any]) -> str:
     return ", ".join(f"{field} {value}" for field, value in changes.items()) or "as it is"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import argparse
 import re
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.cli.answer import known, may_be_json, may_fail, show, status, table
 from planner.problem import PlanError, Problem
 from planner.sampling.plan import FIELDS, SamplingPlan, choices, try_sampling_plan
 from planner.sampling.presets import PRESETS
 from planner.units import GB, GIB, MIB, read_bytes, read_number, read_seconds
+
+if TYPE_CHECKING:
+    from planner.sampling.estimate import SamplingEstimate
 
 SIZE = re.compile(r"([0-9]{1,15}(?:\.[0-9]{1,6})?)\s*(GiB|GB|MiB|)")
 UNITS = {"GiB": GIB, "GB": GB, "MiB": MIB, "": 1}
@@ -75,7 +78,7 @@ def _plan(arguments: argparse.Namespace) -> SamplingPlan:
     return plan
 
 
-def _text(found: Any) -> str:
+def _text(found: SamplingEstimate) -> str:
     rows = [
         (
             stage.label,

@@ -15,12 +15,7 @@ from planner.cli.answer import may_be_json, show, table
 from planner.cli.axes import MAX_POINTS, parse_axis
 from planner.plan.link import CALIBRATION
 from planner.problem import PlanError, Problem
-from planner.units import (
-    read_figure_between,
-    read_gib,
-    read_seconds_between,
-    read_usd_between,
-)
+from planner.units import read_figure_between, read_gib, read_seconds_between, read_usd_between
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,11 +9,18 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from planner.cli import plan_argument
 from planner.cli.answer import known, may_be_json, may_fail, status, table
 from planner.units import read_bytes, read_gib, read_seconds
+
+if TYPE_CHECKING:
+    from planner.trial.ask.folders import TrialFolder
+    from planner.trial.ask.footprints import FootprintFigures
+    from planner.trial.ask.request import TrialRequest
+    from planner.trial.ask.result import TrialResult
+    from planner.trial.ask.supervisor import Supervisor
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -104,7 +111,7 @@ def _address(given: str | None) -> str:
     return found
 
 
-def _alone(request: Any, given: Path | None) -> tuple[Any, Any]:
+def _alone(request: TrialRequest, given: Path | None) -> tuple[TrialFolder, TrialResult]:
     """The trial's folder and result, of a worker process or a job that this one sees to."""
     from planner.trial.ask.folders import TrialFolder, new_folder, trials_folder
     from planner.trial.ask.supervisor import Supervisor
@@ -122,14 +129,14 @@ def _alone(request: Any, given: Path | None) -> tuple[Any, Any]:
     return folder, _seen_to(kind(request, folder))
 
 
-def _seen_to(supervisor: Any) -> Any:
+def _seen_to(supervisor: Supervisor) -> TrialResult:
     """The result, unless a signal ends the trial early; then one that says so."""
     for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         signal.signal(number, supervisor.stop)
     return supervisor.run()
 
 
-def _streamed(request: Any, identifier: str) -> int:
+def _streamed(request: TrialRequest, identifier: str) -> int:
     """A trial that somebody follows elsewhere by what this process writes."""
     from planner.trial.ask.supervisor import Supervisor
     from planner.trial.cluster.stream import root_of, streamed, temporary_folder
@@ -142,7 +149,7 @@ def _streamed(request: Any, identifier: str) -> int:
     return 0 if result.status == "completed" else 1
 
 
-def _keep(folder: Any) -> None:
+def _keep(folder: TrialFolder) -> None:
     """Store the result in the history; where that fails its file stays, and a line says so."""
     from planner.trial.history.errors import HistoryError
     from planner.trial.history.intake import keep
@@ -154,7 +161,7 @@ def _keep(folder: Any) -> None:
         print(f"note: {error}", file=sys.stderr)
 
 
-def _as_a_rank(request: Any, arguments: argparse.Namespace) -> int:
+def _as_a_rank(request: TrialRequest, arguments: argparse.Namespace) -> int:
     """One of torchrun's processes: it runs the trial itself, and one of them prints it."""
     import tempfile
 
@@ -190,7 +197,7 @@ def _as_a_rank(request: Any, arguments: argparse.Namespace) -> int:
     return 0 if result.status == "completed" else UNFINISHED
 
 
-def _write(out: Path | None, result: Any) -> None:
+def _write(out: Path | None, result: TrialResult) -> None:
     from planner.trial.ask.result import result_json
 
     if out is None:
@@ -209,16 +216,16 @@ def _write(out: Path | None, result: Any) -> None:
         ) from None
 
 
-def _print(result: Any, as_json: bool) -> None:
+def _print(result: TrialResult, as_json: bool) -> None:
     from planner.trial.ask.result import result_json
 
     print(json.dumps(json.loads(result_json(result))) if as_json else _text(result))
 
 
-def _text(result: Any) -> str:
+def _text(result: TrialResult) -> str:
     lines = [f"Trial {result.id} on {result.where}: {result.status}.", result.reason]
     if result.measured is not None:
-        lines += [" ", _compared(result), " "]
+        lines += [" ", _compared(result, result.measured), " "]
         if result.measured.verdict is not None:
             lines.append(result.measured.verdict.sentence)
     ended = result.out_of_memory
@@ -234,19 +241,19 @@ def _text(result: Any) -> str:
     return "\n".join(line.strip() for line in lines if line)
 
 
-def _compared(result: Any) -> str:
+def _compared(result: TrialResult, measured: FootprintFigures) -> str:
     level = "requested_bytes" if result.device.kind == "cpu" else "reserved_bytes"
     rows = []
-    for phase in result.measured.phases:
+    for phase in measured.phases:
         said = None if result.predicted is None else result.predicted.phase(phase.name)
         expected = None if said is None else getattr(said, level)
-        measured = getattr(phase, level)
+        found = getattr(phase, level)
         rows.append(
             (
                 phase.name,
                 known(_size, expected),
-                known(_size, measured),
-                f"{measured / expected - 1:+.2%}" if measured is not None and expected else "",
+                known(_size, found),
+                f"{found / expected - 1:+.2%}" if found is not None and expected else "",
                 known(read_seconds, phase.seconds),
                 known(read_seconds, phase.first_seconds),
             )

@@ -5,12 +5,17 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import sys
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from planner.cli.answer import may_be_json, show, table
 from planner.units import read_seconds
+
+if TYPE_CHECKING:
+    from planner.trial.history import History, Summary
+    from planner.trial.history.store import Added
 
 FILTERS = ("method", "model", "device", "status", "limit")
 
@@ -65,11 +70,11 @@ def _note(sentence: str) -> None:
     print(f"note: {sentence}", file=sys.stderr)
 
 
-def _json(lines: list[Any]) -> list[Any]:
+def _json(lines: Sequence[Summary]) -> list[Any]:
     return [dataclasses.asdict(line) for line in lines]
 
 
-def _show(history: Any, identifier: str) -> int:
+def _show(history: History, identifier: str) -> int:
     from planner.trial.ask.result import result_json
 
     result = history.get(identifier)
@@ -80,7 +85,7 @@ def _show(history: Any, identifier: str) -> int:
     return 0
 
 
-def _delete(history: Any, identifiers: list[str]) -> int:
+def _delete(history: History, identifiers: list[str]) -> int:
     from planner.trial.ask.process import find, forget
 
     missing = 0
@@ -96,7 +101,7 @@ def _delete(history: Any, identifiers: list[str]) -> int:
     return 1 if missing else 0
 
 
-def _imported(done: Any) -> list[str]:
+def _imported(done: Added) -> list[str]:
     lines = [f"Imported {_trials(len(done.added))}."]
     if done.skipped:
         lines.append(f"Skipped, since they are there already: {', '.join(done.skipped)}.")
@@ -108,7 +113,7 @@ def _imported(done: Any) -> list[str]:
     return lines
 
 
-def _listed(lines: list[Any], place: str) -> str:
+def _listed(lines: Sequence[Summary], place: str) -> str:
     if not lines:
         return f"No such trial is in {place}."
     rows = [

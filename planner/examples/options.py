@@ -9,12 +9,7 @@ from typing import Any
 
 from planner.examples import dry_runs
 from planner.examples.dry_runs import Case
-from planner.examples.reference_options import (
-    GPU,
-    STEP,
-    OptionRow,
-    reference_options,
-)
+from planner.examples.reference_options import GPU, STEP, OptionRow, reference_options
 from planner.plan.presets import newest, presets
 
 TOKENS = (16, 32, 48, 64, 96, 128)

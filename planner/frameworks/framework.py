@@ -16,10 +16,6 @@ from planner.frameworks.word import Word
 from planner.rule import Rule
 
 
-def _none(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    return {}
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Framework:
     """A framework: versions, defaults, limits, and what decides its memory.
@@ -38,7 +34,7 @@ class Framework:
     """Versions whose memory has been read in their source, newest first: a new plan's first."""
     loss: Mapping[str, LossCode]
     """How each version that was read meets the vocabulary; formulas know more than plans may."""
-    defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = _none
+    defaults: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda values: {}
     """Fields that nobody set, given those that were: the framework's own defaults."""
     whole_reference: str = "copy"
     """``copy`` or ``offloaded``: the form of a whole model as reference, where nobody chose."""

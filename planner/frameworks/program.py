@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from planner.launch.obstacles import Obstacles
     from planner.plan.fields import PlanFields as Plan
 
 
@@ -24,10 +25,6 @@ class Decision:
     why: str = ""
 
 
-def _nothing(plan: Plan) -> tuple[str, ...]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Program:
     """Templates of a method's program, and what they are filled with.
@@ -36,11 +33,11 @@ class Program:
     imports of :mod:`planner.launch.pieces` is written into it. It is read, never imported.
     """
 
-    templates: Callable[[Any], tuple[Path, ...]]
+    templates: Callable[[Plan], tuple[Path, ...]]
     """Files of a plan's program, in the order in which they run; the last one trains."""
-    decisions: Callable[[Any], Iterable[Decision]]
+    decisions: Callable[[Plan], Iterable[Decision]]
     """The method's own constants."""
-    refuse: Callable[[Any], None]
+    refuse: Callable[[Obstacles], None]
     """Notes what it cannot do in the plan's :class:`planner.launch.obstacles.Obstacles`."""
-    notes: Callable[[Any], tuple[str, ...]] = _nothing
+    notes: Callable[[Plan], tuple[str, ...]] = lambda plan: ()
     """Sentences for a person."""

@@ -7,23 +7,11 @@ CUDA graph replays it: no gap before a launch, no host time, no norms, casts or 
 Forward only: nobody has measured a backward.
 """
 
-from planner.kernels.attention import decode_attention_seconds, prefill_attention_seconds
-from planner.kernels.collectives import collective_seconds, reduce_seconds
-from planner.kernels.experts import experts_seconds
-from planner.kernels.explanation import Explanation, Measured, explain
-from planner.kernels.products import products_seconds
-from planner.kernels.tables import Tables, tables_of
-
-__all__ = [
-    "Explanation",
-    "Measured",
-    "Tables",
-    "collective_seconds",
-    "decode_attention_seconds",
-    "experts_seconds",
-    "explain",
-    "prefill_attention_seconds",
-    "products_seconds",
-    "reduce_seconds",
-    "tables_of",
-]
+from planner.kernels.attention import decode_attention_seconds as decode_attention_seconds
+from planner.kernels.attention import prefill_attention_seconds as prefill_attention_seconds
+from planner.kernels.collectives import collective_seconds as collective_seconds
+from planner.kernels.collectives import reduce_seconds as reduce_seconds
+from planner.kernels.experts import experts_seconds as experts_seconds
+from planner.kernels.explanation import explain as explain
+from planner.kernels.products import products_seconds as products_seconds
+from planner.kernels.tables import tables_of as tables_of

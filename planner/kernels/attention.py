@@ -18,7 +18,16 @@ from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.gpu_catalog import gpu as catalog_gpu
 from planner.kernels.grid import Grid
 from planner.kernels.products import COMPUTE, TABLE_OF
-from planner.kernels.question import Limits, Question, lent, limits, log_shares, positive
+from planner.kernels.question import (
+    Asked,
+    Limits,
+    Question,
+    lent,
+    limits,
+    log_shares,
+    positive,
+    seconds_of,
+)
 from planner.kernels.tables import Loan, arrays, loan
 from planner.numeric import Num, maximum, minimum, where
 from planner.values.dtypes import WITH_FP8
@@ -32,7 +41,6 @@ KERNEL_DTYPE = {dtype: "bf16" if dtype == "fp8" else dtype for dtype in TABLE_OF
 HOLES = (2, 3, 1, 0)
 """Axes along which holes are filled, in turn: many long sequences were never measured, and fewer
 of that length come nearer to their share than as many shorter ones do."""
-Asked = tuple[Question, Grid, tuple[Num, ...]]
 
 
 def pairs(tokens: Num, prefix_tokens: Num, window: Num) -> Num:
@@ -191,66 +199,14 @@ def decode_question(
     return _asked(gpu, peaks, whose, "decode", table, work, sizes, window, False)
 
 
-def prefill_attention_seconds(
-    gpu: Gpu,
-    *,
-    sequences: Num,
-    tokens: Num,
-    heads: Num,
-    kv_heads: Num,
-    head_dim: Num,
-    prefix_tokens: Num = 0,
-    window: Num = 0,
-    dtype: str,
-    training: bool = False,
-) -> Num | None:
-    """Seconds of causal attention of one layer over ``tokens`` new positions of each sequence.
+prefill_attention_seconds = seconds_of(prefill_question)
+"""Seconds of causal attention of one layer over ``tokens`` new positions of each sequence.
 
-    ``prefix_tokens`` stand in the cache already (nobody measured that: the share is that of a
-    prefill as long as both), ``window`` is 0 for none. None where the card's peaks are unknown;
-    ``ValueError`` for a size that is not a finite number above 0.
-    """
-    found = prefill_question(
-        gpu,
-        sequences=sequences,
-        tokens=tokens,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        prefix_tokens=prefix_tokens,
-        window=window,
-        dtype=dtype,
-        training=training,
-    )
-    return None if found is None else found[0].seconds()
+``prefix_tokens`` stand in the cache already (nobody measured that: the share is that of a prefill
+as long as both), ``window`` is 0 for none.
+"""
+decode_attention_seconds = seconds_of(decode_question)
+"""Seconds of one layer's attention while every sequence decodes one token.
 
-
-def decode_attention_seconds(
-    gpu: Gpu,
-    *,
-    sequences: Num,
-    context_tokens: Num,
-    heads: Num,
-    kv_heads: Num,
-    head_dim: Num,
-    kv_value_bytes: float,
-    window: Num = 0,
-    dtype: str,
-) -> Num | None:
-    """Seconds of one layer's attention while every sequence decodes one token.
-
-    ``context_tokens`` is what each sequence has in its cache, ``window`` is 0 for none. None where
-    the card's peaks are unknown; ``ValueError`` for a size that is not a finite number above 0.
-    """
-    found = decode_question(
-        gpu,
-        sequences=sequences,
-        context_tokens=context_tokens,
-        heads=heads,
-        kv_heads=kv_heads,
-        head_dim=head_dim,
-        kv_value_bytes=kv_value_bytes,
-        window=window,
-        dtype=dtype,
-    )
-    return None if found is None else found[0].seconds()
+``context_tokens`` is what each sequence has in its cache, ``window`` is 0 for none.
+"""

@@ -20,7 +20,7 @@ from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.gpu_catalog import gpu as catalog_gpu
 from planner.kernels.grid import CURVES, Curve, Floats
 from planner.kernels.products import COMPUTE, RESULT_BYTES, TABLE_OF
-from planner.kernels.question import Question, lent, limits, log_shares, positive
+from planner.kernels.question import Question, lent, limits, log_shares, positive, seconds_of
 from planner.kernels.tables import Loan, arrays
 from planner.numeric import Num, maximum
 from planner.values.dtypes import WITH_FP8
@@ -136,36 +136,12 @@ def question(
     return Question(gpu, peaks, whose, flops, moved, COMPUTE[training], share)
 
 
-def experts_seconds(
-    gpu: Gpu,
-    *,
-    tokens: Num,
-    hidden: Num,
-    expert_intermediate: Num,
-    experts: Num,
-    experts_per_token: Num,
-    spread: Num = 1,
-    dtype: str,
-    training: bool = False,
-) -> Num | None:
-    """Seconds of the forward of one layer's routed experts for ``tokens`` tokens.
+experts_seconds = seconds_of(question)
+"""Seconds of the forward of one layer's routed experts for ``tokens`` tokens.
 
-    Of a slice of tensor parallelism ``expert_intermediate`` is the slice's; ``spread`` are the GPUs
-    that have the experts among them, all of which see every token. None where the card's
-    peaks are unknown; ``ValueError`` for a size that is not a finite number above 0.
-    """
-    found = question(
-        gpu,
-        tokens=tokens,
-        hidden=hidden,
-        expert_intermediate=expert_intermediate,
-        experts=experts,
-        experts_per_token=experts_per_token,
-        spread=spread,
-        dtype=dtype,
-        training=training,
-    )
-    return None if found is None else found.seconds()
+Of a slice of tensor parallelism ``expert_intermediate`` is the slice's; ``spread`` are the GPUs
+that have the experts among them, all of which see every token.
+"""
 
 
 def _by_shape(whose: Loan, table: str, filling: Num, *shape: Num) -> Floats:

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from planner.catalog.gpu_catalog import Gpu
 from planner.kernels import attention, experts, products
 from planner.kernels.grid import Grid
-from planner.kernels.question import KERNEL_SECONDS, ROOFLINE_SECONDS, Question
+from planner.kernels.question import Asked, Question
 from planner.kernels.tables import SOURCE, Tables, arrays, version_of
 
 Kind = Literal["products", "prefill", "decode", "experts"]
@@ -36,8 +36,6 @@ class Explanation:
     share: float
     """Roofline by seconds: the table's, or that of the card's own benchmark."""
     limit: Literal["compute", "bandwidth"]
-    expressions: tuple[str, str]
-    """Of the roofline and of the seconds, as they are computed."""
     tables: Tables
     stretch: float
     """Factor on one size at which a lender is asked; 1 where the card was measured itself."""
@@ -58,7 +56,7 @@ def explain(kind: Kind, gpu: Gpu, **sizes: Any) -> Explanation | None:
     if kind == "experts":
         asked = experts.question(gpu, **sizes)
         return None if asked is None else _explained(asked, gpu, _expert_rows(asked, sizes))
-    asks: dict[str, Callable[..., tuple[Question, Grid, tuple[float, ...]] | None]] = {
+    asks: dict[str, Callable[..., Asked | None]] = {
         "products": products.question,
         "prefill": attention.prefill_question,
         "decode": attention.decode_question,
@@ -80,7 +78,6 @@ def _explained(asked: Question, gpu: Gpu, rows: tuple[Measured, ...]) -> Explana
         roofline_seconds=least,
         share=least / seconds,
         limit="compute" if compute else "bandwidth",
-        expressions=(ROOFLINE_SECONDS.expression, KERNEL_SECONDS.expression),
         tables=Tables(own=card == gpu.key, card=card, version=version_of(card)),
         stretch=asked.loan.stretch,
         gain=asked.loan.gain,

@@ -17,7 +17,7 @@ from planner.catalog.efficiencies import Key
 from planner.catalog.gpu_catalog import Gpu
 from planner.catalog.gpu_catalog import gpu as catalog_gpu
 from planner.kernels.grid import Grid
-from planner.kernels.question import Question, lent, limits, log_shares, positive
+from planner.kernels.question import Asked, Question, lent, limits, log_shares, positive, seconds_of
 from planner.kernels.tables import arrays
 from planner.numeric import Num
 from planner.values.dtypes import BYTES, WITH_FP8
@@ -54,7 +54,7 @@ def grid(card: str, dtype: str) -> Grid:
 
 def question(
     gpu: Gpu, *, rows: Num, inner: Num, outer: Num, dtype: str, training: bool = False
-) -> tuple[Question, Grid, tuple[Num, ...]] | None:
+) -> Asked | None:
     """The product as a question, the grid that answers it and the sizes it is asked at."""
     positive(rows=rows, inner=inner, outer=outer)
     table = TABLE_OF.get(dtype, dtype)
@@ -71,14 +71,9 @@ def question(
     return asked, shares, sizes
 
 
-def products_seconds(
-    gpu: Gpu, *, rows: Num, inner: Num, outer: Num, dtype: str, training: bool = False
-) -> Num | None:
-    """Seconds to multiply ``rows x inner`` by ``inner x outer``, once.
+products_seconds = seconds_of(question)
+"""Seconds to multiply ``rows x inner`` by ``inner x outer``, once.
 
-    ``dtype`` is ``bf16``, ``fp16``, ``fp32`` or ``fp8``; ``training`` says which efficiency of a
-    card's own benchmark replaces the table. None where the card's peaks are unknown;
-    ``ValueError`` for a size that is not a finite number above 0.
-    """
-    found = question(gpu, rows=rows, inner=inner, outer=outer, dtype=dtype, training=training)
-    return None if found is None else found[0].seconds()
+``dtype`` is ``bf16``, ``fp16``, ``fp32`` or ``fp8``; ``training`` says which efficiency of a
+card's own benchmark replaces the table.
+"""

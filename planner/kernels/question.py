@@ -8,13 +8,15 @@ its weights or its keys and values.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
+from functools import wraps
+from typing import NamedTuple, ParamSpec
 
 import numpy as np
 
 from planner.catalog.efficiencies import Key
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.duration import Rate
+from planner.kernels.grid import Grid
 from planner.kernels.tables import SOURCE, Loan, loan
 from planner.numeric import Num, maximum, where
 
@@ -103,6 +105,29 @@ class Question(NamedTuple):
         """The card's own benchmark where it has one, else the table."""
         own = self.own_seconds()
         return self.table_seconds() if own is None else own
+
+
+Asked = tuple[Question, Grid, tuple[Num, ...]]
+Sizes = ParamSpec("Sizes")
+
+
+def seconds_of(
+    ask: Callable[Sizes, Question | Asked | None],
+) -> Callable[Sizes, Num | None]:
+    """A function that asks for the sizes it is given, and answers in seconds.
+
+    None where the card's peaks are unknown; ``ValueError`` for a size that is not a finite number
+    above 0.
+    """
+
+    @wraps(ask)
+    def seconds(*of: Sizes.args, **sizes: Sizes.kwargs) -> Num | None:
+        found = ask(*of, **sizes)
+        if found is None:
+            return None
+        return (found if isinstance(found, Question) else found[0]).seconds()
+
+    return seconds
 
 
 def positive(**sizes: Num) -> None:

@@ -18,6 +18,7 @@ from planner.launch.obstacles import shared_obstacles
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.chosen import differences, followed
 from planner.plan.trainers import exporting
+from planner.values.sharding import SHARDINGS
 
 
 class Exporter(Protocol):
@@ -188,7 +189,7 @@ def why_not(plan: Plan, framework: str) -> tuple[str, ...]:
 
 def _with(plan: Plan, changes: Mapping[str, object]) -> dict[str, object]:
     values: dict[str, object] = {**plan.model_dump(), **changes}
-    if not str(values["sharding"]).startswith("zero"):
+    if not SHARDINGS[str(values["sharding"])].zero:
         # Only ZeRO keeps gradients in another dtype than the weights they belong to.
         kept = "fp32" if values["master_dtype"] == "fp32" else values["dtype"]
         values["gradient_dtype"] = kept

@@ -26,6 +26,11 @@ if TYPE_CHECKING:
 Switch = tuple[str, str, Mapping[str, Any], Mapping[str, Any]]
 """What on and off are called, and the fields they set."""
 
+OwnEdit = tuple[Literal["memory", "training"], str, Mapping[str, Any]]
+"""What it touches (:mod:`planner.advice.edits`), its title, and the fields it sets."""
+OwnForm = tuple[str, str, Any, Any]
+"""An optimization: its name, its field, the value that is off, and the usual one that is on."""
+
 Objective = Literal["cross-entropy", "policy"]
 """What meets the vocabulary: every position of a row, or the log-probs of response tokens."""
 
@@ -118,6 +123,14 @@ class Method:
     """What nobody set in a plan of it."""
     switches: tuple[Switch, ...] = ()
     """What of its own can be turned on or off to see what it changes."""
+    forms: tuple[OwnForm, ...] = ()
+    """The same where a field of its own has more than two values."""
+    edits: tuple[OwnEdit, ...] = ()
+    """What advice can set among its own fields."""
+    searched: tuple[str, ...] = ()
+    """Own fields that a search may set to any of their values: they change no result."""
+    trade_offs: Mapping[str, str] = field(default_factory=dict)
+    """What the result of training may lose by another value of an own field."""
     rules: tuple[Rule, ...] = ()
     """What cannot be, in a plan of it."""
     fact_problems: Callable[[Any, Facts], Iterable[Problem]] = lambda plan, facts: ()

@@ -1,5 +1,5 @@
 """A plan: what a person chooses, its rules and defaults, and the link that carries it. No torch."""
 
-from planner.plan.plan import FIELDS, Plan, choices, problems_of_error, remedy, try_plan
+from planner.plan.plan import FIELDS, Plan, choices, remedy, try_plan
 
-__all__ = ["FIELDS", "Plan", "choices", "problems_of_error", "remedy", "try_plan"]
+__all__ = ["FIELDS", "Plan", "choices", "remedy", "try_plan"]

@@ -21,7 +21,7 @@ from planner.frameworks import frameworks
 from planner.frameworks.framework import Framework
 from planner.methods import aliases, method_of
 from planner.plan import FIELDS, Plan, remedy, try_plan
-from planner.plan.chosen import Change, chosen_fields, differences, followed
+from planner.plan.chosen import Change, chosen_fields, completed, differences, followed
 from planner.plan.factors import Factors, factors_from_text, factors_to_text
 from planner.plan.fieldtext import KINDS, from_text, to_text
 from planner.plan.migrations import ADDED, FIRST_VERSION, VERSION, migrate
@@ -216,7 +216,10 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
         # The last key may be the half of a field's name.
         halves = [key for key in unknown if any(field.startswith(key) for field in FIELDS)]
         found = [*cut, *(problem for problem in found if problem.field not in halves)]
-    run, before, refused = _switched(values, chosen if CHOSEN in given else None)
+    written = {**base, **values} if "v" in given else values
+    run, before, refused = _switched(
+        values, written, chosen if CHOSEN in given else None, fields_of(version)
+    )
     found.extend(refused)
     plan, dropped, alone = _best_plan(run, base)
     found.extend(dropped)
@@ -281,19 +284,23 @@ def _cut_off(values: Mapping[str, Any], version: int, *, named: bool) -> tuple[P
 
 
 def _switched(
-    values: Mapping[str, Any], chosen: Collection[str] | None
+    values: Mapping[str, Any],
+    written: Mapping[str, Any],
+    chosen: Collection[str] | None,
+    every: Collection[str],
 ) -> tuple[Mapping[str, Any], Mapping[str, Any] | None, tuple[Problem, ...]]:
-    """A complete link in which somebody wrote another framework only, as if chosen on the page.
+    """A copied link in which somebody wrote another framework only, as if chosen on the page.
 
-    Its version is still that of the framework that it was written for. What nobody chose follows;
-    the values before it come second, where they are others. Where that is no plan they stay.
+    What was ``written`` has ``every`` field of its version, and the version of the framework that
+    it was written for. What nobody chose follows; the values before it come second, where they are
+    others. Where that is no plan they stay.
     """
     new = frameworks().get(str(values.get("framework")))
     version = values.get("framework_version")
     owners = [each for each in frameworks().values() if version in each.versions]
-    if new is None or new in owners or not owners or len(values) < len(FIELDS):
+    if new is None or new in owners or not owners or not written.keys() >= set(every):
         return values, None, ()
-    before = {**values, "framework": owners[0].name}
+    before = completed({**written, "framework": owners[0].name})
     kept = chosen_fields(before) if chosen is None else chosen
     after = followed(before, kept, {"framework": new.name})
     plan, problems = try_plan(after)

@@ -13,7 +13,6 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 from pydantic import Field, ValidationError, create_model, model_validator
-from pydantic_core import PydanticCustomError
 
 from planner.frameworks import frameworks
 from planner.methods import aliases, methods
@@ -21,7 +20,7 @@ from planner.plan.coverage import uncovered
 from planner.plan.defaults import fill
 from planner.plan.fields import PlanFields
 from planner.plan.rules import problems_of
-from planner.problem import PlanError, Problem
+from planner.problem import PlanError, Problem, of_error, refuse
 
 
 class BasePlan(PlanFields):
@@ -42,16 +41,7 @@ class BasePlan(PlanFields):
 
     @model_validator(mode="after")
     def _check(self) -> BasePlan:
-        problems = problems_of(self) or tuple(uncovered(self))
-        if problems:
-            raise PydanticCustomError(
-                "plan",
-                "{sentences}",
-                {
-                    "sentences": " ".join(problem.sentence for problem in problems),
-                    "problems": problems,
-                },
-            )
+        refuse(problems_of(self) or tuple(uncovered(self)))
         return self
 
 
@@ -78,27 +68,6 @@ def choices(field: str) -> tuple[str, ...]:
         return tuple(frameworks())
     annotation = Plan.model_fields[field].annotation
     return get_args(annotation) if get_origin(annotation) is Literal else ()
-
-
-def problems_of_error(error: ValidationError) -> tuple[Problem, ...]:
-    """Plain problems (field, message, fix) of a pydantic error."""
-    found: list[Problem] = []
-    for detail in error.errors(include_url=False):
-        context = detail.get("ctx") or {}
-        if detail["type"] == "plan":
-            found.extend(context["problems"])
-            continue
-        field = str(detail["loc"][0]) if detail["loc"] else "plan"
-        found.append(Problem(field, f"{field} {_complaint(detail)}.", remedy(field)))
-    return tuple(found)
-
-
-def _complaint(detail: Mapping[str, Any]) -> str:
-    if detail["type"] == "extra_forbidden":
-        return "is not a field of a plan"
-    message = str(detail["msg"])
-    given = str(detail.get("input"))[:60]
-    return f"is {given!r}: {message[0].lower()}{message[1:]}"
 
 
 REMEDIES: Mapping[Any, str] = {
@@ -131,6 +100,6 @@ def try_plan(values: Mapping[str, Any]) -> tuple[Plan | None, tuple[Problem, ...
     try:
         return Plan(**values), ()
     except ValidationError as error:
-        return None, problems_of_error(error)
+        return None, of_error(error, "a plan", remedy)
     except PlanError as error:
         return None, error.problems

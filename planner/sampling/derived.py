@@ -13,6 +13,7 @@ import numpy as np
 from planner.catalog import model
 from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.units import MIB
+from planner.values.dtypes import BYTES
 
 if TYPE_CHECKING:
     from planner.sampling.plan import SamplingPlan
@@ -71,14 +72,9 @@ def training_of(plan: SamplingPlan) -> Num:
     return plan.training_prompts or minimum(plan.prompts, PER_LIST * lists_of(plan))
 
 
-def value_bytes_of(plan: SamplingPlan) -> int:
-    """Bytes of a stored value."""
-    return 2 if plan.dtype == "fp16" else 4
-
-
 def chunk_of(plan: SamplingPlan) -> Num:
     """Prompts of one Parquet chunk: the plan's, or what 64 MiB hold in 256s, at most all."""
-    held = CHUNK_BYTES // (width_of(plan) * value_bytes_of(plan))
+    held = CHUNK_BYTES // (width_of(plan) * BYTES[plan.dtype])
     return minimum(plan.prompts, plan.chunk_prompts or max(ROWS, held // ROWS * ROWS))
 
 

@@ -10,14 +10,7 @@ from planner.catalog.efficiencies import typical
 from planner.formulas import sampling
 from planner.formulas.duration import Rate
 from planner.numeric import Num, ceil_div
-from planner.sampling.derived import (
-    lists_of,
-    part_of,
-    probes_of,
-    training_of,
-    value_bytes_of,
-    width_of,
-)
+from planner.sampling.derived import lists_of, part_of, probes_of, training_of, width_of
 from planner.sampling.measured import (
     ADDED_BYTES_PER_SECOND,
     ASSUMED,
@@ -62,12 +55,12 @@ def durations_of(plan: SamplingPlan, known: Measured) -> dict[str, Duration]:
     assumed = known.pair_seconds is None
     rest = {"dimensions": width, "seconds_a_product": pair}
     reading = {"seconds_a_read_byte": known.read_seconds or 1 / READ_BYTES_PER_SECOND}
-    read = {"read_bytes": 1.0 * _read_rows(plan) * width * value_bytes_of(plan), **reading}
+    read = {"read_bytes": 1.0 * _read_rows(plan) * width * BYTES[plan.dtype], **reading}
     if plan.index != "faiss-ivf":
         if plan.mode == "offline":
             found["read"] = _of(
                 sampling.READ_SECONDS, assumed,
-                prompts=prompts, dimensions=width, value_bytes=value_bytes_of(plan), **reading,
+                prompts=prompts, dimensions=width, value_bytes=BYTES[plan.dtype], **reading,
             )  # fmt: skip
         found["search"] = _of(sampling.PAIRS_SECONDS, assumed, prompts=prompts, **rest, **read)
         return found
@@ -81,7 +74,7 @@ def durations_of(plan: SamplingPlan, known: Measured) -> dict[str, Duration]:
         prompts=prompts,
         lists=lists,
         seconds_an_added_byte=known.add_seconds or 1 / ADDED_BYTES_PER_SECOND,
-        value_bytes=value_bytes_of(plan),
+        value_bytes=BYTES[plan.dtype],
         **reading,
         **rest,
     )

@@ -18,13 +18,14 @@ from planner.estimate import MARGIN
 from planner.footprint import Term
 from planner.formulas import sampling
 from planner.numeric import Num, maximum
-from planner.sampling.derived import value_bytes_of, width_of
+from planner.sampling.derived import width_of
 from planner.sampling.durations import Duration, durations_of
 from planner.sampling.measured import COMPRESSED_SHARES, NOTHING, Measured
 from planner.sampling.model import embedder_of
 from planner.sampling.plan import SamplingPlan, try_sampling_plan
 from planner.sampling.stages import STAGES, Held, stages_of
 from planner.units import read_gib, read_seconds
+from planner.values.dtypes import BYTES
 
 Word = Literal["fits", "tight", "out of memory", "unknown"]
 MODES = ("online", "offline", "streaming")
@@ -153,7 +154,7 @@ def disk_of(plan: SamplingPlan, known: Measured = NOTHING) -> tuple[Disk, int]:
     raw, half = sampling.RAW_DISK("disk", **sizes), sampling.HALF_DISK("disk", **sizes)
     share = known.compressed_share or COMPRESSED_SHARES[plan.dtype]
     compressed = sampling.COMPRESSED_DISK(
-        "disk", value_bytes=value_bytes_of(plan), kept_thousandths=round(1000 * share), **sizes
+        "disk", value_bytes=BYTES[plan.dtype], kept_thousandths=round(1000 * share), **sizes
     )
     result = sampling.RESULT_DISK("disk", prompts=plan.prompts, neighbours=plan.neighbours)
     found = Disk(raw, half, compressed, result)

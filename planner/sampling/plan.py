@@ -11,9 +11,8 @@ from functools import cache
 from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
 
-from planner.problem import Problem
+from planner.problem import Problem, of_error, refuse
 from planner.sampling.rules import problems_of
 
 Bytes = Annotated[int, Field(ge=0, le=2**53)]
@@ -91,16 +90,7 @@ class SamplingPlan(BaseModel):
 
     @model_validator(mode="after")
     def _check(self) -> SamplingPlan:
-        problems = problems_of(self)
-        if problems:
-            raise PydanticCustomError(
-                "plan",
-                "{sentences}",
-                {
-                    "sentences": " ".join(problem.sentence for problem in problems),
-                    "problems": problems,
-                },
-            )
+        refuse(problems_of(self))
         return self
 
     def changed(self, **changes: Any) -> SamplingPlan:
@@ -140,21 +130,4 @@ def try_sampling_plan(
     try:
         return SamplingPlan(**values), ()
     except ValidationError as error:
-        return None, _problems_of_error(error)
-
-
-def _problems_of_error(error: ValidationError) -> tuple[Problem, ...]:
-    found: list[Problem] = []
-    for detail in error.errors(include_url=False):
-        if detail["type"] == "plan":
-            found.extend(detail["ctx"]["problems"])
-            continue
-        field = str(detail["loc"][0]) if detail["loc"] else "plan"
-        if detail["type"] == "extra_forbidden":
-            sentence = f"{field} is not a field of a sampling plan."
-        else:
-            message = str(detail["msg"])
-            given = str(detail.get("input"))[:60]
-            sentence = f"{field} is {given!r}: {message[0].lower()}{message[1:]}."
-        found.append(Problem(field, sentence, remedy(field)))
-    return tuple(found)
+        return None, of_error(error, "a sampling plan", remedy)

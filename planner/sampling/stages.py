@@ -24,7 +24,6 @@ from planner.sampling.derived import (
     part_of,
     probes_of,
     training_of,
-    value_bytes_of,
     width_of,
 )
 from planner.sampling.measured import (
@@ -36,6 +35,7 @@ from planner.sampling.measured import (
     Measured,
 )
 from planner.sampling.model import Embedder, embedder_of
+from planner.values.dtypes import BYTES
 
 if TYPE_CHECKING:
     from planner.sampling.plan import SamplingPlan
@@ -97,7 +97,7 @@ class Sizes:
         return {
             "prompts": self.plan.prompts,
             "dimensions": width_of(self.plan),
-            "value_bytes": value_bytes_of(self.plan),
+            "value_bytes": BYTES[self.plan.dtype],
         }
 
     @property
@@ -200,7 +200,7 @@ def _searching(sizes: Sizes) -> Iterator[Held]:
 
 def _groups(sizes: Sizes) -> Term:
     return _host(
-        sampling.GROUPS, "embeddings", value_bytes=value_bytes_of(sizes.plan), **sizes.rows
+        sampling.GROUPS, "embeddings", value_bytes=BYTES[sizes.plan.dtype], **sizes.rows
     )
 
 
@@ -255,7 +255,7 @@ def _index(sizes: Sizes) -> Terms:
 def _lists(sizes: Sizes, kept: Terms, index: Terms) -> Iterator[Held]:
     """Training, filling and searching an IVF index."""
     plan, part, width = sizes.plan, part_of(sizes.plan), width_of(sizes.plan)
-    lists, stored = lists_of(plan), value_bytes_of(plan)
+    lists, stored = lists_of(plan), BYTES[plan.dtype]
     sample = {"training_prompts": training_of(plan), "dimensions": width}
     chunk = _host(sampling.CHUNK, "embeddings", **sizes.rows)
     block = _host(sampling.DISTANCE_BLOCK, "search", queries=4096, searched=lists)

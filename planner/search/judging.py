@@ -16,6 +16,7 @@ from planner.speeds import Speeds
 from planner.sweeps.table import rows as swept
 
 Array = np.ndarray[Any, Any]
+Combinations = Sequence[Mapping[str, Any]]
 Arrays = Mapping[str, Sequence[Any]]
 PHASE = "phase: "
 """Begins the name of a column with a phase's device bytes."""
@@ -95,17 +96,13 @@ class Judge(Protocol):
     """Judges combinations here, or in other processes."""
 
     def __call__(
-        self,
-        plan: Plan,
-        combinations: Sequence[Mapping[str, Any]],
-        arrays: Arrays,
-        speeds: Speeds | None,
+        self, plan: Plan, combinations: Combinations, arrays: Arrays, speeds: Speeds | None
     ) -> Rows:
         """The valid rows of the combinations, numbered as they were given."""
 
 
 def rows_of(
-    plan: Plan, combinations: Sequence[Mapping[str, Any]], arrays: Arrays, speeds: Speeds | None
+    plan: Plan, combinations: Combinations, arrays: Arrays, speeds: Speeds | None
 ) -> Rows:
     """The valid rows of the combinations, judged in this process."""
     found = [

@@ -14,15 +14,16 @@ from planner.frameworks import exported
 from planner.launch.export import exporter_of, obstacles
 from planner.methods import method_of
 from planner.plan import Plan, choices, try_plan
+from planner.plan.altered import altered
 from planner.plan.chosen import followed
 from planner.plan.fields import MOST
 from planner.plan.relevance import without_effect
 from planner.search.finer import FINER
-from planner.search.space import Changed, Options, Sizes, Space
-from planner.search.wish import GOALS, Wish
+from planner.search.space import Options, Sizes, Space
+from planner.search.wish import GOALS, OWN, Wish
 from planner.setup import references
 from planner.sweeps import grid
-from planner.values.sharding import sharding_of
+from planner.values.sharding import SHARDINGS, sharding_of
 
 SHARES = tuple(round(share / 100, 2) for share in range(20, 100, 5))
 """Of the card for an engine."""
@@ -94,9 +95,7 @@ class _Maker:
             machines=self.machines(),
             trainer=(
                 *(self.finetuning(), self.state(), self.activations(), self.values("logits")),
-                *(self.optimizers(), self.references(), self.values("self_certainty")),
-                self.listed("grade_step_checkpointing", (False, True)),
-                self.listed("grade_reference_cache", (False, True)),
+                *(self.optimizers(), self.references(), *map(self.values, OWN)),
             ),
             engine=(
                 self.listed("rollout_tensor_parallel", self.tensor_parallel()),
@@ -132,7 +131,7 @@ class _Maker:
 
     def values(self, name: str) -> Options:
         """An option for every value that plans can have."""
-        return self.listed(name, choices(name))
+        return self.listed(name, choices(name) or (False, True))
 
     # The machine
 
@@ -229,7 +228,7 @@ class _Maker:
     def resharded(self, kind: str) -> tuple[bool, ...]:
         """Whether gathered weights are freed after each forward."""
         own = self.own.reshard_after_forward
-        both = "reshard_after_forward" in self.free and kind.startswith("fsdp")
+        both = "reshard_after_forward" in self.free and SHARDINGS[kind].fsdp > 0
         return (own, not own) if both else (own,)
 
     def offloads(self, kind: str) -> tuple[str, ...]:
@@ -237,7 +236,7 @@ class _Maker:
         own = self.own.offload
         if "offload" not in self.free:
             return (own,)
-        throughout = ("optimizer", "all") if kind.startswith("zero") else ("all",)
+        throughout = ("optimizer", "all") if SHARDINGS[kind].zero else ("all",)
         return tuple(dict.fromkeys((own, "none", *BETWEEN, *throughout)))
 
     def activations(self) -> Options:
@@ -325,8 +324,7 @@ class _Maker:
         """Whether the framework's script refuses this value of a field."""
         if not self.framework:
             return False
-        changed: Any = Changed(self.plan, {name: value})
-        found = exporter_of(self.framework).obstacles(changed)
+        found = exporter_of(self.framework).obstacles(altered(self.plan, {name: value}))
         return any(one.field == name for one in found)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from planner.plan import Plan
 from planner.search.found import Name
-from planner.search.judging import FIGURES, Array, Rows
+from planner.search.judging import FIGURES, Array, Arrays, Combinations, Rows
 from planner.search.tiers import NAMES, admitted, best, gives_up, order
 from planner.search.wish import Wish
 
@@ -43,12 +43,7 @@ class Pool:
         self.plans = 0
         self.combinations = 0
 
-    def take(
-        self,
-        rows: Rows,
-        combinations: Sequence[Mapping[str, Any]],
-        arrays: Mapping[str, Sequence[int]],
-    ) -> None:
+    def take(self, rows: Rows, combinations: Combinations, arrays: Arrays) -> None:
         """Take the rows of these combinations over these arrays into account."""
         self.plans += len(rows)
         self.combinations += len(np.unique(rows.combination))
@@ -61,9 +56,7 @@ class Pool:
             if not len(fit):
                 continue
             some = {key: values[fit] for key, values in sizes.items()}
-            lines = order(
-                name, self.wish, rows.at(fit), some, severity[fit], changed[fit]
-            )
+            lines = order(name, self.wish, rows.at(fit), some, severity[fit], changed[fit])
             self._keep(name, rows, fit, lines, combinations, arrays)
             if name == "balanced":
                 self._front(rows, fit, combinations, arrays)
@@ -71,10 +64,7 @@ class Pool:
             self._miss(rows, severity, changed, combinations, arrays)
 
     def of(
-        self,
-        rows: Rows,
-        combinations: Sequence[Mapping[str, Any]],
-        arrays: Mapping[str, Sequence[int]],
+        self, rows: Rows, combinations: Combinations, arrays: Arrays
     ) -> tuple[Array, Array, dict[str, Array]]:
         """What rows give up, how many fields they change, and their sizes."""
         values = _values(rows.place, arrays)
@@ -105,8 +95,8 @@ class Pool:
         rows: Rows,
         fit: Array,
         lines: Array,
-        combinations: Sequence[Mapping[str, Any]],
-        arrays: Mapping[str, Sequence[int]],
+        combinations: Combinations,
+        arrays: Arrays,
     ) -> None:
         ranked = best(lines)
         first = tuple(map(float, lines[ranked[0]]))
@@ -131,13 +121,7 @@ class Pool:
         if known is None or one.line < known.line:
             self.firsts[name][machine] = one
 
-    def _front(
-        self,
-        rows: Rows,
-        fit: Array,
-        combinations: Sequence[Mapping[str, Any]],
-        arrays: Mapping[str, Sequence[int]],
-    ) -> None:
+    def _front(self, rows: Rows, fit: Array, combinations: Combinations, arrays: Arrays) -> None:
         hours = rows.hours(self.plan.steps)
         known = fit[np.isfinite(rows.usd[fit]) & np.isfinite(hours[fit])]
         for which in known[_cheapest_or_fastest(rows.usd[known], hours[known])]:
@@ -152,8 +136,8 @@ class Pool:
         rows: Rows,
         severity: Array,
         changed: Array,
-        combinations: Sequence[Mapping[str, Any]],
-        arrays: Mapping[str, Sequence[int]],
+        combinations: Combinations,
+        arrays: Arrays,
     ) -> None:
         over = np.maximum(rows.device_bytes - rows.budget_bytes, 0) / rows.budget_bytes
         blocked = over == 0
@@ -179,7 +163,7 @@ def _cheapest_or_fastest(usd: Array, seconds: Array) -> Array:
     return ranked[first[: len(ranked)]]
 
 
-def _values(place: Array, arrays: Mapping[str, Sequence[int]]) -> dict[str, Array]:
+def _values(place: Array, arrays: Arrays) -> dict[str, Array]:
     shape = tuple(len(values) for values in arrays.values())
     where = np.unravel_index(place, shape) if shape else ()
     return {
@@ -192,8 +176,8 @@ def candidate(
     rows: Rows,
     which: int,
     line: tuple[float, ...],
-    combinations: Sequence[Mapping[str, Any]],
-    arrays: Mapping[str, Sequence[int]],
+    combinations: Combinations,
+    arrays: Arrays,
 ) -> Candidate:
     """One row, with what it changes of the searched plan."""
     sizes = _values(rows.place[which : which + 1], arrays)

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from planner.cost import gpu_hours, price_of
-from planner.search.judging import Array, Rows
+from planner.plan.altered import altered
+from planner.search.judging import Array, Arrays, Rows
 from planner.search.pairs import paired
-from planner.search.space import Changed, Option
+from planner.search.space import Option
 from planner.search.tiers import NAMES, admitted, best, order
 
 if TYPE_CHECKING:
     from planner.search.staged import Staged
 
-Arrays = Mapping[str, Sequence[int]]
 Part = tuple[Rows, Array, Sequence[Option], Arrays]
 """Rows, their bytes by group of phases, what they change, and over which arrays."""
 Pair = tuple[int, int]
@@ -79,7 +79,7 @@ class Queue:
             ]
 
     def _priced(self, rows: Rows) -> Rows:
-        plan: Any = Changed(self._search.space.plan, self._machine)
+        plan = altered(self._search.space.plan, self._machine)
         price = price_of(plan).per_gpu_hour
         if price is None:
             return rows

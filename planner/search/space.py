@@ -15,6 +15,7 @@ from typing import Any
 from planner.launch.export import exporter_of
 from planner.launch.launch import Obstacle
 from planner.plan import Plan, try_plan
+from planner.plan.altered import altered
 from planner.plan.rules import rules_of, untrained
 from planner.sweeps.grid import followed
 
@@ -83,8 +84,7 @@ class Space:
     def _obstacles(self, changes: Option) -> tuple[Obstacle, ...]:
         if not self.framework:
             return ()
-        changed: Any = Changed(self.plan, changes)
-        return exporter_of(self.framework).obstacles(changed)
+        return exporter_of(self.framework).obstacles(altered(self.plan, changes))
 
     @property
     def fields(self) -> frozenset[str]:
@@ -118,20 +118,9 @@ class Space:
         return {name: value for name, value in changes.items() if getattr(self.plan, name) != value}
 
 
-class Changed:
-    """Reads like the plan with some fields set otherwise, without the price of making one."""
-
-    def __init__(self, plan: Plan, changes: Option) -> None:
-        self.__dict__.update(plan=plan, changes=changes)
-
-    def __getattr__(self, name: str) -> Any:
-        changes = self.__dict__["changes"]
-        return changes[name] if name in changes else getattr(self.__dict__["plan"], name)
-
-
 def possible(plan: Plan, changes: Option) -> bool:
     """Whether the plan's rules allow these changes; which model and card they are is not asked."""
-    changed: Any = Changed(plan, changes)
+    changed = altered(plan, changes)
     return not untrained(changed) and not any(rule.broken(changed) for rule in rules_of(changed))
 
 

@@ -11,7 +11,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Sequence
 from itertools import product
 from math import prod
 from typing import Any
@@ -19,18 +19,18 @@ from typing import Any
 import numpy as np
 
 from planner.launch.export import obstacles
+from planner.plan.altered import altered
 from planner.search.finer import FINER, behind, between, sides
 from planner.search.found import Name
-from planner.search.judging import Judge, Rows
+from planner.search.judging import Arrays, Judge, Rows
 from planner.search.pairs import Groups, figures_of, undominated
 from planner.search.pool import Candidate, Pool
 from planner.search.queue import Queue
-from planner.search.space import Changed, Option, Options, Sizes, Space, merged
+from planner.search.space import Option, Options, Sizes, Space, merged
 from planner.search.tiers import NAMES
 from planner.search.wish import Wish
 from planner.speeds import Speeds, holding
 
-Arrays = Mapping[str, Sequence[int]]
 Progress = Callable[[str, float], None]
 
 AT_FIRST = (8, 2)
@@ -81,8 +81,7 @@ class Staged:
         """The rows of combinations of one card, which the pool takes as well."""
         speeds = self.speeds
         if combinations and "gpu" in combinations[0]:
-            changed: Any = Changed(self.space.plan, combinations[0])
-            speeds = holding(speeds, changed)
+            speeds = holding(speeds, altered(self.space.plan, combinations[0]))
         rows = self.judge(self.space.plan, combinations, arrays, speeds)
         self.pool.take(rows, combinations, arrays)
         return rows

@@ -11,6 +11,7 @@ from dataclasses import dataclass, fields, replace
 
 from planner.frameworks import exported
 from planner.linktext import GPU, VERSION, decimal, parts, require, short
+from planner.methods import methods
 from planner.plan import FIELDS
 
 MAX_CHARACTERS = 2000
@@ -54,6 +55,8 @@ _GOALS = (
 GOALS: Mapping[str, Goal] = {goal.name: goal for goal in _GOALS}
 """Every goal, in the order a page lists them."""
 
+OWN = tuple(field for method in methods().values() for field in method.searched)
+"""Fields of one method each, which change nothing in others."""
 TRAINER = (
     "micro_batch_size",
     "logprob_micro_batch_size",
@@ -67,9 +70,8 @@ TRAINER = (
     "logits",
     "optimizer",
     "reference",
-    *("self_certainty", "grade_step_checkpointing", "grade_reference_cache"),
+    *OWN,
 )
-"""The last line's are of one method each, and change nothing in others."""
 ENGINE = (
     "gpu_memory_utilization",
     "rollout_tensor_parallel",

@@ -7,17 +7,12 @@ from planner.estimate import MARGIN
 from planner.footprint import Footprint
 from planner.frameworks import framework_named
 from planner.launch.export import obstacles
+from planner.methods import method_of
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.search.found import Name
 from planner.search.wish import GOALS, Wish
-from planner.units import (
-    read_count,
-    read_gib,
-    read_seconds,
-    read_seconds_between,
-    read_usd_between,
-)
+from planner.units import read_count, read_gib, read_seconds, read_seconds_between, read_usd_between
 
 
 def trade_offs(before: Plan, after: Plan) -> tuple[str, ...]:
@@ -38,11 +33,8 @@ def trade_offs(before: Plan, after: Plan) -> tuple[str, ...]:
             "The optimizer's moments are kept in 8 bits, in blocks with a scale of their own: "
             "usually as good, not the same run."
         )
-    if before.grade_estimator != after.grade_estimator:  # type: ignore[attr-defined]
-        found.append(
-            "The straight-through estimator feeds one-hot tokens and keeps the soft gradient: "
-            "another gradient, with another bias."
-        )
+    own = method_of(after).trade_offs
+    found += [own[name] for name in own if getattr(before, name) != getattr(after, name)]
     return tuple(found)
 
 

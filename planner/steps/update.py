@@ -10,12 +10,7 @@ from torch import nn
 from planner.steps import forward, in_loss
 from planner.steps.batch import Rows, training_rows
 from planner.steps.objectives import policy_loss
-from planner.steps.run import (
-    Run,
-    between_phases,
-    optimizer_on_device,
-    weights_on_device,
-)
+from planner.steps.run import Run, between_phases, optimizer_on_device, weights_on_device
 from planner.steps.sharding import reduces
 from planner.values import step_phases
 from planner.values.step_phases import StepPhase

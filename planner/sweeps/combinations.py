@@ -26,14 +26,7 @@ from planner.phases.memory import Memory, Past, Same
 from planner.phases.phase import PhasePlan, Work
 from planner.phases.reference_cache import pass_seconds
 from planner.phases.scene import Scene
-from planner.phases.watched import (
-    Begun,
-    Varying,
-    WatchedPlan,
-    begin,
-    varying_parts,
-    watched_scene,
-)
+from planner.phases.watched import Begun, Varying, WatchedPlan, begin, varying_parts, watched_scene
 from planner.plan import Plan
 from planner.plan.coverage import uncovered
 from planner.plan.facts import Facts, fact_problems, facts_of, shape_broken

@@ -97,21 +97,16 @@ def _followed(plan: Plan, runs: Plan, name: str) -> None:
     if not changes:
         return
     count = read_count(len(changes), "setting")
-    with st.container(border=True, key="launch-followed"):
-        st.markdown(
-            f"These files run the plan with {count} of {name}'s own, which you had not set. "
-            f"{messages.what_it_does(plan, runs)}"
+    told = f"These files run the plan with {count} of {name}'s own, which you had not set."
+    effect = messages.what_it_does(plan, runs)
+    with messages.telling("launch-followed", f"{told} {effect}", "Settings that follow", changes):
+        st.button(
+            "Use them in the plan too",
+            icon=":material/check:",
+            key="use-followed",
+            on_click=session.edit,
+            args=({"framework": runs.framework},),
         )
-        with st.container(horizontal=True):
-            with st.popover("Settings that follow", icon=":material/list:"):
-                messages.changes_table(changes, "launch-followed-table")
-            st.button(
-                "Use them in the plan too",
-                icon=":material/check:",
-                key="use-followed",
-                on_click=session.edit,
-                args=({"framework": runs.framework},),
-            )
 
 
 def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> None:
@@ -137,21 +132,18 @@ def _why_not(plan: Plan, framework: str, name: str, error: CannotExpress) -> Non
     except ValueError:
         return
     changes = differences(dict(plan), dict(near))
-    with st.container(border=True, key="launch-fit"):
-        st.markdown(
-            f"{name} could run it with {read_count(len(changes), 'setting')} changed: "
-            f"{plain(messages.in_words(changes))}. {messages.what_it_does(plan, near)}"
+    told = (
+        f"{name} could run it with {read_count(len(changes), 'setting')} changed: "
+        f"{plain(messages.in_words(changes))}. {messages.what_it_does(plan, near)}"
+    )
+    with messages.telling("launch-fit", told, "What would change", changes):
+        st.button(
+            f"Change the plan so that {name} can run it",
+            icon=":material/build:",
+            key="fit-framework",
+            on_click=session.apply,
+            args=({one.field: one.after for one in changes},),
         )
-        with st.container(horizontal=True):
-            with st.popover("What would change", icon=":material/list:"):
-                messages.changes_table(changes, "launch-fit-table")
-            st.button(
-                f"Change the plan so that {name} can run it",
-                icon=":material/build:",
-                key="fit-framework",
-                on_click=session.apply,
-                args=({one.field: one.after for one in changes},),
-            )
 
 
 def _files(launch: Launch) -> None:

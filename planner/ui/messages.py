@@ -130,14 +130,11 @@ def followed(draft: Draft) -> None:
     led = ", ".join(f"{short_label(one.field)} → **{spoken(one)}**" for one in draft.edited)
     effect = what_it_does(draft.before.plan, draft.plan)
     named = plain(in_words(draft.followed))
-    with st.container(border=True, key="followed"):
-        st.markdown(f":material/subdirectory_arrow_right: {led} changed {count}: {named}. {effect}")
-        with st.container(horizontal=True):
-            with st.popover("What changed", icon=":material/list:"):
-                changes_table(draft.followed, "followed-table")
-            st.button(
-                "Take it back", on_click=session.take_back, icon=":material/undo:", key="take-back"
-            )
+    told = f":material/subdirectory_arrow_right: {led} changed {count}: {named}. {effect}"
+    with telling("followed", told, "What changed", draft.followed):
+        st.button(
+            "Take it back", on_click=session.take_back, icon=":material/undo:", key="take-back"
+        )
 
 
 def offer(draft: Draft) -> bool:
@@ -153,20 +150,14 @@ def offer(draft: Draft) -> bool:
     led = ", ".join(f"{short_label(one.field)} → **{spoken(one)}**" for one in draft.edited)
     usual = read_count(len(changes), "other setting")
     effect = what_it_does(draft.plan, other.plan)
-    with st.container(border=True, key="offered"):
-        st.markdown(
-            f":material/help: With {led}, {usual} would usually be different. What was chosen "
-            f"stays. {effect}"
+    told = f":material/help: With {led}, {usual} would usually be different. What was chosen stays."
+    with telling("offered", f"{told} {effect}", "What would change", changes):
+        st.button(
+            "Let them follow",
+            on_click=session.take_offer,
+            icon=":material/subdirectory_arrow_right:",
+            key="take-offer",
         )
-        with st.container(horizontal=True):
-            with st.popover("What would change", icon=":material/list:"):
-                changes_table(changes, "offered-table")
-            st.button(
-                "Let them follow",
-                on_click=session.take_offer,
-                icon=":material/subdirectory_arrow_right:",
-                key="take-offer",
-            )
     return True
 
 
@@ -185,11 +176,18 @@ def in_words(changes: Sequence[Change]) -> str:
     return ", ".join([*first, *more])
 
 
-def changes_table(changes: Collection[Change], key: str) -> None:
-    """Settings by their labels, before and now."""
+@contextmanager
+def telling(key: str, told: str, title: str, changes: Collection[Change]) -> Iterator[None]:
+    """What settings do in a sentence, each of them behind a button, and what is drawn beside it."""
     rows = [(short_label(one.field), spoken(one, "before"), spoken(one)) for one in changes]
     table = pd.DataFrame(rows, columns=["Setting", "Before", "Now"])
-    text_table(table, key, "Settings that changed, with their values before and now")
+    with st.container(border=True, key=key):
+        st.markdown(told)
+        with st.container(horizontal=True):
+            with st.popover(title, icon=":material/list:"):
+                alt = "Settings that changed, with their values before and now"
+                text_table(table, f"{key}-table", alt)
+            yield
 
 
 def spoken(change: Change, which: Literal["before", "after"] = "after") -> str:

@@ -31,7 +31,8 @@ def uploader(label: str, key: str, **more: Any) -> None:
 def begin() -> None:
     """Before a page is drawn: the server asks this module about each file."""
     st.session_state["uploader shown"] = False
-    manager = getattr(runtime.get_instance(), "uploaded_file_mgr", None) if _served() else None
+    served = runtime.get_instance() if runtime.exists() else None
+    manager = getattr(served, "uploaded_file_mgr", None)
     if manager is not None and not hasattr(manager, "headroom"):
         manager.headroom = True
         manager.add_file = _guarded(manager, manager.add_file)
@@ -41,10 +42,6 @@ def end() -> None:
     """After a page is drawn: without an uploader on it nothing is taken."""
     if not st.session_state["uploader shown"]:
         _asking.discard(_session())
-
-
-def _served() -> bool:
-    return runtime.exists()
 
 
 def _session() -> str:

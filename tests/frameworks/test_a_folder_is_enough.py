@@ -140,6 +140,20 @@ SMALL = (
 TRIAL = ("--device", "cpu", "--steps", "1", "--warm-up", "1", "--json")
 
 
+def test_it_is_tried_on_a_processor_by_our_step_with_its_facts(copy: Path) -> None:
+    said = run(copy, "-m", "planner", "trial", SMALL, *TRIAL)
+    result = json.loads(said.splitlines()[-1])
+    assert result["status"] == "completed", result["reason"]
+    (ran,) = result["ran"]
+    assert "framework=made_up" in ran["plan"]
+    assert "is no check of Made Up's code" in " ".join(result["notes"])
+    predicted = {phase["name"]: phase["requested_bytes"] for phase in result["predicted"]["phases"]}
+    measured = {phase["name"]: phase["requested_bytes"] for phase in result["measured"]["phases"]}
+    assert {"reference log-probs", "policy backward"} <= measured.keys()
+    for name, found in measured.items():
+        assert predicted[name] == pytest.approx(found, rel=TOLERANCE), name
+
+
 BUFFER_BYTES = 2**26
 """What its own code keeps beside a step, which is less than 8 MB of tensors."""
 

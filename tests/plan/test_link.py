@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from planner.plan import FIELDS, Plan
+from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.chosen import differences
 from planner.plan.link import (
     MAX_CHARACTERS,
@@ -340,6 +340,23 @@ def test_a_complete_link_whose_framework_alone_was_changed_opens(
     for change in differences(dict(plan), dict(reading.plan)):
         said = f"{change.field} {change.before} → {change.after}"
         assert (said in reading.told[0]) == (not change.field.startswith("framework")), said
+
+
+@pytest.mark.parametrize("framework", ["plain", "verl"])
+def test_a_short_link_whose_framework_alone_was_changed_opens(framework: str) -> None:
+    """Its version is still the one of the framework that it was written for."""
+    trl, _ = try_plan({"framework": "trl", "gpus": 8, "response_tokens": 900})
+    assert trl is not None and to_short_query(trl)["framework_version"] == trl.framework_version
+    reading = from_query({**to_short_query(trl), "framework": framework})
+    assert reading.plan is not None and reading.problems == ()
+    assert (reading.plan.framework, reading.plan.response_tokens) == (framework, 900)
+    assert reading.switch is not None and reading.switch.before == trl
+    assert "in place of TRL" in reading.told[0] and "reduce_dtype bf16 → fp32" in reading.told[0]
+
+
+def test_another_frameworks_version_by_hand_is_a_problem() -> None:
+    given = {"preset": "grpo-7b@1", "framework": "trl", "framework_version": "0.9.1"}
+    assert [each.field for each in from_query(given).problems] == ["framework_version"]
 
 
 def test_a_field_that_was_chosen_stays_when_a_links_framework_is_changed() -> None:

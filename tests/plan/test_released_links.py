@@ -16,8 +16,10 @@ from urllib.parse import parse_qs
 import pytest
 
 from golden import LINKS, figures, released
+from planner.frameworks import frameworks
+from planner.plan.chosen import differences
 from planner.plan.fieldtext import to_text
-from planner.plan.link import CHOSEN, fields_of, from_query_string
+from planner.plan.link import CHOSEN, fields_of, from_query, from_query_string
 from planner.plan.migrations import FIRST_VERSION, VERSION
 from planner.plan.pin import from_pin
 from planner.search.wish import Wish, from_text
@@ -95,6 +97,28 @@ def test_it_means_what_it_said(link: dict[str, Any]) -> None:
     named = said.get(CHOSEN)
     assert reading.chosen == set(texts if named is None else named.split(","))
     assert reading.preset == said.get("preset", "")
+
+
+COMPLETE = [link for link in RELEASED if link.get("complete")]
+
+
+@pytest.mark.parametrize("link", COMPLETE, ids=lambda link: link["name"])
+def test_with_another_framework_it_opens_and_says_what_followed(link: dict[str, Any]) -> None:
+    """Or it stays as it was where that framework cannot, and says why."""
+    before = from_query_string(link["link"]).plan
+    assert before is not None
+    for framework in frameworks().keys() - {before.framework}:
+        reading = from_query({**written(link), "framework": framework})
+        assert "framework_version" not in {problem.field for problem in reading.problems}
+        assert reading.plan is not None
+        if reading.problems:
+            assert reading.plan == before and reading.switch is None
+            continue
+        assert reading.plan.framework == framework
+        assert reading.switch is not None and reading.switch.before == before
+        for change in differences(dict(before), dict(reading.plan)):
+            said = f"{change.field} {change.before} → {change.after}" in reading.switch.note
+            assert said == (not change.field.startswith("framework")), change
 
 
 @each

@@ -31,12 +31,7 @@ from planner.benchmark.run.communicator import communicator_bytes
 from planner.benchmark.run.constants import CudaMemory, Reading
 from planner.benchmark.run.identity import described, versions_of
 from planner.catalog import Gpu
-from planner.catalog.card_benchmark import (
-    CardBenchmark,
-    Measured,
-    Peaks,
-    ascii_line,
-)
+from planner.catalog.card_benchmark import CardBenchmark, Measured, Peaks, ascii_line
 from planner.formulas.communication import slot_bytes_per_second
 from planner.trial.ask.result import now
 from planner.trial.ask.turns import GivenUp, Turn

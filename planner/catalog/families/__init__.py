@@ -18,12 +18,7 @@ from planner.catalog.families.gemma import Gemma2Config, Gemma3TextConfig
 from planner.catalog.families.glm import Glm4Config, GlmConfig
 from planner.catalog.families.gpt2 import GPT2Config
 from planner.catalog.families.gpt_neox import GPTNeoXConfig
-from planner.catalog.families.llama import (
-    LlamaConfig,
-    MistralConfig,
-    Qwen2Config,
-    Qwen3Config,
-)
+from planner.catalog.families.llama import LlamaConfig, MistralConfig, Qwen2Config, Qwen3Config
 from planner.catalog.families.olmo import Olmo2Config, Olmo3Config
 from planner.catalog.families.phi3 import Phi3Config
 from planner.catalog.families.smollm3 import SmolLM3Config

@@ -25,10 +25,6 @@ from planner.catalog.families.base import (
 )
 
 
-def _also(name: str, other: str) -> AliasChoices:
-    return AliasChoices(name, other)
-
-
 class GPT2Config(FamilyConfig):
     """``model_type`` gpt2; the three dropouts are 0.1 unless the config says otherwise."""
 
@@ -37,11 +33,11 @@ class GPT2Config(FamilyConfig):
     model_type: Literal["gpt2"]
     vocab_size: Vocab
     n_positions: Positions = Field(
-        1024, validation_alias=_also("n_positions", "max_position_embeddings")
+        1024, validation_alias=AliasChoices("n_positions", "max_position_embeddings")
     )
-    n_embd: Hidden = Field(validation_alias=_also("n_embd", "hidden_size"))
-    n_layer: Layers = Field(validation_alias=_also("n_layer", "num_hidden_layers"))
-    n_head: Heads = Field(validation_alias=_also("n_head", "num_attention_heads"))
+    n_embd: Hidden = Field(validation_alias=AliasChoices("n_embd", "hidden_size"))
+    n_layer: Layers = Field(validation_alias=AliasChoices("n_layer", "num_hidden_layers"))
+    n_head: Heads = Field(validation_alias=AliasChoices("n_head", "num_attention_heads"))
     n_inner: Intermediate | None = None
     activation_function: Name = "gelu_new"
     resid_pdrop: Dropout = 0.1

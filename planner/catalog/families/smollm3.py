@@ -11,14 +11,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from planner.catalog.families.base import (
-    Heads,
-    LayerTypes,
-    Positions,
-    RotaryConfig,
-    Window,
-    wrong,
-)
+from planner.catalog.families.base import Heads, LayerTypes, Positions, RotaryConfig, Window, wrong
 
 Rotations = Annotated[list[Annotated[int, Field(ge=0, le=1)]], Field(max_length=1000)]
 

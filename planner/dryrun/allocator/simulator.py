@@ -9,13 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, insort
 
-from planner.dryrun.allocator.block import (
-    ADDRESS_BITS,
-    ALLOCATED,
-    PENDING,
-    Block,
-    Pool,
-)
+from planner.dryrun.allocator.block import ADDRESS_BITS, ALLOCATED, PENDING, Block, Pool
 from planner.dryrun.allocator.driver import Driver, OutOfDeviceMemory
 from planner.dryrun.allocator.release import is_split, release_all
 from planner.dryrun.allocator.rounding import block_size

@@ -88,30 +88,20 @@ def _device_module(device: str, streams: bool) -> Iterator[None]:
                 f"{FULLY_SHARD}._fsdp_param_group.FSDPParamGroup._validate_no_meta_params",
                 _nothing,
             ),
-            (f"{SHAPES}._propagate_tensor_meta_non_cached", _unseen(_shapes())),
+            (f"{SHAPES}._propagate_tensor_meta_non_cached", _disable_current_modes()(_shapes())),
         ):
             stack.enter_context(patch(target, value, create=target == "torch.meta"))
         yield
 
 
 def _shapes() -> Callable[..., Any]:
+    """How DTensor learns a result's shape: from tensors as large as all ranks' together.
+
+    No mode may see them, since they would look like the step's own.
+    """
     from torch.distributed.tensor._sharding_prop import ShardingPropagator
 
     return ShardingPropagator._propagate_tensor_meta_non_cached
-
-
-def _unseen(work: Callable[..., Any]) -> Callable[..., Any]:
-    """Work that no mode sees.
-
-    The first time that DTensor meets an operator it learns the shape of the result from tensors
-    without data, as large as all ranks' together. Here they would look like the step's own.
-    """
-
-    def hidden(*args: Any, **kwargs: Any) -> Any:
-        with _disable_current_modes():
-            return work(*args, **kwargs)
-
-    return hidden
 
 
 def _nothing(*_: Any, **__: Any) -> None:

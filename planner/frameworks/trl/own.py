@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan
-
-
-def _nothing(plan: Plan) -> Mapping[str, object]:
-    return {}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -24,7 +20,7 @@ class Own:
     """Class of its arguments."""
     rows: Literal["text", "pairs", "prompts"]
     """What its data set has."""
-    arguments: Callable[[Any], Mapping[str, object]] = _nothing
+    arguments: Callable[[Plan], Mapping[str, object]] = lambda plan: {}
     """What a plan decides, where no export says it."""
-    refuses: Callable[[Any], str] = lambda plan: ""
+    refuses: Callable[[Plan], str] = lambda plan: ""
     """Why a plan is not run by it, as a sentence; empty where it is."""

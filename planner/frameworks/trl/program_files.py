@@ -96,7 +96,7 @@ def _embedding(plan: Plan) -> Iterator[Decision]:
 
 EMBEDDED = 8
 """Prompts of a forward that embeds."""
-NEEDED: Mapping[str, Callable[[Any], Iterator[Decision]]] = {"density_grpo.py": _embedding}
+NEEDED: Mapping[str, Callable[[Plan], Iterator[Decision]]] = {"density_grpo.py": _embedding}
 """What a program needs to know of the plan itself, by its name."""
 
 

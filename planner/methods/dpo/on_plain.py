@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planner.frameworks.program import Decision, Program
 from planner.frameworks.trainer import Trainer
 
 if TYPE_CHECKING:
+    from planner.launch.obstacles import Obstacles
     from planner.plan.fields import PlanFields as Plan
 
 FOLDER = Path(__file__).with_name("program")
@@ -40,7 +41,7 @@ def _decisions(plan: Plan) -> Iterator[Decision]:
     yield Decision(name="prompts_per_step", value=plan.prompts_per_step)
 
 
-def _refuse(found: Any) -> None:
+def _refuse(found: Obstacles) -> None:
     found.only(
         "logits",
         "response",

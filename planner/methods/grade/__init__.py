@@ -48,6 +48,14 @@ METHOD = Method(
             {"grade_top_k": 0, "grade_dense_scatter": False, "grade_reward_input": "dense"},
         ),
     ),
+    edits=(
+        ("memory", "Checkpoint each generated token's step", {"grade_step_checkpointing": True}),
+    ),
+    searched=("grade_step_checkpointing", "grade_reference_cache"),
+    trade_offs={
+        "grade_estimator": "The straight-through estimator feeds one-hot tokens and keeps the soft "
+        "gradient: another gradient, with another bias."
+    },
     rules=RULES,
     fact_problems=fact_problems,
     without_effect=(

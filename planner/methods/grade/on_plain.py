@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from planner.frameworks.program import Decision, Program
 from planner.frameworks.trainer import Trainer
@@ -13,6 +13,7 @@ from planner.setup.quantities import quantities
 from planner.setup.setup import setup_of
 
 if TYPE_CHECKING:
+    from planner.launch.obstacles import Obstacles
     from planner.plan.fields import PlanFields as Plan
 
 NO_JUDGE = (
@@ -75,7 +76,7 @@ def _decisions(plan: Plan) -> Iterator[Decision]:
     )
 
 
-def _refuse(found: Any) -> None:
+def _refuse(found: Obstacles) -> None:
     """The step is the program's own: what a plan of it can be beside that is common to all."""
 
 

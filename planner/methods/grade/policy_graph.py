@@ -23,6 +23,7 @@ from planner.phases import activations
 from planner.phases.memory import beside, whole
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
+from planner.plan.altered import altered
 from planner.setup.setup import Setup
 
 ONCE = ("token ids",)
@@ -35,24 +36,10 @@ HEAD_INPUTS = ("final norm output", "input of the language-model head")
 """What the head keeps for its weight's gradient."""
 
 
-class Instead:
-    """Reads like a plan (or grid), with some fields replaced."""
-
-    def __init__(self, plan: Any, **values: Any) -> None:
-        """``values`` stand in for the plan's."""
-        self._plan = plan
-        self._values = values
-
-    def __getattr__(self, field: str) -> Any:
-        values = self.__dict__["_values"]
-        return values[field] if field in values else getattr(self.__dict__["_plan"], field)
-
-
 def scene_at(scene: Scene, tokens: Num, **instead: Any) -> Scene:
     """The scene of one forward over rows of ``tokens`` positions."""
     q = replace(whole(scene.q), micro_row_tokens=tokens)
-    plan: Any = Instead(scene.plan, **instead) if instead else scene.plan
-    setup = Setup(plan=plan, q=q, models=scene.setup.models)
+    setup = Setup(plan=altered(scene.plan, instead), q=q, models=scene.setup.models)
     return replace(scene, setup=setup, memory=beside(scene.memory))
 
 

@@ -46,6 +46,23 @@ METHOD = Method(
     fields=IntuitorFields,
     refused_elsewhere=("self_certainty_gradient",),
     defaults={"kl": "loss", "critic": "none", "responses_per_prompt": 8},
+    forms=(("Self-certainty in chunks", "self_certainty", "full", "chunked-vocabulary"),),
+    edits=(
+        (
+            *("memory", "Compute self-certainty in chunks of tokens"),
+            {"self_certainty": "chunked-tokens"},
+        ),
+        (
+            *("memory", "Compute self-certainty in chunks of the vocabulary"),
+            {"self_certainty": "chunked-vocabulary"},
+        ),
+        ("memory", "Take self-certainty from the fused head", {"self_certainty": "fused"}),
+        (
+            *("training", "Leave self-certainty out of the gradient"),
+            {"self_certainty_gradient": False},
+        ),
+    ),
+    searched=("self_certainty",),
     rules=(
         Rule(
             "self_certainty_gradient",

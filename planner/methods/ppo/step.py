@@ -10,12 +10,7 @@ from planner.steps.batch import Rows
 from planner.steps.generation import rollout
 from planner.steps.objectives import VALUE_WEIGHT, value_loss
 from planner.steps.run import Run, end_of_step
-from planner.steps.update import (
-    against_kept,
-    clipped_policy_loss,
-    update_critic,
-    update_policy,
-)
+from planner.steps.update import against_kept, clipped_policy_loss, update_critic, update_policy
 from planner.values.step_phases import VALUES
 
 

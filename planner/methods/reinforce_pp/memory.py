@@ -6,6 +6,4 @@ takes the advantages alone, so here they are whitened in place.
 
 from __future__ import annotations
 
-from planner.methods.grpo.memory import phases
-
-__all__ = ["phases"]
+from planner.methods.grpo.memory import phases as phases

@@ -7,6 +7,4 @@ one of each per sequence (``trl/trainer/rloo_trainer.py`` 1.16.0, lines 1610 and
 
 from __future__ import annotations
 
-from planner.methods.grpo.memory import phases
-
-__all__ = ["phases"]
+from planner.methods.grpo.memory import phases as phases

@@ -18,8 +18,9 @@ from planner.sampling.run.ivf import inverted, room_for
 from planner.sampling.run.job import Job
 from planner.sampling.run.neighbours import search_of, tile
 from planner.sampling.run.vectors import F32, Chunks
+from planner.values.dtypes import BYTES
 
-BYTES = 192 * 2**20
+RANDOM_BYTES = 192 * 2**20
 """Most that the random vectors take."""
 SCANNED_BYTES = 512 * 2**20
 """Most that the lists hold which are scanned: far more than a cache, as a run's own are, and never
@@ -55,7 +56,7 @@ class Repeated:
 def search_rates(job: Job, seconds: float) -> dict[str, float]:
     """Seconds a product of the stages that search, and seconds a byte of those that read."""
     width = job.setup.width
-    rows = max(512, min(job.chunks.rows, BYTES // (4 * width)))
+    rows = max(512, min(job.chunks.rows, RANDOM_BYTES // (4 * width)))
     vectors = _unit(rows, width)
     place = job.folder / "calibration"
     place.mkdir(exist_ok=True)
@@ -95,7 +96,7 @@ def _reading(place: Any, vectors: F32, like: Chunks) -> Repeated:
     chunk = Chunks(place, len(vectors), like.width, like.dtype, len(vectors))
     chunk.write(0, vectors)
     into = np.empty_like(vectors)
-    stored = like.width * (2 if like.dtype == "fp16" else 4)
+    stored = like.width * BYTES[like.dtype]
     return Repeated(
         lambda size: chunk.read_into(0, into), len(vectors), float(stored), size=len(vectors)
     )
@@ -134,7 +135,7 @@ def _ivf(
             )  # fmt: skip
         return index
 
-    stored = width * (2 if job.request.dtype == "fp16" else 4)
+    stored = width * BYTES[job.request.dtype]
     began = time.perf_counter()
     index = filled(lists * each)
     # Once: filled again, it would have memory that is no longer new.

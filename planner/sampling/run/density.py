@@ -16,9 +16,14 @@ Favour = Literal["rare", "common"]
 
 
 def mean_distance(distances: F64) -> F64:
-    """Mean distance to the nearest, shape [prompts, neighbours] to [prompts]."""
-    mean: F64 = np.asarray(distances, np.float64).mean(axis=1)
-    return mean
+    """Mean distance to the nearest that were found, shape [prompts, neighbours] to [prompts].
+
+    NaN of a prompt without any.
+    """
+    there = np.isfinite(distances)
+    count = there.sum(axis=1)
+    total = np.where(there, distances, 0.0).sum(axis=1)
+    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def weights(density: F64, favour: Favour) -> F64:

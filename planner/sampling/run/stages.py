@@ -193,9 +193,7 @@ def weigh(job: Job, meter: Meter) -> None:
     with meter.stage("weigh"):
         distance: F64 = np.empty(job.setup.prompts)
         for start, near in job.kept("distances"):
-            finite = np.where(np.isfinite(near), near, np.nan)
-            with np.errstate(invalid="ignore"):
-                distance[start : start + len(near)] = _mean(finite)
+            distance[start : start + len(near)] = density.mean_distance(near)
         lone = np.isnan(distance)  # no neighbour at all in the lists that were probed
         if lone.any():
             distance[lone] = np.nanmax(distance) if not lone.all() else 1.0
@@ -218,13 +216,6 @@ def weigh(job: Job, meter: Meter) -> None:
         )
         whole(job.folder / WEIGHTS, table.replace_schema_metadata(metadata(origin)))
         _summary(job, distance, chances, int(lone.sum()), origin.model_dump())
-
-
-def _mean(near: F64) -> F64:
-    there = ~np.isnan(near)
-    count = there.sum(axis=1)
-    total = np.where(there, near, 0.0).sum(axis=1)
-    return np.where(count > 0, total / np.maximum(count, 1), np.nan)
 
 
 def _summary(job: Job, distance: F64, chances: F64, lone: int, origin: dict[str, Any]) -> None:

@@ -12,7 +12,7 @@ import gc
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -26,7 +26,7 @@ from planner.plan import Plan
 from planner.search.answer import search
 from planner.search.ask.pipe import Closed, receive, send, waits
 from planner.search.found import Found
-from planner.search.judging import NOTHING, Arrays, Rows, joined, rows_of
+from planner.search.judging import NOTHING, Arrays, Combinations, Rows, joined, rows_of
 from planner.search.staged import Progress
 from planner.search.wish import Wish
 from planner.speeds import Speeds, holding
@@ -56,11 +56,7 @@ class Two:
         self._helper: subprocess.Popen[bytes] | None = None
 
     def __call__(
-        self,
-        plan: Plan,
-        combinations: Sequence[Mapping[str, Any]],
-        arrays: Arrays,
-        speeds: Speeds | None,
+        self, plan: Plan, combinations: Combinations, arrays: Arrays, speeds: Speeds | None
     ) -> Rows:
         """As :func:`planner.search.judging.rows_of`, chunk by chunk in both processes."""
         least, most = CHUNK
@@ -72,7 +68,7 @@ class Two:
         ]
         found: dict[int, Rows] = {}
         helper = self.alive() if len(chunks) > 1 else None
-        theirs: tuple[int, Sequence[Mapping[str, Any]]] | None = None
+        theirs: tuple[int, Combinations] | None = None
         try:
             while chunks or theirs:
                 if helper is not None and theirs is None and chunks:

@@ -16,13 +16,7 @@ from planner.trial.ask.request import TrialRequest
 from planner.trial.ask.result import Status, TrialResult
 from planner.trial.ask.supervisor import where
 from planner.trial.cluster import shipment
-from planner.trial.cluster.client import (
-    Cluster,
-    ClusterAway,
-    ClusterRefused,
-    JobState,
-    LogTail,
-)
+from planner.trial.cluster.client import Cluster, ClusterAway, ClusterRefused, JobState, LogTail
 from planner.trial.cluster.job_log import Heard
 from planner.units import read_seconds
 

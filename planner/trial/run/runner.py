@@ -28,12 +28,7 @@ from planner.trial.ask.result import Device, OutOfMemory, Ran, TrialResult
 from planner.trial.ask.strict import shown
 from planner.trial.ask.variants import executed, with_layers
 from planner.trial.run import cadence, rollout, shortfall
-from planner.trial.run.device import (
-    capacity_bytes,
-    device_of,
-    environment,
-    used_by_others,
-)
+from planner.trial.run.device import capacity_bytes, device_of, environment, used_by_others
 from planner.trial.run.execution import Execution, Readings, Report
 from planner.trial.run.extrapolation import Depth, extrapolated
 from planner.trial.run.process_group import RANK_NOTE, everybody, joined, rank, ranks

@@ -77,7 +77,7 @@ def _cards(shown: Sequence[Shown], plans: Sequence[Compared], plan: Plan) -> Non
                         "Open as plan",
                         key=f"open:{pin}",
                         icon=":material/open_in_new:",
-                        on_click=pins.open_as_plan,
+                        on_click=session.open_plan,
                         args=(pinned.plan,),
                         help="Every page goes on with it. The plan on the page now is kept only "
                         "where it is pinned.",

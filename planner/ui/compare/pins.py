@@ -12,14 +12,7 @@ import streamlit as st
 
 from planner.comparison import distinct
 from planner.plan import Plan
-from planner.plan.pin import (
-    MOST,
-    Pinned,
-    checked_name,
-    from_file,
-    from_link,
-    to_file,
-)
+from planner.plan.pin import MOST, Pinned, checked_name, from_file, from_link, to_file
 from planner.ui import uploads
 from planner.ui.compare import rows
 from planner.ui.elements import download, said
@@ -101,11 +94,6 @@ def pin(new: Sequence[Pinned]) -> None:
 def remove(place: int) -> None:
     """Let a pinned plan go."""
     _keep([one for at, one in enumerate(session.pins()) if at != place])
-
-
-def open_as_plan(plan: Plan) -> None:
-    """Every page goes on with this plan."""
-    session.open_plan(plan)
 
 
 def rename(place: int, key: str) -> None:

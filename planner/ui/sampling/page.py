@@ -13,7 +13,6 @@ from planner.charts import sampling as charts
 from planner.footprint import Term
 from planner.problem import Problem
 from planner.sampling.answer import to_json
-from planner.sampling.derived import value_bytes_of
 from planner.sampling.estimate import SamplingEstimate, Stage, curve, estimate
 from planner.sampling.plan import SamplingPlan
 from planner.ui.elements import TONES, bullets, card, cards, download, folded, ink, tell
@@ -22,6 +21,7 @@ from planner.ui.sampling import state, trying
 from planner.ui.sampling.texts import LABELS, spoken
 from planner.ui.state import session
 from planner.units import read_seconds
+from planner.values.dtypes import BYTES
 from planner.wording.display import UNKNOWN, plain, put_in
 
 FEWEST, MOST, POINTS = 28_000, 28_000_000, 61
@@ -257,7 +257,7 @@ def _terms(found: SamplingEstimate) -> None:
     st.caption("On disk")
     for term in found.disk:
         _term("sampling:disk", term)
-    width = value_bytes_of(found.plan) * found.dimensions
+    width = BYTES[found.plan.dtype] * found.dimensions
     st.caption(f"One embedding has {found.dimensions:,} values, {width:,} bytes as it is stored.")
 
 

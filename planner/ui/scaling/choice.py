@@ -9,16 +9,7 @@ import streamlit as st
 from planner.plan import Plan
 from planner.ui.elements import segments
 from planner.ui.scaling import own_peak
-from planner.ui.scaling.axes import (
-    AXES,
-    CARD,
-    MODEL,
-    TITLES,
-    cards,
-    known_cards,
-    models,
-    relatives,
-)
+from planner.ui.scaling.axes import AXES, CARD, MODEL, TITLES, cards, known_cards, models, relatives
 
 VALUE, TO_PLAN, TO_B = "Value", "Ratio to this plan", "Ratio B ÷ A"
 

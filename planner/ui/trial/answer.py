@@ -9,6 +9,7 @@ from planner.plan import Plan
 from planner.plan.link import from_query_string
 from planner.trial.ask.result import TrialResult, result_json
 from planner.trial.history import History, HistoryError
+from planner.trial.history.intake import keep_all
 from planner.ui.elements import bullets, doubt, download, row, tell, text_table
 from planner.ui.state import session
 from planner.ui.trial import found, words
@@ -30,7 +31,7 @@ MEANING = {
 def newest(plan: Plan, plans: Verdict) -> None:
     """The plan's last trial, if there is one; and results that nobody has stored are stored."""
     try:
-        found.store(History())
+        keep_all(History())
     except HistoryError as error:
         doubt(error)
     result = found.newest_of(plan)

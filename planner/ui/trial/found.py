@@ -16,8 +16,6 @@ from planner.trial.ask.folders import TrialFolder, folders
 from planner.trial.ask.process import TrialState
 from planner.trial.ask.request import SNAPSHOT
 from planner.trial.ask.result import TrialResult
-from planner.trial.history import History
-from planner.trial.history.intake import keep_all
 
 NEWEST = 200
 """Folders in which a plan's last trial is looked for."""
@@ -55,12 +53,3 @@ def _plan_of(folder: TrialFolder) -> str:
         return ""
     found = asked.get("plan") if isinstance(asked, dict) else None
     return found if isinstance(found, str) else ""
-
-
-def store(history: History) -> None:
-    """Put results into the history that their own processes did not put there.
-
-    Raises:
-        HistoryError: when they cannot be stored; the results stay in their folders.
-    """
-    keep_all(history)

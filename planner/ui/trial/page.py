@@ -19,15 +19,7 @@ from planner.trial.ask.process import TrialState
 from planner.trial.ask.request import TrialRequest, request_of
 from planner.ui import compute
 from planner.ui.elements import named_choice, row, said
-from planner.ui.trial import (
-    answer,
-    benchmark,
-    calibration,
-    controls,
-    found,
-    history,
-    inputs,
-)
+from planner.ui.trial import answer, benchmark, calibration, controls, found, history, inputs
 from planner.ui.trial.allowed import SETTING, permitted
 from planner.units import read_seconds
 

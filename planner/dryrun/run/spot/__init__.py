@@ -6,6 +6,4 @@ the first layers that hold every kind of layer, and observed
 show.
 """
 
-from planner.dryrun.run.spot.measurement import measure
-
-__all__ = ["measure"]
+from planner.dryrun.run.spot.measurement import measure as measure

@@ -256,22 +256,12 @@ def fsdp2_seams() -> tuple[tuple[Any, str, Any], ...]:
         return int(tensor.untyped_storage()._cdata)
 
     mesh, groups = "_init_default_mesh", "build_device_mesh"
+    known = _disable_current_modes()  # as a decorator: on what is known without data
     return (
-        (_fully_shard, mesh, _known(getattr(_fully_shard, mesh))),
-        (ParallelismConfig, groups, _known(getattr(ParallelismConfig, groups))),
+        (_fully_shard, mesh, known(getattr(_fully_shard, mesh))),
+        (ParallelismConfig, groups, known(getattr(ParallelismConfig, groups))),
         (torch.Tensor, "data_ptr", address),
     )
-
-
-def _known(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function on what is known without data."""
-
-    @wraps(function)
-    def computed(*args: Any, **kwargs: Any) -> Any:
-        with _disable_current_modes():
-            return function(*args, **kwargs)
-
-    return computed
 
 
 def _nothing(*_: Any, **__: Any) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
-from functools import wraps
 from typing import Any
 from unittest.mock import patch
 
@@ -106,7 +105,8 @@ def seams(plan: Plan, stage: DryStage, on: On, head: On) -> Iterator[Built]:
         role, built = _roles(stage)
         enter(_models(plan, stage, role))
         enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
-        enter(patch.object(engine, "create_device_mesh", _known(create_device_mesh)))
+        known = _disable_current_modes()(create_device_mesh)  # ranks: on what is no fake
+        enter(patch.object(engine, "create_device_mesh", known))
         if on == "gpu":
             enter(_transfers(stage))
         enter(Data())  # type: ignore[no-untyped-call]
@@ -184,17 +184,6 @@ def _transfers(stage: DryStage) -> Iterator[None]:
 
     with two_memories(stage.tracker.on_host), patch.object(TensorDict, "to", copied):
         yield
-
-
-def _known(function: Callable[..., Any]) -> Callable[..., Any]:
-    """The function on what is known without data."""
-
-    @wraps(function)
-    def computed(*args: Any, **kwargs: Any) -> Any:
-        with _disable_current_modes():
-            return function(*args, **kwargs)
-
-    return computed
 
 
 class Data(TorchDispatchMode):  # type: ignore[no-untyped-call]
