@@ -25,10 +25,9 @@ class Moments(NamedTuple):
     kinds: tuple[Kind, ...]
     counts: np.ndarray[Any, np.dtype[np.int64]]
 
-    def heights(self, sizes: Mapping[str, Num]) -> list[Num]:
+    def heights(self, sizes: dict[str, Num]) -> list[Num]:
         """Bytes alive at each moment."""
-        one = {**sizes, "copies": 1}
-        units = [KINDS[kind].of(one) for kind in self.kinds]
+        units = [KINDS[kind].of(sizes) for kind in self.kinds]
         if np.ndarray not in map(type, units):
             return (self.counts @ units).tolist()  # type: ignore[no-any-return]
         rows = self.counts.tolist()
@@ -98,9 +97,9 @@ def highest(
 
 
 def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
-    """The inputs of every formula in :data:`KINDS`, but ``copies``."""
-    found = (*_of_architecture(arch), *_of_workload(workload))
-    return dict(zip((*ARCHITECTURE_SIZES, *WORKLOAD_SIZES), found, strict=True))
+    """The inputs of every formula in :data:`KINDS`, for one copy."""
+    found = (*_of_architecture(arch), *_of_workload(workload), 1)
+    return dict(zip((*ARCHITECTURE_SIZES, *WORKLOAD_SIZES, "copies"), found, strict=True))
 
 
 def terms_of(
@@ -114,6 +113,7 @@ def _terms(counts: Mapping[Label, Num], sizes: Mapping[str, Num], role: str) -> 
     terms = []
     for (kind, name), copies in counts.items():
         formula = KINDS[kind]
-        inputs = {key: copies if key == "copies" else sizes[key] for key in formula.inputs}
+        inputs = {key: sizes[key] for key in formula.inputs}
+        inputs["copies"] = copies
         terms.append(formula(role, label=name, tensors=abs(copies), **inputs))
     return terms
