@@ -259,9 +259,9 @@ def _chosen_and_needed(phases: tuple[Phase, ...], worst: Phase, pool: Pool) -> s
     training = training_of(phases)
     beside = any(phase.pool_bytes for phase in phases if phase.rank == "trainer")
     own = "" if beside else " of GPUs of its own"
-    needs = ""
-    if training.training_bytes != worst.device_bytes:
-        needs = f"training needs {read_gib(training.training_bytes)} GiB in {training.name}; "
+    needs, needed = "", training.training_bytes
+    if needed != worst.device_bytes:
+        needs = f"training needs {read_gib(needed)} GiB in {training.name}; "
     return (
         f"{needs}the engine takes {read_gib(pool.share_bytes)} GiB by its share{own} and holds "
         f"{read_count(pool.sequences, 'whole sequence')}"

@@ -80,6 +80,11 @@ class Term(NamedTuple):
     low: Num | None = None
     high: Num | None = None
 
+    def of(self, role: str) -> Term:
+        """The same quantity of another role."""
+        # Term's own __new__ would only put the same fields together by name.
+        return tuple.__new__(Term, (self.name, role, *self[2:]))
+
 
 class TimeTerm(NamedTuple):
     """One cause of a phase's time: its seconds, and all a person needs to check them.

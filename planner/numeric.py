@@ -8,9 +8,9 @@ plan runs through. May import numpy and nothing else of ours.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from functools import reduce
-from typing import Any, NamedTuple, TypeAlias
+from collections.abc import Callable, Sequence
+from functools import lru_cache, reduce, wraps
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 import numpy as np
 
@@ -24,6 +24,23 @@ class Bounded(NamedTuple):
     low: Num
     centre: Num
     high: Num
+
+
+Maker = TypeVar("Maker", bound=Callable[..., Any])
+
+
+def remembered(make: Maker) -> Maker:
+    """``make``, which keeps what it made of plain numbers; of a sweep's arrays it makes it anew."""
+    known = lru_cache(maxsize=1024, typed=True)(make)
+
+    @wraps(make)
+    def look_up(*args: Any, **kwargs: Any) -> Any:
+        try:
+            return known(*args, **kwargs)
+        except TypeError:  # arrays have no hash
+            return make(*args, **kwargs)
+
+    return cast("Maker", look_up)
 
 
 def ceil_div(numerator: Num, denominator: Num) -> Num:

@@ -178,9 +178,8 @@ class Case:
 
     def bytes_of(self, label: Label, copies: int = 1) -> int:
         """Bytes of a storage in this case."""
-        return int(
-            KINDS[label[0]].value(copies=copies, **sizes_of(self.architecture, self.workload))
-        )
+        sizes = {**sizes_of(self.architecture, self.workload), "copies": copies}
+        return int(KINDS[label[0]].of(sizes))
 
     def build(self) -> Any:
         """The model, in train mode unless gradients are off."""

@@ -15,7 +15,7 @@ from typing import Any
 from planner.catalog.efficiencies import efficiencies, typical
 from planner.catalog.gpu_catalog import Gpu
 from planner.formulas.duration import Rate
-from planner.numeric import Num, ceil_div, minimum, where
+from planner.numeric import Num, ceil_div, minimum, remembered, where
 
 NCCL = "github.com/NVIDIA/nccl-tests doc/PERFORMANCE.md: bus bandwidth of each collective"
 
@@ -166,6 +166,7 @@ def linked_gpus(gpu: Gpu) -> int | None:
     return 4 if "4 cards" in gpu.interconnect else 2
 
 
+@remembered
 def bus_bytes_per_second(gpu: Gpu, *, ranks: Num, gpus_per_node: Num) -> Num | None:
     """Rate of a large collective over ``ranks`` GPUs; None when the card's links are unknown."""
     slot = slot_bytes_per_second(gpu)

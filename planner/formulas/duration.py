@@ -7,11 +7,10 @@ Expressions are constants of this package; nothing from outside reaches :func:`e
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 from planner.footprint import TimeTerm
 from planner.formulas.formula import Expression
-from planner.numeric import Num
 
 Unit = Literal[
     "seconds",
@@ -57,8 +56,14 @@ class Rate(Expression):
 
     __call__ = Expression.value
 
-    def term(self, role: str, *, label: str = "", evidence: str = "", **inputs: Num) -> TimeTerm:
-        """The seconds as a cause of a phase's time; ``evidence`` is of the shares in ``inputs``."""
+    def term(self, role: str, /, **inputs: Any) -> TimeTerm:
+        """The seconds as a cause of a phase's time, by the expression's inputs.
+
+        Beside them may stand ``label`` (the term's name, unless it is the formula's) and
+        ``evidence`` (whose measurements the shares are of).
+        """
+        # Taken out by hand, as a formula's.
+        label, evidence = inputs.pop("label", ""), inputs.pop("evidence", "")
         fields = (
             label or self.name,
             role,

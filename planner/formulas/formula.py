@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from types import CodeType
 from typing import Any
 
-from planner.footprint import Category, Layout, Term
+from planner.footprint import Category, Term
 from planner.numeric import Num, ceil_div, maximum, minimum, round_up
 
 FUNCTIONS: Mapping[str, Any] = {
@@ -43,7 +43,7 @@ class Expression:
         self.inputs = tuple(name for name in self.code.co_names if name not in FUNCTIONS)
         """Names the expression reads, in order of first use."""
 
-    def value(self, **inputs: Num) -> Num:
+    def value(self, /, **inputs: Num) -> Num:
         """The expression's value; ``NameError`` when an input is missing."""
         return eval(self.code, SCOPE, inputs)
 
@@ -74,22 +74,21 @@ class Formula(Expression):
         self.category: Category = category
         REGISTRY[name] = self
 
-    def __call__(
-        self,
-        role: str,
-        *,
-        label: str = "",
-        tensors: Num = 1,
-        layout: Layout = (),
-        host: bool = False,
-        between: tuple[Num, Num] | tuple[None, None] = (None, None),
-        **inputs: Num,
-    ) -> Term:
-        """The term of ``role``; ``tensors`` or ``layout`` say how its bytes are spread.
+    def __call__(self, role: str, /, **inputs: Any) -> Term:
+        """The term of ``role`` by the expression's inputs, and by what else is said of it.
 
-        ``between`` bounds, in bytes, what nobody can know exactly.
+        Args:
+            role: whose bytes they are.
+            inputs: values of the names in the expression; beside them may stand ``label`` (the
+                term's name, unless it is the formula's), ``tensors`` or ``layout`` (how its bytes
+                are spread), ``host`` (they are in host RAM) and ``between`` (bounds, in bytes, of
+                what nobody can know exactly).
         """
-        low, high = between
+        # Taken out by hand: Python compares each keyword with each name of a signature like this.
+        take = inputs.pop
+        label, host = take("label", ""), take("host", False)
+        tensors, layout = take("tensors", 1), take("layout", ())
+        low, high = take("between", (None, None))
         fields = (
             label or self.name,
             role,

@@ -15,7 +15,7 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, lru_cache
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -123,6 +123,7 @@ def version_of(card: str) -> str:
     return version
 
 
+@lru_cache(maxsize=128)
 def tables_of(gpu: Gpu) -> Tables | None:
     """Whose tables a card's times rest on; None where its peaks are unknown."""
     found = loan(gpu.key, "products_bf16")

@@ -275,7 +275,7 @@ def arriving(scene: Scene) -> Iterator[Term]:
     elif _packs(scene):
         yield _packed(scene, ROLE, buffers=3)
     else:
-        yield policy.largest_tensor()._replace(role=ROLE)
+        yield policy.largest_tensor().of(ROLE)
 
 
 def sync_bucket(scene: Scene) -> int:

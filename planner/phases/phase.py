@@ -11,7 +11,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from planner.footprint import Instant
-from planner.formulas.compute import backward_flops, forward_flops, head_flops
+from planner.formulas.compute import (
+    BACKWARD_FLOPS,
+    attention_flops,
+    head_flops,
+    layers_flops,
+)
 from planner.lengths import Lengths
 from planner.numeric import Num, ceil_div
 from planner.phases.role import Role
@@ -63,13 +68,20 @@ class Work:
         """Floating-point operations; None where there are next to none."""
         if self.run in ("optimizer", "send", "read", "write"):
             return None
-        arch, sizes = self.role.arch, {"tokens": self.tokens, "row_tokens": self.row_tokens}
+        arch, tokens = self.role.arch, self.tokens
+        layers = layers_flops(arch, tokens=tokens)
+        attention = attention_flops(arch, tokens=tokens, row_tokens=self.row_tokens)
         head = head_flops(arch, tokens=self.scored_tokens)
         if self.run != "backward":
-            return forward_flops(arch, head=False, **sizes) + head
+            return layers + attention + head
         trains = self.role.trained and not self.role.adapters
-        once = backward_flops(arch, recompute=False, weights_train=trains, head=False, **sizes)
-        again = self.recomputed * forward_flops(arch, head=False, **sizes)
+        once = BACKWARD_FLOPS(
+            linear_flops=layers,
+            attention_flops=attention,
+            weights_train=int(trains),
+            recomputed_flops=0,
+        )
+        again = self.recomputed * (layers + attention)
         return once + again + (1 + trains + self.scored_again) * head
 
 

@@ -17,7 +17,7 @@ from planner.footprint import Term
 from planner.formulas import parameters, sharding
 from planner.formulas.lora import lora_tensor_count, lora_weights, trainable_lora_parameters
 from planner.formulas.parameters import Weight
-from planner.numeric import Num, ceil_div
+from planner.numeric import Num, ceil_div, remembered
 
 Part = Literal["weights", "layer", "root", "adapters"]
 
@@ -79,6 +79,7 @@ class Role:
     answers_frozen: bool = False
     """These compute, and not those that train."""
 
+    @remembered
     def padding(self, part: Part, shards: Num) -> Num:
         """Elements that a split along the first dimension adds: ranks hold equal numbers of rows.
 

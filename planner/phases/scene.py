@@ -255,11 +255,13 @@ class Scene:
         model, gpu = self.setup[of.name], self.facts.gpu
         return workload.inference_workload(self.setup, model, gpu, disabled=of.disabled)
 
+    @once
     def embedding_bytes(self, of: Role) -> int:
         """Bytes of a number of embeddings and norms: autocast leaves fp32 weights' as they are."""
         precision = workload.precision_of(self.setup, self.setup[of.name])
         return 4 if precision == "autocast-bf16" else self.q.compute_bytes
 
+    @once
     def normed_bytes(self, of: Role) -> int:
         """Bytes of a number that the final norm answers: autocast runs layer norms in fp32."""
         autocast = self.setup[of.name].adapted and self.setup.autocasts_forwards

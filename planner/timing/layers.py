@@ -20,7 +20,7 @@ from planner.formulas.parameters import active_layers_parameter_count, layer_wei
 from planner.formulas.passes import FLASH2_BY_MAJOR
 from planner.kernels import experts_seconds, prefill_attention_seconds, products_seconds, tables_of
 from planner.kernels.grid import Curve
-from planner.numeric import Num, maximum
+from planner.numeric import Num, maximum, remembered
 from planner.setup.workload import FLASH
 
 ROWS = np.exp2(np.arange(22 * 8 + 1) / 8)
@@ -140,6 +140,7 @@ class Attention(NamedTuple):
     share: Num
 
 
+@remembered
 def attention(
     gpu: Gpu,
     arch: Architecture,

@@ -63,7 +63,8 @@ NOTHING = Totals(*[0] * len(Totals._fields))
 
 KINDS = ("parameters", "gradients", "optimizer", "buffers", "logits", "unsharded")
 """Categories whose tensors seldom fit each other's blocks; gradients of two kinds."""
-PLACES: dict[str, int] = {kind: place for place, kind in enumerate(KINDS)}
+PLACES: dict[str, int] = {kind: Totals._fields.index(kind) for kind in KINDS}
+BESIDE, HOST = (Totals._fields.index(name) for name in ("outside", "host"))
 
 
 class Adder:
@@ -97,16 +98,17 @@ class Adder:
 
     def _add(self, terms: tuple[Term, ...]) -> Totals:
         # Most terms are in few totals: what is not there need not be added.
-        parts: tuple[list[Num], ...] = ([], [], [], [], [])
-        requested, allocated, slack, outside, host = parts
-        kinds: dict[str, list[Num]] = {}
+        requested: list[Num] = []
+        allocated: list[Num] = []
+        slack: list[Num] = []
+        others: dict[int, list[Num]] = {}
         expandable = self._expandable
         for term in terms:
             size, category = term.bytes, term.category
             if term.host:
-                host.append(size)
+                others.setdefault(HOST, []).append(size)
             elif category in OUTSIDE:
-                outside.append(size)
+                others.setdefault(BESIDE, []).append(size)
             elif category == "allocator":
                 slack.append(size)
             else:
@@ -114,14 +116,14 @@ class Adder:
                 requested.append(size)
                 allocated.append(held)
                 slack.append(unused)
-                kind = "unsharded" if term.name in UNSHARDED else category
-                kinds.setdefault(kind, []).append(held)
+                place = PLACES.get("unsharded" if term.name in UNSHARDED else category)
+                if place is not None:
+                    others.setdefault(place, []).append(held)
         plus = self._plus
-        of_kinds: list[Num] = [0] * len(KINDS)
-        for named, sizes in kinds.items():
-            if named in PLACES:
-                of_kinds[PLACES[named]] = plus(sizes)
-        return tuple.__new__(Totals, (*map(plus, parts), *of_kinds))
+        sums = [plus(requested), plus(allocated), plus(slack), *NOTHING[BESIDE:]]
+        for place, sizes in others.items():
+            sums[place] = plus(sizes)
+        return tuple.__new__(Totals, sums)
 
     def _sum(self, found: Sequence[Totals]) -> Totals:
         if len(found) < 2:

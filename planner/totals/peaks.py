@@ -16,7 +16,7 @@ import numpy as np
 
 from planner.footprint import OUTSIDE, Instant, Term
 from planner.numeric import Num, maximum, minimum, total
-from planner.totals.levels import KINDS, PLACES, Totals
+from planner.totals.levels import KINDS, Totals
 
 INSTANT = ("requested", "allocated", "outside", "kept", "below", "above", "order")
 
@@ -131,7 +131,7 @@ def peak_of(
     numbers = np.ndarray not in map(type, chain(doubted, *each))
     most, least = (max, min) if numbers else (_most, _least)
     device, *rest = map(most, each)
-    states = least(kinds[PLACES["optimizer"]])
+    states = least(kinds[KINDS.index("optimizer")])
     return Peak._make((*owner, device, most(doubted) if doubted else device, *rest, states))
 
 

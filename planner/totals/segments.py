@@ -24,11 +24,8 @@ class Reserved(NamedTuple):
     own: Bounded
     """What its own instants bring about."""
     carried: Bounded
-
-    @property
-    def total(self) -> Bounded:
-        """What is reserved at its peak."""
-        return Bounded(*map(maximum, self.own, self.carried))
+    total: Bounded
+    """What is reserved at its peak."""
 
     @property
     def inherited(self) -> Bounded:
@@ -62,8 +59,9 @@ def reserved(
     needed, doubts = [peak.needed for peak in peaks], [peak.doubt for peak in peaks]
     own = [_with(*of) for of in zip(needed, doubts, beside, strict=True)]
     before = (cached_before(trains, each, plan.empty_cache) for each in zip(*own, strict=True))
-    carried = map(Bounded._make, zip(*before, strict=True))
-    return [Reserved(*of) for of in zip(needed, doubts, beside, own, carried, strict=True)]
+    carried = [*map(Bounded._make, zip(*before, strict=True))]
+    total = [Bounded(*map(maximum, *of)) for of in zip(own, carried, strict=True)]
+    return [*map(Reserved, needed, doubts, beside, own, carried, total)]
 
 
 def _held(kind: Kind, peak: Peak, spread: Spread, card: Num) -> Term:

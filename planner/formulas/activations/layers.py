@@ -21,19 +21,19 @@ from planner.formulas.activations.terms import (
     Moments,
     highest,
     moments_of,
-    remembered,
+    shared_by_roles,
     terms_of,
 )
 from planner.formulas.activations.workload import Workload
 from planner.formulas.lora import lora_weights
-from planner.numeric import Num, where
+from planner.numeric import Num, remembered, where
 
 LAYER_INPUT = "layer input"
 GIVEN = (LAYER_INPUT, *OWN_TABLES)
 """What a checkpoint holds of a layer that it runs again."""
 
 
-@remembered
+@shared_by_roles
 def layer_saved(
     arch: Architecture,
     workload: Workload,
@@ -75,7 +75,7 @@ def layer_saved(
     return tuple(terms)
 
 
-@remembered
+@shared_by_roles
 def layer_backward_transient(
     arch: Architecture,
     workload: Workload,
@@ -120,7 +120,7 @@ def _with_weight_gradients(
             yield replace(setting, weight_gradients=mode), share
 
 
-@remembered
+@shared_by_roles
 def layer_forward_transient(
     arch: Architecture,
     workload: Workload,
@@ -147,13 +147,14 @@ def layer_forward_transient(
     return tuple(terms)
 
 
+@remembered
 def settings(
     arch: Architecture,
     workload: Workload,
     sliding: bool,
     input_needs_gradient: bool = True,
     sparse: int | None = None,
-) -> list[tuple[Setting, Num]]:
+) -> tuple[tuple[Setting, Num], ...]:
     """The settings a layer runs in, each with its share: 1, or 0/1 by length for a sweep."""
     refuse_what_cannot_run(arch, workload)
     if sparse is None:
@@ -170,16 +171,18 @@ def settings(
         (_setting(arch, workload, True, input_needs_gradient, sparse), long),
         (_setting(arch, workload, False, input_needs_gradient, sparse), 1 - long),
     ]
-    return [(setting, share) for setting, share in both if not _is_zero(share)]
+    return tuple((setting, share) for setting, share in both if not _is_zero(share))
 
 
-def _by_rows(arch: Architecture, workload: Workload, setting: Setting) -> list[tuple[Setting, Num]]:
+def _by_rows(
+    arch: Architecture, workload: Workload, setting: Setting
+) -> tuple[tuple[Setting, Num], ...]:
     """The setting of one row and of several, where eager attention keeps something else of one."""
     if setting.attention != "eager" or not (arch.fused_qkv or arch.family == "gpt_neox"):
-        return [(setting, 1)]
+        return ((setting, 1),)
     single = where(workload.sequences == 1, 1, 0)
     both = [(replace(setting, one_row=True), single), (setting, 1 - single)]
-    return [(one, share) for one, share in both if not _is_zero(share)]
+    return tuple((one, share) for one, share in both if not _is_zero(share))
 
 
 def record_of(arch: Architecture, setting: Setting) -> Record:

@@ -13,7 +13,13 @@ from planner.formulas.activations.layers import settings
 from planner.formulas.activations.norms import norm
 from planner.formulas.activations.setting import Layer, Setting, own_tables, table_width
 from planner.formulas.activations.tape import Gradients, Label, Tape, Tensor, run_backward
-from planner.formulas.activations.terms import Moments, highest, moments_of, remembered, terms_of
+from planner.formulas.activations.terms import (
+    Moments,
+    highest,
+    moments_of,
+    shared_by_roles,
+    terms_of,
+)
 from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
 from planner.formulas.parameters import weights
@@ -32,7 +38,7 @@ AUTOCAST_COPIES = Formula(
 EMBEDDING_DROPOUT = "dropout mask of embeddings"
 
 
-@remembered
+@shared_by_roles
 def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
     """What the model keeps outside its layers, in bytes.
 
@@ -54,7 +60,7 @@ def model_saved(arch: Architecture, workload: Workload, *, role: str) -> tuple[T
     return tuple(terms_of(Live(found), arch, workload, role))
 
 
-@remembered
+@shared_by_roles
 def final_norm_backward(arch: Architecture, workload: Workload, *, role: str) -> tuple[Term, ...]:
     """All that the final norm has saved or needs at the peak of its backward, in bytes."""
     if workload.trains == "none":
@@ -65,7 +71,7 @@ def final_norm_backward(arch: Architecture, workload: Workload, *, role: str) ->
     return tuple(highest([_norm_moments(arch, setting)], 1, arch, workload, role))
 
 
-@remembered
+@shared_by_roles
 def checkpointed_saved(
     arch: Architecture, workload: Workload, *, role: str, layers: Num
 ) -> tuple[Term, ...]:
@@ -90,7 +96,6 @@ LEAF = "embeddings that gradients reach"
 """Where adapters' gradients end."""
 
 
-@remembered
 def embeddings_leaf(
     arch: Architecture, workload: Workload, *, role: str, kept: bool = True
 ) -> tuple[Term, ...]:
@@ -114,7 +119,7 @@ def _embedding_dropout(setting: Setting) -> Label:
     return ("hidden", form), EMBEDDING_DROPOUT
 
 
-@remembered
+@shared_by_roles
 def given_tables(
     arch: Architecture, workload: Workload, *, role: str, layers: Num
 ) -> tuple[Term, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache, wraps
+from functools import wraps
 from operator import attrgetter
 from typing import Any, NamedTuple, TypeVar, cast
 
@@ -15,7 +15,7 @@ from planner.footprint import Term
 from planner.formulas.activations.kinds import KINDS, Kind
 from planner.formulas.activations.tape import Label
 from planner.formulas.activations.workload import Workload
-from planner.numeric import Num, total
+from planner.numeric import Num, remembered, total
 
 
 class Moments(NamedTuple):
@@ -25,10 +25,9 @@ class Moments(NamedTuple):
     kinds: tuple[Kind, ...]
     counts: np.ndarray[Any, np.dtype[np.int64]]
 
-    def heights(self, sizes: Mapping[str, Num]) -> list[Num]:
+    def heights(self, sizes: dict[str, Num]) -> list[Num]:
         """Bytes alive at each moment."""
-        one = {**sizes, "copies": 1}
-        units = [KINDS[kind].of(one) for kind in self.kinds]
+        units = [KINDS[kind].of(sizes) for kind in self.kinds]
         if np.ndarray not in map(type, units):
             return (self.counts @ units).tolist()  # type: ignore[no-any-return]
         rows = self.counts.tolist()
@@ -62,21 +61,20 @@ _of_workload = attrgetter(*WORKLOAD_SIZES)
 Maker = TypeVar("Maker", bound=Callable[..., tuple[Term, ...]])
 
 
-def remembered(make: Maker) -> Maker:
-    """``make``, which keeps what it made from a tape for plain numbers.
+def shared_by_roles(make: Maker) -> Maker:
+    """``make``, which keeps what it made from a tape for plain numbers, whichever role asked.
 
     For a sweep's arrays it computes, and measured coefficients cost too little to be kept.
     """
-    known = lru_cache(maxsize=1024)(make)
+    known = remembered(make)
 
     @wraps(make)
-    def look_up(arch: Architecture, *args: Any, **kwargs: Any) -> tuple[Term, ...]:
+    def look_up(
+        arch: Architecture, workload: Workload, *, role: str, **kwargs: Any
+    ) -> tuple[Term, ...]:
         if arch.measured:
-            return make(arch, *args, **kwargs)
-        try:
-            return known(arch, *args, **kwargs)
-        except TypeError:  # arrays have no hash
-            return make(arch, *args, **kwargs)
+            return make(arch, workload, role=role, **kwargs)
+        return tuple([term.of(role) for term in known(arch, workload, role="", **kwargs)])
 
     return cast("Maker", look_up)
 
@@ -89,8 +87,7 @@ def highest(
     heights = [height for each in found for height in each.heights(sizes)]
     moments = [moment for each in found for moment in each.alive]
     if np.ndarray not in map(type, (*heights, share)):
-        best = max(range(len(moments)), key=lambda index: heights[index])
-        return _terms(moments[best], sizes, role)
+        return _terms(moments[heights.index(max(heights))], sizes, role)
     winner = np.argmax(np.stack(np.broadcast_arrays(*heights)), axis=0)
     counts: dict[Label, Num] = defaultdict(int)
     for index in np.unique(winner):
@@ -100,9 +97,9 @@ def highest(
 
 
 def sizes_of(arch: Architecture, workload: Workload) -> dict[str, Num]:
-    """The inputs of every formula in :data:`KINDS`, but ``copies``."""
-    of_arch = zip(ARCHITECTURE_SIZES, _of_architecture(arch), strict=True)
-    return dict(of_arch, **dict(zip(WORKLOAD_SIZES, _of_workload(workload), strict=True)))
+    """The inputs of every formula in :data:`KINDS`, for one copy."""
+    found = (*_of_architecture(arch), *_of_workload(workload), 1)
+    return dict(zip((*ARCHITECTURE_SIZES, *WORKLOAD_SIZES, "copies"), found, strict=True))
 
 
 def terms_of(
@@ -116,6 +113,7 @@ def _terms(counts: Mapping[Label, Num], sizes: Mapping[str, Num], role: str) -> 
     terms = []
     for (kind, name), copies in counts.items():
         formula = KINDS[kind]
-        inputs = {key: copies if key == "copies" else sizes[key] for key in formula.inputs}
+        inputs = {key: sizes[key] for key in formula.inputs}
+        inputs["copies"] = copies
         terms.append(formula(role, label=name, tensors=abs(copies), **inputs))
     return terms

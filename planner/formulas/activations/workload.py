@@ -99,6 +99,10 @@ class Workload:
                 "set trains to 'lora' (or 'none', for a pass without gradients) or leave them out"
             )
 
+    def __hash__(self) -> int:
+        """Of what tells workloads of a plan apart, and of all that may be an array."""
+        return hash((self.sequences, self.tokens, self.trains, self.positions, self.accumulates))
+
     @property
     def value_bytes(self) -> int:
         """Bytes of one activation value (autocast computes in bf16)."""

@@ -85,7 +85,7 @@ PER_TOKEN = Formula(
 )
 
 
-def wide(formula: Formula, head: Head, *, label: str = "", **sizes: Num) -> Term:
+def wide(formula: Formula, head: Head, /, *, label: str = "", **sizes: Num) -> Term:
     """The formula's tensor; sizes that are not given are the head's, in the loss's dtype."""
     for name in formula.inputs:
         if name not in sizes:
@@ -93,7 +93,7 @@ def wide(formula: Formula, head: Head, *, label: str = "", **sizes: Num) -> Term
     return formula(head.role, label=label, **sizes)
 
 
-def narrow(formula: Formula, head: Head, *, label: str = "", **sizes: Num) -> Term:
+def narrow(formula: Formula, head: Head, /, *, label: str = "", **sizes: Num) -> Term:
     """The same in the dtype of hidden states and weight."""
     return wide(formula, head, label=label, item_bytes=head.item_bytes, **sizes)
 
