@@ -42,6 +42,20 @@ TEXT_PARTS = {
 }
 """Multimodal types whose ``text_config`` need not say that it is of the type on the right."""
 
+FLAT = ("qwen2_vl", "qwen2_5_vl")
+"""Multimodal types whose older files have the language model's sizes beside the tower's."""
+
+ALIKE = {
+    "qwen2_vl_text": "qwen2",
+    "qwen2_5_vl_text": "qwen2",
+    "qwen3_vl_text": "qwen3",
+    "qwen3_vl_moe_text": "qwen3_moe",
+}
+"""Language models without a causal class of their own, and the type that they are to the weight.
+
+What their forward keeps is the same, but for the cosines of each token's three positions, once.
+"""
+
 WHOLE = ("emu3", "mllama")
 """Multimodal types whose causal class reads the whole config."""
 
@@ -67,6 +81,8 @@ def part_of(config: Mapping[str, Any]) -> str:
     outer, nested = model_type_of(config), config.get("text_config")
     if outer in WHOLE:
         return ""
+    if outer in FLAT and nested is None:
+        return f"{outer}_text"
     named = nested.get("model_type") if isinstance(nested, dict) else None
     inner = named if isinstance(named, str) and MODEL_TYPE.fullmatch(named) else ""
     return TEXT_PARTS.get(outer) or (inner if inner != outer else "")
@@ -80,6 +96,8 @@ def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     """
     part = part_of(config)
     nested = config.get("text_config") if part else None
+    if nested is None and model_type_of(config) in FLAT:
+        nested = {key: value for key, value in config.items() if key != "model_type"}
     for level in (config, nested):
         for name in COMPRESSED:
             if isinstance(level, Mapping) and level.get(name) is not None:
@@ -94,7 +112,17 @@ def text_config(config: Mapping[str, Any]) -> Mapping[str, Any]:
     if nested.get("model_type", part) != part:
         raise ValueError(f"config: text_config has another model_type than {part}.")
     tying = {key: config[key] for key in ("tie_word_embeddings",) if key in config}
-    return {**tying, **nested, "model_type": part}
+    return _alike({**tying, **nested, "model_type": part})
+
+
+def _alike(part: dict[str, Any]) -> Mapping[str, Any]:
+    """A language model in the words of the type that it is; itself where it is one of its own."""
+    other = ALIKE.get(part["model_type"])
+    if other is None:
+        return part
+    if "num_local_experts" in part:
+        part.setdefault("num_experts", part["num_local_experts"])
+    return {**part, "model_type": other}
 
 
 def read(config: Mapping[str, Any]) -> FamilyConfig | None:
