@@ -17,7 +17,7 @@ from planner.formulas.memory_bound import SCORE_BYTES, SCORES
 from planner.numeric import maximum, where
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
-from planner.timing import head, layers
+from planner.timing import head, layers, on_host
 from planner.timing.passing import Passing
 from planner.timing.terms import UNKNOWN, by_memory, by_share, read
 from planner.values.sharding import sharding_of
@@ -161,12 +161,18 @@ def _weights(it: Passing) -> Iterator[TimeTerm]:
     once = scene.setup.reduces_once
     if it.backward and not scene.setup.steps_in_backward:
         whole = once or not (scene.fsdp or scene.zero_stage >= 2)
-        moved = passes.ACCUMULATED(
-            additions=maximum(row.rounds - q.updates_per_step, 0),
-            elements=row.role.trainable / (1 if whole else q.shards),
-            value_bytes=q.gradient_bytes,
-        )
-        yield by_memory(it, passes.ACCUMULATED.name, moved)
+        if on_host.keeps_gradients(scene) and not whole:
+            yield from on_host.added(scene, row)
+        else:
+            moved = passes.ACCUMULATED(
+                additions=maximum(row.rounds - q.updates_per_step, 0),
+                elements=row.role.trainable / (1 if whole else q.shards),
+                value_bytes=q.gradient_bytes,
+            )
+            yield by_memory(it, passes.ACCUMULATED.name, moved)
+        if scene.zero_stage == 2 and plan.offload == "optimizer":  # stage 3 hides its own
+            fetched = on_host.fetched_bytes(scene, row)
+            yield on_host.copied(scene, row, "gradients fetched to add to them", fetched)
     if sharding_of(plan).fsdp == 2 and row.gathered:
         moved = passes.COPIED_SHARDS(
             gathers=row.rounds * (plan.reshard_after_forward if it.backward else 1),
