@@ -57,8 +57,19 @@ class Rate(Expression):
 
     __call__ = Expression.value
 
-    def term(self, role: str, *, label: str = "", evidence: str = "", **inputs: Num) -> TimeTerm:
-        """The seconds as a cause of a phase's time; ``evidence`` is of the shares in ``inputs``."""
+    def term(
+        self,
+        role: str,
+        *,
+        label: str = "",
+        evidence: str = "",
+        factors: tuple[float, float] | None = None,
+        **inputs: Num,
+    ) -> TimeTerm:
+        """The seconds as a cause of a phase's time; ``evidence`` is of the shares in ``inputs``.
+
+        ``factors`` are on the seconds at both ends of what is assumed of an input.
+        """
         fields = (
             label or self.name,
             role,
@@ -68,5 +79,6 @@ class Rate(Expression):
             self.source,
             self.ignores,
             evidence,
+            factors,
         )
         return tuple.__new__(TimeTerm, fields)

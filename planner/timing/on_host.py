@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.catalog.efficiencies import Key, typical
+from planner.catalog.efficiencies import Key, efficiencies, typical
 from planner.footprint import TimeTerm
 from planner.formulas.communication import HOST_COPY, host_copy_rates
 from planner.formulas.passes import ACCUMULATED
@@ -54,7 +54,11 @@ def by_host(row: Work, label: str, bytes_moved: Num, one_pass: bool = True) -> T
         "host-thread-bytes-per-second" if one_pass else "host-thread-bytes-per-second-unfused"
     )
     return HOST_MEMORY.term(
-        row.role.name, label=label, bytes_moved=bytes_moved, bytes_per_second=typical(key)
+        row.role.name,
+        label=label,
+        factors=efficiencies()[key].spread(),
+        bytes_moved=bytes_moved,
+        bytes_per_second=typical(key),
     )
 
 

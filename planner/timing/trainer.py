@@ -82,13 +82,14 @@ def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
     arch, row, plan = it.arch, it.row, it.scene.plan
     shapes, trains = layers.projections(arch), it.weights_train
     times = 1 + trains if backward else 1
+    assumed = passes.BACK_FACTORS if backward else None
     share = layers.products_share(it.gpu, shapes, it.dtype, backward, backward and trains)
     flops = layers.projections_flops(arch, tokens=1.0 * row.tokens)
-    yield by_share(it, passes.PRODUCTS, times * flops, read(share, it.rows))
+    yield by_share(it, passes.PRODUCTS, times * flops, read(share, it.rows), factors=assumed)
     if arch.sparse_layers and not arch.measured:
         share = layers.experts_share(it.gpu, arch, it.dtype)
         flops = layers.experts_flops(arch, tokens=1.0 * row.tokens)
-        yield by_share(it, passes.EXPERTS, times * flops, read(share, it.rows))
+        yield by_share(it, passes.EXPERTS, times * flops, read(share, it.rows), factors=assumed)
     moved = memory_bound.layers_bytes(arch, it.mode, it.value_bytes, backward=backward)
     if it.adapters:
         yield from _adapters(it, backward)
@@ -123,17 +124,24 @@ def _attention(it: Passing, found: layers.Attention | None, backward: bool) -> T
     if not backward:
         return by_share(it, passes.ATTENTION, found.flops, found.share)
     how = it.scene.plan.attention
+    quotient = passes.BACK_OVER_FORWARD.get(how, passes.FLASH_BACK_OVER_FORWARD)
     share = passes.ATTENTION_BACK_SHARE(
-        forward_share=found.share,
-        backward_over_forward=passes.BACK_OVER_FORWARD.get(how, passes.FLASH_BACK_OVER_FORWARD),
+        forward_share=found.share, backward_over_forward=quotient
     )
-    return by_share(it, passes.ATTENTION, (2.0 if how == "eager" else 2.5) * found.flops, share)
+    if how == "eager":  # which is products
+        return by_share(
+            it, passes.ATTENTION, 2.0 * found.flops, share, factors=passes.BACK_FACTORS
+        )
+    factors = passes.attention_back_factors(quotient)
+    return by_share(it, passes.ATTENTION, 2.5 * found.flops, share, factors=factors)
 
 
 def _adapters(it: Passing, backward: bool) -> Iterator[TimeTerm]:
     share = layers.products_share(it.gpu, it.adapters, it.adapter_dtype, backward, backward)
     flops = (2 if backward else 1) * 2.0 * it.row.tokens * layers.elements(it.adapters)
-    yield by_share(it, passes.ADAPTERS, flops, read(share, it.rows), it.adapter_dtype)
+    assumed = passes.BACK_FACTORS if backward else None
+    found = read(share, it.rows)
+    yield by_share(it, passes.ADAPTERS, flops, found, it.adapter_dtype, factors=assumed)
 
 
 def _beside_adapters(it: Passing, backward: bool) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.catalog.efficiencies import typical
+from planner.catalog.efficiencies import efficiencies, typical
 from planner.footprint import TimeTerm
 from planner.formulas.communication import BARE, all_gather_seconds
 from planner.formulas.compute import memory_rates
@@ -69,6 +69,7 @@ def _causes(scene: Scene, row: Work) -> Iterator[TimeTerm]:
     elif plan.offload in ON_HOST:
         yield HOST_UPDATE.term(
             role.name,
+            factors=efficiencies()["host-update-seconds"].spread(scene.facts.gpu),
             rounds=row.rounds,
             ranks_per_node=scene.ranks_per_node,
             elements=own,

@@ -125,3 +125,15 @@ def test_torch_runs_its_fused_adamw_on_the_cpu() -> None:
     assert weight.device.type == "cpu" and (weight < 1).all()
     chosen = _default_to_fused_or_foreach([weight.detach()], differentiable=False)
     assert chosen == (False, False)
+
+
+def test_what_a_host_does_has_the_interval_of_its_rate() -> None:
+    [step] = (one for one in estimate(plan()).phases if one.name == "optimizer step")
+    [update] = (term for term in step.times if term.name == UPDATE)
+    assert update.low == pytest.approx(update.seconds * 22 / 43)
+    assert update.high == pytest.approx(update.seconds * 22 / 4.5)
+    deepspeed = plan(offload="optimizer", sharding="zero2")
+    [step] = (one for one in estimate(deepspeed).phases if one.name == "optimizer step")
+    [update] = (term for term in step.times if term.name == UPDATE)
+    assert update.low == pytest.approx(PARAMETERS * 3e-10, rel=1e-3)
+    assert update.high == pytest.approx(PARAMETERS * 7.4e-10, rel=1e-3)
