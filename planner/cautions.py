@@ -52,7 +52,7 @@ def cautions_of(scene: Scene, phases: tuple[Phase, ...]) -> Cautions:
         (
             *_engine_warnings(scene),
             *_reference_warnings(scene),
-            *_paged_warnings(scene),
+            *_optimizer_warnings(scene),
             *scene.facts.policy_model.warnings,
             *_model_warnings(scene),
             *_measured_warnings(scene),
@@ -144,8 +144,16 @@ def _reference_warnings(scene: Scene) -> Iterator[str]:
         )
 
 
-def _paged_warnings(scene: Scene) -> Iterator[str]:
-    if scene.plan.optimizer == "paged-adamw-8bit":
+def _optimizer_warnings(scene: Scene) -> Iterator[str]:
+    plan = scene.plan
+    by_deepspeed = scene.zero_stage and plan.offload in ("optimizer", "all")
+    if by_deepspeed and plan.optimizer != "adamw-fused":
+        yield (
+            "DeepSpeed updates in host RAM by its own CPU Adam and refuses other optimizers there, "
+            "8-bit ones among them: the time is of that. Set optimizer to adamw-fused, or offload "
+            "to none."
+        )
+    if plan.optimizer == "paged-adamw-8bit":
         yield (
             "Paged moments are counted in host RAM, where the driver moves them when the GPU has "
             "no room: on a card with room they stay there, and the driver shows them as used."

@@ -89,7 +89,9 @@ class Term(NamedTuple):
 class TimeTerm(NamedTuple):
     """One cause of a phase's time: its seconds, and all a person needs to check them.
 
-    ``evidence`` says which measured rows a share is from, where it is from any.
+    ``evidence`` says which measured rows a share is from, where it is from any. ``factors`` are
+    the least and most of ``seconds`` by one of its inputs, an assumption that the formula or its
+    source names; None where nothing says more than the phase's own interval.
     """
 
     name: str
@@ -100,6 +102,17 @@ class TimeTerm(NamedTuple):
     source: str
     ignores: str = ""
     evidence: str = ""
+    factors: tuple[float, float] | None = None
+
+    @property
+    def low(self) -> Num | None:
+        """The least seconds that its own assumption allows."""
+        return None if self.factors is None else self.seconds * self.factors[0]
+
+    @property
+    def high(self) -> Num | None:
+        """The most."""
+        return None if self.factors is None else self.seconds * self.factors[1]
 
 
 class Standing(NamedTuple):
@@ -475,6 +488,8 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
                 "name": term.name,
                 "role": term.role,
                 "seconds": float(term.seconds),
+                "low_seconds": None if term.low is None else float(term.low),
+                "high_seconds": None if term.high is None else float(term.high),
                 "formula": term.formula,
                 "inputs": {name: float(value) for name, value in term.inputs.items()},
                 "source": term.source,

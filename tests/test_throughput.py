@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from dataclasses import replace
 
 import pytest
@@ -117,7 +118,8 @@ def test_the_json_opens_each_figure() -> None:
 
 
 def test_a_sweep_has_what_each_estimate_says() -> None:
-    table = sweep(PLAN, {"response_tokens": [1024, 65_536], "reference": ["none", "copy"]})
+    over = {"response_tokens": [1024, 65_536], "reference": ["none", "copy"]}
+    table = sweep(PLAN, over, phase_seconds=True)
     assert len(table) == 4
     for _, row in table[table["valid"].astype(bool)].iterrows():
         found = estimate(
@@ -128,14 +130,34 @@ def test_a_sweep_has_what_each_estimate_says() -> None:
         assert row["high_step_seconds"] == pytest.approx(found.high_seconds)
         if row["verdict"] == "out of memory":
             assert row[["usd_run", "low_usd_run", "gpu_hours_run"]].isna().all()
+            assert row[["usd_per_step", "gpu_hours_per_step"]].isna().all()
             continue
         rate = said["tokens_per_second_per_gpu"]
         assert row["tokens_per_second_per_gpu"] == pytest.approx(rate.value)
         assert row["mfu"] == pytest.approx(said["mfu"].value)
+        assert row["hfu"] == pytest.approx(said["hfu"].value)
+        for key in ("gpu_hours_per_step", "usd_per_step"):
+            assert row[key] == pytest.approx(said[key].value)
         usd = said["usd_run"]
         columns = ("usd_run", "low_usd_run", "high_usd_run", "gpu_hours_run")
         wanted = (usd.value, usd.low, usd.high, said["gpu_hours_run"].value)
         assert tuple(row[list(columns)]) == pytest.approx(wanted)
+
+
+def test_a_sweep_has_each_phases_seconds_where_they_are_asked_for() -> None:
+    plan = PLAN.changed(save_steps=100)
+    over = {"gpus": [8, 16], "reference": ["none", "copy"]}
+    table = sweep(plan, over, phase_seconds=True)
+    for _, row in table.iterrows():
+        one = estimate(plan.changed(gpus=int(row["gpus"]), reference=row["reference"]))
+        for phase in one.phases:
+            seconds = row[f"seconds: {phase.name}"]
+            if phase.seconds is None:
+                assert math.isnan(seconds)
+            else:
+                assert seconds == pytest.approx(phase.seconds)
+        assert row["seconds: checkpoint"] > 0 and math.isnan(row["seconds: load"])
+    assert not any(name.startswith("seconds: ") for name in sweep(plan, over))
 
 
 def test_a_reference_scored_elsewhere_is_paid_for_in_sweeps_too() -> None:

@@ -15,7 +15,13 @@ from planner.cli.answer import may_be_json, show, table
 from planner.cli.axes import MAX_POINTS, parse_axis
 from planner.plan.link import CALIBRATION
 from planner.problem import PlanError, Problem
-from planner.units import read_figure_between, read_gib, read_seconds_between, read_usd_between
+from planner.units import (
+    read_figure_between,
+    read_gib,
+    read_seconds_between,
+    read_share_between,
+    read_usd_between,
+)
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -54,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     if points > MAX_POINTS:
         message = f"That is {points:,} plans; one sweep has at most {MAX_POINTS:,}."
         raise PlanError((Problem("--over", message, "Take fewer values."),))
-    frame = sweep(asked.plan, axes, asked.benchmark)
+    frame = sweep(asked.plan, axes, asked.benchmark, phase_seconds=True)
     if arguments.csv:
         frame.to_csv(sys.stdout if arguments.csv == "-" else arguments.csv, index=False)
         if arguments.csv != "-":
@@ -75,9 +81,10 @@ def _text(frame: pd.DataFrame, fields: list[str]) -> str:
 
 HEADER = (
     *("verdict", "GPU GiB", "of GiB", "host GiB", "worst phase"),
-    *("step", "tokens/s per GPU", "cost of run"),
+    *("step", "tokens/s per GPU", "MFU"),
+    *("GPU-hours a step", "GPU-hours of run", "cost a step", "cost of run"),
 )
-RIGHT = (1, 2, 3, 5, 6, 7)
+RIGHT = (1, 2, 3, 5, 6, 7, 8, 9, 10, 11)
 
 
 def _row(row: dict[Hashable, Any], fields: list[str]) -> tuple[str, ...]:
@@ -95,7 +102,16 @@ def _row(row: dict[Hashable, Any], fields: list[str]) -> tuple[str, ...]:
         row["worst_phase"],
         _known(read_seconds_between, *step),
         _known(read_figure_between, row["tokens_per_second_per_gpu"]),
-        _known(read_usd_between, *usd) if runs else "",
+        _known(read_share_between, row["mfu"]),
+        *(
+            _known(read, *values) if runs else ""
+            for read, *values in (
+                (read_figure_between, row["gpu_hours_per_step"]),
+                (read_figure_between, row["gpu_hours_run"]),
+                (read_usd_between, row["usd_per_step"]),
+                (read_usd_between, *usd),
+            )
+        ),
     )
 
 

@@ -59,11 +59,13 @@ class Rate(Expression):
     def term(self, role: str, /, **inputs: Any) -> TimeTerm:
         """The seconds as a cause of a phase's time, by the expression's inputs.
 
-        Beside them may stand ``label`` (the term's name, unless it is the formula's) and
-        ``evidence`` (whose measurements the shares are of).
+        Beside them may stand ``label`` (the term's name, unless it is the formula's), ``evidence``
+        (whose measurements the shares are of) and ``factors`` (on the seconds, at both ends of what
+        is assumed of an input).
         """
         # Taken out by hand, as a formula's.
         label, evidence = inputs.pop("label", ""), inputs.pop("evidence", "")
+        factors = inputs.pop("factors", None)
         fields = (
             label or self.name,
             role,
@@ -73,5 +75,6 @@ class Rate(Expression):
             self.source,
             self.ignores,
             evidence,
+            factors,
         )
         return tuple.__new__(TimeTerm, fields)

@@ -23,8 +23,14 @@ PRODUCTS = Rate(
     "of the input has the widths swapped, and one of the weight is a product of width out by "
     "tokens by width in.",
     ignores="that nobody measured a backward: its products are taken for forward ones of their "
-    "shape, an assumption that is right within 0.8 to 1.1 of the share",
+    "shape, an assumption by hand that is right within 0.8 to 1.1 of the share",
 )
+BACK_SHARES = 0.8, 1.1
+"""Of the share of forward products of a shape, what a backward's products of it may reach: set by
+hand, since no measurement of both was found. One operand or both lie the other way round in
+memory, and weights' gradients are summed over tokens, which are many."""
+BACK_FACTORS = 1 / BACK_SHARES[1], 1 / BACK_SHARES[0]
+"""The same of seconds."""
 EXPERTS = Rate(
     "experts",
     "flops / (peak_flops_per_second * share * sustained)",
@@ -51,6 +57,16 @@ ATTENTION_BACK_SHARE = Rate(
     why="Two and a half times the operations, at a somewhat smaller share of the peak.",
     ignores="that it was read for one card: 0.75 to 1 elsewhere",
 )
+ATTENTION_BACK_OVER_FORWARD = 0.75, 1.0
+"""The same, least and most."""
+
+
+def attention_back_factors(backward_over_forward: float) -> tuple[float, float]:
+    """Seconds of attention's backward at both ends, by those at ``backward_over_forward``."""
+    least, most = ATTENTION_BACK_OVER_FORWARD
+    return backward_over_forward / most, backward_over_forward / least
+
+
 FLASH_BACK_OVER_FORWARD = 0.86
 BACK_OVER_FORWARD = {"eager": 1.0, "flash_attention_3": 0.80}
 """Where it is another. FlashAttention-3 by 2: forward 1.5 to 2 times as fast, backward 1.5 to 1.75

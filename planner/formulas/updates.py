@@ -27,9 +27,22 @@ HOST_UPDATE = Rate(
     "update by the host's processors",
     "rounds * ranks_per_node * elements * seconds_per_element",
     unit="seconds",
-    source="efficiencies.json host-update-seconds and host-update-seconds-torch",
+    source="efficiencies.json host-update-seconds: DeepSpeedCPUAdam",
     why="All processes of a node share its processors and its memory.",
     ignores="how many cores and memory channels the host has",
+)
+HOST_MEMORY = Rate(
+    "kernels of one of the host's threads",
+    "bytes_moved / bytes_per_second",
+    unit="seconds",
+    source="torch 2.13 (read): optim/adamw.py runs fused AdamW on CPU tensors, foreach or a loop "
+    "where nobody asked for it; _fsdp_collectives.py adds gradients of later micro-batches on the "
+    "CPU; distributed/run.py and accelerate's launch.py set OMP_NUM_THREADS to 1, Ray to an "
+    "actor's one CPU; efficiencies.json host-thread-bytes-per-second",
+    why="Under FSDP2's CPU offload each process updates its own shard in host RAM, with the one "
+    "thread that launchers give it, beside those of the other GPUs.",
+    ignores="threads that somebody gives a process by hand: twice as fast in torchtune's pull "
+    "request 993; hosts whose memory feeds fewer threads than they have GPUs",
 )
 
 VALUES = {
@@ -41,6 +54,8 @@ VALUES = {
 }
 """Reads and writes of one value each: weight and moments. Operation by operation: decay 2, first
 moment 3, second 2 and 3, root 2, bias 2, epsilon 2, weight 4."""
+ONE_PASS = ("adamw-fused", "sgd")
+"""Go over their tensors once on the host, too; others make new ones, or quantise."""
 MOMENT_BYTES = {"adamw-8bit": 4, "paged-adamw-8bit": 4}
 """Two moments of a byte, read and written."""
 ZERO_BYTES = 10

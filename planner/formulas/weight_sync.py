@@ -13,7 +13,19 @@ GATHERED = Rate(
     "full_tensor of one weight after the other, in the dtype it is stored in",
     why="Sharded weights are gathered one by one by every GPU that trains, or by the one that "
     "sends.",
-    ignores="what Python spends on each weight, and shards that wait in host RAM",
+    ignores="what Python spends on each weight",
+)
+FETCHED = Rate(
+    "weights from host RAM for the engine",
+    "trips * size_bytes / (slot_bytes_per_second * share)",
+    unit="seconds",
+    source="verl 0.9.1 fsdp/transformer_impl.py get_per_tensor_param (read): under FSDP2 each "
+    "shard to the card as it is gathered, else load_fsdp_model_to_gpu and "
+    "offload_fsdp_model_to_cpu of all that a GPU keeps; TRL 1.16 vllm_generation.py: "
+    "param.to(device) where it is on the CPU",
+    why="Shards that wait in host RAM cross the slot before they are gathered; a model that is "
+    "loaded whole is put away after.",
+    ignores="memory that is not pinned, as verl's is not after its first offload: it is slower",
 )
 SENT = Rate(
     "weights sent to the engine",

@@ -18,7 +18,11 @@ from planner.estimate import unresolved
 from planner.footprint import Bundle, Instant, Standing
 from planner.formulas.growth import may_grow
 from planner.formulas.held import kind_of
-from planner.formulas.throughput import MODEL_FLOPS_UTILIZATION, TOKENS_PER_SECOND
+from planner.formulas.throughput import (
+    HARDWARE_FLOPS_UTILIZATION,
+    MODEL_FLOPS_UTILIZATION,
+    TOKENS_PER_SECOND,
+)
 from planner.numeric import Num, total
 from planner.phases import engine
 from planner.phases.baseline import groups
@@ -266,11 +270,19 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
     known = [one for one in updates if one is not None]
     doubt = ask(doubt_of)
     between, elsewhere = ask(pass_seconds) or (UNKNOWN, UNKNOWN)
+    timed: dict[str, Num] = {
+        one.kind.name: UNKNOWN if one.seconds is None else one.seconds for one in steps
+    }
     for phase in phases:
         if phase.occasions:
             each, _ = ask(_seconds, phase.work)
-            between = between + phase.occasions * (UNKNOWN if each is None else each)
+            timed[phase.kind.name] = UNKNOWN if each is None else each
+            between = between + phase.occasions * timed[phase.kind.name]
     price, peak = ask(_price), ask(_peak_flops)
+    step_hours, run_hours = gpu_hours(cast("Plan", grid), seconds, between, elsewhere)
+    used = None
+    if peak is not None and known and len(known) == len(updates):
+        used = {"update_seconds": sum(known), "peak_flops_per_second": peak}
     return {
         "budget_bytes": scene.facts.budget_bytes,
         "host_limit_bytes": grid.host_ram_per_node or np.inf,
@@ -284,12 +296,15 @@ def _figures(scene: Scene, grid: Grid, phases: tuple[PhasePlan, ...]) -> dict[st
             tokens=done.tokens, step_seconds=seconds, gpus=grid.gpus
         ),
         "mfu": UNKNOWN
-        if peak is None or not known or len(known) != len(updates)
-        else MODEL_FLOPS_UTILIZATION(
-            model_flops=done.model_flops, update_seconds=sum(known), peak_flops_per_second=peak
-        ),
-        "gpu_hours_run": gpu_hours(cast("Plan", grid), seconds, between, elsewhere)[1],
+        if used is None
+        else MODEL_FLOPS_UTILIZATION(model_flops=done.model_flops, **used),
+        "hfu": UNKNOWN
+        if used is None
+        else HARDWARE_FLOPS_UTILIZATION(performed_flops=done.performed_flops, **used),
+        "gpu_hours_per_step": step_hours,
+        "gpu_hours_run": run_hours,
         "usd_per_gpu_hour": UNKNOWN if price is None else price,
+        **{f"seconds: {name}": each for name, each in timed.items()},
     }
 
 

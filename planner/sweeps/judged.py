@@ -60,8 +60,13 @@ def _flat(column: Any) -> Any:
     return column.ravel()
 
 
-def judged(combinations: Sequence[Combination | None], mesh: Mesh) -> Iterator[Judged]:
-    """The columns of every plan of all combinations, those of one kind together."""
+def judged(
+    combinations: Sequence[Combination | None], mesh: Mesh, phase_seconds: bool = False
+) -> Iterator[Judged]:
+    """The columns of every plan of all combinations, those of one kind together.
+
+    ``phase_seconds`` gives each phase's seconds a column too.
+    """
     kinds: dict[Any, list[int]] = {}
     for number, one in enumerate(combinations):
         if one is not None:
@@ -71,7 +76,7 @@ def judged(combinations: Sequence[Combination | None], mesh: Mesh) -> Iterator[J
         stack = Stack([_there(combinations[number]) for number in numbers], len(mesh.shape))
         for start in range(0, len(numbers), most):
             of = slice(start, start + most)
-            yield Judged(numbers[of], _columns(stack, of, mesh))
+            yield Judged(numbers[of], _columns(stack, of, mesh, phase_seconds))
 
 
 def _there(one: Combination | None) -> Combination:
@@ -91,7 +96,7 @@ class _Rows:
         return np.broadcast_to(np.asarray(values, dtype=dtype), self.shape).reshape(self._flat)
 
 
-def _columns(stack: Stack, of: slice, mesh: Mesh) -> dict[str, Any]:
+def _columns(stack: Stack, of: slice, mesh: Mesh, phase_seconds: bool) -> dict[str, Any]:
     some = stack.combinations[of]
     rows, grid, slots = _Rows(len(some), mesh), some[0].grid, some[0].slots
 
@@ -115,6 +120,10 @@ def _columns(stack: Stack, of: slice, mesh: Mesh) -> dict[str, Any]:
     out = (worst.device > budget) | rows.spread(blocked, bool)
     little = (worst.device > MARGIN * budget) | (worst.high > budget)
     names = [slot.kind.name for slot in slots]
+    if phase_seconds:
+        for name in (f"seconds: {each}" for each in names):
+            seconds = figure(name) if name in some[0].figures else UNKNOWN
+            columns[name] = rows.spread(seconds, np.float64)
     ranks = [slot.rank for slot in slots]
     return {
         "valid": rows.spread(figure("valid"), bool),
@@ -215,20 +224,22 @@ def _own_phase(ranks: Sequence[str], peaks: Sequence[Peak]) -> Num:
 
 def _money(rows: _Rows, figure: Callable[[str], Num], out: Array) -> dict[str, Array]:
     """What steps and runs take and yield; no hours and no dollars of those that are ``out``."""
-    seconds, between, hours, rate, mfu, low, high, price = (
+    seconds, between, step_hours, hours, rate, mfu, hfu, low, high, price = (
         rows.spread(figure(name), np.float64)
         for name in (
             "step_seconds",
             "between_seconds",
+            "gpu_hours_per_step",
             "gpu_hours_run",
             "tokens_per_second_per_gpu",
             "mfu",
+            "hfu",
             "low",
             "high",
             "usd_per_gpu_hour",
         )
     )
-    hours = np.where(out, UNKNOWN, hours)
+    step_hours, hours = (np.where(out, UNKNOWN, each) for each in (step_hours, hours))
     usd = hours * price
     return {
         "step_seconds": seconds,
@@ -237,6 +248,9 @@ def _money(rows: _Rows, figure: Callable[[str], Num], out: Array) -> dict[str, A
         "high_step_seconds": seconds * high,
         "tokens_per_second_per_gpu": rate,
         "mfu": mfu,
+        "hfu": hfu,
+        "gpu_hours_per_step": step_hours,
+        "usd_per_step": step_hours * price,
         "gpu_hours_run": hours,
         "usd_run": usd,
         "low_usd_run": usd * low,

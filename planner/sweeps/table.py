@@ -31,7 +31,10 @@ LIMIT = 20_000_000
 
 
 def sweep(
-    plan: Plan, over: Mapping[str, Sequence[Any]], speeds: Speeds | None = None
+    plan: Plan,
+    over: Mapping[str, Sequence[Any]],
+    speeds: Speeds | None = None,
+    phase_seconds: bool = False,
 ) -> pd.DataFrame:
     """One row per combination of the values in ``over``, in the order given.
 
@@ -41,12 +44,14 @@ def sweep(
     engine holds of the trainer's card), ``host_bytes``, ``budget_bytes``, ``verdict``,
     ``worst_phase``, ``trainer_phase`` (of the trainer's own peak), ``step_seconds`` with
     ``low_step_seconds`` and ``high_step_seconds``, ``between_seconds`` (of the run, before and
-    between its steps), ``tokens_per_second_per_gpu``, ``mfu`` (of the update), ``gpu_hours_run``
-    and ``usd_run`` with ``low_usd_run`` and ``high_usd_run`` (NaN when unknown; no hours and no
-    dollars of a plan that does not run), and ``phase: <name>`` with each phase's device bytes.
+    between its steps), ``tokens_per_second_per_gpu``, ``mfu`` and ``hfu`` (of the update),
+    ``gpu_hours_per_step``, ``usd_per_step``, ``gpu_hours_run`` and ``usd_run`` with
+    ``low_usd_run`` and ``high_usd_run`` (NaN when unknown; no hours and no dollars of a plan that
+    does not run), and ``phase: <name>`` with each phase's device bytes.
 
     ``speeds`` are a benchmark's shares of the card's peaks; rows with another card have those of
-    the catalog.
+    the catalog. ``phase_seconds`` adds ``seconds: <name>`` with each phase's seconds in a step, or
+    of one occasion; they are left out otherwise, since a column a phase takes its time.
 
     Raises:
         ValueError: naming an axis that is not a field, has no values or is too large, or a
@@ -62,7 +67,7 @@ def sweep(
     others = {field: values for field, values in over.items() if field not in VECTOR_FIELDS}
     changes = [dict(zip(others, each, strict=True)) for each in product(*others.values())]
     pieces = [
-        _whole(rows(plan, changes, piece, speeds), over, piece, changes)
+        _whole(rows(plan, changes, piece, speeds, phase_seconds), over, piece, changes)
         for piece in _pieces(arrays, len(changes))
     ]
     columns = _side_by_side(pieces)
@@ -78,6 +83,7 @@ def rows(
     combinations: Sequence[Mapping[str, Any]],
     arrays: Mapping[str, Sequence[Any]],
     speeds: Speeds | None = None,
+    phase_seconds: bool = False,
 ) -> Iterator[Judged]:
     """The columns of every plan of all combinations of choices, of some combinations at a time.
 
@@ -87,6 +93,7 @@ def rows(
         arrays: fields of :data:`VECTOR_FIELDS` and their values: each combination is judged at
             every combination of these.
         speeds: a benchmark's shares of its card's peaks.
+        phase_seconds: whether each phase's seconds are columns.
 
     Combinations that are no plans, whatever their sizes, are left out. Columns are arrays, or
     :class:`planner.sweeps.judged.Words`, with a row a combination and a column a plan of the mesh
@@ -108,7 +115,8 @@ def rows(
                 [known[field, value]] = checked(field, [value])
         exact = {field: known[field, value] for field, value in changes.items()}
         found.append(plan.model_copy(update=followed(plan, exact)))
-    yield from judged(Combinations(mesh, varying, speeds).judged_by(found), mesh)
+    combined = Combinations(mesh, varying, speeds).judged_by(found)
+    yield from judged(combined, mesh, phase_seconds)
 
 
 @cache

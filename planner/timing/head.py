@@ -33,7 +33,8 @@ def causes(it: Passing) -> Iterator[TimeTerm]:
             again = row.scored_again * flops
             yield by_share(it, passes.HEAD, again, read(found, rows), label="head again, products")
         times, found = 1 + trains, layers.products_share(it.gpu, shape, it.dtype, True, trains)
-    yield by_share(it, passes.HEAD, times * flops, read(found, rows))
+    assumed = passes.BACK_FACTORS if it.backward else None
+    yield by_share(it, passes.HEAD, times * flops, read(found, rows), factors=assumed)
     made = row.run == "score" and of.loss.entropy_with_old_log_probs
     always = row.run == "forward" and of.loss.always_entropy
     sizes: dict[str, Any] = {

@@ -17,9 +17,18 @@ UNKNOWN: TimeTerm = ()  # type: ignore[assignment]
 
 
 def by_share(
-    it: Passing, formula: Rate, flops: Num, share: Num | None, dtype: str = "", label: str = ""
+    it: Passing,
+    formula: Rate,
+    flops: Num,
+    share: Num | None,
+    dtype: str = "",
+    label: str = "",
+    factors: tuple[float, float] | None = None,
 ) -> TimeTerm:
-    """FLOPs at a share of the peak, which wide products keep for as long as power lets them."""
+    """FLOPs at a share of the peak, which wide products keep for as long as power lets them.
+
+    ``factors`` are on the seconds, where the share is an assumption.
+    """
     peak = it.gpu.flops_per_second(dtype or it.dtype)
     if share is None or peak is None:
         return UNKNOWN
@@ -30,6 +39,7 @@ def by_share(
         it.row.role.name,
         label=label,
         evidence=layers.evidence(it.gpu),
+        factors=factors,
         flops=flops,
         peak_flops_per_second=peak,
         share=share,

@@ -28,6 +28,7 @@ from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases.phase import Work
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
+from planner.timing.on_host import fetched_bytes
 from planner.timing.terms import UNKNOWN
 from planner.values.sharding import sharding_of
 
@@ -191,7 +192,10 @@ def _replicas(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTer
 
 
 def _copied_layer(scene: Scene, row: Work) -> Num | None:
-    """Seconds of host copies of one layer in one round: its input, weights that stay there."""
+    """Seconds of host copies of one layer in one round: its input, weights that stay there.
+
+    ZeRO-3 fetches gradients to add to on a stream of its own, beside the layers.
+    """
     q, arch = scene.q, row.role.arch
     size: Num = 0
     if scene.plan.activation_offload and row.run != "score":
@@ -199,6 +203,8 @@ def _copied_layer(scene: Scene, row: Work) -> Num | None:
     if scene.plan.offload == "all" or _waits(scene, row) == "host, streamed":
         own = row.role.parameters * row.role.weight_bytes / scene.shards_of("weights")
         size = size + own / arch.layers
+    if row.run == "backward" and scene.zero_stage == 3:
+        size = size + fetched_bytes(scene, row) / row.rounds / arch.layers
     return _copy(scene, size)
 
 

@@ -17,7 +17,7 @@ from planner.formulas.memory_bound import SCORE_BYTES, SCORES
 from planner.numeric import maximum, where
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
-from planner.timing import head, layers
+from planner.timing import head, layers, on_host
 from planner.timing.passing import Passing
 from planner.timing.terms import UNKNOWN, by_memory, by_share, read
 from planner.values.sharding import sharding_of
@@ -82,13 +82,14 @@ def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
     arch, row, plan = it.arch, it.row, it.scene.plan
     shapes, trains = layers.projections(arch), it.weights_train
     times = 1 + trains if backward else 1
+    assumed = passes.BACK_FACTORS if backward else None
     share = layers.products_share(it.gpu, shapes, it.dtype, backward, backward and trains)
     flops = layers.projections_flops(arch, tokens=1.0 * row.tokens)
-    yield by_share(it, passes.PRODUCTS, times * flops, read(share, it.rows))
+    yield by_share(it, passes.PRODUCTS, times * flops, read(share, it.rows), factors=assumed)
     if arch.sparse_layers and not arch.measured:
         share = layers.experts_share(it.gpu, arch, it.dtype)
         flops = layers.experts_flops(arch, tokens=1.0 * row.tokens)
-        yield by_share(it, passes.EXPERTS, times * flops, read(share, it.rows))
+        yield by_share(it, passes.EXPERTS, times * flops, read(share, it.rows), factors=assumed)
     moved = memory_bound.layers_bytes(arch, it.mode, it.value_bytes, backward=backward)
     if it.adapters:
         yield from _adapters(it, backward)
@@ -123,17 +124,24 @@ def _attention(it: Passing, found: layers.Attention | None, backward: bool) -> T
     if not backward:
         return by_share(it, passes.ATTENTION, found.flops, found.share)
     how = it.scene.plan.attention
+    quotient = passes.BACK_OVER_FORWARD.get(how, passes.FLASH_BACK_OVER_FORWARD)
     share = passes.ATTENTION_BACK_SHARE(
-        forward_share=found.share,
-        backward_over_forward=passes.BACK_OVER_FORWARD.get(how, passes.FLASH_BACK_OVER_FORWARD),
+        forward_share=found.share, backward_over_forward=quotient
     )
-    return by_share(it, passes.ATTENTION, (2.0 if how == "eager" else 2.5) * found.flops, share)
+    if how == "eager":  # which is products
+        return by_share(
+            it, passes.ATTENTION, 2.0 * found.flops, share, factors=passes.BACK_FACTORS
+        )
+    factors = passes.attention_back_factors(quotient)
+    return by_share(it, passes.ATTENTION, 2.5 * found.flops, share, factors=factors)
 
 
 def _adapters(it: Passing, backward: bool) -> Iterator[TimeTerm]:
     share = layers.products_share(it.gpu, it.adapters, it.adapter_dtype, backward, backward)
     flops = (2 if backward else 1) * 2.0 * it.row.tokens * layers.elements(it.adapters)
-    yield by_share(it, passes.ADAPTERS, flops, read(share, it.rows), it.adapter_dtype)
+    assumed = passes.BACK_FACTORS if backward else None
+    found = read(share, it.rows)
+    yield by_share(it, passes.ADAPTERS, flops, found, it.adapter_dtype, factors=assumed)
 
 
 def _beside_adapters(it: Passing, backward: bool) -> float:
@@ -161,12 +169,18 @@ def _weights(it: Passing) -> Iterator[TimeTerm]:
     once = scene.setup.reduces_once
     if it.backward and not scene.setup.steps_in_backward:
         whole = once or not (scene.fsdp or scene.zero_stage >= 2)
-        moved = passes.ACCUMULATED(
-            additions=maximum(row.rounds - q.updates_per_step, 0),
-            elements=row.role.trainable / (1 if whole else q.shards),
-            value_bytes=q.gradient_bytes,
-        )
-        yield by_memory(it, passes.ACCUMULATED.name, moved)
+        if on_host.keeps_gradients(scene) and not whole:
+            yield from on_host.added(scene, row)
+        else:
+            moved = passes.ACCUMULATED(
+                additions=maximum(row.rounds - q.updates_per_step, 0),
+                elements=row.role.trainable / (1 if whole else q.shards),
+                value_bytes=q.gradient_bytes,
+            )
+            yield by_memory(it, passes.ACCUMULATED.name, moved)
+        if scene.zero_stage == 2 and plan.offload == "optimizer":  # stage 3 hides its own
+            fetched = on_host.fetched_bytes(scene, row)
+            yield on_host.copied(scene, row, "gradients fetched to add to them", fetched)
     if sharding_of(plan).fsdp == 2 and row.gathered:
         moved = passes.COPIED_SHARDS(
             gathers=row.rounds * (plan.reshard_after_forward if it.backward else 1),

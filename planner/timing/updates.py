@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.catalog.efficiencies import typical
+from planner.catalog.efficiencies import efficiencies, typical
 from planner.footprint import TimeTerm
-from planner.formulas.communication import BARE, HOST_COPY, all_gather_seconds, host_copy_rates
+from planner.formulas.communication import BARE, all_gather_seconds
 from planner.formulas.compute import memory_rates
 from planner.formulas.memory_bound import MEMORY_SECONDS
 from planner.formulas.updates import (
     CLIPPED_BYTES,
     HOST_UPDATE,
     MOMENT_BYTES,
+    ONE_PASS,
     UPDATE_BYTES,
     VALUES,
     ZERO_BYTES,
@@ -21,6 +22,7 @@ from planner.numeric import Num, ceil_div
 from planner.phases.baseline import adapter_bytes
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
+from planner.timing.on_host import by_host, copied, keeps_gradients
 from planner.timing.terms import UNKNOWN
 from planner.timing.traffic import collective
 
@@ -39,34 +41,43 @@ def _causes(scene: Scene, row: Work) -> Iterator[TimeTerm]:
     own = ceil_div(scene.sharded_trainable(role), scene.shards_of("optimizer"))
     gradients = ceil_div(scene.sharded_trainable(role), scene.shards_of("gradients"))
     clipped = {"rounds": row.rounds, "elements": gradients, "gradient_bytes": q.gradient_bytes}
+    away = keeps_gradients(scene)
     if not scene.setup.steps_in_backward:  # where gradients are gone before a norm is known
-        yield _moved(scene, row, CLIPPED_BYTES.name, CLIPPED_BYTES(**clipped))
+        moved = CLIPPED_BYTES(**clipped)
+        yield by_host(row, CLIPPED_BYTES.name, moved) if away else _moved(
+            scene, row, CLIPPED_BYTES.name, moved
+        )
     width = adapter_bytes(scene) if role.adapters else q.master_bytes
-    if plan.offload in ON_HOST:
+    zero = ZERO_BYTES if scene.zero_stage and plan.dtype != "fp32" else 0
+    moved = UPDATE_BYTES(
+        rounds=row.rounds,
+        elements=own,
+        values=VALUES[plan.optimizer],
+        value_bytes=width if not zero else 4,
+        gradient_bytes=q.gradient_bytes,
+        other_bytes=MOMENT_BYTES.get(plan.optimizer, 0) + zero,
+    )
+    if plan.offload not in ON_HOST:
+        yield _moved(scene, row, "optimizer step", moved)
+    elif plan.offload == "all":  # weights travel with each gather
+        yield copied(scene, row, "gradients out", row.rounds * own * q.gradient_bytes)
+    else:
         back = q.gradient_bytes + q.compute_bytes
-        yield _copied(scene, row, "gradients out, weights back", row.rounds * own * back)
-        key = "host-update-seconds" if scene.zero_stage else "host-update-seconds-torch"
+        yield copied(scene, row, "gradients out, weights back", row.rounds * own * back)
+    if away:
+        yield by_host(row, HOST_UPDATE.name, moved, plan.optimizer in ONE_PASS)
+    elif plan.offload in ON_HOST:
         yield HOST_UPDATE.term(
             role.name,
+            factors=efficiencies()["host-update-seconds"].spread(scene.facts.gpu),
             rounds=row.rounds,
             ranks_per_node=scene.ranks_per_node,
             elements=own,
-            seconds_per_element=typical(key, scene.facts.gpu),  # type: ignore[arg-type]
+            seconds_per_element=typical("host-update-seconds", scene.facts.gpu),
         )
-    else:
-        zero = ZERO_BYTES if scene.zero_stage and plan.dtype != "fp32" else 0
-        moved = UPDATE_BYTES(
-            rounds=row.rounds,
-            elements=own,
-            values=VALUES[plan.optimizer],
-            value_bytes=width if not zero else 4,
-            gradient_bytes=q.gradient_bytes,
-            other_bytes=MOMENT_BYTES.get(plan.optimizer, 0) + zero,
-        )
-        yield _moved(scene, row, "optimizer step", moved)
     if plan.offload in STATE_WAITS:
         state = 2 * width + 4 * (scene.zero_stage > 0)
-        yield _copied(scene, row, "optimizer state, there and back", 2 * own * state)
+        yield copied(scene, row, "optimizer state, there and back", 2 * own * state)
     if scene.zero_stage in (1, 2):
         size = role.trainable * q.compute_bytes
         seconds = collective(scene, all_gather_seconds, size, q.shards)
@@ -83,10 +94,3 @@ def _moved(scene: Scene, row: Work, label: str, size: Num) -> TimeTerm:
     if rates is None:
         return UNKNOWN
     return MEMORY_SECONDS.term(row.role.name, label=label, bytes_moved=size, **rates)
-
-
-def _copied(scene: Scene, row: Work, label: str, size: Num) -> TimeTerm:
-    rates = host_copy_rates(scene.facts.gpu)
-    return UNKNOWN if rates is None else HOST_COPY.term(
-        row.role.name, label=label, size_bytes=size, **rates
-    )

@@ -18,7 +18,9 @@ from planner.numeric import Num, ceil_div, minimum, where
 from planner.phases import engine
 from planner.phases.baseline import adapter_bytes
 from planner.phases.scene import Scene
+from planner.setup.setup import WEIGHTS_WAIT
 from planner.timing.traffic import collective
+from planner.values.sharding import sharding_of
 
 Found = Iterator[TimeTerm | None]
 
@@ -47,6 +49,7 @@ def _terms(scene: Scene) -> Found:
         weights, stored = named_weights(role.arch, role.layout), role.weight_bytes
         size = role.parameters * stored
     memory = memory_rates(gpu)
+    yield from _fetched(scene)
     if scene.fsdp or scene.zero_stage == 3:
         yield _gathered(scene, size, weights)
     if separate:
@@ -77,6 +80,24 @@ def _terms(scene: Scene) -> Found:
     )
     if not separate and plan.vllm_sleep_level:
         yield from _woken(scene)
+
+
+def _fetched(scene: Scene) -> Found:
+    """Weights that wait in host RAM, also where adapters alone are sent: all are loaded for them.
+
+    FSDP2's shards, and those that stream in every pass, go to the card one by one, and no way back.
+    """
+    plan, role = scene.plan, scene.policy
+    if plan.offload != "all" and plan.offload not in WEIGHTS_WAIT:
+        return
+    one_by_one = plan.offload == "all" or (sharding_of(plan).fsdp == 2 and not role.adapters)
+    slot = host_copy_rates(scene.facts.gpu)
+    yield None if slot is None else causes.FETCHED.term(
+        role.name,
+        trips=1 if one_by_one else 2,
+        size_bytes=role.parameters * role.weight_bytes / scene.shards_of("weights"),
+        **slot,
+    )
 
 
 def _gathered(scene: Scene, size: Num, weights: int) -> TimeTerm | None:

@@ -184,7 +184,9 @@ def test_a_sweep_is_a_table_for_a_person(capsys: pytest.CaptureFixture[str]) -> 
     header, *lines = capsys.readouterr().out.splitlines()
     assert header.split() == [
         *("gpus", "response_tokens", "verdict", "GPU", "GiB", "of", "GiB", "host", "GiB"),
-        *("worst", "phase", "step", "tokens/s", "per", "GPU", "cost", "of", "run"),
+        *("worst", "phase", "step", "tokens/s", "per", "GPU", "MFU"),
+        *("GPU-hours", "a", "step", "GPU-hours", "of", "run", "cost", "a", "step"),
+        *("cost", "of", "run"),
     ]
     assert [line.split()[2] for line in lines] == ["impossible"] * 2 + ["fits"] * 2
     own = estimate(presets()[FITS].plan.changed(response_tokens=1024))

@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from planner.__main__ import main
+from planner.cost import cost
 from planner.estimate import estimate
 from planner.plan.presets import presets
+from planner.throughput import read_figure, throughput
 
 KEYS = {
     *("v", "source", "plan", "verdict", "budget_bytes", "requested_bytes", "allocated_bytes"),
@@ -92,7 +94,24 @@ def test_sweep_prints_a_row_a_plan_in_the_order_given(capsys: pytest.CaptureFixt
         *(("1024", "16"), ("2048", "8"), ("2048", "16")),
     ]
     plan = presets()["grpo-7b@1"].plan.changed(response_tokens=1024, gpus=16)
-    assert int(rows[3]["device_bytes"]) == estimate(plan).device_bytes
+    one = estimate(plan)
+    assert int(rows[3]["device_bytes"]) == one.device_bytes
+    [rollout] = (phase.seconds for phase in one.phases if phase.name == "rollout")
+    assert float(rows[3]["seconds: rollout"]) == pytest.approx(rollout)
+
+
+def test_sweep_says_what_a_step_and_the_run_yield_and_cost(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["sweep", "grpo-7b@1", "--over", "gpus=1,8"]) == 0
+    header, stopped, runs = capsys.readouterr().out.splitlines()
+    for name in ("MFU", "GPU-hours a step", "GPU-hours of run", "cost a step", "cost of run"):
+        assert name in header
+    figures = throughput(one := estimate(presets()["grpo-7b@1"].plan), cost(one))
+    for key in ("mfu", "gpu_hours_per_step", "gpu_hours_run", "usd_per_step", "usd_run"):
+        assert read_figure(figures[key]._replace(low=None, high=None)) in runs
+    # What is out of memory costs nothing, and is not run.
+    assert "out of memory" in stopped and "$" not in stopped
 
 
 def test_sweep_writes_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -86,3 +86,30 @@ def test_every_expert_is_loaded_by_itself() -> None:
     assert found["weights loaded by the engine"] == pytest.approx(
         weights * 0.5e-3 + 6 * 30_532_122_624 / COPIES, rel=1e-3
     )
+
+
+FETCHED = "weights from host RAM for the engine"
+SLOT = 0.8 * 63e9
+
+
+@pytest.mark.parametrize("offload", ["all-between-phases", "parameters-between-phases", "all"])
+def test_weights_that_wait_in_host_ram_are_fetched_shard_by_shard(offload: str) -> None:
+    found = sync(framework="verl", offload=offload)
+    # An eighth of four bytes each; FSDP2's shards are not put back.
+    assert found.pop(FETCHED) == pytest.approx(4 * SIZE / 8 / SLOT)
+    near = sync(framework="verl", offload="optimizer-between-phases")
+    assert found == near == sync(framework="verl")
+
+
+def test_trl_fetches_what_fsdp2_keeps_in_host_ram() -> None:
+    found = sync(framework="trl", offload="all", vllm_sleep_level=0)
+    assert found[FETCHED] == pytest.approx(4 * SIZE / 8 / SLOT)
+
+
+def test_fsdp1_and_adapters_load_the_whole_model_and_put_it_away() -> None:
+    waits = {"framework": "verl", "offload": "all-between-phases"}
+    first = sync(**waits, sharding="fsdp1")
+    assert first[FETCHED] == pytest.approx(2 * 4 * SIZE / 8 / SLOT)
+    adapted = sync(**waits, finetuning="lora")
+    # The base that adapters stand on is in half precision.
+    assert adapted[FETCHED] == pytest.approx(2 * 2 * SIZE / 8 / SLOT)

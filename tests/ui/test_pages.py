@@ -385,6 +385,7 @@ def test_a_cause_of_time_opens_to_its_formula_rows_and_source() -> None:
     assert any(code.value.endswith("seconds") for code in app.code)
     said = words(app)
     assert "Source: " in said and "Rests on: " in said
+    assert "Its own interval, by what is assumed of it: " in said
     assert f"policy backward in all: {seconds_said(app, 'policy backward')}" in said
 
 

@@ -54,6 +54,8 @@ class TimeFigures(Strict):
     name: Line
     role: Line
     seconds: Signed
+    low_seconds: Signed | None = None
+    high_seconds: Signed | None = None
     formula: Text = ""
     inputs: Values = {}
     source: Text = ""

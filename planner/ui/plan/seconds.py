@@ -14,7 +14,7 @@ from planner.ui import compute
 from planner.ui.elements import beside, ink, opened, row, share_column
 from planner.ui.state import session
 from planner.ui.tables import phase_name
-from planner.units import read_number, read_seconds_between
+from planner.units import read_number, read_seconds_between, read_seconds_bounds
 from planner.wording.display import put_in
 from planner.wording.fields import labelled
 
@@ -172,6 +172,9 @@ def explain_time(term: TimeTerm) -> None:
     measured = f"Rests on: {term.evidence.rstrip('.')}. " if term.evidence else ""
     left_out = f" Left out: {term.ignores}." if term.ignores else ""
     st.caption(labelled(f"{measured}Source: {term.source}.{left_out}"))
+    if term.low is not None and term.high is not None:
+        own = read_seconds_bounds(float(term.seconds), float(term.low), float(term.high))
+        st.caption(f"Its own interval, by what is assumed of it: {own}. Its phase's is of runs.")
 
 
 def rates(footprint: Footprint, price: Cost) -> None:

@@ -42,7 +42,10 @@ def table(rows: pd.DataFrame, field: str, named: Mapping[str, Plan]) -> None:
         "$ at most": "high_usd_run",
         "Tokens/s per GPU": "tokens_per_second_per_gpu",
         "MFU of the update": "mfu",
+        "HFU of the update": "hfu",
+        "GPU-hours of step": "gpu_hours_per_step",
         "GPU-hours of run": "gpu_hours_run",
+        "Step, $": "usd_per_step",
     }
     peak, *others = ((name, _of(rows, column) / unit.size_bytes) for name, column in sizes.items())
     shown = pd.DataFrame(
