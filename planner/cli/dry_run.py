@@ -16,7 +16,7 @@ from planner.cli.answer import (
     status,
     table,
 )
-from planner.units import read_gib
+from planner.units import read_count, read_gib
 
 
 def register(parser: argparse.ArgumentParser) -> None:
@@ -91,7 +91,8 @@ def _text(found: Any) -> str:
         error_line(found.footprint),
         *(
             f"Over steps of five lengths, {row['order']}: {read_gib(row['reserved_bytes'])} GiB "
-            f"reserved for {read_gib(row['allocated_bytes'])} GiB allocated."
+            f"reserved for {read_gib(row['allocated_bytes'])} GiB allocated, cached memory given "
+            f"back {read_count(row['alloc_retries'], 'time')} in the last step."
             for row in found.lengths
         ),
         *(f"note: {note}" for note in found.notes),
