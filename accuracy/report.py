@@ -143,7 +143,8 @@ MISSING = """
   trial records them and this page will show them first.
 - What the allocator holds, by a plan's own order of events: the estimate has bounds of the plan's
   kind (decision 0022), the dry run the replay itself.
-- Mixtures of experts, DPO, distillation, Megatron and Liger, as listed under *not predicted*.
+- prime-rl's own modules of mixtures, distillation, Megatron and Liger's fused linear cross entropy,
+  as listed under *not predicted*.
 """
 
 

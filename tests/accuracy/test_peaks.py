@@ -57,6 +57,17 @@ def test_rows_that_a_plan_says_whole() -> None:
     assert all(item.error("device") == item.completed_error("device") for item in whole)
 
 
+def test_adapters_under_autocast_have_plans() -> None:
+    """Mistral with LoRA on two and four GPUs: what FSDP1's hooks hold explains all but 0.5 %."""
+    found = [item for item in results()[0] if item.how.fields.get("autocast")]
+    ran = [item for item in found if item.row.outcome == "ran"]
+    assert len(ran) == 12
+    assert all(0.002 < item.completed_error("allocated") < 0.006 for item in ran)
+    ended = [item.verdict for item in found if item.row.outcome != "ran"]
+    assert ended == ["out of memory"] * 17
+    assert not [reason for _, reason in results()[1] if "autocast" in reason]
+
+
 @pytest.mark.parametrize(
     ("name", "error"), [("-032", 0.001), ("-034", 0.001), ("-078", 0.002), ("-035", 0.007)]
 )
@@ -104,10 +115,10 @@ def test_no_row_is_above_its_upper_bound() -> None:
 
 
 def test_device_bytes_of_rows_whose_settings_are_stated() -> None:
-    """41 of A100s; twins of one plan differ by 9 % among themselves (68.6 to 75.5 GiB)."""
+    """56 of A100s; twins of one plan differ by 9 % among themselves (68.6 to 75.5 GiB)."""
     exact = [item for item in results()[0] if item.stated]
     errors = np.array([item.error("device") for item in exact if "device" in item.row.peaks])
-    assert len(errors) == 41
+    assert len(errors) == 56
     assert abs(np.median(errors)) < 0.04
     assert np.percentile(abs(errors), 95) < 0.13
 
