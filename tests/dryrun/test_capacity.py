@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -84,19 +85,36 @@ def test_steps_of_other_lengths_stay_within_the_card_too() -> None:
     assert falling.alloc_retries == 1
 
 
+def capacity(plan: Plan) -> int:
+    found = request.capacity_of(plan)
+    assert found is not None
+    return found
+
+
 def test_the_capacity_is_the_card_less_what_stands_beside_the_step() -> None:
     alone = Plan(model="Qwen/Qwen2.5-0.5B", method="sft", gpus=1)
     card = catalog.gpu(alone.gpu).require_budget_bytes()
     context = estimate(alone).phases[-1]
-    assert card - request.capacity_of(alone) == context.device_bytes - context.reserved_bytes
+    assert card - capacity(alone) == context.device_bytes - context.reserved_bytes
     # Buckets that the executed step lacks stand beside it.
     spread = alone.changed(gpus=8, sharding="ddp")
     terms = [term for phase in estimate(spread).phases for term in phase.terms]
     buckets = max(int(term.bytes) for term in terms if term.name == DDP_BUCKETS.name)
-    assert card - request.capacity_of(spread) > buckets > 0
+    assert card - capacity(spread) > buckets > 0
     # So does an engine, by the little that it holds asleep.
     colocated = Plan(model="Qwen/Qwen2.5-0.5B", method="grpo", gpus=1)
-    assert 2 * 2**30 > request.capacity_of(alone) - request.capacity_of(colocated) > 0
+    assert 2 * 2**30 > capacity(alone) - capacity(colocated) > 0
+
+
+@pytest.mark.parametrize(
+    "changes", [{"gpus": 8, "sharding": "zero3"}, {"optimizer": "adamw-8bit"}], ids=str
+)
+def test_a_step_whose_state_is_the_closed_forms_has_no_capacity(changes: dict[str, Any]) -> None:
+    """It executes whole weights where ZeRO has shards: no card of the plan's holds that."""
+    plan = Plan(model="Qwen/Qwen2.5-0.5B", method="sft", **{"gpus": 1, **changes})
+    assert request.capacity_of(plan) is None
+    told = execute({"plan": plan.model_dump(), "capacity_bytes": request.capacity_of(plan)})
+    assert not told["result"]["out_of_memory"]
 
 
 def test_another_card_is_another_question() -> None:
@@ -104,7 +122,7 @@ def test_another_card_is_another_question() -> None:
     smaller = plan.changed(gpu_bytes=30 * 2**30)
     keys = {request.key_of(each, full_depth=False) for each in (plan, smaller)}
     assert len(keys) == 2
-    assert request.capacity_of(smaller) < request.capacity_of(plan)
+    assert capacity(smaller) < capacity(plan)
 
 
 @pytest.fixture(scope="module")

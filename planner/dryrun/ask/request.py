@@ -48,13 +48,16 @@ def settings_of(plan: Plan, capacity_bytes: int | None = None) -> AllocatorSetti
     )
 
 
-def capacity_of(plan: Plan) -> int:
-    """Bytes of the card that the executed step's allocator may reserve.
+def capacity_of(plan: Plan) -> int | None:
+    """Bytes of the card that the executed step's allocator may reserve; None: without end.
 
     The closed form's of what stands beside it in the executed phases are taken off: the context,
-    communicators, an engine, and terms that the executed step lacks.
+    communicators, an engine, and terms that the executed step lacks. Where state is the closed
+    form's, the step that runs has other sizes than the plan's: they say nothing of its card.
     """
     closed, standing = estimate(plan), stand_in(plan)
+    if standing.by_formula:
+        return None
     beside = [
         sum(int(term.bytes) for term in phase.terms if not term.host and _beside(term, standing))
         for phase in closed.phases
