@@ -66,6 +66,11 @@ def run(arguments: argparse.Namespace) -> int:
     return status(arguments, found.footprint.verdict.word)
 
 
+def _given_back(times: int) -> str:
+    """What retries add to the sentence; nothing where there were none."""
+    return f", cached memory given back {read_count(times, 'time')}" * bool(times)
+
+
 def _text(found: Any) -> str:
     from planner.dryrun.ask.finding import finding
 
@@ -91,8 +96,8 @@ def _text(found: Any) -> str:
         error_line(found.footprint),
         *(
             f"Over steps of five lengths, {row['order']}: {read_gib(row['reserved_bytes'])} GiB "
-            f"reserved for {read_gib(row['allocated_bytes'])} GiB allocated, cached memory given "
-            f"back {read_count(row['alloc_retries'], 'time')} in the last step."
+            f"reserved for {read_gib(row['allocated_bytes'])} GiB allocated"
+            f"{_given_back(row['alloc_retries'])}."
             for row in found.lengths
         ),
         *(f"note: {note}" for note in found.notes),

@@ -31,7 +31,7 @@ class Fragmentation:
     allocated_bytes: int
     reserved_bytes: int
     alloc_retries: int = 0
-    """How often the last step gave back cached memory to stay within the card."""
+    """How often they gave back cached memory to stay within the card."""
 
 
 def shortened(plan: Plan, share: float) -> Plan:
