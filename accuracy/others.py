@@ -16,6 +16,7 @@ BF16_BYTES = 2
 FP32_BYTES = 4
 BEFORE_BYTES = 44 * 10**6
 """Allocated before the forward of TRL#3678, published beside its peak."""
+LENGTHS = "the script states max_length, and not how long its rows are, which decides a DPO step"
 
 
 def _swift_ppo(plan: Plan | None) -> Answer:
@@ -175,8 +176,11 @@ def mappings() -> tuple[Mapping, ...]:
             reason="TRL's chunks of 256 tokens of that version project in fp32 (changed since, "
             "TRL#6863); none of the modelled paths is that code",
         ),
-        Unpredicted(id="trl-7244-liger", reason="Liger's fused cross entropy is not modelled yet"),
-        Unpredicted(id="swift-dpo-full-padfree", reason="DPO is not modelled yet"),
-        Unpredicted(id="swift-dpo-lora", reason="DPO is not modelled yet"),
+        Unpredicted(
+            id="trl-7244-liger",
+            reason="Liger's fused linear cross entropy is not modelled; its kernels of layers are",
+        ),
+        Unpredicted(id="swift-dpo-full-padfree", reason=LENGTHS),
+        Unpredicted(id="swift-dpo-lora", reason=LENGTHS),
         Unpredicted(id="swift-gkd-vllm", reason="distillation (GKD) is not a method of a plan"),
     )

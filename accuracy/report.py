@@ -20,6 +20,7 @@ from accuracy import (
     verdict_report,
 )
 from accuracy.colocated import report as colocated_report
+from accuracy.engines import report as engines_report
 from accuracy.mapping import mappings
 from accuracy.peaks import report as peaks_report
 from accuracy.prediction import Predicted, Unpredicted
@@ -77,6 +78,7 @@ def text() -> str:
         "## Not predicted, and why\n\n" + _reasons(),
         "## Public runs, measured on GPUs\n\n" + peaks_report.text(),
         "## Whole RL cards\n\n" + colocated_report.text(),
+        "## Rollout engines' start-up logs\n\n" + engines_report.text(),
         "## Runs of which only the outcome is known\n\n" + verdict_report.text(),
         "## What no field says\n\n" + _no_field(found),
         "## Measured on a GPU\n\n" + gpu_report.text(),
@@ -143,7 +145,8 @@ MISSING = """
   trial records them and this page will show them first.
 - What the allocator holds, by a plan's own order of events: the estimate has bounds of the plan's
   kind (decision 0022), the dry run the replay itself.
-- Mixtures of experts, DPO, distillation, Megatron and Liger, as listed under *not predicted*.
+- prime-rl's own modules of mixtures, distillation, Megatron and Liger's fused linear cross entropy,
+  as listed under *not predicted*.
 """
 
 

@@ -106,7 +106,6 @@ def mappings() -> tuple[Mapping, ...]:
         ),
         Unpredicted(
             id="verl-7826-fused",
-            reason="trained with Megatron (tensor and expert parallel) and a mixture of experts: "
-            "neither is modelled",
+            reason="trained with Megatron (tensor and expert parallelism), which is not modelled",
         ),
     )

@@ -8,12 +8,6 @@ HELD = "memory that the allocator holds and no tensor uses, and the driver's sha
 
 CAUSES: Mapping[tuple[str, str], str] = {
     ("", "device"): HELD,
-    ("fms QLoRA, prepared, 1 GPU", "allocated"): (
-        "peft's k-bit preparation: norms in fp32 make the residual stream, and with it every "
-        "checkpointed input, fp32 (262,144 bytes a token more: measured slope 996,907, without "
-        "734,763); no field says"
-    ),
-    ("fms QLoRA, prepared, 1 GPU", "device"): "as allocated; " + HELD,
     ("fms full, 2 GPUs, mean lengths only", "allocated"): (
         "the longest batch decides, and only the mean is known"
     ),

@@ -33,6 +33,16 @@ class Compared:
     """The most that any instant's additions are: their segments stay cached, wherever the peak."""
 
     @property
+    def stated(self) -> bool:
+        """Whether the source states all settings: of some rows it gives the mean length alone."""
+        return "mean lengths" not in self.how.group
+
+    @property
+    def whole(self) -> bool:
+        """Whether a plan says all that the run held at its peak, by a figure of high confidence."""
+        return self.row.confidence == "high" and self.stated and not self.additions
+
+    @property
     def high_completed(self) -> int:
         """The same with what no field says."""
         return self.high_device + self.most_added

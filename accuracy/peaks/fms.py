@@ -78,28 +78,35 @@ def how(row: Row) -> How:
     if quantised and row.gpus > 1:
         return Left(reason="4-bit weights under FSDP: not modelled")
     autocast = bool(row.settings.get("bf16_amp") or row.settings.get("fp16_amp"))
-    if adapted and autocast:
-        return Left(reason="adapters under autocast beside Hugging Face's own loss: no field says")
     kernels = "foak" in config
     tokens = row.settings.get("tokens_per_sample_from_throughput") or 4096
     mean_only = tokens < PACKED_FROM
+    if adapted and mean_only:
+        return Left(reason="adapters on rows of which only the mean length is known")
     return Planned(
         group=_group(row, config, mean_only=mean_only, kernels=kernels),
         fields=_fields(row, tokens, autocast=autocast, quantised=quantised),
         exact=not (kernels or mean_only),
         assumed=NO_KERNELS if kernels else MEAN_ONLY if mean_only else ASSUMED,
-        more=_more(row, adapted=adapted),
+        more=_more(row, adapted=adapted, autocast=autocast),
     )
+
+
+HOOKED = "first layer's backward"
+"""Instant until which FSDP1's hooks hold something of every frozen layer."""
 
 
 def decided_by_kernels(item: Compared) -> str:
     """Why a row with FOAK's kernels is left, or nothing.
 
     Its plan has transformers' own layers and loss, which keep no less than fused ones. Where even
-    these peak in the optimizer step, the kernels decide nothing.
+    these peak in the optimizer step, the kernels decide nothing; nor where they peak in the first
+    layer's backward with what FSDP1's hooks hold of all layers, as many bytes with the kernels.
     """
     kernels = "foak" in str(item.row.settings["framework_config"])
     if not kernels or item.row.outcome != "ran" or item.instant.startswith("optimizer step"):
+        return ""
+    if item.additions and item.instant.endswith(HOOKED):
         return ""
     return "FOAK's fused kernels decide the peak: no field says"
 
@@ -144,6 +151,7 @@ def _fields(row: Row, tokens: int, *, autocast: bool, quantised: bool) -> dict[s
     if adapted:
         more = {"lora_rank": 16, "lora_targets": TARGETS, "lora_dropout": 0.1}
         fields |= {"finetuning": "qlora" if quantised else "lora", **more}
+        fields |= {"autocast": True} if autocast else {}
         if quantised and "baseline" in str(row.settings["framework_config"]):
             # prepare_model_for_kbit_training; the accelerated configurations leave it out.
             fields["base_dtype"] = "fp32"
@@ -165,7 +173,7 @@ def _rounded(tokens: int) -> int:
     return next((size for size in (2048, 4096) if abs(tokens - size) < 32), tokens)
 
 
-def _more(row: Row, *, adapted: bool) -> More:
+def _more(row: Row, *, adapted: bool, autocast: bool) -> More:
     """What transformers, accelerate and FSDP1 of that time hold beside a plan's step."""
     copies = WIDENS_IN_LOSS in row.version
     frozen_units = adapted and row.gpus > 1
@@ -173,9 +181,10 @@ def _more(row: Row, *, adapted: bool) -> More:
     def more(scene: Scene, phase: str, instant: Instant) -> Iterable[Addition]:
         if copies and instant.name == "cross entropy":
             yield _shifted_logits(scene)
-        if frozen_units and instant.name == "first layer's backward":
+        if frozen_units and instant.name == HOOKED:
             yield _kept_by_hooks(scene)
-            yield _wide_adapters(scene)
+            if not autocast:
+                yield _wide_adapters(scene)
 
     return more
 

@@ -83,6 +83,12 @@ def supply() -> None:
         spot.supply(spot.key_of(entry["config"]), entry)
 
 
+def hand_over() -> None:
+    """The same to the processes that run dry: on disk, where they look."""
+    for entry in json.loads(FILE.read_text("utf-8")).values():
+        spot.keep(spot.key_of(entry["config"]), entry)
+
+
 def main() -> None:
     """Measure what every row's plan asks; nothing of the file is used."""
     FILE.unlink(missing_ok=True)  # before who reads rows supplies what it holds
@@ -96,7 +102,7 @@ def main() -> None:
         port.measure(key, config, names)
         found[key] = config["model_type"]
 
-    with _nothing_known(), spot.measuring(measure):
+    with nothing_known(), spot.measuring(measure):
         results.__wrapped__()
         kept = {found[key]: spot.found(key) for key in sorted(found, key=found.__getitem__)}
     port.close()
@@ -104,7 +110,7 @@ def main() -> None:
 
 
 @contextmanager
-def _nothing_known() -> Iterator[None]:
+def nothing_known() -> Iterator[None]:
     """A cache folder of its own, so that everything is measured by the code of today."""
     import os
     import tempfile

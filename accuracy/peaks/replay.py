@@ -1,9 +1,9 @@
 """The dry run's replay of the allocator beside the same rows: what it says the driver saw.
 
 ``python -m accuracy.peaks.replay`` executes every row's plan without data, replays its steps
-through the allocator and writes ``accuracy/measured/peaks-replayed.json``: bytes by row and level,
-and the plan that ran, so that a row whose plan is another one by now is not compared. Takes minutes
-and needs torch.
+through the allocator on the row's card and writes ``accuracy/measured/peaks-replayed.json``: bytes
+by row and level, how often cached memory was given back, whether that did not do, and the plan that
+ran, so that a row whose plan is another one by now is not compared. Takes minutes and needs torch.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Any
 import numpy as np
 
 from accuracy.peaks.compare import Compared, levels
-from planner import catalog
 
 FILE = Path(__file__).resolve().parents[1] / "measured" / "peaks-replayed.json"
 
@@ -28,75 +27,92 @@ def _file() -> Mapping[str, Any]:
     return found
 
 
-def replayed(item: Compared) -> Mapping[str, int]:
-    """What the dry run says at each of a row's levels; empty where its plan was not run."""
+def entry(item: Compared) -> Mapping[str, Any]:
+    """What the dry run said of a row; empty where its plan was not run."""
     found = _file().get(item.row.id, {})
-    return found["bytes"] if found and found["fields"] == item.how.fields else {}
+    return found if found and found["fields"] == item.how.fields else {}
 
 
-Judged = tuple[Compared, float]
-"""A row, and the signed error of its replayed device bytes."""
+def error(item: Compared) -> float:
+    """The signed error of a row's replayed device bytes, with what no field says of it."""
+    more = item.completed["device"] - item.estimated["device"]
+    return float((entry(item)["bytes"]["device"] + more) / item.row.peaks["device"] - 1)
 
 
-def judged(items: Sequence[Compared]) -> tuple[list[Judged], list[Judged]]:
-    """Rows with device bytes and a replay: those whose replay the card can hold, and the others."""
-    within: list[Judged] = []
-    above: list[Judged] = []
-    for item in items:
-        if "device" not in item.row.peaks or not (found := replayed(item)):
-            continue
-        # What the row's source holds and no field says stands in neither.
-        size = found["device"] + item.completed["device"] - item.estimated["device"]
-        card = catalog.gpu(str(item.how.fields["gpu"])).require_budget_bytes()
-        one = (item, size / item.row.peaks["device"] - 1)
-        (within if size <= card else above).append(one)
-    return within, above
+def judged(ran: Sequence[Compared]) -> list[Compared]:
+    """The rows that have device bytes and a replay."""
+    return [one for one in ran if "device" in one.row.peaks and entry(one)]
 
 
 def text(ran: Sequence[Compared]) -> str:
-    """What the estimate and the replay say of device bytes of rows whose plans say all."""
-    within, above = judged([one for one in ran if one.how.exact])
-    lines = ["| rows | count | median | p5 | p95 | p95 of size |", "|---|---:|---:|---:|---:|---:|"]
-    for name, errors in (
-        ("estimate", [one.completed_error("device") for one, _ in within]),
-        ("dry run, replayed", [error for _, error in within]),
+    """What the estimate and the replay say of device bytes, by what a plan can say of the row."""
+    rows = judged(ran)
+    lines = ["| rows | by | count | median | p5 | p95 | p95 of size |"]
+    lines.append("|---|---|---:|---:|---:|---:|---:|")
+    for name, group in (
+        ("transformers' own kernels, stated settings", [one for one in rows if one.how.exact]),
+        ("high confidence, stated settings, a plan says it all", [it for it in rows if it.whole]),
     ):
-        low, high = np.percentile(errors, [5, 95])
-        figures = (np.median(errors), low, high, np.percentile(np.abs(errors), 95))
-        shown = " | ".join(f"{100 * float(figure):+.1f} %" for figure in figures)
-        lines.append(f"| {name} | {len(errors)} | {shown} |")
-    listed = ", ".join(one.row.id for one, _ in above)
-    said = INTRODUCTION.format(rest=len(above), listed=listed).strip()
-    return said + "\n\n" + "\n".join(lines)
+        lines.append(_line(name, "estimate", [it.completed_error("device") for it in group]))
+        lines.append(_line(name, "dry run, replayed", [error(one) for one in group]))
+    return INTRODUCTION.strip() + "\n\n" + "\n".join(lines) + "\n\n" + _card(rows)
+
+
+def _line(name: str, by: str, errors: Sequence[float]) -> str:
+    low, high = np.percentile(errors, [5, 95])
+    figures = (np.median(errors), low, high, np.percentile(np.abs(errors), 95))
+    shown = " | ".join(f"{100 * float(figure):+.1f} %" for figure in figures)
+    return f"| {name} | {by} | {len(errors)} | {shown} |"
+
+
+def _card(rows: Sequence[Compared]) -> str:
+    """Which rows the card's size bears on: cached memory given back, or out of memory even so."""
+    back = [one for one in rows if entry(one)["alloc_retries"]]
+    ended = [one for one in rows if entry(one)["out_of_memory"]]
+    return (
+        f"Of all {len(rows)} rows with device bytes {len(back) + len(ended)} would be above their "
+        f"card if the cache were never given back. In {len(back)} the replay gives it back, and\n"
+        f"goes on, as they did: {_listed(back)}. In {len(ended)} it runs out of memory even so:\n"
+        f"{_listed(ended)}, planned without the kernels that they had."
+    )
+
+
+def _listed(items: Sequence[Compared]) -> str:
+    return ", ".join(f"{one.row.id} {100 * error(one):+.1f} %" for one in items) or "none"
 
 
 INTRODUCTION = """
 **What the driver saw, by the replay.** The estimate has a middle and bounds for what the allocator
-holds and no tensor uses; the dry run replays it, event by event (`accuracy/peaks/replay.py`). Of
-rows whose plan says all that decides the peak, each with what no field says added; {rest} more left
-out, whose replay is above the card ({listed}): there a real allocator gives back what is free.
+holds and no tensor uses; the dry run replays it, event by event, on a card of the row's size
+(`accuracy/peaks/replay.py`). Each row with what no field says added.
 """
 
 
 def main() -> None:
     """Run every plan that ran for real; the file is written anew after each."""
     from accuracy.peaks.mapping import results
-    from planner.catalog import spot
+    from accuracy.peaks.outside import hand_over, nothing_known
     from planner.dryrun.ask.port import DryRunError, Port
     from planner.plan import Plan
 
     port, found = Port(), {}
-    with spot.measuring(port.measure):
+    with nothing_known():
+        hand_over()
         for item in results()[0]:
             if item.row.outcome != "ran":
                 continue
             try:
-                footprint = port.run(Plan(**item.how.fields)).footprint
+                ran = port.run(Plan(**item.how.fields))
             except DryRunError as error:
                 print(item.row.id, error, flush=True)
                 continue
-            sizes = {level: levels(footprint)[level] for level in item.estimated}
-            found[item.row.id] = {"bytes": sizes, "fields": item.how.fields}
+            sizes = {level: levels(ran.footprint)[level] for level in item.estimated}
+            found[item.row.id] = {
+                "bytes": sizes,
+                "alloc_retries": ran.alloc_retries,
+                "out_of_memory": ran.out_of_memory,
+                "fields": item.how.fields,
+            }
             said = ", ".join(
                 f"{level} {size / item.row.peaks[level] - 1:+.1%}" for level, size in sizes.items()
             )

@@ -27,7 +27,7 @@ belong, the bytes that the run's own source holds and no field of a plan says (l
 the source read); it shows that the cause is known, and promises nothing. Errors are signed:
 negative is too low. *High confidence* are figures by torch's counters or nvidia-smi of runs whose
 settings the source states; *stated settings* leaves out the rows of which only the mean length is
-known.
+known; *a plan says it all* keeps of those the rows to which nothing has to be added at the peak.
 """
 
 HEAD = (
@@ -66,9 +66,9 @@ def _read(told: object) -> str:
 
 def _groups(ran: Sequence[Compared]) -> Iterable[str]:
     high = [item for item in ran if item.row.confidence == "high"]
-    exact = [item for item in high if "mean lengths" not in item.how.group]
     yield from _lines("**high confidence**", high)
-    yield from _lines("**high confidence, stated settings**", exact)
+    yield from _lines("**high confidence, stated settings**", [it for it in high if it.stated])
+    yield from _lines("**the same, a plan says it all**", [it for it in high if it.whole])
     for group in dict.fromkeys(item.how.group for item in ran):
         yield from _lines(group, [item for item in ran if item.how.group == group])
 

@@ -16,7 +16,7 @@ from planner.cli.answer import (
     status,
     table,
 )
-from planner.units import read_gib
+from planner.units import read_count, read_gib
 
 if TYPE_CHECKING:
     from planner.dryrun.ask.answer import DryRun
@@ -69,6 +69,11 @@ def run(arguments: argparse.Namespace) -> int:
     return status(arguments, found.footprint.verdict.word)
 
 
+def _given_back(times: int) -> str:
+    """What retries add to the sentence; nothing where there were none."""
+    return f", cached memory given back {read_count(times, 'time')}" * bool(times)
+
+
 def _text(found: DryRun) -> str:
     from planner.dryrun.ask.finding import finding
 
@@ -94,7 +99,8 @@ def _text(found: DryRun) -> str:
         error_line(found.footprint),
         *(
             f"Over steps of five lengths, {row['order']}: {read_gib(row['reserved_bytes'])} GiB "
-            f"reserved for {read_gib(row['allocated_bytes'])} GiB allocated."
+            f"reserved for {read_gib(row['allocated_bytes'])} GiB allocated"
+            f"{_given_back(row['alloc_retries'])}."
             for row in found.lengths
         ),
         *(f"note: {note}" for note in found.notes),

@@ -16,10 +16,8 @@ from accuracy.peaks import outside, replay
 from accuracy.peaks.compare import Compared
 from accuracy.peaks.mapping import results
 from accuracy.peaks.rows import FILE, rows
+from planner import catalog
 from planner.units import GIB
-
-NEEDS_A_FIELD = "prepared"
-"""Of a group's name: 4-bit bases prepared for training, which no field says."""
 
 
 def of(name: str) -> Compared:
@@ -41,10 +39,33 @@ def test_every_row_has_a_plan_or_one_reason() -> None:
 def test_allocated_bytes_of_rows_of_high_confidence() -> None:
     ran = [item for item in results()[0] if item.row.outcome == "ran"]
     high = [item for item in ran if item.row.confidence == "high"]
-    told = [item for item in high if NEEDS_A_FIELD not in item.how.group]
     assert len(high) >= 60
     assert np.median(sizes(high, "allocated")) <= 0.03
-    assert np.percentile(sizes(told, "allocated"), 95) <= 0.10
+    # Adapters under FSDP1 are 8 to 15 % too low, by what its hooks hold and no field says.
+    assert np.percentile(sizes(high, "allocated"), 95) <= 0.14
+    completed = [abs(item.completed_error("allocated")) for item in high]
+    assert np.percentile(completed, 95) <= 0.03
+
+
+def test_rows_that_a_plan_says_whole() -> None:
+    whole = [item for item in results()[0] if item.row.outcome == "ran" and item.whole]
+    assert len(whole) == 32
+    assert np.percentile(sizes(whole, "allocated"), 95) <= 0.015
+    errors = np.array([item.error("device") for item in whole])
+    assert abs(np.median(errors)) <= 0.01
+    assert np.percentile(abs(errors), 95) <= 0.12
+    assert all(item.error("device") == item.completed_error("device") for item in whole)
+
+
+def test_adapters_under_autocast_have_plans() -> None:
+    """Mistral with LoRA on two and four GPUs: what FSDP1's hooks hold explains all but 0.5 %."""
+    found = [item for item in results()[0] if item.how.fields.get("autocast")]
+    ran = [item for item in found if item.row.outcome == "ran"]
+    assert len(ran) == 12
+    assert all(0.002 < item.completed_error("allocated") < 0.006 for item in ran)
+    ended = [item.verdict for item in found if item.row.outcome != "ran"]
+    assert ended == ["out of memory"] * 17
+    assert not [reason for _, reason in results()[1] if "autocast" in reason]
 
 
 @pytest.mark.parametrize(
@@ -94,10 +115,10 @@ def test_no_row_is_above_its_upper_bound() -> None:
 
 
 def test_device_bytes_of_rows_whose_settings_are_stated() -> None:
-    """41 of A100s; twins of one plan differ by 9 % among themselves (68.6 to 75.5 GiB)."""
-    exact = [item for item in results()[0] if "mean lengths" not in item.how.group]
+    """56 of A100s; twins of one plan differ by 9 % among themselves (68.6 to 75.5 GiB)."""
+    exact = [item for item in results()[0] if item.stated]
     errors = np.array([item.error("device") for item in exact if "device" in item.row.peaks])
-    assert len(errors) == 41
+    assert len(errors) == 56
     assert abs(np.median(errors)) < 0.04
     assert np.percentile(abs(errors), 95) < 0.13
 
@@ -127,21 +148,36 @@ def test_the_committed_layers_are_what_measuring_gives() -> None:
 
 def test_the_replay_says_what_the_driver_saw() -> None:
     """Of rows whose plan says all that decides the peak: closer than the estimate's middle."""
-    exact = [one for one in results()[0] if one.how.exact and replay.replayed(one)]
-    within, above = replay.judged(exact)
-    assert (len(within), len(above)) == (22, 1)
-    errors = np.array([error for _, error in within])
+    exact = [one for one in replay.judged(results()[0]) if one.how.exact]
+    assert len(exact) == 23
+    errors = np.array([replay.error(one) for one in exact])
     assert abs(np.median(errors)) < 0.01
     assert np.percentile(np.abs(errors), 95) < 0.06
-    estimated = [abs(one.completed_error("device")) for one, _ in within]
+    estimated = [abs(one.completed_error("device")) for one in exact]
     assert np.mean(np.abs(errors)) < 0.6 * np.mean(estimated)
+
+
+def test_the_replay_stays_within_the_card() -> None:
+    """Ten rows that ran were above an endless card's; two are, whose kernels no plan has."""
+    rows = replay.judged(results()[0])
+    cards = {one.row.id: catalog.gpu(str(one.how.fields["gpu"])) for one in rows}
+    above = {
+        one.row.id
+        for one in rows
+        if replay.entry(one)["bytes"]["device"] > cards[one.row.id].require_budget_bytes()
+    }
+    assert above == {"fms-a100_80gb_liger-000", "fms-a100_80gb_liger-004"}
+    assert above == {one.row.id for one in rows if replay.entry(one)["out_of_memory"]}
+    retried = {one.row.id: replay.error(one) for one in rows if replay.entry(one)["alloc_retries"]}
+    assert len(retried) == 8
+    assert max(map(abs, retried.values())) < 0.12
 
 
 def test_a_row_of_another_plan_has_no_replay() -> None:
     item = of("_granite-000")
-    assert replay.replayed(item)
+    assert replay.entry(item)
     other = replace(item.how, fields={**item.how.fields, "micro_batch_size": 3})
-    assert not replay.replayed(replace(item, how=other))
+    assert not replay.entry(replace(item, how=other))
 
 
 def test_no_whole_card_is_above_its_upper_bound() -> None:

@@ -66,6 +66,11 @@ class DryRun:
     """What was executed in place of the plan."""
     lengths: tuple[Mapping[str, Any], ...] = ()
     """Reserved bytes over steps of different lengths, by order; empty when not asked for."""
+    alloc_retries: int = 0
+    """How often a step gives back cached memory to stay within the card (PyTorch's
+    ``num_alloc_retries``)."""
+    out_of_memory: bool = False
+    """Whether the allocator runs out even so; then the figures are those of an endless card."""
 
     @property
     def fallback(self) -> bool:
@@ -119,6 +124,8 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
         seconds=float(found["seconds"]),
         standing=standing,
         lengths=tuple(found.get("lengths", ())),
+        alloc_retries=int(found.get("alloc_retries", 0)),
+        out_of_memory=bool(found.get("out_of_memory")),
     )
 
 

@@ -26,6 +26,8 @@ def dry_run_to_json(found: DryRun) -> dict[str, Any]:
             ],
             "phases": list(found.phases),
             "timeline": list(found.timeline),
+            "alloc_retries": found.alloc_retries,
+            "out_of_memory": found.out_of_memory,
             "notes": list(found.notes),
             "versions": dict(found.versions),
             "seconds": found.seconds,

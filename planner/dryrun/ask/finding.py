@@ -10,7 +10,7 @@ from planner.footprint import OUTSIDE, Phase, worst_of
 from planner.methods import method_of
 from planner.methods.method import Switch
 from planner.plan import Plan, try_plan
-from planner.units import read_gib
+from planner.units import read_count, read_gib
 
 SMALL = 0.001
 """Differences up to this share are not worth a sentence of their own."""
@@ -68,6 +68,7 @@ def finding(found: DryRun, read: Read = _gib) -> tuple[str, ...]:
     return (
         f"With the dry run's figures: {verdict[0].lower()}{verdict[1:]}",
         _made_of(worst, found, read),
+        *_on_the_card(found),
         _largest(worst, found, read),
         *_agreement(worst, found, read),
         *_switches(found.footprint.plan, read),
@@ -94,6 +95,21 @@ def _made_of(worst: Phase, found: DryRun, read: Read) -> str:
         f"The executed step peaks in {worst.name}, where PyTorch holds "
         f"{read(worst.reserved_bytes)}{over}: {' and '.join(parts)}."
     )
+
+
+def _on_the_card(found: DryRun) -> Iterator[str]:
+    """What the allocator had to do because the card is no larger."""
+    times = found.alloc_retries
+    if found.out_of_memory:
+        yield (
+            "The step runs out of memory even with all cached memory given back: these are the "
+            "figures of an endless card."
+        )
+    elif times:
+        yield (
+            f"The allocator gave back cached memory {read_count(times, 'time')} in the step to "
+            "stay within the card, which costs time (PyTorch counts it as num_alloc_retries)."
+        )
 
 
 def _whose(role: str, category: str) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 from planner.catalog import spot
 from planner.dryrun.ask import store
 from planner.dryrun.ask.answer import DryRun, answer
-from planner.dryrun.ask.request import key_of
+from planner.dryrun.ask.request import capacity_of, key_of
 from planner.lengths import at_longest
 from planner.plan import Plan
 
@@ -75,7 +75,12 @@ class Port:
         if found is not None and lengths and "lengths" not in found:
             found = None
         if found is None:
-            request = {"plan": run.model_dump(), "full_depth": full_depth, "lengths": lengths}
+            request = {
+                "plan": run.model_dump(),
+                "full_depth": full_depth,
+                "lengths": lengths,
+                "capacity_bytes": capacity_of(run),
+            }
             if snapshot is not None:
                 request["snapshot"] = str(snapshot.resolve())
             found = self._ask(request, cancelled)

@@ -11,13 +11,16 @@ from pathlib import Path
 from typing import Any
 
 from planner.dryrun.allocator import AllocatorSettings
+from planner.dryrun.ask.stand_in import StandIn, stand_in
+from planner.estimate import estimate
+from planner.footprint import OUTSIDE, Term
 from planner.formulas.allocator import cublas_workspace_bytes
 from planner.frameworks import own_step
 from planner.plan import Plan
 from planner.plan.facts import facts_of
 
 LIBRARIES = ("torch", "transformers", "peft")
-IRRELEVANT = frozenset(("steps", "price_per_gpu_hour", "host_ram_per_node", "gpu_bytes"))
+IRRELEVANT = frozenset(("steps", "price_per_gpu_hour", "host_ram_per_node"))
 """Plan fields that no dry run looks at."""
 SOURCES = ("setup", "values", "dryrun", "steps", "methods", "frameworks")
 
@@ -38,9 +41,33 @@ def on_the_spot(plan: Plan) -> bool:
     return bool(facts_of(plan).policy_model.spot)
 
 
-def settings_of(plan: Plan) -> AllocatorSettings:
-    """How the plan sets up the caching allocator."""
-    return AllocatorSettings(expandable_segments=plan.expandable_segments)
+def settings_of(plan: Plan, capacity_bytes: int | None = None) -> AllocatorSettings:
+    """How the plan sets up the caching allocator, on an endless card or one of so many bytes."""
+    return AllocatorSettings(
+        expandable_segments=plan.expandable_segments, capacity_bytes=capacity_bytes
+    )
+
+
+def capacity_of(plan: Plan) -> int | None:
+    """Bytes of the card that the executed step's allocator may reserve; None: without end.
+
+    The closed form's of what stands beside it in the executed phases are taken off: the context,
+    communicators, an engine, and terms that the executed step lacks. Where state is the closed
+    form's, the step that runs has other sizes than the plan's: they say nothing of its card.
+    """
+    closed, standing = estimate(plan), stand_in(plan)
+    if standing.by_formula:
+        return None
+    beside = [
+        sum(int(term.bytes) for term in phase.terms if not term.host and _beside(term, standing))
+        for phase in closed.phases
+        if phase.executed and phase.rank == "trainer"
+    ]
+    return max(0, closed.budget_bytes - max(beside, default=0))
+
+
+def _beside(term: Term, standing: StandIn) -> bool:
+    return term.category in OUTSIDE or term.name in standing.added
 
 
 def workspace_of(plan: Plan) -> int:
@@ -71,11 +98,15 @@ def _versions(names: tuple[str, ...]) -> Mapping[str, str]:
 
 
 def key_of(plan: Plan, *, full_depth: bool) -> str:
-    """What a stored answer is found by: plan, configs, library versions and our own code."""
+    """What a stored answer is found by: plan, configs, capacity, library versions, our own code.
+
+    The capacity stands for the formulas and constants that it follows from.
+    """
     values = {k: v for k, v in plan.model_dump().items() if k not in IRRELEVANT}
     asked = {
         "plan": values,
         "configs": configs_of(plan),
+        "capacity_bytes": capacity_of(plan),
         "versions": dict(versions_of(plan)),
         "code": _code(),
         "full_depth": full_depth,

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from planner.dryrun.allocator import AllocatorSettings
 from planner.dryrun.logs.curve import last_step
 from planner.dryrun.logs.log import BIRTH, DEATH, PHASE, SCRATCH, STEP, Log
-from planner.dryrun.logs.replay import replay
+from planner.dryrun.logs.replay import replay_within
 from planner.plan import Plan
 
 SHARES = (1.0, 0.8, 0.6, 0.45, 0.3)
@@ -30,6 +30,8 @@ class Fragmentation:
     order: str
     allocated_bytes: int
     reserved_bytes: int
+    alloc_retries: int = 0
+    """How often they gave back cached memory to stay within the card."""
 
 
 def shortened(plan: Plan, share: float) -> Plan:
@@ -59,9 +61,11 @@ def fragmentation(
     random.Random(SEED).shuffle(shuffled)
     found = []
     for order, sequence in zip(ORDERS, (logs, shuffled), strict=True):
-        held = replay(chained(sequence), settings, workspace_bytes=workspace_bytes).phases.values()
+        whole = replay_within(chained(sequence), settings, workspace_bytes=workspace_bytes)
+        held = whole.phases.values()
         allocated = max(phase.allocated_bytes for phase in held)
-        found.append(Fragmentation(order, allocated, max(phase.reserved_bytes for phase in held)))
+        reserved = max(phase.reserved_bytes for phase in held)
+        found.append(Fragmentation(order, allocated, reserved, whole.alloc_retries))
     return tuple(found)
 
 

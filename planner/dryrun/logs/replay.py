@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from planner.dryrun.allocator import Allocator, AllocatorSettings, TraceEntry
+from planner.dryrun.allocator import (
+    Allocator,
+    AllocatorSettings,
+    OutOfDeviceMemory,
+    TraceEntry,
+)
 from planner.dryrun.logs.curve import last_step
 from planner.dryrun.logs.log import BIRTH, DEATH, EMPTY_CACHE, PHASE, SCRATCH, Log
 
@@ -46,6 +51,31 @@ class Replay:
 
     phases: dict[str, Held]
     allocator: Allocator
+    alloc_retries: int = 0
+    """How often the last step had to give back cached memory to stay within the card."""
+    out_of_memory: bool = False
+    """Whether that did not suffice, so that this is what an endless card would hold."""
+
+
+def replay_within(
+    log: Log,
+    settings: AllocatorSettings,
+    *,
+    workspace_bytes: int = 0,
+    trace: list[TraceEntry] | None = None,
+) -> Replay:
+    """Replay on a card of ``settings.capacity_bytes``, or where that does not do on an endless one.
+
+    Then the figures say what is needed, and not how far the step came.
+    """
+    try:
+        return replay(log, settings, workspace_bytes=workspace_bytes, trace=trace)
+    except OutOfDeviceMemory:
+        if trace is not None:
+            trace.clear()
+    endless = replace(settings, capacity_bytes=None)
+    found = replay(log, endless, workspace_bytes=workspace_bytes, trace=trace)
+    return replace(found, out_of_memory=True)
 
 
 def replay(
@@ -62,18 +92,24 @@ def replay(
         settings: of the allocator.
         workspace_bytes: of one of the two cuBLAS handles.
         trace: a list that is given every event, for a snapshot.
+
+    Raises:
+        OutOfDeviceMemory: the settings' capacity does not suffice.
     """
     allocator = Allocator(settings, trace)
     for key in WORKSPACES if workspace_bytes else ():
         allocator.allocate(key, workspace_bytes, 0, "cuBLAS workspace")
     phases: dict[str, Held] = {}
     current: Held | None = None
+    retries = 0
     start, made = last_step(log), log.made
     allocate, free = allocator.allocate, allocator.free
     hosted = {key for key, each in made.items() if each.host}
     for at, (kind, key, value) in enumerate(log.events):
         if kind <= DEATH and key in hosted:
             continue
+        if at == start:
+            retries = allocator.num_alloc_retries
         if kind == DEATH:
             free(key)
         elif kind == BIRTH:
@@ -92,4 +128,4 @@ def replay(
                 current = phases.setdefault(log.names[key], Held())
                 current.found_bytes = max(current.found_bytes, allocator.reserved_bytes)
                 allocator.reset_peaks()
-    return Replay(phases, allocator)
+    return Replay(phases, allocator, allocator.num_alloc_retries - retries)

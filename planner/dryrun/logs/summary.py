@@ -8,7 +8,7 @@ from typing import Any
 from planner.dryrun.allocator import AllocatorSettings, TraceEntry
 from planner.dryrun.logs.curve import Peak, peaks, timeline
 from planner.dryrun.logs.log import Log, Made
-from planner.dryrun.logs.replay import Replay, replay
+from planner.dryrun.logs.replay import Replay, replay_within
 
 
 def summarise(
@@ -19,7 +19,7 @@ def summarise(
     trace: list[TraceEntry] | None = None,
 ) -> tuple[dict[str, Any], Replay]:
     """The log's answer as JSON-ready data, and the allocator's end state."""
-    held = replay(log, settings, workspace_bytes=workspace_bytes, trace=trace)
+    held = replay_within(log, settings, workspace_bytes=workspace_bytes, trace=trace)
     phases = [
         {
             **_peak(peak),
@@ -32,6 +32,8 @@ def summarise(
     return {
         "phases": phases,
         "timeline": [asdict(point) for point in timeline(log)],
+        "alloc_retries": held.alloc_retries,
+        "out_of_memory": held.out_of_memory,
         "notes": log.notes,
         "events": len(log.events),
     }, held

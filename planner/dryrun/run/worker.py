@@ -1,8 +1,9 @@
 """The process that executes dry runs: reads a request a line, writes an answer a line.
 
 Started by :mod:`planner.dryrun.ask.port`; imports torch once and stays warm. Requests are JSON
-objects with ``plan`` (its fields), ``full_depth``, ``lengths`` (also steps of other lengths)
-and, optionally, ``snapshot`` (a path that the owner of the process chose). Answers are JSON
+objects with ``plan`` (its fields), ``full_depth``, ``lengths`` (also steps of other lengths) and,
+optionally, ``capacity_bytes`` (what of the card is the allocator's; without it there is no end)
+and ``snapshot`` (a path that the owner of the process chose). Answers are JSON
 objects with ``result`` or ``error``; a line ``{"ready": true}`` says that imports are done.
 """
 
@@ -45,7 +46,8 @@ def execute(request: dict[str, Any]) -> dict[str, Any]:
     start = time.perf_counter()
     plan = Plan(**request["plan"])
     standing, configs = stand_in(plan), asked.configs_of(plan)
-    settings, workspace_bytes = asked.settings_of(plan), asked.workspace_of(plan)
+    settings = asked.settings_of(plan, request.get("capacity_bytes"))
+    workspace_bytes = asked.workspace_of(plan)
     refused = ""
     try:
         # Of a model measured on the spot nobody knows how its layers repeat.

@@ -13,7 +13,7 @@ from functools import partial
 
 from planner.dryrun.ask import store
 from planner.dryrun.ask.answer import answer
-from planner.dryrun.ask.request import configs_of, key_of
+from planner.dryrun.ask.request import capacity_of, configs_of, key_of
 from planner.dryrun.logs import curve
 from planner.dryrun.logs.curve import Peak
 from planner.dryrun.logs.log import Log
@@ -50,7 +50,8 @@ def on_card(plan: Plan) -> tuple[Depth, tuple[str, ...]]:
     if found is None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            told = worker.execute({"plan": plan.model_dump()})
+            asked = {"plan": plan.model_dump(), "capacity_bytes": capacity_of(plan)}
+            told = worker.execute(asked)
         if "error" in told:
             raise CannotRun(told["error"])
         found = told["result"]

@@ -1,0 +1,1 @@
+"""What a rollout engine takes, beside the start-up logs of real ones."""
