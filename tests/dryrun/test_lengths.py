@@ -18,7 +18,8 @@ def log_of(*sizes: int) -> Log:
     log = Log()
 
     def birth(key: int, size: int) -> tuple[int, int, int]:
-        log.made[key] = Made(size, "op", "", "policy", "activations", (size,), "int8")
+        category = "parameters" if key == 0 else "activations"
+        log.made[key] = Made(size, "op", "", "policy", category, (size,), "int8")
         return (BIRTH, key, size)
 
     log.events = [birth(0, WEIGHT), (STEP, 0, 0), (STEP, 1, 0)]
@@ -46,6 +47,34 @@ def test_what_stays_is_the_same_storage_in_every_step() -> None:
     births = [key for kind, key, value in chain.events if kind == BIRTH and value == WEIGHT]
     assert births == [0]
     assert sum(1 for kind, _, _ in chain.events if kind == DEATH) == 3
+
+
+def with_batch(rows: int, activation: int) -> Log:
+    """The same step with a batch that its trainer put on the GPU before it, and drops in it."""
+    log = log_of(activation)
+    log.made[9] = Made(rows, "op", "", "policy", "activations", (rows,), "int8")
+    log.events[1:1] = [(BIRTH, 9, rows)]
+    log.events[-1:-1] = [(DEATH, 9, rows), (BIRTH, 8, rows)]
+    log.made[8] = log.made[9]
+    return log
+
+
+def test_a_batch_on_the_gpu_before_its_step_has_each_steps_own_size() -> None:
+    """TRL's trainers prepare the next batch before the step that meets it."""
+    chain = chained([with_batch(64, 10), with_batch(48, 8), with_batch(32, 6)])
+    alive: dict[int, int] = {}
+    highest = 0
+    for kind, key, value in chain.events:
+        if kind == BIRTH:
+            assert value == chain.made[key].size_bytes
+            alive[key] = value
+        elif kind == DEATH:
+            assert alive.pop(key) == value
+        highest = max(highest, sum(alive.values()))
+    assert sorted(alive.values()) == [32, WEIGHT]
+    assert highest == WEIGHT + 64 + 10
+    births = [value for kind, _, value in chain.events if kind == BIRTH and value in (48, 32)]
+    assert births == [48, 48, 32, 32]
 
 
 def test_steps_of_another_plan_are_refused() -> None:

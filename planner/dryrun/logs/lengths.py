@@ -89,13 +89,20 @@ def _append(out: Log, log: Log, alive: list[int]) -> list[int]:
     """Put the steady step of a log at the end; returns what is alive after it."""
     start = last_step(log)
     there = _alive(log, start)
-    sizes = [log.made[key].size_bytes for key in there]
-    if sizes != [out.made[key].size_bytes for key in alive]:
+    stays, passes = _parted(log, there)
+    kept, gone = _parted(out, alive)
+    if [log.made[key].size_bytes for key in stays] != [out.made[key].size_bytes for key in kept]:
         raise ValueError("lengths: the steps do not start from the same weights and states.")
-    known = dict(zip(there, alive, strict=True))
-    now = dict.fromkeys(alive)
+    known = dict(zip(stays, kept, strict=True))
     numbers = {place: out.name(name) for place, name in enumerate(log.names)}
     fresh = max(out.made, default=-1) + 1
+    out.events += [(DEATH, key, out.made[key].size_bytes) for key in gone]
+    for key in passes:
+        out.made[fresh] = log.made[key]
+        out.events.append((BIRTH, fresh, log.made[key].size_bytes))
+        known[key] = fresh
+        fresh += 1
+    now = dict.fromkeys(known[key] for key in there)
     for kind, key, value in log.events[start + 1 :]:
         if kind == BIRTH:
             out.made[fresh] = log.made[key]
@@ -109,6 +116,12 @@ def _append(out: Log, log: Log, alive: list[int]) -> list[int]:
             key = numbers[key]
         out.events.append((kind, key, value))
     return list(now)
+
+
+def _parted(log: Log, alive: Sequence[int]) -> tuple[list[int], list[int]]:
+    """What stays from step to step; and a batch that a trainer has there before its step."""
+    passes = [key for key in alive if log.made[key].category == "activations"]
+    return [key for key in alive if log.made[key].category != "activations"], passes
 
 
 def _alive(log: Log, end: int) -> list[int]:
