@@ -54,6 +54,8 @@ def _most(log: Log, categories: Collection[str]) -> dict[Whose, int]:
     live: dict[Whose, int] = {}
     most: dict[Whose, int] = {}
     for at, (kind, key, value) in enumerate(log.events):
+        if at == start:  # weights and states are there, and stay
+            most = dict(live)
         if kind not in (BIRTH, DEATH):
             continue
         one = log.made[key]
