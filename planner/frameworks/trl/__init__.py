@@ -51,12 +51,16 @@ def _fused(version: str) -> LossCode:
 
 
 def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Peft casts the adapters of 4-bit weights to their dtype."""
+    """Peft casts the adapters of 4-bit weights to their dtype.
+
+    accelerate's FSDP and DeepSpeed reduce in the compute dtype where nobody says otherwise
+    (``set_mixed_precision``, ``communication_data_type``); DDP asks for none.
+    """
     return {
         "logits": "fused",
         "gpu_memory_utilization": 0.3,
         "master_dtype": "none" if values.get("finetuning") == "qlora" else "fp32",
-        "reduce_dtype": "bf16",
+        "reduce_dtype": values.get("dtype", "bf16"),
         "max_num_batched_tokens": 4096,
     }
 

@@ -154,8 +154,6 @@ def _precision(found: Obstacles) -> None:
         found.only("gradient_dtype", kept, why="Gradients have the dtype of the trained weights.")
         if sharding_of(plan).fsdp > 0:
             found.only("reduce_dtype", plan.dtype, why="accelerate reduces in the compute dtype.")
-        elif sharding_of(plan).ddp:
-            found.only("reduce_dtype", kept, why="DDP reduces gradients as they are.")
 
 
 def _memory(found: Obstacles, script: Script) -> None:

@@ -28,9 +28,9 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
     if values.get("rollout") == "vllm-separate":
         # Its checkpoint engine empties the cache after each weight sync.
         defaults |= {"rollout_overlap": "one-step-off", "empty_cache": "between-phases"}
-    half = values.get("dtype", "bf16") != "fp32"
-    if half and values.get("finetuning") in ("lora", "qlora"):
-        defaults |= {"master_dtype": "none", "vllm_sleep_level": 1}
+    if values.get("finetuning") in ("lora", "qlora"):
+        half = values.get("dtype", "bf16") != "fp32"
+        defaults |= {"vllm_sleep_level": 1, **({"master_dtype": "none"} if half else {})}
     return defaults
 
 
