@@ -143,5 +143,7 @@ FRAMEWORK = Framework(
         pins_activations=True,
         # transformers 5.23 Trainer._save_checkpoint, unless save_only_model.
         saves_optimizer=True,
+        # save_model: accelerate's get_state_dict of all, whatever PeftModel then writes.
+        gathers_frozen=True,
     ),
 )
