@@ -116,6 +116,8 @@ FRAMEWORK = Framework(
     ),
     scores_reference_in_loss=True,
     autocasts_adapters=True,
+    # models/utils.py, use_adapter: peft's set_adapter.
+    answering_adapter_requires_gradients=True,
     reference_loaded_like_policy=True,
     widens_as_it_shards=True,
     reference_requires_gradients=True,
