@@ -221,7 +221,8 @@ def page(found: Mapping[str, Any]) -> str:
         "64 tokens); *difference* is the estimate's peak against a dry run of every layer, "
         f"signed: {len(errors)} compared, median {errors[len(errors) // 2]:.3%}, largest "
         f"{errors[-1]:.2%}. *With LoRA* is the same of adapters of rank 8 on checkpointed layers "
-        f"(all linear ones; of a mixture its attention): {len(adapted_errors)} compared, median "
+        "(all linear ones; of a mixture its attention, of Mamba's mixers what peft adapts): "
+        f"{len(adapted_errors)} compared, median "
         f"{adapted_errors[len(adapted_errors) // 2]:.4%}, largest {adapted_errors[-1]:.2%}. "
         "Written by `python -m accuracy.any_model --docs`.",
         "",

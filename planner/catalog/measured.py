@@ -73,6 +73,12 @@ def runs(key: str, text: str) -> bool:
     return name in entry(key)["settings"] or bool(_kept(_spot_of(key)[0], name, text)[0])
 
 
+def refused(key: str, text: str) -> bool:
+    """Whether a setting has been seen not to run; nothing is measured to know."""
+    shipped = entry(key)
+    return text in shipped["refused"] or bool(_kept(_spot_of(key)[0], f"{text}/none", text)[1])
+
+
 @cache
 def _spot_of(key: str) -> tuple[str, Mapping[str, Any]]:
     """The key and the config under which a model is measured on this machine."""

@@ -63,11 +63,22 @@ LOADED = Formula(
 
 SAVED = Formula(
     "state gathered to save",
-    "copies * parameters * value_bytes",
+    "copies * (parameters * value_bytes + frozen_bytes)",
     category="buffers",
     source="FSDP full state dict with CPU offload on rank 0; other strategies stream tensor by "
-    "tensor from the GPU",
-    why="Before it is written, the whole model stands once in rank 0's host RAM.",
+    "tensor from the GPU. Adapters alone, unless they are picked out of the whole model "
+    "(transformers 5.23 Trainer.save_model under FSDP)",
+    why="Before it is written, what is saved stands once in rank 0's host RAM.",
+)
+
+SAVED_STATE = Formula(
+    "optimizer state gathered to save",
+    "trainable * state_bytes",
+    category="buffers",
+    source="accelerate 1.15.0 utils/fsdp_utils.py, save_fsdp_optimizer of a FULL_STATE_DICT: "
+    "FSDP2's get_optimizer_state_dict and FSDP1's optim_state_dict, offloaded to rank 0's host RAM",
+    why="Once the weights are written, the state of every weight stands whole in rank 0's host "
+    "RAM before it is.",
 )
 
 SAVED_SHARDS = Formula(

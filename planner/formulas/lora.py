@@ -33,6 +33,10 @@ EXPERTS = ("gate_up_proj", "down_proj")
 EXPERT_NAMES = ("gate_proj", "up_proj", *EXPERTS)
 """Names that peft turns into adapters of experts, wherever they stand in a mixture."""
 
+MAMBA = ("falcon_h1", "falcon_mamba", "mamba", "mamba2", "nemotron_h")
+NOT_OF_MAMBA = ("out_proj", "conv1d")
+"""What peft refuses in those (``_check_lora_target_modules_mamba``): kernels take the weight."""
+
 
 def lora_weights(architecture: Architecture, targets: tuple[str, ...]) -> tuple[Weight, ...]:
     """The linear weights that get an adapter; a fused module gets one.
@@ -51,7 +55,10 @@ def lora_weights(architecture: Architecture, targets: tuple[str, ...]) -> tuple[
     linears = [weight for weight in found if weight.kind == "linear"]
     if architecture.experts:
         experts = [weight for weight in found if weight.kind == "experts"]
-        return _of_mixture(architecture, targets, _outside_experts(found), experts)
+        outside = _outside_experts(found)
+        _refuse_mixers(architecture, targets, outside)
+        return _of_mixture(architecture, targets, outside, experts)
+    _refuse_mixers(architecture, targets, linears)
     if ALL_LINEAR in targets:
         return tuple(linears)
     chosen: set[str] = set()
@@ -69,18 +76,52 @@ def lora_weights(architecture: Architecture, targets: tuple[str, ...]) -> tuple[
     return tuple(weight for weight in linears if weight.name in chosen)
 
 
+def usual_targets(architecture: Architecture) -> tuple[str, ...]:
+    """The modules that adapters are on where nobody names any; empty for all linear ones."""
+    if architecture.experts:
+        return attention_modules(architecture)
+    if architecture.family not in MAMBA:
+        return ()
+    linears = [one for one in layer_weights(architecture) if one.kind == "linear"]
+    return _adaptable(architecture, linears)
+
+
 def attention_modules(architecture: Architecture) -> tuple[str, ...]:
     """What adapters of a mixture are on: linear layers beside the blocks that hold its experts.
 
     But for an attention's gate that is called as experts' are (AFMoE): peft takes it for one.
     """
-    found = [weight.module for weight in _outside_experts(layer_weights(architecture))]
-    return tuple(dict.fromkeys(name for name in found if name not in EXPERT_NAMES))
+    outside = _outside_experts(layer_weights(architecture))
+    found = _adaptable(architecture, outside)
+    return tuple(name for name in found if name not in EXPERT_NAMES)
+
+
+def _adaptable(architecture: Architecture, linears: list[Weight]) -> tuple[str, ...]:
+    refused = NOT_OF_MAMBA if architecture.family in MAMBA else ()
+    return tuple(dict.fromkeys(one.module for one in linears if one.module not in refused))
+
+
+def _refuse_mixers(
+    architecture: Architecture, targets: tuple[str, ...], linears: list[Weight]
+) -> None:
+    """Raise for what peft does not adapt in models with Mamba's mixers."""
+    if architecture.family in MAMBA and {ALL_LINEAR, *NOT_OF_MAMBA} & {*targets}:
+        raise ValueError(
+            f"lora_targets: adapters of {' and '.join(NOT_OF_MAMBA)} are refused by peft for "
+            f"{architecture.family}; set lora_targets to some of "
+            f"{','.join(_adaptable(architecture, linears))}"
+        )
 
 
 def _outside_experts(found: tuple[Weight, ...]) -> list[Weight]:
+    """Linear layers beside the blocks of experts; by their names where every block is called so.
+
+    Nemotron-H calls what a layer has its ``mixer``: attention, Mamba, experts or an MLP.
+    """
     blocks = tuple({_block(weight) for weight in found if weight.kind == "experts"})
-    return [one for one in found if one.kind == "linear" and not one.name.startswith(blocks)]
+    linears = [one for one in found if one.kind == "linear"]
+    outside = [one for one in linears if not one.name.startswith(blocks)]
+    return outside or [one for one in linears if one.module not in EXPERT_NAMES]
 
 
 def _block(weight: Weight) -> str:

@@ -266,6 +266,15 @@ WHOLE_COPY = Formula(
     why="What is not split into layers is gathered whole on every GPU.",
 )
 
+STATE_OF_UNIT = Formula(
+    "optimizer state of a unit, gathered",
+    "(unit_parameters + ceil_div(unit_parameters, shards)) * value_bytes",
+    category="buffers",
+    source="torch 2.13.0 distributed/fsdp/_optim_utils.py, _allgather_orig_param_states: a flat "
+    "tensor as long as the unit, frozen weights included, beside this rank's part of it",
+    why="FSDP1 gathers each moment of a flat parameter on the GPU before it goes to host RAM.",
+)
+
 LARGEST_TENSOR = Formula(
     "largest tensor in transit",
     "largest_weight * value_bytes",

@@ -36,3 +36,5 @@ class HostSide:
     """A checkpoint under FSDP: one state dict on rank 0, or each rank's shards with optimizer."""
     saves_optimizer: bool = False
     """A checkpoint has the optimizer's state in it, from which a run can go on."""
+    gathers_frozen: bool = False
+    """To write adapters under FSDP it gathers the whole model, and picks them out of it."""

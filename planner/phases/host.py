@@ -117,15 +117,38 @@ def saved(scene: Scene, role: Role, elements: Num, value_bytes: int) -> Term:
         copies=int(gathers),
         parameters=elements,
         value_bytes=value_bytes,
+        frozen_bytes=_frozen_bytes(scene, role),
     )
+
+
+def _frozen_bytes(scene: Scene, role: Role) -> Num:
+    """Of the weights below adapters, where these are picked out of all that is gathered."""
+    whole = role.adapters and scene.fsdp and scene.framework.host.gathers_frozen
+    return role.parameters * role.weight_bytes if whole else 0
+
+
+def gathers_state(scene: Scene) -> bool:
+    """Whether the optimizer's state is made whole on rank 0 to be written."""
+    side = scene.framework.host
+    whole = scene.fsdp and side.saves == "whole" and side.saves_optimizer
+    return whole and state_bytes(scene) > 0
+
+
+def saved_state(scene: Scene, role: Role) -> Term:
+    """What stands there of it, once the weights are written."""
+    return host.SAVED_STATE(
+        role.name, host=True, trainable=role.trainable, state_bytes=state_bytes(scene)
+    )
+
+
+def moment_bytes(scene: Scene) -> int:
+    """Bytes of one of the optimizer's two numbers for each trained one; 0 where it has none."""
+    if scene.plan.optimizer == "sgd":
+        return 0
+    return 1 if scene.plan.optimizer in EIGHT_BIT else scene.q.master_bytes
 
 
 def state_bytes(scene: Scene) -> int:
     """Bytes of the optimizer's state for each trained number."""
-    if scene.plan.optimizer == "sgd":
-        moments = 0
-    elif scene.plan.optimizer in EIGHT_BIT:
-        moments = 2
-    else:
-        moments = 2 * scene.q.master_bytes
+    moments = 2 * moment_bytes(scene)
     return moments + (4 if scene.zero_stage and scene.plan.dtype != "fp32" else 0)

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from planner.footprint import Instant, Standing
-from planner.numeric import Num, ceil_div
-from planner.phases import baseline, host
+from collections.abc import Iterator
+
+from planner.footprint import Instant, Standing, Term
+from planner.formulas import sharding
+from planner.numeric import Num, ceil_div, maximum
+from planner.phases import baseline, host, units
 from planner.phases.phase import PhasePlan, Work, occasions
 from planner.phases.role import Role
 from planner.phases.scene import Scene, remembered
+from planner.values.sharding import sharding_of
 from planner.values.step_phases import CHECKPOINT, GENERATING, LOAD
 
 
@@ -36,17 +40,44 @@ def load(scene: Scene) -> PhasePlan:
 def checkpoint(scene: Scene) -> PhasePlan:
     """The policy (or its adapters) is written to disk."""
     policy, often = scene.policy, occasions(scene.plan, scene.plan.save_steps)
-    terms = (policy.largest_tensor(), host.saved(scene, policy, *_trained(scene, policy)))
-    written = Instant(name="state gathered", terms=terms, shared=(Standing(CHECKPOINT.moment),))
+    numbers, width = _trained(scene, policy)
+    terms = (policy.largest_tensor(), host.saved(scene, policy, numbers, width))
+    standing = (Standing(CHECKPOINT.moment),)
+    instants: tuple[Instant, ...] = (Instant(name="state gathered", terms=terms, shared=standing),)
+    if host.gathers_state(scene):
+        state = Instant(
+            name="optimizer state gathered",
+            terms=(*_state_in_transit(scene, policy), host.saved_state(scene, policy)),
+            shared=standing,
+        )
+        # Of equal peaks the first is shown: the one that needs more host RAM.
+        more = host.state_bytes(scene) > width
+        instants = (state, *instants) if more else (*instants, state)
     return PhasePlan(
         kind=CHECKPOINT,
         role="policy",
-        instants=(written,),
+        instants=instants,
         work=(Work(role=policy, run="write", host_bytes=_written_bytes(scene)),) * (often > 0),
         per_step=False,
         occasions=often,
         executed=False,
     )
+
+
+def _state_in_transit(scene: Scene, role: Role) -> Iterator[Term]:
+    """What the GPU holds of the optimizer's state on its way; of adapters a few MB."""
+    width = host.moment_bytes(scene)
+    if sharding_of(scene.plan).fsdp == 1:
+        layer = units.of_layer(scene, role)
+        # The root has adapters in none of its weights, and so no state.
+        unit = layer if role.adapters else maximum(layer, units.of_root(scene, role))
+        yield sharding.STATE_OF_UNIT(
+            role.name, unit_parameters=unit, shards=scene.shards_of("weights"), value_bytes=width
+        )
+    elif not role.adapters:
+        yield sharding.LARGEST_TENSOR(
+            role.name, largest_weight=role.largest_weight, value_bytes=width
+        )
 
 
 def _trained(scene: Scene, role: Role) -> tuple[Num, int]:

@@ -1,4 +1,4 @@
-"""What is usual for a model: an attention that runs for it, and what LoRA adapts of a mixture."""
+"""What is usual for a model: an attention that runs for it, and what LoRA adapts of it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from planner import catalog
 from planner.catalog.architecture import Architecture
 from planner.formulas.activations.coverage import refuses_sdpa
-from planner.formulas.lora import attention_modules
+from planner.formulas.lora import usual_targets
 
 
 def model_defaults(values: Mapping[str, Any], model: str) -> dict[str, Any]:
@@ -29,8 +29,8 @@ def model_defaults(values: Mapping[str, Any], model: str) -> dict[str, Any]:
         usual["attention"] = "flash" if packed and flash else "eager"
         if not flash:
             usual["batch_shape"] = "padded"
-    if arch.experts and values.get("finetuning", "full") != "full":
-        modules = attention_modules(arch)
+    if values.get("finetuning", "full") != "full":
+        modules = usual_targets(arch)
         usual |= {"lora_targets": ",".join(modules)} if modules else {}
     return usual
 

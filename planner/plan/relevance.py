@@ -182,8 +182,8 @@ ALWAYS: tuple[NoEffect, ...] = (
     ),
     NoEffect(
         ("reduce_dtype",),
-        "only FSDP reduces in a dtype of its own",
-        lambda plan: not sharding_of(plan).fsdp,
+        "gradients are reduced as they are",
+        lambda plan: sharding_of(plan).replicated,
     ),
     NoEffect(("gpus_per_node",), "there is one GPU", lambda plan: plan.gpus == 1),
     NoEffect(

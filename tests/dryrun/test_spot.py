@@ -73,6 +73,15 @@ SCAN = {
     "chunk_size": 64,
     "vocab_size": 160,
 }
+HYBRID = {
+    **SIZES,
+    "model_type": "falcon_h1",
+    "mamba_d_ssm": 128,
+    "mamba_n_heads": 8,
+    "mamba_d_head": 16,
+    "mamba_d_state": 16,
+    "mamba_chunk_size": 64,
+}
 LOOPED = {
     "model_type": "dbrx",
     "d_model": 64,
@@ -239,6 +248,18 @@ def test_of_a_mixture_its_attention_is_adapted(port: Port) -> None:
         asked(port, MIXTURE, **ADAPTERS)
     plan = asked(port, MIXTURE, **{**ADAPTERS, "lora_targets": "q_proj,o_proj"})
     assert estimate(plan).phases
+
+
+def test_of_mambas_mixers_what_peft_takes_is_adapted(port: Port) -> None:
+    lora = {"finetuning": "lora", "lora_rank": 12, "gradient_checkpointing": "full"}
+    plan = asked(port, HYBRID, **lora)
+    modules = {f"{name}_proj" for name in ("in", "q", "k", "v", "o", "gate", "up", "down")}
+    assert {*plan.lora_targets.split(",")} == modules
+    for one in port.run(plan, full_depth=True).comparisons:
+        if one.executed and one.dry_bytes:
+            assert one.closed_bytes == pytest.approx(one.dry_bytes, rel=0.01), one.phase
+    with pytest.raises(ValueError, match="Adapters of out_proj and conv1d are refused by peft"):
+        asked(port, HYBRID, **lora, lora_targets="all-linear")
 
 
 def test_a_sum_derived_by_hand_is_met(port: Port) -> None:

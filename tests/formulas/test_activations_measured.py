@@ -22,7 +22,7 @@ from planner.formulas.activations import (
     layer_saved,
     model_saved,
 )
-from planner.formulas.lora import attention_modules
+from planner.formulas.lora import attention_modules, lora_weights, usual_targets
 from planner.formulas.parameters import (
     active_layers_parameter_count,
     layer_parameter_count,
@@ -254,6 +254,46 @@ def test_an_attentions_gate_named_as_experts_are_is_not_adapted_by_default(
     monkeypatch.setitem(entry, "weights", [*entry["weights"], gate])
     weights.cache_clear()
     assert attention_modules(ARCH) == ("q_proj", "o_proj")
+
+
+MIXER = "model.layers.{layer}.mixer."
+
+
+@pytest.fixture
+def mixers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a layer has is called its mixer: attention, Mamba's, or experts."""
+    names = ("in_proj", "out_proj", "q_proj", "up_proj", "shared_experts.up_proj")
+    rows = [[f"{MIXER}{name}.weight", "linear", 64, 8, 8, "111"] for name in names]
+    experts = [f"{MIXER}experts.up_proj", "experts", 128, 0, 0, "011"]
+    monkeypatch.setitem(TABLE["models"]["a/b"], "weights", [*rows, experts])  # type: ignore[index]
+    weights.cache_clear()
+
+
+@pytest.mark.usefixtures("mixers")
+@pytest.mark.parametrize(("experts", "usual"), [
+    (4, ("in_proj", "q_proj")),
+    (0, ("in_proj", "q_proj", "up_proj")),
+])  # fmt: skip
+def test_what_peft_refuses_of_mambas_mixers_is_not_adapted_by_default(
+    experts: int, usual: tuple[str, ...]
+) -> None:
+    """``out_proj`` and ``conv1d``; beside experts, what is called as they are, too."""
+    arch = replace(ARCH, family="nemotron_h", experts=experts)
+    assert usual_targets(arch) == usual
+    assert {weight.module for weight in lora_weights(arch, usual)} == {*usual}
+    for refused in (("all-linear",), ("q_proj", "out_proj")):
+        with pytest.raises(ValueError, match=r"^lora_targets: .* by peft .*; set lora_targets to"):
+            lora_weights(arch, refused)
+    assert usual_targets(replace(ARCH, family="bamba", experts=0)) == ()
+
+
+def test_adapters_that_do_not_run_where_the_model_does_are_blamed_on_their_targets(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    name = "sdpa/full/bf16/lora fp32 self_attn.q_proj"
+    monkeypatch.setitem(TABLE["models"]["a/b"], "refused", {name: "peft says no"})  # type: ignore[index]
+    with pytest.raises(ValueError, match="^lora_targets: .*peft says no.*; name other modules"):
+        layer_saved(ARCH, _workload(**{**ADAPTED, "lora_targets": ("q_proj",)}), role="p", layers=1)
 
 
 def test_adapters_add_what_each_of_their_ranks_adds() -> None:

@@ -88,6 +88,21 @@ def test_trl_loads_and_shards_its_reference_so() -> None:
     assert TRL.reference_gathered_whole
 
 
+def test_accelerate_gathers_all_that_a_checkpoint_of_fsdp_has_on_rank_0() -> None:
+    saved = function("accelerate/utils/fsdp_utils.py", "save_fsdp_optimizer")
+    assert "get_optimizer_state_dict(model, optimizer, options=sd_options)" in saved
+    assert "FSDP.optim_state_dict(model, optimizer)" in saved
+    options = source("accelerate/utils/dataclasses.py").read_text("utf-8")
+    assert "FullOptimStateDictConfig(offload_to_cpu=True, rank0_only=True)" in options
+    torch = source("torch/distributed/checkpoint/state_dict.py").read_text("utf-8")
+    assert "return _maybe_full_or_cpu_state_dict(optim_state_dict, info)" in torch
+    flat = function("torch/distributed/fsdp/_optim_utils.py", "_allgather_orig_param_states")
+    assert "gathered_tensor = empty_func(flat_param._padded_unsharded_size)" in flat
+    model = function("transformers/trainer.py", "save_model")
+    assert "state_dict = self.accelerator.get_state_dict(self.model)" in model
+    assert TRL.host.saves == "whole" and TRL.host.saves_optimizer and TRL.host.gathers_frozen
+
+
 def test_liger_patches_the_model_that_transformers_trains() -> None:
     for method in ("dpo", "grpo"):
         text = source(f"trl/trainer/{method}_trainer.py").read_text("utf-8")

@@ -5,7 +5,10 @@ from __future__ import annotations
 import pytest
 
 from planner.frameworks import exported, framework_named, frameworks
-from planner.plan import choices, try_plan
+from planner.frameworks.trl import limits as trl
+from planner.frameworks.verl import limits as verl
+from planner.plan import Plan, choices, try_plan
+from planner.plan.relevance import without_effect
 
 
 @pytest.mark.parametrize(
@@ -40,3 +43,32 @@ def test_a_name_that_is_no_framework_is_refused_with_those_that_are(name: str) -
     assert ("not planned yet" in text) == (name == "openrlhf")
     with pytest.raises(ValueError, match=r"framework is .*plain, trl, verl"):
         framework_named(name)
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp16", "fp32"])
+@pytest.mark.parametrize("finetuning", ["full", "lora"])
+@pytest.mark.parametrize("sharding", ["ddp", "fsdp1", "fsdp2"])
+def test_nobody_has_to_say_in_which_dtype_trl_reduces(
+    dtype: str, finetuning: str, sharding: str
+) -> None:
+    plan = Plan(framework="trl", dtype=dtype, finetuning=finetuning, sharding=sharding)
+    assert trl.obstacles(plan) == ()
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "fp32"])
+@pytest.mark.parametrize("finetuning", ["full", "lora"])
+def test_nobody_has_to_say_how_deep_verls_engine_sleeps(dtype: str, finetuning: str) -> None:
+    plan = Plan(framework="verl", dtype=dtype, finetuning=finetuning)
+    assert verl.obstacles(plan) == ()
+
+
+@pytest.mark.parametrize("reduce_dtype", ["bf16", "fp16", "fp32"])
+def test_a_dtype_that_ddp_does_not_ask_for_is_not_in_the_way(reduce_dtype: str) -> None:
+    plan = Plan(framework="trl", sharding="ddp", reduce_dtype=reduce_dtype)
+    assert "reduce_dtype" in without_effect(plan)
+    assert trl.obstacles(plan) == ()
+
+
+def test_the_dtype_that_deepspeed_sends_gradients_in_has_an_effect() -> None:
+    plan = Plan(framework="trl", sharding="zero1", reduce_dtype="fp32")
+    assert "reduce_dtype" not in without_effect(plan)

@@ -119,7 +119,7 @@ def test_weights_are_read_by_whom_and_converted_or_not(
 
 
 def test_a_checkpoint_is_one_model_or_every_ranks_shards() -> None:
-    whole = terms("checkpoint", gpus=8, sharding="fsdp2", framework="trl", master_dtype="fp32")
+    whole = terms("checkpoint", gpus=8, sharding="fsdp2", framework="plain", master_dtype="fp32")
     assert whole["state gathered to save"].bytes == 4 * QWEN
     rl = {"method": "grpo", "rollout": "vllm-colocated", "gpus": 16, "gpus_per_node": 8}
     shards = terms("checkpoint", framework="verl", **rl)["shards copied to save"]
@@ -127,6 +127,57 @@ def test_a_checkpoint_is_one_model_or_every_ranks_shards() -> None:
     assert shards.bytes == pytest.approx(QWEN * 12 / 2, rel=1e-6)
     zero = terms("checkpoint", gpus=8, sharding="zero3", framework="trl")
     assert zero["state gathered to save"].bytes == 2 * QWEN
+
+
+@pytest.mark.parametrize("sharding", ["fsdp1", "fsdp2"])
+@pytest.mark.parametrize(("master", "state"), [("fp32", 8), ("none", 4)])
+def test_accelerate_gathers_the_optimizers_state_when_the_weights_are_written(
+    sharding: str, master: str, state: int
+) -> None:
+    found = terms("checkpoint", gpus=8, sharding=sharding, framework="trl", master_dtype=master)
+    assert "state gathered to save" not in found
+    assert found["optimizer state gathered to save"].bytes == state * QWEN
+
+
+def test_without_moments_the_weights_are_the_most_that_is_gathered() -> None:
+    found = terms("checkpoint", gpus=8, sharding="fsdp2", framework="trl", optimizer="sgd")
+    assert found["state gathered to save"].bytes == 4 * QWEN
+    assert "optimizer state gathered to save" not in found
+
+
+@pytest.mark.parametrize("optimizer", ["adamw-8bit", "adamw-fused"])
+def test_a_checkpoints_host_ram_is_that_of_its_larger_part(optimizer: str) -> None:
+    plan = Plan(
+        **{"model": "Qwen/Qwen2.5-7B", "gpu": "h100-80gb", "method": "sft", "framework": "trl"},
+        **{"gpus": 8, "sharding": "fsdp2", "master_dtype": "fp32", "optimizer": optimizer},
+    )
+    found = estimate(plan).phases[-1]
+    processes = next(t for t in found.terms if t.name == "processes with a card")
+    most = max(4, 2 if optimizer == "adamw-8bit" else 8) * QWEN
+    assert found.host_bytes == most + int(processes.bytes)
+    assert found.host_bytes == sum(int(term.bytes) for term in found.terms if term.host)
+
+
+def test_what_is_gathered_of_adapters_is_the_whole_model() -> None:
+    """save_model asks accelerate for the state of all weights, and picks the adapters of it."""
+    lora = {"gpus": 8, "finetuning": "lora", "sharding": "fsdp2"}
+    trl = terms("checkpoint", framework="trl", **lora)["state gathered to save"]
+    plain = terms("checkpoint", framework="plain", **lora)["state gathered to save"]
+    assert trl.bytes == 2 * QWEN + plain.bytes
+
+
+def test_fsdp1_gathers_the_state_of_a_unit_on_the_gpu() -> None:
+    """Embedding and head are one flat parameter, whose moment stands beside this rank's shard."""
+    from planner.estimate import phase_plans
+    from planner.phases.scene import scene_of
+    from planner.plan.facts import facts_of
+
+    usual = {"model": "Qwen/Qwen2.5-7B", "gpu": "h100-80gb", "method": "sft", "framework": "trl"}
+    plan = Plan(**{**usual, "gpus": 8, "sharding": "fsdp1", "master_dtype": "fp32"})
+    *_, saving = phase_plans(scene_of(plan, facts_of(plan)))
+    terms_of = {i.name: [t for t in i.terms if not t.host] for i in saving.instants}
+    (unit,) = terms_of["optimizer state gathered"]
+    assert unit.bytes == pytest.approx(4 * (2 * 152064 * 3584 + 3584) * (1 + 1 / 8), rel=1e-6)
 
 
 def test_a_node_is_judged_only_where_its_ram_is_given() -> None:

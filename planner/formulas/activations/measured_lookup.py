@@ -63,6 +63,12 @@ def setting_of(arch: Architecture, workload: Workload) -> Mapping[str, Any]:
     if refused:
         others = (replace(way, attention=each) for each in ATTENTIONS if each != way.attention)
         runs = [each.attention for each in others if measured.runs(arch.measured, each.text)]
+        without = replace(way, adapters=None).text
+        if way.adapters and not runs and not measured.refused(arch.measured, without):
+            raise ValueError(
+                f"lora_targets: {arch.family} does not run with these adapters ({refused}); "
+                "name other modules"
+            )
         fix = f"set attention to {runs[0]!r}" if runs else "choose another attention or other rows"
         raise ValueError(
             f"attention is {workload.attention!r} with {way.words}, which transformers does not "

@@ -51,12 +51,16 @@ def _fused(version: str) -> LossCode:
 
 
 def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Peft casts the adapters of 4-bit weights to their dtype."""
+    """Peft casts the adapters of 4-bit weights to their dtype.
+
+    accelerate's FSDP and DeepSpeed reduce in the compute dtype where nobody says otherwise
+    (``set_mixed_precision``, ``communication_data_type``); DDP asks for none.
+    """
     return {
         "logits": "fused",
         "gpu_memory_utilization": 0.3,
         "master_dtype": "none" if values.get("finetuning") == "qlora" else "fp32",
-        "reduce_dtype": "bf16",
+        "reduce_dtype": values.get("dtype", "bf16"),
         "max_num_batched_tokens": 4096,
     }
 
@@ -112,6 +116,8 @@ FRAMEWORK = Framework(
     ),
     scores_reference_in_loss=True,
     autocasts_adapters=True,
+    # models/utils.py, use_adapter: peft's set_adapter.
+    answering_adapter_requires_gradients=True,
     reference_loaded_like_policy=True,
     widens_as_it_shards=True,
     reference_requires_gradients=True,
@@ -139,5 +145,7 @@ FRAMEWORK = Framework(
         pins_activations=True,
         # transformers 5.23 Trainer._save_checkpoint, unless save_only_model.
         saves_optimizer=True,
+        # save_model: accelerate's get_state_dict of all, whatever PeftModel then writes.
+        gathers_frozen=True,
     ),
 )

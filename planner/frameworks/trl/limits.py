@@ -12,6 +12,7 @@ from planner.frameworks.trl.script import Script
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.plan.trainers import exported_by, trainer_of
+from planner.setup.references import frozen_adapter
 from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:
@@ -38,6 +39,13 @@ def obstacles(plan: Plan) -> tuple[Obstacle, ...]:
     if script is None:
         return found.without_exporter(FRAMEWORK)
     _step(found, script)
+    if frozen_adapter(plan):
+        # trl/trainer/grpo_trainer.py of 1.16.0, lines 478 to 506: of a PeftModel that it is given.
+        found.only(
+            "reference",
+            "adapter-disabled",
+            why="TRL's script makes new adapters of the base model, which is then the reference.",
+        )
     if script.samples:
         _engine(found)
     if script.program:
@@ -154,8 +162,6 @@ def _precision(found: Obstacles) -> None:
         found.only("gradient_dtype", kept, why="Gradients have the dtype of the trained weights.")
         if sharding_of(plan).fsdp > 0:
             found.only("reduce_dtype", plan.dtype, why="accelerate reduces in the compute dtype.")
-        elif sharding_of(plan).ddp:
-            found.only("reduce_dtype", kept, why="DDP reduces gradients as they are.")
 
 
 def _memory(found: Obstacles, script: Script) -> None:
@@ -239,7 +245,11 @@ def _roles(found: Obstacles, script: Script) -> None:
         found.only("reference", "none", why="Without a KL term TRL loads no reference.")
     elif plan.finetuning != "full":
         found.only(
-            "reference", "adapter-disabled", why="With adapters TRL's reference is the base model."
+            "reference",
+            "adapter-disabled",
+            "frozen-adapter",
+            why="With adapters TRL's reference is the base model, or a frozen copy of adapters "
+            "that the policy came with.",
         )
     else:
         where = "offloaded" if plan.offload == "all" else "copy"
@@ -260,7 +270,6 @@ def _adapters_off(found: Obstacles) -> None:
             "sharding",
             "TRL's step begins with the adapters off, and FSDP2 then refuses their gradients.",
             sharding="ddp",
-            reduce_dtype="fp32",
         )
 
 

@@ -32,8 +32,8 @@ def _defaults(values: Mapping[str, Any]) -> Mapping[str, Any]:
     if half:
         # workers/config/model.py: override_config's attn_implementation, FlashAttention-2.
         defaults["attention"] = "flash"
-    if half and values.get("finetuning") in ("lora", "qlora"):
-        defaults |= {"master_dtype": "none", "vllm_sleep_level": 1}
+    if values.get("finetuning") in ("lora", "qlora"):
+        defaults |= {"vllm_sleep_level": 1, **({"master_dtype": "none"} if half else {})}
     return defaults
 
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from datasets import Dataset, disable_progress_bars
+from peft import get_peft_model
 from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 from transformers.trainer_callback import PrinterCallback
@@ -18,6 +19,7 @@ from planner.frameworks.trl.own import Own
 from planner.frameworks.trl.own_step import arguments, own_of
 from planner.launch.script import yaml_text
 from planner.plan import Plan
+from planner.setup.references import frozen_adapter
 
 trl: Any = import_module("trl")  # which exports by a table that no type checker reads
 disable_progress_bars()
@@ -55,17 +57,40 @@ def trainer_of(
     config, settings = _parsed(plan, own, folder, ours)
     kind = getattr(trl, own.trainer)
     kinds: dict[str, Any] = {"reward_funcs": _reward} if own.rows == "prompts" else {}
+    adapters = trl.get_peft_config(settings)
+    policy: Any = settings.model_name_or_path
+    if frozen_adapter(plan):
+        policy, adapters = _adapted(kind, config, policy, adapters), None
     made = kind(
-        model=settings.model_name_or_path,
+        model=policy,
         args=config,
         train_dataset=Dataset.from_list([ROWS[own.rows]] * 2),
         processing_class=_tokenizer(),
         quantization_config=trl.get_quantization_config(settings),
-        peft_config=trl.get_peft_config(settings),
+        peft_config=adapters,
         **kinds,
     )
     made.remove_callback(PrinterCallback)
     return made
+
+
+def _adapted(kind: Any, config: Any, path: str, adapters: Any) -> Any:
+    """A model with adapters of its own: of these TRL itself keeps a frozen copy, ``ref``.
+
+    Loaded as the trainer would. peft moves its first adapter to where the model is, and another
+    one only between two devices that have values.
+    """
+    told, config.model_init_kwargs = config.model_init_kwargs, None
+    base = import_module(kind.__module__).create_model_from_path(path, **told)
+    found: Any = get_peft_model(base, adapters)
+    device, plain = next(found.parameters()).device, found.add_adapter
+
+    def added(*given: Any, **named: Any) -> None:
+        with torch.device(device):
+            plain(*given, **named)
+
+    found.add_adapter = added
+    return found
 
 
 def _parsed(plan: Plan, own: Own, folder: Path, ours: dict[str, Any]) -> tuple[Any, Any]:

@@ -17,6 +17,9 @@ from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS
 FORWARD, BACKWARD, UPDATE = (phase.name for phase in step_phases.UPDATE)
 OLD, REFERENCE = OLD_LOG_PROBS.name, REFERENCE_LOG_PROBS.name
 
+FROZEN = "ref"
+"""TRL's name of the adapter that it copies the policy's to."""
+
 Mark = Callable[[str, bool], None]
 """Told a phase's name, and whether it begins or ends."""
 Region = Callable[[str], AbstractContextManager[None]]
@@ -126,6 +129,6 @@ class Phases(TrainerCallback):
 
 
 def _bare(model: Any) -> bool:
-    """Whether a model's adapters are switched off."""
+    """Whether a model's adapters are switched off, or the copy that never trains is on."""
     layers = (each for each in model.modules() if isinstance(each, BaseTunerLayer))
-    return any(each.disable_adapters for each in layers)
+    return any(each.disable_adapters or FROZEN in each.active_adapters for each in layers)

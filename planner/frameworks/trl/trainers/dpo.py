@@ -41,7 +41,7 @@ TRAINER = Trainer(
             "reference",
             lambda plan: plan.reference == "offloaded",
             "TRL keeps DPO's reference on the GPU.",
-            "Set reference to copy, adapter-disabled or cached-logprobs.",
+            "Set reference to copy, adapter-disabled, frozen-adapter or cached-logprobs.",
         ),
         Rule(
             "logprob_micro_batch_size",
