@@ -29,8 +29,9 @@ FOURTEEN: dict[str, Any] = {
     "response_tokens": 8192,
     "attention": "sdpa",
 }
-"""Eight A100 of 40 GB, GRPO with responses of 8 k and torch's attention: by hand, all weights train tightly with the
-engine over all eight GPUs, 8-bit AdamW and one row at a time (findings of thirteen walks)."""
+"""Eight A100 of 40 GB, GRPO with responses of 8 k and torch's attention: by hand, all weights train
+tightly with the engine over all eight GPUs, 8-bit AdamW and one row at a time (findings of thirteen
+walks)."""
 
 
 PAIRS = Plan(
