@@ -10,7 +10,7 @@ import torch
 from trl.models.activation_offloading import OffloadActivations
 
 from accuracy.trl_cases import ADAPTERS, AUTOCAST, CASES, PAIRS, Case
-from accuracy.trl_runs import dry_peaks, real_peaks
+from accuracy.trl_runs import dry_peaks, least_peaks
 from planner.dryrun.logs import curve
 from planner.estimate import estimate
 from planner.frameworks.trl import FRAMEWORK, own_step
@@ -31,7 +31,7 @@ BROKEN = (RuntimeError, NotImplementedError, AttributeError, TypeError, Assertio
 def test_every_phase_peaks_where_the_allocator_says(name: str) -> None:
     case = NAMED[name]
     assert not own_step.refusal(case.plan)
-    real, dry = real_peaks(case), dry_peaks(case)
+    real, dry = least_peaks(case), dry_peaks(case)
     assert dry == pytest.approx(real, rel=1e-5) and list(dry) == list(real)
 
 
