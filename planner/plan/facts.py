@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import lru_cache, reduce
-from operator import or_
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from planner import catalog
@@ -15,7 +14,7 @@ from planner.catalog import Gpu, Model
 from planner.catalog.architecture import Architecture
 from planner.formulas.lora import adapts_experts
 from planner.frameworks import framework_named
-from planner.numeric import Num, maximum
+from planner.numeric import Num
 from planner.problem import Problem
 from planner.rule import NOT_YET
 from planner.speeds import Speeds
@@ -225,8 +224,8 @@ FP8_BLOCK = 128
 """Width of the blocks of weights that verl has vLLM quantise (vllm_async_server.py)."""
 
 
-def uneven_blocks(plan: Plan, policy: Architecture) -> Num:
-    """Whether an engine's GPUs would hold parts of blocks of fp8 weights; of a plan or a grid.
+def uneven_blocks(plan: Plan, policy: Architecture) -> bool:
+    """Whether an engine's GPUs would hold parts of blocks of fp8 weights.
 
     vLLM refuses them as it starts (validate_fp8_block_shape, read at 0.20; issues 17569 and 25292).
     """
@@ -234,19 +233,18 @@ def uneven_blocks(plan: Plan, policy: Architecture) -> Num:
         return False
     over = plan.rollout_tensor_parallel
     # A GPU has one head of keys and values at least, the same as others where there are too few.
-    widths = [policy.heads * policy.head_dim, maximum(policy.kv_heads, over) * policy.head_dim]
+    widths = [policy.heads * policy.head_dim, max(policy.kv_heads, over) * policy.head_dim]
     if policy.sparse_layers < policy.layers:
         widths.append(policy.intermediate)
     if policy.experts and not plan.rollout_expert_parallel:
         widths.append(policy.expert_intermediate)
-    parts = [width % (over * FP8_BLOCK) != 0 for width in widths]
-    return (over > 1) & reduce(or_, parts)
+    return over > 1 and any(width % (over * FP8_BLOCK) for width in widths)
 
 
 def shape_broken(plan: Plan, facts: Facts) -> Num:
     """Where sizes of a sweep's grid do not suit its models."""
     beyond = beyond_positions(plan, facts.policy) | beyond_positions(plan, facts.critic)
-    return beyond | uneven_heads(plan, facts.policy) | uneven_blocks(plan, facts.policy)
+    return beyond | uneven_heads(plan, facts.policy)
 
 
 def _of_experts(plan: Plan, facts: Facts) -> list[Problem]:

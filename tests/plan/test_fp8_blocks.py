@@ -26,8 +26,10 @@ FP8: dict[str, Any] = {
         # intermediate_size 18,944: slices of 4,736 are 37 blocks, of 2,368 no whole number.
         ("Qwen/Qwen2.5-7B", 4, False, True),
         ("Qwen/Qwen2.5-32B", 8, False, True),
-        # Two heads of keys and values, 64 wide each.
         ("Qwen/Qwen2.5-0.5B", 2, False, False),
+        # Heads of keys and values, 64 wide: two a GPU, then one.
+        ("meta-llama/Llama-3.2-1B", 4, False, True),
+        ("meta-llama/Llama-3.2-1B", 8, False, False),
     ],
 )
 def test_slices_are_whole_blocks(

@@ -27,6 +27,7 @@ def test_torchs_attention_takes_its_place(
     found = {PACKAGES[attention]: object()}
     monkeypatch.setattr("planner.trial.ask.kernels.find_spec", found.get)
     assert with_kernels_here(plan, "cuda") == (plan, ())
+    assert with_kernels_here(plan, "cpu")[0] == running
     found.clear()
     running, notes = with_kernels_here(plan.changed(batch_shape="padded"), "cuda")
     assert running.attention == "sdpa" and "mask" not in notes[0]
