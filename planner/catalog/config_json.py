@@ -12,7 +12,8 @@ from types import MappingProxyType
 from typing import Any
 
 from planner.catalog import measured, spot
-from planner.catalog.families import model_type_of, read, text_config
+from planner.catalog.families import read
+from planner.catalog.families.multimodal import model_type_of, text_config
 from planner.catalog.model_catalog import Model, supported
 from planner.catalog.safe_json import MAX_BYTES, read_object
 from planner.catalog.seen import seen_in, sentences

@@ -15,7 +15,8 @@ from typing import Any
 from planner.catalog import measured
 from planner.catalog.architecture import Architecture
 from planner.catalog.closest import unknown
-from planner.catalog.families import model_type_of, read
+from planner.catalog.families import read
+from planner.catalog.families.multimodal import model_type_of
 from planner.catalog.schema import ModelAlias, ModelFile, ModelRow, by_key, read_rows
 
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from planner.catalog.families import MODEL_TYPE, TEXT_PARTS, model_type_of, part_of
+from planner.catalog.families.multimodal import MODEL_TYPE, TEXT_PARTS, model_type_of, part_of
 from planner.catalog.model_catalog import models
 
 CLASS = re.compile(r"[A-Za-z][A-Za-z0-9_]{0,63}", re.ASCII)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from planner.catalog.families import model_type_of
+from planner.catalog.families.multimodal import model_type_of
 from planner.catalog.model_catalog import Model, models, supported
 
 POSITIONS = "max_position_embeddings"
