@@ -253,20 +253,30 @@ class Phase:
     @property
     def low_bytes(self) -> int:
         """Device bytes at the lower bounds of all that nobody can know exactly."""
-        return self.device_bytes + sum(
-            int(term.low - term.bytes)
-            for term in self.terms
-            if term.low is not None and not term.host
-        )
+        return self.device_bytes - self._below(host=False)
 
     @property
     def high_bytes(self) -> int:
         """Device bytes at their upper bounds."""
-        return self.device_bytes + sum(
-            int(term.high - term.bytes)
-            for term in self.terms
-            if term.high is not None and not term.host
-        )
+        return self.device_bytes + self._above(host=False)
+
+    @property
+    def host_low_bytes(self) -> int | None:
+        """Host RAM of a node at the lower bounds; None where it is not known."""
+        return None if self.host_bytes is None else self.host_bytes - self._below(host=True)
+
+    @property
+    def host_high_bytes(self) -> int | None:
+        """Host RAM of a node at the upper bounds; None where it is not known."""
+        return None if self.host_bytes is None else self.host_bytes + self._above(host=True)
+
+    def _below(self, *, host: bool) -> int:
+        terms = (term for term in self.terms if term.host is host)
+        return sum(int(term.bytes - term.low) for term in terms if term.low is not None)
+
+    def _above(self, *, host: bool) -> int:
+        terms = (term for term in self.terms if term.host is host)
+        return sum(int(term.high - term.bytes) for term in terms if term.high is not None)
 
     @property
     def most_bytes(self) -> int:
@@ -420,8 +430,22 @@ class Footprint:
     @property
     def host_bytes(self) -> int | None:
         """Most host RAM of one node in any phase."""
-        known = [phase.host_bytes for phase in self.phases if phase.host_bytes is not None]
-        return max(known) if known else None
+        return most_known(phase.host_bytes for phase in self.phases)
+
+    @property
+    def host_low_bytes(self) -> int | None:
+        """The most of any phase at its lower bound."""
+        return most_known(phase.host_low_bytes for phase in self.phases)
+
+    @property
+    def host_high_bytes(self) -> int | None:
+        """The most of any phase at its upper bound."""
+        return most_known(phase.host_high_bytes for phase in self.phases)
+
+
+def most_known(figures: Iterable[int | None]) -> int | None:
+    """The largest that is known; None where none is."""
+    return max((figure for figure in figures if figure is not None), default=None)
 
 
 def to_json(footprint: Footprint) -> dict[str, Any]:
@@ -446,6 +470,8 @@ def to_json(footprint: Footprint) -> dict[str, Any]:
         "low_bytes": footprint.low_bytes,
         "high_bytes": footprint.high_bytes,
         "host_bytes": footprint.host_bytes,
+        "host_low_bytes": footprint.host_low_bytes,
+        "host_high_bytes": footprint.host_high_bytes,
         "seconds": footprint.step_seconds,
         "low_seconds": footprint.low_seconds,
         "high_seconds": footprint.high_seconds,
@@ -478,6 +504,8 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "low_bytes": phase.low_bytes,
         "high_bytes": phase.high_bytes,
         "host_bytes": phase.host_bytes,
+        "host_low_bytes": phase.host_low_bytes,
+        "host_high_bytes": phase.host_high_bytes,
         "occasions": phase.occasions,
         "seconds": phase.seconds,
         "low_seconds": phase.low_seconds,

@@ -237,7 +237,8 @@ def test_json_has_the_one_shape() -> None:
     answer = to_json(estimate(Plan()))
     assert set(answer) == {
         "v", "source", "plan", "verdict", "budget_bytes", "requested_bytes", "allocated_bytes",
-        "reserved_bytes", "device_bytes", "low_bytes", "high_bytes", "host_bytes", "seconds",
+        "reserved_bytes", "device_bytes", "low_bytes", "high_bytes", "host_bytes", "host_low_bytes",
+        "host_high_bytes", "seconds",
         "worst_phase", "worst_rank", "low_seconds", "high_seconds", "seconds_error",
         "seconds_from", "reference_cache", "error", "phases", "warnings", "training_bytes", "pool",
     }  # fmt: skip

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from planner.formulas.formula import Formula
+from planner.numeric import Bounded
 
 CARD_PROCESSES = Formula(
     "processes with a card",
@@ -34,8 +35,9 @@ SHARED_OBJECTS = Formula(
     "batch_tokens * bytes_per_token",
     category="buffers",
     source="verl 0.9.1 ray_trainer.py: ids, mask, positions and response mask in int64, "
-    "log-probs of policy and reference, scores, rewards, advantages and returns in fp32; low 0, "
-    "high the store's limit: 30 % of a node's RAM, at most 200 GB (ray_constants.py)",
+    "log-probs of policy and reference, scores, rewards, advantages and returns in fp32; at least "
+    "none, since nothing keeps what was read; at most five times: the driver's own, consolidated, "
+    "written, in the store, and read by the workers (protocol.py, DataProto.__getstate__)",
     why="The driver and the workers pass the batch by shared memory.",
 )
 
@@ -90,5 +92,12 @@ SAVED_SHARDS = Formula(
     why="Every rank copies its shards of weights and moments to host RAM before it writes them.",
 )
 
-CUDA_BYTES = (438_632 - 322_040 + 2_056_600 - 322_040) * 1024 // 2
-"""Host side of torch's CUDA build in a process: the middle of two published ends."""
+CUDA_BYTES = Bounded(
+    (438_632 - 322_040) * 1024,
+    (438_632 - 322_040 + 2_056_600 - 322_040) * 1024 // 2,
+    (2_056_600 - 322_040) * 1024,
+)
+"""Host side of torch's CUDA build in a process: two published ends, and their middle."""
+
+MOST_COPIES = 5
+"""Of a step's batch, on the way from the driver to its workers."""

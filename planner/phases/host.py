@@ -26,12 +26,14 @@ def processes(scene: Scene) -> Iterator[Term]:
     side, plan = scene.framework.host, scene.plan
     ranks = scene.ranks_per_node
     engine = _engine_gpus(scene, side)
+    cuda, imported = host.CUDA_BYTES, side.imports_bytes
     yield host.CARD_PROCESSES(
         ROLE,
         host=True,
         processes=ranks + engine,
-        imports_bytes=side.imports_bytes,
-        cuda_bytes=host.CUDA_BYTES,
+        imports_bytes=imported,
+        cuda_bytes=cuda.centre,
+        between=tuple((ranks + engine) * (imported + end) for end in (cuda.low, cuda.high)),
     )
     nodes = ceil_div(scene.q.training_gpus, plan.gpus_per_node)
     engines = ceil_div(engine, plan.rollout_tensor_parallel)
@@ -40,12 +42,17 @@ def processes(scene: Scene) -> Iterator[Term]:
         ROLE,
         host=True,
         helpers=helpers,
-        imports_bytes=side.imports_bytes,
+        imports_bytes=imported,
         services_bytes=side.services_bytes,
     )
     tokens = scene.q.sequences_per_step * (plan.prompt_tokens + plan.response_tokens)
+    stored = side.stored_bytes_per_token
     yield host.SHARED_OBJECTS(
-        ROLE, host=True, batch_tokens=tokens, bytes_per_token=side.stored_bytes_per_token
+        ROLE,
+        host=True,
+        batch_tokens=tokens,
+        bytes_per_token=stored,
+        between=(0, host.MOST_COPIES * tokens * stored) if stored else (None, None),
     )
 
 

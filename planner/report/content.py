@@ -220,8 +220,10 @@ def _figures(footprint: Footprint, paid: Cost) -> Iterator[tuple[str, str, str]]
     yield f"{footprint.plan.steps:,} steps", *_parted(run)
     usd = read_figure(known["usd_run"]) if "usd_run" in known else "—"
     yield "Cost of run", *_parted(usd)
-    host = footprint.host_bytes
-    yield "Host RAM", "not known" if host is None else _gib(host), "per node"
+    host, least, most = footprint.host_bytes, footprint.host_low_bytes, footprint.host_high_bytes
+    apart = least is not None and most is not None and least < most
+    span = f"{read_gib(least or 0)}–{read_gib(most or 0)} " if apart else ""
+    yield "Host RAM", "not known" if host is None else _gib(host), f"{span}per node"
 
 
 def _parted(text: str) -> tuple[str, str]:

@@ -123,9 +123,10 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         places,
         "Host RAM",
         session.read(footprint.host_bytes),
-        "per node",
+        _per_node(footprint),
         "Most of any phase: loading, offloading and checkpoint saving take memory of the "
-        "node, not of the GPU.",
+        "node, not of the GPU. What the driver and torch's CUDA build take of it in each process "
+        "is published between two ends.",
     )
 
 
@@ -152,6 +153,13 @@ def _below(
     if footprint.verdict.word == "out of memory":
         return DOES_NOT_RUN
     return UNKNOWN if low is None or high is None else read(low, high)
+
+
+def _per_node(footprint: Footprint) -> str:
+    least, most = footprint.host_low_bytes, footprint.host_high_bytes
+    if least is None or most is None or least == most:
+        return "per node"
+    return f"{session.read(least)} to {session.read(most)} per node"
 
 
 def _doubt(footprint: Footprint) -> str:

@@ -63,6 +63,8 @@ def test_an_answer_and_the_same_from_the_store(port: Port) -> None:
         assert phase.requested_bytes <= phase.allocated_bytes <= phase.reserved_bytes
         inside = sum(int(t.bytes) for t in phase.terms if not t.host and t.category not in OUTSIDE)
         assert inside == phase.reserved_bytes
+        low, most = phase.host_low_bytes or 0, phase.host_high_bytes or 0
+        assert 0 < low < (phase.host_bytes or 0) < most, "processes are known as roughly as before"
     assert finding(found)
     assert port.remembered(plan) == found
     assert port.run(plan) == found

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from planner.estimate import estimate
-from planner.footprint import Term
+from planner.footprint import Term, to_json
 from planner.numeric import power_of_two
 from planner.plan import Plan
 from planner.units import GIB, MIB
@@ -186,6 +186,28 @@ def test_a_node_is_judged_only_where_its_ram_is_given() -> None:
     small = estimate(plan.changed(host_ram_per_node=GIB)).blockers
     assert [each for each in small if "host RAM of 1.0 GiB is too small" in each]
     assert not estimate(plan.changed(host_ram_per_node=64 * GIB)).blockers
+
+
+def test_what_nobody_knows_of_processes_and_rays_store_has_bounds() -> None:
+    plan = Plan(
+        model="Qwen/Qwen2.5-0.5B", gpu="h100-80gb", method="grpo", framework="verl", gpus=4,
+        rollout="vllm-colocated", prompts_per_step=64, responses_per_prompt=8,
+        prompt_tokens=512, response_tokens=1024,
+    )  # fmt: skip
+    found = estimate(plan)
+    batch = 56 * 64 * 8 * (512 + 1024)
+    # Eight processes: the ends of the CUDA build's own are half of their distance from its middle.
+    reach = 8 * (1_734_560 - 116_592) * 1024 // 2
+    assert found.host_bytes is not None
+    assert found.host_low_bytes == found.host_bytes - reach - batch
+    assert found.host_high_bytes == found.host_bytes + reach + 4 * batch
+    shown = to_json(found)
+    assert shown["host_high_bytes"] == max(one["host_high_bytes"] for one in shown["phases"])
+    between = plan.changed(host_ram_per_node=found.host_bytes + reach)
+    told = estimate(between)
+    assert not told.blockers and [each for each in told.warnings if "may need up to" in each]
+    enough = estimate(plan.changed(host_ram_per_node=found.host_high_bytes))
+    assert not [each for each in enough.warnings if "may need up to" in each]
 
 
 READ = """

@@ -203,12 +203,13 @@ def _phase(closed: Phase, found: Mapping[str, Any], standing: StandIn, source: s
             )
         )
     # Processes, and what pinned buffers are rounded up to, are the closed form's.
-    beside = sum(int(term.bytes) for term in closed.terms if term.host and term.role == HOST_ROLE)
-    host = int(found["host_bytes"]) * min(plan.gpus_per_node, plan.gpus) + beside
+    beside = [term for term in closed.terms if term.host and term.role == HOST_ROLE]
+    host = int(found["host_bytes"]) * min(plan.gpus_per_node, plan.gpus)
+    host += sum(int(term.bytes) for term in beside)
     return replace(
         closed,
         instant=f"{found['op']} in {found['module'] or 'the step'}",
-        terms=tuple(terms),
+        terms=(*terms, *beside),
         requested_bytes=requested,
         allocated_bytes=found["allocated_bytes"] + more,
         reserved_bytes=reserved,

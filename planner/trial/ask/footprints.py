@@ -102,6 +102,8 @@ class PhaseFigures(Strict):
     device_before_bytes: Bytes | None = None
     device_after_bytes: Bytes | None = None
     host_bytes: Bytes | None = None
+    host_low_bytes: Bytes | None = None
+    host_high_bytes: Bytes | None = None
     occasions: Whole = 0
     """How often a run has the phase where its steps do not."""
     seconds: Seconds | None = None
@@ -164,6 +166,8 @@ class FootprintFigures(Strict):
     low_bytes: Bytes | None = None
     high_bytes: Bytes | None = None
     host_bytes: Bytes | None = None
+    host_low_bytes: Bytes | None = None
+    host_high_bytes: Bytes | None = None
     seconds: Seconds | None = None
     low_seconds: Seconds | None = None
     high_seconds: Seconds | None = None
