@@ -124,9 +124,9 @@ def figures(footprint: Footprint, cost: Cost) -> None:
         "Host RAM",
         session.read(footprint.host_bytes),
         _per_node(footprint),
-        "Most of any phase: loading, offloading and checkpoint saving take memory of the "
-        "node, not of the GPU. What the driver and torch's CUDA build take of it in each process "
-        "is published between two ends.",
+        "Of one node, the most of any phase: loading, offloading and checkpoint saving take "
+        "memory of the node, not of the GPU. What the driver and torch's CUDA build take of it in "
+        "each process is published between two ends.",
     )
 
 
@@ -159,7 +159,9 @@ def _per_node(footprint: Footprint) -> str:
     least, most = footprint.host_low_bytes, footprint.host_high_bytes
     if least is None or most is None or least == most:
         return "per node"
-    return f"{session.read(least)} to {session.read(most)} per node"
+    unit = session.unit()
+    digits = 0 if unit.value(most) >= 100 else 1
+    return "–".join(f"{unit.value(end):,.{digits}f}" for end in (least, most))
 
 
 def _doubt(footprint: Footprint) -> str:
