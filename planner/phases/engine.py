@@ -255,7 +255,7 @@ def sending(scene: Scene) -> Iterator[Term]:
         yield generation.SYNC_BUCKET("policy", buckets=1 + apart, bucket_bytes=bucket_bytes)
     elif apart and _packs(scene):
         yield _packed(scene, policy.name, buffers=2)
-        if scene.fsdp or scene.zero_stage == 3:
+        if scene.gathers:
             yield _packed(scene, policy.name, buffers=1, label="gathered weights to be packed")
     else:
         yield policy.largest_tensor()

@@ -117,11 +117,10 @@ def saved(scene: Scene, role: Role, elements: Num, value_bytes: int) -> Term:
             state_bytes=state_bytes(scene),
             shards=scene.shards_of("weights"),
         )
-    gathers = scene.fsdp or scene.zero_stage == 3
     return host.SAVED(
         role.name,
         host=True,
-        copies=int(gathers),
+        copies=int(scene.gathers),
         parameters=elements,
         value_bytes=value_bytes,
         frozen_bytes=_frozen_bytes(scene, role),

@@ -191,6 +191,11 @@ class Scene:
         return self.setup.zero_stage
 
     @settled
+    def gathers(self) -> bool:
+        """Whether weights are gathered to compute with, under FSDP or DeepSpeed's stage 3."""
+        return self.setup.gathers
+
+    @settled
     def precision(self) -> str:
         """How trained models' forwards compute, in the activation formulas' words."""
         return self.setup.precision

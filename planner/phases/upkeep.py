@@ -19,11 +19,10 @@ from planner.values.step_phases import CHECKPOINT, GENERATING, LOAD
 def load(scene: Scene) -> PhasePlan:
     """Every model of the run arrives on the GPU; then a colocated engine starts."""
     largest = max(scene.roles.values(), key=lambda role: role.parameters)
-    sharded = scene.fsdp or scene.zero_stage == 3
     instants = [
         Instant(
             name="weights arrive",
-            terms=(largest.largest_tensor(), host.loaded(scene, largest, sharded=sharded)),
+            terms=(largest.largest_tensor(), host.loaded(scene, largest, sharded=scene.gathers)),
             shared=(Standing(LOAD.moment, engine=False),),
         )
     ]

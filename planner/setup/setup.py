@@ -63,6 +63,11 @@ class Setup:
         return sharding_of(self.plan).fsdp > 0
 
     @property
+    def gathers(self) -> bool:
+        """Whether weights are gathered to compute with, under FSDP or DeepSpeed's stage 3."""
+        return sharding_of(self.plan).gathers
+
+    @property
     def reduces_once(self) -> bool:
         """Whether FSDP reduces gradients in an update's last micro-batch alone."""
         return self.fsdp and framework_named(self.plan.framework).reduces_once_an_update

@@ -58,7 +58,7 @@ def _causes(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTerm]
 
 def _head_alone(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTerm]:
     """A head's weights and what the host sends it, behind the pass that it is a part of."""
-    sharded = row.gathered and _sharded(scene)
+    sharded = row.gathered and scene.gathers
     size = (row.role.root_parameters if sharded else 0) * scene.q.compute_bytes
     seconds = collective(scene, all_gather_seconds, size, scene.q.shards) if sharded else 0.0
     copies = _copy(scene, row.host_bytes)
@@ -76,7 +76,7 @@ def _by_layer(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTer
     """Gathers, reductions and copies that go along with the layers."""
     q, role, plan = scene.q, row.role, scene.plan
     layers, backward = role.arch.layers, row.run == "backward"
-    sharded = _sharded(scene)
+    sharded = scene.gathers
     gathers = sharded and row.gathered and (not backward or plan.reshard_after_forward)
     copied = _copied_layer(scene, row)
     if copied is None:
@@ -117,10 +117,6 @@ def _by_layer(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTer
             layer_seconds=layer_seconds,
             last_seconds=end,
         )
-
-
-def _sharded(scene: Scene) -> bool:
-    return scene.fsdp or scene.zero_stage == 3
 
 
 @once
@@ -167,7 +163,7 @@ def _spread(scene: Scene, size: Num, width: int) -> Num | None:
 def _replicas(scene: Scene, row: Work, compute_seconds: Num) -> Iterator[TimeTerm]:
     """Gradients of whole models: once an update, under ZeRO-2 in every micro-batch."""
     q, role, plan = scene.q, row.role, scene.plan
-    if sharding_of(plan).alone or _sharded(scene) or not role.trained:
+    if sharding_of(plan).alone or scene.gathers or not role.trained:
         return
     size = role.trainable * q.gradient_bytes
     how = all_reduce_seconds if sharding_of(plan).ddp else reduce_scatter_seconds

@@ -50,7 +50,7 @@ def _terms(scene: Scene) -> Found:
         size = role.parameters * stored
     memory = memory_rates(gpu)
     yield from _fetched(scene)
-    if scene.fsdp or scene.zero_stage == 3:
+    if scene.gathers:
         yield _gathered(scene, size, weights)
     if separate:
         yield _sent(scene, size)
