@@ -94,7 +94,8 @@ DISK_WRITE = Rate(
     "size_bytes / disk_bytes_per_second",
     unit="seconds",
     source="what the plan says of its disk, else efficiencies.json disk-bytes-per-second, assumed; "
-    "transformers 5.23 Trainer._save_checkpoint (rank 0: weights, optimizer), verl 0.9.1 "
+    "transformers 5.23 Trainer._save_checkpoint (rank 0: weights, optimizer, and weights again "
+    "under FSDP and DeepSpeed's stages 1 and 2), verl 0.9.1 "
     "fsdp_checkpoint_manager.py (every rank its shards of both), each before the next step",
     why="A node's disk takes what its processes write; training waits for it.",
     ignores="gathering, copies to host RAM, checkpoints written in the background, and file "

@@ -36,5 +36,7 @@ class HostSide:
     """A checkpoint under FSDP: one state dict on rank 0, or each rank's shards with optimizer."""
     saves_optimizer: bool = False
     """A checkpoint has the optimizer's state in it, from which a run can go on."""
+    saves_weights_again: bool = False
+    """Beside the model's own files it has the sharding write its weights, to go on from."""
     gathers_frozen: bool = False
     """To write adapters under FSDP it gathers the whole model, and picks them out of it."""

@@ -98,11 +98,19 @@ def _written_bytes(scene: Scene) -> Num:
         if not role.trained:
             continue
         numbers, width = (role.parameters, role.weight_bytes) if shards else _trained(scene, role)
-        found = found + _on_node(scene, numbers * width, split=shards or scene.zero_stage == 3)
+        times = 1 + _writes_again(scene)
+        size = _on_node(scene, numbers * width, split=shards or scene.zero_stage == 3)
+        found = found + times * size
         if side.saves_optimizer:
             states = role.trainable * host.state_bytes(scene)
             found = found + _on_node(scene, states, split=shards or scene.zero_stage > 0)
     return found
+
+
+def _writes_again(scene: Scene) -> bool:
+    """DeepSpeed's stage 3 has its weights in the optimizer's files alone."""
+    again = scene.framework.host.saves_weights_again
+    return again and (scene.fsdp or scene.zero_stage in (1, 2))
 
 
 def _on_node(scene: Scene, size_bytes: Num, *, split: bool) -> Num:

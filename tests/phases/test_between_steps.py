@@ -74,19 +74,26 @@ def test_a_run_has_them_every_so_many_steps_and_after_the_last(
         ({}, 4 * PARAMETERS),
         ({"master_dtype": "none", "gradient_dtype": "bf16"}, 2 * PARAMETERS),
         ({"finetuning": "lora", "lora_rank": 8, "reference": "adapter-disabled"}, 4 * LORA_8),
-        # transformers' Trainer writes both fp32 moments as well.
-        ({"framework": "trl", "eval_steps": 0}, 12 * PARAMETERS),
-        ({"framework": "trl", "eval_steps": 0, "optimizer": "sgd"}, 4 * PARAMETERS),
-        ({"framework": "trl", "eval_steps": 0, "optimizer": "adamw-8bit"}, 6 * PARAMETERS),
+        # transformers' Trainer writes both fp32 moments as well, and FSDP its weights again
+        # (_save_optimizer_and_scheduler: save_fsdp_model, of adapters these alone).
+        ({"framework": "trl", "eval_steps": 0, "sharding": "ddp"}, 12 * PARAMETERS),
+        ({"framework": "trl", "eval_steps": 0}, 16 * PARAMETERS),
+        ({"framework": "trl", "eval_steps": 0, "optimizer": "sgd"}, 8 * PARAMETERS),
+        ({"framework": "trl", "eval_steps": 0, "optimizer": "adamw-8bit"}, 10 * PARAMETERS),
         # Each of verl's ranks its shards of all three; on two nodes a disk takes half.
         ({"framework": "verl"}, 12 * PARAMETERS),
         ({"framework": "verl", "gpus_per_node": 2}, 6 * PARAMETERS),
         # Every pair of ranks has a whole copy, and each rank writes what it has.
         ({"framework": "verl", "shard_size": 2}, 24 * PARAMETERS),
-        # DeepSpeed's moments and fp32 copy are split; the weights of stage 2 are rank 0's.
+        # DeepSpeed's moments and fp32 copy are split; the weights of stage 2 are rank 0's, once in
+        # the model's files and once in DeepSpeed's. Those of stage 3 are in the fp32 copy.
         (
             {"framework": "trl", "eval_steps": 0, "sharding": "zero2", "gpus_per_node": 2},
-            (2 + 12 / 2) * PARAMETERS,
+            (2 * 2 + 12 / 2) * PARAMETERS,
+        ),
+        (
+            {"framework": "trl", "eval_steps": 0, "sharding": "zero3", "gpus_per_node": 2},
+            (2 + 12) / 2 * PARAMETERS,
         ),
     ],
 )

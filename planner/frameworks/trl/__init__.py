@@ -145,6 +145,8 @@ FRAMEWORK = Framework(
         pins_activations=True,
         # transformers 5.23 Trainer._save_checkpoint, unless save_only_model.
         saves_optimizer=True,
+        # _save_optimizer_and_scheduler: save_fsdp_model, DeepSpeed's save_checkpoint.
+        saves_weights_again=True,
         # save_model: accelerate's get_state_dict of all, whatever PeftModel then writes.
         gathers_frozen=True,
     ),
