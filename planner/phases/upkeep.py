@@ -99,8 +99,7 @@ def _written_bytes(scene: Scene) -> Num:
             continue
         numbers, width = (role.parameters, role.weight_bytes) if shards else _trained(scene, role)
         times = 1 + _writes_again(scene)
-        size = _on_node(scene, numbers * width, split=shards or scene.zero_stage == 3)
-        found = found + times * size
+        found = found + times * _on_node(scene, numbers * width, split=shards)
         if side.saves_optimizer:
             states = role.trainable * host.state_bytes(scene)
             found = found + _on_node(scene, states, split=shards or scene.zero_stage > 0)

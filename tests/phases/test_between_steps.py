@@ -86,14 +86,14 @@ def test_a_run_has_them_every_so_many_steps_and_after_the_last(
         # Every pair of ranks has a whole copy, and each rank writes what it has.
         ({"framework": "verl", "shard_size": 2}, 24 * PARAMETERS),
         # DeepSpeed's moments and fp32 copy are split; the weights of stage 2 are rank 0's, once in
-        # the model's files and once in DeepSpeed's. Those of stage 3 are in the fp32 copy.
+        # the model's files and once in DeepSpeed's; stage 3 has them in the fp32 copy alone.
         (
             {"framework": "trl", "eval_steps": 0, "sharding": "zero2", "gpus_per_node": 2},
             (2 * 2 + 12 / 2) * PARAMETERS,
         ),
         (
             {"framework": "trl", "eval_steps": 0, "sharding": "zero3", "gpus_per_node": 2},
-            (2 + 12) / 2 * PARAMETERS,
+            (2 + 12 / 2) * PARAMETERS,
         ),
     ],
 )
