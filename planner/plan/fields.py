@@ -146,7 +146,9 @@ class PlanFields(BaseModel):
         False, description="Half-precision autocast around adapters that are kept in fp32."
     )
     base_dtype: Literal["compute", "fp32"] = Field(
-        "compute", description="Dtype of the frozen weights below adapters."
+        "compute",
+        description="Dtype of the frozen weights below adapters; fp32 with QLoRA is what peft's "
+        "prepare_model_for_kbit_training makes of what is not quantised.",
     )
     gradient_dtype: Dtype = Field("fp32", description="Dtype gradients are kept in.")
     reduce_dtype: Dtype = Field("fp32", description="Dtype gradients are reduced in.")
