@@ -3,7 +3,8 @@
 Each is an interval over published observations, since it moves with the driver, the
 card and the library's version: an estimate takes the middle one, and its bounds are the
 least and the most. Read 2026-11-20 and 2026-11-22. A card with a committed benchmark has
-what that measured in their place; there is none yet.
+what that measured in their place; there is none yet. Published contexts tell no card from
+another: A100s 414 to 502 MiB, H100s 502 to 522, Ada's cards 426 to 563, and few say their driver.
 """
 
 from __future__ import annotations
