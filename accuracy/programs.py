@@ -20,7 +20,7 @@ from typing import Any
 from planner import catalog
 from planner.launch.export import export
 from planner.plan import Plan
-from planner.plan.link import to_query_string
+from planner.plan.query import to_query_string
 
 MODEL = "Qwen/Qwen3-0.6B"
 ADAPTERS = {"finetuning": "lora", "lora_rank": 16}

@@ -12,7 +12,8 @@ from planner.advice import recommend
 from planner.estimate import estimate
 from planner.footprint import Footprint
 from planner.plan import Plan, try_plan
-from planner.plan.link import from_query, to_query
+from planner.plan.link import from_query
+from planner.plan.query import to_query
 from planner.problem import PlanError, Problem
 from planner.sweeps.table import sweep
 

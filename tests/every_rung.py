@@ -20,7 +20,8 @@ from planner.__main__ import main
 from planner.advice.advice import Advice
 from planner.comparison import compared
 from planner.plan import choices, try_plan
-from planner.plan.link import from_query, from_query_string, to_query, to_query_string
+from planner.plan.link import from_query, from_query_string
+from planner.plan.query import to_query, to_query_string
 from planner.search import Wish, search
 from planner.sweeps.grid import FOLLOWERS
 

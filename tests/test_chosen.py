@@ -9,8 +9,9 @@ from planner.frameworks import frameworks
 from planner.launch.export import CannotExpress, following, obstacles
 from planner.plan import FIELDS, Plan
 from planner.plan.chosen import chosen_fields, differences, followed
-from planner.plan.link import from_query_string, to_query
+from planner.plan.link import from_query_string
 from planner.plan.presets import presets
+from planner.plan.query import to_query
 from planner.plan.trainers import exporting
 
 ASKED = {"model": "Qwen/Qwen2.5-1.5B", "method": "grpo"}

@@ -68,7 +68,8 @@ def a_framework_trains_it_once_the_pair_has_a_room(copy: Path) -> None:
 
 
 OLD = f"""
-from planner.plan.link import from_query, to_query
+from planner.plan.link import from_query
+from planner.plan.query import to_query
 from planner.plan import Plan
 
 query = {{**to_query(Plan()), "v": "{VERSION}"}}

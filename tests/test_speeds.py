@@ -18,8 +18,9 @@ from planner.footprint import Footprint, to_json
 from planner.plan import Plan
 from planner.plan.factors import Factor, Factors
 from planner.plan.facts import facts_of
-from planner.plan.link import from_query, from_query_string, to_query, to_query_string
+from planner.plan.link import from_query, from_query_string
 from planner.plan.presets import presets
+from planner.plan.query import to_query, to_query_string
 from planner.speeds import (
     BOUNDS,
     SPEED_KEYS,

@@ -16,7 +16,7 @@ from planner.cli.answer import may_be_json, own_comparisons, show, table
 from planner.footprint import Footprint
 from planner.launch.export import in_the_way
 from planner.plan import Plan
-from planner.plan.link import CALIBRATION
+from planner.plan.query import CALIBRATION
 from planner.speeds import Speeds, holding
 from planner.units import read_bytes, read_seconds_between, read_usd_between
 

@@ -23,8 +23,8 @@ from planner.comparison import (
 )
 from planner.footprint import ANSWER_VERSION, Footprint
 from planner.plan import Plan
-from planner.plan.link import CALIBRATION
 from planner.plan.pin import MOST
+from planner.plan.query import CALIBRATION
 from planner.problem import PlanError, Problem
 from planner.throughput import answer_json
 from planner.wording.choices import spoken

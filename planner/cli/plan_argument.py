@@ -21,15 +21,9 @@ from planner.comparison import old_and_new
 from planner.estimate import estimate
 from planner.plan import Plan
 from planner.plan.factors import Factors
-from planner.plan.link import (
-    BENCHMARK,
-    CALIBRATION,
-    Reading,
-    from_query,
-    from_query_string,
-    from_values,
-)
+from planner.plan.link import Reading, from_query, from_query_string, from_values
 from planner.plan.pin import MOST_FILE_BYTES, NAME_CHARACTERS, Pinned, from_file, holds_several
+from planner.plan.query import BENCHMARK, CALIBRATION
 from planner.problem import PlanError, Problem
 from planner.speeds import Speeds
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from planner.cli import plan_argument
 from planner.cli.answer import DOES_NOT_FIT, may_be_json, may_fail
 from planner.frameworks import exported, framework_named
-from planner.plan.link import CALIBRATION, to_query_string
+from planner.plan.query import CALIBRATION, to_query_string
 from planner.problem import PlanError, Problem
 from planner.search.wish import GOALS, PLACEMENT, SEARCHED, USUAL, Wish
 

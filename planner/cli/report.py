@@ -12,7 +12,7 @@ from planner.cli.answer import may_fail, own_comparisons, status
 from planner.cli.recommend import after_dry_runs
 from planner.dryrun.ask.answer import DryRun
 from planner.plan import Plan
-from planner.plan.link import CALIBRATION, to_query_string
+from planner.plan.query import CALIBRATION, to_query_string
 from planner.search.wish import GOALS
 from planner.trial.ask.result import TrialResult
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from planner.cli import plan_argument
 from planner.cli.answer import may_be_json, show, table
 from planner.cli.axes import MAX_POINTS, parse_axis
-from planner.plan.link import CALIBRATION
+from planner.plan.query import CALIBRATION
 from planner.problem import PlanError, Problem
 from planner.units import (
     read_figure_between,

@@ -1,11 +1,6 @@
-"""Plan to link and back: what a teammate opens is what was meant, today and in years.
+"""What a link says, today and in years; how it is written stands in :mod:`planner.plan.query`.
 
-A complete link has ``v`` and every field. A short one has ``v``, the fields that differ and, last,
-a frozen preset, so that one that was cut off lacks it and says so. ``set`` names the fields that a
-person chose; the others follow when the method or the framework changes. Where a complete link has
-none, all are chosen. Either may carry ``calibration`` beside them, correction factors that someone
-chose to apply, and ``benchmark``, shares of the card's peaks that someone measured; they are no
-part of the plan. Reading never raises for what a link holds: whatever is wrong comes back as a
+Reading never raises for what a link holds: whatever is wrong comes back as a
 :class:`~planner.problem.Problem`, and the rest is used.
 """
 
@@ -15,50 +10,22 @@ import difflib
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
-from urllib.parse import parse_qs, urlencode
+from urllib.parse import parse_qs
 
-from planner.frameworks import frameworks
-from planner.frameworks.framework import Framework
 from planner.methods import aliases, method_of
 from planner.plan import FIELDS, Plan, remedy, try_plan
-from planner.plan.chosen import Change, chosen_fields, completed, differences, followed
-from planner.plan.factors import Factors, factors_from_text, factors_to_text
-from planner.plan.fieldtext import KINDS, from_text, to_text
-from planner.plan.migrations import ADDED, FIRST_VERSION, VERSION, migrate
-from planner.plan.presets import nearest, presets
-from planner.problem import Problem, best
-from planner.speeds import Speeds, speeds_from_text, speeds_to_text
+from planner.plan.factors import Factors, factors_from_text
+from planner.plan.fieldtext import KINDS, from_text
+from planner.plan.migrations import FIRST_VERSION, VERSION, migrate
+from planner.plan.presets import presets
+from planner.plan.query import BENCHMARK, CALIBRATION, CHOSEN, LINK, SHOWN, fields_of
+from planner.plan.switch import Switch, best_plan, switch_of, switched
+from planner.problem import Problem
+from planner.speeds import Speeds, speeds_from_text
 
 MAX_CHARACTERS = 64 * 1024
 MAX_KEYS = 200
 Beside = TypeVar("Beside", Factors, Speeds)
-CHOSEN = "set"
-"""Key of the fields that a person chose; not a field of a plan."""
-CALIBRATION = "calibration"
-"""Key of the correction factors; not a field of a plan."""
-BENCHMARK = "benchmark"
-"""Key of the shares that a benchmark measured; not a field of a plan."""
-LINK = "link"
-"""In place of a field, of problems that are of the link as a whole."""
-PIN = "pin"
-"""Key of a plan that is kept for comparing, once for each; see :mod:`planner.plan.pin`."""
-WISH = "wish"
-"""Key of what a search was asked for; see :mod:`planner.search.wish`."""
-SHOWN = ("compare", "peak", PIN, WISH)
-"""Keys of what a page shows beside its plan: none of them is the plan's, and nothing is wrong."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Switch:
-    """What followed another method or framework that a link names in place of its own.
-
-    ``before`` is the plan without it, ``note`` says each setting, old → new.
-    """
-
-    before: Plan
-    note: str
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """What a link, a file or an address bar turned out to say.
@@ -81,66 +48,6 @@ class Reading:
     calibration: Factors | None = None
     benchmark: Speeds | None = None
     switch: Switch | None = None
-
-
-def fields_of(version: int) -> tuple[str, ...]:
-    """Fields that a complete link of this version has, in the order of today's."""
-    return tuple(field for field in FIELDS if ADDED.get(field, FIRST_VERSION) <= version)
-
-
-def to_query(
-    plan: Plan,
-    preset: str = "",
-    chosen: Collection[str] | None = None,
-    calibration: Factors | None = None,
-    benchmark: Speeds | None = None,
-) -> dict[str, str]:
-    """Every field, in canonical text. ``preset`` only remembers where the plan came from."""
-    fields = {field: to_text(getattr(plan, field)) for field in FIELDS}
-    return {**_head(preset, chosen), **fields, **_tail(calibration, benchmark)}
-
-
-def to_short_query(
-    plan: Plan, calibration: Factors | None = None, benchmark: Speeds | None = None
-) -> dict[str, str]:
-    """The nearest preset and the fields that differ from it."""
-    preset = nearest(plan)
-    changed = differences(dict(preset.plan), dict(plan))
-    fields = {change.field: to_text(change.after) for change in changed}
-    tail = _tail(calibration, benchmark)
-    return {**_head(), **fields, **tail, "preset": preset.key}
-
-
-def to_query_string(
-    plan: Plan,
-    *,
-    short: bool = False,
-    calibration: Factors | None = None,
-    benchmark: Speeds | None = None,
-) -> str:
-    """The link's part after the question mark."""
-    if short:
-        return urlencode(to_short_query(plan, calibration, benchmark))
-    return urlencode(to_query(plan, calibration=calibration, benchmark=benchmark))
-
-
-def _head(preset: str = "", chosen: Collection[str] | None = None) -> dict[str, str]:
-    named = {} if chosen is None else {CHOSEN: to_chosen(chosen)}
-    return {"v": str(VERSION), **({"preset": preset} if preset else {}), **named}
-
-
-def to_chosen(chosen: Collection[str]) -> str:
-    """The names of chosen fields as a link has them."""
-    return ",".join(field for field in FIELDS if field in chosen)
-
-
-def _tail(calibration: Factors | None, benchmark: Speeds | None) -> dict[str, str]:
-    found: dict[str, str] = {}
-    if calibration is not None:
-        found[CALIBRATION] = factors_to_text(calibration)
-    if benchmark is not None:
-        found[BENCHMARK] = speeds_to_text(benchmark)
-    return found
 
 
 def from_query_string(text: str) -> Reading:
@@ -217,19 +124,19 @@ def from_values(given: Mapping[str, Any], *, problems: tuple[Problem, ...] = ())
         halves = [key for key in unknown if any(field.startswith(key) for field in FIELDS)]
         found = [*cut, *(problem for problem in found if problem.field not in halves)]
     written = {**base, **values} if "v" in given else values
-    run, before, refused = _switched(
+    run, before, refused = switched(
         values, written, chosen if CHOSEN in given else None, fields_of(version)
     )
     found.extend(refused)
-    plan, dropped, alone = _best_plan(run, base)
+    plan, dropped, alone = best_plan(run, base)
     found.extend(dropped)
-    switch = _switch(plan, alone if before is None else try_plan(before)[0])
+    switch = switch_of(plan, alone if before is None else try_plan(before)[0])
     calibration, bad = _beside(given, CALIBRATION, factors_from_text, "nothing is corrected")
     found.extend(bad)
     benchmark, bad = _beside(given, BENCHMARK, speeds_from_text, "nothing of it is used")
     found.extend(bad)
-    switched = () if switch is None else (switch.note,)
-    told = (*_renamed(given.get("method"), plan, version), *switched)
+    following = () if switch is None else (switch.note,)
+    told = (*_renamed(given.get("method"), plan, version), *following)
     left_out = () if cut or plan is None else _left_out(known, version)
     return Reading(
         plan=plan,
@@ -281,78 +188,6 @@ def _cut_off(values: Mapping[str, Any], version: int, *, named: bool) -> tuple[P
         f"{missing[0]} to {missing[-1]}, and are as usual here."
     )
     return (Problem(LINK, sentence, "Copy it again, to its end."),)
-
-
-def _switched(
-    values: Mapping[str, Any],
-    written: Mapping[str, Any],
-    chosen: Collection[str] | None,
-    every: Collection[str],
-) -> tuple[Mapping[str, Any], Mapping[str, Any] | None, tuple[Problem, ...]]:
-    """A copied link in which somebody wrote another framework only, as if chosen on the page.
-
-    What was ``written`` has ``every`` field of its version, and the version of the framework that
-    it was written for. What nobody chose follows; the values before it come second, where they are
-    others. Where that is no plan they stay.
-    """
-    new = frameworks().get(str(values.get("framework")))
-    version = values.get("framework_version")
-    owners = [each for each in frameworks().values() if version in each.versions]
-    if new is None or new in owners or not owners or not written.keys() >= set(every):
-        return values, None, ()
-    before = completed({**written, "framework": owners[0].name})
-    kept = chosen_fields(before) if chosen is None else chosen
-    after = followed(before, kept, {"framework": new.name})
-    plan, problems = try_plan(after)
-    return (before, None, problems) if plan is None else (after, before, ())
-
-
-def _switch(plan: Plan | None, before: Plan | None) -> Switch | None:
-    """What followed, where there are plans on both sides of another method or framework."""
-    if plan is None or before is None or plan == before:
-        return None
-    changes = differences(dict(before), dict(plan))
-    named = [getattr(of(plan), words) for of, words in NAMES if of(plan) != of(before)]
-    instead = [getattr(of(before), words) for of, words in NAMES if of(plan) != of(before)]
-    listed = ", ".join(f"{c.field} {c.before} → {c.after}" for c in changes if _follows(c))
-    follow = f": what nobody chose follows it ({listed})" if listed else ""
-    led = f"The link names {' and '.join(named)} in place of {' and '.join(instead)}"
-    return Switch(before=before, note=f"{led}{follow}.") if named else None
-
-
-def _follows(change: Change) -> bool:
-    return change.field not in (*LEADING, "framework_version")  # of another one never news
-
-
-def _framework_of(plan: Plan) -> Framework:
-    return frameworks()[plan.framework]
-
-
-NAMES = ((method_of, "title"), (_framework_of, "label"))
-"""What leads, and its attribute that people call it by."""
-
-
-def _best_plan(
-    values: Mapping[str, Any], base: Mapping[str, Any]
-) -> tuple[Plan | None, list[Problem], Plan | None]:
-    """The plan of these values over the base; values that break it are dropped and reported.
-
-    Third, where what nobody chose followed another method or framework: the plan without it.
-    """
-    if not base or LEADING.isdisjoint(values):
-        return *best(values, lambda left: try_plan({**base, **left})), None
-    plan, _ = try_plan({**base, **values})
-    if plan is not None:
-        return plan, [], None
-    # What nobody chose in the preset follows another method or framework.
-    chosen = chosen_fields(base)
-    plan, dropped = best(values, lambda left: try_plan(followed(base, chosen, left)))
-    kept = {name: value for name, value in values.items() if name not in LEADING}
-    return plan, dropped, try_plan({**base, **kept})[0]
-
-
-LEADING = frozenset(("method", "framework"))
-"""Fields that decide what is usual for most others."""
 
 
 def _chosen(

@@ -17,10 +17,11 @@ from planner.catalog.safe_json import read_object
 from planner.linktext import short
 from planner.plan.chosen import differences
 from planner.plan.fieldtext import KINDS, to_text
-from planner.plan.link import PIN, from_query_string, from_values
+from planner.plan.link import from_query_string, from_values
 from planner.plan.migrations import FIRST_VERSION, VERSION
 from planner.plan.plan import Plan
 from planner.plan.presets import nearest
+from planner.plan.query import PIN
 from planner.problem import Problem
 
 MOST = 4

@@ -13,7 +13,7 @@ from planner.launch.export import changed_for, export, following, weighable
 from planner.launch.launch import ONLINE, CannotExpress, Launch, as_zip
 from planner.plan import Plan
 from planner.plan.chosen import differences
-from planner.plan.link import to_query
+from planner.plan.query import to_query
 from planner.plan.trainers import exporting
 from planner.ui import messages
 from planner.ui.elements import download, segments

@@ -12,7 +12,8 @@ import streamlit as st
 from planner.comparison import old_and_new
 from planner.plan import Plan
 from planner.plan.chosen import Change, differences
-from planner.plan.link import BENCHMARK, CALIBRATION, LINK, Reading
+from planner.plan.link import Reading
+from planner.plan.query import BENCHMARK, CALIBRATION, LINK
 from planner.problem import Problem
 from planner.speeds import obstacle as obstacle_of_speeds
 from planner.trial.evidence.correction import apply, obstacle

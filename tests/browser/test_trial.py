@@ -10,7 +10,7 @@ import pytest
 from playwright.sync_api import Page, expect
 from running_app import app, settle
 
-from planner.plan.link import to_query_string
+from planner.plan.query import to_query_string
 from trial.running import tiny
 
 SLOW = 180_000

@@ -12,7 +12,7 @@ from running_app import app, settle, window
 
 from planner.methods import methods
 from planner.plan import Plan
-from planner.plan.link import to_query_string
+from planner.plan.query import to_query_string
 from planner.setup.quantities import quantities
 from planner.trial.ask.process import states
 from planner.trial.ask.result import TrialResult

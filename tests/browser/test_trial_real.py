@@ -12,7 +12,7 @@ from playwright.sync_api import Page, expect
 from running_app import PROCESSES, app, settle
 
 from planner.plan import Plan
-from planner.plan.link import to_query_string
+from planner.plan.query import to_query_string
 from planner.trial.ask.folders import folders
 from trial.running import tiny, worker_of
 

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Locator, expect
 from running_app import PROCESSES, REPOSITORY, app, chromium, window
 from visitor import Visitor
 
-from planner.plan.link import to_query_string
+from planner.plan.query import to_query_string
 from trial.running import tiny
 
 Walk = Callable[[Visitor], str]

@@ -16,8 +16,8 @@ from planner.cli import plan_argument, trial
 from planner.dryrun.ask.answer import answer
 from planner.dryrun.ask.port import Port
 from planner.estimate import estimate
-from planner.plan.link import to_query_string
 from planner.plan.presets import presets
+from planner.plan.query import to_query_string
 from planner.trial.ask.result import OutOfMemory
 from planner.units import read_seconds_between
 from ui.trial_page import PLAN, result

@@ -10,9 +10,9 @@ from planner.estimate import estimate
 from planner.footprint import ANSWER_VERSION, to_json
 from planner.methods import methods
 from planner.plan import Plan
-from planner.plan.link import to_query, to_query_string
 from planner.plan.migrations import VERSION
 from planner.plan.presets import presets
+from planner.plan.query import to_query, to_query_string
 from planner.problem import PlanError
 
 PLAN = Plan(model="Qwen/Qwen2.5-1.5B", gpus=4, response_tokens=777, gpu_memory_utilization=0.35)

@@ -9,8 +9,8 @@ import pytest
 
 from planner import estimate
 from planner.__main__ import main
-from planner.plan.link import to_query_string
 from planner.plan.presets import presets
+from planner.plan.query import to_query_string
 from planner.trial.ask.folders import new_folder
 from planner.trial.ask.footprints import figures_of
 from planner.trial.ask.request import request_of

@@ -51,7 +51,8 @@ import sys
 from planner.dryrun.ask.stand_in import stand_in
 from planner.plan import Plan, try_plan
 from planner.plan import choices
-from planner.plan.link import from_query, to_query
+from planner.plan.link import from_query
+from planner.plan.query import to_query
 from planner.wording.choices import name, versions
 
 plan = Plan(framework="made_up", model="Qwen/Qwen2.5-0.5B")

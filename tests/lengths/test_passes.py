@@ -17,7 +17,8 @@ from planner.phases.scene import scene_of
 from planner.phases.vocabulary import scored_in_step
 from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.plan.link import from_query_string, to_query_string
+from planner.plan.link import from_query_string
+from planner.plan.query import to_query_string
 from planner.setup.quantities import Passes, quantities
 from planner.sweeps.table import sweep
 

@@ -48,7 +48,8 @@ CHECKS = """
 from planner import Plan, estimate, sweep
 from planner.plan import try_plan
 from planner.plan import choices
-from planner.plan.link import from_query, to_query
+from planner.plan.link import from_query
+from planner.plan.query import to_query
 from planner.advice import recommend
 from planner.wording.choices import name
 from planner.ui.inputs.groups import GROUPS

@@ -18,7 +18,8 @@ from planner.plan.factors import (
     factors_from_text,
     factors_to_text,
 )
-from planner.plan.link import from_query, from_query_string, to_query, to_query_string
+from planner.plan.link import from_query, from_query_string
+from planner.plan.query import to_query, to_query_string
 
 PHASES = ("policy backward", "old log-probs", "optimizer step", "critic update")
 places = st.tuples(st.sampled_from(RUNGS), st.sampled_from(PHASES), st.sampled_from(QUANTITIES))

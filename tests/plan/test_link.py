@@ -11,19 +11,10 @@ from hypothesis import strategies as st
 
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.chosen import differences
-from planner.plan.link import (
-    MAX_CHARACTERS,
-    MAX_KEYS,
-    fields_of,
-    from_query,
-    from_query_string,
-    from_values,
-    to_query,
-    to_query_string,
-    to_short_query,
-)
+from planner.plan.link import MAX_CHARACTERS, MAX_KEYS, from_query, from_query_string, from_values
 from planner.plan.migrations import VERSION
 from planner.plan.presets import presets
+from planner.plan.query import fields_of, to_query, to_query_string, to_short_query
 from random_plans import plans
 
 FIXTURE = Path(__file__).parents[1] / "fixtures" / "links.json"

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from planner.plan import Plan
 from planner.plan.fieldtext import KINDS
-from planner.plan.link import PIN, from_query_string, to_query_string
+from planner.plan.link import from_query_string
 from planner.plan.migrations import VERSION
 from planner.plan.pin import (
     MOST,
@@ -27,6 +27,7 @@ from planner.plan.pin import (
     to_pin,
 )
 from planner.plan.presets import presets
+from planner.plan.query import PIN, to_query_string
 from random_plans import plans
 
 GRPO = presets()["grpo-7b@1"].plan

@@ -10,8 +10,8 @@ from planner.estimate import estimate
 from planner.launch.export import why_not
 from planner.plan import Plan
 from planner.plan.chosen import differences
-from planner.plan.link import fields_of
 from planner.plan.presets import DEFAULT, PATH, nearest, newest, presets
+from planner.plan.query import fields_of
 from planner.plan.trainers import exporting
 
 RELEASED = Path(__file__).parents[1] / "fixtures" / "presets-released.json"

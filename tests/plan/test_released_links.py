@@ -19,9 +19,10 @@ from golden import LINKS, figures, released
 from planner.frameworks import frameworks
 from planner.plan.chosen import differences
 from planner.plan.fieldtext import to_text
-from planner.plan.link import CHOSEN, fields_of, from_query, from_query_string
+from planner.plan.link import from_query, from_query_string
 from planner.plan.migrations import FIRST_VERSION, VERSION
 from planner.plan.pin import from_pin
+from planner.plan.query import CHOSEN, fields_of
 from planner.search.wish import Wish, from_text
 
 FILE = json.loads(LINKS.read_text("utf-8"))

@@ -12,7 +12,7 @@ from typing import Any
 
 from accuracy.cpu_cases import Case
 from planner.plan import Plan
-from planner.plan.link import to_query_string
+from planner.plan.query import to_query_string
 from planner.trial.ask.folders import TrialFolder
 from planner.trial.ask.result import TrialResult, read_result
 

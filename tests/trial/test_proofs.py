@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from planner.cli.answer import own_comparisons
-from planner.plan.link import to_query_string
+from planner.plan.query import to_query_string
 from planner.trial.ask.folders import data_folder
 from planner.trial.evidence import proofs
 from planner.trial.history import History

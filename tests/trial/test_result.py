@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from planner import Plan, estimate
-from planner.plan.link import to_query_string
 from planner.plan.presets import presets
+from planner.plan.query import to_query_string
 from planner.trial.ask.footprints import figures_of
 from planner.trial.ask.result import Device, Ran, TrialResult, now, read_result, result_json
 

@@ -7,8 +7,9 @@ import pytest
 from planner.dryrun.logs.depth import Pattern
 from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.plan.link import from_query_string, to_query_string
+from planner.plan.link import from_query_string
 from planner.plan.presets import presets
+from planner.plan.query import to_query_string
 from planner.trial.ask.endings import CannotRun
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
 from planner.trial.ask.variants import executed, layers_of, smaller, with_layers

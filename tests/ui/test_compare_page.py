@@ -8,9 +8,9 @@ import re
 import pytest
 from streamlit.testing.v1 import AppTest
 
-from planner.plan.link import to_query_string, to_short_query
 from planner.plan.pin import MOST, Pinned, from_pin, to_file, to_pin
 from planner.plan.presets import presets
+from planner.plan.query import to_query_string, to_short_query
 from ui.opened_pages import APP, field, opened, words
 
 GRPO = presets()["grpo-7b@1"].plan

@@ -14,9 +14,10 @@ from streamlit.testing.v1 import AppTest
 from planner.catalog import gpus
 from planner.estimate import estimate
 from planner.plan import FIELDS
-from planner.plan.link import from_query, to_query
+from planner.plan.link import from_query
 from planner.plan.migrations import VERSION
 from planner.plan.presets import presets
+from planner.plan.query import to_query
 from planner.ui.state import draft as drafts
 from planner.ui.state import session
 from planner.units import read_seconds_between

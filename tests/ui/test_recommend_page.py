@@ -14,9 +14,9 @@ from planner.dryrun.ask.answer import DryRun
 from planner.dryrun.ask.stand_in import stand_in
 from planner.footprint import Footprint, Verdict
 from planner.plan import Plan
-from planner.plan.link import to_short_query
 from planner.plan.pin import Pinned, from_pin
 from planner.plan.presets import presets
+from planner.plan.query import to_short_query
 from planner.search import Found, Wish, search
 from planner.search.wish import PLACEMENT, from_text, to_text
 from planner.ui.recommend import asked

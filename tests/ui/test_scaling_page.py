@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from planner.plan.link import to_query_string, to_short_query
 from planner.plan.presets import presets
+from planner.plan.query import to_query_string, to_short_query
 from ui.opened_pages import field, opened, words
 
 INTUITOR = "intuitor-1.5b@1"

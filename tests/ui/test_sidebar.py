@@ -9,8 +9,8 @@ from streamlit.testing.v1 import AppTest
 
 from planner.frameworks import exported, frameworks
 from planner.launch.export import export, following
-from planner.plan.link import to_query
 from planner.plan.presets import presets
+from planner.plan.query import to_query
 from planner.plan.rules import IMPOSSIBLE, UNMODELLED
 from planner.rule import Rule
 from planner.ui.state import draft as drafts

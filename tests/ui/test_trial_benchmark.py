@@ -16,8 +16,9 @@ from planner.benchmark.ask.process import BenchmarkState
 from planner.benchmark.ask.words import LABELS
 from planner.estimate import estimate
 from planner.plan import Plan
-from planner.plan.link import from_query_string, to_query
+from planner.plan.link import from_query_string
 from planner.plan.presets import presets
+from planner.plan.query import to_query
 from planner.speeds import speeds_from_text, speeds_to_text
 from planner.trial.ask.cards import Card
 from planner.ui.trial import benchmark as trial_benchmark

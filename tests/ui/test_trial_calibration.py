@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from planner.plan.factors import factors_from_text
-from planner.plan.link import to_query
+from planner.plan.query import to_query
 from planner.trial.ask.result import TrialResult
 from planner.trial.history import History
 from trial.scaled import PLAN, PROCESSOR, other, scaled

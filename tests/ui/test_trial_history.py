@@ -12,7 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from planner.plan import Plan
-from planner.plan.link import to_query_string
+from planner.plan.query import to_query_string
 from planner.trial.ask.folders import TrialFolder, new_folder
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
 from planner.trial.ask.request import request_of

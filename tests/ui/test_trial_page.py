@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from planner.plan.link import to_query_string
+from planner.plan.query import to_query_string
 from planner.trial.ask.folders import folders
 from planner.trial.ask.request import request_of
 from planner.trial.ask.result import OutOfMemory

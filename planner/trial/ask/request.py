@@ -15,7 +15,8 @@ from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from planner.lengths import at_longest
 from planner.plan import Plan
-from planner.plan.link import from_query_string, to_query_string
+from planner.plan.link import from_query_string
+from planner.plan.query import to_query_string
 from planner.trial.ask.result import Device, WholePlanLink, now
 from planner.trial.ask.strict import Bytes, Strict
 from planner.trial.cluster.address import cluster_address, host_of

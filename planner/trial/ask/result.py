@@ -17,8 +17,9 @@ from typing import Annotated, Any, Literal, Self, get_args
 from pydantic import AfterValidator, Field, ValidationError, model_validator
 
 from planner.plan import Plan
-from planner.plan.link import fields_of, from_query_string
+from planner.plan.link import from_query_string
 from planner.plan.migrations import FIRST_VERSION
+from planner.plan.query import fields_of
 from planner.trial.ask.footprints import FootprintFigures
 from planner.trial.ask.strict import (
     Bytes,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.run.execute import repeated
 from planner.plan import Plan
-from planner.plan.link import to_query_string
+from planner.plan.query import to_query_string
 from planner.trial.ask.endings import MemoryEnded
 from planner.trial.ask.result import OutOfMemory, PredictedPeak, Ran
 from planner.trial.ask.variants import smaller

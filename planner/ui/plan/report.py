@@ -11,7 +11,7 @@ from planner import recommend
 from planner.dryrun.ask.answer import DryRun
 from planner.footprint import Footprint
 from planner.plan import Plan
-from planner.plan.link import to_short_query
+from planner.plan.query import to_short_query
 from planner.report import Advice, content_of, html_of
 from planner.ui.dry_run import section
 from planner.ui.elements import download

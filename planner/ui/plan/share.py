@@ -7,7 +7,7 @@ import json
 import streamlit as st
 
 from planner.footprint import Footprint
-from planner.plan.link import to_short_query
+from planner.plan.query import to_short_query
 from planner.throughput import answer_json
 from planner.ui.compare import pins
 from planner.ui.elements import download, row, segments

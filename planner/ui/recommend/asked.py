@@ -14,7 +14,7 @@ import streamlit as st
 
 from planner.dryrun.ask.answer import DryRun
 from planner.plan import Plan
-from planner.plan.link import WISH
+from planner.plan.query import WISH
 from planner.search import Found, Recommendation, Wish
 from planner.search.ask import PORT, Searching
 from planner.search.check import checked, lead

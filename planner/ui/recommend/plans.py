@@ -11,7 +11,7 @@ from planner.launch.export import export, obstacles
 from planner.launch.launch import as_zip
 from planner.plan import Plan
 from planner.plan.facts import facts_of
-from planner.plan.link import to_query
+from planner.plan.query import to_query
 from planner.search import GOALS, Found, Recommendation
 from planner.search.check import lead
 from planner.search.tiers import NAMES

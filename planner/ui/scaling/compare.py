@@ -9,7 +9,8 @@ import streamlit as st
 
 from planner.plan import Plan
 from planner.plan.chosen import differences
-from planner.plan.link import from_query_string, to_query_string
+from planner.plan.link import from_query_string
+from planner.plan.query import to_query_string
 from planner.ui import compute
 from planner.ui.elements import said
 from planner.ui.state import address, session

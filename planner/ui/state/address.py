@@ -22,17 +22,8 @@ from planner.linktext import short
 from planner.plan import FIELDS, Plan
 from planner.plan import pin as pins
 from planner.plan.fieldtext import from_text
-from planner.plan.link import (
-    BENCHMARK,
-    CALIBRATION,
-    CHOSEN,
-    PIN,
-    SHOWN,
-    WISH,
-    Reading,
-    from_query,
-    from_query_string,
-)
+from planner.plan.link import Reading, from_query, from_query_string
+from planner.plan.query import BENCHMARK, CALIBRATION, CHOSEN, PIN, SHOWN, WISH
 from planner.plan.unmeasured import unmeasured
 from planner.problem import Problem
 from planner.search import wish as wishes

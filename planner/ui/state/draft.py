@@ -14,9 +14,10 @@ from typing import Any
 from planner.plan import FIELDS, Plan, try_plan
 from planner.plan.chosen import Change, chosen_fields, completed, differences, followed
 from planner.plan.fieldtext import to_text
-from planner.plan.link import CHOSEN, LEADING, to_chosen
 from planner.plan.migrations import VERSION
 from planner.plan.presets import Preset, nearest, presets
+from planner.plan.query import CHOSEN, to_chosen
+from planner.plan.switch import LEADING
 from planner.problem import Problem
 
 

@@ -38,9 +38,10 @@ from streamlit.runtime.scriptrunner import get_script_run_ctx
 from planner.frameworks import OWN, frameworks
 from planner.plan import Plan
 from planner.plan.factors import Factors, factors_from_text
-from planner.plan.link import BENCHMARK, CALIBRATION, PIN, WISH, Reading
+from planner.plan.link import Reading
 from planner.plan.pin import MOST_CHARACTERS, MOST_IN_A_LINK, Pinned, to_pin
 from planner.plan.presets import DEFAULT, presets
+from planner.plan.query import BENCHMARK, CALIBRATION, PIN, WISH
 from planner.speeds import Speeds, speeds_from_text
 from planner.ui.state import draft as drafts
 from planner.ui.state.draft import Draft

@@ -19,7 +19,7 @@ from planner.benchmark.ask.process import BUDGET_SECONDS
 from planner.benchmark.ask.words import HEADER, LABELS, compared, constants
 from planner.catalog.card_benchmark import CardBenchmark, speeds_of
 from planner.plan import Plan
-from planner.plan.link import BENCHMARK
+from planner.plan.query import BENCHMARK
 from planner.speeds import obstacle, speeds_to_text
 from planner.trial.ask.cards import Card
 from planner.ui.elements import doubt, named_choice, row, text_table

@@ -14,7 +14,7 @@ import streamlit as st
 from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.factors import Factors, factors_to_text
-from planner.plan.link import CALIBRATION
+from planner.plan.query import CALIBRATION
 from planner.trial.ask.result import TrialResult
 from planner.trial.evidence.calibration import Kind, calibration, kind_of, ratios
 from planner.trial.evidence.correction import obstacle

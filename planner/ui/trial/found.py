@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 
 from planner.plan import Plan
-from planner.plan.link import to_query_string
+from planner.plan.query import to_query_string
 from planner.trial.ask import process
 from planner.trial.ask.folders import TrialFolder, folders
 from planner.trial.ask.process import TrialState

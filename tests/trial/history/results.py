@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from planner.plan import Plan
-from planner.plan.link import to_query_string
+from planner.plan.query import to_query_string
 from planner.trial.ask.footprints import FootprintFigures, PhaseFigures
 from planner.trial.ask.result import Device, Environment, TrialResult
 
