@@ -103,6 +103,9 @@ class TimeTerm(NamedTuple):
     ignores: str = ""
     evidence: str = ""
     factors: tuple[float, float] | None = None
+    look_ups: tuple[Any, ...] = ()
+    """How its kernels are found once somebody asks (:mod:`planner.timing.opened`): a function, and
+    what it is given after the term. Empty where no table has any of it."""
 
     @property
     def low(self) -> Num | None:

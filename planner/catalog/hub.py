@@ -14,6 +14,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
@@ -56,6 +57,16 @@ def model_from_hub(repo_id: str, *, timeout_seconds: float = TIMEOUT_SECONDS) ->
         date=day,
         on_hub=True,
     )
+
+
+def tokenizer_on_this_machine(repo_id: str) -> Path | None:
+    """The ``tokenizer.json`` of a Hub id in this machine's cache; nothing is asked of the Hub."""
+    if not REPO_ID.fullmatch(repo_id):
+        return None
+    from huggingface_hub import try_to_load_from_cache
+
+    found = try_to_load_from_cache(repo_id, "tokenizer.json")
+    return Path(found) if isinstance(found, str) else None
 
 
 def _within(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from functools import partial
+from typing import Any
 
 from planner.cli import plan_argument
 from planner.cli.answer import (
@@ -16,6 +17,7 @@ from planner.cli.answer import (
     status,
     table,
 )
+from planner.cli.kernels import explained, may_explain, require_phase, with_kernels
 from planner.cost import between_words, cost, price_words, reference_words
 from planner.footprint import Footprint, Phase
 from planner.late import longest_responses
@@ -28,6 +30,7 @@ def register(parser: argparse.ArgumentParser) -> None:
     """Adds the command's arguments."""
     plan_argument.takes_plan(parser)
     may_be_json(parser)
+    may_explain(parser)
     may_fail(parser)
 
 
@@ -56,11 +59,19 @@ def run(arguments: argparse.Namespace) -> int:
         from planner.trial.evidence.stated_error import stated
 
         footprint = stated(footprint, own_comparisons(asked.plan.method))
+    require_phase(footprint, arguments.explain)
     shape = offered(asked.plan)
     typical = (
         estimate(asked.plan.changed(length_distribution=shape), asked.benchmark) if shape else None
     )
-    show(arguments, footprint, answer_json, lambda found: _text(found, typical))
+
+    def as_json(found: Footprint) -> dict[str, Any]:
+        return with_kernels(answer_json(found), found, arguments.explain)
+
+    def as_text(found: Footprint) -> str:
+        return "\n".join((_text(found, typical), *explained(found, arguments.explain)))
+
+    show(arguments, footprint, as_json, as_text)
     return status(arguments, footprint.verdict.word)
 
 

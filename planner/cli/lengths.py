@@ -30,7 +30,9 @@ def register(parser: argparse.ArgumentParser) -> None:
         help="token counts: one a line, CSV (length, count) or JSON lines; - reads them from stdin",
     )
     parser.add_argument(
-        "--tokenizer", metavar="FOLDER", help="counts the tokens of JSON lines that hold texts"
+        "--tokenizer",
+        metavar="FOLDER",
+        help="counts the tokens of JSON lines that hold texts: a folder, or a tokenizer.json",
     )
     numbers = {
         "mean": "tokens of a response on average",
@@ -108,6 +110,10 @@ def _counted(found: Counter[int]) -> str:
 
 
 def _tokenizer(folder: str) -> Tokenizer:
+    if Path(folder).is_file():
+        from planner.lengths.run.tokenizer_file import tokenizer_of_file
+
+        return tokenizer_of_file(Path(folder).read_bytes())
     with kept_for_good():
         from planner.lengths.run.tokens import tokenizer_of
     return tokenizer_of(folder)

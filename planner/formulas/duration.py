@@ -60,12 +60,12 @@ class Rate(Expression):
         """The seconds as a cause of a phase's time, by the expression's inputs.
 
         Beside them may stand ``label`` (the term's name, unless it is the formula's), ``evidence``
-        (whose measurements the shares are of) and ``factors`` (on the seconds, at both ends of what
-        is assumed of an input).
+        (whose measurements the shares are of), ``factors`` (on the seconds, at both ends of what
+        is assumed of an input) and ``look_ups`` (how the kernels behind it are found).
         """
         # Taken out by hand, as a formula's.
         label, evidence = inputs.pop("label", ""), inputs.pop("evidence", "")
-        factors = inputs.pop("factors", None)
+        factors, look_ups = inputs.pop("factors", None), inputs.pop("look_ups", ())
         fields = (
             label or self.name,
             role,
@@ -76,5 +76,6 @@ class Rate(Expression):
             self.ignores,
             evidence,
             factors,
+            look_ups,
         )
         return tuple.__new__(TimeTerm, fields)

@@ -36,6 +36,7 @@ Kind = Literal["prefill", "decode"]
 AXES = ("head_dim", "group", "lanes", "length")
 """Head size, query heads a key head, lanes, length. Lanes are sequences times query heads in
 prefill and times key/value heads in decode: what runs beside one another."""
+WINDOW_AXES = ("window", *AXES)
 KERNEL_DTYPE = {dtype: "bf16" if dtype == "fp8" else dtype for dtype in TABLE_OF}
 """fp8 weights leave attention in bf16."""
 HOLES = (2, 3, 1, 0)
@@ -127,17 +128,20 @@ def _asked(
     # A window as wide as the longest sequence that was measured cuts nothing.
     cuts = (window > 0) & (window < int(shares.axes[-1][-1]))
 
-    def share() -> Num:
-        if cuts is False or not np.any(cuts):
-            return shares(*sizes)
-        lender = loan(gpu.key, f"{kind}_{table}_window")
-        assert lender is not None
-        dim, group, lanes, length = sizes
-        lanes = lanes / whose.stretch * lender.stretch
-        cut = window_grid(lender.card, kind, table)(maximum(window, 1), dim, group, lanes, length)
-        return cut if np.all(cuts) else where(cuts, cut, shares(*sizes))
+    if cuts is False or not np.any(cuts):
+        plain = Question(gpu, peaks, whose, *work, COMPUTE[training], lambda: shares(*sizes))
+        return plain, shares, sizes
+    lender = loan(gpu.key, f"{kind}_{table}_window")
+    assert lender is not None
+    windowed = window_grid(lender.card, kind, table)
+    dim, group, lanes, length = sizes
+    cut = (maximum(window, 1), dim, group, lanes / whose.stretch * lender.stretch, length)
 
-    return Question(gpu, peaks, whose, *work, COMPUTE[training], share), shares, sizes
+    def share() -> Num:
+        return windowed(*cut) if np.all(cuts) else where(cuts, windowed(*cut), shares(*sizes))
+
+    lender = lender._replace(gain=whose.gain)
+    return Question(gpu, peaks, lender, *work, COMPUTE[training], share), windowed, cut
 
 
 def prefill_question(

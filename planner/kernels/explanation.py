@@ -64,8 +64,10 @@ def explain(kind: Kind, gpu: Gpu, **sizes: Any) -> Explanation | None:
     found = asks[kind](gpu, **sizes)
     if found is None:
         return None
-    names = products.AXES if kind == "products" else attention.AXES
-    return _explained(found[0], gpu, _grid_rows(found[1], names, found[2]))
+    asked, grid, at = found
+    axes = (products.AXES, attention.AXES, attention.WINDOW_AXES)
+    names = next(axis for axis in axes if len(axis) == len(at))
+    return _explained(asked, gpu, _grid_rows(grid, names, at))
 
 
 def _explained(asked: Question, gpu: Gpu, rows: tuple[Measured, ...]) -> Explanation:
@@ -90,7 +92,7 @@ def _explained(asked: Question, gpu: Gpu, rows: tuple[Measured, ...]) -> Explana
 def _grid_rows(
     grid: Grid, names: tuple[str, ...], sizes: tuple[float, ...]
 ) -> tuple[Measured, ...]:
-    nearest = sorted(grid.around(*sizes))[:NEAREST]
+    nearest = (sorted(grid.around(*sizes)) or grid.nearest(*sizes))[:NEAREST]
     return tuple(
         Measured(
             sizes={

@@ -98,6 +98,14 @@ class Grid:
                 ]
                 yield math.hypot(*apart), index
 
+    def nearest(self, *sizes: float) -> list[tuple[float, tuple[int, ...]]]:
+        """Every measured point, nearest first: for a size whose corners are all holes."""
+        apart = [logs - math.log(at) for logs, at in zip(self.logs, sizes, strict=True)]
+        mesh = np.meshgrid(*apart, indexing="ij", sparse=True)
+        far = np.sqrt(sum(one**2 for one in mesh))
+        points = zip(*np.nonzero(~np.isnan(self.milliseconds)), strict=True)
+        return sorted((float(far[at]), tuple(map(int, at))) for at in points)
+
     def _curve(self, along: int, *others: float) -> Curve:
         values = self.shares
         sizes = iter(reversed(others))

@@ -60,8 +60,9 @@ def lent(gpu: Gpu, dtype: str, table: str) -> tuple[Limits, Loan] | None:
     found = loan(gpu.key, table) if peaks else None
     if peaks is None or found is None:
         return None
-    gain = found.gain if dtype in ("bf16", "fp16") else 1.0
-    return Limits(peaks.flops_per_second * gain, peaks.bytes_per_second), found
+    if found.gain != 1.0 and dtype not in ("bf16", "fp16"):
+        found = found._replace(gain=1.0)
+    return Limits(peaks.flops_per_second * found.gain, peaks.bytes_per_second), found
 
 
 class Question(NamedTuple):

@@ -29,6 +29,10 @@ TEXTS = ("completion", "response", "output", "chosen", "rejected", "text")
 COUNTS = ("count", "responses", "frequency")
 """Columns that hold how often a length was seen."""
 
+class Uncounted(ValueError):
+    """Lines hold texts, and no tokenizer is there to count them."""
+
+
 Tokenizer = Callable[[Sequence[str]], Sequence[int]]
 """Texts to their numbers of tokens."""
 AT_ONCE = 256
@@ -77,7 +81,7 @@ def _tokenized(texts: Sequence[str], tokenizer: Tokenizer | None, found: Counter
     if not texts:
         return
     if tokenizer is None:
-        raise ValueError(
+        raise Uncounted(
             "lengths: these are texts, which a tokenizer has to count; run "
             "`python -m planner lengths FILE --tokenizer FOLDER`, and paste what it writes."
         )

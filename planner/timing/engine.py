@@ -14,7 +14,7 @@ from planner.kernels import tables_of
 from planner.numeric import Num, maximum, minimum
 from planner.phases.phase import Decoding
 from planner.phases.scene import Scene
-from planner.timing import rollout
+from planner.timing import look_ups, rollout
 from planner.timing.engine_kernels import Parts
 from planner.timing.engine_step import Generator
 from planner.timing.passing import Passing
@@ -63,7 +63,7 @@ class _Rollout:
         row = self.row
         return rollout.running(row.sequences, row.max_num_seqs, row.cache_tokens, each)
 
-    def _term(self, rate: Rate, **inputs: Num) -> Iterator[TimeTerm]:
+    def _term(self, rate: Rate, **inputs: Any) -> Iterator[TimeTerm]:
         """The term, unless it takes no time."""
         words = self.words if rate.source == causes.KERNELS else ""
         term = rate.term(self.row.role.name, evidence=words, **inputs)
@@ -83,15 +83,21 @@ class _Rollout:
         seconds, launches = passed
         passes = row.rounds * tokens / at_once
         own = row.sequences / self.group
+        self.pass_tokens = at_once
         self.token_seconds = maximum(seconds, launches) / at_once
         return (
             *self._term(
-                causes.PREFILL, passes=passes, pass_seconds=seconds, launch_seconds=launches
+                causes.PREFILL,
+                passes=passes,
+                pass_seconds=seconds,
+                launch_seconds=launches,
+                look_ups=(look_ups.prefill, generator, at_once, passes),
             ),
             *self._term(
                 causes.PREFILL_ATTENTION,
                 passes=row.rounds * maximum(own / prompts, 1),
                 pass_seconds=attended,
+                look_ups=(look_ups.prefill_attention, generator, prompts, row.prompt_tokens),
             ),
         )
 
@@ -122,19 +128,36 @@ class _Rollout:
                 causes.LONGEST,
                 decoding_seconds=row.rounds * seconds,
                 busy_seconds=row.rounds * busy_seconds,
+                look_ups=(look_ups.longest, generator, look_ups.plain(pieces), row.rounds),
             ),
             *self._preempted(),
         )
 
     def _at_full_load(self, busy: Stretch, parts: Parts, attended: Num) -> Iterator[TimeTerm]:
-        steps = self.row.rounds * busy.steps
-        yield from self._term(causes.PRODUCTS, steps=steps, step_seconds=parts.products)
-        yield from self._term(causes.ATTENTION, steps=steps, step_seconds=attended)
+        steps, generator = self.row.rounds * busy.steps, self.generator
+        rows = generator.rows(self.at_once)
+        yield from self._term(
+            causes.PRODUCTS,
+            steps=steps,
+            step_seconds=parts.products,
+            look_ups=(look_ups.decoding, generator, rows),
+        )
+        of = busy.sequences, busy.context_tokens
+        yield from self._term(
+            causes.ATTENTION,
+            steps=steps,
+            step_seconds=attended,
+            look_ups=(look_ups.decode_attention, generator, *of),
+        )
         if self.row.engine == "hf":
             yield from self._term(causes.COPIED_CACHE, steps=steps, **self._cache(busy))
         yield from self._term(causes.SMALL, steps=steps, step_seconds=parts.small)
         yield from self._term(
-            causes.HEAD, steps=steps, head_seconds=parts.head, sampler_seconds=parts.sampler
+            causes.HEAD,
+            steps=steps,
+            head_seconds=parts.head,
+            sampler_seconds=parts.sampler,
+            look_ups=(look_ups.head, generator, rows),
         )
         if self.row.tensor_parallel > 1:
             yield from self._term(causes.REDUCTIONS, steps=steps, step_seconds=parts.reductions)
@@ -214,9 +237,12 @@ class _Rollout:
         if row.cache_tokens is None:
             return
         admitted = self._at_once(self.held.prompt)
+        sequences = row.rounds * row.sequences * (1 - self.at_once / admitted)
+        passes = sequences * self.held.mean / self.pass_tokens
         yield from self._term(
             causes.RECOMPUTED,
-            sequences=row.rounds * row.sequences * (1 - self.at_once / admitted),
+            sequences=sequences,
             tokens_each=self.held.mean,
             seconds_per_token=self.token_seconds,
+            look_ups=(look_ups.prefill, self.generator, self.pass_tokens, passes),
         )

@@ -7,8 +7,9 @@ gives None.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -19,6 +20,7 @@ from planner.formulas.communication import all_gather_seconds, all_reduce_second
 from planner.formulas.decoding import SAMPLER, SMALL_KERNELS
 from planner.formulas.parameters import active_layers_parameter_count
 from planner.kernels import experts_seconds, products_seconds, reduce_seconds
+from planner.kernels.explanation import Kind
 from planner.kernels.tables import arrays, loan
 from planner.numeric import Num
 from planner.values.dtypes import WITH_FP8
@@ -30,6 +32,7 @@ KNOTS = np.array(
     dtype=np.float64,
 )
 """Numbers of rows at which a forward is looked up: every captured size, then doubled."""
+MOST_ROWS = float(KNOTS[-1])
 DENSE_KERNELS, SPARSE_KERNELS, SAMPLER_KERNELS = 5, 9, 10
 SAMPLED_BYTES, LOGPROB_BYTES = 42, 16
 """Read and written of one vocabulary entry; see :data:`planner.formulas.decoding.SAMPLER`."""
@@ -63,14 +66,17 @@ def parts_of(
 ) -> Parts | None:
     """Of a forward of so many rows, all of which meet the head.
 
-    ``weights`` is the dtype of the layers' products.
+    ``weights`` is the dtype of the layers' products. Beyond the last knot, which no card is wide
+    enough to notice, twice the rows take twice as long.
     """
     found = _curves(arch, gpu, dtype, weights, tensor_parallel, expert_parallel, logprobs)
     if found is None:
         return None
     if not isinstance(rows, np.ndarray):
-        return Parts(*(float(np.interp(rows, KNOTS, one)) for one in found))
-    return Parts(*(np.interp(rows, KNOTS, one) for one in found))
+        more = max(rows / MOST_ROWS, 1.0)
+        return Parts(*(float(np.interp(rows, KNOTS, one)) * more for one in found))
+    many = np.maximum(rows / MOST_ROWS, 1.0)
+    return Parts(*(np.interp(rows, KNOTS, one) * many for one in found))
 
 
 @lru_cache(maxsize=1024)
@@ -104,35 +110,45 @@ def _curves(
 def _products(
     arch: Architecture, gpu: Gpu, dtype: str, parts: int, whole_experts: bool
 ) -> Num | None:
-    def product(inner: float, outer: float) -> Num | None:
-        return products_seconds(gpu, rows=KNOTS, inner=inner, outer=outer, dtype=dtype)
+    found: list[Num | None] = []
+    for times, kind, sizes in layer_products(arch, KNOTS, dtype, parts, whole_experts):
+        look = experts_seconds if kind == "experts" else products_seconds
+        found.append(_times(times, look(gpu, **sizes)))
+    return _times(1, *found)
+
+
+def layer_products(
+    arch: Architecture, rows: Num, dtype: str, parts: int, whole_experts: bool
+) -> Iterator[tuple[float, Kind, dict[str, Any]]]:
+    """Products of one forward of so many rows: how many alike, their kind and their sizes."""
+
+    def product(times: float, inner: float, outer: float) -> tuple[float, Kind, dict[str, Any]]:
+        sizes = {"rows": rows, "inner": inner, "outer": outer, "dtype": dtype}
+        return times, "products", sizes
 
     if arch.measured:
         outer = active_layers_parameter_count(arch) / arch.layers / arch.hidden / parts
-        return _times(arch.layers, product(arch.hidden, outer))
+        yield product(arch.layers, arch.hidden, outer)
+        return
     heads, kv_heads = arch.heads / parts, max(arch.kv_heads / parts, 1.0)
-    attends = (
-        product(arch.hidden, (heads + 2 * kv_heads) * arch.head_dim),
-        product(heads * arch.head_dim, arch.hidden),
-    )
-    found = [_times(arch.layers, *attends)]
+    yield product(arch.layers, arch.hidden, (heads + 2 * kv_heads) * arch.head_dim)
+    yield product(arch.layers, heads * arch.head_dim, arch.hidden)
     if arch.layers > arch.sparse_layers:
-        wide = arch.intermediate / parts
-        mlp = product(arch.hidden, (1 + arch.gated) * wide), product(wide, arch.hidden)
-        found.append(_times(arch.layers - arch.sparse_layers, *mlp))
+        dense, wide = arch.layers - arch.sparse_layers, arch.intermediate / parts
+        yield product(dense, arch.hidden, (1 + arch.gated) * wide)
+        yield product(dense, wide, arch.hidden)
     if arch.sparse_layers:
-        routed = experts_seconds(
-            gpu,
-            tokens=KNOTS,
-            hidden=arch.hidden,
-            expert_intermediate=arch.expert_intermediate / (1 if whole_experts else parts),
-            experts=arch.experts,
-            experts_per_token=arch.experts_per_token,
-            spread=parts if whole_experts else 1,
-            dtype=dtype,
-        )
-        found.append(_times(arch.sparse_layers, product(arch.hidden, arch.experts), routed))
-    return _times(1, *found)
+        yield product(arch.sparse_layers, arch.hidden, arch.experts)
+        routed: dict[str, Any] = {
+            "tokens": rows,
+            "hidden": arch.hidden,
+            "expert_intermediate": arch.expert_intermediate / (1 if whole_experts else parts),
+            "experts": arch.experts,
+            "experts_per_token": arch.experts_per_token,
+            "spread": parts if whole_experts else 1,
+            "dtype": dtype,
+        }
+        yield arch.sparse_layers, "experts", routed
 
 
 def _small(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
@@ -173,14 +189,21 @@ def _reductions(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | N
 
 
 def _head(arch: Architecture, gpu: Gpu, dtype: str, parts: int) -> Num | None:
-    product = products_seconds(
-        gpu, rows=KNOTS, inner=arch.hidden, outer=arch.vocab / parts, dtype=dtype
-    )
+    product = products_seconds(gpu, **head_product(arch, KNOTS, dtype, parts))
+    return _times(1, product, gathered_logits(arch, gpu, KNOTS, dtype, parts))
+
+
+def head_product(arch: Architecture, rows: Num, dtype: str, parts: int) -> dict[str, Any]:
+    """Sizes of the product with the vocabulary, or with one GPU's part of it."""
+    return {"rows": rows, "inner": arch.hidden, "outer": arch.vocab / parts, "dtype": dtype}
+
+
+def gathered_logits(arch: Architecture, gpu: Gpu, rows: Num, dtype: str, parts: int) -> Num | None:
+    """Seconds until every GPU of an engine has the logits of the whole vocabulary."""
     if parts == 1:
-        return product
-    size = KNOTS * arch.vocab * WITH_FP8[dtype]
-    gathered = all_gather_seconds(gpu, size_bytes=size, ranks=parts, gpus_per_node=parts)
-    return _times(1, product, gathered)
+        return 0.0
+    size = rows * arch.vocab * WITH_FP8[dtype]
+    return all_gather_seconds(gpu, size_bytes=size, ranks=parts, gpus_per_node=parts)
 
 
 def _sampler(arch: Architecture, gpu: Gpu, logprobs: bool) -> Num | None:

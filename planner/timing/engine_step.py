@@ -7,9 +7,9 @@ None.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -21,6 +21,9 @@ from planner.formulas.memory_bound import USUAL_KERNELS
 from planner.kernels import decode_attention_seconds, prefill_attention_seconds
 from planner.numeric import Num, maximum, minimum
 from planner.timing.engine_kernels import CAPTURED, KNOTS, Parts, parts_of
+
+Alike = tuple[int, dict[str, Any]]
+"""So many layers, and the sizes at which one's attention is asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,17 +72,34 @@ class Generator:
 
     def attention(self, sequences: Num, context_tokens: Num) -> Num | None:
         """Seconds of all layers' attention in one decoding step."""
+        asked = self.decode_kernels(sequences, context_tokens)
+        return _layers_together(decode_attention_seconds, self.gpu, asked)
+
+    def decode_kernels(self, sequences: Num, context_tokens: Num) -> Iterator[Alike]:
+        """Layers whose attention is alike in a decoding step, and the sizes of one."""
+        return self._attention_kernels(
+            kv_value_bytes=self.kv_value_bytes,
+            sequences=sequences,
+            context_tokens=context_tokens,
+        )
+
+    def prefill_kernels(self, prompts: Num, tokens: Num) -> Iterator[Alike]:
+        """The same in one pass over whole prompts."""
+        return self._attention_kernels(sequences=prompts, tokens=tokens)
+
+    def _attention_kernels(self, **sizes: Num) -> Iterator[Alike]:
+        """Of layers that keep keys and values: those that see everything, those with a window."""
         arch = self.arch
-        sizes = {
+        sizes |= {
             "heads": arch.heads / self.tensor_parallel,
             "kv_heads": max(arch.kv_heads / self.tensor_parallel, 1.0),
             "head_dim": arch.head_dim,
-            "kv_value_bytes": self.kv_value_bytes,
             "dtype": self.dtype,
-            "sequences": sequences,
-            "context_tokens": context_tokens,
         }
-        return _by_window(arch, decode_attention_seconds, self.gpu, sizes)
+        sliding = arch.sliding_layers if arch.sliding_window else 0
+        for layers, window in ((arch.cache_layers - sliding, 0), (sliding, arch.sliding_window)):
+            if layers:
+                yield layers, {**sizes, "window": window}
 
     def host(self, sequences: Num) -> Num:
         """Seconds of the host's part in a decoding step; launches are :attr:`launches`."""
@@ -132,15 +152,8 @@ class Generator:
 
     def prefill_attention(self, prompts: Num, tokens: Num) -> Num | None:
         """Seconds of all layers' attention of whole prompts in one pass."""
-        sizes = {
-            "heads": self.arch.heads / self.tensor_parallel,
-            "kv_heads": max(self.arch.kv_heads / self.tensor_parallel, 1.0),
-            "head_dim": self.arch.head_dim,
-            "dtype": self.dtype,
-            "sequences": prompts,
-            "tokens": tokens,
-        }
-        return _by_window(self.arch, prefill_attention_seconds, self.gpu, sizes)
+        asked = self.prefill_kernels(prompts, tokens)
+        return _layers_together(prefill_attention_seconds, self.gpu, asked)
 
 
 def decode_step_seconds(
@@ -211,16 +224,13 @@ def padded(sequences: Num) -> Num:
     return np.where(sequences > CAPTURED, sequences, graph)
 
 
-def _by_window(
-    arch: Architecture, kernel: Callable[..., Num | None], gpu: Gpu, sizes: dict[str, Num]
+def _layers_together(
+    kernel: Callable[..., Num | None], gpu: Gpu, asked: Iterable[Alike]
 ) -> Num | None:
-    """All layers that keep keys and values: those that see everything, and those with a window."""
-    sliding = arch.sliding_layers if arch.sliding_window else 0
     seconds: Num = 0.0
-    for layers, window in ((arch.cache_layers - sliding, 0), (sliding, arch.sliding_window)):
-        if layers:
-            one = kernel(gpu, window=window, **sizes)
-            if one is None:
-                return None
-            seconds = seconds + layers * one
+    for layers, sizes in asked:
+        one = kernel(gpu, **sizes)
+        if one is None:
+            return None
+        seconds = seconds + layers * one
     return seconds

@@ -13,7 +13,7 @@ from planner.formulas.logits.chunks import TOKEN_CHUNK
 from planner.formulas.logits.tiles import TOKEN_TILE
 from planner.numeric import Num, maximum, minimum
 from planner.phases.vocabulary import inference_head, training_head
-from planner.timing import layers
+from planner.timing import layers, look_ups
 from planner.timing.passing import Passing
 from planner.timing.terms import by_memory, by_share, read
 from planner.values.dtypes import BYTES
@@ -31,10 +31,24 @@ def causes(it: Passing) -> Iterator[TimeTerm]:
     if it.backward:
         if row.scored_again:
             again = row.scored_again * flops
-            yield by_share(it, passes.HEAD, again, read(found, rows), label="head again, products")
+            yield by_share(
+                it,
+                passes.HEAD,
+                again,
+                read(found, rows),
+                label="head again, products",
+                look_ups=(look_ups.products, it.gpu, shape, it.dtype, False, False, rows),
+            )
         times, found = 1 + trains, layers.products_share(it.gpu, shape, it.dtype, True, trains)
-    assumed = passes.BACK_FACTORS if it.backward else None
-    yield by_share(it, passes.HEAD, times * flops, read(found, rows), factors=assumed)
+    gradients = it.backward, it.backward and trains
+    yield by_share(
+        it,
+        passes.HEAD,
+        times * flops,
+        read(found, rows),
+        factors=passes.BACK_FACTORS if it.backward else None,
+        look_ups=(look_ups.products, it.gpu, shape, it.dtype, *gradients, rows),
+    )
     made = row.run == "score" and of.loss.entropy_with_old_log_probs
     always = row.run == "forward" and of.loss.always_entropy
     sizes: dict[str, Any] = {

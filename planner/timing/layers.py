@@ -19,6 +19,7 @@ from planner.formulas.lora import lora_weights
 from planner.formulas.parameters import active_layers_parameter_count, layer_weights
 from planner.formulas.passes import FLASH2_BY_MAJOR
 from planner.kernels import experts_seconds, prefill_attention_seconds, products_seconds, tables_of
+from planner.kernels.explanation import Kind
 from planner.kernels.grid import Curve
 from planner.numeric import Num, maximum, remembered
 from planner.setup.workload import FLASH
@@ -85,39 +86,50 @@ def products_share(
     """
     peak = gpu.flops_per_second(dtype)
     inner, outer, count = (np.array(column, dtype=float) for column in zip(*shapes, strict=True))
-    rows = ROWS[:, None]
-    sizes: list[dict[str, Any]] = []
-    if inputs:
-        sizes.append({"rows": rows, "inner": outer, "outer": inner})
-    if weights:
-        sizes.append({"rows": outer, "inner": rows, "outer": inner})
+    sizes = product_sizes(ROWS[:, None], inner, outer, inputs, weights)
     seconds: Num = 0.0
-    for size in sizes or [{"rows": rows, "inner": inner, "outer": outer}]:
+    for size in sizes:
         one = products_seconds(gpu, dtype=dtype, **size)
         if one is None:
             return None
         seconds = seconds + one
-    flops = 2 * max(len(sizes), 1) * elements(shapes) * ROWS
+    flops = 2 * len(sizes) * elements(shapes) * ROWS
     return Curve(np.log(ROWS), np.log(flops / (peak * (seconds * count).sum(axis=1))))
+
+
+def product_sizes(
+    rows: Num, inner: Num, outer: Num, inputs: bool, weights: bool
+) -> list[dict[str, Any]]:
+    """The products that a matrix is met in: forward, or the gradients that are asked for."""
+    found: list[dict[str, Any]] = []
+    if inputs:
+        found.append({"rows": rows, "inner": outer, "outer": inner})
+    if weights:
+        found.append({"rows": outer, "inner": rows, "outer": inner})
+    return found or [{"rows": rows, "inner": inner, "outer": outer}]
 
 
 @lru_cache(maxsize=512)
 def experts_share(gpu: Gpu, arch: Architecture, dtype: str) -> Curve | None:
     """The same of a layer's routed experts, by tokens of a forward."""
     peak = gpu.flops_per_second(dtype)
-    seconds = experts_seconds(
-        gpu,
-        tokens=ROWS,
-        hidden=arch.hidden,
-        expert_intermediate=arch.expert_intermediate,
-        experts=arch.experts,
-        experts_per_token=arch.experts_per_token,
-        dtype=dtype,
-    )
+    seconds = experts_seconds(gpu, **experts_sizes(arch, ROWS, dtype))
     if seconds is None:
         return None
     flops = experts_flops(arch, tokens=ROWS) / arch.sparse_layers
     return Curve(np.log(ROWS), np.log(flops / (peak * seconds)))
+
+
+def experts_sizes(arch: Architecture, tokens: Num, dtype: str) -> dict[str, Any]:
+    """Sizes at which a layer's routed experts are asked for."""
+    return {
+        "tokens": tokens,
+        "hidden": arch.hidden,
+        "expert_intermediate": arch.expert_intermediate,
+        "experts": arch.experts,
+        "experts_per_token": arch.experts_per_token,
+        "dtype": dtype,
+    }
 
 
 def experts_flops(arch: Architecture, *, tokens: Num) -> Num:
@@ -138,6 +150,10 @@ class Attention(NamedTuple):
 
     flops: Num
     share: Num
+    one: tuple[Kind, dict[str, Any], Num] | None = None
+    """The kernel that was looked up, its sizes and its FLOPs; None where nothing attends."""
+    slower: float = 1.0
+    """What the kernel that runs reaches of the one that was measured."""
 
 
 @remembered
@@ -166,25 +182,29 @@ def attention(
     length = maximum(length, 1.0)
     sequences = maximum(rows / length, 1.0)
     peak = gpu.flops_per_second(dtype)
+    one: tuple[Kind, dict[str, Any], Num]
+    sizes: dict[str, Any]
     if how == "eager":
         sizes = {"rows": sequences * length * arch.heads, "inner": arch.head_dim, "outer": length}
-        seconds = products_seconds(gpu, dtype=dtype, **sizes)
-        one = 2.0 * sizes["rows"] * arch.head_dim * length
+        sizes["dtype"] = dtype
+        seconds = products_seconds(gpu, **sizes)
+        one = "products", sizes, 2.0 * sizes["rows"] * arch.head_dim * length
     else:
         sizes = {"sequences": sequences, "tokens": length, "heads": arch.heads}
         sizes |= {"kv_heads": arch.kv_heads, "head_dim": arch.head_dim}
-        seconds = prefill_attention_seconds(gpu, dtype=dtype, **sizes)
-        one = 2.0 * sequences * length * (length + 1) * arch.heads * arch.head_dim
+        sizes["dtype"] = dtype
+        seconds = prefill_attention_seconds(gpu, **sizes)
+        flops = 2.0 * sequences * length * (length + 1) * arch.heads * arch.head_dim
+        one = "prefill", sizes, flops
     if seconds is None or peak is None:
         return None
-    share = one / (peak * seconds)
-    if how != "eager":
-        share = share * _slower(gpu, how, torch_version)
+    slower = 1.0 if how == "eager" else _slower(gpu, how, torch_version)
+    share = one[2] / (peak * seconds) * slower
     masked = how == "eager" or (how == "sdpa" and batch_shape != "full")
     if not masked:
-        return Attention(causal, share)
+        return Attention(causal, share, one, slower)
     whole = 4.0 * arch.cache_layers * arch.heads * arch.head_dim * tokens * length
-    return Attention(whole, share)
+    return Attention(whole, share, one, slower)
 
 
 def _slower(gpu: Gpu, how: str, torch_version: str) -> float:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from planner.catalog.efficiencies import typical
 from planner.footprint import TimeTerm
 from planner.formulas.compute import memory_rates
@@ -24,6 +26,7 @@ def by_share(
     dtype: str = "",
     label: str = "",
     factors: tuple[float, float] | None = None,
+    look_ups: tuple[Any, ...] = (),
 ) -> TimeTerm:
     """FLOPs at a share of the peak, which wide products keep for as long as power lets them.
 
@@ -40,6 +43,7 @@ def by_share(
         label=label,
         evidence=layers.evidence(it.gpu),
         factors=factors,
+        look_ups=look_ups,
         flops=flops,
         peak_flops_per_second=peak,
         share=share,

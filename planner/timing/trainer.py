@@ -17,7 +17,7 @@ from planner.formulas.memory_bound import SCORE_BYTES, SCORES
 from planner.numeric import maximum, where
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
-from planner.timing import head, layers, on_host
+from planner.timing import head, layers, look_ups, on_host
 from planner.timing.passing import Passing
 from planner.timing.terms import UNKNOWN, by_memory, by_share, read
 from planner.values.sharding import sharding_of
@@ -70,7 +70,10 @@ def _causes(it: Passing) -> Iterator[TimeTerm]:
                     yield UNKNOWN
                     return
                 yield passes.RECOMPUTED.term(
-                    role, times=it.again, forward_seconds=sum(one.seconds for one in forward)
+                    role,
+                    times=it.again,
+                    forward_seconds=sum(one.seconds for one in forward),
+                    look_ups=(look_ups.again, forward, it.again),
                 )
         yield from _weights(it)
     if it.scores:
@@ -83,13 +86,26 @@ def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
     shapes, trains = layers.projections(arch), it.weights_train
     times = 1 + trains if backward else 1
     assumed = passes.BACK_FACTORS if backward else None
-    share = layers.products_share(it.gpu, shapes, it.dtype, backward, backward and trains)
+    asked = it.gpu, shapes, it.dtype, backward, backward and trains
     flops = layers.projections_flops(arch, tokens=1.0 * row.tokens)
-    yield by_share(it, passes.PRODUCTS, times * flops, read(share, it.rows), factors=assumed)
+    yield by_share(
+        it,
+        passes.PRODUCTS,
+        times * flops,
+        read(layers.products_share(*asked), it.rows),
+        factors=assumed,
+        look_ups=(look_ups.products, *asked, it.rows),
+    )
     if arch.sparse_layers and not arch.measured:
-        share = layers.experts_share(it.gpu, arch, it.dtype)
         flops = layers.experts_flops(arch, tokens=1.0 * row.tokens)
-        yield by_share(it, passes.EXPERTS, times * flops, read(share, it.rows), factors=assumed)
+        yield by_share(
+            it,
+            passes.EXPERTS,
+            times * flops,
+            read(layers.experts_share(it.gpu, arch, it.dtype), it.rows),
+            factors=assumed,
+            look_ups=(look_ups.experts, it.gpu, arch, it.dtype, it.rows),
+        )
     moved = memory_bound.layers_bytes(arch, it.mode, it.value_bytes, backward=backward)
     if it.adapters:
         yield from _adapters(it, backward)
@@ -121,27 +137,37 @@ def _layers(it: Passing, *, backward: bool) -> Iterator[TimeTerm]:
 def _attention(it: Passing, found: layers.Attention | None, backward: bool) -> TimeTerm:
     if found is None:
         return UNKNOWN
-    if not backward:
-        return by_share(it, passes.ATTENTION, found.flops, found.share)
-    how = it.scene.plan.attention
-    quotient = passes.BACK_OVER_FORWARD.get(how, passes.FLASH_BACK_OVER_FORWARD)
-    share = passes.ATTENTION_BACK_SHARE(
-        forward_share=found.share, backward_over_forward=quotient
+    how, operations, quotient = it.scene.plan.attention, 1.0, 1.0
+    share, factors = found.share, None
+    if backward:
+        quotient = passes.BACK_OVER_FORWARD.get(how, passes.FLASH_BACK_OVER_FORWARD)
+        share = passes.ATTENTION_BACK_SHARE(forward_share=share, backward_over_forward=quotient)
+        operations, factors = 2.5, passes.attention_back_factors(quotient)
+        if how == "eager":  # which is products
+            operations, factors = 2.0, passes.BACK_FACTORS
+    of = it.gpu, it.arch, it.row.tokens, found
+    return by_share(
+        it,
+        passes.ATTENTION,
+        operations * found.flops,
+        share,
+        factors=factors,
+        look_ups=(look_ups.attention, *of, operations, quotient) if found.one else (),
     )
-    if how == "eager":  # which is products
-        return by_share(
-            it, passes.ATTENTION, 2.0 * found.flops, share, factors=passes.BACK_FACTORS
-        )
-    factors = passes.attention_back_factors(quotient)
-    return by_share(it, passes.ATTENTION, 2.5 * found.flops, share, factors=factors)
 
 
 def _adapters(it: Passing, backward: bool) -> Iterator[TimeTerm]:
-    share = layers.products_share(it.gpu, it.adapters, it.adapter_dtype, backward, backward)
+    asked = it.gpu, it.adapters, it.adapter_dtype, backward, backward
     flops = (2 if backward else 1) * 2.0 * it.row.tokens * layers.elements(it.adapters)
-    assumed = passes.BACK_FACTORS if backward else None
-    found = read(share, it.rows)
-    yield by_share(it, passes.ADAPTERS, flops, found, it.adapter_dtype, factors=assumed)
+    yield by_share(
+        it,
+        passes.ADAPTERS,
+        flops,
+        read(layers.products_share(*asked), it.rows),
+        it.adapter_dtype,
+        factors=passes.BACK_FACTORS if backward else None,
+        look_ups=(look_ups.products, *asked, it.rows),
+    )
 
 
 def _beside_adapters(it: Passing, backward: bool) -> float:
@@ -192,5 +218,3 @@ def _weights(it: Passing) -> Iterator[TimeTerm]:
         )
         moved = moved * where(q.shards > 1, 1.0, 0.0)
         yield by_memory(it, passes.COPIED_SHARDS.name, moved)
-
-

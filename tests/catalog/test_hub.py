@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import pytest
 
@@ -231,3 +232,23 @@ def test_offline_and_endpoint_are_read_from_the_environment(hub: type[Hub]) -> N
     assert hub.asked == []
     found = in_a_process(HF_HUB_OFFLINE="0", HF_ENDPOINT=constants.ENDPOINT)
     assert found.startswith("Architecture(family='qwen2', hidden=64")
+
+
+def test_a_tokenizer_on_this_machine_is_found_and_never_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from huggingface_hub import constants
+
+    from planner.catalog.hub import tokenizer_on_this_machine
+
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path))
+    assert tokenizer_on_this_machine("a/model") is None
+    folder = tmp_path / "models--a--model"
+    snapshot = folder / "snapshots" / ("0" * 40)
+    snapshot.mkdir(parents=True)
+    (folder / "refs").mkdir()
+    (folder / "refs" / "main").write_text("0" * 40)
+    (snapshot / "tokenizer.json").write_text("{}")
+    assert tokenizer_on_this_machine("a/model") == snapshot / "tokenizer.json"
+    for hostile in ("../../etc", "a/../model", "a/model/", "model", ""):
+        assert tokenizer_on_this_machine(hostile) is None

@@ -46,6 +46,44 @@ def test_estimate_as_json_has_the_one_shape_and_loads_again(
     assert capsys.readouterr().out == first
 
 
+def test_estimate_explains_a_phase_by_its_kernels(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["estimate", "grpo-7b@1"]) == 0
+    plain = capsys.readouterr().out.rstrip()
+    assert main(["estimate", "grpo-7b@1", "--explain", "policy forward"]) == 0
+    text = capsys.readouterr().out
+    assert text.startswith(plain), "an explanation comes below the answer"
+    more = text[len(plain) :]
+    assert "policy forward, matrix products (policy): 3.24 s" in more
+    assert "product, 10,240 × 3,584 by 3,584 × 18,944, bf16" in more
+    assert "  measured: 8,192 × 3,584 by 3,584 × 16,384 " in more
+    assert "measured on this card under vLLM" in more and "Source: aiconfigurator" in more
+    assert "policy backward," not in more
+    assert main(["estimate", "grpo-7b@1", "--explain", "all"]) == 0
+    assert "rollout, attention of decoding" in capsys.readouterr().out
+
+
+def test_an_explanation_in_json_stands_in_its_phase_alone(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["estimate", "grpo-7b@1", "--json", "--explain", "rollout"]) == 0
+    phases = {phase["name"]: phase for phase in json.loads(capsys.readouterr().out)["phases"]}
+    terms = {term["name"]: term for term in phases["rollout"]["times"]}
+    decoding = terms["products of decoding"]["kernels"]
+    assert decoding["seconds"] == pytest.approx(terms["products of decoding"]["seconds"])
+    assert {"kind", "sizes", "runs", "share", "nearest"} <= decoding["kernels"][0].keys()
+    assert terms["small kernels of decoding"]["kernels"] is None
+    assert not any("kernels" in term for term in phases["policy forward"]["times"])
+
+
+def test_a_phase_that_is_none_is_refused_with_those_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert main(["estimate", "grpo-7b@1", "--explain", "rolout"]) == 2
+    told = capsys.readouterr()
+    assert not told.out and "--explain: 'rolout' is no phase" in told.err
+    assert "rollout, old log-probs" in told.err
+
+
 def test_advise_says_what_makes_it_fit_and_its_changes_do(
     capsys: pytest.CaptureFixture[str],
 ) -> None:

@@ -164,8 +164,7 @@ def test_two_gpus_halve_the_layers_and_pay_reductions() -> None:
 def test_a_mixture_reads_its_experts_by_the_tokens_that_meet_them() -> None:
     sparse = replace(SMALL, experts=64, experts_per_token=8, expert_intermediate=1024)
     dense, mixed = (
-        decode_step_seconds(one, H100, sequences=64, context_tokens=1000)
-        for one in (SMALL, sparse)
+        decode_step_seconds(one, H100, sequences=64, context_tokens=1000) for one in (SMALL, sparse)
     )
     routed = experts_seconds(
         H100,
@@ -274,3 +273,13 @@ def test_more_rows_are_never_quicker() -> None:
     rows = KNOTS[KNOTS <= 512]
     found = step(sequences=rows, context_tokens=16)
     assert (np.diff(found) >= -1e-12).all()
+
+
+def test_twice_the_prompts_in_one_pass_take_twice_as_long_beyond_the_last_knot() -> None:
+    """transformers' generate computes all prompts at once, however many tokens they are."""
+    generator = Generator(arch=SMALL, gpu=H100, dtype="bf16", engine="hf")
+    last = int(KNOTS[-1])
+    seconds = [generator.prefill(times * last)[0] for times in (1, 2, 16)]
+    assert seconds == pytest.approx([seconds[0], 2 * seconds[0], 16 * seconds[0]])
+    together = generator.prefill(np.array([last // 2, last, 2 * last, 16 * last]))[0]
+    assert together[1:] == pytest.approx(seconds) and together[0] < together[1]

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
+import pytest
+
+from own_tokenizer import lines, words_file
 from planner.lengths.text import to_text
 from planner.lengths.typical import typical
 from ui.opened_pages import field, link_of, opened, words
@@ -70,6 +74,68 @@ def test_a_file_of_counts_is_taken() -> None:
     assert link_of(app)["length_distribution"] == "1~hist_5~1_9~1"
     app.file_uploader(key="uploaded lengths").upload("a.csv", b"\xff\xfe\x00").run()
     assert any("not UTF-8" in error.value for error in app.error)
+
+
+def with_texts(content: bytes = lines("a a a", "a", "a a")) -> Any:
+    app = own("File")
+    app.file_uploader(key="uploaded lengths").upload("answers.jsonl", content).run()
+    return app
+
+
+def counted(app: Any) -> Any:
+    """The page once what was begun is over."""
+    app.button(key="count-tokens").click().run()
+    assert app.session_state["counting"].wait(60)
+    return app.run()
+
+
+def test_texts_wait_for_a_tokenizer_and_are_counted_by_it() -> None:
+    app = with_texts()
+    assert not app.error and "answers.jsonl holds texts" in words(app)
+    assert "nothing is downloaded" in words(app) and app.button(key="count-tokens").disabled
+    uploaded = app.file_uploader(key="uploaded tokenizer")
+    uploaded.upload("tokenizer.json", words_file()).run()
+    assert "Counted by tokenizer.json, as uploaded." in words(app)
+    app = counted(app)
+    assert not app.exception and not app.error
+    assert link_of(app)["length_distribution"] == "1~hist_2~1_3~1_4~1"
+    assert "Counted 3 texts of answers.jsonl, 2 to 4 tokens." in words(app)
+    assert not any(one.key == "count-tokens" for one in app.button)
+
+
+def test_a_line_that_is_no_text_is_named_and_the_texts_stay() -> None:
+    bad = b'\n{"completion": 3}'
+    app = with_texts(lines("a", "a") + bad)
+    assert any("line 3" in error.value for error in app.error)
+    # One that a first look does not reach is named by who counts.
+    app = with_texts(lines(*["a"] * 300) + bad)
+    app.file_uploader(key="uploaded tokenizer").upload("t.json", words_file()).run()
+    app = counted(app)
+    assert any("Line 301" in error.value for error in app.error)
+    assert not link_of(app)["length_distribution"] and "holds texts" in words(app)
+    app.file_uploader(key="uploaded tokenizer").upload("t.json", b"{}").run()
+    app = counted(app)
+    assert any("No model of a tokenizer is in it" in error.value for error in app.error)
+    app.button(key="count-drop").click().run()
+    assert "holds texts" not in words(app) and not app.error
+
+
+def test_a_tokenizer_on_this_machine_is_used_and_none_is_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own_file = tmp_path / "tokenizer.json"
+    own_file.write_bytes(words_file())
+    monkeypatch.setattr("planner.ui.inputs.texts.tokenizer_on_this_machine", lambda _: own_file)
+    app = with_texts()
+    assert "own tokenizer, which is on this machine" in words(app)
+    app = counted(app)
+    assert link_of(app)["length_distribution"] == "1~hist_2~1_3~1_4~1"
+
+
+def test_pasted_texts_wait_for_a_tokenizer_too() -> None:
+    app = own("Counts")
+    app.text_area(key="pasted lengths").set_value(lines("a\u2028a").decode()).run()
+    assert "What was pasted holds texts" in words(app) and not app.error
 
 
 def test_a_mean_and_a_spread_are_a_lognormal() -> None:

@@ -390,6 +390,27 @@ def test_a_cause_of_time_opens_to_its_formula_rows_and_source() -> None:
     assert f"policy backward in all: {seconds_said(app, 'policy backward')}" in said
 
 
+def test_a_cause_of_time_opens_to_its_kernels_and_the_rows_measured_nearest() -> None:
+    app = opened(gpu="h20-96gb")
+    app.segmented_control(key="numbers of").set_value("Time").run()
+    causes, phases = rows_of(app, "Cause"), rows_of(app, "Phase")
+    longest = (causes[0], phases[0])
+    assert longest == ("matrix products", "policy backward")
+    shapes, measured = rows_of(app, "Shape"), rows_of(app, "Measured shape")
+    assert "18,944 × 2,560 by 2,560 × 3,584, bf16" in shapes and len(measured) == 4
+    assert "kernels are 9" in words(app) and "Borrowed from H200 141GB SXM5" in words(app)
+    # Another kernel of it has rows of its own.
+    app = chosen(app, "kernels:policy backward:policy:matrix products", 1)
+    assert rows_of(app, "Measured shape") != measured
+    # Another cause has other kernels; one that no table has any of, none.
+    app = chosen(app, "causes", causes.index("attention of decoding"))
+    assert rows_of(app, "Kernel") == ["decode attention"]
+    assert "These kernels are all of it." in words(app)
+    app = chosen(app, "causes", causes.index("loss over the vocabulary"))
+    assert not any("Measured shape" in table.value.columns for table in app.dataframe)
+    assert not app.exception
+
+
 def seconds_said(app: AppTest, name: str) -> str:
     plan = from_query(link_of(app)).plan
     assert plan is not None

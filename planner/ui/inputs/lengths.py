@@ -4,20 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from io import StringIO
 from types import SimpleNamespace
 from typing import Any
 
 import streamlit as st
 
 from planner.lengths import words
-from planner.lengths.counted import counted
+from planner.lengths.counted import Uncounted, counted
 from planner.lengths.shape import MOST_TOKENS, Shape, grouped, lognormal
 from planner.lengths.text import to_text
 from planner.lengths.typical import SOURCE, logged, typical
 from planner.ui.elements import segments
+from planner.ui.inputs import texts
 from planner.ui.state import session, typed
 from planner.ui.state.draft import Draft
-from planner.ui.uploads import uploader
+from planner.ui.uploads import LARGEST_MB, uploader
 from planner.wording.display import plain
 from planner.wording.fields import help_text, short_label
 
@@ -26,9 +28,9 @@ LIMIT = "response_tokens"
 """The cap that the input stands below."""
 KEY = "response lengths"
 CHOICES = {"cap": "All at their cap", "typical": "A typical shape", "own": "My own…"}
-WAYS = ("Counts", "File", "Mean", "Log")
-LARGEST_MB = 4
-MOST_CHARACTERS = LARGEST_MB * 10**6
+TAKEN = ("Counts", "File")
+WAYS = (*TAKEN, "Mean", "Log")
+MOST_CHARACTERS = 4 * 10**6
 
 
 def lengths_input(draft: Draft) -> None:
@@ -84,7 +86,7 @@ def _described(draft: Draft) -> str:
 def _own(draft: Draft) -> None:
     way = segments("Where from", WAYS, "own lengths way", default=WAYS[0])
     if way == "Counts":
-        typed.listen("pasted lengths", lambda text: _take(lambda: _counted(text)))
+        typed.listen("pasted lengths", lambda text: _take_lines("What was pasted", text.encode()))
         st.text_area(
             "Token counts",
             key="pasted lengths",
@@ -96,16 +98,18 @@ def _own(draft: Draft) -> None:
         )
     elif way == "File":
         uploader(
-            "Token counts",
+            "Token counts, or texts",
             "uploaded lengths",
             type=["csv", "txt", "jsonl"],
             max_upload_size=LARGEST_MB,
             on_change=_take_upload,
-            help="One a line, CSV, or JSON lines. Texts need their tokenizer: "
-            "`python -m planner lengths FILE --tokenizer FOLDER`.",
+            help="Counts: one a line, CSV, or JSON lines. Texts: JSON lines, which a tokenizer "
+            "counts here. Larger files: `python -m planner lengths FILE --tokenizer FOLDER`.",
         )
     else:
         _figures(draft, logs=way == "Log")
+    if way in TAKEN:
+        texts.panel(draft.values["model"])
     if "lengths error" in st.session_state:
         st.error(plain(st.session_state["lengths error"]), icon=":material/error:")
 
@@ -151,17 +155,30 @@ def _figures(draft: Draft, *, logs: bool) -> None:
 def _take_upload() -> None:
     file = st.session_state["uploaded lengths"]
     if file is not None:
-        _take(lambda: _counted(file.getvalue().decode("utf-8-sig")))
+        _take_lines(file.name, file.getvalue())
+
+
+def _take_lines(name: str, content: bytes) -> None:
+    try:
+        _take(lambda: _counted(content.decode("utf-8-sig")))
+    except Uncounted:
+        texts.keep(texts.Texts(name, content))
+    else:
+        if "lengths error" not in st.session_state:
+            texts.drop()
 
 
 def _counted(text: str) -> Shape:
-    return grouped(counted(text.splitlines()))
+    # Lines end where a file's do: a text may hold what str.splitlines takes for an end.
+    return grouped(counted(StringIO(text, newline=None)))
 
 
 def _take(read: Callable[[], Shape]) -> None:
     st.session_state.pop("lengths error", None)
     try:
         text = to_text(read())
+    except Uncounted:
+        raise
     except UnicodeDecodeError:
         st.session_state["lengths error"] = "The file is not UTF-8 text."
     except ValueError as error:

@@ -12,6 +12,7 @@ from planner.lengths import at_caps, named, offered, prompts, words
 from planner.throughput import Figure, read_figure, read_run, throughput
 from planner.ui import compute
 from planner.ui.elements import beside, ink, opened, row, share_column
+from planner.ui.plan.kernels import kernels
 from planner.ui.state import session
 from planner.ui.tables import phase_name
 from planner.units import read_number, read_seconds_between, read_seconds_bounds
@@ -158,6 +159,7 @@ def causes(footprint: Footprint) -> None:
             f"{phase_name(phase)} in all: {between(phase)}; "
             f"{'nobody knows its error.' if phase.doubt is None else phase.doubt.words}"
         )
+    kernels(term, f"{phase.name}:{term.role}:{term.name}")
 
 
 def _term_between(phase: Phase, seconds: float) -> str:
