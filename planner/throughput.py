@@ -10,8 +10,9 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
+from planner.answer import to_json
 from planner.cost import Cost, cost, pass_seconds, seconds_between_steps
-from planner.footprint import Footprint, highest, lowest, to_json
+from planner.footprint import Footprint, highest, lowest
 from planner.formulas.duration import Rate
 from planner.formulas.throughput import (
     DOLLARS,

@@ -9,8 +9,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from planner import catalog
+from planner.answer import to_json
 from planner.estimate import estimate
-from planner.footprint import OUTSIDE, Footprint, Phase, to_json
+from planner.footprint import OUTSIDE, Footprint, Phase
 from planner.formulas.allocator import CACHED
 from planner.formulas.held import HELD
 from planner.plan import Plan

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from benchmarks_of_cards import H100
 from planner.__main__ import main
 from planner.advice import recommend
+from planner.answer import to_json
 from planner.catalog.efficiencies import efficiencies, typical
 from planner.estimate import estimate
-from planner.footprint import Footprint, to_json
+from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.factors import Factor, Factors
 from planner.plan.facts import facts_of

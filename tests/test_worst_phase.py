@@ -8,12 +8,13 @@ import pytest
 
 import dry_run_answers as answers
 from dry_run_answers import phase
+from planner.answer import to_json
 from planner.dryrun.allocator import AllocatorSettings
 from planner.dryrun.ask.answer import answer
 from planner.dryrun.logs.log import BIRTH, DEATH, PHASE, STEP, Log, Made
 from planner.dryrun.logs.replay import replay
 from planner.estimate import estimate
-from planner.footprint import Phase, to_json, trainers_own, worst_of
+from planner.footprint import Phase, trainers_own, worst_of
 from planner.methods import methods
 from planner.plan import Plan
 from planner.plan.presets import presets

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from functools import cache
 from typing import Any
 
+from planner.answer import ANSWER_VERSION
 from planner.cli import plan_argument
 from planner.cli.answer import DOES_NOT_FIT, may_be_json, may_fail, show, table
 from planner.comparison import (
@@ -21,7 +22,7 @@ from planner.comparison import (
     read_moved,
     summary,
 )
-from planner.footprint import ANSWER_VERSION, Footprint
+from planner.footprint import Footprint
 from planner.plan import Plan
 from planner.plan.pin import MOST
 from planner.plan.query import CALIBRATION

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from planner.answer import ANSWER_VERSION, to_json
 from planner.cli.plan_argument import read_plan, require_plan
 from planner.estimate import estimate
-from planner.footprint import ANSWER_VERSION, to_json
 from planner.methods import methods
 from planner.plan import Plan
 from planner.plan.migrations import VERSION

@@ -15,10 +15,11 @@ import pytest
 
 from accuracy.tiny import LLAMA
 from planner import catalog, disk_cache
+from planner.answer import to_json
 from planner.dryrun.ask import request, store
 from planner.dryrun.ask.finding import finding
 from planner.dryrun.ask.port import ROOT, Cancelled, DryRunError, Port
-from planner.footprint import OUTSIDE, to_json
+from planner.footprint import OUTSIDE
 from planner.plan import Plan
 
 CONFIG = catalog.encode_config({**LLAMA, "model_type": "llama"})

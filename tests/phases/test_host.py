@@ -10,8 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from planner.answer import to_json
 from planner.estimate import estimate
-from planner.footprint import Term, to_json
+from planner.footprint import Term
 from planner.numeric import power_of_two
 from planner.plan import Plan
 from planner.units import GIB, MIB

@@ -13,9 +13,10 @@ from typing import Any
 import pytest
 
 from planner.__main__ import main
+from planner.answer import to_json
 from planner.cost import cost, reference_words
 from planner.estimate import estimate, phase_plans
-from planner.footprint import Footprint, to_json
+from planner.footprint import Footprint
 from planner.methods import methods
 from planner.phases.scene import scene_of
 from planner.plan import Plan

@@ -7,8 +7,8 @@ import json
 import pytest
 
 from planner import Plan
+from planner.answer import to_json
 from planner.estimate import estimate
-from planner.footprint import to_json
 from planner.sweeps.table import sweep
 from planner.timing.step import Spent, step_seconds
 from planner.values.step_phases import LOAD, POLICY_BACKWARD, POLICY_FORWARD, ROLLOUT, WEIGHT_SYNC

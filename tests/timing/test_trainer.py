@@ -13,8 +13,9 @@ import pytest
 
 from benchmarks_of_cards import H100 as BENCHMARK
 from planner import catalog
+from planner.answer import to_json
 from planner.estimate import estimate, phase_plans
-from planner.footprint import TimeTerm, to_json
+from planner.footprint import TimeTerm
 from planner.formulas.communication import (
     LATE_REDUCTION,
     LATENCY,

@@ -7,8 +7,8 @@ from typing import Any
 import pydantic
 import pytest
 
+from planner.answer import to_json
 from planner.estimate import estimate
-from planner.footprint import to_json
 from planner.plan import Plan
 from planner.trial.ask.footprints import figures_of, from_data
 

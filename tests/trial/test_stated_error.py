@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from planner import estimate, sweep
-from planner.footprint import StatedError, to_json
+from planner.answer import to_json
+from planner.footprint import StatedError
 from planner.plan.presets import presets
 from planner.trial.ask.result import result_json
 from planner.trial.evidence.calibration import calibration

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from planner.answer import to_json
 from planner.dryrun.ask.answer import DryRun
-from planner.footprint import to_json
 
 
 def dry_run_to_json(found: DryRun) -> dict[str, Any]:

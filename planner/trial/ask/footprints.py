@@ -1,6 +1,6 @@
 """A footprint as JSON says it (docs: the one shape of every answer), read strictly.
 
-The same keys as :func:`planner.footprint.to_json`; a trial adds to each phase what only
+The same keys as :func:`planner.answer.to_json`; a trial adds to each phase what only
 measuring tells. What is not known is None, never 0. No torch.
 """
 
@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from planner.footprint import ANSWER_VERSION, Footprint, to_json
+from planner.answer import ANSWER_VERSION, to_json
+from planner.footprint import Footprint
 from planner.trial.ask.strict import (
     Bytes,
     Count,
@@ -193,7 +194,7 @@ def figures_of(footprint: Footprint) -> FootprintFigures:
 
 
 def from_data(data: Mapping[str, Any]) -> FootprintFigures:
-    """The figures in plain data as :func:`planner.footprint.to_json` gives it.
+    """The figures in plain data as :func:`planner.answer.to_json` gives it.
 
     Raises:
         pydantic.ValidationError: where something is of another type or out of bounds.
