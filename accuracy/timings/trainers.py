@@ -204,7 +204,7 @@ def _prime(row: Row) -> How:
         return Left(reason=FLASH_4)
     adapters = "LoRA" in row["method"]
     offload = "activation offload" in row["other"]
-    tokens, gpus = row["sequence_tokens"], row["gpus"]
+    tokens, gpus, assumed = row["sequence_tokens"], row["gpus"], prime_rl.ASSUMED
     if "SFT" in row["method"]:
         fields = {
             **prime_rl.SFT.fields,  # type: ignore[dict-item]
@@ -219,8 +219,10 @@ def _prime(row: Row) -> How:
         fields = prime_rl.fields(model(row), card(row), gpus, tokens, offload=offload, rank=rank)
         if rank and "A3B" in row["model"]:
             fields["lora_targets"] = "q_proj,k_proj,v_proj,o_proj"
-            return _fed(row, fields, prime_rl.ASSUMED + " Adapters not on experts.")
-    return _fed(row, fields, prime_rl.ASSUMED)
+            assumed += " Adapters not on experts."
+    if "flash_attention_3" in row["other"]:
+        fields["attention"] = "flash_attention_3"
+    return _fed(row, fields, assumed)
 
 
 def _fed(row: Row, fields: dict[str, Any], assumed: str) -> Planned:
