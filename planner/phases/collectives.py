@@ -54,7 +54,7 @@ def at_head(
     own = (gathered.table(scene, role),) if divided and not stay else ()
     # A backward whose layers are still whole has nothing to gather ahead.
     arriving: Arriving = "" if backward and stay else "layer"
-    if units.apart(scene, role) and not backward:
+    if units.apart(scene, role) and not (backward or units.head_by_loss(scene, role)):
         arriving = "head"
     if divided and not backward:
         arriving = "table"
@@ -64,6 +64,8 @@ def at_head(
 
 def above_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
     """Gathered weights when a head has gone backward, and the last layer is next."""
+    if units.head_by_loss(scene, role):
+        return at_layer(scene, role, backward_of=role.arch.layers - 1)
     if units.tables_apart(scene, role) < units.BOTH:
         return at_head(scene, role, backward=True)
     stay = gathered.layers_stay(scene, role)
@@ -180,7 +182,8 @@ def arrivals(
     if units.apart(scene, role):
         yield "embedding's weights arrive", (*stays, *before_layers(scene, role))
         yield FIRST_ARRIVES, (*stays, gathered.table_buffer(scene, role), first, own)
-        yield HEAD_ARRIVES, (*(*stays, whole) * stay, *gathered.root_arrived(scene, role), own)
+        if not units.head_by_loss(scene, role):
+            yield HEAD_ARRIVES, (*(*stays, whole) * stay, *gathered.root_arrived(scene, role), own)
     elif units.tables_apart(scene, role):
         table, buffer = gathered.table(scene, role), gathered.table_buffer(scene, role, left)
         tables = () if stay else (table,)
