@@ -9,7 +9,6 @@ from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient, model_saved
 from planner.formulas.formula import Formula
 from planner.phases import activations, collectives, positions, units
-from planner.phases.collectives import FIRST_ARRIVES as FIRST
 from planner.phases.phase import PhasePlan, Work, scoring
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, remembered, shared
@@ -39,7 +38,6 @@ def log_probs(
     extra_in_pieces: bool = False,
     kept: tuple[Term, ...] = (),
     beside: Bundles = (),
-    gathered: bool = False,
 ) -> PhasePlan:
     """Log-probs of the taken tokens under a role.
 
@@ -47,7 +45,6 @@ def log_probs(
     instants at the head (Intuitor's self-certainty), which copy the scored positions only where
     that works ``extra_in_pieces``. ``kept`` is what earlier phases left for the update. ``beside``
     is all that stays meanwhile, where that is more than what is resident at this moment.
-    ``gathered`` says that an earlier forward has left what is outside the layers gathered.
     """
     found = logits.logprob_instants(
         inference_head(scene, role),
@@ -60,7 +57,7 @@ def log_probs(
         kind=kind,
         role=role.name,
         instants=(
-            *(each for each in _layers(scene, role, base) if not (gathered and each.name == FIRST)),
+            *_layers(scene, role, base),
             *_later_layers(scene, role, base),
             *_frozen_product(scene, role, base),
             *(_at_head(scene, role, base, instant) for instant in found),

@@ -14,7 +14,7 @@ from planner.formulas import logits, state
 from planner.formulas.formula import Formula
 from planner.methods import method_of
 from planner.numeric import Num
-from planner.phases import collectives, gathered, reductions, units
+from planner.phases import collectives, found, gathered, reductions, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene
 from planner.phases.training import after_loss, until_end, with_terms
@@ -78,6 +78,7 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
                 gathered.table(scene, role) if own else gathered.root(scene, role),
                 reductions.root_gradients(scene, role, units.trained_at_end(scene, role)),
                 *reductions.at_layer(scene, role, whole=False),
+                *found.head_again(scene, role),
                 *held,
             ),
             shared=until_end(scene, role, kept, "layers"),
@@ -85,7 +86,12 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
     yield from _embedding_again(scene, role, kept, held)
     yield Instant(
         name="embedding's backward",
-        terms=(*_embedding(scene, role), *reductions.at_end(scene, role), *held),
+        terms=(
+            *_embedding(scene, role),
+            *reductions.at_end(scene, role),
+            *found.head_again(scene, role),
+            *held,
+        ),
         shared=until_end(scene, role, kept, "layers" if sharded else "all"),
     )
     if sharded and not units.embedding_apart(scene, role):
@@ -93,6 +99,7 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
             name="root's gradients reduced",
             terms=(
                 reductions.root_reduction(scene, role),
+                *found.head_again(scene, role),
                 *held,
                 *_reduced(scene, role),
                 *_reduced_apart(scene, role),

@@ -30,12 +30,12 @@ def head_stays(scene: Scene) -> bool:
 
 
 def head_by_loss(scene: Scene, role: Role) -> bool:
-    """Whether the loss puts the head together: its unit gathers when it is called, and none calls it.
+    """Whether the loss puts the head together: its unit would gather when it is called.
 
-    Around an untied model that peft has wrapped accelerate 1.15 finds no final norm
-    (``_find_final_norm`` looks for it where the model itself has it), and of what it makes a unit
-    only the head is left. TRL's fused head reads that one's weight (``full_tensor``), as it is
-    stored and without a buffer, and nothing but the loss's own backward holds it.
+    In an untied model that peft has wrapped accelerate 1.15 finds no final norm
+    (``_find_final_norm`` looks for it where the model itself has it), and the unit is the head
+    alone, which nobody calls. TRL's fused head reads its weight (``full_tensor``), as it is stored
+    and without a buffer, and nothing but the loss's own backward holds that.
     """
     return apart(scene, role) and role.adapters > 0
 
