@@ -195,7 +195,7 @@ def arrivals(
     head = found.head(scene, role) if trains else ()
     if units.apart(scene, role):
         buffer = gathered.table_buffer(scene, role, left)
-        yield "embedding's weights arrive", (gathered.table(scene, role), buffer, *head)
+        yield EMBEDDING_ARRIVES, (gathered.table(scene, role), buffer, *head)
         yield FIRST_ARRIVES, (*stays, buffer, first, own, *head)
         if not units.head_by_loss(scene, role):
             arrived = gathered.root_arrived(scene, role, there)
@@ -214,6 +214,8 @@ def arrivals(
         yield "a layer's weights arrive", (*stays, all_layers, own, own, *head)
 
 
+EMBEDDING_ARRIVES = "embedding's weights arrive"
+"""FSDP's first instant of a forward, where the embedding is a unit of its own."""
 FIRST_ARRIVES = "first layer's weights arrive"
 """FSDP's first instant of a forward's layers."""
 HEAD_ARRIVES = "head's weights arrive"

@@ -107,12 +107,16 @@ def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
     running = (*base, _hidden(scene, role), _running(scene, role))
     yield Instant(name="a layer's forward", terms=(), shared=running)
     batch = positions.scoring_batch(scene, role)
+    hidden = _hidden(scene, role)
     for name, arriving in collectives.arrivals(scene, role):
+        if name == collectives.EMBEDDING_ARRIVES:
+            # Masks and tables are made when its output is there.
+            output = tuple(term for term in hidden if term.name == "hidden states")
+            yield Instant(name=name, terms=(*arriving, *batch), shared=(*base, output))
+            continue
         # Before the first layer the embedding's output can be the hidden states themselves.
         named = _embedded(scene, role, first=name.startswith("first"))
-        yield Instant(
-            name=name, terms=(*arriving, *batch, *named), shared=(*base, _hidden(scene, role))
-        )
+        yield Instant(name=name, terms=(*arriving, *batch, *named), shared=(*base, hidden))
 
 
 def _later_layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
