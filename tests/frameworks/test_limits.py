@@ -77,7 +77,8 @@ def test_the_dtype_that_deepspeed_sends_gradients_in_has_an_effect() -> None:
 
 
 def test_four_bit_weights_in_fp16_are_refused_because_no_gpu_unscales_their_adapters() -> None:
-    fields = {"framework": "trl", "finetuning": "qlora", "gpus": 1, "dtype": "fp16"}
+    fields = {"framework": "trl", "method": "sft", "finetuning": "qlora", "gpus": 1}
+    fields["dtype"] = "fp16"
     (found,) = trl.obstacles(Plan(**fields))
     assert found.field == "dtype" and "bf16 gradients" in found.why
     assert found.fix == "Set dtype to bf16, or finetuning to lora."
