@@ -142,8 +142,11 @@ def _around(
     (``headless``).
     """
     if gathered.wrapped_whole(scene, role):
-        yield gathered.reference(scene, role)
-        if not gathered.reference_stays(scene, role):
+        stays = gathered.reference_stays(scene, role)
+        if not (stays and found.in_update(scene)):
+            # Otherwise it is among what an update stands on.
+            yield gathered.reference(scene, role)
+        if not stays:
             yield sharding.WHOLE_GATHER_BUFFER(
                 role.name, parameters=role.parameters, value_bytes=gathered.travelling(scene)
             )
@@ -245,10 +248,14 @@ def again(scene: Scene, role: Role) -> tuple[Term, ...]:
 
 
 def kept_for_backward(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """Weights outside the layers that stay gathered between forward and backward."""
+    """Weights that stay gathered between forward and backward."""
     if units.head_by_loss(scene, role):
         return (gathered.root(scene, role),)
-    return tuple(_outside(scene, role, head=True)) if units.head_stays(scene) else ()
+    if not units.head_stays(scene):
+        return ()
+    stay = gathered.layers_stay(scene, role)
+    layers = (gathered.layers(scene, role, role.arch.layers),) * stay
+    return (*_outside(scene, role, head=True), *layers)
 
 
 def left_by_another(scene: Scene, role: Role, passes: Num = 2) -> tuple[Term, ...]:

@@ -25,15 +25,25 @@ def answers(role: Role) -> bool:
     return role.disabled or role.answers_frozen
 
 
+def old_log_probs(scene: Scene) -> bool:
+    """Whether a phase makes them."""
+    plan = scene.plan
+    own = trainer_for(plan).own_old_log_probs(plan)
+    return OLD_LOG_PROBS in method_of(plan).phases and not own
+
+
 @once
 def scored_before(scene: Scene) -> bool:
     """Whether the policy scores without gradient before its update."""
     plan = scene.plan
-    own = trainer_for(plan).own_old_log_probs(plan)
-    if OLD_LOG_PROBS in method_of(plan).phases and not own:
+    if old_log_probs(scene):
         return True
-    apart = not (scene.framework.scores_reference_in_loss and method_of(plan).held_to_reference)
-    return references.on_policy(plan) and apart and not references.in_loss(plan)
+    return references.on_policy(plan) and not (in_update(scene) or references.in_loss(plan))
+
+
+def in_update(scene: Scene) -> bool:
+    """Whether the loss scores the reference, in a forward of its own between policy's passes."""
+    return scene.framework.scores_reference_in_loss and method_of(scene.plan).held_to_reference
 
 
 @once
@@ -48,10 +58,7 @@ def by_reference(scene: Scene, role: Role) -> bool:
     """Whether the reference's forwards do: of the policy's model, after one of its own."""
     if not (units.head_stays(scene) and answers(role)):
         return False
-    plan = scene.plan
-    in_update = scene.framework.scores_reference_in_loss and method_of(plan).held_to_reference
-    own = trainer_for(plan).own_old_log_probs(plan)
-    return in_update or (OLD_LOG_PROBS in method_of(plan).phases and not own)
+    return in_update(scene) or old_log_probs(scene)
 
 
 def first_alone(scene: Scene) -> Num:
