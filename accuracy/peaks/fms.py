@@ -113,7 +113,7 @@ def decided_by_kernels(item: Compared) -> str:
 
 def _group(row: Row, config: str, *, mean_only: bool, kernels: bool) -> str:
     tuned = row.tuning.split(" ")[0]
-    kind = tuned if "bnb" not in config else "QLoRA, prepared" if "baseline" in config else "QLoRA"
+    kind = tuned if "bnb" not in config else "QLoRA, prepared" if _prepares(config) else "QLoRA"
     words = [f"fms {kind}", f"{row.gpus} GPU{'s' * (row.gpus > 1)}"]
     words += ["mean lengths only"] * mean_only + ["with FOAK's kernels"] * kernels
     return ", ".join(words)
@@ -152,10 +152,14 @@ def _fields(row: Row, tokens: int, *, autocast: bool, quantised: bool) -> dict[s
         more = {"lora_rank": 16, "lora_targets": TARGETS, "lora_dropout": 0.1}
         fields |= {"finetuning": "qlora" if quantised else "lora", **more}
         fields |= {"autocast": True} if autocast else {}
-        if quantised and "baseline" in str(row.settings["framework_config"]):
-            # prepare_model_for_kbit_training; the accelerated configurations leave it out.
+        if quantised and _prepares(str(row.settings["framework_config"])):
             fields["base_dtype"] = "fp32"
     return fields
+
+
+def _prepares(config: str) -> bool:
+    """Whether peft's prepare_model_for_kbit_training ran: accelerated configurations skip it."""
+    return "baseline" in config
 
 
 def _framework(row: Row) -> str:
@@ -176,11 +180,15 @@ def _rounded(tokens: int) -> int:
 def _more(row: Row, *, adapted: bool, autocast: bool) -> More:
     """What transformers, accelerate and FSDP1 of that time hold beside a plan's step."""
     copies = WIDENS_IN_LOSS in row.version
+    config = str(row.settings["framework_config"])
+    wide = "bnb" in config and _prepares(config) and not autocast
     frozen_units = adapted and row.gpus > 1
 
     def more(scene: Scene, phase: str, instant: Instant) -> Iterable[Addition]:
         if copies and instant.name == "cross entropy":
             yield _shifted_logits(scene)
+        if wide and instant.name == "cross entropy":
+            yield _never_lowered(instant)
         if frozen_units and instant.name == HOOKED:
             yield _kept_by_hooks(scene)
             if not autocast:
@@ -194,6 +202,21 @@ def _shifted_logits(scene: Scene) -> Addition:
     return Addition(
         bytes=int(4 * scene.policy.arch.vocab * tokens),
         why="fp32 logits without each row's last one, copied by transformers before 4.50",
+    )
+
+
+LOWERED = ("logits still named", "autocast weight copies")
+
+
+def _never_lowered(instant: Instant) -> Addition:
+    """Half-precision logits, and autocast's copies of the weights that made them, are not there.
+
+    k-bit preparation has the head in fp32 (peft 0.13.2 ``utils/other.py``), and without autocast it
+    multiplies in that: ``logits.float()`` of transformers' loss answers what it was given.
+    """
+    return Addition(
+        bytes=-sum(int(term.bytes) for term in instant.everything if term.name in LOWERED),
+        why="no logits in half precision: k-bit preparation's head is in fp32, without autocast",
     )
 
 
