@@ -62,6 +62,11 @@ NO_KERNELS = (
     ASSUMED + ". FOAK's and Liger's kernels are planned as transformers' own layers and loss"
 )
 
+WIDE = (
+    ". k-bit preparation without autocast computes in fp32 around 4-bit products; planned as under "
+    "autocast"
+)
+
 
 def how(row: Row) -> How:
     """The plan of one row."""
@@ -79,6 +84,7 @@ def how(row: Row) -> How:
         return Left(reason="4-bit weights under FSDP: not modelled")
     autocast = bool(row.settings.get("bf16_amp") or row.settings.get("fp16_amp"))
     kernels = "foak" in config
+    wide = quantised and _prepares(config) and not autocast
     tokens = row.settings.get("tokens_per_sample_from_throughput") or 4096
     mean_only = tokens < PACKED_FROM
     if adapted and mean_only:
@@ -86,9 +92,10 @@ def how(row: Row) -> How:
     return Planned(
         group=_group(row, config, mean_only=mean_only, kernels=kernels),
         fields=_fields(row, tokens, autocast=autocast, quantised=quantised),
-        exact=not (kernels or mean_only),
-        assumed=NO_KERNELS if kernels else MEAN_ONLY if mean_only else ASSUMED,
-        more=_more(row, adapted=adapted, autocast=autocast),
+        exact=not (kernels or mean_only or wide),
+        assumed=_assumed(kernels=kernels, mean_only=mean_only, wide=wide),
+        more=_more(row, adapted=adapted, autocast=autocast, wide=wide),
+        otherwise=wide,
     )
 
 
@@ -109,6 +116,11 @@ def decided_by_kernels(item: Compared) -> str:
     if item.additions and item.instant.endswith(HOOKED):
         return ""
     return "FOAK's fused kernels decide the peak: no field says"
+
+
+def _assumed(*, kernels: bool, mean_only: bool, wide: bool) -> str:
+    found = NO_KERNELS if kernels else MEAN_ONLY if mean_only else ASSUMED
+    return found + WIDE * wide
 
 
 def _group(row: Row, config: str, *, mean_only: bool, kernels: bool) -> str:
@@ -177,11 +189,9 @@ def _rounded(tokens: int) -> int:
     return next((size for size in (2048, 4096) if abs(tokens - size) < 32), tokens)
 
 
-def _more(row: Row, *, adapted: bool, autocast: bool) -> More:
+def _more(row: Row, *, adapted: bool, autocast: bool, wide: bool) -> More:
     """What transformers, accelerate and FSDP1 of that time hold beside a plan's step."""
     copies = WIDENS_IN_LOSS in row.version
-    config = str(row.settings["framework_config"])
-    wide = "bnb" in config and _prepares(config) and not autocast
     frozen_units = adapted and row.gpus > 1
 
     def more(scene: Scene, phase: str, instant: Instant) -> Iterable[Addition]:
