@@ -120,6 +120,7 @@ def judged(footprint: Footprint) -> Footprint:
     worst = worst_of(footprint.phases)
     scene = scene_of(footprint.plan, facts_of(footprint.plan))
     verdict = _verdict(scene, footprint.phases, worst, footprint.blockers, footprint.pool)
+    verdict = _after_retries(verdict, footprint.alloc_retries)
     return replace(footprint, worst=worst, verdict=verdict, error=worst.error or footprint.error)
 
 
@@ -252,6 +253,20 @@ def _verdict(
         why = blockers[0]
         sentence = f"Does not run on {where}. {why[0].upper()}{why[1:]}"
     return Verdict(word=word, sentence=sentence)
+
+
+def _after_retries(verdict: Verdict, times: int) -> Verdict:
+    """A step that fits only because the allocator asks twice is tight.
+
+    Each time it waits for the card and asks the driver anew, and the next larger batch may find
+    nothing left to give back.
+    """
+    if not times or verdict.word == "out of memory":
+        return verdict
+    lead, rest = verdict.sentence.split(" on ", 1)
+    why = f"the allocator gives cached memory back {read_count(times, 'time')} a step to fit"
+    sentence = f"{'Tight' if lead == 'Fits' else lead} on {rest}; {why}"
+    return Verdict(word="tight", sentence=sentence)
 
 
 def _chosen_and_needed(phases: tuple[Phase, ...], worst: Phase, pool: Pool) -> str:

@@ -384,6 +384,8 @@ class Footprint:
     """What a cached reference costs beside the step's memory; None where the plan has none."""
     pool: Pool | None = None
     """What an engine takes by its share; None where the plan has no such engine."""
+    alloc_retries: int = 0
+    """How often a step was seen to give cached memory back to stay within the card."""
 
     @property
     def low_seconds(self) -> float | None:

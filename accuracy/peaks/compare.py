@@ -40,7 +40,8 @@ class Compared:
     @property
     def whole(self) -> bool:
         """Whether a plan says all that the run held at its peak, by a figure of high confidence."""
-        return self.row.confidence == "high" and self.stated and not self.additions
+        said = self.stated and not (self.additions or self.how.otherwise)
+        return self.row.confidence == "high" and said
 
     @property
     def high_completed(self) -> int:

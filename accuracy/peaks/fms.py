@@ -62,6 +62,11 @@ NO_KERNELS = (
     ASSUMED + ". FOAK's and Liger's kernels are planned as transformers' own layers and loss"
 )
 
+WIDE = (
+    ". k-bit preparation without autocast computes in fp32 around 4-bit products; planned as under "
+    "autocast"
+)
+
 
 def how(row: Row) -> How:
     """The plan of one row."""
@@ -79,6 +84,7 @@ def how(row: Row) -> How:
         return Left(reason="4-bit weights under FSDP: not modelled")
     autocast = bool(row.settings.get("bf16_amp") or row.settings.get("fp16_amp"))
     kernels = "foak" in config
+    wide = quantised and _prepares(config) and not autocast
     tokens = row.settings.get("tokens_per_sample_from_throughput") or 4096
     mean_only = tokens < PACKED_FROM
     if adapted and mean_only:
@@ -86,9 +92,10 @@ def how(row: Row) -> How:
     return Planned(
         group=_group(row, config, mean_only=mean_only, kernels=kernels),
         fields=_fields(row, tokens, autocast=autocast, quantised=quantised),
-        exact=not (kernels or mean_only),
-        assumed=NO_KERNELS if kernels else MEAN_ONLY if mean_only else ASSUMED,
-        more=_more(row, adapted=adapted, autocast=autocast),
+        exact=not (kernels or mean_only or wide),
+        assumed=_assumed(kernels=kernels, mean_only=mean_only, wide=wide),
+        more=_more(row, adapted=adapted, autocast=autocast, wide=wide),
+        otherwise=wide,
     )
 
 
@@ -111,9 +118,14 @@ def decided_by_kernels(item: Compared) -> str:
     return "FOAK's fused kernels decide the peak: no field says"
 
 
+def _assumed(*, kernels: bool, mean_only: bool, wide: bool) -> str:
+    found = NO_KERNELS if kernels else MEAN_ONLY if mean_only else ASSUMED
+    return found + WIDE * wide
+
+
 def _group(row: Row, config: str, *, mean_only: bool, kernels: bool) -> str:
     tuned = row.tuning.split(" ")[0]
-    kind = tuned if "bnb" not in config else "QLoRA, prepared" if "baseline" in config else "QLoRA"
+    kind = tuned if "bnb" not in config else "QLoRA, prepared" if _prepares(config) else "QLoRA"
     words = [f"fms {kind}", f"{row.gpus} GPU{'s' * (row.gpus > 1)}"]
     words += ["mean lengths only"] * mean_only + ["with FOAK's kernels"] * kernels
     return ", ".join(words)
@@ -152,10 +164,14 @@ def _fields(row: Row, tokens: int, *, autocast: bool, quantised: bool) -> dict[s
         more = {"lora_rank": 16, "lora_targets": TARGETS, "lora_dropout": 0.1}
         fields |= {"finetuning": "qlora" if quantised else "lora", **more}
         fields |= {"autocast": True} if autocast else {}
-        if quantised and "baseline" in str(row.settings["framework_config"]):
-            # prepare_model_for_kbit_training; the accelerated configurations leave it out.
+        if quantised and _prepares(str(row.settings["framework_config"])):
             fields["base_dtype"] = "fp32"
     return fields
+
+
+def _prepares(config: str) -> bool:
+    """Whether peft's prepare_model_for_kbit_training ran: accelerated configurations skip it."""
+    return "baseline" in config
 
 
 def _framework(row: Row) -> str:
@@ -173,7 +189,7 @@ def _rounded(tokens: int) -> int:
     return next((size for size in (2048, 4096) if abs(tokens - size) < 32), tokens)
 
 
-def _more(row: Row, *, adapted: bool, autocast: bool) -> More:
+def _more(row: Row, *, adapted: bool, autocast: bool, wide: bool) -> More:
     """What transformers, accelerate and FSDP1 of that time hold beside a plan's step."""
     copies = WIDENS_IN_LOSS in row.version
     frozen_units = adapted and row.gpus > 1
@@ -181,6 +197,8 @@ def _more(row: Row, *, adapted: bool, autocast: bool) -> More:
     def more(scene: Scene, phase: str, instant: Instant) -> Iterable[Addition]:
         if copies and instant.name == "cross entropy":
             yield _shifted_logits(scene)
+        if wide and instant.name == "cross entropy":
+            yield _never_lowered(instant)
         if frozen_units and instant.name == HOOKED:
             yield _kept_by_hooks(scene)
             if not autocast:
@@ -194,6 +212,21 @@ def _shifted_logits(scene: Scene) -> Addition:
     return Addition(
         bytes=int(4 * scene.policy.arch.vocab * tokens),
         why="fp32 logits without each row's last one, copied by transformers before 4.50",
+    )
+
+
+LOWERED = ("logits still named", "autocast weight copies")
+
+
+def _never_lowered(instant: Instant) -> Addition:
+    """Half-precision logits, and autocast's copies of the weights that made them, are not there.
+
+    k-bit preparation has the head in fp32 (peft 0.13.2 ``utils/other.py``), and without autocast it
+    multiplies in that: ``logits.float()`` of transformers' loss answers what it was given.
+    """
+    return Addition(
+        bytes=-sum(int(term.bytes) for term in instant.everything if term.name in LOWERED),
+        why="no logits in half precision: k-bit preparation's head is in fp32, without autocast",
     )
 
 

@@ -35,6 +35,8 @@ class Planned:
     exact: bool
     assumed: str
     more: More = nothing
+    otherwise: bool = False
+    """Whether the plan computes in other dtypes than the run did, so that it never says all."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

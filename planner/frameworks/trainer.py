@@ -29,5 +29,7 @@ class Trainer:
     """Why it writes none, as a sentence."""
     own_old_log_probs: Callable[[Any], bool] = lambda plan: False
     """Whether its loss takes its own log-probs as the old ones, so that no phase makes them."""
+    numbers_by_sequence: bool = False
+    """Whether an update keeps one old log-prob, advantage and so on a sequence, not a token."""
     own: Any = None
     """What a dry run of the framework's own code needs to know; None where it cannot be run so."""

@@ -8,7 +8,7 @@ from typing import Literal
 from planner.footprint import Term
 from planner.formulas import sharding
 from planner.numeric import Num, minimum
-from planner.phases import gathered, units
+from planner.phases import found, gathered, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
 from planner.setup.models import Use
@@ -35,9 +35,13 @@ def at_layer(
     arriving: Arriving = "" if kept else "layer"
     if whole == 1 and not kept:
         arriving = "embedding" if units.apart(scene, role) else ""
+    if not whole and found.by_reference(scene, role) and gathered.layers_stay(scene, role):
+        arriving = ""
     # A forward's layers come before its head, unless an earlier forward has left that whole.
     headless = whole > 0 or (scene.fsdp and not left)
     around = _around(scene, role, layers, arriving, left, trains, headless=headless)
+    if trains:
+        around = (*around, *found.head(scene, role))
     if whole == 1 and not kept and units.tables_apart(scene, role):
         # Below the first layer there is an embedding that is a unit of its own.
         return (*around, gathered.table_buffer(scene, role))
@@ -54,8 +58,10 @@ def at_head(
     own = (gathered.table(scene, role),) if divided and not stay else ()
     # A backward whose layers are still whole has nothing to gather ahead.
     arriving: Arriving = "" if backward and stay else "layer"
-    if units.apart(scene, role) and not backward:
+    if units.apart(scene, role) and not (backward or units.head_by_loss(scene, role)):
         arriving = "head"
+    elif stay and not backward and found.by_reference(scene, role):
+        arriving = ""
     if divided and not backward:
         arriving = "table"
     layers = stay * role.arch.layers
@@ -64,6 +70,8 @@ def at_head(
 
 def above_layers(scene: Scene, role: Role) -> tuple[Term, ...]:
     """Gathered weights when a head has gone backward, and the last layer is next."""
+    if units.head_by_loss(scene, role):
+        return at_layer(scene, role, backward_of=role.arch.layers - 1)
     if units.tables_apart(scene, role) < units.BOTH:
         return at_head(scene, role, backward=True)
     stay = gathered.layers_stay(scene, role)
@@ -134,8 +142,11 @@ def _around(
     (``headless``).
     """
     if gathered.wrapped_whole(scene, role):
-        yield gathered.reference(scene, role)
-        if not gathered.reference_stays(scene, role):
+        stays = gathered.reference_stays(scene, role)
+        if not (stays and found.in_update(scene)):
+            # Otherwise it is among what an update stands on.
+            yield gathered.reference(scene, role)
+        if not stays:
             yield sharding.WHOLE_GATHER_BUFFER(
                 role.name, parameters=role.parameters, value_bytes=gathered.travelling(scene)
             )
@@ -143,7 +154,11 @@ def _around(
         yield from _outside(scene, role, head, headless)
         if layers:
             yield gathered.layers(scene, role, layers)
-        buffers = tuple(gathered.BUFFERS[one](scene, role) for one in (arriving,) if one)
+        stay = gathered.layers_stay(scene, role)
+        there = trains and found.by_training(scene, role) and (stay or arriving == "head")
+        buffers = tuple(gathered.BUFFERS[one](scene, role, there) for one in (arriving,) if one)
+        if there and not stay:
+            buffers = (*buffers, found.layer_buffer(scene, role))
         if left and arriving:
             buffers = (gathered.left_buffer(scene, role, trains, arriving == "table"),)
         yield from buffers
@@ -169,32 +184,41 @@ def arrivals(
     next group has been copied out of its own: the root's beside the first layer's, a layer's beside
     the next one's.
     """
-    found = gathered.wrapped_whole(scene, role) or gathered.finds_gathered(scene, role)
-    if not scene.fsdp or found:
-        return
-    left = trains and gathered.finds_gathered(scene, role, trains)
-    own, layers = gathered.layer_buffer(scene, role, left), role.arch.layers
+    whole = gathered.wrapped_whole(scene, role) or gathered.finds_gathered(scene, role)
     stay, first = gathered.layers_stay(scene, role), gathered.layers(scene, role, 1)
-    whole = gathered.layers(scene, role, layers) if stay else first
+    answers = found.by_reference(scene, role)
+    if not scene.fsdp or whole or (answers and stay):
+        return
+    # Units that stay are there already for an update's first micro-batch.
+    there = trains and found.by_training(scene, role)
+    left = (trains and gathered.finds_gathered(scene, role, trains)) or (there and stay)
+    own, layers = gathered.layer_buffer(scene, role, left), role.arch.layers
+    all_layers = gathered.layers(scene, role, layers) if stay else first
     stays = tuple(_outside(scene, role, head=False, headless=True))
+    head = found.head(scene, role) if trains else ()
     if units.apart(scene, role):
-        yield "embedding's weights arrive", (*stays, *before_layers(scene, role))
-        yield FIRST_ARRIVES, (*stays, gathered.table_buffer(scene, role), first, own)
-        yield HEAD_ARRIVES, (*(*stays, whole) * stay, *gathered.root_arrived(scene, role), own)
+        buffer = gathered.table_buffer(scene, role, left)
+        yield EMBEDDING_ARRIVES, (gathered.table(scene, role), buffer, *head)
+        yield FIRST_ARRIVES, (*stays, buffer, first, own, *head)
+        if not units.head_by_loss(scene, role):
+            arrived = gathered.root_arrived(scene, role, there)
+            yield HEAD_ARRIVES, (*(*stays, all_layers) * stay, *arrived, own)
     elif units.tables_apart(scene, role):
         table, buffer = gathered.table(scene, role), gathered.table_buffer(scene, role, left)
         tables = () if stay else (table,)
         yield "first weights, the embedding's, arrive", (*stays, *tables, buffer)
         yield FIRST_ARRIVES, (*stays, first, own, buffer)
         if units.tables_apart(scene, role) == units.BOTH:
-            beside = (whole, table) if stay else tables
+            beside = (all_layers, table) if stay else tables
             yield HEAD_ARRIVES, (*stays, *beside, own, buffer)
-    else:
-        yield FIRST_ARRIVES, (*gathered.root_arrived(scene, role, left), first, own)
+    elif not answers:
+        yield FIRST_ARRIVES, (*gathered.root_arrived(scene, role, left or there), first, own)
     if layers > 1:
-        yield "a layer's weights arrive", (*stays, whole, own, own)
+        yield "a layer's weights arrive", (*stays, all_layers, own, own, *head)
 
 
+EMBEDDING_ARRIVES = "embedding's weights arrive"
+"""FSDP's first instant of a forward, where the embedding is a unit of its own."""
 FIRST_ARRIVES = "first layer's weights arrive"
 """FSDP's first instant of a forward's layers."""
 HEAD_ARRIVES = "head's weights arrive"
@@ -224,8 +248,14 @@ def again(scene: Scene, role: Role) -> tuple[Term, ...]:
 
 
 def kept_for_backward(scene: Scene, role: Role) -> tuple[Term, ...]:
-    """Weights outside the layers that stay gathered between forward and backward."""
-    return tuple(_outside(scene, role, head=True)) if units.head_stays(scene) else ()
+    """Weights that stay gathered between forward and backward."""
+    if units.head_by_loss(scene, role):
+        return (gathered.root(scene, role),)
+    if not units.head_stays(scene):
+        return ()
+    stay = gathered.layers_stay(scene, role)
+    layers = (gathered.layers(scene, role, role.arch.layers),) * stay
+    return (*_outside(scene, role, head=True), *layers)
 
 
 def left_by_another(scene: Scene, role: Role, passes: Num = 2) -> tuple[Term, ...]:

@@ -68,10 +68,11 @@ def root(scene: Scene, role: Role, headless: bool = False) -> Term:
     apart = units.tables_apart(scene, role)
     if layers_stay(scene, role):
         apart = int(headless and apart == units.BOTH)
+    stored = units.head_by_loss(scene, role)
     return sharding.GATHERED_ROOT(
         role.name,
         root_parameters=units.of_root(scene, role) - apart * units.of_table(scene, role),
-        value_bytes=scene.q.compute_bytes,
+        value_bytes=role.weight_bytes if stored else scene.q.compute_bytes,
         tensors=3,
     )
 

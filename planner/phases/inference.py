@@ -9,7 +9,6 @@ from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient, model_saved
 from planner.formulas.formula import Formula
 from planner.phases import activations, collectives, positions, units
-from planner.phases.collectives import FIRST_ARRIVES as FIRST
 from planner.phases.phase import PhasePlan, Work, scoring
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, remembered, shared
@@ -39,7 +38,6 @@ def log_probs(
     extra_in_pieces: bool = False,
     kept: tuple[Term, ...] = (),
     beside: Bundles = (),
-    gathered: bool = False,
 ) -> PhasePlan:
     """Log-probs of the taken tokens under a role.
 
@@ -47,7 +45,6 @@ def log_probs(
     instants at the head (Intuitor's self-certainty), which copy the scored positions only where
     that works ``extra_in_pieces``. ``kept`` is what earlier phases left for the update. ``beside``
     is all that stays meanwhile, where that is more than what is resident at this moment.
-    ``gathered`` says that an earlier forward has left what is outside the layers gathered.
     """
     found = logits.logprob_instants(
         inference_head(scene, role),
@@ -60,7 +57,7 @@ def log_probs(
         kind=kind,
         role=role.name,
         instants=(
-            *(each for each in _layers(scene, role, base) if not (gathered and each.name == FIRST)),
+            *_layers(scene, role, base),
             *_later_layers(scene, role, base),
             *_frozen_product(scene, role, base),
             *(_at_head(scene, role, base, instant) for instant in found),
@@ -110,12 +107,16 @@ def _layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:
     running = (*base, _hidden(scene, role), _running(scene, role))
     yield Instant(name="a layer's forward", terms=(), shared=running)
     batch = positions.scoring_batch(scene, role)
+    hidden = _hidden(scene, role)
     for name, arriving in collectives.arrivals(scene, role):
+        if name == collectives.EMBEDDING_ARRIVES:
+            # Masks and tables are made when its output is there.
+            output = tuple(term for term in hidden if term.name == "hidden states")
+            yield Instant(name=name, terms=(*arriving, *batch), shared=(*base, output))
+            continue
         # Before the first layer the embedding's output can be the hidden states themselves.
         named = _embedded(scene, role, first=name.startswith("first"))
-        yield Instant(
-            name=name, terms=(*arriving, *batch, *named), shared=(*base, _hidden(scene, role))
-        )
+        yield Instant(name=name, terms=(*arriving, *batch, *named), shared=(*base, hidden))
 
 
 def _later_layers(scene: Scene, role: Role, base: Bundles) -> Iterator[Instant]:

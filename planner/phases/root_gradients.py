@@ -14,10 +14,10 @@ from planner.formulas import logits, state
 from planner.formulas.formula import Formula
 from planner.methods import method_of
 from planner.numeric import Num
-from planner.phases import collectives, gathered, reductions, units
+from planner.phases import collectives, found, gathered, reductions, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene
-from planner.phases.training import after_loss, until_end
+from planner.phases.training import after_loss, until_end, with_terms
 from planner.phases.vocabulary import training_head
 
 EMBEDDING_OUTPUT_GRADIENT = Formula(
@@ -27,6 +27,16 @@ EMBEDDING_OUTPUT_GRADIENT = Formula(
     source="counted in real steps",
     why="The embedding's backward reads it while it writes the dense gradient.",
 )
+
+EMBEDDING_OUTPUT = Formula(
+    "embedding's output",
+    "tokens * hidden * value_bytes",
+    category="activations",
+    source="transformers 5.23.0, enable_input_require_grads; counted in dry runs",
+    why="Adapters' gradients end there: it outlives the first layer's backward.",
+)
+EMBEDDING_AGAIN = "embedding's weights arrive again"
+"""The last instant of a backward whose embedding is FSDP's unit of its own, and does not train."""
 
 HEAD_GRADIENT = Formula(
     "head gradient",
@@ -68,13 +78,20 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
                 gathered.table(scene, role) if own else gathered.root(scene, role),
                 reductions.root_gradients(scene, role, units.trained_at_end(scene, role)),
                 *reductions.at_layer(scene, role, whole=False),
+                *found.head_again(scene, role),
                 *held,
             ),
             shared=until_end(scene, role, kept, "layers"),
         )
+    yield from _embedding_again(scene, role, kept, held)
     yield Instant(
         name="embedding's backward",
-        terms=(*_embedding(scene, role), *reductions.at_end(scene, role), *held),
+        terms=(
+            *_embedding(scene, role),
+            *reductions.at_end(scene, role),
+            *found.head_again(scene, role),
+            *held,
+        ),
         shared=until_end(scene, role, kept, "layers" if sharded else "all"),
     )
     if sharded and not units.embedding_apart(scene, role):
@@ -82,12 +99,38 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
             name="root's gradients reduced",
             terms=(
                 reductions.root_reduction(scene, role),
+                *found.head_again(scene, role),
                 *held,
                 *_reduced(scene, role),
                 *_reduced_apart(scene, role),
             ),
             shared=until_end(scene, role, kept, "all"),
         )
+
+
+def _embedding_again(
+    scene: Scene, role: Role, kept: tuple[Term, ...], held: tuple[Term, ...]
+) -> Iterator[Instant]:
+    """An embedding that does not train arrives for the end of a backward that adapters send there.
+
+    Of all micro-batches but the last gradients are whole, and none is being reduced.
+    """
+    if not units.head_by_loss(scene, role) or gathered.layers_stay(scene, role):
+        return
+    arrived = gathered.table(scene, role), gathered.table_buffer(scene, role)
+    around = (*arrived, *_around_embedding(scene, role))
+    reduced = (*reductions.at_layer(scene, role, whole=False), *held)
+    instant = Instant(name=EMBEDDING_AGAIN, terms=around)
+    yield with_terms(instant, reduced)._replace(shared=until_end(scene, role, kept, "layers"))
+    yield instant._replace(shared=until_end(scene, role, kept, "accumulated"))
+
+
+def _around_embedding(scene: Scene, role: Role) -> Iterator[Term]:
+    """An embedding's output, which adapters make a leaf, and the gradient that ends there."""
+    sizes = {"tokens": scene.q.micro_tokens, "hidden": role.arch.hidden}
+    width = scene.embedding_bytes(role)
+    yield EMBEDDING_OUTPUT(role.name, value_bytes=width, **sizes)
+    yield EMBEDDING_OUTPUT_GRADIENT(role.name, value_bytes=width, **sizes)
 
 
 def _dense(scene: Scene, role: Role) -> Iterator[Term]:

@@ -77,15 +77,18 @@ def forward_instants(scene: Scene, role: Role, kept: tuple[Term, ...] = ()) -> t
 def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[Instant]:
     """FSDP gathers the root and the first layer before anything is saved, the last after."""
     q = scene.q
-    before = (
+    embedding = (
         Standing(moment_of(role), "accumulated"),
-        activations.shared_by_layers(scene, role),
         positions.micro_batch(scene, role),
-        activations.masks(scene, role),
         activations.next_input(scene, role),
-        (positions.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=True),),
         stashed.earlier(scene, role),
         kept,
+    )
+    before = (
+        *embedding,
+        activations.shared_by_layers(scene, role),
+        activations.masks(scene, role),
+        (positions.embedded(scene, role, q.micro_rows, q.micro_row_tokens, saved=True),),
     )
     after = (
         *while_saved(scene, role, kept, done=1),
@@ -100,8 +103,10 @@ def _weights_arrive(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterato
     inside = after[-2:] if divided else (activations.inside_final_norm(scene, role),)
     above = (*while_saved(scene, role, kept, running=False), stashed.earlier(scene, role), *inside)
     for name, arriving in collectives.arrivals(scene, role, trains=True):
-        early = name.startswith(("first", "embedding"))
-        shared = before if early else above if name == collectives.HEAD_ARRIVES else after
+        shared = before if name.startswith("first") else after
+        if name in (collectives.EMBEDDING_ARRIVES, collectives.HEAD_ARRIVES):
+            # Tables and masks are made when the embedding's output is there.
+            shared = embedding if name == collectives.EMBEDDING_ARRIVES else above
         yield Instant(name=name, terms=arriving, shared=shared)
 
 

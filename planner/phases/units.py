@@ -29,6 +29,17 @@ def head_stays(scene: Scene) -> bool:
     return scene.framework.head_stays_gathered and sharding_of(scene.plan).fsdp == 2
 
 
+def head_by_loss(scene: Scene, role: Role) -> bool:
+    """Whether the loss puts the head together: its unit would gather when it is called.
+
+    In an untied model that peft has wrapped accelerate 1.15 finds no final norm
+    (``_find_final_norm`` looks for it where the model itself has it), and the unit is the head
+    alone, which nobody calls. TRL's fused head reads its weight (``full_tensor``), as it is stored
+    and without a buffer, and nothing but the loss's own backward holds that.
+    """
+    return apart(scene, role) and role.adapters > 0
+
+
 def trained_at_end(scene: Scene, role: Role) -> int:
     """Trained elements whose gradients are reduced when the whole backward has ended."""
     return role.root_trainable - trained_of_head(scene, role)

@@ -9,6 +9,7 @@ from planner.phases.phase import PhasePlan, Work
 from planner.phases.positions import IN_PIECES
 from planner.phases.scene import Scene, once, remembered
 from planner.phases.vocabulary import inference_head, path, scored_in_step
+from planner.plan.trainers import trainer_for
 from planner.values.step_phases import (
     CRITIC_UPDATE,
     OPTIMIZER_STEP,
@@ -110,14 +111,17 @@ def critic_phase(scene: Scene, kept: tuple[Term, ...] = ()) -> PhasePlan:
 
 
 @once
-def kept_for_update(scene: Scene, names: tuple[str, ...]) -> tuple[Term, ...]:
+def kept_for_update(
+    scene: Scene, names: tuple[str, ...], *, scoring: bool = False
+) -> tuple[Term, ...]:
     """Per-token numbers that earlier phases leave on the GPU until the update.
 
-    Where a step's batch waits in host RAM, a micro-batch's are too few to be counted.
+    Where a step's batch waits in host RAM, a micro-batch's are too few to be counted. While
+    ``scoring`` runs they are per token, whatever a trainer makes of them for its update.
     """
     if scene.framework.batch_waits_on_host:
         return ()
-    q = scene.q
+    q, by_sequence = scene.q, trainer_for(scene.plan).numbers_by_sequence and not scoring
     return tuple(
         in_loss.cache(scene)
         if name == in_loss.CACHE
@@ -125,7 +129,7 @@ def kept_for_update(scene: Scene, names: tuple[str, ...]) -> tuple[Term, ...]:
             inference_head(scene, scene.policy),
             name=name,
             sequences=q.sequences_per_gpu_step,
-            tokens=q.response_tokens,
+            tokens=1 if by_sequence else q.response_tokens,
             role="policy",
         )
         for name in names

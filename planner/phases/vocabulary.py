@@ -8,6 +8,7 @@ from planner.formulas.logits import Head
 from planner.frameworks.loss import CROSS_ENTROPY, LossCode
 from planner.methods import method_of
 from planner.numeric import Num, ceil_div
+from planner.phases import units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
 from planner.plan import Plan
@@ -96,6 +97,7 @@ def _head(
         logits_dtype="fp32" if wide or autocasts else plan.logits_dtype,
         autocast_casts=autocasts and plan.logits_dtype != "fp32",
         casts_tiles=casts_tiles(scene, role),
+        casts_columns=units.head_by_loss(scene, role) and role.weight_bytes > scene.q.compute_bytes,
         weight_trains=trains,
         loss=loss,
         role=role.name,

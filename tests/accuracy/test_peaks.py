@@ -57,6 +57,16 @@ def test_rows_that_a_plan_says_whole() -> None:
     assert all(item.error("device") == item.completed_error("device") for item in whole)
 
 
+def test_prepared_rows_without_autocast_have_no_logits_in_half_precision() -> None:
+    """With them 2.9 and 4.4 % too high: the head is in fp32 and multiplies in that."""
+    found = {size: of(name) for name, size in (("-056", 4), ("-058", 8))}
+    for size, item in found.items():
+        assert item.how.fields["micro_batch_size"] == size
+        assert item.how.otherwise and not (item.how.exact or item.whole)
+        assert abs(item.completed_error("allocated")) < 0.01
+        assert item.instant == "policy backward: last layer's backward"
+
+
 def test_adapters_under_autocast_have_plans() -> None:
     """Mistral with LoRA on two and four GPUs: what FSDP1's hooks hold explains all but 0.5 %."""
     found = [item for item in results()[0] if item.how.fields.get("autocast")]
@@ -149,7 +159,7 @@ def test_the_committed_layers_are_what_measuring_gives() -> None:
 def test_the_replay_says_what_the_driver_saw() -> None:
     """Of rows whose plan says all that decides the peak: closer than the estimate's middle."""
     exact = [one for one in replay.judged(results()[0]) if one.how.exact]
-    assert len(exact) == 23
+    assert len(exact) == 21
     errors = np.array([replay.error(one) for one in exact])
     assert abs(np.median(errors)) < 0.01
     assert np.percentile(np.abs(errors), 95) < 0.06

@@ -70,6 +70,20 @@ def test_a_dry_runs_status_is_by_its_own_verdict(
     assert main(["dry-run", FITS, "--exit-zero"]) == 0
 
 
+def test_a_dry_run_that_gives_memory_back_to_fit_is_tight_in_text_and_json(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran = answer(plan(), found(alloc_retries=3))
+    monkeypatch.setattr(Port, "run", lambda self, plan, **options: ran)
+    monkeypatch.setattr("planner.cli.dry_run.own_comparisons", lambda method: ())
+    assert main(["dry-run", FITS]) == 0
+    first = capsys.readouterr().out.splitlines()[0]
+    assert first.startswith("Tight on 1 ×")
+    assert first.endswith("the allocator gives cached memory back 3 times a step to fit")
+    assert main(["dry-run", FITS, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["verdict"] == {"word": "tight", "sentence": first}
+
+
 @pytest.mark.parametrize(
     ("status", "code", "of_zero"),
     [("completed", 0, 0), ("out of memory", 3, 1), ("will not fit", 3, 1), ("failed", 1, 1)],

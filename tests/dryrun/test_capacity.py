@@ -21,6 +21,7 @@ from planner.dryrun.run.worker import execute
 from planner.estimate import estimate
 from planner.formulas.state import DDP_BUCKETS
 from planner.plan import Plan
+from planner.trial.evidence.stated_error import stated_of
 from planner.units import MIB
 
 CARD = AllocatorSettings(capacity_bytes=100 * MIB)
@@ -161,6 +162,22 @@ def test_a_step_that_ran_is_not_called_out_of_memory(ran: DryRun) -> None:
     assert ran.footprint.verdict.word == "tight"
     assert dry_run_to_json(ran)["dry_run"]["alloc_retries"] == 1
     assert any("gave back cached memory 1 time in the step" in said for said in finding(ran))
+
+
+def test_a_step_that_fits_by_giving_memory_back_is_tight_and_says_so() -> None:
+    alone, again = (
+        stated_of(answer(answers.plan(), answers.found(alloc_retries=times))) for times in (0, 3)
+    )
+    assert alone.footprint.verdict.word == "fits"
+    assert again.footprint.verdict.word == "tight"
+    why = "; the allocator gives cached memory back 3 times a step to fit"
+    told = alone.footprint.verdict.sentence.replace("Fits on", "Tight on") + why
+    assert again.footprint.verdict.sentence == told
+    # What nothing was given back for keeps its sentence, and so does what does not fit at all.
+    assert "allocator" not in alone.footprint.verdict.sentence
+    small = answers.plan().changed(gpu_bytes=2**30)
+    lost = answer(small, answers.found(alloc_retries=3)).footprint.verdict
+    assert lost.word == "out of memory" and "allocator" not in lost.sentence
 
 
 @pytest.mark.parametrize(

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections import Counter
 
-from torch.distributed.tensor import DTensor
+import pytest
+import torch
+import torch.distributed as dist
+from torch.distributed.device_mesh import DeviceMesh
+from torch.distributed.tensor import DTensor, Shard
 from torch.distributed.tensor._sharding_prop import ShardingPropagator
+from torch.testing._internal.distributed.fake_pg import FakeStore
 
 from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs.log import BIRTH, Log
 from planner.dryrun.run.execute import execute
+from planner.dryrun.run.tracker import Tracker
 from planner.plan import Plan
 
 
@@ -43,3 +49,21 @@ def test_an_operators_first_meeting_with_shards_makes_no_tensor_of_all_ranks() -
     _forget_shapes()
     first, second = (_sizes(execute(plan, configs)) for _ in range(2))
     assert first == second
+
+
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_weight_put_together_is_there_once(device: str) -> None:
+    """``full_tensor`` waits for what it gathers; with data, too, that is the tensor it gathered."""
+    dist.init_process_group("fake", store=FakeStore(), rank=0, world_size=2)
+    try:
+        mesh = DeviceMesh("cpu", torch.arange(2))
+        part = torch.zeros(8, 16, device=device)
+        weight = DTensor.from_local(part, mesh, [Shard(0)], run_check=False)
+        tracker = Tracker(device=device)
+        with tracker:
+            whole = weight.full_tensor()
+        assert whole.shape == (16, 16)
+        made = [value for kind, _, value in tracker.log.events if kind == BIRTH]
+        assert made.count(4 * 16 * 16) == 1
+    finally:
+        dist.destroy_process_group()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from planner.frameworks import exported, framework_named, frameworks
@@ -72,3 +74,26 @@ def test_a_dtype_that_ddp_does_not_ask_for_is_not_in_the_way(reduce_dtype: str) 
 def test_the_dtype_that_deepspeed_sends_gradients_in_has_an_effect() -> None:
     plan = Plan(framework="trl", sharding="zero1", reduce_dtype="fp32")
     assert "reduce_dtype" not in without_effect(plan)
+
+
+def test_four_bit_weights_in_fp16_are_refused_because_no_gpu_unscales_their_adapters() -> None:
+    fields = {"framework": "trl", "method": "sft", "finetuning": "qlora", "gpus": 1}
+    fields["dtype"] = "fp16"
+    (found,) = trl.obstacles(Plan(**fields))
+    assert found.field == "dtype" and "bf16 gradients" in found.why
+    assert found.fix == "Set dtype to bf16, or finetuning to lora."
+    for other in ({"dtype": "bf16"}, {"finetuning": "lora"}):
+        assert trl.obstacles(Plan(**{**fields, **other})) == ()
+    changed = Plan(**{**Plan(**fields).model_dump(), **dict(found.changes)})
+    assert trl.obstacles(changed) == ()
+
+
+def test_trl_casts_those_adapters_to_bf16_whatever_the_plan_computes_in() -> None:
+    """What the refusal rests on; a TRL that keeps them in fp32 would train."""
+    pytest.importorskip("trl")
+    from trl.trainer import dpo_trainer, grpo_trainer, rloo_trainer, sft_trainer
+
+    for module in (sft_trainer, grpo_trainer, rloo_trainer, dpo_trainer):
+        assert module.__file__ is not None
+        cast = "param.data = param.data.to(torch.bfloat16)"
+        assert cast in Path(module.__file__).read_text(), module.__name__

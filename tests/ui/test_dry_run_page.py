@@ -102,6 +102,14 @@ def test_the_process_is_started_ahead_once_for_a_visitor(fake_port) -> None:
     assert not fake_port.warmed.wait(0.2)
 
 
+def test_a_step_that_gives_memory_back_to_fit_is_called_tight_with_the_reason(fake_port) -> None:
+    fake_port.outcome = lambda plan: answer(plan, answers.found(alloc_retries=3))
+    app = at_rest(press(opened(), BUTTON))
+    said = words(app)
+    assert "With the dry run's figures: tight on 1 ×" in said
+    assert "the allocator gives cached memory back 3 times a step to fit" in said
+
+
 def test_while_it_runs_the_page_stays_usable_and_counts_seconds(fake_port) -> None:
     fake_port.go.clear()
     fake_port.outcome = good

@@ -111,6 +111,7 @@ def answer(plan: Plan, found: Mapping[str, Any]) -> DryRun:
         source="dry run",
         phases=phases,
         error=StatedError(low=None, high=None, source=_error(notes)),
+        alloc_retries=int(found.get("alloc_retries", 0)),
         warnings=(*closed.warnings, *(one.error for one in comparisons if one.error)),
     )
     return DryRun(

@@ -1,12 +1,14 @@
 """Watches operators run and logs the life of every storage they make.
 
 A storage lives until Python and autograd have both let go of it. Only local storages count: a
-DTensor's own claims the global size. Kernels' scratch comes from a table.
+DTensor's own claims the global size, that of a collective's result the size of what it wraps.
+Kernels' scratch comes from a table.
 
 Under any dispatch mode autograd takes other branches: its engine stops adding a second gradient
 into the first in place, and the backwards of gather, of indexing and of top-k write into a copy of
 their zeros (all ask whether a mode is active). They are put in place again here, or every such
-place would show one tensor too many.
+place would show one tensor too many. So is waiting for a collective, which answers the tensor it
+was given: without data torch makes others as large (``_wait_tensor_meta``).
 """
 
 from __future__ import annotations
@@ -20,6 +22,8 @@ from types import FrameType, MappingProxyType
 from typing import Any
 
 import torch
+from torch._subclasses.fake_tensor import FakeTensor
+from torch.distributed._functional_collectives import AsyncCollectiveTensor
 from torch.distributed.tensor import DTensor
 from torch.nested._internal.nested_tensor import NestedTensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -38,6 +42,13 @@ IN_PLACE = {
 }
 """What a backward calls while a mode is active, and what it calls otherwise."""
 FUSED_ADAMW = torch.ops.aten._fused_adamw_.default
+WRAPPERS = (DTensor, AsyncCollectiveTensor)
+"""Tensors around others, whose own storages hold nothing."""
+WAITS = frozenset(
+    getattr(torch.ops._c10d_functional, name).default
+    for name in ("wait_tensor", "_wrap_tensor_autograd")
+)
+"""Waiting for a collective, and the tensor that waits when it is first read."""
 FUNCTION_APPLY = torch.autograd.function.BackwardCFunction.apply.__code__
 
 NOTHING: Mapping[Any, Callable[..., Any]] = MappingProxyType({})
@@ -94,6 +105,8 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if func is FUSED_ADAMW:
             # In place, and there is no such kernel for tensors without data.
             return None
+        if func in WAITS and (args[0].is_meta or isinstance(args[0], FakeTensor)):
+            return args[0]
         if func in IN_PLACE and not torch.is_grad_enabled() and in_backward():
             func = IN_PLACE[func]
         if func in self._answers:
@@ -144,7 +157,7 @@ class Tracker(TorchDispatchMode):  # type: ignore[no-untyped-call]
         if storage._cdata in self._keys:
             return
         size = storage.nbytes()
-        if not size or type(tensor) is DTensor or tensor.device.type != self._device:
+        if not size or type(tensor) in WRAPPERS or tensor.device.type != self._device:
             # Tensors elsewhere are a library's own scalars; what a step keeps in host RAM is moved.
             return
         made = Made(

@@ -53,6 +53,8 @@ class Head:
     """Autocast casts half-precision logits for the softmax, which leaves them named."""
     casts_tiles: bool = False
     """Hidden states and weight are in fp32, and what a tile multiplies is cast for it."""
+    casts_columns: bool = False
+    """The weight alone is in fp32, and what a tile multiplies of it is cast."""
     logits_held: bool = False
     """Something still names the head's output while the loss runs and goes backward."""
     chunk_tokens: Num | None = None

@@ -89,8 +89,9 @@ def lowered_rows(head: Head) -> tuple[Term, ...]:
 
 def lowered_columns(head: Head, *, tiles: int = 1) -> tuple[Term, ...]:
     """The columns of so many tiles as products take them."""
-    columns = tiles * VOCABULARY_TILE
-    return (narrow(LOWERED_COLUMNS, head, columns=columns),) if head.casts_tiles else ()
+    if not (head.casts_tiles or head.casts_columns):
+        return ()
+    return (narrow(LOWERED_COLUMNS, head, columns=tiles * VOCABULARY_TILE),)
 
 
 WIDE_ROWS = Formula(
@@ -186,7 +187,6 @@ def backward(head: Head) -> tuple[Instant, ...]:
         tile(head),
         *compacted(head),
         *lowered_rows(head),
-        *lowered_columns(head, tiles=2),
         hidden_gradient(head, item_bytes=FP32_BYTES, label="hidden states' fp32 gradient"),
         *head_gradient(head, item_bytes=FP32_BYTES, label="head's fp32 gradient"),
         small,
@@ -194,6 +194,10 @@ def backward(head: Head) -> tuple[Instant, ...]:
     cast: tuple[Term, ...] = ()
     if head.item_bytes < FP32_BYTES and not head.casts_tiles:
         cast = (hidden_gradient(head), *head_gradient(head))
-    instants = (Instant(name="cast of the gradients", terms=(*there, *cast)),)
+    columns = lowered_columns(head, tiles=2)
+    last = lowered_columns(head) if cast else columns
+    instants = (Instant(name="cast of the gradients", terms=(*there, *last, *cast)),)
     rows = widened(head, twice=head.entropy or head.softcap, per_token=ROW_BACKWARD)
-    return (*instants, Instant(name="tile's gradient", terms=(*there, *rows))) if rows else instants
+    if not rows and last is columns:
+        return instants
+    return (*instants, Instant(name="tile's gradient", terms=(*there, *columns, *rows)))

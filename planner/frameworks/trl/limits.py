@@ -137,6 +137,18 @@ def _batch(found: Obstacles, script: Script) -> None:
 def _precision(found: Obstacles) -> None:
     plan = found.plan
     if plan.finetuning == "qlora":
+        if plan.dtype == "fp16":
+            # torch 2.13's AmpKernels.cu (pytorch issue 127176, trl issue 4901): the first clipping
+            # of gradients ends in NotImplementedError, whatever dtype the plan's adapters have.
+            found.refuse(
+                "dtype",
+                "TRL casts adapters of 4-bit weights to bf16, and on a GPU the fp16 loss scaler "
+                "unscales no bf16 gradients.",
+                "Set dtype to bf16, or finetuning to lora.",
+                dtype="bf16",
+                gradient_dtype="bf16",
+                reduce_dtype="bf16",
+            )
         found.only(
             "master_dtype",
             "none",

@@ -71,8 +71,6 @@ def _reference(scene: Scene) -> tuple[PhasePlan, ...]:
                 role,
                 with_entropy=entropy,
                 beside=beside,
-                # A policy that answers with its adapters off has its one unit gathered already.
-                gathered=units.head_stays(scene) and not own,
             ),
         )
     return (inference.log_probs(scene, REFERENCE_LOG_PROBS, role, with_entropy=False),)

@@ -5,7 +5,16 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from planner.footprint import Instant
-from planner.phases import collectives, in_loss, inference, reference_cache, rollout, update, upkeep
+from planner.phases import (
+    collectives,
+    in_loss,
+    inference,
+    reference_cache,
+    rollout,
+    sampled,
+    update,
+    upkeep,
+)
 from planner.phases.phase import PhasePlan
 from planner.phases.scene import Scene
 from planner.phases.vocabulary import loss_code
@@ -24,6 +33,7 @@ def phases(scene: Scene) -> tuple[PhasePlan, ...]:
     """Load, rollout, scoring, update, sync, checkpoint, validation."""
     names = KEPT[1:] if own_old_log_probs(scene.plan) else KEPT
     kept = update.kept_for_update(scene, (*names, *reference_kept(scene)))
+    kept = (*kept, *sampled.waiting(scene))
     return (
         upkeep.load(scene),
         rollout.rollout(scene),
@@ -54,6 +64,7 @@ def scoring(
     one of them comes of the fused head, beside log-probs.
     """
     with_entropy = loss_code(scene).entropy_with_old_log_probs
+    waiting = (*names, "advantages", *reference_kept(scene))
     found: list[PhasePlan] = []
     if own_old_log_probs(scene.plan):
         names = tuple(name for name in names if name != OLD)
@@ -67,13 +78,17 @@ def scoring(
                 with_certainty=with_certainty,
                 extra=extra,
                 extra_in_pieces=extra_in_pieces,
-                kept=update.kept_for_update(scene, names),
+                kept=(
+                    *update.kept_for_update(scene, names, scoring=True),
+                    *sampled.while_scored(scene, waiting, 1),
+                ),
             )
         )
-    kept = update.kept_for_update(scene, names)
+    kept = update.kept_for_update(scene, names, scoring=True)
     if references.elsewhere(scene.plan):
         found.append(reference_cache.waited_for(scene, REFERENCE_LOG_PROBS, kept))
-    kept = update.kept_for_update(scene, (*names, *reference_kept(scene)))
+    kept = update.kept_for_update(scene, (*names, *reference_kept(scene)), scoring=True)
+    kept = (*kept, *sampled.while_scored(scene, waiting, 2))
     role = scene.reference
     if references.on_policy(scene.plan):
         role = scene.policy.as_reference()
