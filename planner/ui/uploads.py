@@ -28,6 +28,15 @@ def uploader(label: str, key: str, **more: Any) -> None:
     st.session_state["uploader shown"] = True
 
 
+def sent(key: str) -> Any:
+    """The file that was sent to a place; None where it was taken away.
+
+    Another file of the session takes it away, too: Streamlit then has a name for it without bytes.
+    """
+    file = st.session_state.get(key)
+    return file if hasattr(file, "getvalue") else None
+
+
 def begin() -> None:
     """Before a page is drawn: the server asks this module about each file."""
     st.session_state["uploader shown"] = False

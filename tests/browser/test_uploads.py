@@ -7,6 +7,8 @@ import json
 from playwright.sync_api import Page, Request, expect
 from running_app import settle
 
+from own_tokenizer import lines, words_file
+
 CONFIG = {
     "model_type": "llama",
     "hidden_size": 512,
@@ -48,3 +50,37 @@ def test_a_file_is_taken_only_while_the_page_asks_for_one(page: Page, server: st
     assert answer.status == 403
     large = {**file, "buffer": b"0" * 17 * 2**20}
     assert page.request.put(request.url, headers=headers, multipart={"file": large}).status == 413
+
+
+def send(page: Page, place: int, name: str, content: bytes) -> None:
+    file = {"name": name, "mimeType": "application/json", "buffer": content}
+    uploader = page.get_by_test_id("stFileUploader").nth(place)
+    uploader.locator("input[type=file]").set_input_files(file)
+
+
+def test_texts_are_counted_given_up_and_counted_again(page: Page, server: str) -> None:
+    """The tokenizer's file takes the texts' place in the server, and they are still here."""
+    page.goto(server)
+    settle(page)
+    box = page.get_by_role("combobox", name="Response lengths", exact=False).first
+    box.fill("My own")
+    box.press("Enter")
+    settle(page)
+    page.get_by_text("File", exact=True).first.click()
+    settle(page)
+    send(page, 0, "answers.jsonl", lines(*("a " * 300 for _ in range(12_000))))
+    expect(page.get_by_text("answers.jsonl holds texts")).to_be_visible()
+    begin = page.get_by_role("button", name="Count tokens")
+    expect(begin).to_be_disabled()
+    send(page, 1, "tokenizer.json", words_file())
+    expect(page.get_by_text("Counted by tokenizer.json, as uploaded.")).to_be_visible()
+    settle(page)
+    begin.click()
+    expect(page.get_by_text("of 12,000 lines")).to_be_visible()
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.get_by_text("Given up; the texts are still here.")).to_be_visible()
+    settle(page)
+    begin.click()
+    expect(page.get_by_text("Counted 12,000 texts of answers.jsonl, 301 to 301")).to_be_visible()
+    expect(page.get_by_text("Responses of 301 tokens on average").first).to_be_visible()
+    expect(page.get_by_text("AttributeError")).to_have_count(0)

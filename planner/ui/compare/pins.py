@@ -139,8 +139,8 @@ def _paste() -> None:
 
 
 def _receive() -> None:
-    file = st.session_state[FILE]
-    if file is None:  # it was taken away again
+    file = uploads.sent(FILE)
+    if file is None:
         return
     found, problems = from_file(file.getvalue())
     pin(found)

@@ -19,7 +19,7 @@ from planner.ui.elements import segments
 from planner.ui.inputs import texts
 from planner.ui.state import session, typed
 from planner.ui.state.draft import Draft
-from planner.ui.uploads import LARGEST_MB, uploader
+from planner.ui.uploads import LARGEST_MB, sent, uploader
 from planner.wording.display import plain
 from planner.wording.fields import help_text, short_label
 
@@ -153,7 +153,7 @@ def _figures(draft: Draft, *, logs: bool) -> None:
 
 
 def _take_upload() -> None:
-    file = st.session_state["uploaded lengths"]
+    file = sent("uploaded lengths")
     if file is not None:
         _take_lines(file.name, file.getvalue())
 

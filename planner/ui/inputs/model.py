@@ -15,7 +15,7 @@ from planner.ui.elements import segments
 from planner.ui.inputs.widgets import select
 from planner.ui.state import session, typed
 from planner.ui.state.draft import Draft
-from planner.ui.uploads import uploader
+from planner.ui.uploads import sent, uploader
 from planner.units import read_parameters
 from planner.wording.display import plain
 
@@ -108,7 +108,7 @@ def _describe(config: str) -> str:
 
 
 def _take_upload() -> None:
-    file = st.session_state["uploaded config"]
+    file = sent("uploaded config")
     if file is not None:
         _take(_parsed, file.getvalue())
 

@@ -20,7 +20,7 @@ from planner.lengths.text import to_text
 from planner.ui.dry_run.section import POLL
 from planner.ui.elements import row
 from planner.ui.state import session
-from planner.ui.uploads import LARGEST_MB, uploader
+from planner.ui.uploads import LARGEST_MB, sent, uploader
 from planner.wording.display import plain
 
 FIELD = "length_distribution"
@@ -82,15 +82,15 @@ def _panel(model: str, seen: tuple[int, bool]) -> None:
     )
     own = tokenizer_on_this_machine(model)
     given: Texts | None = st.session_state.get(TOKENIZER)
-    if not running:
-        uploader(
-            "Tokenizer",
-            UPLOADED,
-            type=["json"],
-            max_upload_size=LARGEST_MB,
-            on_change=_uploaded,
-            help="The tokenizer.json that lies beside the model's config.json. No code of it runs.",
-        )
+    uploader(
+        "Tokenizer",
+        UPLOADED,
+        type=["json"],
+        max_upload_size=LARGEST_MB,
+        disabled=running,
+        on_change=_uploaded,
+        help="The tokenizer.json that lies beside the model's config.json. No code of it runs.",
+    )
     if given is not None:
         st.caption(f"Counted by {plain(given.name)}, as uploaded.")
     elif own is not None:
@@ -100,8 +100,6 @@ def _panel(model: str, seen: tuple[int, bool]) -> None:
             f"No tokenizer of {plain(model)} is on this machine, and nothing is downloaded: upload "
             "its tokenizer.json."
         )
-    if job is not None and running:
-        st.progress(min(job.done / job.lines, 1.0), f"{job.done:,} of {job.lines:,} lines")
     with row("counting-controls"):
         st.button(
             "Count tokens",
@@ -114,7 +112,9 @@ def _panel(model: str, seen: tuple[int, bool]) -> None:
             st.button("Cancel", key="count-cancel", icon=":material/close:", on_click=job.cancel)
         else:
             st.button("Drop", key="count-drop", icon=":material/delete:", on_click=drop)
-    if job is not None and not running:
+    if job is not None and running:
+        st.progress(min(job.done / job.lines, 1.0), f"{job.done:,} of {job.lines:,} lines")
+    elif job is not None:
         if job.given_up:
             st.caption(f":material/info: {GIVEN_UP}")
         elif job.error:
@@ -127,7 +127,7 @@ def _sentence(error: str) -> str:
 
 
 def _uploaded() -> None:
-    file = st.session_state[UPLOADED]
+    file = sent(UPLOADED)
     if file is not None:
         st.session_state[TOKENIZER] = Texts(file.name, file.getvalue())
 

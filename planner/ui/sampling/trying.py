@@ -182,7 +182,7 @@ def _begin(choices: dict[str, Any]) -> None:
     given = dict(choices)
     file = given.pop("file")
     try:
-        upload = st.session_state.get(UPLOAD)
+        upload = uploads.sent(UPLOAD)
         path = _kept(upload.getvalue()) if upload is not None else store.prompts_file(file)
         request: SamplingRequest = request_of(
             **{**given, "prompts": path, "model": store.model_folder(given["model"])}

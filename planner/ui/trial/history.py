@@ -21,7 +21,7 @@ from planner.ui.state import session
 from planner.ui.trial import answer
 from planner.ui.trial import history_rows as rows
 from planner.ui.trial.allowed import permitted
-from planner.ui.uploads import LARGEST_MB, uploader
+from planner.ui.uploads import LARGEST_MB, sent, uploader
 from planner.wording import choices
 from planner.wording.display import plain
 
@@ -159,7 +159,7 @@ def _files(history: History, chosen: Filter, any_listed: bool) -> None:
 
 
 def _import(key: str) -> None:
-    file = st.session_state.get(key)
+    file = sent(key)
     if file is None or not permitted():
         return
     st.session_state[IMPORT] = st.session_state.get(IMPORT, 0) + 1
