@@ -23,7 +23,8 @@ from accuracy.verl_cases import Case
 from planner.dryrun.logs import curve
 from planner.dryrun.run.world import On
 from planner.frameworks.verl.run import step
-from planner.frameworks.verl.run.made import batch, made, settings_of
+from planner.frameworks.verl.run.batches import batch
+from planner.frameworks.verl.run.made import made, settings_of
 from planner.frameworks.verl.run.seams import without_gpu
 from planner.frameworks.verl.run.steps import Steps, quiet
 from planner.setup.setup import setup_of

@@ -44,7 +44,6 @@ def refusal(plan: Plan) -> str:
         (plan.offload != "none", "offloaded state is moved by an engine"),
         (plan.optimizer == "adamw-8bit", "the 8-bit optimizer is another package's"),
         (plan.logits in KERNELS, "its fused kernels replace a class's forward for good"),
-        (plan.max_tokens_per_micro_batch > 0, "rows that fill a token budget depend on data"),
         (plan.reward == "model", "reward models read text"),
     ):
         if holds:

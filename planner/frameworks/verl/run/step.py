@@ -18,7 +18,8 @@ from planner.dryrun.logs.log import Log
 from planner.dryrun.run.stage import DryStage, local
 from planner.dryrun.run.tracker import Tracker
 from planner.dryrun.run.world import On, world
-from planner.frameworks.verl.run.made import Made, batch, made, settings_of
+from planner.frameworks.verl.run.batches import batch
+from planner.frameworks.verl.run.made import Made, made, settings_of
 from planner.frameworks.verl.run.seams import answers, seams
 from planner.frameworks.verl.run.steps import Steps, quiet
 from planner.frameworks.verl.run.told import differences
