@@ -67,6 +67,14 @@ def _training(found: Obstacles) -> None:
             "The 8-bit optimizer used here (torchao) works on FSDP2's tensors.",
             sharding="fsdp2",
         )
+    if plan.dtype == "fp16" and plan.optimizer == "adamw-fused":
+        # torch/optim/adam.py, _fused_adam: subtracts found_inf from each step, in place.
+        found.refuse(
+            "optimizer",
+            "verl scales fp16 by FSDP's ShardedGradScaler, whose found_inf of one value torch's "
+            "fused AdamW cannot take from a step without dimensions.",
+            optimizer="adamw-foreach",
+        )
     found.only(
         "optimizer_step", "update", why="verl steps once for each mini-batch of prompts."
     )

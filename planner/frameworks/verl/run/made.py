@@ -106,6 +106,8 @@ def made(role: str, config: Any) -> Made:
     kind = FSDPEngineWithValueHead if critic else FSDPEngineWithLMHead
     engine: Any = kind(model, worker.engine, worker.optim, worker.checkpoint)
     engine._build_model_optimizer()
+    away = engine.is_param_offload_enabled
+    engine.to("cpu", model=away, optimizer=engine.is_optimizer_offload_enabled, grad=away)
     return Made(engine, partial(value_loss if critic else ppo_loss, config=worker))
 
 

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from tensordict import TensorDict  # type: ignore[import-untyped]
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.distributed.fsdp import sharded_grad_scaler
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from torch.distributed.tensor import DTensor
 from torch.nested._internal.nested_tensor import NestedTensor, _nt_view_dummy
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -23,6 +26,7 @@ from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 from verl.models.transformers import monkey_patch
 from verl.plugin.platform import platform_manager
 from verl.utils import torch_functional
+from verl.utils.experimental import torch_functional as fused
 from verl.workers.engine.fsdp import transformer_impl as engine
 from verl.workers.engine.fsdp.utils import create_device_mesh
 
@@ -30,6 +34,7 @@ from planner.dryrun.run.sharded import Unpinned, two_memories
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.world import On
 from planner.frameworks.verl.run import kernels
+from planner.frameworks.verl.run.offloading import offloading
 from planner.plan import Plan
 from planner.steps.stage import Stage
 
@@ -72,19 +77,21 @@ def without_gpu(head: On) -> Iterator[None]:
             (engine, "CPUOffloadPolicy", lambda pin_memory: Unpinned()),
             (engine, "device_name", "cpu"),
             (engine, "log_gpu_memory_usage", lambda *_, **__: None),
+            (sharded_grad_scaler, "ShardedGradScaler", partial(ShardedGradScaler, "cpu")),
             (torch, "compile", kernels.compiled if head == "gpu" else _eager),
         ):
             stack.enter_context(patch.object(target, name, value))
         if head == "gpu":
-            for name, value in _FLASH_ATTN.items():
-                stack.enter_context(patch.object(torch_functional, name, value, create=True))
+            for module, name in (
+                (torch_functional, "FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE"),
+                (fused, "_FLASH_ATTN_CROSS_ENTROPY_AVAILABLE"),
+            ):
+                for target, value in ((name, True), ("cross_entropy_loss", CROSS_ENTROPY)):
+                    stack.enter_context(patch.object(module, target, value, create=True))
         yield
 
 
-_FLASH_ATTN: dict[str, Any] = {
-    "FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE": True,
-    "cross_entropy_loss": kernels.cross_entropy_loss,
-}
+CROSS_ENTROPY = kernels.cross_entropy_loss
 """verl takes flash-attn's cross entropy where the package is, as its export installs it."""
 
 
@@ -105,12 +112,19 @@ def seams(plan: Plan, stage: DryStage, on: On, head: On) -> Iterator[Built]:
         role, built = _roles(stage)
         enter(_models(plan, stage, role))
         enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
+        enter(patch.object(ShardedGradScaler, "_maybe_opt_step", _stepped))
         known = _disable_current_modes()(create_device_mesh)  # ranks: on what is no fake
         enter(patch.object(engine, "create_device_mesh", known))
         if on == "gpu":
             enter(_transfers(stage))
+            enter(offloading(plan, stage))
         enter(Data())  # type: ignore[no-untyped-call]
         yield built
+
+
+def _stepped(_: Any, optimizer: Any, __: Any, *args: Any, **kwargs: Any) -> Any:
+    """fp16's scaler reads whether any gradient is infinite; none is."""
+    return optimizer.step(*args, **kwargs)
 
 
 @contextmanager
@@ -157,6 +171,8 @@ def _roles(stage: Stage) -> tuple[list[str], Built]:
 def _models(plan: Plan, stage: Stage, role: list[str]) -> Iterator[None]:
     """There is no checkpoint to load: a model from its config, in the dtype asked for."""
 
+    kept: dict[Any, Any] = {}
+
     def loading(kind: Any) -> Any:
         def loaded(*_: Any, config: Any, torch_dtype: torch.dtype, **__: Any) -> Any:
             config._attn_implementation = stage.attention(plan.attention)
@@ -164,6 +180,7 @@ def _models(plan: Plan, stage: Stage, role: list[str]) -> Iterator[None]:
             with torch.device(stage.device):
                 model = kind.from_config(config, dtype=torch_dtype)
             model.tie_weights()
+            kept.setdefault(type(model), type(model).forward)
             stage.labelled(role[0], model)
             return model.eval()
 
@@ -172,7 +189,11 @@ def _models(plan: Plan, stage: Stage, role: list[str]) -> Iterator[None]:
     with ExitStack() as stack:
         for kind in (AutoModelForCausalLM, AutoModelForTokenClassification):
             stack.enter_context(patch.object(kind, "from_pretrained", loading(kind)))
-        yield
+        try:
+            yield
+        finally:
+            for model, forward in kept.items():
+                model.forward = forward  # its fused kernels take the place of a class's own
 
 
 @contextmanager
