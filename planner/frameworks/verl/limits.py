@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from planner.catalog.classifiers import TOKEN_CLASSIFIERS
 from planner.frameworks.verl import FRAMEWORK
+from planner.frameworks.verl.overrides import KERNELS
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.plan.facts import facts_of
@@ -84,6 +85,16 @@ def _training(found: Obstacles) -> None:
             "verl computes logits of prompts too, or none at all (fused kernels).",
             "Set logits to full, chunked or fused.",
             logits="fused",
+        )
+    elif plan.logits in KERNELS and sharding_of(plan).fsdp == 2 and not facts_of(plan).policy.tied:
+        # fsdp_utils.py, _select_fsdp2_wrap_targets, and dense_common.py's self.lm_head.weight
+        found.refuse(
+            "logits",
+            "verl's fused kernels read the head's weight, which FSDP2 keeps in shards by itself "
+            "where embeddings are not tied.",
+            "Set logits to full, or sharding to fsdp1, whose root has the head.",
+            logits="full",
+            logits_dtype="fp32" if plan.dtype == "fp32" else "bf16",
         )
     elif plan.logits == "full":
         found.only(

@@ -7,9 +7,11 @@ for readers; a test takes each away and sees what breaks.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
@@ -118,8 +120,27 @@ def seams(plan: Plan, stage: DryStage, on: On, head: On) -> Iterator[Built]:
         if on == "gpu":
             enter(_transfers(stage))
             enter(offloading(plan, stage))
+        if plan.liger:
+            enter(_liger(stage))
         enter(Data())  # type: ignore[no-untyped-call]
         yield built
+
+
+@contextmanager
+def _liger(stage: DryStage) -> Iterator[None]:
+    """liger-kernel, of which verl asks for one function, told the model and which kernels."""
+    applied: Any = ModuleType("monkey_patch")
+    applied._apply_liger_kernel_to_instance = lambda model, **_: stage.liger(model)
+    parts = ("liger_kernel", "transformers", "monkey_patch")
+    names = [".".join(parts[: count + 1]) for count in range(len(parts))]
+    with ExitStack() as stack:
+        for name in names:
+            if (there := sys.modules.get(name)) is not None:
+                stack.callback(sys.modules.__setitem__, name, there)
+            else:
+                stack.callback(sys.modules.pop, name)
+            sys.modules[name] = applied
+        yield
 
 
 def _stepped(_: Any, optimizer: Any, __: Any, *args: Any, **kwargs: Any) -> Any:
@@ -170,7 +191,6 @@ def _roles(stage: Stage) -> tuple[list[str], Built]:
 @contextmanager
 def _models(plan: Plan, stage: Stage, role: list[str]) -> Iterator[None]:
     """There is no checkpoint to load: a model from its config, in the dtype asked for."""
-
     kept: dict[Any, Any] = {}
 
     def loading(kind: Any) -> Any:
