@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from planner.frameworks import exported, framework_named, frameworks
@@ -72,3 +74,20 @@ def test_a_dtype_that_ddp_does_not_ask_for_is_not_in_the_way(reduce_dtype: str) 
 def test_the_dtype_that_deepspeed_sends_gradients_in_has_an_effect() -> None:
     plan = Plan(framework="trl", sharding="zero1", reduce_dtype="fp32")
     assert "reduce_dtype" not in without_effect(plan)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"logits": "chunked", "model": "Qwen/Qwen2.5-7B"}, "logits"),
+        ({"dtype": "fp16"}, "optimizer"),
+        ({"method": "ppo", "rollout": "vllm-separate", "rollout_gpus": 4, "gpus": 8}, "rollout"),
+    ],
+    ids=str,
+)
+def test_what_verl_stops_on_is_refused_with_a_way_out(fields: dict[str, Any], field: str) -> None:
+    plan = Plan(framework="verl", prompts_per_step=64, **fields)
+    (found,) = verl.obstacles(plan)
+    assert found.field == field
+    fixed = Plan(**{**plan.model_dump(), **dict(found.changes)})
+    assert not [one for one in verl.obstacles(fixed) if one.field == field]

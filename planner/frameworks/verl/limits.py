@@ -207,6 +207,19 @@ def _rollout(found: Obstacles) -> None:
 def _apart(found: Obstacles) -> None:
     """An engine on GPUs of its own: verl.experimental.one_step_off_policy."""
     plan = found.plan
+    if trainer_of(FRAMEWORK.name, plan.method).export.critic:
+        # experimental/separation/ray_trainer.py, _create_critic_class: knows "fsdp" alone, and
+        # reads settings of the critic's model that HFModelConfig does not have.
+        found.refuse(
+            "rollout",
+            "The trainer that verl has for an engine on GPUs of its own makes no critic: it stops "
+            "on FSDP2, and on settings that FSDP1's no longer have.",
+            "Set rollout to vllm-colocated, or method to one without a critic.",
+            rollout="vllm-colocated",
+            rollout_gpus=0,
+            rollout_tensor_parallel=1,
+            rollout_overlap="synchronous",
+        )
     found.only(
         "rollout_overlap",
         "one-step-off",

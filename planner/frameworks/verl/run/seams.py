@@ -72,7 +72,7 @@ def without_gpu(head: On) -> Iterator[None]:
     On a ``gpu`` flash-attn's cross entropy and Inductor's entropy meet the logits, and compute
     nothing here; on a ``cpu`` verl's own loop over rows and its entropy as written.
     """
-    with _without_trl(), ExitStack() as stack:
+    with _patches(), ExitStack() as stack:
         for target, name, value in (
             (platform_manager, "_current_platform", Platform()),
             # Nothing is pinned where there is no driver.
@@ -160,7 +160,7 @@ def real(plan: Plan, stage: Stage, *, several: bool) -> Iterator[Built]:
     on_card = stage.device.type == "cuda"
     with ExitStack() as stack:
         enter = stack.enter_context
-        enter(_without_trl() if on_card else without_gpu("cpu"))
+        enter(_patches() if on_card else without_gpu("cpu"))
         if not several:
             enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
         role, built = _roles(stage)
@@ -169,10 +169,23 @@ def real(plan: Plan, stage: Stage, *, several: bool) -> Iterator[Built]:
 
 
 @contextmanager
-def _without_trl() -> Iterator[None]:
-    """TRL is asked for a class that 1.16 has no more."""
-    with patch.object(monkey_patch, "is_trl_available", lambda: False):
-        yield
+def _patches() -> Iterator[None]:
+    """TRL is asked for a class that 1.16 has no more; fused kernels leave a class as it was."""
+    patched, forwards = monkey_patch.patch_forward_with_backends, {}
+
+    def lent(model: Any, *given: Any, **named: Any) -> None:
+        forwards.setdefault(type(model), type(model).forward)
+        patched(model, *given, **named)
+
+    with (
+        patch.object(monkey_patch, "is_trl_available", lambda: False),
+        patch.object(monkey_patch, "patch_forward_with_backends", lent),
+    ):
+        try:
+            yield
+        finally:
+            for kind, forward in forwards.items():
+                kind.forward = forward
 
 
 def _roles(stage: Stage) -> tuple[list[str], Built]:
@@ -191,7 +204,6 @@ def _roles(stage: Stage) -> tuple[list[str], Built]:
 @contextmanager
 def _models(plan: Plan, stage: Stage, role: list[str]) -> Iterator[None]:
     """There is no checkpoint to load: a model from its config, in the dtype asked for."""
-    kept: dict[Any, Any] = {}
 
     def loading(kind: Any) -> Any:
         def loaded(*_: Any, config: Any, torch_dtype: torch.dtype, **__: Any) -> Any:
@@ -200,7 +212,6 @@ def _models(plan: Plan, stage: Stage, role: list[str]) -> Iterator[None]:
             with torch.device(stage.device):
                 model = kind.from_config(config, dtype=torch_dtype)
             model.tie_weights()
-            kept.setdefault(type(model), type(model).forward)
             stage.labelled(role[0], model)
             return model.eval()
 
@@ -209,11 +220,7 @@ def _models(plan: Plan, stage: Stage, role: list[str]) -> Iterator[None]:
     with ExitStack() as stack:
         for kind in (AutoModelForCausalLM, AutoModelForTokenClassification):
             stack.enter_context(patch.object(kind, "from_pretrained", loading(kind)))
-        try:
-            yield
-        finally:
-            for model, forward in kept.items():
-                model.forward = forward  # its fused kernels take the place of a class's own
+        yield
 
 
 @contextmanager
