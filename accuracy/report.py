@@ -18,6 +18,7 @@ from accuracy import (
     trial_report,
     trl_summary,
     verdict_report,
+    verl_summary,
 )
 from accuracy.colocated import report as colocated_report
 from accuracy.engines import report as engines_report
@@ -88,6 +89,7 @@ def text() -> str:
         "## Closed form beside the first dry runs\n\n" + DRY_RUN + "\n" + _dry_run(),
         "## Dry runs beside real runs on a CPU\n\n" + cpu_summary.text(),
         "## TRL's own step beside real runs on a CPU\n\n" + trl_summary.text(),
+        "## verl's own engines beside real runs on a CPU\n\n" + verl_summary.text(),
         "## Time model beside published speeds\n\n" + TIMES + "\n" + _times(),
         "## Seconds of public runs\n\n" + timings_report.text(),
         MISSING,

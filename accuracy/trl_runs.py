@@ -5,25 +5,17 @@
 its ``train`` runs two steps, over gloo where a case is sharded (DDP in two processes, FSDP2 in
 one), and torch's allocator reports every byte. Only responses come with the
 batch. Beside it stand the dry run of the same plan with the CPU's branches, and, for a model of the
-catalog, the dry run that the closed form is compared with. What ran for real and has not changed is
-kept (``--anew`` runs everything). Each run has a process of its own: what other threads free of an
-earlier one unheard would be counted in it. Takes ten minutes on one core, and no network.
+catalog, the dry run that the closed form is compared with. Takes ten minutes on one core, and no
+network.
 """
 
 from __future__ import annotations
 
-import argparse
-import ast
 import gc
-import hashlib
-import inspect
-import json
 import os
-import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Sequence
 from contextlib import nullcontext
 from functools import cache
 from importlib.metadata import version
@@ -35,6 +27,7 @@ import datasets
 import torch
 import transformers
 
+from accuracy.real_runs import RealRuns, code, digest
 from accuracy.trl_cases import CASES, Case
 from accuracy.trl_packages import packages
 from accuracy.trl_packages import told as packages_told
@@ -131,86 +124,51 @@ def least_peaks(case: Case) -> dict[str, int]:
 def key(case: Case) -> str:
     """A hash of all that decides a case's real run: our own code, TRL's arguments, versions."""
     plan = case.plan.model_dump()
-    told = [
-        *(_sources(), *_further(case), {name: version(name) for name in LIBRARIES}),
-        *(case.config, case.head),
-        *(arguments(case.plan), {name: plan[name] for name in SHAPE}),
-        *(file.text for file in accelerate_files(case.plan)),
-        *packages_told(case.plan),
-    ]
-    return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
+    return digest(
+        [
+            *(_sources(), *_further(case), {name: version(name) for name in LIBRARIES}),
+            *(case.config, case.head),
+            *(arguments(case.plan), {name: plan[name] for name in SHAPE}),
+            *(file.text for file in accelerate_files(case.plan)),
+            *packages_told(case.plan),
+        ]
+    )
 
 
 @cache
 def _sources() -> list[str]:
     ran = (made, phases, allocations, real_peaks, engine, kernels, seams._Launched, seams._in_lists)
-    return [_code(one) for one in (*ran, group, launched)]
+    return [code(one) for one in (*ran, group, launched)]
 
 
 def _further(case: Case) -> list[str]:
     """What runs of ours where a case asks for it."""
     away = case.plan.activation_offload or case.plan.offload != "none"
-    return [_code(one) for one in (offloading_seams, two_memories, CopyingStage) if away]
+    return [code(one) for one in (offloading_seams, two_memories, CopyingStage) if away]
 
 
-def _code(one: Any) -> str:
-    """Without comments, which run nowhere."""
-    return ast.unparse(ast.parse(inspect.getsource(inspect.unwrap(one))))
+def _alone(case: Case) -> dict[str, int]:
+    with packages(case.plan):
+        return least_peaks(case)
 
 
-def measured(case: Case, kept: dict[str, Any]) -> dict[str, Any]:
-    """A case's row; what is ``kept`` of its real run stays if it would be the same."""
-    now = key(case)
-    real = kept["real_bytes"] if kept.get("key") == now else apart(case)
-    dry = dry_peaks(case)
-    if list(real) != list(dry):
-        raise ValueError(f"{case}: phases {list(real)} in the real run, {list(dry)} in the dry one")
-    row = {"name": case.name, "key": now, "real_bytes": real, "dry_run_bytes": dry}
-    return {**row, "whole_bytes": whole_peaks(case)}
+RUNS = RealRuns(
+    module="accuracy.trl_runs",
+    told=__doc__ or "",
+    cases=CASES,
+    libraries=LIBRARIES,
+    key=key,
+    real=_alone,
+    dry=dry_peaks,
+    whole=whole_peaks,
+)
 
 
-def apart(case: Case) -> dict[str, int]:
-    """:func:`least_peaks` of a case, in a process of its own."""
-    command = [sys.executable, "-m", "accuracy.trl_runs", "--one", case.name]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    found: dict[str, int] = json.loads(done.stdout.splitlines()[-1])
-    return found
-
-
-def main(given: Sequence[str] | None = None) -> int:
+def main() -> int:
     """Runs every case and writes what was found."""
-    parser = argparse.ArgumentParser(prog="python -m accuracy.trl_runs", description=__doc__)
-    parser.add_argument("--out", type=Path, help="JSON file to write")
-    parser.add_argument("--one", default="", metavar="NAME", help="run this case, print its bytes")
-    parser.add_argument("--anew", action="store_true", help="run everything, whatever is kept")
-    told = parser.parse_args(given)
-    torch.set_num_threads(1)
     datasets.disable_progress_bars()
     transformers.utils.logging.disable_progress_bar()
-    # Every run collects garbage; libraries' own objects need not be looked at each time.
-    gc.collect()
-    gc.freeze()
-    if told.one:
-        (case,) = (case for case in CASES if case.name == told.one)
-        with packages(case.plan):
-            print(json.dumps(least_peaks(case)))
-        return 0
-    if told.out is None:
-        parser.error("give --out, or --one")
-    kept: dict[str, Any] = {}
-    if told.out.exists() and not told.anew:
-        rows = json.loads(told.out.read_text("utf-8"))["cases"]
-        kept = {row["name"]: row for row in rows}
-    found = []
-    for case in CASES:
-        found.append(measured(case, kept.get(case.name, {})))
-        real, dry = found[-1]["real_bytes"], found[-1]["dry_run_bytes"]
-        worst = max((dry[phase] / real[phase] - 1 for phase in real), key=abs)
-        print(f"{100 * worst:+.4f} %  {case}", flush=True)
-    versions = {name: version(name) for name in LIBRARIES}
-    stored = {"versions": versions, "cases": found}
-    told.out.write_text(json.dumps(stored, indent=1) + "\n", "utf-8")
-    return 0
+    return RUNS.main()
 
 
 if __name__ == "__main__":

@@ -2,17 +2,10 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from functools import cache
 from pathlib import Path
-from typing import Any
 
-from accuracy.cpu_summary import Errors
-from accuracy.trl_cases import CASES, SCALE, Case
-from planner.dryrun.ask.answer import CUBLAS
-from planner.estimate import estimate
-from planner.units import MIB
+from accuracy.real_summary import RealSummary
+from accuracy.trl_cases import CASES, SCALE
 
 MEASURED = Path(__file__).with_name("measured") / "trl-vs-cpu.json"
 
@@ -36,32 +29,8 @@ both sides:
 """
 
 
-@cache
-def stored() -> dict[str, Any]:
-    """The committed runs, with their cases' rows by name."""
-    found: dict[str, Any] = json.loads(MEASURED.read_text("utf-8"))
-    return {**found, "cases": {row["name"]: row for row in found["cases"]}}
-
-
-def dry_errors(case: Case) -> dict[str, float]:
-    """Signed relative error of the stored dry run by phase, against the real run."""
-    row = stored()["cases"][case.name]
-    dry: dict[str, int] = row["dry_run_bytes"]
-    return {phase: dry[phase] / real - 1 for phase, real in row["real_bytes"].items()}
-
-
-def closed_errors(case: Case) -> dict[str, float]:
-    """The same of the closed form of the moment, against the stored dry run of the whole model.
-
-    A phase with next to nothing on the GPU, where state is in host RAM, has no relative error.
-    """
-    dry = stored()["cases"][case.name]["whole_bytes"]
-    return {
-        phase.name: (phase.requested_bytes - besides) / dry[phase.name] - 1
-        for phase in estimate(case.whole).phases
-        if dry.get(phase.name, 0) > MIB
-        for besides in [sum(int(term.bytes) for term in phase.terms if term.name == CUBLAS)]
-    }
+SUMMARY = RealSummary(MEASURED, CASES)
+stored, dry_errors, closed_errors = SUMMARY.stored, SUMMARY.dry_errors, SUMMARY.closed_errors
 
 
 def text() -> str:
@@ -75,17 +44,8 @@ def text() -> str:
     models = ", ".join(sorted({case.whole.model.split("/")[1] for case in CASES}))
     parts = [
         INTRODUCTION.format(**told),
-        "\n".join(_table(dry_errors)),
+        SUMMARY.by_method(dry_errors),
         CLOSED.format(models=models, scale=SCALE),
-        "\n".join(_table(closed_errors)),
+        SUMMARY.by_method(closed_errors),
     ]
     return "\n\n".join(part.strip("\n") for part in parts)
-
-
-def _table(errors: Callable[[Case], dict[str, float]]) -> Iterator[str]:
-    yield "| method | cases | phases | 5th percentile | median | 95th percentile | largest |"
-    yield "|---|---:|---:|---:|---:|---:|---:|"
-    for name in (*dict.fromkeys(case.method for case in CASES), "**all**"):
-        cases = [case for case in CASES if name in (case.method, "**all**")]
-        found = [error for case in cases for error in errors(case).values()]
-        yield Errors(name, len(cases), found).row

@@ -46,7 +46,18 @@ LORA: dict[str, Any] = {"finetuning": "lora", "lora_rank": 4}
 HALF: dict[str, Any] = {"master_dtype": "none"}
 WIDE: dict[str, Any] = {"dtype": "fp32", "master_dtype": "none"}
 KEPT: dict[str, Any] = {"gradient_checkpointing": "none"}
+BUDGET: dict[str, Any] = {**PACKED, "max_tokens_per_micro_batch": 400, "prompts_per_step": 4}
+"""Two rows and a half."""
+CHUNKED: dict[str, Any] = {"logits": "chunked", "logits_dtype": "fp32"}
+FP16: dict[str, Any] = {"dtype": "fp16", "optimizer": "adamw-foreach"}
+FLASH: dict[str, Any] = {"attention": "flash"}
 ONE: dict[str, Any] = {"responses_per_prompt": 1, "prompts_per_step": 4}
+
+
+WHOLE = {True: "Qwen/Qwen2.5-1.5B", False: "Qwen/Qwen2.5-7B"}
+"""The model that the closed form is compared with, by whether its embeddings are tied."""
+GPUS, SCALE = 8, 8
+"""How many there are in that comparison, and how many times a case's lengths its rows have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +84,15 @@ class Case:
         config = catalog.encode_config(self.config)
         return Plan(**{**BASE, "config": config, "method": self.method, **self.changes})
 
+    @property
+    def whole(self) -> Plan:
+        """The same for a model of the catalog on eight GPUs, with longer rows."""
+        told = {**BASE, "method": self.method, **self.changes, "gpu": "h100-80gb", "gpus": GPUS}
+        told["model"] = WHOLE[self.config["tie_word_embeddings"]]
+        told["prompts_per_step"] *= GPUS
+        lengths = ("prompt_tokens", "response_tokens", "max_tokens_per_micro_batch")
+        return Plan(**told | {name: SCALE * told[name] for name in lengths if name in told})
+
 
 def _case(name: str, method: str, *changes: dict[str, Any], tied: bool = False) -> Case:
     together = {key: value for each in changes for key, value in each.items()}
@@ -95,9 +115,20 @@ CASES = (
     _case("PPO, packed", "ppo", PACKED, ONE),
     _case("PPO, KL in the reward", "ppo", PACKED, ONE, {"kl": "reward"}),
     _case("PPO, padded, kept", "ppo", PADDED, ONE, KEPT),
+    _case("GRPO, budget", "grpo", BUDGET),
+    _case("GRPO, budget, KL, entropy", "grpo", BUDGET, KL, ENTROPY),
+    _case("GRPO, budget, LoRA, kept", "grpo", BUDGET, LORA, KEPT),
+    _case("GRPO, budget, padded, KL", "grpo", BUDGET, PADDED, KL),
+    _case("GRPO, one budget", "grpo", BUDGET, {"max_tokens_per_micro_batch": 4000}, tied=True),
+    _case("PPO, budget", "ppo", BUDGET, {**ONE, "prompts_per_step": 8}),
+    _case("GRPO, chunks, KL", "grpo", PACKED, CHUNKED, KL, tied=True),
+    _case("GRPO, chunks, budget, entropy", "grpo", BUDGET, CHUNKED, ENTROPY, tied=True),
+    _case("GRPO, fp16", "grpo", PACKED, FP16, KL),
+    _case("GRPO, budget, flash", "grpo", BUDGET, FLASH, KL),
+    _case("PPO, flash", "ppo", PACKED, FLASH, ONE),
 )
 LIVE = {
     "GRPO, padded, KL, entropy": "gpu",
-    "GRPO, packed, KL": "gpu",
+    "GRPO, budget, KL, entropy": "gpu",
 }
 """Names of those that every run of the tests repeats, and whose kernels meet the vocabulary."""

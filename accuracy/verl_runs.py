@@ -1,17 +1,22 @@
-"""verl's engines for real on a CPU, beside dry runs of them.
+"""verl's engines for real on a CPU, beside dry runs of them; writes what both say.
 
-The real side is verl's own: its engine loads a checkpoint from disk, shards it by FSDP2 over gloo
-and runs two steps, and torch's allocator reports every byte. Only data and its order are ours.
+``python -m accuracy.verl_runs --out accuracy/measured/verl-vs-cpu.json`` runs every case of
+:mod:`accuracy.verl_cases`. The real side is verl's own: its engine loads a checkpoint from disk,
+shards it by FSDP2 over gloo, cuts each batch and runs two steps, and torch's allocator reports
+every byte. Only data and its order are ours. Takes fifteen minutes on one core, and no network.
 """
 
 from __future__ import annotations
 
 import gc
 import os
+import sys
 import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
@@ -19,14 +24,22 @@ from unittest.mock import patch
 import torch
 import transformers
 
-from accuracy.verl_cases import Case
+from accuracy.real_runs import RealRuns, code, digest
+from accuracy.trl_packages import flash
+from accuracy.verl_cases import CASES, Case
+from planner.dryrun.ask.request import configs_of
 from planner.dryrun.logs import curve
+from planner.dryrun.run.execute import dry_run
 from planner.dryrun.run.world import On
-from planner.frameworks.verl.run import step
-from planner.frameworks.verl.run.made import batch, made, settings_of
+from planner.frameworks.verl import FRAMEWORK
+from planner.frameworks.verl.overrides import overrides
+from planner.frameworks.verl.run import batches, kernels, made, seams, step, steps
+from planner.frameworks.verl.run.batches import batch
+from planner.frameworks.verl.run.made import settings_of
 from planner.frameworks.verl.run.seams import without_gpu
 from planner.frameworks.verl.run.steps import Steps, quiet
 from planner.setup.setup import setup_of
+from planner.trial.run import allocations
 from planner.trial.run.allocations import Marks, peak_bytes
 from planner.trial.run.collectives import settled
 
@@ -62,7 +75,7 @@ def real_peaks(case: Case, head: On = "gpu") -> dict[str, int]:
         tempfile.TemporaryDirectory() as name,
         loading,
         without_gpu(head),
-        _attention(),
+        flash() if plan.attention == "flash" else _attention(),
         process_group(),
         quiet(),
     ):
@@ -73,15 +86,15 @@ def real_peaks(case: Case, head: On = "gpu") -> dict[str, int]:
         batches = {training: batch(plan, training=training) for training in (False, True)}
 
         def two_steps(marks: Marks) -> Any:
-            engines = {role: made(role, config) for role in roles}
-            steps = Steps(plan, engines, lambda training: batches[training].copy(), marks.phase)
+            engines = {role: made.made(role, config) for role in roles}
+            ran = Steps(plan, engines, lambda training: batches[training].copy(), marks.phase)
             for index in range(step.STEPS):
                 gc.collect()  # circles are found whenever the collector happens to look
                 if index == step.STEPS - 1:
                     with marks.last_step():
-                        steps.step()
+                        ran.step()
                 else:
-                    steps.step()
+                    ran.step()
             return engines
 
         with torch.backends.mkldnn.flags(enabled=False), settled():
@@ -114,16 +127,43 @@ def _checkpoints(folder: Path, case: Case) -> None:
             kind.from_config(settings, dtype=torch.float32).save_pretrained(folder / role)
 
 
-def main() -> None:
-    """Print every case, dry run over real run."""
-    from accuracy.verl_cases import CASES
+def whole_peaks(case: Case) -> dict[str, int]:
+    """The same for a model of the catalog, as on its card."""
+    log = dry_run(case.whole, configs_of(case.whole), code=FRAMEWORK.name)
+    return {peak.phase: peak.total_bytes for peak in curve.peaks(log)}
 
-    torch.set_num_threads(1)
-    for case in CASES:
-        real, dry = real_peaks(case), dry_peaks(case)
-        apart = ", ".join(f"{phase} {dry[phase] / real[phase] - 1:+.3%}" for phase in real)
-        print(f"{case}: {apart}", flush=True)
+
+def key(case: Case) -> str:
+    """A hash of all that decides a case's real run: our own code, verl's settings, versions."""
+    plan = case.plan
+    return digest(
+        [
+            *(_sources(), *([code(flash)] if plan.attention == "flash" else [])),
+            *({name: version(name) for name in LIBRARIES}, case.config, overrides(plan)),
+            *(plan.length_distribution, plan.kl, plan.batch_shape),
+        ]
+    )
+
+
+@cache
+def _sources() -> list[str]:
+    ran = (batches, made, steps, kernels, allocations, seams.Platform, seams.without_gpu)
+    own = (seams._patches, real_peaks, process_group, _attention, _checkpoints)
+    return [code(one) for one in (*ran, *own)]
+
+
+LIBRARIES = ("torch", "transformers", "peft", "verl", "tensordict")
+RUNS = RealRuns(
+    module="accuracy.verl_runs",
+    told=__doc__ or "",
+    cases=CASES,
+    libraries=LIBRARIES,
+    key=key,
+    real=real_peaks,
+    dry=dry_peaks,
+    whole=whole_peaks,
+)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(RUNS.main())

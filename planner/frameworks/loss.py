@@ -65,6 +65,14 @@ class LossCode:
     one_kernel: bool = False
     """One kernel scores materialised responses; otherwise a loop over sequences does."""
 
+    scores_prompts: bool = False
+    """Prompts meet the head on every path; otherwise on the whole one alone."""
+
+    def scores_all(self, objective: str, logits: str) -> bool:
+        """Whether every position meets the head where a plan's ``logits`` asks for this path."""
+        every = objective == CROSS_ENTROPY or self.scores_prompts
+        return every or self.path(objective, logits) == "full"
+
     def path(self, objective: str, logits: str) -> str:
         """The path that runs where a plan's ``logits`` asks for this one.
 

@@ -8,7 +8,7 @@ from typing import Literal
 from planner.footprint import Term
 from planner.formulas import sharding
 from planner.numeric import Num, minimum
-from planner.phases import found, gathered, units
+from planner.phases import found, gathered, units, vocabulary
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
 from planner.setup.models import Use
@@ -85,9 +85,10 @@ def beside_loss(
     """Gathered weights while a loss computes, or goes backward.
 
     Where it takes the model's output, its forward has ended by then, and its root may be resharded;
-    ``inside`` says that the instant is one of the head itself.
+    ``inside`` says that the instant is one of the head itself. Chunks are scored by the model.
     """
-    outside = scene.framework.loss_code(scene.plan.framework_version).outside_model and not inside
+    outside = vocabulary.loss_code(scene).outside_model and not inside
+    outside = outside and (role.value_head or vocabulary.path(scene) == "full")
     if not (scene.fsdp and outside) or gathered.wrapped_whole(scene, role):
         return at_head(scene, role, backward=backward, trains=trains)
     if gathered.root_stays(scene, role):

@@ -112,7 +112,7 @@ class Positions:
         self.head: Head = (training_head if gradient else inference_head)(scene, role)
         self.tokens = q.micro_tokens if gradient else q.logprob_tokens
         rows = q.micro_sequences if gradient else q.logprob_sequences
-        every = method_of(scene.plan).objective == "cross-entropy" or self.head.logits == "full"
+        every = self.head.loss.scores_all(method_of(scene.plan).objective, scene.plan.logits)
         # The loss scores some positions of a row only.
         cut = not (every or role.value_head)
         self.packed = cut and scene.plan.batch_shape == "packed"

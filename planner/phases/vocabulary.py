@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from planner.formulas.logits import Head
-from planner.frameworks.loss import CROSS_ENTROPY, LossCode
+from planner.frameworks.loss import LossCode
 from planner.methods import method_of
 from planner.numeric import Num, ceil_div
 from planner.phases import units
@@ -125,7 +125,7 @@ def casts_tiles(scene: Scene, role: Role) -> bool:
 
 
 def _scores_all(scene: Scene) -> bool:
-    return policy_objective(scene.plan) == CROSS_ENTROPY or path(scene) == "full"
+    return loss_code(scene).scores_all(policy_objective(scene.plan), scene.plan.logits)
 
 
 def _tokens_at_head(scene: Scene, rows: Num, tokens: Num, response_tokens: Num) -> Num:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import nn
 
+from planner.frameworks import framework_named
 from planner.methods import method_of
 from planner.plan import Plan
 from planner.steps import models
@@ -14,9 +15,9 @@ from planner.steps.batch import Rows
 def scored(model: nn.Module, rows: Rows, plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
     """Hidden states [rows, scored, hidden] and the token each of them has to predict.
 
-    ``full`` scores every position. Otherwise padded and full rows keep their last
-    ``response_tokens + 1`` positions (transformers' ``logits_to_keep``), and a packed row its
-    response tokens. The last position of a row predicts nothing; its target is the row's first.
+    ``full`` scores every position, and so do verl's chunks. Otherwise padded and full rows keep
+    their last ``response_tokens + 1`` positions (transformers' ``logits_to_keep``), and a packed
+    row its response tokens. A row's last position predicts nothing; its target is the row's first.
     """
     hidden = models.hidden_states(model, rows.inputs())
     return positions(hidden, rows, plan)
@@ -25,7 +26,8 @@ def scored(model: nn.Module, rows: Rows, plan: Plan) -> tuple[torch.Tensor, torc
 def positions(hidden: torch.Tensor, rows: Rows, plan: Plan) -> tuple[torch.Tensor, torch.Tensor]:
     """Of hidden states [rows, tokens, hidden], those that :func:`scored` keeps; their targets."""
     targets = rows.ids.roll(-1, dims=1)
-    if method_of(plan).objective == "cross-entropy" or plan.logits == "full":
+    loss = framework_named(plan.framework).loss_code(plan.framework_version)
+    if loss.scores_all(method_of(plan).objective, plan.logits):
         return hidden, targets
     if rows.positions is not None:
         places = _packed_places(rows, plan)

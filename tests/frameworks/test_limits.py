@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -97,3 +98,20 @@ def test_trl_casts_those_adapters_to_bf16_whatever_the_plan_computes_in() -> Non
         assert module.__file__ is not None
         cast = "param.data = param.data.to(torch.bfloat16)"
         assert cast in Path(module.__file__).read_text(), module.__name__
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"logits": "chunked", "model": "Qwen/Qwen2.5-7B"}, "logits"),
+        ({"dtype": "fp16"}, "optimizer"),
+        ({"method": "ppo", "rollout": "vllm-separate", "rollout_gpus": 4, "gpus": 8}, "rollout"),
+    ],
+    ids=str,
+)
+def test_what_verl_stops_on_is_refused_with_a_way_out(fields: dict[str, Any], field: str) -> None:
+    plan = Plan(framework="verl", prompts_per_step=64, **fields)
+    (found,) = verl.obstacles(plan)
+    assert found.field == field
+    fixed = Plan(**{**plan.model_dump(), **dict(found.changes)})
+    assert not [one for one in verl.obstacles(fixed) if one.field == field]

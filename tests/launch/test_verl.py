@@ -119,7 +119,7 @@ def test_grpo_means_the_planned_batches(verl: Worker, tmp_path: Path) -> None:
             {f"{ACTOR}.use_dynamic_bsz": True, f"{ACTOR}.ppo_max_token_len_per_gpu": 8192},
         ),
         (
-            {"logits": "chunked"},
+            {"logits": "chunked", "model": "Qwen/Qwen2.5-1.5B"},
             {
                 f"{MODEL}.use_fused_kernels": True,
                 f"{MODEL}.fused_kernel_options.impl_backend": "torch",
@@ -227,6 +227,10 @@ def test_ppo_has_a_critic_of_its_own(verl: Worker, tmp_path: Path) -> None:
     assert _at(values, f"{MODEL}.path") == "Qwen/Qwen2.5-7B"
     assert _at(values, "critic.ppo_micro_batch_size_per_gpu") == 2
     assert _at(values, "critic.ppo_max_token_len_per_gpu") == 16_384
+    # What verl's trainer gives the critic's engine, and what the engine has of its own.
+    assert _at(values, "critic.ppo_infer_max_token_len_per_gpu") == 16_384
+    assert _at(values, "critic.fsdp.use_dynamic_bsz") is True
+    assert _at(values, "critic.fsdp.micro_batch_size_per_gpu") == 2
     assert _at(values, "critic.fsdp.optimizer_offload") is True
 
 

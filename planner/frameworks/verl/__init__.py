@@ -57,6 +57,8 @@ FRAMEWORK = Framework(
             outside_model=True,
             fp32_without_gradient=True,
             frozen_weight_gradient=True,
+            # models/transformers/dense_common.py: all of outputs[0], and labels rolled by one.
+            scores_prompts=True,
         )
     },
     defaults=_defaults,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from planner.catalog.classifiers import TOKEN_CLASSIFIERS
 from planner.frameworks.verl import FRAMEWORK
+from planner.frameworks.verl.overrides import KERNELS
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.plan.facts import facts_of
@@ -67,6 +68,14 @@ def _training(found: Obstacles) -> None:
             "The 8-bit optimizer used here (torchao) works on FSDP2's tensors.",
             sharding="fsdp2",
         )
+    if plan.dtype == "fp16" and plan.optimizer == "adamw-fused":
+        # torch/optim/adam.py, _fused_adam: subtracts found_inf from each step, in place.
+        found.refuse(
+            "optimizer",
+            "verl scales fp16 by FSDP's ShardedGradScaler, whose found_inf of one value torch's "
+            "fused AdamW cannot take from a step without dimensions.",
+            optimizer="adamw-foreach",
+        )
     found.only(
         "optimizer_step", "update", why="verl steps once for each mini-batch of prompts."
     )
@@ -76,6 +85,16 @@ def _training(found: Obstacles) -> None:
             "verl computes logits of prompts too, or none at all (fused kernels).",
             "Set logits to full, chunked or fused.",
             logits="fused",
+        )
+    elif plan.logits in KERNELS and sharding_of(plan).fsdp == 2 and not facts_of(plan).policy.tied:
+        # fsdp_utils.py, _select_fsdp2_wrap_targets, and dense_common.py's self.lm_head.weight
+        found.refuse(
+            "logits",
+            "verl's fused kernels read the head's weight, which FSDP2 keeps in shards by itself "
+            "where embeddings are not tied.",
+            "Set logits to full, or sharding to fsdp1, whose root has the head.",
+            logits="full",
+            logits_dtype="fp32" if plan.dtype == "fp32" else "bf16",
         )
     elif plan.logits == "full":
         found.only(
@@ -188,6 +207,19 @@ def _rollout(found: Obstacles) -> None:
 def _apart(found: Obstacles) -> None:
     """An engine on GPUs of its own: verl.experimental.one_step_off_policy."""
     plan = found.plan
+    if trainer_of(FRAMEWORK.name, plan.method).export.critic:
+        # experimental/separation/ray_trainer.py, _create_critic_class: knows "fsdp" alone, and
+        # reads settings of the critic's model that HFModelConfig does not have.
+        found.refuse(
+            "rollout",
+            "The trainer that verl has for an engine on GPUs of its own makes no critic: it stops "
+            "on FSDP2, and on settings that FSDP1's no longer have.",
+            "Set rollout to vllm-colocated, or method to one without a critic.",
+            rollout="vllm-colocated",
+            rollout_gpus=0,
+            rollout_tensor_parallel=1,
+            rollout_overlap="synchronous",
+        )
     found.only(
         "rollout_overlap",
         "one-step-off",

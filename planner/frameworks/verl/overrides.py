@@ -149,6 +149,12 @@ def _rollout(plan: Plan) -> dict[str, object]:
 
 
 def _critic(plan: Plan) -> dict[str, object]:
+    """The critic's engine is given none of the critic's own sizes but a budget for inference.
+
+    Its trainer (``trainer/ppo/v1/trainer_base.py``) copies that one for both passes, 32,768 tokens
+    unless told, and its engine then cuts by a budget unless told. These stand in no YAML.
+    """
+    budget = plan.max_tokens_per_micro_batch
     return {
         "critic.strategy": STRATEGY[plan.sharding],
         **_fsdp(plan, "critic.fsdp"),
@@ -156,7 +162,11 @@ def _critic(plan: Plan) -> dict[str, object]:
         **_model(plan, "critic.model", plan.critic_model or plan.model),
         "critic.ppo_micro_batch_size_per_gpu": plan.micro_batch_size,
         "critic.forward_micro_batch_size_per_gpu": plan.logprob_micro_batch_size,
-        "critic.ppo_max_token_len_per_gpu": plan.max_tokens_per_micro_batch or None,
+        "critic.ppo_max_token_len_per_gpu": budget or None,
+        "+critic.ppo_infer_max_token_len_per_gpu": budget or None,
+        "+critic.fsdp.use_dynamic_bsz": budget > 0,
+        "+critic.fsdp.micro_batch_size_per_gpu": plan.micro_batch_size,
+        "+critic.fsdp.infer_micro_batch_size_per_gpu": plan.logprob_micro_batch_size,
     }
 
 

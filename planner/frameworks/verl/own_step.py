@@ -38,13 +38,13 @@ def refusal(plan: Plan) -> str:
             f"{', '.join(_missing())} is not installed here (requirements-verl.txt)",
         ),
         (sharding_of(plan).fsdp != 2, "FSDP1's flat parameters do not run without data"),
-        (plan.liger, "Liger's kernels are patched in by the package, which is not asked here"),
-        (plan.dtype == "fp16", "fp16 scales its gradients by what they hold"),
         (plan.activation_offload, "offloaded activations wait on streams"),
-        (plan.offload != "none", "offloaded state is moved by an engine"),
         (plan.optimizer == "adamw-8bit", "the 8-bit optimizer is another package's"),
-        (plan.logits in KERNELS, "its fused kernels replace a class's forward for good"),
-        (plan.max_tokens_per_micro_batch > 0, "rows that fill a token budget depend on data"),
+        (plan.logits == "fused", "its fused head is Triton's, kernel by kernel"),
+        (
+            plan.logits in KERNELS and plan.batch_shape != "packed",
+            "its chunks pick rows that are padded by a mask of the device",
+        ),
         (plan.reward == "model", "reward models read text"),
     ):
         if holds:
@@ -54,8 +54,10 @@ def refusal(plan: Plan) -> str:
 
 
 def no_trial(plan: Plan) -> str:
-    """Nothing more stands in the way of a trial by verl's code than of its dry run."""
-    return ""
+    """What stands in the way of a trial by verl's code, though not of its dry run."""
+    if not plan.liger or find_spec("liger_kernel"):
+        return ""
+    return f"{FRAMEWORK.label}'s own code did not run: liger_kernel is not installed here."
 
 
 def _installed() -> str:

@@ -104,12 +104,27 @@ def _exponentials(logits: Tensor, *_: Any) -> int:
     return workspace_bytes("aten.logsumexp", [(tuple(logits.shape), logits.element_size())]) or 0
 
 
+def _attended(query: Tensor, key: Tensor, *_: Any) -> int:
+    """Each thread's scores of a block of queries and keys, in fp32 and again in half precision.
+
+    FlashAttentionKernel.cpp, ``cpu_flash_attention``: blocks of 512 keys, and of more queries where
+    there are more. A card keeps such a block in registers.
+    """
+    tokens, width = query.shape[-2:]
+    rows = min(tokens, 256 if tokens >= 768 else 64 if tokens >= 192 else 32)
+    columns = min(key.shape[-2], 512)
+    halves = 2 * rows * columns if query.element_size() == 2 else 0
+    each: int = 4 * rows * (columns + 2 + width) + halves
+    return each * torch.get_num_threads()
+
+
 SCRATCH: dict[Any, Callable[..., int]] = {
     torch.ops.headroom.add_product.default: _widened,
     torch.ops.aten.add.Tensor: _promoted,
     torch.ops.aten.sub.Tensor: _promoted,
     torch.ops.aten.mul.Tensor: _promoted,
     torch.ops.aten.scatter_add_.default: _scattered,
+    torch.ops.aten._scaled_dot_product_flash_attention_for_cpu.default: _attended,
     torch.ops.aten.logsumexp.default: _exponentials,
     torch.ops.aten.logsumexp.out: _exponentials,
 }

@@ -1,28 +1,25 @@
-"""verl's engines as its workers make them from what an export writes, and their batches."""
+"""verl's engines as its workers make them from what an export writes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
-import torch
 import verl
 from hydra import compose, initialize_config_dir
 from omegaconf import open_dict
 from transformers.models.auto.modeling_auto import MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
-from verl.utils import tensordict_utils as tu
 from verl.utils.config import omega_conf_to_dataclass
 from verl.workers.engine.fsdp.transformer_impl import FSDPEngineWithLMHead, FSDPEngineWithValueHead
 from verl.workers.utils.losses import ppo_loss, value_loss
 
 from planner.frameworks.verl.overrides import apart, overrides
 from planner.plan import Plan
-from planner.setup.quantities import quantities
 
 PACKAGE = Path(verl.__file__).parent
 YAML = {
@@ -33,9 +30,6 @@ YAML = {
 
 Its trainer's workers make the same engines (``experimental/separation/engine_workers.py``).
 """
-ENOUGH = 2
-"""Micro-batches of a pass that are run: the second finds what the first has left."""
-
 Config = Mapping[str, Any]
 
 
@@ -45,6 +39,18 @@ class Made:
 
     engine: Any
     loss: Any
+
+    def added(self, *, training: bool) -> dict[str, Any]:
+        """What its worker adds to a batch (``TrainingWorker.train_batch``, ``infer_batch``)."""
+        told = self.engine.engine_config
+        kind = "" if training else "infer_"
+        return {
+            "use_remove_padding": self.engine.model_config.use_remove_padding,
+            "use_dynamic_bsz": told.use_dynamic_bsz,
+            "max_token_len_per_gpu": told[f"{kind}max_token_len_per_gpu"],
+            "micro_batch_size_per_gpu": told[f"{kind}micro_batch_size_per_gpu"],
+            "use_fused_kernels": told.use_fused_kernels,
+        }
 
 
 def settings_of(plan: Plan, folder: Path, configs: Mapping[str, Config]) -> Any:
@@ -95,9 +101,13 @@ def made(role: str, config: Any) -> Made:
     model.model_type = "value_model" if critic else "language_model"
     worker.engine.use_remove_padding = model.use_remove_padding
     worker.engine.use_fused_kernels = model.use_fused_kernels
+    for name, value in _batching(role, worker, config).items():
+        setattr(worker.engine, name, value)
     kind = FSDPEngineWithValueHead if critic else FSDPEngineWithLMHead
     engine: Any = kind(model, worker.engine, worker.optim, worker.checkpoint)
     engine._build_model_optimizer()
+    away = engine.is_param_offload_enabled
+    engine.to("cpu", model=away, optimizer=engine.is_optimizer_offload_enabled, grad=away)
     return Made(engine, partial(value_loss if critic else ppo_loss, config=worker))
 
 
@@ -116,59 +126,32 @@ def _part(role: str, config: Any) -> Any:
     return part
 
 
+def _batching(role: str, worker: Any, config: Any) -> dict[str, Any]:
+    """How an engine's batches are cut, as whoever makes it copies that to its own settings.
+
+    A critic's trainer (``v1/trainer_base.py``) copies one budget for both passes, and neither how
+    many rows there are nor whether there is a budget: those stand in its engine's own settings.
+    """
+    if role == "critic":
+        budget = worker.ppo_infer_max_token_len_per_gpu
+        return {"max_token_len_per_gpu": budget, "infer_max_token_len_per_gpu": budget}
+    told = {
+        "use_dynamic_bsz": worker.use_dynamic_bsz,
+        "max_token_len_per_gpu": worker.ppo_max_token_len_per_gpu,
+        "micro_batch_size_per_gpu": worker.ppo_micro_batch_size_per_gpu,
+    }
+    if role == "reference":  # it has no other pass
+        return told | {f"infer_{name}": told[name] for name in SIZES}
+    rollout = config.actor_rollout_ref.rollout
+    return told | {f"infer_{name}": rollout[f"log_prob_{name}"] for name in SIZES}
+
+
+SIZES = ("max_token_len_per_gpu", "micro_batch_size_per_gpu")
+
+
 OF_AN_ACTOR = {
     "log_prob_micro_batch_size": "ppo_micro_batch_size",
     "log_prob_micro_batch_size_per_gpu": "ppo_micro_batch_size_per_gpu",
     "log_prob_use_dynamic_bsz": "use_dynamic_bsz",
     "log_prob_max_token_len_per_gpu": "ppo_max_token_len_per_gpu",
 }
-
-
-def batch(plan: Plan, *, training: bool) -> Any:
-    """As many sequences as ``ENOUGH`` micro-batches of a pass have, as a worker is given them.
-
-    Nested rows at the plan's caps; of padded ones the last of a micro-batch has one token less.
-    """
-    q = quantities(plan)
-    size, per_pass = (
-        (q.micro_sequences, q.sequences_per_gpu_update)
-        if training
-        else (q.logprob_sequences, q.sequences_per_gpu_step)
-    )
-    count = int(size) * min(ENOUGH, int(per_pass) // int(size))
-    lengths = list(_lengths(plan, int(size), count))
-    rows = [plan.prompt_tokens + length for length in lengths]
-    ids = partial(torch.zeros, dtype=torch.int64)
-    fields = {
-        "input_ids": map(ids, rows),
-        "position_ids": map(torch.arange, rows),
-        "loss_mask": map(partial(torch.ones, dtype=torch.int64), rows),
-        "prompts": map(ids, [plan.prompt_tokens] * count),
-        "responses": map(ids, lengths),
-        "response_mask": (torch.ones(length, dtype=torch.int64) for length in lengths),
-    }
-    names = ("old_log_probs", "advantages", "values", "returns")
-    numbers = (*names, *(("ref_log_prob",) if plan.kl == "loss" else ())) if training else ()
-    fields |= {name: map(torch.zeros, lengths) for name in numbers}
-    return tu.get_tensordict(
-        {
-            name: torch.nested.as_nested_tensor(list(of_rows), layout=torch.jagged)
-            for name, of_rows in fields.items()
-        },
-        {
-            # trainer_base.py and what engine_workers.py adds to it
-            "temperature": plan.temperature,
-            "global_batch_size": plan.prompts_per_update * plan.responses_per_prompt,
-            "use_dynamic_bsz": False,
-            "micro_batch_size_per_gpu": int(size),
-            "use_remove_padding": plan.batch_shape == "packed",
-            "use_fused_kernels": False,
-        },
-    )
-
-
-def _lengths(plan: Plan, size: int, count: int) -> Iterator[int]:
-    """Tokens of each response."""
-    for place in range(count):
-        short = plan.batch_shape == "padded" and size > 1 and place % size == size - 1
-        yield plan.response_tokens - short

@@ -7,14 +7,19 @@ for readers; a test takes each away and sees what breaks.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from types import ModuleType
 from typing import Any
 from unittest.mock import patch
 
 import torch
 from tensordict import TensorDict  # type: ignore[import-untyped]
 from torch._subclasses.fake_tensor import FakeTensor
+from torch.distributed.fsdp import sharded_grad_scaler
+from torch.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
 from torch.distributed.tensor import DTensor
 from torch.nested._internal.nested_tensor import NestedTensor, _nt_view_dummy
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
@@ -23,6 +28,7 @@ from transformers import AutoModelForCausalLM, AutoModelForTokenClassification
 from verl.models.transformers import monkey_patch
 from verl.plugin.platform import platform_manager
 from verl.utils import torch_functional
+from verl.utils.experimental import torch_functional as fused
 from verl.workers.engine.fsdp import transformer_impl as engine
 from verl.workers.engine.fsdp.utils import create_device_mesh
 
@@ -30,6 +36,7 @@ from planner.dryrun.run.sharded import Unpinned, two_memories
 from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.world import On
 from planner.frameworks.verl.run import kernels
+from planner.frameworks.verl.run.offloading import offloading
 from planner.plan import Plan
 from planner.steps.stage import Stage
 
@@ -65,26 +72,28 @@ def without_gpu(head: On) -> Iterator[None]:
     On a ``gpu`` flash-attn's cross entropy and Inductor's entropy meet the logits, and compute
     nothing here; on a ``cpu`` verl's own loop over rows and its entropy as written.
     """
-    with _without_trl(), ExitStack() as stack:
+    with _patches(), ExitStack() as stack:
         for target, name, value in (
             (platform_manager, "_current_platform", Platform()),
             # Nothing is pinned where there is no driver.
             (engine, "CPUOffloadPolicy", lambda pin_memory: Unpinned()),
             (engine, "device_name", "cpu"),
             (engine, "log_gpu_memory_usage", lambda *_, **__: None),
+            (sharded_grad_scaler, "ShardedGradScaler", partial(ShardedGradScaler, "cpu")),
             (torch, "compile", kernels.compiled if head == "gpu" else _eager),
         ):
             stack.enter_context(patch.object(target, name, value))
         if head == "gpu":
-            for name, value in _FLASH_ATTN.items():
-                stack.enter_context(patch.object(torch_functional, name, value, create=True))
+            for module, name in (
+                (torch_functional, "FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE"),
+                (fused, "_FLASH_ATTN_CROSS_ENTROPY_AVAILABLE"),
+            ):
+                for target, value in ((name, True), ("cross_entropy_loss", CROSS_ENTROPY)):
+                    stack.enter_context(patch.object(module, target, value, create=True))
         yield
 
 
-_FLASH_ATTN: dict[str, Any] = {
-    "FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE": True,
-    "cross_entropy_loss": kernels.cross_entropy_loss,
-}
+CROSS_ENTROPY = kernels.cross_entropy_loss
 """verl takes flash-attn's cross entropy where the package is, as its export installs it."""
 
 
@@ -105,12 +114,38 @@ def seams(plan: Plan, stage: DryStage, on: On, head: On) -> Iterator[Built]:
         role, built = _roles(stage)
         enter(_models(plan, stage, role))
         enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
+        enter(patch.object(ShardedGradScaler, "_maybe_opt_step", _stepped))
         known = _disable_current_modes()(create_device_mesh)  # ranks: on what is no fake
         enter(patch.object(engine, "create_device_mesh", known))
         if on == "gpu":
             enter(_transfers(stage))
+            enter(offloading(plan, stage))
+        if plan.liger:
+            enter(_liger(stage))
         enter(Data())  # type: ignore[no-untyped-call]
         yield built
+
+
+@contextmanager
+def _liger(stage: DryStage) -> Iterator[None]:
+    """liger-kernel, of which verl asks for one function, told the model and which kernels."""
+    applied: Any = ModuleType("monkey_patch")
+    applied._apply_liger_kernel_to_instance = lambda model, **_: stage.liger(model)
+    parts = ("liger_kernel", "transformers", "monkey_patch")
+    names = [".".join(parts[: count + 1]) for count in range(len(parts))]
+    with ExitStack() as stack:
+        for name in names:
+            if (there := sys.modules.get(name)) is not None:
+                stack.callback(sys.modules.__setitem__, name, there)
+            else:
+                stack.callback(sys.modules.pop, name)
+            sys.modules[name] = applied
+        yield
+
+
+def _stepped(_: Any, optimizer: Any, __: Any, *args: Any, **kwargs: Any) -> Any:
+    """fp16's scaler reads whether any gradient is infinite; none is."""
+    return optimizer.step(*args, **kwargs)
 
 
 @contextmanager
@@ -125,7 +160,7 @@ def real(plan: Plan, stage: Stage, *, several: bool) -> Iterator[Built]:
     on_card = stage.device.type == "cuda"
     with ExitStack() as stack:
         enter = stack.enter_context
-        enter(_without_trl() if on_card else without_gpu("cpu"))
+        enter(_patches() if on_card else without_gpu("cpu"))
         if not several:
             enter(patch.object(engine, "fsdp2_load_full_state_dict", lambda *_: None))
         role, built = _roles(stage)
@@ -134,10 +169,23 @@ def real(plan: Plan, stage: Stage, *, several: bool) -> Iterator[Built]:
 
 
 @contextmanager
-def _without_trl() -> Iterator[None]:
-    """TRL is asked for a class that 1.16 has no more."""
-    with patch.object(monkey_patch, "is_trl_available", lambda: False):
-        yield
+def _patches() -> Iterator[None]:
+    """TRL is asked for a class that 1.16 has no more; fused kernels leave a class as it was."""
+    patched, forwards = monkey_patch.patch_forward_with_backends, {}
+
+    def lent(model: Any, *given: Any, **named: Any) -> None:
+        forwards.setdefault(type(model), type(model).forward)
+        patched(model, *given, **named)
+
+    with (
+        patch.object(monkey_patch, "is_trl_available", lambda: False),
+        patch.object(monkey_patch, "patch_forward_with_backends", lent),
+    ):
+        try:
+            yield
+        finally:
+            for kind, forward in forwards.items():
+                kind.forward = forward
 
 
 def _roles(stage: Stage) -> tuple[list[str], Built]:

@@ -15,10 +15,12 @@ import torch
 
 from planner.dryrun.logs import log as logs
 from planner.dryrun.logs.log import Log
-from planner.dryrun.run.stage import DryStage, local
+from planner.dryrun.run.stage import DryStage
 from planner.dryrun.run.tracker import Tracker
 from planner.dryrun.run.world import On, world
-from planner.frameworks.verl.run.made import Made, batch, made, settings_of
+from planner.frameworks.verl.run.batches import batch
+from planner.frameworks.verl.run.made import Made, made, settings_of
+from planner.frameworks.verl.run.offloading import waits
 from planner.frameworks.verl.run.seams import answers, seams
 from planner.frameworks.verl.run.steps import Steps, quiet
 from planner.frameworks.verl.run.told import differences
@@ -88,8 +90,8 @@ def _told(role: str, found: Made, stage: DryStage, on: On) -> None:
     stage.built(role, engine.module)
     if engine.optimizer is not None:
         stage.optimized(role, engine.optimizer)
-    if engine._uses_fsdp2_cpu_offload_policy and on == "gpu":
-        stage.move((local(weight) for weight in engine.module.parameters()), "host")
+    if on == "gpu":
+        waits(engine, stage)
 
 
 @contextmanager

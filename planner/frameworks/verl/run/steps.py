@@ -67,8 +67,9 @@ class Steps:
 
     def _infer(self, phase: str, role: str, *, base: bool = False, **told: Any) -> None:
         """``TrainingWorker.infer_batch``."""
-        engine, data = self._engines[role].engine, self.given(False)
-        tu.assign_non_tensor(data, **told)
+        made, data = self._engines[role], self.given(False)
+        engine = made.engine
+        tu.assign_non_tensor(data, **made.added(training=False), **told)
         self._enter(phase)
         plain = engine.disable_adapter() if base else nullcontext()
         with self._region("reference" if base else role), engine.eval_mode(), plain:
@@ -88,7 +89,7 @@ class Steps:
         with self._region(role), made.engine.train_mode():
             for _ in range(1 + differs):
                 data = self.given(True)
-                tu.assign_non_tensor(data, **told)
+                tu.assign_non_tensor(data, **made.added(training=True), **told)
                 with made.engine.train_mode(disable_auto_offload=True):
                     found = made.engine.train_batch(data, loss_function=made.loss)
                 del found

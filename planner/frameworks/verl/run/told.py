@@ -35,7 +35,8 @@ def _of(role: str, engine: Any, planned: ModelSetup | None, plan: Plan) -> Itera
     if engine._autocast_dtype != DTYPES[plan.dtype]:
         yield f"computes the {role} in {_name(engine._autocast_dtype)}"
     waits = engine._uses_fsdp2_cpu_offload_policy
-    if waits != (planned.waits == "host, streamed"):
+    streams = planned.waits == "host, streamed" or (planned.trained and plan.offload == "all")
+    if waits != streams:
         yield f"keeps the {role} {'in host RAM' if waits else 'on the GPU'}"
     trained = engine.optimizer is not None
     recomputes = bool(engine.module.is_gradient_checkpointing)

@@ -10,7 +10,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from planner.dryrun.run.execute import filled_in
-from planner.frameworks.verl.run.made import Config, batch, made, settings_of
+from planner.frameworks.verl.run.batches import batch
+from planner.frameworks.verl.run.made import Config, made, settings_of
 from planner.frameworks.verl.run.seams import real
 from planner.frameworks.verl.run.step import silent
 from planner.frameworks.verl.run.steps import Mark, Steps
