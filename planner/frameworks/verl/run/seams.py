@@ -84,12 +84,13 @@ def without_gpu(head: On) -> Iterator[None]:
         ):
             stack.enter_context(patch.object(target, name, value))
         if head == "gpu":
-            for module, name in (
+            for module, known in (
                 (torch_functional, "FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE"),
                 (fused, "_FLASH_ATTN_CROSS_ENTROPY_AVAILABLE"),
             ):
-                for target, value in ((name, True), ("cross_entropy_loss", CROSS_ENTROPY)):
-                    stack.enter_context(patch.object(module, target, value, create=True))
+                stack.enter_context(patch.object(module, known, True, create=True))
+                taken = patch.object(module, "cross_entropy_loss", CROSS_ENTROPY, create=True)
+                stack.enter_context(taken)
         yield
 
 
@@ -171,7 +172,8 @@ def real(plan: Plan, stage: Stage, *, several: bool) -> Iterator[Built]:
 @contextmanager
 def _patches() -> Iterator[None]:
     """TRL is asked for a class that 1.16 has no more; fused kernels leave a class as it was."""
-    patched, forwards = monkey_patch.patch_forward_with_backends, {}
+    patched = monkey_patch.patch_forward_with_backends
+    forwards: dict[type, Any] = {}
 
     def lent(model: Any, *given: Any, **named: Any) -> None:
         forwards.setdefault(type(model), type(model).forward)
@@ -185,7 +187,7 @@ def _patches() -> Iterator[None]:
             yield
         finally:
             for kind, forward in forwards.items():
-                kind.forward = forward
+                kind.forward = forward  # type: ignore[attr-defined]
 
 
 def _roles(stage: Stage) -> tuple[list[str], Built]:
