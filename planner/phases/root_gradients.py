@@ -14,29 +14,19 @@ from planner.formulas import logits, state
 from planner.formulas.formula import Formula
 from planner.methods import method_of
 from planner.numeric import Num
-from planner.phases import collectives, found, gathered, reductions, units
+from planner.phases import (
+    arriving_again,
+    collectives,
+    found,
+    gathered,
+    reductions,
+    units,
+)
+from planner.phases.arriving_again import EMBEDDING_OUTPUT_GRADIENT
 from planner.phases.role import Role
 from planner.phases.scene import Scene
-from planner.phases.training import after_loss, until_end, with_terms
+from planner.phases.training import after_loss, until_end
 from planner.phases.vocabulary import training_head
-
-EMBEDDING_OUTPUT_GRADIENT = Formula(
-    "gradient of the embedding's output",
-    "tokens * hidden * value_bytes",
-    category="activations",
-    source="counted in real steps",
-    why="The embedding's backward reads it while it writes the dense gradient.",
-)
-
-EMBEDDING_OUTPUT = Formula(
-    "embedding's output",
-    "tokens * hidden * value_bytes",
-    category="activations",
-    source="transformers 5.23.0, enable_input_require_grads; counted in dry runs",
-    why="Adapters' gradients end there: it outlives the first layer's backward.",
-)
-EMBEDDING_AGAIN = "embedding's weights arrive again"
-"""The last instant of a backward whose embedding is FSDP's unit of its own, and does not train."""
 
 HEAD_GRADIENT = Formula(
     "head gradient",
@@ -83,7 +73,7 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
             ),
             shared=until_end(scene, role, kept, "layers"),
         )
-    yield from _embedding_again(scene, role, kept, held)
+    yield from arriving_again.instants(scene, role, kept, held)
     yield Instant(
         name="embedding's backward",
         terms=(
@@ -106,31 +96,6 @@ def end_instants(scene: Scene, role: Role, kept: tuple[Term, ...]) -> Iterator[I
             ),
             shared=until_end(scene, role, kept, "all"),
         )
-
-
-def _embedding_again(
-    scene: Scene, role: Role, kept: tuple[Term, ...], held: tuple[Term, ...]
-) -> Iterator[Instant]:
-    """An embedding that does not train arrives for the end of a backward that adapters send there.
-
-    Of all micro-batches but the last gradients are whole, and none is being reduced.
-    """
-    if not units.head_by_loss(scene, role) or gathered.layers_stay(scene, role):
-        return
-    arrived = gathered.table(scene, role), gathered.table_buffer(scene, role)
-    around = (*arrived, *_around_embedding(scene, role))
-    reduced = (*reductions.at_layer(scene, role, whole=False), *held)
-    instant = Instant(name=EMBEDDING_AGAIN, terms=around)
-    yield with_terms(instant, reduced)._replace(shared=until_end(scene, role, kept, "layers"))
-    yield instant._replace(shared=until_end(scene, role, kept, "accumulated"))
-
-
-def _around_embedding(scene: Scene, role: Role) -> Iterator[Term]:
-    """An embedding's output, which adapters make a leaf, and the gradient that ends there."""
-    sizes = {"tokens": scene.q.micro_tokens, "hidden": role.arch.hidden}
-    width = scene.embedding_bytes(role)
-    yield EMBEDDING_OUTPUT(role.name, value_bytes=width, **sizes)
-    yield EMBEDDING_OUTPUT_GRADIENT(role.name, value_bytes=width, **sizes)
 
 
 def _dense(scene: Scene, role: Role) -> Iterator[Term]:

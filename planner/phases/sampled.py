@@ -22,6 +22,7 @@ ROWS = Formula(
     "_generate_and_score_completions; read 2026-11",
     why="Ids and masks of a GPU's whole rollout, int64, wait on the GPU for their micro-batches.",
 )
+NUMBERS = "numbers of the step before and of samples"
 WAITING, JOINED = 2, 2
 """Tensors a token: ids and mask, of prompts and responses apart; both put together for scoring."""
 
@@ -45,7 +46,7 @@ def while_scored(scene: Scene, kept: tuple[str, ...], made: int) -> tuple[Term, 
     count = engine if trainer_for(scene.plan).numbers_by_sequence else engine + len(kept)
     numbers = logits.log_prob_kept(
         inference_head(scene, scene.policy),
-        name="numbers of the step before and of samples",
+        name=NUMBERS,
         sequences=scene.q.sequences_per_gpu_step * count,
         tokens=scene.q.response_tokens,
         role="policy",

@@ -9,7 +9,7 @@ import torch
 
 from framework_steps import closed_form_meets
 from planner.estimate import estimate
-from planner.phases.root_gradients import EMBEDDING_AGAIN
+from planner.phases.arriving_again import EMBEDDING_AGAIN
 from planner.plan import Plan
 
 torch.set_num_threads(1)

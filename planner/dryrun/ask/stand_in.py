@@ -9,10 +9,12 @@ from typing import Any
 from planner.formulas import sharding, state
 from planner.frameworks import OWN, framework_named, ours, own_step
 from planner.frameworks.framework import Framework
+from planner.phases import sampled
 from planner.phases.vocabulary import policy_objective
 from planner.plan import Plan
 from planner.plan.fields import EIGHT_BIT
 from planner.plan.trainers import trainer_of
+from planner.setup.quantities import pads_rollout
 from planner.setup.setup import models_of
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import OLD_LOG_PROBS
@@ -92,6 +94,9 @@ def stand_in(plan: Plan, refused: str = "") -> StandIn:
     if sharding_of(plan).ddp:
         added.add(state.DDP_BUCKETS.name)
         notes.append("DDP's gradient buckets are the closed form's.")
+    if pads_rollout(plan):
+        added |= {sampled.ROWS.name, sampled.NUMBERS}
+        notes.append(f"Rows that {framework.label} keeps on the GPU are the closed form's.")
     if plan.offload in ("optimizer", "all"):
         changes["offload"] = "none"
         by_formula = STATE

@@ -1,0 +1,58 @@
+"""An embedding that does not train, as a backward that adapters send to it ends.
+
+accelerate makes an untied one FSDP's unit of its own, whose weights arrive before its backward,
+though nothing multiplies by them there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from planner.footprint import Instant, Term
+from planner.formulas.formula import Formula
+from planner.phases import gathered, reductions, units
+from planner.phases.role import Role
+from planner.phases.scene import Scene
+from planner.phases.training import until_end, with_terms
+
+EMBEDDING_OUTPUT_GRADIENT = Formula(
+    "gradient of the embedding's output",
+    "tokens * hidden * value_bytes",
+    category="activations",
+    source="counted in real steps",
+    why="The embedding's backward reads it while it writes the dense gradient.",
+)
+EMBEDDING_OUTPUT = Formula(
+    "embedding's output",
+    "tokens * hidden * value_bytes",
+    category="activations",
+    source="transformers 5.23.0, enable_input_require_grads; counted in dry runs",
+    why="Adapters' gradients end there: it outlives the first layer's backward.",
+)
+EMBEDDING_AGAIN = "embedding's weights arrive again"
+"""The last instant of a backward whose embedding is FSDP's unit of its own, and does not train."""
+
+
+def instants(
+    scene: Scene, role: Role, kept: tuple[Term, ...], held: tuple[Term, ...]
+) -> Iterator[Instant]:
+    """An embedding that does not train arrives for the end of a backward that adapters send there.
+
+    Of all micro-batches but the last gradients are whole, and none is being reduced.
+    """
+    if not units.head_by_loss(scene, role) or gathered.layers_stay(scene, role):
+        return
+    arrived = gathered.table(scene, role), gathered.table_buffer(scene, role)
+    around = (*arrived, *_around(scene, role))
+    reduced = (*reductions.at_layer(scene, role, whole=False), *held)
+    instant = Instant(name=EMBEDDING_AGAIN, terms=around)
+    yield with_terms(instant, reduced)._replace(shared=until_end(scene, role, kept, "layers"))
+    yield instant._replace(shared=until_end(scene, role, kept, "accumulated"))
+
+
+def _around(scene: Scene, role: Role) -> Iterator[Term]:
+    """An embedding's output, which adapters make a leaf, and the gradient that ends there."""
+    sizes = {"tokens": scene.q.micro_tokens, "hidden": role.arch.hidden}
+    width = scene.embedding_bytes(role)
+    yield EMBEDDING_OUTPUT(role.name, value_bytes=width, **sizes)
+    yield EMBEDDING_OUTPUT_GRADIENT(role.name, value_bytes=width, **sizes)
