@@ -84,12 +84,14 @@ def without_gpu(head: On) -> Iterator[None]:
         ):
             stack.enter_context(patch.object(target, name, value))
         if head == "gpu":
-            for module, name in (
-                (torch_functional, "FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE"),
-                (fused, "_FLASH_ATTN_CROSS_ENTROPY_AVAILABLE"),
-            ):
-                for target, value in ((name, True), ("cross_entropy_loss", CROSS_ENTROPY)):
-                    stack.enter_context(patch.object(module, target, value, create=True))
+            kernel: tuple[tuple[Any, str, Any], ...] = (
+                (torch_functional, "FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE", True),
+                (torch_functional, "cross_entropy_loss", CROSS_ENTROPY),
+                (fused, "_FLASH_ATTN_CROSS_ENTROPY_AVAILABLE", True),
+                (fused, "cross_entropy_loss", CROSS_ENTROPY),
+            )
+            for module, name, value in kernel:
+                stack.enter_context(patch.object(module, name, value, create=True))
         yield
 
 
@@ -171,7 +173,8 @@ def real(plan: Plan, stage: Stage, *, several: bool) -> Iterator[Built]:
 @contextmanager
 def _patches() -> Iterator[None]:
     """TRL is asked for a class that 1.16 has no more; fused kernels leave a class as it was."""
-    patched, forwards = monkey_patch.patch_forward_with_backends, {}
+    patched = monkey_patch.patch_forward_with_backends
+    forwards: dict[Any, Any] = {}
 
     def lent(model: Any, *given: Any, **named: Any) -> None:
         forwards.setdefault(type(model), type(model).forward)
