@@ -28,8 +28,7 @@ The closed form of the moment beside dry runs of the same plans for models of th
 workspaces left out on both sides:
 """
 EACH = """
-Case by case, the phase that is met worst (*values* of PPO: nested rows of a pass before are freed
-when Python's collector finds them, which is not always the same moment):
+Case by case, the phase that is met worst (the 0.25 % of adapters are 5 kB):
 """
 
 

@@ -13,7 +13,7 @@ from functools import wraps
 from typing import Any
 from unittest.mock import patch
 
-from verl.utils import fsdp_utils
+from verl.utils.fsdp_utils import fsdp2_clip_grad_norm_
 from verl.workers.engine import base
 from verl.workers.engine.fsdp import transformer_impl as engine
 
@@ -56,7 +56,7 @@ def offloading(plan: Plan, stage: DryStage) -> Iterator[None]:
         ):
             stack.enter_context(patch.object(owner, name, value))
         if plan.offload == "all":
-            clipped = _there(fsdp_utils.fsdp2_clip_grad_norm_, stage)
+            clipped = _there(fsdp2_clip_grad_norm_, stage)
             stack.enter_context(patch.object(engine, "fsdp2_clip_grad_norm_", clipped))
         yield
 

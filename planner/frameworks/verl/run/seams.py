@@ -84,13 +84,14 @@ def without_gpu(head: On) -> Iterator[None]:
         ):
             stack.enter_context(patch.object(target, name, value))
         if head == "gpu":
-            for module, known in (
-                (torch_functional, "FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE"),
-                (fused, "_FLASH_ATTN_CROSS_ENTROPY_AVAILABLE"),
-            ):
-                stack.enter_context(patch.object(module, known, True, create=True))
-                taken = patch.object(module, "cross_entropy_loss", CROSS_ENTROPY, create=True)
-                stack.enter_context(taken)
+            kernel: tuple[tuple[Any, str, Any], ...] = (
+                (torch_functional, "FLAH_ATTN_CROSS_ENTROPY_LOSS_AVAILABLE", True),
+                (torch_functional, "cross_entropy_loss", CROSS_ENTROPY),
+                (fused, "_FLASH_ATTN_CROSS_ENTROPY_AVAILABLE", True),
+                (fused, "cross_entropy_loss", CROSS_ENTROPY),
+            )
+            for module, name, value in kernel:
+                stack.enter_context(patch.object(module, name, value, create=True))
         yield
 
 
@@ -173,7 +174,7 @@ def real(plan: Plan, stage: Stage, *, several: bool) -> Iterator[Built]:
 def _patches() -> Iterator[None]:
     """TRL is asked for a class that 1.16 has no more; fused kernels leave a class as it was."""
     patched = monkey_patch.patch_forward_with_backends
-    forwards: dict[type, Any] = {}
+    forwards: dict[Any, Any] = {}
 
     def lent(model: Any, *given: Any, **named: Any) -> None:
         forwards.setdefault(type(model), type(model).forward)
@@ -187,7 +188,7 @@ def _patches() -> Iterator[None]:
             yield
         finally:
             for kind, forward in forwards.items():
-                kind.forward = forward  # type: ignore[attr-defined]
+                kind.forward = forward
 
 
 def _roles(stage: Stage) -> tuple[list[str], Built]:
