@@ -3,7 +3,8 @@
 An eager kernel reads its operands from memory and writes its result there, and does next to
 nothing between. The bytes of each part of a layer were counted over transformers' own layers, all
 operands and results of every kernel that multiplies no matrices (``tests/timing/dispatched.py``
-counts them again). Fused kernels read what goes in once and write what comes out once.
+counts them again). Fused kernels read what goes in once and write what comes out once: Liger's are
+of one operation, Inductor's of all between two products (``tests/timing/fused.py`` counts those).
 """
 
 from __future__ import annotations
@@ -61,8 +62,10 @@ MEMORY_SECONDS = Rate(
     ignores="what stays in the card's cache between two kernels",
 )
 
-Mode = Literal["eager", "autocast", "fused"]
-"""Kernel by kernel; the same on fp32 weights under autocast; Liger's or compiled kernels."""
+Mode = Literal["eager", "autocast", "liger", "compiled"]
+"""Kernel by kernel; the same on fp32 weights under autocast; Liger's kernels; Inductor's."""
+FUSED = ("liger", "compiled")
+"""Modes with one kernel for a norm, a rotation or a gated product."""
 
 
 class Moved(NamedTuple):
@@ -82,7 +85,14 @@ class Moved(NamedTuple):
 EAGER = Moved(36, 12, 10, 24, 24, 36), Moved(92, 30, 18, 36, 40, 92)
 EAGER_FP32 = Moved(28, 24, 20, 48, 48, 28), Moved(92, 60, 36, 72, 80, 92)
 AUTOCAST = Moved(28, 50, 10, 48, 36, 48), Moved(92, 102, 18, 70, 62, 116)
-FUSED = Moved(4, 12, 6, 8, 8, 4), Moved(6, 30, 10, 8, 12, 6)
+# liger-kernel 0.8.5 (read: formulas/activations/liger.py): norms, rotation in place, gated product.
+# Residual sums, the sums of what projections send back and heads' transposes stay torch's.
+LIGER = Moved(4, 12, 6, 8, 8, 4), Moved(6, 30, 10, 8, 12, 6)
+# torch 2.13.0's Inductor, buffers of every kernel that it schedules for a Llama layer, counted, a
+# graph for each layer: the first sum is never written (the norm behind it and the last sum take it
+# from its operands), rotation is one pass over heads, and a norm's backward is one with the sum of
+# what projections send back. Norms of heads were not counted: as Liger's.
+COMPILED = Moved(4, 10, 6, 4, 4, 4), Moved(6, 26, 10, 4, 4, 6)
 LAYER_NORM = 4, 8
 """One kernel each way in every mode: read and write; read two, write one, and its sums."""
 PLAIN_ACTIVATION = 4, 6
@@ -98,8 +108,9 @@ def layer_bytes(
 ) -> float:
     """Bytes that one layer moves for one token outside of its products."""
     wide = value_bytes / 2
-    if mode == "fused":
-        per = Moved(*(each * wide for each in FUSED[backward]))
+    if mode in FUSED:
+        fused = LIGER if mode == "liger" else COMPILED
+        per = Moved(*(each * wide for each in fused[backward]))
     elif mode == "autocast":
         per = AUTOCAST[backward]
     else:
@@ -170,11 +181,11 @@ of ten, two sums, the activation's two, and two copies."""
 
 def layer_kernels(arch: Architecture, mode: Mode, attention: str, adapted: int) -> int:
     """Kernels that one layer's forward launches; ``adapted`` projections have adapters."""
-    one = mode == "fused" or arch.norm == "layernorm"
+    one = mode in FUSED or arch.norm == "layernorm"
     norms = (arch.norms_per_layer + 2 * arch.qk_norm) * (1 if one else 8)
-    rotary = (2 if mode == "fused" else 10) * arch.rotary
+    rotary = (2 if mode in FUSED else 10) * arch.rotary
     projections = (1 if arch.fused_qkv else 3) + 1 + (2 if arch.fused_gate_up else 2 + arch.gated)
-    activation = 1 if mode == "fused" or not arch.gated else 2
+    activation = 1 if mode in FUSED or not arch.gated else 2
     scores = 6 if attention == "eager" else 0
     casts = 2 * projections if mode == "autocast" else 0
     router = ROUTER_KERNELS if arch.experts else 0

@@ -44,11 +44,13 @@ class Passing:
 
     @property
     def mode(self) -> Mode:
-        """Kernel by kernel, under autocast, or fused."""
+        """Kernel by kernel, under autocast, or fused; to a compiler Liger's kernels are closed."""
         plan, model = self.scene.plan, self.model
         liger = plan.liger if model is None else workload.with_liger(self.scene.setup, model)
-        if liger or (plan.compile and not workload.compile_breaks(plan)):
-            return "fused"
+        if liger:
+            return "liger"
+        if plan.compile and not workload.compile_breaks(plan):
+            return "compiled"
         return "autocast" if self.precision == "autocast-bf16" else "eager"
 
     def _adapters(self) -> layers.Shapes:

@@ -11,6 +11,7 @@ import pytest
 from planner.catalog import gpu
 from planner.estimate import estimate
 from planner.footprint import Footprint, TimeTerm
+from planner.formulas.passes import RECOMPUTED
 from planner.kernels import (
     decode_attention_seconds,
     experts_seconds,
@@ -19,6 +20,7 @@ from planner.kernels import (
 )
 from planner.plan import Plan
 from planner.speeds import Speed, Speeds
+from planner.timing import look_ups
 from planner.timing.look_ups import CURVE, LASTING, MONOTONE, PAIRS
 from planner.timing.opened import Opened, opened, opened_json
 
@@ -169,6 +171,22 @@ def test_a_checkpointed_forward_is_the_forwards_kernels_again() -> None:
     for one in once.kernels:
         assert seconds[tuple(one.asked.sizes.values())] == pytest.approx(one.seconds)
     assert [one.name for one in again.beside] == ["norms, rotary embedding, activations and sums"]
+
+
+def test_a_forward_that_runs_twice_again_has_each_kernel_twice() -> None:
+    forward = next(
+        phase.times for phase in estimate(plan("mixture")).phases if phase.name == "policy forward"
+    )
+    seconds = sum(one.seconds for one in forward)
+    twice = RECOMPUTED.term(
+        "policy", times=2, forward_seconds=seconds, look_ups=(look_ups.again, forward, 2)
+    )
+    found = opened(twice)
+    assert found is not None and found.seconds == pytest.approx(2 * seconds)
+    once = opened(next(one for one in forward if one.name == "experts"))
+    assert once is not None
+    experts = next(one for one in found.kernels if one.asked.kind == "experts")
+    assert experts.asked.runs == pytest.approx(2 * once.kernels[0].asked.runs)
 
 
 def test_a_windows_rows_are_of_windows() -> None:

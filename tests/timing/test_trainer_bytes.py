@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from functools import cache
 from typing import Any
 
@@ -10,6 +11,7 @@ from transformers import GPT2Config, LlamaConfig, PretrainedConfig, Qwen3Config
 
 from planner.catalog import Architecture, parse_config
 from planner.formulas.memory_bound import (
+    FUSED,
     SCORES,
     adapter_bytes,
     layer_bytes,
@@ -17,6 +19,7 @@ from planner.formulas.memory_bound import (
     loss_bytes,
 )
 from timing.dispatched import TOKENS, Counted, layer
+from timing.fused import compiled_bytes
 
 SIZES: dict[str, Any] = {
     "hidden_size": 512,
@@ -83,11 +86,30 @@ def test_a_layer_norm_is_one_kernel_and_moves_little() -> None:
     assert layer_bytes(arch, "eager", 2, True) < layer_bytes(llama, "eager", 2, True)
 
 
-def test_fused_kernels_move_less_and_launch_less() -> None:
+@pytest.mark.parametrize("mode", FUSED)
+def test_fused_kernels_move_less_and_launch_less(mode: Any) -> None:
     arch = architecture(Qwen3Config)
     for backward in (False, True):
-        assert layer_bytes(arch, "fused", 2, backward) < layer_bytes(arch, "eager", 2, backward) / 2
-    assert layer_kernels(arch, "fused", "sdpa", 0) < layer_kernels(arch, "eager", "sdpa", 0) / 2
+        assert layer_bytes(arch, mode, 2, backward) < layer_bytes(arch, "eager", 2, backward) / 2
+    assert layer_kernels(arch, mode, "sdpa", 0) < layer_kernels(arch, "eager", "sdpa", 0) / 2
+
+
+def test_compiled_layers_move_less_than_ligers() -> None:
+    """By the residual sum and the heads' transposes, which Liger leaves to torch."""
+    arch = architecture(LlamaConfig)
+    for backward in (False, True):
+        liger, compiled = (layer_bytes(arch, mode, 2, backward) for mode in FUSED)
+        assert 0.8 * liger < compiled < liger
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="Inductor compiles with g++")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_compiled_layer_moves_what_inductor_schedules() -> None:
+    given = config(LlamaConfig, 1)
+    arch = architecture(LlamaConfig)
+    for backward, moved in zip((False, True), compiled_bytes(given), strict=True):
+        tables = 8 * SIZES["head_dim"]  # cosines and sines, for queries and for keys
+        assert layer_bytes(arch, "compiled", 2, backward) + tables == pytest.approx(moved, rel=0.02)
 
 
 def test_the_losses_passes_by_hand() -> None:
