@@ -6,11 +6,11 @@ from typing import Any
 
 from accuracy.prediction import Mapping, Predicted, Unpredicted
 from accuracy.quantity import Addition, Answer, peak, scene
-from planner.footprint import Instant
 from planner.formulas import sharding
 from planner.formulas.logits import Head, backward_instants, forward_instants
 from planner.frameworks import framework_named
 from planner.plan import Plan
+from planner.term import Instant
 
 BF16_BYTES = 2
 FP32_BYTES = 4

@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from typing import Literal
 
 from planner.estimate import phase_plans
-from planner.footprint import Instant, Term
 from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.term import Instant, Term
 from planner.totals.levels import Adder
 
 Level = Literal["requested", "allocated", "reserved", "device"]

@@ -12,17 +12,7 @@ from operator import attrgetter
 from typing import Literal, cast
 
 from planner.cautions import cautions_of
-from planner.footprint import (
-    Footprint,
-    Instant,
-    Phase,
-    Pool,
-    StatedError,
-    Term,
-    Verdict,
-    training_of,
-    worst_of,
-)
+from planner.footprint import Footprint, Phase, Pool, StatedError, Verdict, training_of, worst_of
 from planner.formulas import allocator
 from planner.formulas.growth import GROWN, most_growth
 from planner.methods import part
@@ -35,6 +25,7 @@ from planner.plan import Plan
 from planner.plan.facts import facts_of
 from planner.plan.labels import subject
 from planner.speeds import Speeds, obstacle
+from planner.term import Instant, Term
 from planner.timing.done import done_of
 from planner.timing.doubt import doubt_of
 from planner.timing.phase import phase_terms

@@ -12,7 +12,6 @@ import torch
 import torch.nn.functional as F
 
 from live_bytes import LiveBytes
-from planner.footprint import Instant, Term
 from planner.formulas.logits import (
     Head,
     backward_instants,
@@ -31,6 +30,7 @@ from planner.steps.vocabulary import (
     token_log_probs,
 )
 from planner.steps.vocabulary.head import capped_logits
+from planner.term import Instant, Term
 
 LOSS_DTYPES = [("bf16", "bf16"), ("bf16", "fp32"), ("fp32", "fp32")]
 HIDDEN_IN_KERNEL = "exponentials inside logsumexp"

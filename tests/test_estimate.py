@@ -11,12 +11,13 @@ from hypothesis import strategies as st
 from planner import catalog
 from planner.answer import to_json
 from planner.estimate import estimate
-from planner.footprint import OUTSIDE, Footprint, Phase
+from planner.footprint import Footprint, Phase
 from planner.formulas.allocator import CACHED
 from planner.formulas.held import HELD
 from planner.plan import Plan
 from planner.plan.presets import presets
 from planner.sweeps.table import sweep
+from planner.term import OUTSIDE
 from planner.units import GIB, MIB
 
 CUBLAS_ON_H100 = 64 * MIB

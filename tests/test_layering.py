@@ -19,7 +19,7 @@ LAYERS: tuple[tuple[str, ...], ...] = (
         *("numeric", "units", "problem", "rule", "linktext", "values"),
         *("disk_cache", "imports", "background"),
     ),
-    ("footprint", "answer", "speeds", "lengths"),
+    ("term", "footprint", "answer", "speeds", "lengths"),
     ("catalog",),
     ("frameworks",),
     ("formulas", "kernels"),

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from planner.footprint import Instant, Term
 from planner.formulas.allocator import (
     cublas_workspace_bytes,
     held_bytes,
 )
+from planner.term import Instant, Term
 from planner.totals.levels import Adder
 from planner.totals.segments import cached_before, in_process
 from planner.units import KIB, MIB

@@ -14,9 +14,9 @@ from accuracy.peaks.compare import high_bytes
 from accuracy.quantity import Addition
 from accuracy.quantity import scene as scene_of
 from planner.estimate import estimate, phase_plans
-from planner.footprint import Instant
 from planner.formulas import state
 from planner.plan import Plan
+from planner.term import Instant
 from planner.totals.levels import Adder
 
 UPDATE = ("old log-probs", "reference log-probs", "policy forward", "policy backward")

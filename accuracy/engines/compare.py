@@ -10,9 +10,9 @@ from typing import Any
 from accuracy.engines.rows import Row, rows
 from accuracy.quantity import scene
 from planner import catalog
-from planner.footprint import Term
 from planner.phases import engine
 from planner.plan import Plan
+from planner.term import Term
 from planner.units import GIB
 
 GPU = "h100-80gb"

@@ -10,8 +10,9 @@ from accuracy.peaks.rows import Row
 from accuracy.quantity import UPDATE, Addition
 from accuracy.quantity import scene as scene_of
 from planner.estimate import estimate, phase_plans
-from planner.footprint import Footprint, Instant, Phase
+from planner.footprint import Footprint, Phase
 from planner.plan import Plan
+from planner.term import Instant
 from planner.totals.levels import Adder
 
 

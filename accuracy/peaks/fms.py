@@ -20,8 +20,8 @@ from accuracy.quantity import Addition
 from accuracy.quantity import scene as scene_of_plan
 from planner.catalog.config_json import encode_config
 from planner.estimate import phase_plans
-from planner.footprint import Instant
 from planner.phases.scene import Scene
+from planner.term import Instant
 
 LLAMA_2_70B = {
     "model_type": "llama",

@@ -15,10 +15,10 @@ from accuracy.peaks.outside import GEMMA_2B, PHI_2, STABLELM_ALPHA_3B, fields_of
 from accuracy.peaks.planned import NO_SUM, How, Left, Planned, nothing
 from accuracy.peaks.rows import Row
 from accuracy.quantity import Addition
-from planner.footprint import Instant
 from planner.formulas import state
 from planner.formulas.parameters import weights as weights_of
 from planner.phases.scene import Scene
+from planner.term import Instant
 
 MODELS: dict[str, dict[str, str]] = {
     "gemma-2-9b": {"model": "google/gemma-2-9b"},

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from accuracy.quantity import Addition
-from planner.footprint import Instant
 from planner.phases.scene import Scene
+from planner.term import Instant
 
 NO_SUM = "no sum by hand for {model}: measured on the spot, which needs torch"
 """Why a row of a model that only the dry run knows has no plan here: this report runs no torch."""

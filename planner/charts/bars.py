@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 from planner.charts import bar_words
 from planner.charts.bar_words import FONT
 from planner.charts.marks import COLORS, END, GRID, INK, on_color
-from planner.footprint import CATEGORIES
+from planner.term import CATEGORIES
 
 SCHEMA = "https://vega.github.io/schema/vega-lite/v6.1.0.json"
 """The version's name; nobody asks that address."""

@@ -22,7 +22,7 @@ from planner.charts.marks import (
     nearest,
     tooltip,
 )
-from planner.footprint import CATEGORIES
+from planner.term import CATEGORIES
 
 PLOT = 300
 """Pixels of the plot itself."""

@@ -13,9 +13,9 @@ import numpy as np
 
 from planner.catalog import device_constants
 from planner.catalog.gpu_catalog import Gpu
-from planner.footprint import Layout, Term
 from planner.formulas.formula import Formula
 from planner.numeric import Num, ceil_div, maximum
+from planner.term import Layout, Term
 from planner.units import KIB, MIB
 
 BLOCK = 512

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from planner.footprint import TimeTerm
 from planner.formulas.formula import Expression
+from planner.term import TimeTerm
 
 Unit = Literal[
     "seconds",

@@ -1,7 +1,7 @@
 """A formula: one expression that is both what is shown and what is computed.
 
 ``Formula("2 * hidden * tokens", ...)`` is called with its inputs and gives a
-:class:`~planner.footprint.Term`. The text on the Formulas page and the number in
+:class:`~planner.term.Term`. The text on the Formulas page and the number in
 an estimate come from the same string, so they cannot drift apart. The strings are
 constants of this package; nothing from outside ever reaches :func:`eval`.
 """
@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from types import CodeType
 from typing import Any
 
-from planner.footprint import Category, Term
 from planner.numeric import Num, ceil_div, maximum, minimum, round_up
+from planner.term import Category, Term
 
 FUNCTIONS: Mapping[str, Any] = {
     "ceil_div": ceil_div,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from planner.footprint import AWAKE, POOL
 from planner.formulas.formula import Formula
+from planner.term import AWAKE, POOL
 
 VLLM = "vLLM 0.33.0 worker/gpu_worker.py determine_available_memory (read)"
 

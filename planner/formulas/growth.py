@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.formulas.held import Kind, kind_of
 from planner.numeric import Num, maximum
+from planner.term import Term
 
 if TYPE_CHECKING:
     from planner.plan.fields import PlanFields as Plan

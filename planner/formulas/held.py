@@ -19,9 +19,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.numeric import Num, maximum, minimum
+from planner.term import Term
 from planner.values.sharding import sharding_of
 
 if TYPE_CHECKING:

@@ -7,9 +7,9 @@ score per pair of positions with the sum of their squares. Sizes may be arrays.
 
 from __future__ import annotations
 
-from planner.footprint import Category
 from planner.formulas.formula import Formula
 from planner.numeric import Num
+from planner.term import Category
 
 SOURCE = "storages counted in real steps on CPU, torch 2.13, transformers 5.23"
 AUTOGRAD = "torch 2.13 derivatives.yaml (read); " + SOURCE

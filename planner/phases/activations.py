@@ -7,7 +7,6 @@ from dataclasses import replace
 from typing import Any
 
 from planner.catalog.architecture import Architecture
-from planner.footprint import Term
 from planner.formulas.activations import (
     EMBEDDING_DROPOUT,
     LAYER_INPUT,
@@ -27,6 +26,7 @@ from planner.phases import host
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
+from planner.term import Term
 
 AFTER_LAYERS = ("hidden states", "final norm", "input of the language-model head")
 """Beginnings of the names of what the model saves after its last layer: what the last layer made

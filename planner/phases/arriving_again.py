@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
 from planner.phases import gathered, reductions, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene
 from planner.phases.training import until_end, with_terms
+from planner.term import Instant, Term
 
 EMBEDDING_OUTPUT_GRADIENT = Formula(
     "gradient of the embedding's output",

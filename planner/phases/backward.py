@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.footprint import Instant, Term
 from planner.formulas import allocator, logits, state
 from planner.formulas.activations import final_norm_backward
 from planner.formulas.parameters import layers_parameter_count
@@ -41,6 +40,7 @@ from planner.phases.training import (
 )
 from planner.phases.vocabulary import training_head
 from planner.setup.workload import compile_breaks
+from planner.term import Instant, Term
 
 ARRIVE_AGAIN = "root's weights arrive again"
 """FSDP's first instant of a backward."""

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 from typing import Any, Literal
 
 from planner.catalog import device_constants
-from planner.footprint import Bundle, Instant, Joined, Standing, Term
 from planner.formulas import allocator, sharding, state
 from planner.formulas.formula import Formula
 from planner.formulas.parameters import Weight
@@ -23,6 +22,7 @@ from planner.phases.scene import Scene, once, shared
 from planner.plan.fields import EIGHT_BIT
 from planner.setup.models import ModelSetup, Use
 from planner.setup.workload import four_bit
+from planner.term import Bundle, Instant, Joined, Standing, Term
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import Engine, Moment
 

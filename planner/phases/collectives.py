@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from planner.footprint import Term
 from planner.formulas import sharding
 from planner.numeric import Num, minimum
 from planner.phases import found, gathered, units, vocabulary
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
 from planner.setup.models import Use
+from planner.term import Term
 
 Arriving = Literal["", "layer", "embedding", "head", "table"]
 """A unit that is on its way, or has been and left its buffer."""

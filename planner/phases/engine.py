@@ -10,13 +10,13 @@ from collections.abc import Iterator
 from typing import Any
 
 from planner.catalog import device_constants
-from planner.footprint import Term
 from planner.formulas import allocator, generation
 from planner.formulas.parameters import quantizable_parameter_count
 from planner.numeric import Num, ceil_div, maximum, minimum, whole_bytes
 from planner.phases import host
 from planner.phases.scene import Scene, once
 from planner.plan import Plan
+from planner.term import Term
 from planner.values.step_phases import Engine
 
 ROLE = "rollout engine"

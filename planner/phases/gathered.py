@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from planner.footprint import Term
 from planner.formulas import sharding
 from planner.numeric import Num, minimum
 from planner.phases import units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
+from planner.term import Term
 from planner.values.sharding import sharding_of
 
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.footprint import Layout, Term
 from planner.formulas import host
 from planner.frameworks.host_side import HostSide
 from planner.numeric import Num, ceil_div, maximum, minimum, power_of_two
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
 from planner.plan.fields import EIGHT_BIT
+from planner.term import Layout, Term
 
 ROLE = "process"
 FILE_BYTES = {"float32": 4}

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.footprint import Instant, Standing, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient
 from planner.formulas.formula import Formula
@@ -21,6 +20,7 @@ from planner.phases.scene import Scene
 from planner.phases.training import FIRST_INPUTS, embedded, named_masks, while_saved
 from planner.phases.vocabulary import inference_head, path, scored_in_step, training_head
 from planner.setup import references
+from planner.term import Instant, Standing, Term
 from planner.values.step_phases import POLICY_UPDATE
 
 CACHE = "reference hidden states"

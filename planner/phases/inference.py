@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import logits
 from planner.formulas.activations import layer_forward_transient, model_saved
 from planner.formulas.formula import Formula
@@ -13,6 +12,7 @@ from planner.phases.phase import PhasePlan, Work, scoring
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, remembered, shared
 from planner.phases.vocabulary import casts_tiles, inference_head, scored_in_step
+from planner.term import Bundle, Instant, Standing, Term
 from planner.values.step_phases import StepPhase
 
 Bundles = tuple[Bundle | Standing, ...]

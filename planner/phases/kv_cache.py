@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from planner.catalog.architecture import Architecture
-from planner.footprint import Term
 from planner.formulas import generation
 from planner.numeric import Num
 from planner.phases.scene import Scene
 from planner.setup.workload import FLASH
+from planner.term import Term
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from planner.footprint import Standing
+from planner.term import Standing
 
 Name = tuple[str, ...]
 """What is read: a source (``plan``, ``facts`` …), and its part."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from planner.footprint import Instant
 from planner.formulas.compute import (
     BACKWARD_FLOPS,
     attention_flops,
@@ -20,6 +19,7 @@ from planner.formulas.compute import (
 from planner.lengths import Lengths
 from planner.numeric import Num, ceil_div
 from planner.phases.role import Role
+from planner.term import Instant
 from planner.values.step_phases import StepPhase
 
 if TYPE_CHECKING:

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits import Head
 from planner.methods import method_of
@@ -19,6 +18,7 @@ from planner.numeric import Num, minimum
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
 from planner.phases.vocabulary import inference_head, training_head
+from planner.term import Term
 
 STEPS = "planner/steps/forward.py and planner/steps/vocabulary (read); counted in dry runs"
 IN_PIECES = ("chunked", "fused")

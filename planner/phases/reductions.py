@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.footprint import Term
 from planner.formulas import sharding
 from planner.numeric import Num, minimum
 from planner.phases import gathered, units
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once, shared
+from planner.term import Term
 
 
 def table_reductions(scene: Scene, role: Role) -> tuple[Term, ...]:

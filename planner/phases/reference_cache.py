@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.footprint import Instant, Standing, Term
 from planner.formulas.communication import host_copy_seconds
 from planner.formulas.formula import Formula
 from planner.methods import method_of
@@ -18,6 +17,7 @@ from planner.phases.phase import PhasePlan, Work, scoring
 from planner.phases.scene import Scene, remembered
 from planner.phases.vocabulary import scored_in_step
 from planner.setup import references
+from planner.term import Instant, Standing, Term
 from planner.timing.phase import work_terms
 from planner.values.step_phases import StepPhase
 

@@ -13,11 +13,11 @@ from functools import lru_cache
 from typing import Literal
 
 from planner.catalog.architecture import Architecture
-from planner.footprint import Term
 from planner.formulas import parameters, sharding
 from planner.formulas.lora import lora_tensor_count, lora_weights, trainable_lora_parameters
 from planner.formulas.parameters import Weight
 from planner.numeric import Num, ceil_div, remembered
+from planner.term import Term
 
 Part = Literal["weights", "layer", "root", "adapters"]
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import generation, sharding
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.lengths import lengths_of, prompt_of, validation_lengths_of
@@ -18,6 +17,7 @@ from planner.phases.vocabulary import scored_in_step
 from planner.plan.trainers import trainer_of
 from planner.setup import references
 from planner.setup.workload import prompt_workload
+from planner.term import Bundle, Instant, Standing, Term
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import GENERATING, ROLLOUT, VALIDATION, WEIGHT_SYNC, StepPhase
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.catalog import measured
-from planner.footprint import Instant, Term
 from planner.formulas import logits, state
 from planner.formulas.formula import Formula
 from planner.methods import method_of
@@ -27,6 +26,7 @@ from planner.phases.role import Role
 from planner.phases.scene import Scene
 from planner.phases.training import after_loss, until_end
 from planner.phases.vocabulary import training_head
+from planner.term import Instant, Term
 
 HEAD_GRADIENT = Formula(
     "head gradient",

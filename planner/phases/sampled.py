@@ -6,13 +6,13 @@ are views. The next step's batch is made and scored before that one is let go.
 
 from __future__ import annotations
 
-from planner.footprint import Term
 from planner.formulas import logits
 from planner.formulas.formula import Formula
 from planner.phases.scene import Scene, once
 from planner.phases.vocabulary import inference_head
 from planner.plan.trainers import trainer_for
 from planner.setup.quantities import pads_rollout
+from planner.term import Term
 
 ROWS = Formula(
     "sampled token ids and masks",

@@ -11,7 +11,6 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, Protocol, TypeVar
 
 from planner.catalog.architecture import Architecture
-from planner.footprint import Term
 from planner.formulas import state
 from planner.formulas.activations import Workload
 from planner.frameworks import framework_named
@@ -24,6 +23,7 @@ from planner.setup import workload
 from planner.setup.models import ModelSetup
 from planner.setup.quantities import Quantities
 from planner.setup.setup import Setup, setup_of
+from planner.term import Term
 from planner.values.dtypes import BYTES
 from planner.values.sharding import sharding_of
 

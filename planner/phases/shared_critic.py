@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.footprint import Instant, Term
 from planner.formulas import logits
 from planner.formulas.formula import Formula
 from planner.phases import positions
@@ -17,6 +16,7 @@ from planner.phases.role import Role
 from planner.phases.scene import Scene
 from planner.phases.training import at_head
 from planner.phases.vocabulary import training_head
+from planner.term import Instant, Term
 
 VALUE_GRADIENT = Formula(
     "gradient that the value head hands back",

@@ -8,11 +8,11 @@ graph that needs one has run. Dry runs by TRL's own code and real ones on a CPU 
 
 from __future__ import annotations
 
-from planner.footprint import Bundle
 from planner.formulas.formula import Formula
 from planner.numeric import minimum
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
+from planner.term import Bundle
 
 SOURCE = "trl/models/activation_offloading.py of TRL 1.16.0; counted in dry runs by its own code"
 OF_FINAL_NORM = 2

@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Literal
 
-from planner.footprint import Bundle, Instant, Standing, Term
 from planner.formulas import logits, sharding, state
 from planner.formulas.activations import LAYER_INPUT, LEAF
 from planner.frameworks.loss import CROSS_ENTROPY, VALUE
@@ -20,6 +19,7 @@ from planner.phases.layer_kinds import layer_kinds
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
 from planner.phases.vocabulary import casts_tiles, policy_objective, training_head
+from planner.term import Bundle, Instant, Standing, Term
 from planner.values.step_phases import CRITIC_UPDATE, POLICY_UPDATE, Moment
 
 Bundles = tuple[Bundle | Standing, ...]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from planner.footprint import Term
 from planner.formulas import logits
 from planner.phases import backward, in_loss, phase, reference_cache, shared_critic, training
 from planner.phases.phase import PhasePlan, Work
@@ -10,6 +9,7 @@ from planner.phases.positions import IN_PIECES
 from planner.phases.scene import Scene, once, remembered
 from planner.phases.vocabulary import inference_head, path, scored_in_step
 from planner.plan.trainers import trainer_for
+from planner.term import Term
 from planner.values.step_phases import (
     CRITIC_UPDATE,
     OPTIMIZER_STEP,

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.footprint import Instant, Standing, Term
 from planner.formulas import sharding
 from planner.numeric import Num, ceil_div, maximum
 from planner.phases import baseline, host, units
 from planner.phases.phase import PhasePlan, Work, occasions
 from planner.phases.role import Role
 from planner.phases.scene import Scene, remembered
+from planner.term import Instant, Standing, Term
 from planner.values.sharding import sharding_of
 from planner.values.step_phases import CHECKPOINT, GENERATING, LOAD
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from planner.footprint import Term
 from planner.sampling.estimate import SamplingEstimate, Stage
+from planner.term import Term
 
 VERSION = 1
 

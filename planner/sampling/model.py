@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from planner.catalog import Architecture, Gpu, gpu, model
-from planner.footprint import Term
 from planner.formulas import allocator, compute, sampling, state
 from planner.formulas.activations import Workload, layer_forward_transient, model_saved
 from planner.formulas.parameters import parameter_count
 from planner.numeric import Num
+from planner.term import Term
 from planner.values.dtypes import BYTES
 
 if TYPE_CHECKING:

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from planner.footprint import Term
 from planner.formulas import sampling
 from planner.numeric import Num, minimum, total
 from planner.sampling.derived import (
@@ -35,6 +34,7 @@ from planner.sampling.measured import (
     Measured,
 )
 from planner.sampling.model import Embedder, embedder_of
+from planner.term import Term
 from planner.values.dtypes import BYTES
 
 if TYPE_CHECKING:

@@ -15,7 +15,6 @@ import numpy as np
 
 from planner.cost import gpu_hours, price_of
 from planner.estimate import unresolved
-from planner.footprint import Bundle, Instant, Standing
 from planner.formulas.growth import may_grow
 from planner.formulas.held import kind_of
 from planner.formulas.throughput import (
@@ -38,6 +37,7 @@ from planner.plan.rules import rules_of, untrained
 from planner.rule import Rule
 from planner.speeds import Speeds
 from planner.sweeps.grid import Grid, Mesh
+from planner.term import Bundle, Instant, Standing
 from planner.timing.done import done_in, makes_update
 from planner.timing.doubt import doubt_of
 from planner.timing.phase import work_terms

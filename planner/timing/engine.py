@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from planner.footprint import TimeTerm
 from planner.formulas import decoding as causes
 from planner.formulas.compute import memory_rates
 from planner.formulas.duration import Rate
@@ -14,6 +13,7 @@ from planner.kernels import tables_of
 from planner.numeric import Num, maximum, minimum
 from planner.phases.phase import Decoding
 from planner.phases.scene import Scene
+from planner.term import TimeTerm
 from planner.timing import look_ups, rollout
 from planner.timing.engine_kernels import Parts
 from planner.timing.engine_step import Generator

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from planner.footprint import TimeTerm
 from planner.formulas import memory_bound, passes
 from planner.formulas.compute import head_flops
 from planner.formulas.logits import Head
@@ -13,6 +12,7 @@ from planner.formulas.logits.chunks import TOKEN_CHUNK
 from planner.formulas.logits.tiles import TOKEN_TILE
 from planner.numeric import Num, maximum, minimum
 from planner.phases.vocabulary import inference_head, training_head
+from planner.term import TimeTerm
 from planner.timing import layers, look_ups
 from planner.timing.passing import Passing
 from planner.timing.terms import by_memory, by_share, read

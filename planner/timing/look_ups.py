@@ -15,9 +15,9 @@ import numpy as np
 
 from planner.catalog.architecture import Architecture
 from planner.catalog.gpu_catalog import Gpu
-from planner.footprint import TimeTerm
 from planner.kernels import experts_seconds, products_seconds
 from planner.kernels.explanation import Kind
+from planner.term import TimeTerm
 from planner.timing import layers
 from planner.timing.engine_kernels import gathered_logits, head_product, layer_products
 

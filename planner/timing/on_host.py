@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.catalog.efficiencies import Key, efficiencies, typical
-from planner.footprint import TimeTerm
 from planner.formulas.communication import HOST_COPY, host_copy_rates
 from planner.formulas.passes import ACCUMULATED
 from planner.formulas.updates import HOST_MEMORY
 from planner.numeric import Num, maximum
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
+from planner.term import TimeTerm
 from planner.timing.terms import UNKNOWN
 
 

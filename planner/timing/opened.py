@@ -7,9 +7,9 @@ from collections import defaultdict
 from dataclasses import asdict
 from typing import Any, NamedTuple
 
-from planner.footprint import TimeTerm
 from planner.kernels import explain
 from planner.kernels.explanation import Explanation
+from planner.term import TimeTerm
 from planner.timing.look_ups import Beside, LookUp, look_ups
 
 

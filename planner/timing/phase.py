@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from planner.footprint import TimeTerm
 from planner.numeric import Num
 from planner.phases.phase import Decoding, PhasePlan, Work
 from planner.phases.scene import Scene
+from planner.term import TimeTerm
 from planner.timing import engine, trainer, updates
 from planner.timing.traffic import exposed, files_read, files_written
 from planner.timing.uneven import uneven

@@ -10,9 +10,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.footprint import Phase, TimeTerm
+from planner.footprint import Phase
 from planner.formulas.decoding import LONGEST
 from planner.numeric import Num, maximum
+from planner.term import TimeTerm
 from planner.values.step_phases import StepPhase
 
 if TYPE_CHECKING:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from planner.catalog.efficiencies import typical
-from planner.footprint import TimeTerm
 from planner.formulas.compute import memory_rates
 from planner.formulas.duration import Rate
 from planner.formulas.memory_bound import MEMORY_SECONDS
 from planner.kernels.grid import Curve
 from planner.numeric import Num, maximum
+from planner.term import TimeTerm
 from planner.timing import layers
 from planner.timing.passing import Passing
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from planner.catalog.efficiencies import typical
-from planner.footprint import TimeTerm
 from planner.formulas.communication import (
     BARE,
     BUCKET_BYTES,
@@ -28,6 +27,7 @@ from planner.numeric import Num, ceil_div, maximum, minimum
 from planner.phases.phase import Work
 from planner.phases.role import Role
 from planner.phases.scene import Scene, once
+from planner.term import TimeTerm
 from planner.timing.on_host import fetched_bytes
 from planner.timing.terms import UNKNOWN
 from planner.values.sharding import sharding_of

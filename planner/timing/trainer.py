@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.catalog.efficiencies import Key, typical
-from planner.footprint import TimeTerm
 from planner.formulas import memory_bound, passes
 from planner.formulas.compute import COMPUTE_SECONDS, compute_rates
 from planner.formulas.memory_bound import SCORE_BYTES, SCORES
 from planner.numeric import maximum, where
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
+from planner.term import TimeTerm
 from planner.timing import head, layers, look_ups, on_host
 from planner.timing.passing import Passing
 from planner.timing.terms import UNKNOWN, by_memory, by_share, read

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.footprint import TimeTerm
 from planner.formulas.uneven import UNEVEN
 from planner.numeric import maximum
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
+from planner.term import TimeTerm
 from planner.timing import trainer
 
 Terms = tuple[TimeTerm, ...]

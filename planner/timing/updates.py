@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from planner.catalog.efficiencies import efficiencies, typical
-from planner.footprint import TimeTerm
 from planner.formulas.communication import BARE, all_gather_seconds
 from planner.formulas.compute import memory_rates
 from planner.formulas.memory_bound import MEMORY_SECONDS
@@ -22,6 +21,7 @@ from planner.numeric import Num, ceil_div
 from planner.phases.baseline import adapter_bytes
 from planner.phases.phase import Work
 from planner.phases.scene import Scene
+from planner.term import TimeTerm
 from planner.timing.on_host import by_host, copied, keeps_gradients
 from planner.timing.terms import UNKNOWN
 from planner.timing.traffic import collective

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 
 from planner.catalog.architecture import Architecture
 from planner.catalog.efficiencies import typical
-from planner.footprint import TimeTerm
 from planner.formulas import weight_sync as causes
 from planner.formulas.communication import (
     all_gather_seconds,
@@ -19,6 +18,7 @@ from planner.phases import engine
 from planner.phases.baseline import adapter_bytes
 from planner.phases.scene import Scene
 from planner.setup.setup import WEIGHTS_WAIT
+from planner.term import TimeTerm
 from planner.timing.traffic import collective
 from planner.values.sharding import sharding_of
 

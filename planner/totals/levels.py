@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import NamedTuple, cast
 
-from planner.footprint import OUTSIDE, Bundle, Instant, Term
 from planner.formulas import allocator
 from planner.formulas.sharding import UNSHARDED
 from planner.numeric import Num
+from planner.term import OUTSIDE, Bundle, Instant, Term
 
 
 class Totals(NamedTuple):

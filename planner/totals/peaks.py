@@ -14,8 +14,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from planner.footprint import OUTSIDE, Instant, Term
 from planner.numeric import Num, maximum, minimum, total
+from planner.term import OUTSIDE, Instant, Term
 from planner.totals.levels import KINDS, Totals
 
 INSTANT = ("requested", "allocated", "outside", "kept", "below", "above", "order")

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
-from planner.footprint import Term
 from planner.formulas.held import Kind, Spread, held, kind_of
 from planner.numeric import Bounded, Num, maximum, minimum
+from planner.term import Term
 from planner.totals.peaks import Peak
 from planner.values.step_phases import StepPhase
 

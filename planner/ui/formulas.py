@@ -16,9 +16,9 @@ import planner.methods
 import planner.phases
 import planner.timing
 from planner.catalog import gpus
-from planner.footprint import CATEGORIES
 from planner.formulas import duration, formula
 from planner.kernels.tables import SOURCE, tables_of
+from planner.term import CATEGORIES
 from planner.ui.elements import folded, named_choice
 
 TITLES = {

@@ -17,7 +17,7 @@ from planner.charts import bars as bars_of
 from planner.charts import marks
 from planner.charts.bar_words import LETTER
 from planner.charts.bars import Part, Peak
-from planner.footprint import CATEGORIES
+from planner.term import CATEGORIES
 
 PARTS = [
     Part("rollout", "parameters", 2.0),

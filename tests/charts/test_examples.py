@@ -7,7 +7,7 @@ import pytest
 
 from planner.charts import examples as charts
 from planner.charts.options import option_bars
-from planner.footprint import CATEGORIES
+from planner.term import CATEGORIES
 
 CURVES = pd.DataFrame(
     [

@@ -19,8 +19,8 @@ from planner.answer import to_json
 from planner.dryrun.ask import request, store
 from planner.dryrun.ask.finding import finding
 from planner.dryrun.ask.port import ROOT, Cancelled, DryRunError, Port
-from planner.footprint import OUTSIDE
 from planner.plan import Plan
+from planner.term import OUTSIDE
 
 CONFIG = catalog.encode_config({**LLAMA, "model_type": "llama"})
 

@@ -13,7 +13,6 @@ from dataclasses import asdict, replace
 import pytest
 
 from evidence import Evidence
-from planner.footprint import Term
 from planner.formulas.activations import (
     checkpointed_saved,
     layer_backward_transient,
@@ -21,6 +20,7 @@ from planner.formulas.activations import (
     layer_saved,
 )
 from planner.formulas.activations.decoder import Live, Record, layer_record
+from planner.term import Term
 from real_layers import FAMILIES, LATER, Case, Heights, heights, profiled_backward_height
 
 TWINS = ("glm", "olmo3")

@@ -6,11 +6,11 @@ from accuracy.tiny import CONFIGS
 from planner import catalog
 from planner.catalog.architecture import Architecture
 from planner.estimate import phase_plans
-from planner.footprint import Instant
 from planner.phases.layer_kinds import layer_kinds
 from planner.phases.scene import scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.term import Instant
 
 ATTENTION = 2 * 64 * 64 + 2 * 64 * 32 + 2 * 16 + 2 * 64
 DENSE = ATTENTION + 3 * 64 * 176

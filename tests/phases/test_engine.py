@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 
 from planner.estimate import estimate
-from planner.footprint import POOL, Phase, Term
+from planner.footprint import Phase
 from planner.phases import engine
 from planner.phases.scene import Scene, scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.term import POOL, Term
 from planner.units import GIB, MIB
 
 STARTED = {

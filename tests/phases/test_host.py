@@ -12,9 +12,9 @@ import pytest
 
 from planner.answer import to_json
 from planner.estimate import estimate
-from planner.footprint import Term
 from planner.numeric import power_of_two
 from planner.plan import Plan
+from planner.term import Term
 from planner.units import GIB, MIB
 
 QWEN = 7_615_616_512

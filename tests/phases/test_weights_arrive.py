@@ -6,11 +6,12 @@ Expected sizes are by hand from the parts of verl 0.9.1, TRL and vLLM that send 
 from __future__ import annotations
 
 from planner.estimate import estimate
-from planner.footprint import Phase, Term
+from planner.footprint import Phase
 from planner.phases import rollout
 from planner.phases.scene import scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.term import Term
 from planner.units import GIB
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from planner.catalog import gpu
 from planner.estimate import estimate
-from planner.footprint import Footprint, TimeTerm
+from planner.footprint import Footprint
 from planner.formulas.passes import RECOMPUTED
 from planner.kernels import (
     decode_attention_seconds,
@@ -20,6 +20,7 @@ from planner.kernels import (
 )
 from planner.plan import Plan
 from planner.speeds import Speed, Speeds
+from planner.term import TimeTerm
 from planner.timing import look_ups
 from planner.timing.look_ups import CURVE, LASTING, MONOTONE, PAIRS
 from planner.timing.opened import Opened, opened, opened_json

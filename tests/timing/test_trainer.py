@@ -15,7 +15,6 @@ from benchmarks_of_cards import H100 as BENCHMARK
 from planner import catalog
 from planner.answer import to_json
 from planner.estimate import estimate, phase_plans
-from planner.footprint import TimeTerm
 from planner.formulas.communication import (
     LATE_REDUCTION,
     LATENCY,
@@ -27,6 +26,7 @@ from planner.kernels import experts_seconds, prefill_attention_seconds, products
 from planner.phases.scene import scene_of
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.term import TimeTerm
 from planner.timing.phase import phase_seconds, phase_terms
 
 CARD = catalog.gpu("h100-80gb")

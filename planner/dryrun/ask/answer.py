@@ -13,10 +13,11 @@ from typing import Any, cast
 
 from planner.dryrun.ask.stand_in import StandIn, stand_in
 from planner.estimate import estimate, judged
-from planner.footprint import OUTSIDE, Category, Footprint, Phase, StatedError, Term
+from planner.footprint import Footprint, Phase, StatedError
 from planner.methods import method_of
 from planner.phases.host import ROLE as HOST_ROLE
 from planner.plan import Plan
+from planner.term import OUTSIDE, Category, Term
 from planner.values.step_phases import Moment, StepPhase
 
 CUBLAS = "cuBLAS workspaces"

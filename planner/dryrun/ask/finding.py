@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator, Mapping
 
 from planner.dryrun.ask.answer import Comparison, DryRun
 from planner.estimate import estimate
-from planner.footprint import OUTSIDE, Phase, worst_of
+from planner.footprint import Phase, worst_of
 from planner.methods import method_of
 from planner.methods.method import Switch
 from planner.plan import Plan, try_plan
+from planner.term import OUTSIDE
 from planner.units import read_count, read_gib
 
 SMALL = 0.001

@@ -13,11 +13,11 @@ from typing import Any
 from planner.dryrun.allocator import AllocatorSettings
 from planner.dryrun.ask.stand_in import StandIn, stand_in
 from planner.estimate import estimate
-from planner.footprint import OUTSIDE, Term
 from planner.formulas.allocator import cublas_workspace_bytes
 from planner.frameworks import own_step
 from planner.plan import Plan
 from planner.plan.facts import facts_of
+from planner.term import OUTSIDE, Term
 
 LIBRARIES = ("torch", "transformers", "peft")
 IRRELEVANT = frozenset(("steps", "price_per_gpu_hour", "host_ram_per_node"))

@@ -6,8 +6,8 @@ tensor is which is said by a term's name; how many bytes one takes is said here.
 
 from __future__ import annotations
 
-from planner.footprint import Category
 from planner.formulas.formula import Formula
+from planner.term import Category
 
 SOURCE = (
     "shapes in the modeling files of transformers 5.23.0; which of them autograd keeps was "

@@ -10,7 +10,6 @@ from functools import lru_cache
 import numpy as np
 
 from planner.catalog.architecture import Architecture
-from planner.footprint import Term
 from planner.formulas.activations import measured, measured_lookup
 from planner.formulas.activations.compiled import compiled_record
 from planner.formulas.activations.decoder import OWN_TABLES, Live, Record, layer_record
@@ -27,6 +26,7 @@ from planner.formulas.activations.terms import (
 from planner.formulas.activations.workload import Workload
 from planner.formulas.lora import lora_weights
 from planner.numeric import Num, remembered, where
+from planner.term import Term
 
 LAYER_INPUT = "layer input"
 GIVEN = (LAYER_INPUT, *OWN_TABLES)

@@ -13,7 +13,6 @@ import numpy as np
 
 from planner.catalog import measured
 from planner.catalog.architecture import Architecture
-from planner.footprint import Term
 from planner.formulas import polynomial
 from planner.formulas.activations.measured_lookup import setting_of, without_autocast
 from planner.formulas.activations.terms import terms_of
@@ -21,6 +20,7 @@ from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
 from planner.formulas.polynomial import Polynomial, value
 from planner.numeric import Num
+from planner.term import Term
 
 Sizes = tuple[Num, Num]
 

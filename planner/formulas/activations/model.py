@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import lru_cache
 
 from planner.catalog.architecture import Architecture
-from planner.footprint import Term
 from planner.formulas.activations import measured
 from planner.formulas.activations import operations as op
 from planner.formulas.activations.decoder import FAMILIES, OWN_TABLES, Live
@@ -24,6 +23,7 @@ from planner.formulas.activations.workload import Workload
 from planner.formulas.formula import Formula
 from planner.formulas.parameters import weights
 from planner.numeric import Num
+from planner.term import Term
 
 AUTOCAST_COPIES = Formula(
     "autocast weight copies",

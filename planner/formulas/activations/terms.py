@@ -11,11 +11,11 @@ from typing import Any, NamedTuple, TypeVar, cast
 import numpy as np
 
 from planner.catalog.architecture import Architecture
-from planner.footprint import Term
 from planner.formulas.activations.kinds import KINDS, Kind
 from planner.formulas.activations.tape import Label
 from planner.formulas.activations.workload import Workload
 from planner.numeric import Num, remembered, total
+from planner.term import Term
 
 
 class Moments(NamedTuple):

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Protocol
 
-from planner.footprint import Instant, Term
 from planner.formulas.logits import (
     certainty,
     chunks,
@@ -42,6 +41,7 @@ from planner.formulas.logits.pieces import (
     squashed,
 )
 from planner.frameworks.loss import CROSS_ENTROPY, OBJECTIVES, POLICY, VALUE
+from planner.term import Instant, Term
 
 __all__ = [
     "INSIDE_MODEL",

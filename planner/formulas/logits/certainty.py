@@ -10,7 +10,6 @@ numbers makes an fp32 copy on a CPU and none on a GPU: that copy is left out.
 
 from __future__ import annotations
 
-from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.materialised import (
@@ -32,6 +31,7 @@ from planner.formulas.logits.pieces import (
     wide,
 )
 from planner.numeric import Num, minimum
+from planner.term import Instant, Term
 
 WAYS = ("full", "chunked-tokens", "chunked-vocabulary")
 TOKEN_CHUNK = 2048

@@ -8,7 +8,6 @@ The weight's gradient is a product of every chunk, which verl makes even for a f
 
 from __future__ import annotations
 
-from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.pieces import (
@@ -21,6 +20,7 @@ from planner.formulas.logits.pieces import (
     wide,
 )
 from planner.numeric import Num, maximum, minimum
+from planner.term import Instant, Term
 
 TOKEN_CHUNK = 512
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from planner.footprint import Instant
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.materialised import (
     LOSS_SCALARS,
@@ -19,6 +18,7 @@ from planner.formulas.logits.pieces import (
     vectors,
     wide,
 )
+from planner.term import Instant
 
 LABEL_BYTES = 8
 """torch indexes and labels with int64."""

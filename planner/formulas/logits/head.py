@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from planner.footprint import Instant, Term
 from planner.frameworks.loss import PATHS, LossCode
 from planner.numeric import Num, total, where
+from planner.term import Instant, Term
 from planner.values.dtypes import BYTES
 
 INSIDE_MODEL = ("logits", "soft cap backward", "head backward")

@@ -5,11 +5,11 @@ Also the figure of a document that this project audits, under that document's ow
 
 from __future__ import annotations
 
-from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.pieces import FP32_BYTES, SOURCE
 from planner.numeric import Num
+from planner.term import Term
 
 KEPT = Formula(
     "one number per response token",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from planner.footprint import Instant, Term
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.pieces import (
     ENTROPY_GRADIENT,
@@ -29,6 +28,7 @@ from planner.formulas.logits.pieces import (
     vectors,
     wide,
 )
+from planner.term import Instant, Term
 
 RATIO_VECTORS = 8
 """fp32 vectors of the clipped ratio with a k3 KL alive at its widest point."""

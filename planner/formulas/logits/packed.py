@@ -13,7 +13,6 @@ it keeps the exponentials for their second reader, 4 bytes: ``should_realize_on_
 
 from __future__ import annotations
 
-from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.materialised import LOSS_SCALARS, head_backward, squash_backward
@@ -32,6 +31,7 @@ from planner.formulas.logits.pieces import (
     vectors,
     wide,
 )
+from planner.term import Instant, Term
 
 LOSS_VECTORS = 9
 """fp32 vectors of the clipped ratio with a k3 KL at its widest, the kernel's included."""

@@ -7,10 +7,10 @@ verl 0.9.1; 2026-10). Imports the formula core only.
 
 from __future__ import annotations
 
-from planner.footprint import Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
 from planner.numeric import Num
+from planner.term import Term
 
 FP32_BYTES = 4
 SOURCE = "storages counted in a real run on CPU, torch 2.13, read 2026-10"

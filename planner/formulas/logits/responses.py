@@ -11,7 +11,6 @@ usually run with ``logits_dtype="fp32"``.
 
 from __future__ import annotations
 
-from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.materialised import LOSS_SCALARS, head_backward, squash_backward
@@ -26,6 +25,7 @@ from planner.formulas.logits.pieces import (
     wide,
 )
 from planner.numeric import Num, maximum, minimum
+from planner.term import Instant, Term
 
 ENTROPY_CHUNK = 128
 KERNEL_VECTORS = 4

@@ -10,7 +10,6 @@ kernel of its own and widens 64 rows of the tile at a time.
 
 from __future__ import annotations
 
-from planner.footprint import Instant, Term
 from planner.formulas.formula import Formula
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.pieces import (
@@ -21,6 +20,7 @@ from planner.formulas.logits.pieces import (
     vectors,
     wide,
 )
+from planner.term import Instant, Term
 
 TOKEN_TILE = 4096
 VOCABULARY_TILE = 32768

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from planner.footprint import Instant
 from planner.formulas.logits.head import Head
 from planner.formulas.logits.materialised import LOSS_SCALARS
 from planner.formulas.logits.pieces import FP32_BYTES, head_gradient, hidden_gradient, vectors
+from planner.term import Instant
 
 VALUE_VECTORS = 9
 """fp32 vectors of the clipped squared error at its widest."""

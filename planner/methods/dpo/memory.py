@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from planner.footprint import Term
 from planner.formulas import logits
 from planner.phases import (
     activations,
@@ -20,6 +19,7 @@ from planner.phases.role import Role
 from planner.phases.scene import Scene, remembered
 from planner.phases.vocabulary import inference_head, loss_code, training_head
 from planner.setup import references
+from planner.term import Term
 from planner.values.step_phases import REFERENCE_LOG_PROBS
 
 

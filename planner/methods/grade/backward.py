@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from planner.footprint import Instant, Standing, Term
 from planner.formulas import soft_generation as soft
 from planner.methods.grade import reference_run
 from planner.methods.grade.bundles import Bundles, Held
@@ -16,6 +15,7 @@ from planner.methods.grade.soft_tokens import FP32
 from planner.numeric import Num, where
 from planner.phases.baseline import adapter_bytes, resident
 from planner.phases.role import Role
+from planner.term import Instant, Standing, Term
 from planner.values.step_phases import POLICY_UPDATE
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.footprint import Term
 from planner.formulas import soft_generation as soft
 from planner.methods.grade import reference_run, soft_tokens
 from planner.methods.grade.policy_graph import Steps
@@ -12,6 +11,7 @@ from planner.methods.grade.reward_graph import Rewarded
 from planner.methods.grade.soft_tokens import FP32, INT64, Soft
 from planner.numeric import Num, maximum
 from planner.phases.scene import Scene, shared
+from planner.term import Term
 
 Bundles = tuple[tuple[Term, ...], ...]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.footprint import Instant, Standing, Term
 from planner.formulas import soft_generation as soft
 from planner.formulas import state
 from planner.methods.grade import reference_run, soft_tokens
@@ -13,6 +12,7 @@ from planner.methods.grade.fields import METRIC, ONLINE
 from planner.methods.grade.soft_tokens import FP32
 from planner.phases.baseline import resident
 from planner.phases.scene import Scene
+from planner.term import Instant, Standing, Term
 from planner.values.step_phases import POLICY_UPDATE
 
 

@@ -6,7 +6,6 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from typing import Any
 
-from planner.footprint import Term
 from planner.formulas import soft_generation as soft
 from planner.formulas.activations import (
     AUTOCAST_COPIES,
@@ -25,6 +24,7 @@ from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
 from planner.plan.altered import altered
 from planner.setup.setup import Setup
+from planner.term import Term
 
 ONCE = ("token ids",)
 """What a model saves once for all steps: only the prompt is looked up by id."""

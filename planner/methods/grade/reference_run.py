@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from planner.footprint import Term
 from planner.formulas import generation
 from planner.formulas import soft_generation as soft
 from planner.formulas.activations import layer_forward_transient, model_saved
@@ -15,6 +14,7 @@ from planner.phases import activations, positions
 from planner.phases.kv_cache import Cache, sliding
 from planner.phases.role import Role
 from planner.phases.scene import Scene
+from planner.term import Term
 
 
 def reference_of(scene: Scene) -> Role:

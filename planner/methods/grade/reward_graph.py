@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from planner.footprint import Term
 from planner.formulas import soft_generation as soft
 from planner.methods.grade.policy_graph import in_norm, scene_at
 from planner.methods.grade.soft_tokens import FP32, INT64, Soft
 from planner.phases import activations
 from planner.phases.role import Role
 from planner.phases.scene import Scene, shared
+from planner.term import Term
 
 
 class Rewarded:

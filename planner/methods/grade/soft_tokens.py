@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from planner.footprint import Term
 from planner.formulas import soft_generation as soft
 from planner.formulas.formula import Formula
 from planner.methods.grade.fields import own
 from planner.numeric import Num
 from planner.phases.scene import Scene
+from planner.term import Term
 
 FP32, INT64 = 4, 8
 

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from functools import lru_cache
 from typing import Any
 
-from planner.footprint import Term
 from planner.formulas import soft_generation as soft
 from planner.numeric import Num
+from planner.term import Term
 
 BLOCK = 128
 """A multiple of what any kernel pads rows to."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from planner.footprint import Instant
 from planner.phases import (
     collectives,
     in_loss,
@@ -20,6 +19,7 @@ from planner.phases.scene import Scene
 from planner.phases.vocabulary import loss_code
 from planner.plan.trainers import trainer_of
 from planner.setup import references
+from planner.term import Instant
 from planner.values.step_phases import OLD_LOG_PROBS, REFERENCE_LOG_PROBS, REWARD
 
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from planner.footprint import Instant
 from planner.formulas import logits
 from planner.methods.grpo.memory import KEPT, OLD, reference_kept, scoring
 from planner.methods.intuitor.fields import WITH_HEAD, own
@@ -11,6 +10,7 @@ from planner.phases.backward import ARRIVE_AGAIN
 from planner.phases.phase import PhasePlan, at_head
 from planner.phases.scene import Scene, remembered
 from planner.phases.vocabulary import certainty_head, training_head
+from planner.term import Instant
 
 IN_SLICES = "chunked-vocabulary"
 """The form that multiplies all scored positions, side by side, by slices of the head."""

@@ -11,8 +11,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from planner.estimate import judged
-from planner.footprint import Footprint, Phase, StatedError, Term
+from planner.footprint import Footprint, Phase, StatedError
 from planner.plan.factors import QUANTITIES, Factor, Factors, Quantity
+from planner.term import Term
 from planner.timing.step import of_phases
 from planner.trial.evidence.calibration import FIELDS
 

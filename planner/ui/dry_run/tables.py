@@ -9,7 +9,8 @@ import pandas as pd
 
 from planner.charts.timeline import BETWEEN
 from planner.dryrun.ask.answer import DryRun
-from planner.footprint import CATEGORIES, Phase
+from planner.footprint import Phase
+from planner.term import CATEGORIES
 from planner.ui.tables import phase_name
 from planner.wording.display import Unit
 

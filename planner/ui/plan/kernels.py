@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import streamlit as st
 
-from planner.footprint import TimeTerm
+from planner.term import TimeTerm
 from planner.timing import opened
 from planner.ui.elements import beside, share_column, text_table
 from planner.ui.elements import opened as chosen_of

@@ -6,7 +6,8 @@ import pandas as pd
 import streamlit as st
 
 from planner.cost import Cost
-from planner.footprint import Footprint, Phase, Term
+from planner.footprint import Footprint, Phase
+from planner.term import Term
 from planner.ui.elements import beside, opened, segments, share_column
 from planner.ui.plan import seconds
 from planner.ui.state import session

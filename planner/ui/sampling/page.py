@@ -10,11 +10,11 @@ import pandas as pd
 import streamlit as st
 
 from planner.charts import sampling as charts
-from planner.footprint import Term
 from planner.problem import Problem
 from planner.sampling.answer import to_json
 from planner.sampling.estimate import SamplingEstimate, Stage, curve, estimate
 from planner.sampling.plan import SamplingPlan
+from planner.term import Term
 from planner.ui.elements import TONES, bullets, card, cards, download, folded, ink, tell
 from planner.ui.plan.numbers import explain
 from planner.ui.sampling import state, trying
