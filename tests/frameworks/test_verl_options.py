@@ -40,7 +40,8 @@ def _case(config: dict[str, Any] = CONFIG, **changes: Any) -> Case:
     {"offload": "all-between-phases"},
     SCALED,
     CHUNKED,
-    {**CHUNKED, "entropy": True},
+    # Its prompt and its response are a chunk each.
+    {**CHUNKED, "entropy": True, "micro_batch_size": 1, "logprob_micro_batch_size": 1},
     {"liger": True, "gradient_checkpointing": "none"},
 ], ids=str)  # fmt: skip
 def test_the_closed_form_is_what_verl_does(changes: dict[str, Any]) -> None:
