@@ -60,6 +60,8 @@ def send(page: Page, place: int, name: str, content: bytes) -> None:
 
 def test_texts_are_counted_given_up_and_counted_again(page: Page, server: str) -> None:
     """The tokenizer's file takes the texts' place in the server, and they are still here."""
+    # All of the sidebar in sight: where it scrolls to a list, the list closes.
+    page.set_viewport_size({"width": 1400, "height": 1500})
     page.goto(server)
     settle(page)
     box = page.get_by_role("combobox", name="Response lengths", exact=False).first
@@ -68,7 +70,7 @@ def test_texts_are_counted_given_up_and_counted_again(page: Page, server: str) -
     settle(page)
     page.get_by_text("File", exact=True).first.click()
     settle(page)
-    send(page, 0, "answers.jsonl", lines(*("a " * 300 for _ in range(12_000))))
+    send(page, 0, "answers.jsonl", lines(*("a " * 300 for _ in range(24_000))))
     expect(page.get_by_text("answers.jsonl holds texts")).to_be_visible()
     begin = page.get_by_role("button", name="Count tokens")
     expect(begin).to_be_disabled()
@@ -76,11 +78,11 @@ def test_texts_are_counted_given_up_and_counted_again(page: Page, server: str) -
     expect(page.get_by_text("Counted by tokenizer.json, as uploaded.")).to_be_visible()
     settle(page)
     begin.click()
-    expect(page.get_by_text("of 12,000 lines")).to_be_visible()
+    expect(page.get_by_text("of 24,000 lines")).to_be_visible()
     page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_text("Given up; the texts are still here.")).to_be_visible()
     settle(page)
     begin.click()
-    expect(page.get_by_text("Counted 12,000 texts of answers.jsonl, 301 to 301")).to_be_visible()
+    expect(page.get_by_text("Counted 24,000 texts of answers.jsonl, 301 to 301")).to_be_visible()
     expect(page.get_by_text("Responses of 301 tokens on average").first).to_be_visible()
     expect(page.get_by_text("AttributeError")).to_have_count(0)
