@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -92,6 +92,8 @@ class FrameworkGrid:
     """Factors that a method's defaults decide."""
     alone: tuple[str, ...] = ()
     """Methods whose prompts have one response each."""
+    shards: Mapping[str, Mapping[str, Any]] = field(default_factory=lambda: grid.GPUS)
+    """What training is spread over; an engine apart has as many GPUs."""
     seed: int = 2026
 
     @property
@@ -106,7 +108,9 @@ class FrameworkGrid:
         values: dict[str, Any] = {key: value for key, value in row.items() if key not in apart}
         values["framework"] = self.framework
         separate = values.get("rollout") == "vllm-separate"
-        values |= grid.GPUS[str(row.get("shards", "1"))] if "shards" in row else ALONE[separate]
+        values |= self.shards[str(row.get("shards", "1"))]
+        if separate:
+            values |= {"gpus": 2 * values["gpus"], "rollout_gpus": values["gpus"]}
         lengths: Any = row["lengths"]
         values["prompt_tokens"], values["response_tokens"] = lengths
         values.setdefault("logprob_micro_batch_size", row["micro_batch_size"])
@@ -138,11 +142,6 @@ class FrameworkGrid:
         return hashlib.sha256(json.dumps(told, sort_keys=True).encode()).hexdigest()[:16]
 
 
-ALONE = (
-    {"gpus": 1, "sharding": "none"},
-    {"gpus": 2, "sharding": "none", "rollout_gpus": 1},
-)
-"""One GPU that trains, without and with another that samples."""
 BLAMED = {
     "prompts_per_update": ("accumulation", "micro_batch_size"),
     "sharding": ("shards",),
@@ -199,20 +198,35 @@ _OWN = (
         alone=("ppo", "reinforce++"),
     ),
 )
-GRIDS = {
-    found.name: found
-    for own in _OWN
-    for found in (
-        own,
-        replace(
-            own,
-            name=f"{own.name}-families",
-            factors={**own.factors, "model": FAMILIES},
-            seed=7,
-        ),
-    )
+MORE: Mapping[str, tuple[str, Factors, Mapping[str, Mapping[str, Any]]]] = {
+    "trl": (
+        "trl-sharded",
+        {"shards": ("1", "8", "8 replicas"), "reshard_after_forward": (True, False)},
+        {**grid.GPUS, "8 replicas": {"gpus": 8, "sharding": "ddp"}},
+    ),
+    "verl": (
+        "verl-options",
+        {
+            "max_tokens_per_micro_batch": (0, 2500),
+            "offload": ("none", "all-between-phases", "all"),
+            "liger": (False, True),
+        },
+        grid.GPUS,
+    ),
 }
-"""Of each framework one, and one of other models, drawn anew."""
+"""What each framework's own code came to run later, over the same pairs."""
+
+
+def _each(own: FrameworkGrid) -> Iterator[FrameworkGrid]:
+    """A framework's grids: its own, one of other models, and one of what came later."""
+    yield own
+    families = {**own.factors, "model": FAMILIES}
+    yield replace(own, name=f"{own.name}-families", factors=families, seed=7)
+    name, more, shards = MORE[own.name]
+    yield replace(own, name=name, factors={**own.factors, **more}, shards=shards)
+
+
+GRIDS = {found.name: found for own in _OWN for found in _each(own)}
 
 
 @cache

@@ -15,12 +15,23 @@ NEAR = 0.01
 INTRODUCTION = """
 Plans drawn as the grid's above, whose dry runs execute TRL's or verl's own code; what that code
 does not run ([TRL's](trl-step.md), [verl's](verl-step.md) own step) is in no grid. Each framework
-has two: one of the models that the closed form was looked at with, one of others.
+has three: one of the models that the closed form was looked at with, one of others, and one of what
+its code came to run later: TRL's on eight GPUs (FSDP2, DDP), verl's with token budgets, offloading
+and Liger's kernels.
 `python -m accuracy.framework_grid NAME` ({names}) runs one, each row with a hash of the settings
 that the framework was given and of all versions; a test refuses a row that would be told otherwise
 today, and repeats some (`tests/accuracy/test_framework_grid.py`). The error is the closed form's,
 signed: negative is too low. Both leave cuBLAS's workspaces out.
 """
+
+
+TITLES = {
+    "": "",
+    "-families": ", other models",
+    "-sharded": " on several GPUs",
+    "-options": ", budgets and offloading",
+}
+"""What follows a framework's name, by what follows it in the name of its grid."""
 
 
 def text() -> str:
@@ -47,7 +58,8 @@ def _of(grid: FrameworkGrid) -> str:
 
 
 def _others(grid: FrameworkGrid) -> str:
-    return "" if grid.name == grid.framework else ", other models"
+    told = grid.name.removeprefix(grid.framework)
+    return TITLES[told]
 
 
 def _refused(data: dict[str, Any]) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -11,7 +11,7 @@ from typing import Any
 from planner.catalog.gpu_catalog import gpu
 from planner.kernels.explanation import Explanation, Measured
 from planner.timing.opened import Kernel, Opened
-from planner.units import read_seconds
+from planner.units import read_count, read_seconds
 from planner.wording.display import percent
 
 KINDS = {
@@ -70,7 +70,7 @@ def measured_shape(kind: str, row: Measured) -> str:
 
 def _experts(sizes: Mapping[str, Any]) -> str:
     spread = sizes.get("spread", 1)
-    over = f", spread over {_count(spread)} GPUs" if spread > 1 else ""
+    over = f", spread over {read_count(spread, 'GPU')}" if spread > 1 else ""
     return (
         f"{_count(sizes['tokens'])} tokens, {sizes['experts_per_token']} of {sizes['experts']} "
         f"experts of {_count(sizes['hidden'])} × {_count(sizes['expert_intermediate'])}{over}"

@@ -13,6 +13,7 @@ from functools import wraps
 from typing import Any
 from unittest.mock import patch
 
+from torch.distributed.fsdp import FSDPModule
 from verl.utils.fsdp_utils import fsdp2_clip_grad_norm_
 from verl.workers.engine import base
 from verl.workers.engine.fsdp import transformer_impl as engine
@@ -31,6 +32,9 @@ def offloading(plan: Plan, stage: DryStage) -> Iterator[None]:
     """Inside, what a plan offloads is in host RAM while verl's engine has it there."""
 
     def weights(module: Any, place: Place) -> None:
+        for each in module.modules():
+            if isinstance(each, FSDPModule):
+                each.reshard()  # as its ``_apply`` does before verl's ``to`` moves anything
         stage.move(map(local, (*module.parameters(), *module.buffers())), place)
         if place == "host":
             stage.empty_cache()
