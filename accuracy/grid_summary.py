@@ -72,17 +72,23 @@ def differences(measured: Path = MEASURED) -> tuple[Difference, ...]:
     )
 
 
+EMPTY_BYTES = 4096
+"""Less is no model's: a norm, a loss. So the updates of weights that wait in host RAM."""
+
+
 def of_row(number: int, row: dict[str, Any]) -> Iterator[Difference]:
-    """Every executed phase of a stored plan."""
+    """Every executed phase of a stored plan that has something on the GPU."""
     plan = Plan(**row["fields"])
     for phase in estimate(plan).phases:
-        if dry := row["phases"].get(phase.name):
-            workspaces = sum(int(term.bytes) for term in phase.terms if term.name == CUBLAS)
+        workspaces = sum(int(term.bytes) for term in phase.terms if term.name == CUBLAS)
+        closed_bytes = phase.requested_bytes - workspaces
+        dry = row["phases"].get(phase.name)
+        if dry and max(dry["bytes"], closed_bytes) >= EMPTY_BYTES:
             yield Difference(
                 number=number,
                 plan=plan,
                 phase=phase,
-                closed_bytes=phase.requested_bytes - workspaces,
+                closed_bytes=closed_bytes,
                 dry_bytes=dry["bytes"],
                 op=dry["op"].removeprefix("aten::"),
             )
