@@ -21,6 +21,8 @@ FURTHER = {
     ("trl-sharded", 30, "policy backward"): 0.021,
     ("trl-sharded", 37, "policy backward"): 0.0061,
     ("trl-sharded", 42, "policy backward"): 0.0073,
+    ("verl-options", 21, "optimizer step"): 0.016,
+    ("verl-options", 34, "policy backward"): 0.037,
 }
 """Phases of which the closed form is too high by more, up to so much: causes not found."""
 TERMS = {
