@@ -86,7 +86,7 @@ def _training(found: Obstacles) -> None:
             "Set logits to full, chunked or fused.",
             logits="fused",
         )
-    elif plan.logits in KERNELS and sharding_of(plan).fsdp == 2 and not facts_of(plan).policy.tied:
+    elif plan.logits in KERNELS and sharding_of(plan).fsdp == 2 and _head_apart(plan):
         # fsdp_utils.py, _select_fsdp2_wrap_targets, and dense_common.py's self.lm_head.weight
         found.refuse(
             "logits",
@@ -151,6 +151,14 @@ def _roles(found: Obstacles) -> None:
         "remote",
         why="verl serves a reward model from a second engine, whose memory no field plans.",
     )
+
+
+def _head_apart(plan: Plan) -> bool:
+    """Whether the head's weights are no embedding's; an unknown model is told by itself."""
+    try:
+        return not facts_of(plan).policy.tied
+    except ValueError:
+        return False
 
 
 def _rollout(found: Obstacles) -> None:
