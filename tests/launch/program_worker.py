@@ -129,7 +129,8 @@ def dpo_compared(loss: Callable[..., Any], *given: Any) -> dict[str, float]:
         return {}
     planned = sys.modules[loss.__module__].PLAN
     plan = SimpleNamespace(
-        method="dpo", logits=planned["logits"], response_tokens=planned["response_tokens"]
+        method="dpo", framework="plain", framework_version="1", logits=planned["logits"],
+        response_tokens=planned["response_tokens"],
     )
 
     def ours() -> Any:
