@@ -171,7 +171,8 @@ UPDATES = {"prompts_per_update": 1, "micro_batch_size": 1, "logprob_micro_batch_
 
 
 def test_the_fused_head_is_gone_through_once() -> None:
-    """GRPO's pass of old log-probs, and self-certainty kept: no time, and 4 bytes a token."""
+    """GRPO's pass of old log-probs, and self-certainty kept: no time, and 4 bytes a token, of
+    this step's rows and of those of the step before."""
     forms = ({}, {"method": "grpo", "kl": "loss"}, {"self_certainty": "chunked-vocabulary"})
     fused, grpo, sliced = (
         next(phase for phase in found.phases if phase.name == "old log-probs")
@@ -179,7 +180,7 @@ def test_the_fused_head_is_gone_through_once() -> None:
     )
     assert fused.seconds == grpo.seconds and fused.seconds != sliced.seconds
     # 24 tokens of four responses are kept; a layer peaks here, not the head.
-    assert fused.requested_bytes - grpo.requested_bytes == 4 * (4 * 24)
+    assert fused.requested_bytes - grpo.requested_bytes == 2 * 4 * (4 * 24)
 
 
 def test_another_version_of_trl_is_refused(
