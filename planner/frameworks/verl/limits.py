@@ -154,9 +154,10 @@ def _roles(found: Obstacles) -> None:
 
 
 def _head_apart(plan: Plan) -> bool:
-    """Whether the head's weights are no embedding's; an unknown model is told by itself."""
+    """Whether a plan of verl's own has a head that is no embedding; one of another framework has
+    logits of that one's, and a model that nobody knows is told by itself."""
     try:
-        return not facts_of(plan).policy.tied
+        return plan.framework == FRAMEWORK.name and not facts_of(plan).policy.tied
     except ValueError:
         return False
 
