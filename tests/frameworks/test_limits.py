@@ -103,7 +103,6 @@ def test_trl_casts_those_adapters_to_bf16_whatever_the_plan_computes_in() -> Non
 @pytest.mark.parametrize(
     ("fields", "field"),
     [
-        ({"logits": "chunked", "model": "Qwen/Qwen2.5-7B"}, "logits"),
         ({"dtype": "fp16"}, "optimizer"),
         ({"method": "ppo", "rollout": "vllm-separate", "rollout_gpus": 4, "gpus": 8}, "rollout"),
     ],

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 
 from planner.catalog.classifiers import TOKEN_CLASSIFIERS
 from planner.frameworks.verl import FRAMEWORK
-from planner.frameworks.verl.overrides import KERNELS
 from planner.launch.launch import Obstacle
 from planner.launch.obstacles import Obstacles
 from planner.plan.facts import facts_of
@@ -86,16 +85,6 @@ def _training(found: Obstacles) -> None:
             "Set logits to full, chunked or fused.",
             logits="fused",
         )
-    elif plan.logits in KERNELS and sharding_of(plan).fsdp == 2 and _head_apart(plan):
-        # fsdp_utils.py, _select_fsdp2_wrap_targets, and dense_common.py's self.lm_head.weight
-        found.refuse(
-            "logits",
-            "verl's fused kernels read the head's weight, which FSDP2 keeps in shards by itself "
-            "where embeddings are not tied.",
-            "Set logits to full, or sharding to fsdp1, whose root has the head.",
-            logits="full",
-            logits_dtype="fp32" if plan.dtype == "fp32" else "bf16",
-        )
     elif plan.logits == "full":
         found.only(
             "logits_dtype",
@@ -151,15 +140,6 @@ def _roles(found: Obstacles) -> None:
         "remote",
         why="verl serves a reward model from a second engine, whose memory no field plans.",
     )
-
-
-def _head_apart(plan: Plan) -> bool:
-    """Whether a plan of verl's own has a head that is no embedding; one of another framework has
-    logits of that one's, and a model that nobody knows is told by itself."""
-    try:
-        return plan.framework == FRAMEWORK.name and not facts_of(plan).policy.tied
-    except ValueError:
-        return False
 
 
 def _rollout(found: Obstacles) -> None:
