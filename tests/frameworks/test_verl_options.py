@@ -126,10 +126,8 @@ def test_verls_chunks_score_prompts_too(monkeypatch: pytest.MonkeyPatch) -> None
 @pytest.mark.parametrize("run", [dry_peaks, real_peaks])
 def test_fused_heads_stop_on_one_that_fsdp2_shards_by_itself(run: Any) -> None:
     case = _case(CONFIG, **CHUNKED)
-    assert [one.field for one in obstacles(case.plan)] == ["logits"]
     with pytest.raises(RuntimeError, match=r"mixed torch\.Tensor and DTensor"):
         run(case)
-    assert not obstacles(_case(TIED, **CHUNKED).plan)
 
 
 def test_verl_asks_liger_for_every_model_it_trains(monkeypatch: pytest.MonkeyPatch) -> None:
